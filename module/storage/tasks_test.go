@@ -269,7 +269,9 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// Short tasks with file storage behind, one owner and many.
+// Short tasks with file storage behind, one owner and many. What is measured is to make, change, end and store them. Without a storage, the
+// oldest ended tasks of an owner that has more than 1000 leave memory, in a few cases before their goroutine has read them, if it
+// was not scheduled meanwhile: these are counted.
 func BenchmarkShortTasks(b *testing.B) {
 	for name, owners := range map[string]int{"one owner": 1, "100 owners": 100} {
 		for _, store := range []string{"memory", "files"} {
@@ -279,7 +281,7 @@ func BenchmarkShortTasks(b *testing.B) {
 					c.Store = NewRecords(&certmagic.FileStorage{Path: b.TempDir()})
 				}
 				s := task.New(c)
-				var n atomic.Int64
+				var n, unread atomic.Int64
 				var wg sync.WaitGroup
 				b.ReportAllocs()
 				before := processorTime(b)
@@ -287,7 +289,11 @@ func BenchmarkShortTasks(b *testing.B) {
 				for range 4 {
 					wg.Go(func() {
 						for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
-							if _, err := shortTask(b.Context(), s, fmt.Sprint(int(i)%owners)); err != nil {
+							_, err := shortTask(b.Context(), s, fmt.Sprint(int(i)%owners))
+							switch {
+							case errors.Is(err, task.ErrNoTask):
+								unread.Add(1)
+							case err != nil:
 								b.Error(err)
 								return
 							}
@@ -298,6 +304,7 @@ func BenchmarkShortTasks(b *testing.B) {
 				s.Close(context.Background())
 				b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+				b.ReportMetric(float64(unread.Load())/float64(b.N), "unread/op")
 			})
 		}
 	}

@@ -18,14 +18,15 @@ const (
 // use the memory.
 func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
 	var size int64
-	which := "the tasks"
 	for _, t := range tasks {
-		if size += task.Size(t); len(tasks) == 1 {
-			which = "the task " + t.ID
-		}
+		size += task.Size(t)
 	}
 	if r.Reserve(size) {
 		return nil
+	}
+	which := "the tasks"
+	if len(tasks) == 1 {
+		which = "the task " + tasks[0].ID
 	}
 	return r.failureError(&run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,

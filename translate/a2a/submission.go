@@ -66,6 +66,7 @@ func (s *submission) unlocked() {
 
 // run executes the call for the message and follows its run. It is a goroutine of its own: the run may outlive the request.
 func (s *submission) run(ctx context.Context) {
+	growStack(0)
 	f := s.front
 	defer s.finish(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -281,12 +282,13 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 // make makes the task in the state SUBMITTED, or adds the message to the existing one.
 func (s *submission) make(ctx context.Context, complete func(*task.Task)) error {
 	f, r, now := s.front, s.request, time.Now()
+	owner := r.owner()
 	s.first = s.task == nil
 	id := f.Tasks.NewID()
 	if !s.first {
 		id = s.task.ID
 	}
-	webhook, err := f.Push.Make(ctx, r.owner(), id, r.version, s.send.Push)
+	webhook, err := f.Push.Make(ctx, owner, id, r.version, s.send.Push)
 	if err != nil {
 		return err
 	}
@@ -307,7 +309,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 		return push.Add(t, webhook)
 	}
 	if s.first {
-		t := &task.Task{ID: id, Owner: r.owner(), Context: s.send.Context, Created: now}
+		t := &task.Task{ID: id, Owner: owner, Context: s.send.Context, Created: now}
 		if t.Context == "" {
 			t.Context = f.Tasks.NewID()
 		}

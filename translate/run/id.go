@@ -3,6 +3,7 @@ package run
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,10 +33,13 @@ func (i *IDs) Next(now time.Time) string {
 	return u.String()
 }
 
+// textLength is the length of an id. Package uuid also reads longer forms.
+const textLength = 36
+
 // TimeOfID returns when an id was made; ok is false if IDs does not make such an id.
 func TimeOfID(id string) (made time.Time, ok bool) {
 	u, err := uuid.Parse(id)
-	if err != nil || u.Version() != 7 || u.String() != id {
+	if err != nil || u.Version() != 7 || len(id) != textLength || strings.ContainsAny(id, "ABCDEF") {
 		return time.Time{}, false
 	}
 	return time.Unix(u.Time().UnixTime()), true

@@ -53,20 +53,20 @@ func (w *writer) visible(e *entry) bool {
 
 // show returns the current version of a task for a client, after it was stored if it is open.
 func (w *writer) show(ctx context.Context, e *entry) (*Task, error) {
-	return w.until(ctx, e, w.visible)
+	return w.until(ctx, e, (*writer).visible)
 }
 
 // store stores the current version of a task if other instances know an earlier one.
 func (w *writer) store(ctx context.Context, e *entry) error {
-	_, err := w.until(ctx, e, func(e *entry) bool { return e.stored == 0 || e.stored >= e.now.Event })
+	_, err := w.until(ctx, e, func(_ *writer, e *entry) bool { return e.stored == 0 || e.stored >= e.now.Event })
 	return err
 }
 
 // until stores a task until a condition holds, which is called under its lock, and returns the version for which it holds.
-func (w *writer) until(ctx context.Context, e *entry, done func(*entry) bool) (*Task, error) {
+func (w *writer) until(ctx context.Context, e *entry, done func(*writer, *entry) bool) (*Task, error) {
 	for {
 		e.mu.Lock()
-		if done(e) {
+		if done(w, e) {
 			defer e.mu.Unlock()
 			return e.now, nil
 		}
@@ -156,6 +156,7 @@ func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 			recordBuffers.Put(buffer)
 		}
 	}()
+	buffer.Grow(min(len(versions)*int(Size(versions[0].t)), batchSize)) // about as much as it takes
 	for _, v := range versions {
 		r, err := encode(buffer, v.t, w.memory.changedAt(v.e))
 		switch {
