@@ -79,7 +79,7 @@ func (r *request) follow(t *task.Task) *task.Task {
 	return t
 }
 
-// followLater is follow without waiting. The channel is closed when the state of the run is known; nil: it is known already.
+// followLater is follow without waiting. The channel is closed when the state of the run is known; nil: there is nothing to wait for.
 func (r *request) followLater(t *task.Task) <-chan struct{} {
 	f := r.front
 	if !isOpen(t) {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// claim names a task of an owner.
+// claim identifies a task of an owner.
 type claim struct{ owner, id string }
 
-// Claim makes the caller the only follower of a task in this process, until release. While a task is claimed it does not
-// expire. It reports whether there was no other follower. end ends the
-// following, for [Tasks.Unfollow] and once another instance has ended the task; nil: nothing does.
+// Claim makes the caller the only follower of a task's run in this process, until release. ok is false if there is another one. A
+// claimed task does not expire. end is called by [Tasks.Unfollow], and when another instance has ended the task, to end the
+// following; nil: nothing ends it.
 func (s *Tasks) Claim(owner, id string, end func()) (release func(), ok bool) {
 	return s.memory.claim(claim{owner, id}, end)
 }
@@ -28,11 +28,11 @@ func (m *memory) unfollow(c claim) {
 	}
 }
 
-// watchEvery is the time after which this process notices that another instance has ended a task that this one follows, if
-// nothing else happens to the task.
+// watchEvery is the time after which this process notices that another instance has ended a task whose run it follows, if it
+// does not read or change the task before.
 const watchEvery = 15 * time.Second
 
-// watch reads the tasks again that this process follows. It ends the following of those that have ended.
+// watch reads the followed tasks again. It ends the following of those that have ended.
 func (s *Tasks) watch() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -50,7 +50,7 @@ func (s *Tasks) watch() {
 	}
 }
 
-// keyLock is a mutex for one task. It exists while a caller holds it or waits for it.
+// keyLock is a mutex for one task. It exists only while callers hold it or wait for it.
 type keyLock struct {
 	held  chan struct{} // of capacity 1: full while it is held
 	users int
@@ -63,7 +63,7 @@ type keyLocks struct {
 }
 
 // Lock waits until no other request handles a message for the task, in this process or in another one with the same Store.
-// Before unlock releases the task, it stores what other instances have to know of it.
+// Before unlock releases the task, it stores the task if other instances may know an earlier version.
 func (s *Tasks) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -1,6 +1,6 @@
-// Package task keeps the tasks of the A2A front: what they are, how they change, who follows
-// their changes, and how they are stored. It knows neither JSON-RPC nor the versions of A2A.
+// Package task keeps the tasks of the A2A front: their data, their changes, the subscriptions to
+// the changes, and their storage. It uses neither JSON-RPC nor the versions of A2A.
 //
-// A [Task] is a value that is never changed once others can see it. [Tasks.Change] makes the
-// next one, numbers it and shows it to all subscribers in one order.
+// A [Task] is one version of a task. It is immutable once it is shared. [Tasks.Change] makes the
+// next version, numbers it, and delivers its events to all subscribers in the same order.
 package task

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// entry is a task in memory: its current version, and all who follow it.
+// entry is a task in memory: its current version, the callers that wait for later ones, and the subscriptions.
 type entry struct {
 	id, owner, name string // never change
 	detached        bool   // not in memory: for one caller only; never changes
-	place           place  // belongs to the lock of the memory
+	place           place  // protected by the lock of the memory
 
 	mu      sync.Mutex
 	now     *Task
@@ -21,7 +21,7 @@ type entry struct {
 
 	waiters     []*waiter
 	subs        []*Subscription
-	queue       []Update // not delivered yet, since the Store does not have them
+	queue       []Update // events that are not delivered yet, since the Store does not have them
 	dispatching bool
 }
 
@@ -31,17 +31,17 @@ type pending struct {
 	change func(*Task) error
 }
 
-// maxPending bounds how many changes an entry keeps while the Store fails. Older ones are not made again if another instance
-// has changed the task meanwhile.
+// maxPending bounds the changes that an entry keeps while the Store fails. If another instance has changed the task meanwhile, older
+// changes are lost.
 const maxPending = 64
 
-// waiter waits for a version of a task.
+// waiter is a caller that waits for a version of a task.
 type waiter struct {
 	until func(*Task) bool
 	done  chan *Task // of capacity 1
 }
 
-// publish makes a version the current one. The lock of the entry is held.
+// publish makes a version the current one. The caller holds the lock of the entry.
 func (w *writer) publish(e *entry, t *Task, events []event) {
 	e.now = t
 	e.wake()
@@ -61,7 +61,7 @@ func (w *writer) publish(e *entry, t *Task, events []event) {
 	}
 }
 
-// wake ends the waiting for the current version. The lock of the entry is held.
+// wake gives the current version to the callers that wait for it. The caller holds the lock of the entry.
 func (e *entry) wake() {
 	if len(e.waiters) == 0 {
 		return
@@ -76,8 +76,8 @@ func (e *entry) wake() {
 }
 
 // current returns the entry of a task. It reads the Store if the task is not in memory, or if another instance may have changed
-// it. If that fails, a task that this process follows is as this process knows it. Unless keep is set, the entry of an ended task
-// that is read from the Store is for this caller only.
+// it. If that fails and this process follows the task, it returns the version in memory. Unless keep is set, the entry of an ended
+// task that is read from the Store is for this caller only.
 func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entry, error) {
 	s.writer.use.Do(s.writer.begin)
 	e, claimed := s.memory.find(owner, id)
@@ -94,7 +94,7 @@ func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entr
 }
 
 // Wait returns the first version of a task for which until is true. If ctx ends before, it returns the current version with
-// the error of ctx. The function until is called under the lock of the task: it must be quick.
+// the error of ctx. The function until is called under the lock of the task, so it must not block.
 func (s *Tasks) Wait(ctx context.Context, owner, id string, until func(*Task) bool) (*Task, error) {
 	e, err := s.current(ctx, owner, id, false)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	storedFactor = 4
 )
 
-// background stores what has changed, and drops what has expired, until closing is closed.
+// background stores changed tasks and drops expired ones, until closing is closed.
 func (w *writer) background(closing <-chan struct{}) {
 	flush := time.NewTimer(0)
 	flush.Stop()
@@ -62,8 +62,8 @@ func (w *writer) background(closing <-chan struct{}) {
 	}
 }
 
-// flush stores what is queued: ended tasks at once, together by owner, and open ones (which may soon have ended) if they
-// have waited for half of the interval, or all are to be stored. It returns when to call it again; 0: the queue is empty.
+// flush stores queued tasks: those that have ended at once, together by owner, and open ones, which may end soon, after half of the
+// interval, or at once with all. It returns the time until the next call; 0: the queue is empty.
 func (w *writer) flush(ctx context.Context, all bool) time.Duration {
 	age := w.interval / 2
 	if all {
@@ -89,8 +89,8 @@ func (w *writer) flush(ctx context.Context, all bool) time.Duration {
 	return w.interval / 4
 }
 
-// jobs returns the versions to be written, those of short ended tasks of one owner together, and the entries that another
-// goroutine is writing.
+// jobs returns the versions to be written, with the short ended tasks of an owner together, and the entries that another goroutine
+// is writing.
 func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 	type group struct {
 		job  int // for several tasks of one owner
@@ -121,8 +121,8 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 	return jobs, busy
 }
 
-// runJobs writes, and returns the entries that are left to be written, and how many writes have failed. After a few failures it
-// stops trying.
+// runJobs writes versions. It returns the entries that are still to be written, and the number of failures. It stops after a few
+// failures.
 func (w *writer) runJobs(ctx context.Context, jobs [][]version) (left []*entry, failures int) {
 	var mu sync.Mutex
 	next := 0
@@ -162,7 +162,7 @@ func (w *writer) runJobs(ctx context.Context, jobs [][]version) (left []*entry, 
 	return left, failures
 }
 
-// errBusy says that another goroutine is writing the entry, or that the writer has stopped trying.
+// errBusy means that another goroutine is writing the entry, or that the writer has stopped after failures.
 var errBusy = errors.New("the task is not written now")
 
 func (w *writer) runJob(ctx context.Context, job []version) error {

@@ -13,15 +13,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Query says which tasks [Tasks.List] returns.
+// Query selects the tasks that [Tasks.List] returns.
 type Query struct {
 	Context string    // only tasks of this conversation; empty: of all
 	Skill   string    // only tasks of this skill; empty: of all
 	State   State     // only tasks in this state; 0: in all
-	Since   time.Time // only tasks with a status of this time or later; zero: all
-	Token   string    // of the page before; empty: the first page
-	Limit   int       // the most tasks of a page; 0: 50
-	// Artifacts says that the tasks of the page have their artifacts. Otherwise they lack them.
+	Since   time.Time // only tasks whose status has this time or a later one; zero: all
+	Token   string    // the NextToken of the page before; empty: the first page
+	Limit   int       // the largest number of tasks of a page; 0: 50
+	// Artifacts says that the tasks of the page have their artifacts. Otherwise the artifacts are left out.
 	Artifacts bool
 }
 
@@ -31,11 +31,11 @@ const maxPage = 8 << 20
 // Page is a part of a list of tasks.
 type Page struct {
 	Tasks     []*Task
-	NextToken string // of the next page; empty: this is the last one
-	Total     int    // of tasks that the query finds, on all pages
+	NextToken string // the Token of the next page; empty: this is the last one
+	Total     int    // the number of tasks on all pages
 }
 
-// summary is what a list needs to know of a task that is not on the page.
+// summary has the data of a task that a list needs for filtering and sorting.
 type summary struct {
 	id      string
 	event   uint64
@@ -43,12 +43,12 @@ type summary struct {
 	skill   string
 	state   State // 0: the record is damaged
 	at      time.Time
-	size    int64  // approximate, in bytes
-	output  int64  // of it, the artifact
+	size    int64  // the approximate size of the task, in bytes
+	output  int64  // the part of the artifact in size
 	entry   *entry // nil: the task is only in the Store
 }
 
-// summaries are those of ended tasks that are only in the Store, by owner and id. They spare reading all records for each list.
+// summaries keeps the summaries of ended tasks that are only in the Store, so that a list need not read all records again.
 type summaries struct {
 	mu    sync.Mutex
 	of    map[string]map[string]summary
@@ -63,7 +63,7 @@ func summarize(t *Task, e *entry) summary {
 	return s
 }
 
-// pageOf returns how many of the summaries, at most limit, a page has.
+// pageOf returns the number of summaries that fit into a page, at most limit.
 func pageOf(found []summary, limit int, artifacts bool) int {
 	var size int64
 	for i := range found {
@@ -77,7 +77,7 @@ func pageOf(found []summary, limit int, artifacts bool) int {
 	return len(found)
 }
 
-// compare orders the newest status first.
+// compare orders summaries: the newest status comes first.
 func (a summary) compare(b summary) int {
 	return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id))
 }
@@ -116,7 +116,7 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 	return page, err
 }
 
-// tasksOf returns the tasks of summaries, with or without artifacts, without those that were dropped meanwhile.
+// tasksOf returns the tasks of summaries, with or without artifacts. It leaves out those that were dropped meanwhile.
 func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, artifacts bool) ([]*Task, error) {
 	tasks := make([]*Task, len(found))
 	missing := map[string]int{}
@@ -158,7 +158,7 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, arti
 	return slices.DeleteFunc(tasks, func(t *Task) bool { return t == nil }), nil
 }
 
-// summaries returns those of all tasks of an owner.
+// summaries returns the summaries of all tasks of an owner.
 func (s *Tasks) summaries(ctx context.Context, owner string) ([]summary, error) {
 	var found []summary
 	known := map[string]uint64{} // events of the tasks in memory
@@ -208,7 +208,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 		if _, ok := known[r.ID]; ok {
 			if e, _ := s.memory.find(owner, r.ID); e != nil && err == nil {
 				e.mu.Lock()
-				if e.flight == nil { // else the record may be this instance's own
+				if e.flight == nil { // else this instance may have written the record
 					s.writer.adopt(e, t, r.At)
 				}
 				t = e.now
@@ -238,7 +238,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 	return slices.AppendSeq(found, maps.Values(keep)), nil
 }
 
-// set replaces the summaries of an owner. If there are too many of all owners, the others are dropped.
+// set replaces the summaries of an owner. If all owners together have too many, it drops those of the others.
 func (l *summaries) set(owner string, of map[string]summary, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,7 +253,7 @@ func (l *summaries) set(owner string, of map[string]summary, most int) {
 	l.of[owner] = of
 }
 
-// All returns up to most tasks in memory, those with the newest status first, for the operator.
+// All returns at most most tasks in memory, those with the newest status first, for the operator.
 func (s *Tasks) All(most int) []*Task {
 	entries := s.memory.all()
 	tasks := make([]*Task, 0, len(entries))
@@ -266,7 +266,7 @@ func (s *Tasks) All(most int) []*Task {
 	return tasks[:min(most, len(tasks))]
 }
 
-// token returns the page token of all that follows a task.
+// token returns the page token for the tasks after a task.
 func (a summary) token() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(a.at.UTC().Format(time.RFC3339Nano) + " " + a.id))
 }

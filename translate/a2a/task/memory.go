@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// memory are the tasks in memory, the followers of tasks in this process, and the queue of what has to be stored.
+// memory holds the tasks in memory, the claims of this process, and the queue of entries that have to be stored.
 type memory struct {
 	ttl     time.Duration
 	storing bool // there is a Store
 
 	mu     sync.Mutex
 	room   room
-	claims map[claim]func() // what ends the following; nil: nothing does
+	claims map[claim]func() // the functions that end the following; nil: there is none
 	queue  queue
 }
 
@@ -23,17 +23,17 @@ type memory struct {
 type queue struct {
 	dirty []*entry
 	most  int           // the length at which dropped entries are removed
-	ended int           // of dirty, at most
-	kick  chan struct{} // of capacity 1: the queue is no longer empty, or is long
+	ended int           // an upper bound of the ended entries in dirty
+	kick  chan struct{} // of capacity 1: wakes the writer when the queue is no longer empty, and when it is long
 }
 
-// errExists says that the task is in memory.
+// errExists means that the task is in memory already.
 var errExists = errors.New("the task exists")
 
-// insert takes a new entry in. Its lock is held, or it is not shared yet.
+// insert adds a new entry. The caller holds its lock, or the entry is not shared yet.
 func (m *memory) insert(e *entry, t *Task, at time.Time, foreign bool) error {
 	dropped, err := m.insertLocked(e, t, at, foreign)
-	for _, old := range dropped { // which were in the room before this one, so the locks are taken in one order
+	for _, old := range dropped { // they are older than this one, so locks are always taken in the same order
 		old.mu.Lock()
 		old.endSubscriptions()
 		old.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *memory) insertLocked(e *entry, t *Task, at time.Time, foreign bool) (dr
 	return dropped, err
 }
 
-// isClaimed reports whether this process follows a task. The lock of the memory is held.
+// isClaimed reports whether this process follows a task. The caller holds the lock of the memory.
 func (m *memory) isClaimed(e *entry) bool {
 	_, claimed := m.claims[claim{e.owner, e.id}]
 	return claimed
@@ -90,7 +90,7 @@ func (m *memory) release(e *entry) {
 	m.room.trim(o)
 }
 
-// settle counts a new version, if there is room for it. The lock of the entry is held.
+// settle counts a new version, if there is room for it. The caller holds the lock of the entry.
 func (m *memory) settle(e *entry, t *Task) error {
 	size := Size(t)
 	m.mu.Lock()
@@ -129,7 +129,7 @@ func (m *memory) all() []*entry {
 	return entries
 }
 
-// expired reports whether the time of a task that has no follower is over. The lock of the memory is held.
+// expired reports whether a task is older than TTL and has no follower. The caller holds the lock of the memory.
 func (m *memory) expired(e *entry, now time.Time) bool {
 	if m.isClaimed(e) {
 		return false
@@ -141,7 +141,7 @@ func (m *memory) expired(e *entry, now time.Time) bool {
 	return now.Sub(e.place.changed) > ttl
 }
 
-// soil queues an entry for the writer. The lock of the memory is held.
+// soil queues an entry for the writer. The caller holds the lock of the memory.
 func (m *memory) soil(e *entry, t *Task) {
 	q := &m.queue
 	if !m.storing || e.place.stored {
@@ -172,7 +172,7 @@ func (m *memory) isExpired(e *entry) bool {
 	return m.expired(e, time.Now())
 }
 
-// expire drops the tasks whose time is over.
+// expire drops the tasks that have expired.
 func (m *memory) expire() {
 	now := time.Now()
 	var expired []*entry
@@ -211,7 +211,7 @@ func (m *memory) adopted(e *entry, t *Task, at time.Time) {
 	}
 }
 
-// written notes that the current version of an entry is stored.
+// written records that the current version of an entry is stored.
 func (m *memory) written(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -223,7 +223,7 @@ func (m *memory) written(e *entry) {
 	}
 }
 
-// due takes the entries from the queue that have ended, or have waited for a time.
+// due removes from the queue the entries that have ended or have waited for a time, and returns them.
 func (m *memory) due(age time.Duration) (due []*entry) {
 	now := time.Now()
 	m.mu.Lock()
@@ -313,7 +313,7 @@ func (m *memory) of(owner string) (entries []*entry, expired map[*entry]bool) {
 	return entries, expired
 }
 
-// claim makes the caller the only follower of a task until release. It reports whether there was no other one.
+// claim makes the caller the only follower of a task until release. ok is false if there is another one.
 func (m *memory) claim(c claim, end func()) (release func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// recordOptions keep the values of clients and providers as they are.
+// recordOptions keep the bytes of the values of clients and providers.
 var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 
 // encode returns the record of a version of a task. Its data is appended to a buffer, which may move the data of earlier records.

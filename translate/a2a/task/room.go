@@ -10,14 +10,14 @@ import (
 const (
 	// overhead is the approximate size of a task without its texts, in bytes.
 	overhead = 1 << 10
-	// clockSlack is by how much the clocks of two instances may differ.
+	// clockSlack is the largest difference between the clocks of two instances.
 	clockSlack = 5 * time.Minute
 )
 
-// room bounds the tasks in memory by number and size. If there are too many, the oldest ended ones of the owner that
-// exceeds its own bound are dropped, and then those of the owner that has the most. Tasks that are open are not dropped, except
-// those that wait for a message and are in the Store, if a new task finds no place otherwise: else anonymous callers
-// could keep each other out with a thousand unclear messages.
+// room bounds the tasks in memory by number and size. If there are too many, it drops the oldest ended ones of the owner that
+// exceeds its own bound, and then those of the owner with the largest share. Open tasks are not dropped, except that a new task
+// may replace one that waits for a message and is in the Store. Without this exception, an anonymous caller could send a thousand
+// unclear messages, so that no other anonymous caller could make a task.
 type room struct {
 	most, mostPerOwner int
 	maxSize            int64
@@ -37,13 +37,13 @@ func newRoom(c *Config) room {
 	return room{most: c.Most, mostPerOwner: c.MostPerOwner, maxSize: c.MaxSize, storing: c.Store != nil, owners: map[string]*owner{}}
 }
 
-// owner are the tasks of one owner.
+// owner holds the tasks of one owner.
 type owner struct {
 	name           string
 	entries        map[string]*entry // by id
 	open           int
 	size, openSize int64
-	names          map[string]string // ids of the tasks that the owner has named
+	names          map[string]string // the ids of tasks, by the name that the owner has given
 	// ended are the tasks that may be dropped, the oldest first. The unwritten ones are ended, too, but have to be stored first.
 	ended, unwritten list.List
 	interrupted      list.List // in the Store, the oldest first
@@ -51,12 +51,12 @@ type owner struct {
 	index            int // in byShare
 }
 
-// place is what the room knows of an entry. It belongs to the lock of the memory.
+// place is the state of an entry in the room. The lock of the memory protects it.
 type place struct {
 	state   State // 0: the entry is not in the room
 	size    int64
 	changed time.Time
-	foreign bool // changed is the time of another clock
+	foreign bool // changed was set by the clock of another instance
 	held    bool // the entry is being changed
 	stored  bool
 	in      *list.List // ended, unwritten or interrupted of the owner; nil: none
@@ -106,7 +106,7 @@ func (r *room) entry(owner, id string) *entry {
 	return nil
 }
 
-// insert takes a new entry in, if there is a place. It returns the interrupted entries that it has dropped for it.
+// insert adds a new entry, if there is a place. It returns the interrupted entries that it has dropped for it.
 func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) {
 	o := r.owners[e.owner]
 	size := Size(t)
@@ -149,16 +149,17 @@ func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) 
 	return dropped, nil
 }
 
-// full reports whether there is no place for an open task of an owner, and which owner has to make room: nil: any.
+// full reports whether there is no place for an open task of an owner, and whose tasks may be dropped for it; nil: those of any
+// owner.
 func (r *room) full(o *owner, size int64) (from *owner, full bool) {
-	// One owner can't take all the memory with tasks that are open.
+	// The open tasks of one owner must not take all the memory.
 	if o != nil && (o.open >= r.mostPerOwner || o.openSize+size > r.maxSize/2) {
 		return o, true
 	}
 	return nil, r.open >= r.most || r.openSize+size > r.maxSize
 }
 
-// firstInterrupted returns the oldest task that may be dropped although it is open, of an owner or of that with the largest share.
+// firstInterrupted returns the oldest open task that may be dropped, of an owner; nil: of the owner with the largest share.
 func (r *room) firstInterrupted(from *owner) *entry {
 	if !r.storing {
 		return nil
@@ -181,7 +182,7 @@ func (r *room) firstInterrupted(from *owner) *entry {
 	return nil
 }
 
-// maxTask is the size of the largest task that is open: each message to it writes a record of this size.
+// maxTask bounds the size of an open task, because each message to it writes a record of this size.
 func (r *room) maxTask() int64 { return max(r.maxSize/64, min(4<<20, r.maxSize/4)) }
 
 // grows reports whether there is room for a version that is larger than the one before. The end of a task always has room:
@@ -193,7 +194,7 @@ func (r *room) grows(e *entry, t *Task, size int64) error {
 	}
 	most := r.maxSize
 	if more <= 4<<10 {
-		most += most / 8 // so that the steps of a run find room where messages of clients don't
+		most += most / 8 // this reserve is for the changes of runs, and not for messages of clients
 	}
 	if size > r.maxTask() || r.openSize+more > most || r.owners[e.owner].openSize+more > most/2 {
 		return ErrFull
@@ -201,7 +202,7 @@ func (r *room) grows(e *entry, t *Task, size int64) error {
 	return nil
 }
 
-// put moves an entry of the room to another state and size.
+// put changes the state and size of an entry in the room.
 func (r *room) put(e *entry, o *owner, state State, size int64) {
 	p := &e.place
 	r.take(e, o)
@@ -230,7 +231,7 @@ func (r *room) put(e *entry, o *owner, state State, size int64) {
 	r.rank(o)
 }
 
-// take removes what put has counted.
+// take subtracts an entry from the counts of put.
 func (r *room) take(e *entry, o *owner) {
 	p := &e.place
 	if p.in != nil {

@@ -12,20 +12,20 @@ type State uint8
 
 // The states.
 const (
-	Submitted     State = iota + 1 // the run was not accepted yet
-	Working                        // the run was accepted
+	Submitted     State = iota + 1 // the provider has not accepted the run yet
+	Working                        // the provider has accepted the run
 	InputRequired                  // the client has to send a further message, with inputs
 	AuthRequired                   // the operator has to add or correct a credential
 	Completed
 	Failed
 	Canceled
-	Rejected // the skill can't be run by this bridge
+	Rejected // this bridge can't run the skill
 )
 
 // stateNames are the names of the states in records, logs and metrics, which are those of A2A 0.3.
 var stateNames = [...]string{"", "submitted", "working", "input-required", "auth-required", "completed", "failed", "canceled", "rejected"}
 
-// Terminal reports whether no event follows.
+// Terminal reports whether the task has ended, so that no event follows.
 func (s State) Terminal() bool { return s >= Completed }
 
 // Interrupted reports whether the task waits for the client or the operator.

@@ -19,7 +19,7 @@ func mayBeStored(id string, ttl time.Duration) bool {
 	return ok && age > -24*time.Hour && age < 2*ttl+24*time.Hour
 }
 
-// load reads a task from the Store. It is kept in memory if it is open, or if keep is set.
+// load reads a task from the Store. It adds the task to the memory if it is open, or if keep is set.
 func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, error) {
 	if s.config.Store == nil || !mayBeStored(id, s.config.TTL) {
 		return nil, ErrNoTask
@@ -105,7 +105,7 @@ func (w *writer) adopt(e *entry, t *Task, at time.Time) {
 	}
 }
 
-// newsOf returns the events that lead from a version that was told to one of another instance.
+// newsOf returns the events between a version that subscribers have got and a version of another instance.
 func newsOf(told, t *Task) []Update {
 	var list []Update
 	news := t.Status.State != told.Status.State || !t.Status.At.Equal(told.Status.At)

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// maxBehind is how many events a reader may be behind.
+// maxBehind is the number of undelivered events at which a subscription is ended.
 const maxBehind = 64
 
-// Subscription delivers the events of one task to one reader. A reader that keeps up costs no goroutine.
+// Subscription delivers the events of one task to one reader. It needs a goroutine only while the reader is behind.
 type Subscription struct {
 	tasks   *Tasks
 	entry   *entry
 	updates chan Update
 
-	// The rest belongs to the lock of the entry.
-	backlog []Update      // what the channel has no place for; not nil: pump is running
+	// The lock of the entry protects the other fields.
+	backlog []Update      // events that do not fit into the channel; not nil: pump is running
 	stop    chan struct{} // ends pump
 	ended   bool          // no event is added any more
-	stopped bool          // what is in the backlog is not delivered any more
+	stopped bool          // the backlog is not delivered any more
 	cut     bool
 }
 
-// Subscribe returns a task as it is and a subscription to all its later events. If the task has ended, there are none.
+// Subscribe returns the current version of a task and a subscription to all its later events. If the task has ended, there are none.
 func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscription, error) {
 	for {
 		e, err := s.current(ctx, owner, id, true)
@@ -51,8 +51,8 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscr
 	}
 }
 
-// Updates returns the channel of the events. It is closed after the last event of the task, if the reader is 64 events
-// behind, after [Subscription.Close], and if the task expires.
+// Updates returns the channel of the events. It is closed after the last event of the task, when the reader is 64 events
+// behind, after [Subscription.Close], and when the task expires.
 func (s *Subscription) Updates() <-chan Update { return s.updates }
 
 // Cut reports whether the subscription was ended because the reader was too far behind.
@@ -70,7 +70,7 @@ func (s *Subscription) Close() {
 	s.end(true)
 }
 
-// end closes the channel of the events: at once, or after the backlog. The lock of the entry is held.
+// end closes the channel of the events: at once, or after the backlog. The caller holds the lock of the entry.
 func (s *Subscription) end(drop bool) {
 	if !s.ended {
 		s.ended = true
@@ -85,7 +85,7 @@ func (s *Subscription) end(drop bool) {
 	}
 }
 
-// send adds an event, or ends the subscription if the reader is too far behind. The lock of the entry is held.
+// send adds an event, or ends the subscription if the reader is too far behind. The caller holds the lock of the entry.
 func (s *Subscription) send(u Update) {
 	if s.backlog == nil {
 		select {
@@ -125,7 +125,7 @@ func (s *Subscription) pump() {
 	}
 }
 
-// deliver sends the events that clients may see to all subscriptions. The lock of the entry is held.
+// deliver sends the events that clients may see to all subscriptions. The caller holds the lock of the entry.
 func (w *writer) deliver(e *entry) {
 	all := w.storage == nil || e.now.Status.State.Terminal()
 	n := 0
@@ -149,7 +149,7 @@ func (w *writer) deliver(e *entry) {
 	}
 }
 
-// endSubscriptions closes the channels of all subscriptions. The lock of the entry is held.
+// endSubscriptions closes the channels of all subscriptions. The caller holds the lock of the entry.
 func (e *entry) endSubscriptions() {
 	for _, sub := range e.subs {
 		sub.end(false)

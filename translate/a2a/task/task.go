@@ -15,29 +15,29 @@ import (
 type Task struct {
 	// ID is a UUID of version 7 (RFC 9562).
 	ID string `json:"id"`
-	// Name is the id that the client of A2A 0.1 has given to the task; empty: it is a task of a later version.
+	// Name is the id that a client of A2A 0.1 has chosen; empty: the task was made by a later version.
 	Name string `json:"name,omitzero"`
-	// Owner is the principal whose task it is; empty: an anonymous caller's. It is not stored with the task.
+	// Owner is the principal that the task belongs to; empty: anonymous callers. It is not stored with the task.
 	Owner string `json:"-"`
 	// Context is the id of the conversation that the task belongs to.
 	Context string `json:"context"`
 	// Skill is the name of the skill; empty: the client has not chosen one yet.
 	Skill string `json:"skill,omitzero"`
-	// Inputs are the inputs gathered so far: a JSON object, or nil.
+	// Inputs are the inputs so far: a JSON object, or nil.
 	Inputs jsontext.Value `json:"inputs,omitzero"`
-	// Ref is the skill's source, id and version once they are known, and the run once it is accepted.
+	// Ref has the source, id and version of the skill once they are known, and identifies the run once it is accepted.
 	Ref run.Ref `json:"ref,omitzero"`
 	// OutputType is the media type of the skill's output, once it is known.
 	OutputType string `json:"output_type,omitzero"`
-	// Timeout is the one that the client asked for, in milliseconds; 0: none.
+	// Timeout is the timeout that the client has set, in milliseconds; 0: none.
 	Timeout int64 `json:"timeout_ms,omitzero"`
-	// Deadline is when the run has to end; zero: none was submitted.
+	// Deadline is the time at which the run has to end; zero: no run was submitted.
 	Deadline time.Time `json:"deadline,omitzero"`
 
 	Status Status `json:"status"`
 	// History are the client's messages and the status messages that were superseded, in order.
 	History []Message `json:"history,omitempty"`
-	// Artifact is the output; nil: there is none (yet).
+	// Artifact is the output; nil: there is none, or not yet.
 	Artifact *Artifact `json:"artifact,omitzero"`
 	// Push are the webhooks that later events are sent to.
 	Push []PushConfig `json:"push,omitempty"`
@@ -46,13 +46,13 @@ type Task struct {
 	Event uint64 `json:"event"`
 	// Told is the number of the newest event that is a status or the artifact, which subscribers and webhooks get.
 	Told uint64 `json:"told,omitzero"`
-	// Created is when the task was made.
+	// Created is the time when the task was made.
 	Created time.Time `json:"created"`
 
 	events []event // since it was copied
 }
 
-// Status is a state of a task, since when, and what the bridge says about it.
+// Status is a state of a task, with the time since when, and a message of the bridge about it.
 type Status struct {
 	State   State     `json:"state"`
 	At      time.Time `json:"at"`
@@ -92,23 +92,23 @@ type PushConfig struct {
 	Secrets string `json:"secrets,omitzero"`
 	// Scheme is the authentication scheme of the credentials; empty: none.
 	Scheme string `json:"scheme,omitzero"`
-	// Version of A2A in which the webhook was set, which is that of its events.
+	// Version is the version of A2A in which the webhook was set, and in whose form it gets events.
 	Version string `json:"version"`
-	// Set is the number of the version of the task to which the webhook was added. Later events are sent.
+	// Set is the number of the task's version to which the webhook was added. The webhook gets later events.
 	Set uint64 `json:"set"`
-	// Sent is the number of the last event that was delivered or given up.
+	// Sent is the number of the last event that was delivered or lost.
 	Sent uint64 `json:"sent"`
-	// Lost is how many events in a row could not be delivered. At MaxLost, the webhook gets no more events.
+	// Lost is the number of events in a row that could not be delivered. At MaxLost, the webhook gets no more events.
 	Lost int `json:"lost,omitzero"`
 }
 
-// MaxLost is how many events in a row may be lost before a webhook is given up.
+// MaxLost is the number of lost events in a row after which a webhook gets no more events.
 const MaxLost = 5
 
 // Pending reports whether the webhook has not got the newest event of its task yet.
 func (p *PushConfig) Pending(t *Task) bool { return p.Lost < MaxLost && p.Sent < t.Told }
 
-// Role says who wrote a message.
+// Role is the author of a message.
 type Role uint8
 
 // The roles.
@@ -119,7 +119,7 @@ const (
 
 // Update is one event of a task: a new status, or its artifact.
 type Update struct {
-	// Number is that of the event, from 1; the first event is the task itself.
+	// Number is the number of the event, from 1; the first event is the task itself.
 	Number uint64
 	// Task is the task after the event.
 	Task *Task
@@ -142,7 +142,7 @@ func (t *Task) SetArtifact(parts []Part) {
 	t.events = append(t.events, event{t.Status, t.Artifact, len(t.History), true})
 }
 
-// AddMessage adds a message of the client to the history. It is no event.
+// AddMessage adds a message of the client to the history. This is not an event.
 func (t *Task) AddMessage(m Message) {
 	t.History = append(slices.Clip(t.History), m)
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Config are the settings of [Tasks]. A zero value stands for the default.
+// Config has the settings of [Tasks]. A zero value stands for the default.
 //
 // The Store holds at most four times MaxSize of tasks that have ended or wait for a message, and what is written until it is trimmed: one
 // time MaxSize, or a quarter of Most, and what is written meanwhile. Each instance has tasks in it that are open in its memory, too, which are not deleted
 // by number or size; a single one has at most 4 MiB, and all of them MaxSize. So the Store has about 1.5 GiB with the defaults and one instance.
 type Config struct {
-	// Store keeps the tasks beyond the life of the process, for all instances of the bridge. Nil: they are in memory only.
+	// Store keeps the tasks after the end of the process, for all instances of the bridge. Nil: they are only in memory.
 	Store run.Store
 	// Most is how many tasks are kept at most, and MostPerOwner how many of one owner: 10000 and 1000. Both bounds hold
 	// for memory and for the Store.
 	Most, MostPerOwner int
 	// MaxSize is the approximate size of all tasks in memory, in bytes: 256 MiB.
 	MaxSize int64
-	// TTL is how long a task is kept after its last change: 24 h.
+	// TTL is the time for which a task is kept after its last change: 24 h.
 	TTL time.Duration
 	// Observer receives events and failures; nil: there is none.
 	Observer Observer
@@ -32,12 +32,13 @@ type Config struct {
 	Flush time.Duration
 }
 
-// Observer receives the events of tasks and the failures of the Store. Its methods must return soon and must not call methods of the [Tasks].
+// Observer receives the events of tasks and the failures of the Store. Its methods must not block, and must not call methods of
+// the [Tasks].
 type Observer interface {
 	// Updated is called for each event that this instance has made of a task with webhooks, in order for each task. The event may not be stored yet:
 	// [Tasks.Get] has to be called before a client sees an open task.
 	Updated(u *Update)
-	// StoreFailed is called when the Store could not be written or has a damaged record.
+	// StoreFailed is called when the Store can't be read or written, or has a damaged record.
 	StoreFailed(err error)
 }
 
@@ -59,9 +60,9 @@ var (
 
 // Tasks keeps tasks: in memory and, if there is one, in a [run.Store].
 //
-// A version of a task that is open is stored before clients see it, so that they never know more than the Store after a
-// crash. Clients see ended tasks at once. These are stored within [Config.Flush], most of the short ones once and together
-// with others. What memory has no place for is read from the Store.
+// A version of an open task is stored before clients see it, so that a crash never undoes a state that a client has seen. Clients
+// see ended tasks at once. These are stored within [Config.Flush], most of the short ones only once and together with others.
+// Tasks that do not fit into the memory are read from the Store.
 type Tasks struct {
 	config        Config
 	memory        *memory
@@ -76,7 +77,7 @@ type Tasks struct {
 	ended   sync.WaitGroup // of the background goroutines
 }
 
-// New returns tasks without any in memory. They use memory and a goroutine until [Tasks.Close].
+// New returns a Tasks with an empty memory. It uses a goroutine until [Tasks.Close].
 func New(c Config) *Tasks {
 	c.Most, c.MostPerOwner = cmp.Or(max(c.Most, 0), 10000), cmp.Or(max(c.MostPerOwner, 0), 1000)
 	c.MaxSize, c.TTL, c.Flush = cmp.Or(max(c.MaxSize, 0), 256<<20), cmp.Or(max(c.TTL, 0), 24*time.Hour), cmp.Or(max(c.Flush, 0), time.Second)
@@ -96,7 +97,8 @@ func New(c Config) *Tasks {
 	return s
 }
 
-// Close stores what is not stored, ends all subscriptions and the background goroutines. Changes after it are stored at once.
+// Close stores all tasks that are not stored, and ends all subscriptions and the background goroutines. Later changes are stored
+// at once.
 func (s *Tasks) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.closing) })
 	ended := make(chan struct{})
@@ -119,7 +121,7 @@ func (s *Tasks) Close(ctx context.Context) {
 	}
 }
 
-// isClosed reports whether a channel that nothing is sent to is closed.
+// isClosed reports whether a channel is closed that never gets values.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -230,7 +232,7 @@ func (s *Tasks) Get(ctx context.Context, owner, id string) (*Task, error) {
 	return s.writer.show(ctx, e)
 }
 
-// Named returns the newest task to which the owner has given a name.
+// Named returns the newest task with a name that the owner has given.
 func (s *Tasks) Named(ctx context.Context, owner, name string) (*Task, error) {
 	id, err := s.idOf(ctx, owner, name)
 	if err != nil {

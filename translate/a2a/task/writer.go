@@ -11,7 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// writeTimeout is how long the Store may take to write.
+// writeTimeout bounds the duration of a write.
 const writeTimeout = 30 * time.Second
 
 // writer stores tasks. Clients see an open version only after it is stored.
@@ -20,8 +20,8 @@ type writer struct {
 	memory   *memory
 	observer Observer
 	interval time.Duration // Config.Flush
-	batch    int           // how many ended tasks are stored together at most
-	// most and size are how much is written before the Store is trimmed.
+	batch    int           // the largest number of ended tasks that are stored together
+	// most and size are the number and the size of written records after which the Store is trimmed.
 	most int
 	size int64
 	trim chan struct{} // of capacity 1: so much was written
@@ -40,13 +40,13 @@ type flight struct {
 	err  error // once done is closed
 }
 
-// version is a version of a task that is written.
+// version is a version of a task that is being written.
 type version struct {
 	e *entry
 	t *Task
 }
 
-// visible reports whether clients may see the current version. The lock of the entry is held.
+// visible reports whether clients may see the current version. The caller holds the lock of the entry.
 func (w *writer) visible(e *entry) bool {
 	return w.storage == nil || e.stored >= e.now.Event || e.now.Status.State.Terminal()
 }
@@ -180,7 +180,7 @@ func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 	return size, w.storage.Put(ctx, records...)
 }
 
-// wrote counts a version that was stored. The lock of the entry is held.
+// wrote counts a version that was stored. The caller holds the lock of the entry.
 func (w *writer) wrote(e *entry, event uint64, size int64) {
 	e.stored = max(e.stored, event)
 	e.pending = slices.DeleteFunc(e.pending, func(p pending) bool { return p.before.Event < e.stored })
@@ -201,7 +201,7 @@ func (w *writer) wrote(e *entry, event uint64, size int64) {
 	}
 }
 
-// storeNamed stores the first version of a task that has a name, and the name. The lock of the entry is held.
+// storeNamed stores the first version of a task that has a name, and the name. The caller holds the lock of the entry.
 func (w *writer) storeNamed(ctx context.Context, e *entry, t *Task) error {
 	e.single = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout) // else it may be stored, but not known
@@ -217,16 +217,16 @@ func (w *writer) storeNamed(ctx context.Context, e *entry, t *Task) error {
 	return nil
 }
 
-// storageError hides the text of a failure of the Store from clients.
+// storageError is a failure of the Store. It hides the text of its cause from clients.
 type storageError struct{ cause error }
 
 // Error implements error.
 func (e *storageError) Error() string { return ErrStorage.Error() }
 
-// Unwrap makes ErrStorage and the cause recognizable.
+// Unwrap returns ErrStorage and the cause.
 func (e *storageError) Unwrap() []error { return []error{ErrStorage, e.cause} }
 
-// failed reports that the Store has failed, and returns the error for the caller.
+// failed reports a failure of the Store, and returns the error for the caller.
 func (w *writer) failed(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
