@@ -20,12 +20,12 @@ import (
 const (
 	// maxBatch is the size of the largest batch of several records, in bytes.
 	maxBatch = 1 << 20
-	// maxBatchFile is how much of such a batch is read.
+	// maxBatchFile is the largest batch that is read, in bytes.
 	maxBatchFile = 2 * maxBatch
 )
 
-// batch is a file with final records of one owner and day that were stored together, one in each line. A line that is damaged does
-// not affect the others.
+// batch is a file with final records of one owner and day that were stored together, one in each line. A damaged line does not
+// affect the others.
 type batch struct {
 	first, last string
 	records     int
@@ -95,10 +95,10 @@ func (s *Records) batched(ctx context.Context, folder, id string) (newest *run.R
 	return newest, failed
 }
 
-// lineStart is how Put begins the line of a record, before its id.
+// lineStart is the beginning of the line of a record, before its id.
 const lineStart = `{"id":"`
 
-// parseLine reads only the beginning of a line, as Put writes it.
+// parseLine reads only the beginning of a line that Put has written.
 func parseLine(text []byte) (id string, event uint64, ok bool) {
 	const between, idLength = `","event":`, 36
 	rest, ok := bytes.CutPrefix(text, []byte(lineStart))
@@ -137,7 +137,7 @@ func recordIn(text []byte, id string) (newest *run.Record, damaged error) {
 	}
 }
 
-// place is where the newest record of an id is.
+// place is the file with the newest record of an id.
 type place struct {
 	version version
 	batch   string // the name of the file; empty: the record is in the folder of the id
@@ -175,7 +175,7 @@ func (s *Records) List(ctx context.Context, owner string, most int, need func(id
 	}
 }
 
-// places returns where the newest records of a day are.
+// places returns the places of the newest records of a day.
 func (s *Records) places(ctx context.Context, folder string) (map[string]place, error) {
 	d, err := s.listDay(ctx, folder)
 	if err != nil {
@@ -206,9 +206,9 @@ func (s *Records) places(ctx context.Context, folder string) (map[string]place, 
 	return places, nil
 }
 
-// yieldDay yields the records of ids that are needed, the last id first. It reports whether to continue.
+// yieldDay yields the needed records of a day, in the descending order of their ids. It returns false if the iteration has ended.
 func (s *Records) yieldDay(ctx context.Context, owner, folder string, ids []string, places map[string]place, need func(string, uint64) bool, yield func(*run.Record, error) bool) bool {
-	var loaded string // the batch that was read last
+	var loaded string // the batch in memory
 	var text []byte
 	for _, id := range slices.Backward(ids) {
 		p := places[id]

@@ -21,8 +21,8 @@ type version struct {
 	standing run.Standing
 }
 
-// standings are how the names of records end. None is a number alone: Caddy's file storage gives such names to files that it is
-// writing.
+// standings are the endings of the names of records. None is only a number: Caddy's file storage gives such endings to files that
+// it is writing.
 var standings = [...]string{run.Running: ".running", run.Waiting: ".waiting", run.Final: ".final"}
 
 func (v version) name() string { return strconv.FormatUint(v.event, 10) + standings[v.standing] }
@@ -42,7 +42,7 @@ func splitVersion(name string) (v version, ok bool) {
 	return v, v.name() == name
 }
 
-// versions returns the records in the folder of an id, the newest last. Other names are left out.
+// versions returns the records in the folder of an id, the newest last. It ignores other names.
 func versions(names []string) []version {
 	found := make([]version, 0, len(names))
 	for _, name := range names {
@@ -54,7 +54,7 @@ func versions(names []string) []version {
 	return found
 }
 
-// listTries is how often a folder is listed. The times between double from a millisecond: it is a second together.
+// listTries is the number of attempts to list a folder. The pauses between them double from a millisecond, to one second together.
 const listTries = 11
 
 // list returns the names in a folder, which need not exist. With recursive, names of folders within contain slashes. Caddy's file
@@ -85,13 +85,13 @@ func (s *Records) list(ctx context.Context, folder string, recursive bool) ([]st
 	return nil, fmt.Errorf("listing %s: its files change while they are listed", folder)
 }
 
-// day is what the folder of a day has.
+// day is the content of the folder of a day.
 type day struct {
 	ids     map[string][]version // the newest last; none: the folder of the id has no record
 	batches []string
 }
 
-// listDay lists the folder of a day with all that it has.
+// listDay lists the folder of a day, with the folders in it.
 func (s *Records) listDay(ctx context.Context, folder string) (day, error) {
 	names, err := s.list(ctx, folder, true)
 	if err != nil {
@@ -117,9 +117,9 @@ func (s *Records) listDay(ctx context.Context, folder string) (day, error) {
 }
 
 const (
-	// batchListAge is how old the list of a day's batches may be. A run that another instance has stored may be missing so long.
+	// batchListAge is the maximum age of the list of a day's batches. For as long, a batch of another instance may be missing in it.
 	batchListAge = time.Second
-	// maxBatchLists is how many names and folders the lists have at most, about 100 bytes each.
+	// maxBatchLists bounds the names and folders in the lists. Each takes about 100 bytes.
 	maxBatchLists = 20_000
 )
 
@@ -179,7 +179,7 @@ func (s *Records) listBatches(ctx context.Context, folder string) ([]string, err
 	return l.names, nil
 }
 
-// batchPuts tells all Records of this process that one of them has stored a batch, which makes older lists of its folder outdated.
+// batchPuts tells all Records of this process that one of them has stored a batch, so that older lists of its folder are outdated.
 var batchPuts puts
 
 // puts has the number of the newest batch that was stored in a folder.

@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// maxName is the size of the largest file of a name, in bytes: it has an id.
+// maxName is the largest size of the file of a name, in bytes. The file has an id.
 const maxName = 64
 
 // Name implements [run.Store].

@@ -51,10 +51,10 @@ type Records struct {
 // NewRecords returns the records in a storage.
 func NewRecords(storage certmagic.Storage) *Records { return &Records{storage: storage, now: time.Now} }
 
-// recordOptions keep the data of records as they are.
+// recordOptions keep the bytes of the data of records.
 var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 
-// storedRecord is a [run.Record] as it is written, without the owner: the storage key has a hash of the owner.
+// storedRecord is the JSON of a [run.Record]. It has no owner: the storage key has a hash of the owner.
 type storedRecord struct {
 	ID    string         `json:"id"`
 	Event uint64         `json:"event"`
@@ -65,7 +65,7 @@ type storedRecord struct {
 // Put implements [run.Store]. Final records of one day that are stored together share files, which are called batches.
 func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 	batches := map[string]*batch{} // by folder
-	size := 0                      // of the records that are left, about
+	size := 0                      // the approximate size of the records that are left
 	for _, r := range records {
 		size += len(r.Data) + recordOverhead
 	}
@@ -117,8 +117,8 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 	return nil
 }
 
-// appendRecord appends a record as it is written, in one line. Checking its data takes longer than the rest. In a batch, where
-// that counts, bad data would damage one line only, and be found when it is read.
+// appendRecord appends the JSON of a record, in one line. It does not check the data, which would take longer than the rest:
+// invalid data would damage only one line of a batch, and the reader notices that.
 func appendRecord(to []byte, r *run.Record, checked bool) ([]byte, error) {
 	if checked || bytes.ContainsAny(r.Data, "\r\n") {
 		text, err := json.Marshal(storedRecord{r.ID, r.Event, r.At.UTC(), r.Data}, recordOptions)
@@ -131,7 +131,7 @@ func appendRecord(to []byte, r *run.Record, checked bool) ([]byte, error) {
 	return append(append(append(to, `","data":`...), r.Data...), '}'), nil
 }
 
-// recordOverhead is about how much longer the line of a record is than its data, in bytes.
+// recordOverhead is the approximate size of a record's line without its data, in bytes.
 const recordOverhead = 160
 
 func (s *Records) store(ctx context.Context, key string, text []byte) error {
@@ -217,7 +217,7 @@ func (s *Records) read(ctx context.Context, folder, id string, v version) (*run.
 	return r, err
 }
 
-// decodeRecord returns the record in a text, which has to be the one that its storage key names.
+// decodeRecord returns the record in a text. It fails if the id or the event differs from that in its storage key.
 func decodeRecord(text []byte, id string, event uint64) (*run.Record, error) {
 	var stored storedRecord
 	if err := json.Unmarshal(text, &stored, recordOptions); err != nil {
@@ -241,8 +241,8 @@ func (s *Records) load(ctx context.Context, key string, most int64) ([]byte, err
 	return s.storage.Load(ctx, key)
 }
 
-// Lock implements [run.Store]. A lock costs several operations of the storage, and a caller that has to wait for one may
-// notice its release a second late.
+// Lock implements [run.Store]. A lock costs several operations of the storage. A caller that waits for a lock may get it up to a
+// second after its release.
 func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
 	key := lockKey(owner, id)
 	if err := s.storage.Lock(ctx, key); err != nil {
@@ -264,7 +264,7 @@ func digest(kind, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// isDigest reports whether a name can be one that digest has made.
+// isDigest reports whether a name has the form of a result of digest.
 func isDigest(name string) bool {
 	_, err := hex.DecodeString(name)
 	return len(name) == 2*sha256.Size && err == nil

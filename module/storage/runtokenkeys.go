@@ -87,9 +87,9 @@ type RunTokenKeys struct {
 	// channel, not a mutex, so that waiting for it can time out.
 	turn    chan struct{}
 	ending  <-chan struct{} // closed when all calls in progress have to be answered at once
-	looked  time.Time       // when the keys of other instances were last read
+	looked  time.Time       // the last reading of the storage for keys of other instances
 	lookErr error
-	failed  time.Time // when making a key last failed
+	failed  time.Time // the last failure to make a key
 	makeErr error
 }
 
@@ -292,11 +292,11 @@ func (r *RunTokenKeys) read(ctx context.Context) ([]runtoken.Key, error) {
 	return parseRunTokenKeys(data)
 }
 
-// justNow reports whether something happened less than runTokenInterval ago.
+// justNow reports whether a time is less than runTokenInterval ago.
 func justNow(then time.Time) bool { return time.Since(then) < runTokenInterval }
 
-// newestKey returns the key to make tokens with, and its age. It ignores keys made in the
-// future, except for the skew that the clocks of instances may have.
+// newestKey returns the newest key, which makes tokens, and its age. It ignores keys whose time is in the
+// future by more than the clocks of instances may differ.
 func newestKey(keys []runtoken.Key, now time.Time) (newest runtoken.Key, age time.Duration, ok bool) {
 	for _, key := range keys {
 		if now.Sub(key.Made) >= -runtoken.Skew && (!ok || key.Made.After(newest.Made)) {

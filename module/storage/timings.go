@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
-// Timings are the learned execution times. Configurations share them, and each stores them
+// Timings are the learned execution times. All configurations share them, and each stores them
 // in its own storage.
 type Timings struct {
 	*executionTimes
@@ -43,7 +43,7 @@ func HoldTimings(ctx caddy.Context, price time.Duration, use *lifetime.Usage) (*
 // executionTimes are the learned execution times of one price, and where they are stored.
 type executionTimes struct {
 	*polling.Store
-	storage atomic.Pointer[certmagic.Storage] // of the configuration that served last; nil: none
+	storage atomic.Pointer[certmagic.Storage] // of the configuration that has served the newest request; nil: none
 	key     string
 	logger  *zap.Logger
 
@@ -118,7 +118,7 @@ func (e *executionTimes) save() {
 	e.saved.Store(completions)
 }
 
-// store adds what other instances have learned, and stores all of it.
+// store adds the stored times of other instances, and stores the result.
 func (e *executionTimes) store(ctx context.Context, storage certmagic.Storage) error {
 	if err := storage.Lock(ctx, e.key); err != nil {
 		return err

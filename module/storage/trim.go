@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// unit is what Trim deletes at once: the folder of an id, or a batch.
+// unit is the folder of an id or a batch, which Trim deletes as a whole.
 type unit struct {
 	key     string
 	id      string  // of the folder; empty: it is a batch
@@ -23,15 +23,15 @@ type unit struct {
 	first   string  // id of the batch
 	last    string  // id of the batch; also that of a folder
 	files   []string
-	changed time.Time // when its newest file was written
+	changed time.Time // the time of its newest file
 	ids     int
 	bytes   int64
 }
 
-// holding is what an owner has stored.
+// holding lists the stored records and names of an owner.
 type holding struct {
 	folder string
-	open   map[string]bool // ids of runs that go on, and of those that are spared
+	open   map[string]bool // ids of runs that go on, and of further ones that are not deleted
 	// Of the others, by standing: the units, the newest first, and what they are together with those of lower standings.
 	units [run.Final + 1][]unit
 	ids   [run.Final + 1]int
@@ -170,7 +170,7 @@ func (t *trimming) find(ctx context.Context, folder string, d day) []unit {
 	return units
 }
 
-// measure counts the files of a unit, the newest of which is the last.
+// measure counts the files of a unit. The last one has to be the newest.
 func (t *trimming) measure(ctx context.Context, u *unit, files ...string) {
 	for _, file := range files {
 		info, err := t.storage.Stat(ctx, file)
@@ -339,7 +339,7 @@ func (t *trimming) deleteName(ctx context.Context, n name) error {
 	return t.storage.Delete(ctx, n.key)
 }
 
-// tidy deletes the folder of an owner that has had nothing for some time. Caddy's file storage keeps empty folders.
+// tidy deletes the folder of an owner that has been empty for some time, since Caddy's file storage keeps empty folders.
 func (t *trimming) tidy(ctx context.Context, h *holding) {
 	if h.days > 0 || len(h.names) > 0 {
 		return
