@@ -28,8 +28,7 @@ func (m *memory) unfollow(c claim) {
 	}
 }
 
-// watchEvery is the time after which this process notices that another instance has ended a task whose run it follows, if it
-// does not read or change the task before.
+// watchEvery is the interval in which watch runs: other instances may have ended tasks whose runs this process follows.
 const watchEvery = 15 * time.Second
 
 // watch reads the followed tasks again. It ends the following of those that have ended.

@@ -121,8 +121,7 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 	return jobs, busy
 }
 
-// runJobs writes versions. It returns the entries that are still to be written, and the number of failures. It stops after a few
-// failures.
+// runJobs writes versions, until a few have failed. It returns the entries that are still to be written, and the number of failures.
 func (w *writer) runJobs(ctx context.Context, jobs [][]version) (left []*entry, failures int) {
 	var mu sync.Mutex
 	next := 0

@@ -149,8 +149,7 @@ func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) 
 	return dropped, nil
 }
 
-// full reports whether there is no place for an open task of an owner, and whose tasks may be dropped for it; nil: those of any
-// owner.
+// full reports whether there is no place for an open task of an owner, and whose tasks may be dropped for it; nil: any owner's.
 func (r *room) full(o *owner, size int64) (from *owner, full bool) {
 	// The open tasks of one owner must not take all the memory.
 	if o != nil && (o.open >= r.mostPerOwner || o.openSize+size > r.maxSize/2) {

@@ -32,8 +32,7 @@ type Config struct {
 	Flush time.Duration
 }
 
-// Observer receives the events of tasks and the failures of the Store. Its methods must not block, and must not call methods of
-// the [Tasks].
+// Observer receives events and failures of the Store. Its methods must not block, and must not call methods of the [Tasks].
 type Observer interface {
 	// Updated is called for each event that this instance has made of a task with webhooks, in order for each task. The event may not be stored yet:
 	// [Tasks.Get] has to be called before a client sees an open task.
@@ -97,8 +96,7 @@ func New(c Config) *Tasks {
 	return s
 }
 
-// Close stores all tasks that are not stored, and ends all subscriptions and the background goroutines. Later changes are stored
-// at once.
+// Close stores all tasks, and ends all subscriptions and the background goroutines. Later changes are stored at once.
 func (s *Tasks) Close(ctx context.Context) {
 	s.once.Do(func() { close(s.closing) })
 	ended := make(chan struct{})
