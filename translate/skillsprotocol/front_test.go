@@ -89,6 +89,8 @@ func (x *fakeExecution) Leave() run.Run {
 
 func (*fakeExecution) Detach() {}
 
+func (*fakeExecution) Skill() *translate.Skill { return nil }
+
 func (b *fakeBridge) List(_ context.Context, q translate.Query) translate.Listing {
 	b.queries = append(b.queries, q)
 	return b.listing

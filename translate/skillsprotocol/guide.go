@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -21,10 +22,10 @@ var guideTemplate = template.Must(template.New("guide").Parse(guideText))
 
 // guide is the data for the template of the guide.
 type guide struct {
-	Namespaces   []markdown
+	Namespaces   []skillfile.Markdown
 	Codes        []guideCode
 	Page, Limit  int
-	Unsupported  markdown
+	Unsupported  skillfile.Markdown
 	Failed, Late string // types of failed runs, if the provider sends none
 }
 
@@ -38,11 +39,11 @@ type guideCode struct {
 func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Error) {
 	g := guide{
 		Page: defaultLimit, Limit: maxLimit,
-		Unsupported: codeList(unsupported),
+		Unsupported: skillfile.CodeList(unsupported),
 		Failed:      document.ExecutionFailed, Late: string(document.InvocationTimeout),
 	}
 	for _, n := range f.Bridge.Namespaces() {
-		if c := code(n); c != "" {
+		if c := skillfile.Code(n); c != "" {
 			g.Namespaces = append(g.Namespaces, c)
 		}
 	}

@@ -1,0 +1,130 @@
+package skillfile
+
+import (
+	"cmp"
+	_ "embed"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+//go:embed skill.md.tmpl
+var skillText string
+
+var skillTemplate = template.Must(template.New("SKILL.md").Parse(skillText))
+
+// maxSchemaBlock bounds a schema in SKILL.md, in bytes. A longer one is only in
+// descriptor.json.
+const maxSchemaBlock = 4000
+
+// pageData is the data for the template of SKILL.md.
+type pageData struct {
+	Call                        callWords
+	Title, Description          Markdown
+	Name, ID, Version           Markdown
+	Capability, Access          Markdown
+	Inputs                      []inputRow
+	Example                     Markdown
+	OutputType, OutputText      Markdown
+	OutputSchema                Markdown
+	Auth                        authSection
+	Provider, URL, Contact, Doc Markdown
+	Tags                        Markdown
+	Descriptor                  Markdown // name of the file
+}
+
+type callWords struct {
+	Name      string
+	Arguments Markdown
+}
+
+type inputRow struct {
+	Name, Type, Required, Default, Description Markdown
+}
+
+type authSection struct {
+	Needed                            bool
+	Type, Header, Text, Scopes, Prose Markdown
+}
+
+// Words are what differs in SKILL.md between the protocols of agents.
+type Words struct {
+	Name       string         // what the name of the skill is for, as Markdown
+	Arguments  string         // the member of a call with the inputs
+	Inputs     string         // where the schemas of the inputs are, as Markdown
+	Example    jsontext.Value // of a call
+	Descriptor string         // the file with the descriptor
+	// CallName is the name for calls; empty: that of the description.
+	CallName string
+}
+
+// Page renders SKILL.md, a text that explains a skill to a language model. It escapes the texts of the provider.
+func Page(d *translate.Description, words *Words) (string, error) {
+	s := d.Descriptor
+	example, err := block(words.Example)
+	if err != nil {
+		return "", err
+	}
+	p := pageData{
+		Title: prose(s.Name), Description: prose(s.Description),
+		Call: callWords{words.Name, Code(words.Arguments)},
+		Name: Code(cmp.Or(words.CallName, d.Name)), ID: Code(s.ID), Version: Code(s.Version),
+		Capability: Code(string(s.CapabilityType)), Access: Code(string(s.Access)),
+		Example:    example,
+		OutputType: Code(s.Output.ContentType), OutputText: prose(s.Output.Description),
+		Auth:     authOf(&s.Auth),
+		Provider: prose(s.Provider.Name), URL: Code(s.Provider.URL), Contact: Code(s.Provider.Contact), Doc: Code(s.DocumentationURL),
+		Tags:       CodeList(s.Tags),
+		Descriptor: Code(words.Descriptor),
+	}
+	for i := range s.Inputs {
+		p.Inputs = append(p.Inputs, rowOfInput(&s.Inputs[i], words))
+	}
+	if n := len(s.Output.Schema); 0 < n && n <= maxSchemaBlock {
+		if p.OutputSchema, err = block(s.Output.Schema); err != nil {
+			return "", err
+		}
+	}
+	var b strings.Builder
+	err = skillTemplate.Execute(&b, &p)
+	return b.String(), err
+}
+
+func rowOfInput(in *document.Parameter, words *Words) inputRow {
+	row := inputRow{Name: cell(in.Name), Type: cell(in.Type), Required: "no", Default: cell(string(in.Default)), Description: prose(in.Description)}
+	if in.Required {
+		row.Required = "yes"
+	}
+	if len(in.Schema) > 0 {
+		row.Description += Markdown(" (constrained by a schema: see " + words.Inputs + ")")
+	}
+	return row
+}
+
+func authOf(a *document.Auth) authSection {
+	p := authSection{Needed: a.Type != document.AuthNone, Type: Code(string(a.Type)), Header: Code(a.Header), Text: prose(a.Description)}
+	if a.OAuth2 != nil {
+		p.Scopes = CodeList(slices.Sorted(maps.Keys(a.OAuth2.Scopes)))
+	}
+	if a.Custom != nil {
+		p.Prose = prose(a.Custom.Instructions)
+	}
+	return p
+}
+
+// CodeList joins code spans with commas.
+func CodeList(texts []string) Markdown {
+	var list []string
+	for _, t := range texts {
+		if c := Code(t); c != "" {
+			list = append(list, string(c))
+		}
+	}
+	return Markdown(strings.Join(list, ", "))
+}
