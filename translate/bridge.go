@@ -84,6 +84,10 @@ func (b *Bridge) Catalog() *catalog.Catalog { return b.catalog }
 // Namespaces returns those of the configured sources, in order.
 func (b *Bridge) Namespaces() []string { return b.catalog.Namespaces() }
 
+// Changed returns a channel that is closed when the list of a source changes the next time. Lists are only read for calls, so
+// that a change may be noticed late.
+func (b *Bridge) Changed() <-chan struct{} { return b.catalog.Changed() }
+
 // SourceStatus tells how many calls of a source are in progress.
 type SourceStatus struct {
 	Namespace string

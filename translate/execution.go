@@ -30,6 +30,8 @@ type Execution interface {
 	Watch() iter.Seq[run.Run]
 	// Leave does not wait. It returns the Run as it was when it was accepted or found.
 	Leave() run.Run
+	// Skill returns the skill of the call; nil: none was found. It may also be called after the call has ended.
+	Skill() *Skill
 	// Detach says that no caller waits for the end of the run any more: the limits of the [Config] do not count the call from
 	// now on, but [Bridge.InProgress] does. Any goroutine may call it at any time, also while another one waits or watches.
 	// Further calls have no effect.
@@ -187,6 +189,20 @@ func (x *execution) Leave() run.Run {
 	defer x.end()
 	x.outcome = x.judge(&x.known, x.failure)
 	return x.outcome
+}
+
+// Skill implements [Execution].
+func (x *execution) Skill() *Skill {
+	if x.found == nil {
+		return nil
+	}
+	return skillOf(x)
+}
+
+// skillOf returns the skill that a call has found.
+func skillOf(x *execution) *Skill {
+	f := x.found
+	return &Skill{Name: f.Name, Ref: refOf(f), Descriptor: f.Skill.Descriptor, Deadline: x.call.deadline(x.timeout), execution: x}
 }
 
 // await waits for the end of the run, or of the agent's wait. It calls show, which may be nil, with each state before the

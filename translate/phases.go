@@ -3,10 +3,7 @@ package translate
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -229,7 +226,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 		o.SkillID = x.listed.ID
 	}
 	if failure != nil {
-		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && x.left() {
+		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && callerLeft(x) {
 			failure.Kind = run.ClientGone
 			if errors.Is(context.Cause(x.ctx), run.ErrCallerCanceled) {
 				failure.Kind, failure.Message = run.CallerCanceled, "The caller has canceled the call. A run that was accepted goes on, since the protocol of the provider has no cancellation."
@@ -261,20 +258,10 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	return o
 }
 
-// left reports whether the agent has closed its connection.
-func (x *execution) left() bool {
+// callerLeft reports whether the caller has closed its connection.
+func callerLeft(x *execution) bool {
 	return errors.Is(x.ctx.Err(), context.Canceled) && !x.stop.Stopping()
 }
 
 // newRunID makes an id for a run that completed in the first answer and has none.
 func newRunID() string { return "run_" + rand.Text() }
-
-// NewTraceID makes a W3C trace id, for calls of one request that have none.
-func NewTraceID() string {
-	var id [16]byte
-	var text [2 * len(id)]byte
-	binary.NativeEndian.PutUint64(id[:8], mathrand.Uint64()|1) //nolint:gosec // unique, and never all zeros; no secret
-	binary.NativeEndian.PutUint64(id[8:], mathrand.Uint64())   //nolint:gosec // as above
-	hex.Encode(text[:], id[:])
-	return string(text[:])
-}

@@ -23,7 +23,7 @@ type Preparation interface {
 	Invoke(ctx context.Context, s *Skill) *run.Failure
 }
 
-// Skill is the skill that a call has found, for its [Preparation]. It is valid until [Bridge.Start] returns.
+// Skill is the skill that a call has found.
 type Skill struct {
 	// Name is the skill's name as the bridge lists it.
 	Name string
@@ -53,6 +53,16 @@ func (s *Skill) Check(given jsonrpc.Object) (missing []string, invalid *run.Fail
 	return missing, invalid
 }
 
+// OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply.
+func (s *Skill) OutputSchema() jsontext.Value { return s.execution.found.Skill.OutputSchema() }
+
+// CheckOutput checks an output by the schema of the descriptor. It returns nil if the output is valid, or if there is no schema. The work
+// counts like that of checking the inputs.
+func (s *Skill) CheckOutput(ctx context.Context, output jsontext.Value) *run.Failure {
+	x := s.execution
+	return x.found.Skill.CheckOutput(ctx, x.call.Principal, output, x.call.Checks)
+}
+
 // checked reports whether Check has found this very text complete and valid.
 func (s *Skill) checked(text jsontext.Value) bool {
 	return len(text) > 0 && len(text) == len(s.valid) && &text[0] == &s.valid[0]
@@ -66,8 +76,7 @@ func prepare(x *execution) (*Skill, *run.Failure) {
 	if x.call.Checks == nil {
 		x.call.Checks = new(inputs.Checks) // for all checks of the call together
 	}
-	f := x.found
-	s := &Skill{Name: f.Name, Ref: refOf(f), Descriptor: f.Skill.Descriptor, Deadline: x.call.deadline(x.timeout), execution: x}
+	s := skillOf(x)
 	var failure *run.Failure
 	x.call.Inputs, failure = x.call.Prepare.Inputs(x.ctx, s)
 	return s, failure

@@ -15,6 +15,7 @@ type Catalog struct {
 	namespaces
 	sections []*Section
 	observer exchange.Observer
+	changes  changes
 }
 
 // Sections returns the sources, in the order in which they were configured.

@@ -3,9 +3,11 @@ package catalog
 import (
 	"context"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -28,6 +30,15 @@ type Entry struct {
 	Descriptor *document.Descriptor
 
 	listed *Listed
+	skill  *discovery.Skill // with the Descriptor
+}
+
+// OutputSchema returns the JSON Schema of the output; nil: the descriptor was not read, or has none that the bridge can apply.
+func (e *Entry) OutputSchema() jsontext.Value {
+	if e.skill == nil {
+		return nil
+	}
+	return e.skill.OutputSchema()
 }
 
 // Section returns the source that lists the skill.
@@ -77,7 +88,7 @@ func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
 		g.Go(func() error {
 			skill, _, failure := e.listed.read(ctx)
 			if failures[i] = failure; failure == nil {
-				e.Descriptor = skill.Descriptor
+				e.Descriptor, e.skill = skill.Descriptor, skill
 			}
 			return nil
 		})

@@ -86,8 +86,47 @@ func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failur
 // renew builds the name table of a source from its indexes and stores it.
 func (c *Catalog) renew(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
 	t := c.nameTable(ctx, s, indexes)
-	s.Faults.prune(t, s.table.Swap(t))
+	before := s.table.Swap(t)
+	s.Faults.prune(t, before)
+	c.changes.compare(before, t)
 	return t
+}
+
+// compare wakes those who wait if the list of a source has changed.
+func (c *changes) compare(before, now *nameTable) {
+	if before != nil && !slices.EqualFunc(before.entries, now.entries, func(a, b *entry) bool {
+		return a.name == b.name && a.Version == b.Version && a.Name == b.Name && a.Description == b.Description &&
+			a.CapabilityType == b.CapabilityType && a.Access == b.Access
+	}) {
+		c.note()
+	}
+}
+
+// Changed returns a channel that is closed when the list of a source changes the next time, as far as it is read by then.
+func (c *Catalog) Changed() <-chan struct{} { return c.changes.next() }
+
+// changes wakes those who wait for the change of a list.
+type changes struct {
+	mu     sync.Mutex
+	change chan struct{} // nil: no one waits
+}
+
+func (c *changes) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.change == nil {
+		c.change = make(chan struct{})
+	}
+	return c.change
+}
+
+func (c *changes) note() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.change != nil {
+		close(c.change)
+		c.change = nil
+	}
 }
 
 // peek returns the names of a source from memory; nil: its indexes are not cached.

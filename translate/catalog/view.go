@@ -46,7 +46,7 @@ func (s *Section) directTable(ctx context.Context) (*nameTable, *run.Failure) {
 		name: s.Namespace, aliased: true, listed: listed,
 	}
 	t := &nameTable{section: s, direct: skill, entries: []*entry{e}}
-	s.table.Store(t)
+	s.catalog.changes.compare(s.table.Swap(t), t)
 	return t, nil
 }
 

@@ -1,0 +1,64 @@
+package discovery
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
+)
+
+// outputName is the name under which an output is checked.
+const outputName = "output"
+
+// output is the schema of a skill's output, which is compiled when it is needed first.
+type output struct {
+	limits  *document.Limits
+	compile sync.Once
+	checked *inputs.Inputs // has the output as its only input; nil: there is no schema that the bridge can apply
+}
+
+// compiled returns the compiled schema; nil: there is none, or none that the bridge can apply. An invalid one does not make the
+// descriptor invalid (section 5.6), since outputs are the provider's own.
+func (o *output) compiled(text jsontext.Value) *inputs.Inputs {
+	o.compile.Do(func() {
+		if text.Kind() != '{' {
+			return
+		}
+		checked, flaws := inputs.New(o.limits, []document.Parameter{{Name: outputName, Schema: text}}, func(int) (any, *run.Violation) {
+			return jsonvalue.Read(text, schema.ArgumentBounds)
+		})
+		if len(flaws) == 0 {
+			o.checked = checked
+		}
+	})
+	return o.checked
+}
+
+// OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply.
+func (s *Skill) OutputSchema() jsontext.Value {
+	if s.output.compiled(s.Output.Schema) == nil {
+		return nil
+	}
+	return s.Output.Schema
+}
+
+// CheckOutput checks an output by the schema of the descriptor. It returns nil if the output is valid, or if there is no schema. checks
+// counts the work, as in [Skill.CheckInputs].
+func (s *Skill) CheckOutput(ctx context.Context, principal string, output jsontext.Value, checks *inputs.Checks) *run.Failure {
+	of := s.output.compiled(s.Output.Schema)
+	if of == nil {
+		return nil
+	}
+	if checks == nil {
+		checks = new(inputs.Checks)
+	}
+	return of.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, []jsonrpc.Member{{Name: jsontext.Value(`"` + outputName + `"`), Value: output}}, checks)
+}
