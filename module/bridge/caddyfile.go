@@ -89,6 +89,17 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //				ttl      <duration>
 //			}
 //		}
+//		mcp [<path>] {
+//			name         <text>
+//			title        <text>
+//			instructions <text>
+//			versions     2026-07-28|2025-11-25|2025-06-18|2025-03-26...
+//			wait         <duration>
+//			task_after   <duration>|off
+//			validate     on|off
+//			allow_header_parameters
+//			origins      <origin>...
+//		}
 //
 //		name              <name>
 //		caller            <id> [<type>]

@@ -87,7 +87,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	// Those that are not values of the option.
 	others := map[string]bool{"provider namespace": true, "allow_networks": true, "name": true}
-	elsewhere := map[string]bool{"a2a": true, "push": true, "tasks": true, "rpc": true} // TestDocumentedDefaults of module/fronts
+	elsewhere := map[string]bool{"a2a": true, "mcp": true, "push": true, "tasks": true, "rpc": true} // TestDocumentedDefaults of module/fronts
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	number := regexp.MustCompile(`\d+`)
 	block, checked := "", 0

@@ -91,9 +91,10 @@ type Handler struct {
 
 // endpoints answer the requests of clients.
 type endpoints struct {
-	server  *jsonrpc.Server // of the Skills Protocol
-	agent   *fronts.Agent   // nil: A2A is not served
-	browser *browse.Handler // nil: there is no page
+	server  *jsonrpc.Server    // of the Skills Protocol
+	agent   *fronts.Agent      // nil: A2A is not served
+	tools   *fronts.ToolServer // nil: MCP is not served
+	browser *browse.Handler    // nil: there is no page
 }
 
 // CaddyModule returns the Caddy module information.

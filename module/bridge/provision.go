@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -26,6 +27,7 @@ import (
 var vocabularies = observe.Fronts{
 	skillsprotocol.Name: {Param: skillsprotocol.Param, Code: skillsprotocol.CodeOf},
 	a2a.Name:            {Param: a2a.Param, Code: a2a.Code},
+	mcp.Name:            {Param: mcp.Param, Code: mcp.Code},
 }
 
 // Provision sets up the bridge. It makes no network call and writes nothing.
@@ -71,12 +73,16 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	h.server = server(&skillsprotocol.Front{
 		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: refused,
 	}, skillsprotocol.Profile(maxBatch))
+	setup := &fronts.Setup{
+		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Realm: h.tokens.Realm, RequirePrincipal: h.RequirePrincipal, Refused: refused,
+		Identity: h.Name + "\n" + h.placeholder(), Observer: o,
+		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
+	}
+	if h.MCP != nil {
+		h.tools = h.MCP.Serve(setup)
+	}
 	if h.A2A != nil {
-		agent, release, err := h.A2A.Serve(ctx, &fronts.Setup{
-			Bridge: bridge, Server: server, MaxBatch: maxBatch, Realm: h.tokens.Realm, RequirePrincipal: h.RequirePrincipal, Refused: refused,
-			Identity: h.Name + "\n" + h.placeholder(), Observer: o,
-			Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
-		})
+		agent, release, err := h.A2A.Serve(ctx, setup)
 		if err != nil {
 			return err
 		}

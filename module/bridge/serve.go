@@ -2,20 +2,21 @@ package bridge
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // ServeHTTP answers a request. If protocols have paths of their own, it passes requests for other paths on to the next handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	toAgent := h.agent != nil && h.agent.Serves(r)
-	if !toAgent && h.Any() && !h.IsRPC(r.URL.Path) {
+	toTools := h.tools != nil && h.tools.Serves(r)
+	if !toAgent && !toTools && h.Any() && !h.IsRPC(r.URL.Path) {
 		return next.ServeHTTP(w, r)
 	}
 	arrived := time.Now()
@@ -31,14 +32,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		w.Header().Set("Connection", "close")
 	}
 	principal, ambiguous := h.principalOf(r)
-	if h.browser != nil && r.Method != http.MethodPost && !toAgent {
+	if h.browser != nil && r.Method != http.MethodPost && !toAgent && !toTools {
 		return h.browser.Serve(r.Context(), w, r, principal, ambiguous)
 	}
 	caller := run.Caller{Principal: principal, Ambiguous: ambiguous, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived}
 	ctx, served := observe.NewRequest(w, r, caller)
-	if toAgent {
+	switch {
+	case toTools:
+		h.tools.Serve(ctx, served.Writer(), r)
+	case toAgent:
 		h.agent.Serve(ctx, served.Writer(), r, caller)
-	} else {
+	default:
 		h.server.Serve(ctx, served.Writer(), r)
 	}
 	served.Log(r)
@@ -59,26 +63,12 @@ func forwarded(r *http.Request) bool {
 	return false
 }
 
-// traceID returns the trace id of a traceparent header (W3C Trace Context,
-// section 3.2), or nothing unless there is exactly one valid header.
+// traceID returns the trace id of a traceparent header, or nothing unless there is exactly one valid header.
 func traceID(values []string) string {
 	if len(values) != 1 {
 		return ""
 	}
-	fields := strings.Split(values[0], "-")
-	if len(fields) != 4 || fields[0] != "00" || !isHex(fields[1], 32) || !isHex(fields[2], 16) || !isHex(fields[3], 2) {
-		return ""
-	}
-	if strings.Trim(fields[1], "0") == "" || strings.Trim(fields[2], "0") == "" {
-		return ""
-	}
-	return fields[1]
-}
-
-// isHex reports whether text has the given length and only digits and the
-// letters a to f.
-func isHex(text string, length int) bool {
-	return len(text) == length && strings.Trim(text, "0123456789abcdef") == ""
+	return translate.TraceIDOf(values[0])
 }
 
 // Cleanup ends the handler's own use of what it holds. Requests in progress keep theirs.

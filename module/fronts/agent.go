@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -41,6 +42,8 @@ type Setup struct {
 	// Server returns the server of a front, with the limits of the handler.
 	Server   func(jsonrpc.Handler, jsonrpc.Profile) *jsonrpc.Server
 	MaxBatch int
+	// Tokens makes and opens run tokens.
+	Tokens mcp.Tokens
 	// Realm identifies the principals of the handler. Identity does so, too, and is known before Caddy's routes are provisioned.
 	Realm            func() string
 	Identity         string

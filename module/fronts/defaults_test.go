@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 )
 
 // effective is what the options of mounts come to, as far as they have defaults.
@@ -21,6 +22,8 @@ type effective struct {
 	rpc, a2a, card, store string
 	options               a2a.Options
 	bounds                task.Config
+	mcp                   string
+	tools                 mcp.Options
 }
 
 // effectiveOf reads lines of a Caddyfile.
@@ -40,7 +43,10 @@ func effectiveOf(t *testing.T, lines string) effective {
 	if a.Tasks != nil {
 		kept = a.Tasks
 	}
-	return effective{rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), cmp.Or(kept.Store, storeCaddy), a.options(), kept.bounds()}
+	tools := cmp.Or(m.MCP, new(MCP))
+	return effective{
+		rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), cmp.Or(kept.Store, storeCaddy), a.options(), kept.bounds(), tools.path(), tools.options(nil),
+	}
 }
 
 // TestDocumentedDefaults: the defaults in the manual's list of options are those of the code. Each is written into a Caddyfile,
@@ -50,9 +56,10 @@ func TestDocumentedDefaults(t *testing.T) {
 	another := map[string]string{
 		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a unclear": "reject", "a2a wait": "1s", "a2a follow": "1s",
 		"a2a cancel": "abandon", "tasks store": "memory", "tasks keep": "9000", "tasks max_size": "1MiB", "tasks ttl": "1h",
+		"mcp": "/other", "mcp name": "other", "mcp versions": "2025-11-25", "mcp wait": "1s", "mcp task_after": "1s", "mcp validate": "off",
 	}
-	words := map[string]string{"a2a versions": "1.0 0.3 0.1"}
-	others := []string{"a2a url", "a2a name", "push allow_networks"} // of the cards, or none
+	words := map[string]string{"a2a versions": "1.0 0.3 0.1", "mcp versions": strings.Join(mcp.AllVersions(), " ")}
+	others := []string{"a2a url", "a2a name", "push allow_networks", "mcp instructions", "mcp origins"} // of the cards, by the sources, or none
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	standard := effectiveOf(t, "")
 	block := ""
@@ -73,7 +80,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		}
 		found := phrase.FindStringSubmatch(comment)
 		_, known := another[path]
-		if found == nil || slices.Contains(others, path) || !known && block != "a2a" && block != "push" && block != "tasks" {
+		if found == nil || slices.Contains(others, path) || !known && block != "a2a" && block != "push" && block != "mcp" && block != "tasks" {
 			continue
 		}
 		write := func(value string) string {
@@ -81,8 +88,8 @@ func TestDocumentedDefaults(t *testing.T) {
 			switch block {
 			case "", fields[0]:
 				return line
-			case "a2a":
-				return "a2a {\n" + line + "\n}"
+			case "a2a", "mcp":
+				return block + " {\n" + line + "\n}"
 			}
 			return "a2a {\n" + block + " {\n" + line + "\n}\n}"
 		}

@@ -18,6 +18,9 @@ type Mounts struct {
 	// Serve A2A (Agent2Agent) 1.0, 0.3 and 0.1 over JSON-RPC, so that each skill is a skill of an A2A agent. Default: none.
 	// Example: `{"path": "/a2a"}`.
 	A2A *A2A `json:"a2a,omitempty"`
+
+	// Serve MCP (Model Context Protocol) over Streamable HTTP, so that each skill is a tool. Default: none. Example: `{"path": "/mcp"}`.
+	MCP *MCP `json:"mcp,omitempty"`
 }
 
 // RPC is the mount of the Skills Protocol.
@@ -32,7 +35,7 @@ const (
 )
 
 // Any reports whether any protocol has a path of its own.
-func (m *Mounts) Any() bool { return m.RPC != nil || m.A2A != nil }
+func (m *Mounts) Any() bool { return m.RPC != nil || m.A2A != nil || m.MCP != nil }
 
 // IsRPC reports whether a path is that of the Skills Protocol.
 func (m *Mounts) IsRPC(requestPath string) bool {
@@ -60,6 +63,10 @@ func (m *Mounts) Targets(r *options.Reader) options.Targets {
 			m.A2A = new(A2A)
 			return m.A2A.read(r)
 		},
+		"mcp": func() error {
+			m.MCP = new(MCP)
+			return m.MCP.read(r)
+		},
 	}
 }
 
@@ -71,11 +78,26 @@ func (m *Mounts) Check(c *options.Checker) {
 	if m.A2A != nil {
 		m.A2A.check(c)
 	}
+	if m.MCP != nil {
+		m.MCP.check(c)
+		m.checkPaths(c)
+	}
 	if m.RPC != nil && m.A2A != nil {
 		rpc, a2a := strings.TrimSuffix(m.RPC.path(), "/"), m.A2A.path()
 		if rpc == a2a || strings.HasPrefix(rpc, a2a+"/") {
 			c.Check("a2a.path", fmt.Errorf("the path %s of a2a covers the path %s of rpc: give one of them another path", a2a, rpc))
 		}
+	}
+}
+
+// checkPaths checks that the path of MCP is not that of another protocol.
+func (m *Mounts) checkPaths(c *options.Checker) {
+	own := m.MCP.path()
+	if m.RPC != nil && own == strings.TrimSuffix(m.RPC.path(), "/") {
+		c.Check("mcp.path", fmt.Errorf("the path %s of mcp is that of rpc, too: give one of them another path", own))
+	}
+	if m.A2A != nil && (own == m.A2A.path() || strings.HasPrefix(own, m.A2A.path()+"/")) {
+		c.Check("mcp.path", fmt.Errorf("the path %s of a2a covers the path %s of mcp: give one of them another path", m.A2A.path(), own))
 	}
 }
 

@@ -303,6 +303,7 @@ func TestManualsOptions(t *testing.T) {
 		"circuit_breaker": "circuit_breaker {\n unknown\n}",
 		"a2a":             "a2a {\n unknown\n}",
 		"push":            "a2a {\n push {\n unknown\n}\n}",
+		"mcp":             "mcp {\n unknown\n}",
 		"tasks":           "a2a {\n tasks {\n unknown\n}\n}",
 	}
 	written := options(manuals.Listing(t, manuals.Configuration, "skill_bridge"))

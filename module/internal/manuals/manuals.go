@@ -18,6 +18,7 @@ const (
 	Credentials   = "module/credentials/README.md" //nolint:gosec // a path
 	Methods       = "translate/skillsprotocol/README.md"
 	A2A           = "translate/a2a/README.md"
+	MCP           = "translate/mcp/README.md"
 	CommandLine   = "module/command/README.md"
 	Page          = "module/browse/README.md"
 	Operation     = "module/OPERATION.md"
@@ -25,7 +26,7 @@ const (
 )
 
 // All has all manuals.
-var All = []string{README, Contributing, Configuration, Credentials, Methods, A2A, CommandLine, Page, Operation, Monitoring}
+var All = []string{README, Contributing, Configuration, Credentials, Methods, A2A, MCP, CommandLine, Page, Operation, Monitoring}
 
 // Repository returns the folder with go.mod.
 func Repository(t *testing.T) string {

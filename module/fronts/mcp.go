@@ -1,0 +1,140 @@
+package fronts
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+)
+
+// MCP is the mount of MCP (Model Context Protocol).
+type MCP struct {
+	// The path of the endpoint. Default: `/mcp`.
+	Path string `json:"path,omitempty"`
+
+	// The server's name for programs. Default: `skill-bridge`.
+	Name string `json:"name,omitempty"`
+
+	// The server's name for people. Default: none.
+	Title string `json:"title,omitempty"`
+
+	// What the model of a client is told about the tools. Default: a sentence with the namespaces.
+	Instructions string `json:"instructions,omitempty"`
+
+	// The versions of MCP that are served. Default: `2026-07-28`, `2025-11-25`, `2025-06-18` and `2025-03-26`.
+	Versions []string `json:"versions,omitempty"`
+
+	// How long a call waits for the end of its run. Then it is answered with a run token, with which the tool `get_run` follows the
+	// run. Most clients give up after 60 seconds. Default: `50s`.
+	Wait caddy.Duration `json:"wait,omitempty"`
+
+	// How long a call of a client that supports tasks waits before it is answered with a task; `off`: there are no tasks. Default: `2s`.
+	TaskAfter string `json:"task_after,omitempty"`
+
+	// Whether outputs are checked against the schemas that their providers publish: `on` or `off`. With `off`, the schemas are not
+	// listed. Default: `on`.
+	Validate string `json:"validate,omitempty"`
+
+	// Let skills choose arguments that clients repeat in header fields (`x-mcp-header`), which proxies may log. Default: false.
+	AllowHeaderParameters bool `json:"allow_header_parameters,omitempty"`
+
+	// Origins of web pages that may send requests, besides that of the endpoint itself, such as `https://app.example.com`. Their
+	// hosts are also accepted in the Host field on a loopback listener. Default: none.
+	Origins []string `json:"origins,omitempty"`
+}
+
+const (
+	defaultMCPPath = "/mcp"
+	defaultMCPName = "skill-bridge"
+	off            = "off"
+)
+
+func (m *MCP) path() string {
+	if m.Path == "" {
+		return defaultMCPPath
+	}
+	return strings.TrimSuffix(m.Path, "/")
+}
+
+// read reads the option mcp.
+func (m *MCP) read(r *options.Reader) error {
+	if err := r.Args("mcp", "optionally a path", 0, &m.Path); err != nil {
+		return err
+	}
+	return r.Block("mcp", "mcp", options.Targets{
+		"name": &m.Name, "title": &m.Title, "instructions": &m.Instructions,
+		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate,
+		"allow_header_parameters": &m.AllowHeaderParameters, "origins": &m.Origins,
+	})
+}
+
+// check checks the options.
+func (m *MCP) check(c *options.Checker) {
+	c.Check("mcp.path", checkPath(m.Path))
+	for i, v := range m.Versions {
+		if !slices.Contains(mcp.AllVersions(), v) {
+			c.Check(options.Element("mcp.versions", i), fmt.Errorf("version %q is none of %s", v, strings.Join(mcp.AllVersions(), ", ")))
+		}
+	}
+	if m.Wait < 0 || 0 < m.Wait && m.Wait < caddy.Duration(time.Millisecond) {
+		c.Check("mcp.wait", fmt.Errorf("wait %s is too short: the minimum is 1ms", time.Duration(m.Wait)))
+	}
+	_, err := m.taskAfter()
+	c.Check("mcp.task_after", err)
+	oneOf(c, "mcp.validate", "validate", m.Validate, "on", off)
+	for i, o := range m.Origins {
+		c.Check(options.Element("mcp.origins", i), checkOrigin(o))
+	}
+}
+
+// taskAfter returns how long a call waits before it is answered with a task; negative: there are no tasks.
+func (m *MCP) taskAfter() (time.Duration, error) {
+	switch m.TaskAfter {
+	case "":
+		return mcp.DefaultTaskAfter, nil
+	case off:
+		return -1, nil
+	}
+	d, err := caddy.ParseDuration(m.TaskAfter)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("task_after %q is no duration of 0 or more, and not off", m.TaskAfter)
+	}
+	return d, nil
+}
+
+// checkOrigin checks an origin (RFC 6454, section 6.2).
+func checkOrigin(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return errors.New("origin " + text + " is not a scheme and a host, such as https://app.example.com")
+	}
+	return nil
+}
+
+// options returns the options of the front.
+func (m *MCP) options(namespaces []string) mcp.Options {
+	after, _ := m.taskAfter() // checked before
+	o := mcp.Options{
+		Name: m.Name, Title: m.Title, Instructions: m.Instructions, Version: moduleVersion(),
+		Versions: mcp.AllVersions(), Wait: duration(m.Wait, mcp.DefaultWait), TaskAfter: after,
+		Validate: m.Validate != off, AllowHeaderParameters: m.AllowHeaderParameters,
+	}
+	if o.Name == "" {
+		o.Name = defaultMCPName
+	}
+	if o.Instructions == "" && len(namespaces) > 0 {
+		o.Instructions = "Tools of " + strings.Join(namespaces[:min(len(namespaces), 20)], ", ") +
+			". A call that takes long is answered with a run_token: follow it with get_run instead of calling the tool again."
+	}
+	if len(m.Versions) > 0 {
+		o.Versions = slices.DeleteFunc(o.Versions, func(v string) bool { return !slices.Contains(m.Versions, v) })
+	}
+	return o
+}

@@ -1,0 +1,125 @@
+package fronts
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+)
+
+// ToolServer serves the mount of MCP.
+type ToolServer struct {
+	path    string
+	server  *jsonrpc.Server
+	origins []*url.URL
+}
+
+// Serve returns the mount of MCP.
+func (m *MCP) Serve(s *Setup) *ToolServer {
+	front := &mcp.Front{
+		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Bridge.Namespaces()), RequirePrincipal: s.RequirePrincipal,
+		Refused: s.Refused, Streaming: s.Observer.Streaming, Exiting: lifetime.Exiting(), Panicked: s.Observer.Panicked,
+	}
+	t := &ToolServer{path: m.path(), server: s.Server(front, mcp.Profile())}
+	for _, text := range m.Origins {
+		u, _ := url.Parse(text) // checked before
+		t.origins = append(t.origins, u)
+	}
+	return t
+}
+
+// moduleVersion returns the version of the bridge.
+var moduleVersion = sync.OnceValue(func() string {
+	const path = "github.com/skill-bridge/caddy-skill-bridge"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == path && m.Version != "" {
+				return m.Version
+			}
+		}
+	}
+	return "(devel)"
+})
+
+// Serves reports whether a request is for the mount.
+func (t *ToolServer) Serves(r *http.Request) bool {
+	return strings.TrimSuffix(r.URL.Path, "/") == t.path
+}
+
+// Serve answers a request that is for the mount. The caller is as in the context.
+func (t *ToolServer) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	if why := t.refuses(r); why != "" {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, why, http.StatusForbidden)
+		return
+	}
+	t.server.Serve(ctx, w, r)
+}
+
+// refuses returns why a request is refused that a web page may have sent without its user's knowledge: it is of another origin,
+// or its host name was made to resolve to this machine (DNS rebinding). Empty: it is accepted.
+func (t *ToolServer) refuses(r *http.Request) string {
+	local := listensLocally(r)
+	if origins := r.Header["Origin"]; len(origins) > 0 {
+		if len(origins) > 1 || !t.permits(origins[0], r, local) {
+			return "Requests of this Origin are refused. The operator of the server can permit it (option origins)."
+		}
+	}
+	if !local || isLoopback(hostOf(r.Host)) {
+		return ""
+	}
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		return ""
+	}
+	for _, o := range t.origins {
+		if strings.EqualFold(o.Host, r.Host) {
+			return ""
+		}
+	}
+	return "Requests for this Host are refused, since the server listens on a loopback address. The operator of the server can permit it (option origins, or trusted_proxies)."
+}
+
+// permits reports whether web pages of an origin may send requests.
+func (t *ToolServer) permits(origin string, r *http.Request, local bool) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	for _, o := range t.origins {
+		if strings.EqualFold(o.Scheme, u.Scheme) && strings.EqualFold(o.Host, u.Host) {
+			return true
+		}
+	}
+	return (u.Scheme == "http" || u.Scheme == "https") && (strings.EqualFold(u.Host, r.Host) || local && isLoopback(u.Hostname()))
+}
+
+// listensLocally reports whether the listener of a request has a loopback address.
+func listensLocally(r *http.Request) bool {
+	address, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && address.IP.IsLoopback()
+}
+
+// hostOf returns the host of a Host field without its port.
+func hostOf(field string) string {
+	u := url.URL{Host: field}
+	return u.Hostname()
+}
+
+// isLoopback reports whether a host name or address always means the machine of its user.
+func isLoopback(host string) bool {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.Unmap().IsLoopback()
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}

@@ -1,0 +1,110 @@
+package mcp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// maxCompletions bounds the values of an answer.
+const maxCompletions = 100
+
+// complete answers completion/complete: names for the template of resources, and values of the arguments of prompts.
+func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
+	reference, argument := r.params[paramReference].Value, r.params[paramArgument].Value
+	if reference.Kind() != '{' || argument.Kind() != '{' {
+		return nil, invalid("ref and argument must be objects")
+	}
+	name, value := wire.Member(argument, "name"), wire.Member(argument, "value")
+	if name.Kind() != '"' || value.Kind() != '"' {
+		return nil, invalid("argument needs the texts name and value")
+	}
+	switch kind := wire.Text(wire.Member(reference, "type")); kind {
+	case "ref/resource":
+		if wire.Text(wire.Member(reference, "uri")) != resourceScheme+"{name}/{file}" {
+			return nil, invalid("ref names no template of resources")
+		}
+		switch wire.Text(name) {
+		case "name":
+			return r.completion(r.names(wire.Text(value))), nil
+		case "file":
+			return r.completion(withPrefix([]string{fileSkill, fileDescriptor}, wire.Text(value))), nil
+		}
+		return r.completion(nil), nil
+	case "ref/prompt":
+		values, fault := r.valuesOf(wire.Text(wire.Member(reference, "name")), wire.Text(name))
+		if fault != nil {
+			return nil, fault
+		}
+		return r.completion(withPrefix(values, wire.Text(value))), nil
+	default:
+		return nil, invalid("ref must be of the type ref/resource or ref/prompt")
+	}
+}
+
+// completion returns the result with values.
+func (r *request) completion(values []string) jsontext.Value {
+	w := r.open(resultComplete)
+	w.OpenMember("completion")
+	w.Texts("values", values[:min(len(values), maxCompletions)])
+	w.Integer("total", int64(len(values)))
+	w.Name("hasMore")
+	w.Buf = appendBool(w.Buf, len(values) > maxCompletions)
+	w.Close()
+	return w.end()
+}
+
+func withPrefix(values []string, prefix string) []string {
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !strings.HasPrefix(v, prefix) })
+}
+
+// names returns the names of the skills that the caller may see that begin with a prefix.
+func (r *request) names(prefix string) []string {
+	caller := r.caller
+	caller.Front, caller.Method = "", "" // the list is a part of this call
+	var names []string
+	for _, e := range r.front.Bridge.List(r.ctx, translate.Query{Caller: caller}).Skills {
+		if strings.HasPrefix(e.Name, prefix) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// valuesOf returns the values of an argument of a prompt, if it has only some.
+func (r *request) valuesOf(prompt, argument string) ([]string, *jsonrpc.Error) {
+	caller := r.caller
+	caller.Front, caller.Method = "", "" // reading the descriptor is a part of this call
+	d, failure := r.front.Bridge.Describe(r.ctx, translate.Call{Caller: caller, Name: prompt})
+	switch {
+	case failure != nil && (isUnknownTool(failure) || failure.Kind == run.InvalidArguments), failure == nil && d.Descriptor.CapabilityType != document.Knowledge:
+		return nil, invalid("ref names no prompt")
+	case failure != nil:
+		return nil, failureError(failure)
+	}
+	at := slices.IndexFunc(d.Descriptor.Inputs, func(in document.Parameter) bool { return in.Name == argument })
+	if at < 0 {
+		return nil, nil
+	}
+	in := &d.Descriptor.Inputs[at]
+	if cmp.Or(wire.Text(wire.Member(in.Schema, "type")), in.Type) == "boolean" {
+		return []string{"false", "true"}, nil
+	}
+	var values []string
+	for _, v := range wire.Items(wire.Member(in.Schema, "enum")) {
+		if v.Kind() == '"' {
+			values = append(values, wire.Text(v))
+		} else {
+			values = append(values, string(v))
+		}
+	}
+	return values, nil
+}

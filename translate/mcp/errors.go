@@ -1,0 +1,62 @@
+package mcp
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// Error codes of MCP.
+const (
+	codeHeaderMismatch     = -32020
+	codeMissingCapability  = -32021
+	codeUnsupportedVersion = -32022
+	codeLegacyNoResource   = -32002
+)
+
+// Bounds of texts in answers, in characters.
+const (
+	maxMessage = 2000
+)
+
+// quoted returns a text of the client for a message.
+func quoted(s string) string { return `"` + safetext.Line(s, wire.MaxQuoted) + `"` }
+
+func headerMismatch(why string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: codeHeaderMismatch, Message: "Header mismatch: " + why, Status: http.StatusBadRequest}
+}
+
+// unsupportedVersion returns the error for a version that is not served.
+func (r *request) unsupportedVersion(requested string) *jsonrpc.Error {
+	var w front.Writer
+	w.Open()
+	w.Texts("supported", r.front.Options.Versions)
+	w.Text("requested", safetext.Line(requested, wire.MaxQuoted))
+	w.Close()
+	return &jsonrpc.Error{
+		Code: codeUnsupportedVersion, Status: http.StatusBadRequest, Data: w.Buf,
+		Message: "Unsupported protocol version " + quoted(requested) + ": this server speaks " + strings.Join(r.front.Options.Versions, ", "),
+	}
+}
+
+// malformed returns the error for a modern request that does not describe itself.
+func malformed(why string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Invalid params: " + why, Status: http.StatusBadRequest}
+}
+
+// invalid returns the error for wrong params.
+func invalid(why string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Invalid params: " + why}
+}
+
+func (r *request) methodNotFound() *jsonrpc.Error {
+	e := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + safetext.Line(r.Method, wire.MaxQuoted)}
+	if r.modern {
+		e.Status = http.StatusNotFound
+	}
+	return e
+}

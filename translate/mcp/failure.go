@@ -1,0 +1,152 @@
+package mcp
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// codeOfCall returns the code of the JSON-RPC error for a failure of a call; 0: the answer is a result.
+func codeOfCall(f *run.Failure) int {
+	switch {
+	case isUnknownTool(f):
+		return jsonrpc.CodeInvalidParams
+	case f.Kind == run.ProviderFault, f.Kind == run.Internal:
+		return jsonrpc.CodeInternalError
+	}
+	return 0
+}
+
+// isUnknownTool reports whether a call failed since no tool has its name.
+func isUnknownTool(f *run.Failure) bool {
+	return f.By == run.Bridge && f.Argument != nil && f.Argument.Field == run.FieldSkill && f.ExecutionID == "" &&
+		(f.Kind == run.SkillNotFound || f.Kind == run.InvalidArguments)
+}
+
+// failed answers a call that has failed: what a model can act on is a result, and the rest an error.
+func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error) {
+	f := o.Failure
+	if f.Demand != nil && f.Demand.CallerActs {
+		if challenge := r.challenge(); challenge != "" {
+			return nil, unauthorized(r, f)
+		}
+	}
+	if code, own := errors.AsType[codeError](f.Cause); own && code == codeHeaderMismatch {
+		return nil, headerMismatch(messageOf(f))
+	}
+	switch codeOfCall(f) {
+	case jsonrpc.CodeInvalidParams:
+		var w front.Writer
+		w.Open()
+		if len(f.Argument.Candidates) > 0 {
+			w.Texts("candidates", f.Argument.Candidates)
+		}
+		w.Close()
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + safetext.Line(name, wire.MaxQuoted), Data: w.Buf}
+	case jsonrpc.CodeInternalError:
+		var w front.Writer
+		w.Open()
+		w.Text("code", errorCode(f))
+		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
+		w.Close()
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f), Data: w.Buf}
+	}
+	return explain(r, f, r.tokenOf(o)), nil
+}
+
+// explain returns the result of a call that has failed: a text that says what has happened and what to do next, and the facts
+// for programs.
+func explain(r *request, f *run.Failure, token string) jsontext.Value {
+	next := f.Next()
+	if next == run.NextFollowRun && token == "" {
+		next = run.NextNone
+	}
+	w := r.open(resultComplete)
+	w.OpenArray("content")
+	w.TextContent(messageOf(f) + advice(next, token))
+	w.CloseArray()
+	w.isError()
+	return w.end(func(w *front.Writer) {
+		w.OpenMember(metaError)
+		w.Text("code", errorCode(f))
+		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
+		w.Text("next", string(next))
+		w.Text("source", string(cmp.Or(f.By, run.Bridge)))
+		w.Raw("details", front.Details(f))
+		w.Raw("retry", front.Retry(f))
+		w.Optional("runToken", token)
+		w.Close()
+	})
+}
+
+// advice returns a sentence that tells a model what to do next, after a space.
+func advice(next run.Next, token string) string {
+	switch next {
+	case run.NextFixParams:
+		return " Correct the arguments and call the tool again."
+	case run.NextRetry:
+		return " Nothing was executed: call the tool again in a moment."
+	case run.NextFollowRun:
+		return " The run was started and may still be going on: do not start another one; call get_run with run_token " + token + "."
+	case run.NextAuthenticate:
+		return " Tell the user to sign in to this server, and call the tool again."
+	case run.NextAskOperator:
+		return " You can't solve this: tell the user to ask the operator of this server."
+	case run.NextOtherSkill:
+		return " Use another tool."
+	}
+	return ""
+}
+
+// stillRunning is the answer to a call whose run goes on. It is an error, since tools with an output schema may not answer
+// otherwise.
+func stillRunning(r *request, o *run.Run) jsontext.Value {
+	token := r.tokenOf(o)
+	w := r.open(resultComplete)
+	w.OpenArray("content")
+	text := "The skill is still running."
+	next := run.NextNone
+	if token != "" {
+		next = run.NextFollowRun
+		text += " Do not start another run; call get_run with run_token " + token + " to learn how it ends."
+	}
+	w.TextContent(text)
+	w.CloseArray()
+	w.isError()
+	return w.end(func(w *front.Writer) {
+		w.OpenMember(metaError)
+		w.Text("code", "STILL_RUNNING")
+		w.Text("executed", string(run.ExecutedYes))
+		w.Text("next", string(next))
+		w.Text("source", string(run.Bridge))
+		w.Optional("runToken", token)
+		w.Close()
+	})
+}
+
+// errorCode returns the code of a failure in the words of the Skill Sharing Protocol.
+func errorCode(f *run.Failure) string {
+	return cmp.Or(safetext.Line(string(document.CodeOf(f)), wire.MaxQuoted), "INTERNAL_ERROR")
+}
+
+// messageOf returns the text of a failure, cleaned and bounded, with a full stop.
+func messageOf(f *run.Failure) string {
+	text := cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxMessage)), "The call failed.")
+	if !strings.ContainsRune(".!?…)", rune(text[len(text)-1])) {
+		text += "."
+	}
+	return text
+}
+
+// escape escapes a text for a path of a URI.
+func escape(s string) string { return url.PathEscape(s) }

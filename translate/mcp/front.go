@@ -1,0 +1,239 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Name is the name of this front in reports.
+const Name = "mcp"
+
+// Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
+type Bridge interface {
+	// Start invokes a skill.
+	Start(ctx context.Context, call translate.Call) translate.Execution
+	// Resume finds a run that was accepted before.
+	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
+	// Report reports a call that was answered without the other methods.
+	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
+	// List returns the skills that the query selects.
+	List(ctx context.Context, q translate.Query) translate.Listing
+	// Changed returns a channel that is closed when the list of a source changes the next time.
+	Changed() <-chan struct{}
+	// Describe returns the descriptor of a skill and what the bridge knows about it.
+	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
+}
+
+// Tokens makes and opens run tokens, with which a client follows a run by further calls. A token is valid for one principal only.
+// Implementations must be safe for concurrent use.
+type Tokens interface {
+	// Ready returns an error if no token can be made at the moment.
+	Ready(ctx context.Context) error
+	// Seal makes the token of a run for a principal.
+	Seal(ctx context.Context, ref run.Ref, principal string) (string, error)
+	// Open returns the run of a token. The error is [runtoken.ErrInvalid] unless the token was made by this bridge for
+	// this principal and has not expired. Any other error means that the keys can't be read at the moment.
+	Open(ctx context.Context, token, principal string) (run.Ref, error)
+}
+
+// Options are those of the operator.
+type Options struct {
+	// Name, Title and Version are those of the server; Instructions are for the client's model. An empty Title or Instructions is left out.
+	Name, Title, Version, Instructions string
+	// Versions are those of MCP that are served, the newest first.
+	Versions []string
+	// Private says that lists of skills depend on the principal: sources have credentials of their own for reading them.
+	Private bool
+	// Wait is how long a call waits for the end of its run.
+	Wait time.Duration
+	// TaskAfter is how long a call of a client that takes tasks waits before it is answered with one. Negative: there are no tasks.
+	TaskAfter time.Duration
+	// Validate checks outputs against their schemas, which are listed then.
+	Validate bool
+	// AllowHeaderParameters lets skills say which of their arguments clients repeat in header fields.
+	AllowHeaderParameters bool
+}
+
+// Default values of [Options].
+const (
+	DefaultWait      = 50 * time.Second // clients give up after 60 s
+	DefaultTaskAfter = 2 * time.Second
+)
+
+// Front answers the methods of MCP. Its fields must not be changed while it serves.
+type Front struct {
+	// Bridge executes the calls. It is required.
+	Bridge Bridge
+	// Tokens makes and opens run tokens. It is required.
+	Tokens Tokens
+	// Options are those of the operator.
+	Options Options
+	// RequirePrincipal refuses anonymous callers, whatever the method.
+	RequirePrincipal bool
+	// Refused is called for each call that was refused because of its principal, with the reason. May be nil.
+	Refused func(ctx context.Context, method, reason string)
+	// Challenge returns the WWW-Authenticate field for callers that have to authenticate; empty, or nil: they get no HTTP status
+	// 401, since they could not learn how.
+	Challenge func(r *http.Request) string
+	// Streaming is called when a stream begins (1) and ends (-1). May be nil.
+	Streaming func(n int)
+	// Exiting is closed when the process begins to exit: then subscriptions end. May be nil.
+	Exiting <-chan struct{}
+	// Panicked is called after a panic in the background, with its stack. May be nil.
+	Panicked func(ctx context.Context, value any, stack []byte)
+
+	polled    polledRuns
+	canceled  canceledRuns
+	listeners listeners
+}
+
+var _ jsonrpc.Handler = (*Front)(nil)
+
+// The methods.
+const (
+	methodDiscover      = "server/discover"
+	methodInitialize    = "initialize"
+	methodPing          = "ping"
+	methodListTools     = "tools/list"
+	methodCallTool      = "tools/call"
+	methodGetTask       = "tasks/get"
+	methodUpdateTask    = "tasks/update"
+	methodCancelTask    = "tasks/cancel"
+	methodReadResource  = "resources/read"
+	methodListResources = "resources/list"
+	methodListTemplates = "resources/templates/list"
+	methodListPrompts   = "prompts/list"
+	methodListen        = "subscriptions/listen"
+	methodComplete      = "completion/complete"
+	methodGetPrompt     = "prompts/get"
+
+	// MethodUnknown is the method of calls with any other name, in reports.
+	MethodUnknown = "unknown"
+)
+
+// method is a method of MCP.
+type method struct {
+	modern, legacy bool
+	operation      translate.Operation
+	serve          func(*request) (jsontext.Value, *jsonrpc.Error)
+	reports        bool // serve reports the call, or the bridge does
+}
+
+// methods are the methods by name.
+var methods map[string]*method
+
+func init() { // else it would refer to itself
+	methods = map[string]*method{
+		methodDiscover:      {modern: true, operation: translate.OperationDescribe, serve: discover},
+		methodInitialize:    {legacy: true, operation: translate.OperationDescribe, serve: initialize},
+		methodPing:          {legacy: true, operation: translate.OperationDescribe, serve: ping},
+		methodListTools:     {modern: true, legacy: true, operation: translate.OperationList, serve: listTools, reports: true},
+		methodCallTool:      {modern: true, legacy: true, operation: translate.OperationExecute, serve: callTool, reports: true},
+		methodListResources: {modern: true, legacy: true, operation: translate.OperationList, serve: listResources, reports: true},
+		methodListTemplates: {modern: true, legacy: true, operation: translate.OperationDescribe, serve: listTemplates},
+		methodReadResource:  {modern: true, legacy: true, operation: translate.OperationDescribe, serve: readResource, reports: true},
+		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true},
+		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true},
+		methodComplete:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},
+		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen},
+		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true},
+		methodUpdateTask:    {modern: true, operation: translate.OperationDescribe, serve: updateTask},
+		methodCancelTask:    {modern: true, operation: translate.OperationDescribe, serve: cancelTask},
+	}
+}
+
+// Methods returns the names of all methods, in no order.
+func Methods() []string {
+	names := make([]string, 0, len(methods))
+	for name := range methods {
+		names = append(names, name)
+	}
+	return names
+}
+
+// request is one request of a method.
+type request struct {
+	*jsonrpc.Request
+	front  *Front
+	ctx    context.Context //nolint:containedctx // of this request
+	caller run.Caller
+	method *method // nil: there is no such method
+	params params
+	meta   meta
+	modern bool
+}
+
+// ServeRPC answers one request. Notifications have no effect.
+func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+	if req.IsNotification() {
+		return nil, nil
+	}
+	r := &request{Request: req, front: f, ctx: ctx, caller: translate.RequestOf(ctx).Caller, method: methods[req.Method]}
+	r.caller.Front, r.caller.Method = Name, MethodUnknown
+	if r.method != nil {
+		r.caller.Method = req.Method
+	}
+	if fault := r.check(); fault != nil {
+		return r.refuse(fault)
+	}
+	if reason, failure := front.Admit(f.RequirePrincipal, &r.caller); failure != nil {
+		if f.Refused != nil {
+			f.Refused(ctx, r.caller.Method, reason)
+		}
+		r.report(failure)
+		return nil, unauthorized(r, failure)
+	}
+	result, fault := r.method.serve(r)
+	if !r.method.reports {
+		r.report(failureOf(fault))
+	}
+	return result, fault
+}
+
+// check checks what all requests have in common, and reads their params.
+func (r *request) check() *jsonrpc.Error {
+	if r.Params != nil && r.Params.Kind() != '{' {
+		return invalid("params must be an object")
+	}
+	repeated := r.params.read(r.Request)
+	r.meta.read(r.params[paramMeta].Value)
+	if id := translate.TraceIDOf(r.meta.traceParent); id != "" {
+		r.caller.TraceID = id
+	}
+	if r.modern = r.saysModern(); r.modern {
+		switch {
+		case r.meta.version.Kind() != '"':
+			return malformed("_meta needs the text " + metaVersion)
+		case r.meta.capabilities.Kind() != '{':
+			return malformed("_meta needs the object " + metaCapabilities)
+		}
+		if fault := r.checkHeader(); fault != nil {
+			return fault
+		}
+	} else if version := r.legacyVersion(); r.Method != methodInitialize && (isModern(version) || !r.front.Options.serves(version)) {
+		return r.unsupportedVersion(version)
+	}
+	switch {
+	case r.method == nil, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
+		return r.methodNotFound()
+	case repeated != "":
+		return invalid(repeated + " is there more than once")
+	}
+	return nil
+}
+
+// recovered reports a panic of a goroutine.
+func (f *Front) recovered(ctx context.Context) {
+	if value := recover(); value != nil && f.Panicked != nil {
+		f.Panicked(ctx, value, debug.Stack())
+	}
+}

@@ -1,0 +1,256 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Bounds of subscriptions.
+const (
+	maxListeners          = 1000
+	maxListenersOfOne     = 16 // of one principal; all anonymous callers count as one
+	maxTasksOfListener    = 16
+	longestListening      = time.Hour
+	listenKeepAlive       = 15 * time.Second
+	listRefresh           = 10 * time.Second
+	pauseBetweenFollowing = 30 * time.Second
+)
+
+// listChanges are the notifications about lists that a client can subscribe to, by their members.
+var listChanges = []struct{ member, method string }{
+	{"toolsListChanged", "notifications/tools/list_changed"},
+	{"promptsListChanged", "notifications/prompts/list_changed"},
+	{"resourcesListChanged", "notifications/resources/list_changed"},
+}
+
+// subscription is what a client listens to.
+type subscription struct {
+	id       jsontext.Value // of the request
+	lists    []string       // methods of the notifications
+	accepted jsontext.Value // what is honoured
+	tasks    []followedTask
+}
+
+type followedTask struct {
+	id  string
+	ref run.Ref
+}
+
+// listen answers subscriptions/listen with a stream of notifications.
+func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
+	wanted := r.params[paramNotifications].Value
+	if wanted.Kind() != '{' {
+		return nil, invalid("notifications must be an object")
+	}
+	s := subscriptionOf(r, wanted)
+	if !acceptsStream(r.HTTP) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Not acceptable: send Accept: text/event-stream", Status: http.StatusNotAcceptable}
+	}
+	release, ok := r.front.listeners.enter(r.caller.Principal)
+	if !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Too many subscriptions are open; close one, or try again later"}
+	}
+	defer release()
+	if report := r.front.Streaming; report != nil {
+		report(1)
+		defer report(-1)
+	}
+	stream := r.Stream()
+	r.params, r.Request.Params, r.Request.Members = params{}, nil, nil
+	r.meta = meta{tasks: r.meta.tasks}
+	r.Release()
+	if stream.Notify("notifications/subscriptions/acknowledged", s.params(func(w *front.Writer) { w.Raw("notifications", s.accepted) })) != nil {
+		return nil, nil
+	}
+	if len(s.lists) > 0 || len(s.tasks) > 0 {
+		r.notify(stream, s)
+	}
+	w := r.open(resultComplete)
+	_ = stream.Result(0, w.end(func(w *front.Writer) { w.Raw(metaSubscription, s.id) })) // an error would mean that the client is gone
+	return nil, nil
+}
+
+// subscriptionOf reads what a client wants to listen to. What is not known is not honoured.
+func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
+	s := &subscription{id: r.ID.Clone()}
+	var w front.Writer
+	w.Open()
+	for _, c := range listChanges {
+		if wire.Member(wanted, c.member).Kind() == 't' {
+			s.lists = append(s.lists, c.method)
+			w.Raw(c.member, jsontext.Value("true"))
+		}
+	}
+	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.tasks {
+		w.OpenArray("taskIds")
+		for _, v := range wire.Items(ids) {
+			ref, err := r.front.Tokens.Open(r.ctx, wire.Text(v), r.caller.Principal)
+			if err != nil || len(s.tasks) == maxTasksOfListener {
+				continue
+			}
+			s.tasks = append(s.tasks, followedTask{wire.Text(v), ref})
+			w.Next()
+			w.Buf = front.AppendText(w.Buf, wire.Text(v))
+		}
+		w.CloseArray()
+	}
+	w.Close()
+	s.accepted = w.Buf
+	return s
+}
+
+// params returns the params of a notification.
+func (s *subscription) params(add func(*front.Writer)) jsontext.Value {
+	var w front.Writer
+	w.Open()
+	if add != nil {
+		add(&w)
+	}
+	w.OpenMember("_meta")
+	w.Raw(metaSubscription, s.id)
+	w.Close()
+	w.Close()
+	return w.Buf
+}
+
+// notify sends notifications until the client leaves, the server stops or the time is over.
+func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
+	ctx, cancel := context.WithTimeout(r.ctx, longestListening)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	ended := make(chan jsontext.Value)
+	for _, t := range s.tasks {
+		group.Go(func() {
+			defer r.front.recovered(ctx)
+			follow(ctx, r, t, ended)
+		})
+	}
+	var changed <-chan struct{}
+	refresh := time.NewTimer(0)
+	defer refresh.Stop()
+	if len(s.lists) > 0 {
+		changed = r.front.Bridge.Changed()
+	} else {
+		refresh.Stop()
+	}
+	pause := time.NewTicker(listenKeepAlive)
+	defer pause.Stop()
+	open := len(s.tasks)
+	for len(s.lists) > 0 || open > 0 {
+		select {
+		case task := <-ended:
+			open--
+			if stream.Notify("notifications/tasks", s.params(func(w *front.Writer) { w.Buf = append(w.Buf, task[1:len(task)-1]...) })) != nil {
+				return
+			}
+		case <-refresh.C:
+			refresh.Reset(time.Until(r.front.listeners.refresh(ctx, r)))
+		case <-changed:
+			changed = r.front.Bridge.Changed()
+			for _, method := range s.lists {
+				if stream.Notify(method, s.params(nil)) != nil {
+					return
+				}
+			}
+		case <-pause.C:
+			if stream.KeepAlive() != nil {
+				return
+			}
+		case <-r.front.Exiting:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow waits for the end of a task and sends it, as an object.
+func follow(ctx context.Context, r *request, t followedTask, ended chan<- jsontext.Value) {
+	for ctx.Err() == nil {
+		caller := r.caller
+		caller.Arrived = time.Now()
+		execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true})
+		outcome := execution.Wait()
+		if ctx.Err() != nil {
+			return
+		}
+		own := *r
+		own.Request = new(jsonrpc.Request)
+		status, task := ofRun(&own, t.id, &t.ref, execution.Skill(), &outcome)
+		if status != taskWorking {
+			select {
+			case ended <- task:
+			case <-ctx.Done():
+			}
+			return
+		}
+		select {
+		case <-time.After(pauseBetweenFollowing):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// listeners are the open subscriptions.
+type listeners struct {
+	mu    sync.Mutex
+	count int
+	of    map[string]int // by principal
+	next  time.Time      // when the lists are read again
+	fresh time.Time      // until when they are; zero: it is not known
+}
+
+// enter counts a subscription, if there is room for it.
+func (l *listeners) enter(principal string) (release func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count >= maxListeners || l.of[principal] >= maxListenersOfOne {
+		return nil, false
+	}
+	if l.of == nil {
+		l.of = map[string]int{}
+	}
+	l.count++
+	l.of[principal]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.count--
+		if l.of[principal]--; l.of[principal] == 0 {
+			delete(l.of, principal)
+		}
+	}, true
+}
+
+// refresh reads the lists of all sources again if they are stale, for all listeners together. It returns when to do so again.
+func (l *listeners) refresh(ctx context.Context, r *request) time.Time {
+	l.mu.Lock()
+	now := time.Now()
+	stale := !l.fresh.IsZero() && !now.Before(l.fresh) // as far as it is known
+	if now.Before(l.next) {
+		defer l.mu.Unlock()
+		return l.next
+	}
+	l.next = now.Add(listRefresh) // also if the reading lasts, or fails
+	l.mu.Unlock()
+	caller := r.caller
+	caller.Front, caller.Method = "", "" // the list is a part of this call
+	listing := r.front.Bridge.List(ctx, translate.Query{Caller: caller})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fresh = listing.FreshUntil; l.fresh.After(l.next) || !stale && l.fresh.After(now) {
+		l.next = l.fresh // if the lists were fresh, the sources were not asked
+	}
+	return l.next
+}

@@ -1,0 +1,122 @@
+package mcp
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// progressEvery is the time between two notifications of progress.
+const progressEvery = time.Second
+
+// progress reports the progress of a run to the client.
+type progress struct {
+	request *request
+	stream  *jsonrpc.Stream
+	token   jsontext.Value
+	begun   bool
+	last    int64 // milliseconds that were reported
+}
+
+// progressStream returns the stream for the progress of a call; nil: the client does not want to know it, or can't read streams.
+func (r *request) progressStream() *jsonrpc.Stream {
+	switch kind := r.meta.progressToken.Kind(); {
+	case kind == '"':
+	case kind == '0' && !strings.ContainsAny(string(r.meta.progressToken), ".eE"):
+	default:
+		return nil
+	}
+	if !acceptsStream(r.HTTP) {
+		return nil
+	}
+	return r.Stream()
+}
+
+func newProgress(r *request, stream *jsonrpc.Stream) *progress {
+	return &progress{request: r, stream: stream, token: r.meta.progressToken.Clone()}
+}
+
+// watch waits for the end of a run. The stream begins when the run is accepted, unless it completes at once.
+func (p *progress) watch(execution translate.Execution) run.Run {
+	states := make(chan run.Run)
+	var panicked any
+	go func() {
+		defer close(states)
+		defer func() { panicked = recover() }()
+		for state := range execution.Watch() {
+			states <- state
+		}
+	}()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	var newest run.Run
+	for {
+		select {
+		case state, more := <-states:
+			if !more {
+				if panicked != nil {
+					panic(panicked) // of the goroutine that answers, which reports it
+				}
+				return newest
+			}
+			if newest = state; state.Failure == nil && !state.State.Ended() {
+				p.notify(state.State)
+			}
+		case <-tick.C:
+			if p.begun {
+				p.notify(newest.State)
+			}
+		}
+	}
+}
+
+// notify reports the seconds since the call arrived, which only rise.
+func (p *progress) notify(state run.State) {
+	if !p.begun {
+		p.begun = true
+		if report := p.request.front.Streaming; report != nil {
+			report(1)
+		}
+	}
+	now := max(time.Since(p.request.caller.Arrived).Milliseconds(), p.last+1)
+	p.last = now
+	var w front.Writer
+	w.Open()
+	w.Raw("progressToken", p.token)
+	w.Name("progress")
+	w.Buf = strconv.AppendFloat(w.Buf, float64(now)/1000, 'f', -1, 64)
+	w.Text("message", state.String())
+	w.Close()
+	_ = p.stream.Notify("notifications/progress", w.Buf) // an error means that the client is gone, which ends the call
+}
+
+// end ends the stream.
+func (p *progress) end() {
+	if report := p.request.front.Streaming; report != nil {
+		report(-1)
+	}
+}
+
+// acceptsStream reports whether a client reads server-sent events.
+func acceptsStream(r *http.Request) bool {
+	if r == nil {
+		return false
+	}
+	for _, line := range r.Header["Accept"] {
+		for item := range strings.SplitSeq(line, ",") {
+			if mediaType, _, err := mime.ParseMediaType(item); err == nil && mediaType == "text/event-stream" {
+				return true
+			}
+		}
+	}
+	return false
+}

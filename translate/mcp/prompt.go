@@ -1,0 +1,150 @@
+package mcp
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// listPrompts answers prompts/list: the skills of the type knowledge.
+func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
+	listing, fault := r.page(cursorPrompts, document.Knowledge, pageSize)
+	if fault != nil {
+		return nil, fault
+	}
+	w := r.open(resultComplete)
+	w.OpenArray("prompts")
+	for i := range listing.Skills {
+		e := &listing.Skills[i]
+		w.Open()
+		w.Text("name", e.Tool)
+		w.Text("title", safetext.Line(e.Descriptor.Name, wire.MaxQuoted))
+		w.Text("description", safetext.Line(e.Descriptor.Description, wire.MaxDescription))
+		w.OpenArray("arguments")
+		for j := range e.Descriptor.Inputs {
+			in := &e.Descriptor.Inputs[j]
+			w.Open()
+			w.Text("name", in.Name)
+			w.Optional("description", safetext.Line(in.Description, wire.MaxQuoted))
+			w.Name("required")
+			w.Buf = appendBool(w.Buf, in.Required)
+			w.Close()
+		}
+		w.CloseArray()
+		w.Close()
+	}
+	w.CloseArray()
+	return w.endPage(cursorPrompts, listing), nil
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, "true"...)
+	}
+	return append(b, "false"...)
+}
+
+// promptInputs makes the inputs of a skill of the texts that a client sends for its prompt.
+type promptInputs struct{ texts jsontext.Value }
+
+var _ translate.Preparation = promptInputs{}
+
+// Inputs implements [translate.Preparation]. Inputs of other types than string are JSON texts.
+func (p promptInputs) Inputs(_ context.Context, s *translate.Skill) (jsonrpc.Object, *run.Failure) {
+	if s.Descriptor.CapabilityType != document.Knowledge {
+		return jsonrpc.Object{}, argumentFailure(run.FieldSkill, s.Name, "is no prompt: its tool can be called")
+	}
+	w := front.Writer{Buf: make([]byte, 0, len(p.texts)+2)}
+	w.Open()
+	var failure *run.Failure
+	jsonrpc.EachMember(p.texts, func(name, value jsontext.Value) bool {
+		input := string(jsonrpc.Unquote(name))
+		at := slices.IndexFunc(s.Descriptor.Inputs, func(in document.Parameter) bool { return in.Name == input })
+		switch {
+		case at < 0:
+			failure = argumentFailure(run.FieldInput, input, "is no argument of the prompt")
+		case value.Kind() != '"':
+			failure = argumentFailure(run.FieldInput, input, "must be a string")
+		default:
+			w.Next()
+			w.Buf = append(append(w.Buf, name...), ':')
+			w.Buf = append(w.Buf, inputOf(&s.Descriptor.Inputs[at], value)...)
+		}
+		return failure == nil
+	})
+	w.Close()
+	return jsonrpc.Object{Text: w.Buf}, failure
+}
+
+// Invoke implements [translate.Preparation].
+func (promptInputs) Invoke(context.Context, *translate.Skill) *run.Failure { return nil }
+
+// inputOf returns the input that a text means.
+func inputOf(in *document.Parameter, quoted jsontext.Value) jsontext.Value {
+	if in.Type == "string" {
+		return quoted
+	}
+	value := jsontext.Value(wire.Text(quoted))
+	if !value.IsValid() { // the check of the inputs says what is wrong
+		return quoted
+	}
+	return value
+}
+
+func argumentFailure(field run.Field, name, problem string) *run.Failure {
+	name = safetext.Line(name, wire.MaxQuoted)
+	return &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: name + " " + problem,
+		Argument: &run.Argument{Field: field, Name: name, Reason: run.NotFound},
+	}
+}
+
+// getPrompt answers prompts/get: it runs the skill, and each part of its output is a message.
+func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
+	name, fault := r.text(paramName)
+	if fault != nil {
+		return r.refuse(fault)
+	}
+	arguments := r.params[paramArguments].Value
+	if arguments != nil && arguments.Kind() != '{' {
+		return r.refuse(invalid("arguments must be an object"))
+	}
+	wait := r.front.Options.Wait
+	execution := r.front.Bridge.Start(r.ctx, translate.Call{
+		Caller: r.caller, Answer: r.Request, Name: name, Patient: true, Wait: &wait, Checks: &translate.RequestOf(r.ctx).Checks,
+		Prepare: promptInputs{arguments},
+	})
+	outcome := execution.Wait()
+	switch f := outcome.Failure; {
+	case f != nil && isUnknownTool(f):
+		return nil, invalid("unknown prompt " + quoted(name))
+	case f != nil && f.Kind == run.InvalidArguments && f.By == run.Bridge:
+		return nil, invalid(messageOf(f))
+	case f != nil:
+		return nil, failureError(f)
+	case !outcome.State.Ended():
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The prompt takes too long to make; try again later, or call its tool."}
+	}
+	d := execution.Skill().Descriptor
+	w := r.open(resultComplete)
+	w.Optional("description", safetext.Line(d.Description, wire.MaxDescription))
+	w.OpenArray("messages")
+	for i, p := range front.Parts(outcome.Output, d.Output.ContentType) {
+		w.Open()
+		w.Text("role", "user")
+		w.Name("content")
+		w.Part(&p, outcome.ExecutionID, i)
+		w.Close()
+	}
+	w.CloseArray()
+	return w.end(), nil
+}

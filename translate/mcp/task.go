@@ -1,0 +1,186 @@
+package mcp
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+// The states of tasks.
+const (
+	taskWorking   = "working"
+	taskCompleted = "completed"
+	taskFailed    = "failed"
+	taskCancelled = "cancelled"
+)
+
+// Bounds of pollIntervalMs.
+const (
+	shortestPoll = 500 * time.Millisecond
+	longestPoll  = 30 * time.Second
+)
+
+// newTask answers a call with a task, since its run goes on. The id of the task is the run token, so that no instance has to store
+// tasks.
+func newTask(r *request, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
+	token := r.tokenOf(o)
+	if token == "" {
+		return stillRunning(r, o), nil
+	}
+	w := r.open(resultTask)
+	w.task(token, &o.Ref, taskWorking, "", o.RetryAfter)
+	return w.end(), nil
+}
+
+// task adds the members of a task.
+func (w *result) task(id string, ref *run.Ref, status, message string, retryAfter time.Duration) {
+	created := ref.Accepted.UTC()
+	w.Text("taskId", id)
+	w.Text("status", status)
+	w.Optional("statusMessage", message)
+	w.Text("createdAt", created.Format(timeLayout))
+	w.Text("lastUpdatedAt", time.Now().UTC().Format(timeLayout))
+	w.Integer("ttlMs", runtoken.Lifetime.Milliseconds())
+	w.Integer("pollIntervalMs", min(max(retryAfter, shortestPoll), longestPoll).Milliseconds())
+}
+
+// timeLayout is that of ISO 8601, with milliseconds.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// openTask returns the run of the task that a request is about.
+func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
+	if !r.meta.tasks {
+		return "", ref, &jsonrpc.Error{
+			Code: codeMissingCapability, Message: "Missing required client capability: the extension " + extensionTasks, Status: http.StatusBadRequest,
+			Data: jsontext.Value(`{"requiredCapabilities":{"extensions":{"` + extensionTasks + `":{}}}}`),
+		}
+	}
+	if id, fault = r.text(paramTaskID); fault != nil {
+		return "", ref, fault
+	}
+	ref, err := r.front.Tokens.Open(r.ctx, id, r.caller.Principal)
+	switch {
+	case errors.Is(err, runtoken.ErrInvalid):
+		return "", ref, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found"}
+	case err != nil:
+		return "", ref, tokensUnavailable()
+	}
+	return id, ref, nil
+}
+
+// getTask answers tasks/get. The provider is asked at most once a second for each run.
+func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
+	id, ref, fault := openTask(r)
+	if fault != nil {
+		return r.refuse(fault)
+	}
+	f := r.front
+	if f.canceled.has(r.caller.Principal, &ref) {
+		r.report(nil)
+		w := r.open(resultComplete)
+		w.task(id, &ref, taskCancelled, abandoned, longestPoll)
+		return w.end(), nil
+	}
+	if known, ok := f.polled.find(&ref); ok {
+		r.report(nil)
+		w := r.open(resultComplete)
+		w.task(id, &ref, taskWorking, known.message, known.retryAfter)
+		return w.end(), nil
+	}
+	wait := time.Duration(0)
+	execution := f.Bridge.Resume(r.ctx, ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: &wait})
+	outcome := execution.Wait()
+	return detailed(r, id, &ref, execution.Skill(), &outcome)
+}
+
+// detailed returns a task with the result or error that the call would have been answered with.
+func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
+	if o.Failure != nil && o.Failure.Kind == run.ClientGone {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(o.Failure)}
+	}
+	status, task := ofRun(r, id, ref, skill, o)
+	if status == taskWorking {
+		message := ""
+		if o.Failure != nil {
+			message = messageOf(o.Failure)
+		}
+		r.front.polled.note(ref, polledRun{message: message, retryAfter: o.RetryAfter})
+	}
+	w := r.open(resultComplete)
+	w.Next()
+	w.Buf = append(w.Buf, task[1:len(task)-1]...)
+	return w.end(), nil
+}
+
+// ofRun returns a task as an object, with the result or error of a run that has ended.
+func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.Run) (status string, task jsontext.Value) {
+	message := ""
+	var ended jsontext.Value
+	var fault *jsonrpc.Error
+	switch failure := o.Failure; {
+	case failure == nil && !o.State.Ended():
+		status = taskWorking
+	case failure == nil:
+		status, ended = taskCompleted, completed(r, skill, o)
+	case mayGoOn(failure):
+		status, message = taskWorking, messageOf(failure)
+	default:
+		status = taskCompleted
+		if ended, fault = failed(r, o, ref.SkillID); fault != nil {
+			status = taskFailed
+		}
+	}
+	w := result{request: r}
+	w.Buf = append(w.Buf, '{')
+	w.task(id, ref, status, message, o.RetryAfter)
+	w.Raw("result", ended)
+	if fault != nil {
+		w.OpenMember("error")
+		w.Integer("code", int64(fault.Code))
+		w.Text("message", fault.Message)
+		w.Raw("data", fault.Data)
+		w.Close()
+	}
+	w.Close()
+	return status, w.Buf
+}
+
+// mayGoOn reports whether a failure to read the state of a run says nothing about its end.
+func mayGoOn(f *run.Failure) bool {
+	if f.Lost {
+		return false
+	}
+	switch f.Kind {
+	case run.Unreachable, run.RateLimited, run.Stopped, run.DeadlineExceeded, run.AuthRequired, run.PermissionDenied:
+		return true
+	}
+	return false
+}
+
+// abandoned is the status message of a task that was cancelled.
+const abandoned = "No longer followed; the provider may still finish it."
+
+// cancelTask answers tasks/cancel. The Skill Sharing Protocol can't end a run, so it is only forgotten.
+func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
+	_, ref, fault := openTask(r)
+	if fault != nil {
+		return nil, fault
+	}
+	r.front.canceled.add(r.caller.Principal, &ref)
+	return r.open(resultComplete).end(), nil
+}
+
+// updateTask answers tasks/update. Tasks never ask for input.
+func updateTask(r *request) (jsontext.Value, *jsonrpc.Error) {
+	if _, _, fault := openTask(r); fault != nil {
+		return nil, fault
+	}
+	return r.open(resultComplete).end(), nil
+}

@@ -1,0 +1,158 @@
+package wire
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+)
+
+// Tools say how tools are defined.
+type Tools struct {
+	Modern     bool // for a modern client
+	Structured bool // with the schemas of outputs
+	Headers    bool // skills may choose arguments that clients repeat in header fields
+}
+
+// Tool adds the definition of the tool of a skill, whose descriptor was read, to an array.
+func (w *Writer) Tool(e *catalog.Entry, how Tools) {
+	d := e.Descriptor
+	w.Open()
+	w.Text("name", e.Tool)
+	w.Text("title", safetext.Line(d.Name, MaxQuoted))
+	w.Text("description", safetext.Line(d.Description, MaxDescription))
+	w.Raw("inputSchema", how.inputSchema(d))
+	w.Raw("outputSchema", how.OutputSchema(e.Descriptor, e.OutputSchema()))
+	w.annotations(d.Endpoint.Method)
+	w.OpenMember("_meta")
+	w.OpenMember(MetaSkill)
+	w.Text("name", e.Name)
+	w.Text("version", safetext.Line(d.Version, MaxQuoted))
+	w.Text("capabilityType", string(d.CapabilityType))
+	w.Close()
+	w.Close()
+	w.Close()
+}
+
+// annotations adds hints about a tool, by the HTTP method of its endpoint (RFC 9110, section 9.2).
+func (w *Writer) annotations(method string) {
+	w.OpenMember("annotations")
+	switch strings.ToUpper(method) {
+	case "GET":
+		w.hint("readOnlyHint")
+	case "PUT":
+		w.hint("idempotentHint")
+	case "DELETE":
+		w.hint("destructiveHint")
+	}
+	w.hint("openWorldHint")
+	w.Close()
+}
+
+func (w *Writer) hint(name string) {
+	w.Name(name)
+	w.Buf = append(w.Buf, "true"...)
+}
+
+// inputSchema returns the schema of the arguments.
+func (how Tools) inputSchema(d *document.Descriptor) jsontext.Value {
+	schema := inputs.InputSchema(d.Inputs)
+	return clean(schema, how.Headers)
+}
+
+// OutputSchema returns the schema of structured outputs, made from that of the descriptor; nil: there is none.
+func (how Tools) OutputSchema(d *document.Descriptor, schema jsontext.Value) jsontext.Value {
+	switch {
+	case !how.Structured || !IsJSON(d.Output.ContentType):
+		return nil
+	case schema == nil || how.Modern || IsOfObjects(schema):
+		return schema
+	}
+	// In the legacy versions, structured content is an object.
+	return inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}})
+}
+
+// IsOfObjects reports whether a schema permits only objects, by its type.
+func IsOfObjects(schema jsontext.Value) bool { return Text(Member(schema, "type")) == "object" }
+
+// HeaderKeyword is the keyword of a schema with which a server makes clients repeat an argument in a header field. Without the operator's
+// consent, a provider could so choose what proxies log.
+const HeaderKeyword = "x-mcp-header"
+
+// clean returns a schema whose texts for models are visible, and without the keyword for header fields unless those are allowed.
+func clean(schema jsontext.Value, headers bool) jsontext.Value {
+	if !slices.ContainsFunc(schema, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) &&
+		(headers || !bytes.Contains(schema, []byte(HeaderKeyword))) {
+		return schema
+	}
+	c := cleaner{front.Writer{Buf: make([]byte, 0, len(schema))}, headers}
+	c.add(schema, false)
+	return c.Buf
+}
+
+// cleaner writes a schema.
+type cleaner struct {
+	front.Writer
+	headers bool
+}
+
+// add adds a part of a schema; names says that its members are named by the provider.
+func (c *cleaner) add(v jsontext.Value, names bool) {
+	switch v.Kind() {
+	case '{':
+		c.Buf = append(c.Buf, '{')
+		jsonrpc.EachMember(v, func(name, value jsontext.Value) bool {
+			keyword := string(jsonrpc.Unquote(name))
+			if names {
+				c.member(name)
+				c.add(value, false)
+				return true
+			}
+			switch keyword {
+			case HeaderKeyword:
+				if c.headers {
+					c.member(name)
+					c.Buf = append(c.Buf, value...)
+				}
+			case "title", "description", "$comment":
+				c.member(name)
+				if value.Kind() == '"' {
+					value = front.AppendText(nil, safetext.Line(Text(value), MaxDescription))
+				}
+				c.Buf = append(c.Buf, value...)
+			case "default", "const", "enum", "examples": // data
+				c.member(name)
+				c.Buf = append(c.Buf, value...)
+			default:
+				c.member(name)
+				c.add(value, keyword == "properties" || keyword == "patternProperties" || keyword == "$defs" || keyword == "definitions" || keyword == "dependentSchemas")
+			}
+			return true
+		})
+		c.Buf = append(c.Buf, '}')
+	case '[':
+		c.Buf = append(c.Buf, '[')
+		for _, item := range Items(v) {
+			c.Next()
+			c.add(item, false)
+		}
+		c.Buf = append(c.Buf, ']')
+	default:
+		c.Buf = append(c.Buf, v...)
+	}
+}
+
+// member adds the name of a member.
+func (c *cleaner) member(name jsontext.Value) {
+	c.Next()
+	c.Buf = append(append(c.Buf, name...), ':')
+}
