@@ -1,8 +1,6 @@
 package task_test
 
 import (
-	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -34,10 +32,17 @@ func TestReadersSeeEqualEvents(t *testing.T) {
 						return
 					}
 					defer release()
-					follow(t, s, made, i%3)
+					readers := i % 3
+					if i == 0 {
+						readers = 40
+					}
+					follow(t, s, made, readers)
 				})
 			}
 			all.Wait()
+			if _, subs, _ := s.Stats(); subs != 0 {
+				t.Errorf("%d subscriptions are open", subs)
+			}
 			s.Close(t.Context())
 			if st == nil {
 				return
@@ -108,107 +113,5 @@ func follow(t *testing.T, s *task.Tasks, made *task.Task, readers int) {
 		if !slices.Equal(seen[i], want[from[i]:]) {
 			t.Errorf("from %d: %v", from[i], seen[i])
 		}
-	}
-}
-
-// While the Store can't be written, ended tasks are kept until their size exceeds the bound; the oldest go first.
-func TestUnwrittenTasksAreBounded(t *testing.T) {
-	st := newStore()
-	st.fail(errors.New("read-only"))
-	s := task.New(task.Config{Store: st, MostPerOwner: 10, MaxSize: 1 << 20, Flush: time.Millisecond})
-	defer s.Close(context.Background())
-	var first, last string
-	for i := range 3000 {
-		made := add(t, s, "ada")
-		change(t, s, made, to(task.Completed))
-		if i == 0 {
-			first = made.ID
-		}
-		last = made.ID
-	}
-	states, _, size := s.Stats()
-	if n := states[task.Completed]; size > 1<<20 || n < 500 || n > 1000 {
-		t.Errorf("%d tasks of %d bytes", n, size)
-	}
-	if _, err := s.Get(t.Context(), "ada", last); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Get(t.Context(), "ada", first); err == nil {
-		t.Error("the first is still there")
-	}
-}
-
-// One owner can't take all memory with open tasks, nor can one task.
-func TestSizeOfOpenTasks(t *testing.T) {
-	s := open(t, task.Config{MaxSize: 1 << 20})
-	text := func(n int) func(*task.Task) error {
-		return func(c *task.Task) error {
-			c.AddMessage(task.Message{ID: string(make([]byte, n)), Role: task.User})
-			return nil
-		}
-	}
-	made := add(t, s, "ada")
-	if _, err := s.Change(t.Context(), "ada", made.ID, text(300<<10)); !errors.Is(err, task.ErrFull) {
-		t.Errorf("a large task: %v", err)
-	}
-	n := 0
-	for ; n < 100; n++ {
-		c := &task.Task{ID: s.NewID(), Owner: "ada"}
-		c.SetStatus(task.InputRequired, nil, time.Now())
-		if err := text(50 << 10)(c); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Add(t.Context(), c); err != nil {
-			break
-		}
-	}
-	if n < 8 || n > 10 {
-		t.Errorf("one owner has %d tasks of 50 KiB", n)
-	}
-	other := add(t, s, "bob")
-	if _, err := s.Change(t.Context(), "bob", other.ID, text(50<<10)); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Change(t.Context(), "ada", made.ID, to(task.Completed)); err != nil {
-		t.Errorf("the end of a task finds no room: %v", err)
-	}
-}
-
-// Tasks that wait for a message make room for new ones, but stay in the Store.
-func TestInterruptedTasksMakeRoom(t *testing.T) {
-	st := newStore()
-	s := open(t, task.Config{Store: st, MostPerOwner: 5, Flush: time.Hour})
-	var all []*task.Task
-	for i := range 9 {
-		made := &task.Task{ID: s.NewID(), Owner: ""}
-		made.SetStatus(task.InputRequired, nil, time.Now())
-		if err := s.Add(t.Context(), made); err != nil {
-			t.Fatal(i, err)
-		}
-		if _, err := s.Get(t.Context(), "", made.ID); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, made)
-	}
-	for i, made := range all {
-		got, err := s.Change(t.Context(), "", made.ID, func(c *task.Task) error { c.SetStatus(task.AuthRequired, nil, time.Now()); return nil })
-		if err != nil || got.Event != 2 {
-			t.Fatalf("%d: %+v, %v", i, got, err)
-		}
-		if _, err := s.Get(t.Context(), "", made.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if states, _, _ := s.Stats(); states[task.AuthRequired]+states[task.InputRequired] != 5 {
-		t.Errorf("%v", states)
-	}
-	for range 5 {
-		release, _ := s.Claim("", add(t, s, "").ID, nil)
-		defer release()
-	}
-	made := &task.Task{ID: s.NewID()}
-	made.SetStatus(task.Submitted, nil, time.Now())
-	if err := s.Add(t.Context(), made); !errors.Is(err, task.ErrFull) {
-		t.Errorf("%v", err)
 	}
 }

@@ -3,9 +3,7 @@ package task_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,12 +23,19 @@ func open(tb testing.TB, c task.Config) *task.Tasks {
 // add makes a task in the state submitted.
 func add(tb testing.TB, s *task.Tasks, owner string) *task.Task {
 	tb.Helper()
-	made := &task.Task{ID: s.NewID(), Owner: owner, Context: "c"}
-	made.SetStatus(task.Submitted, nil, time.Now())
-	if err := s.Add(tb.Context(), made); err != nil {
+	made, err := begin(tb, s, task.Task{Owner: owner, Context: "c"}, task.Submitted)
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return made
+}
+
+// begin makes a task in a state, if there is a place.
+func begin(tb testing.TB, s *task.Tasks, made task.Task, state task.State) (*task.Task, error) {
+	tb.Helper()
+	made.ID = s.NewID()
+	made.SetStatus(state, nil, time.Now())
+	return &made, s.Add(tb.Context(), &made)
 }
 
 // to changes the state of a task.
@@ -90,9 +95,8 @@ func TestNamedTasks(t *testing.T) {
 	s := open(t, task.Config{})
 	var last string
 	for range 3 {
-		made := &task.Task{ID: s.NewID(), Name: "mine", Owner: "ada"}
-		made.SetStatus(task.Submitted, nil, time.Now())
-		if err := s.Add(t.Context(), made); err != nil {
+		made, err := begin(t, s, task.Task{Name: "mine", Owner: "ada"}, task.Submitted)
+		if err != nil {
 			t.Fatal(err)
 		}
 		last = made.ID
@@ -173,48 +177,6 @@ func TestExpiredTasks(t *testing.T) {
 	})
 }
 
-func TestSubscribersSeeTheSameEvents(t *testing.T) {
-	s := open(t, task.Config{})
-	made := add(t, s, "ada")
-	var wg sync.WaitGroup
-	seen := make([][]uint64, 40)
-	from := make([]uint64, len(seen))
-	for i := range seen {
-		wg.Go(func() {
-			now, sub, err := s.Subscribe(t.Context(), "ada", made.ID)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer sub.Close()
-			from[i] = now.Event
-			for u := range sub.Updates() {
-				seen[i] = append(seen[i], u.Number)
-			}
-			if sub.Cut() {
-				t.Error("cut")
-			}
-		})
-	}
-	for range 50 {
-		change(t, s, made, to(task.Working))
-	}
-	change(t, s, made, to(task.Completed))
-	wg.Wait()
-	var want []uint64
-	for i := range uint64(53) {
-		want = append(want, i+1)
-	}
-	for i, got := range seen {
-		if !slices.Equal(got, want[from[i]:]) {
-			t.Errorf("from %d: %v", from[i], got)
-		}
-	}
-	if _, subs, _ := s.Stats(); subs != 0 {
-		t.Errorf("%d subscriptions are open", subs)
-	}
-}
-
 func TestSlowSubscriberIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, task.Config{})
@@ -257,38 +219,6 @@ func TestSlowSubscriberIsCut(t *testing.T) {
 			t.Errorf("the quick reader has %d events", n)
 		}
 	})
-}
-
-func TestBoundsOfOwners(t *testing.T) {
-	s := open(t, task.Config{Most: 10, MostPerOwner: 6})
-	var adas []*task.Task
-	for range 8 {
-		made := add(t, s, "ada")
-		change(t, s, made, to(task.Completed))
-		adas = append(adas, made)
-	}
-	for i, made := range adas {
-		if _, err := s.Get(t.Context(), "ada", made.ID); (err == nil) != (i >= 2) {
-			t.Errorf("%d: %v", i, err)
-		}
-	}
-	for i := range 6 { // the owner with the most gives way
-		add(t, s, fmt.Sprint("owner ", i))
-	}
-	if states, _, _ := s.Stats(); states[task.Completed] != 4 || states[task.Submitted] != 6 {
-		t.Errorf("%v", states)
-	}
-	for i := range 4 {
-		add(t, s, fmt.Sprint("owner ", i))
-	}
-	made := &task.Task{ID: s.NewID(), Owner: "late"}
-	made.SetStatus(task.Submitted, nil, time.Now())
-	if err := s.Add(t.Context(), made); !errors.Is(err, task.ErrFull) {
-		t.Errorf("%v", err)
-	}
-	if states, _, _ := s.Stats(); states[task.Completed] != 0 || states[task.Submitted] != 10 {
-		t.Errorf("%v", states)
-	}
 }
 
 func TestPagesOfTasks(t *testing.T) {

@@ -1,0 +1,139 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+)
+
+func TestBoundsOfOwners(t *testing.T) {
+	s := open(t, task.Config{Most: 10, MostPerOwner: 6})
+	var adas []*task.Task
+	for range 8 {
+		made := add(t, s, "ada")
+		change(t, s, made, to(task.Completed))
+		adas = append(adas, made)
+	}
+	for i, made := range adas {
+		if _, err := s.Get(t.Context(), "ada", made.ID); (err == nil) != (i >= 2) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	for i := range 6 { // the owner with the most gives way
+		add(t, s, fmt.Sprint("owner ", i))
+	}
+	if states, _, _ := s.Stats(); states[task.Completed] != 4 || states[task.Submitted] != 6 {
+		t.Errorf("%v", states)
+	}
+	for i := range 4 {
+		add(t, s, fmt.Sprint("owner ", i))
+	}
+	if _, err := begin(t, s, task.Task{Owner: "late"}, task.Submitted); !errors.Is(err, task.ErrFull) {
+		t.Errorf("%v", err)
+	}
+	if states, _, _ := s.Stats(); states[task.Completed] != 0 || states[task.Submitted] != 10 {
+		t.Errorf("%v", states)
+	}
+}
+
+// While the Store can't be written, ended tasks are kept until their size exceeds the bound; the oldest go first.
+func TestUnwrittenTasksAreBounded(t *testing.T) {
+	st := newStore()
+	st.fail(errors.New("read-only"))
+	s := task.New(task.Config{Store: st, MostPerOwner: 10, MaxSize: 1 << 20, Flush: time.Millisecond})
+	defer s.Close(context.Background())
+	var first, last string
+	for i := range 3000 {
+		made := add(t, s, "ada")
+		change(t, s, made, to(task.Completed))
+		if i == 0 {
+			first = made.ID
+		}
+		last = made.ID
+	}
+	states, _, size := s.Stats()
+	if n := states[task.Completed]; size > 1<<20 || n < 500 || n > 1000 {
+		t.Errorf("%d tasks of %d bytes", n, size)
+	}
+	if _, err := s.Get(t.Context(), "ada", last); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Get(t.Context(), "ada", first); err == nil {
+		t.Error("the first is still there")
+	}
+}
+
+// One owner can't take all memory with open tasks, nor can one task.
+func TestSizeOfOpenTasks(t *testing.T) {
+	s := open(t, task.Config{MaxSize: 1 << 20})
+	text := func(n int) func(*task.Task) error {
+		return func(c *task.Task) error {
+			c.AddMessage(task.Message{ID: string(make([]byte, n)), Role: task.User})
+			return nil
+		}
+	}
+	made := add(t, s, "ada")
+	if _, err := s.Change(t.Context(), "ada", made.ID, text(300<<10)); !errors.Is(err, task.ErrFull) {
+		t.Errorf("a large task: %v", err)
+	}
+	n := 0
+	for ; n < 100; n++ {
+		c := task.Task{Owner: "ada"}
+		if err := text(50 << 10)(&c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := begin(t, s, c, task.InputRequired); err != nil {
+			break
+		}
+	}
+	if n < 8 || n > 10 {
+		t.Errorf("one owner has %d tasks of 50 KiB", n)
+	}
+	other := add(t, s, "bob")
+	if _, err := s.Change(t.Context(), "bob", other.ID, text(50<<10)); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Change(t.Context(), "ada", made.ID, to(task.Completed)); err != nil {
+		t.Errorf("the end of a task finds no room: %v", err)
+	}
+}
+
+// Tasks that wait for a message make room for new ones, but stay in the Store.
+func TestInterruptedTasksMakeRoom(t *testing.T) {
+	st := newStore()
+	s := open(t, task.Config{Store: st, MostPerOwner: 5, Flush: time.Hour})
+	var all []*task.Task
+	for i := range 9 {
+		made, err := begin(t, s, task.Task{}, task.InputRequired)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		if _, err := s.Get(t.Context(), "", made.ID); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, made)
+	}
+	for i, made := range all {
+		got, err := s.Change(t.Context(), "", made.ID, func(c *task.Task) error { c.SetStatus(task.AuthRequired, nil, time.Now()); return nil })
+		if err != nil || got.Event != 2 {
+			t.Fatalf("%d: %+v, %v", i, got, err)
+		}
+		if _, err := s.Get(t.Context(), "", made.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if states, _, _ := s.Stats(); states[task.AuthRequired]+states[task.InputRequired] != 5 {
+		t.Errorf("%v", states)
+	}
+	for range 5 {
+		release, _ := s.Claim("", add(t, s, "").ID, nil)
+		defer release()
+	}
+	if _, err := begin(t, s, task.Task{}, task.Submitted); !errors.Is(err, task.ErrFull) {
+		t.Errorf("%v", err)
+	}
+}
