@@ -264,3 +264,52 @@ func TestToolNames(t *testing.T) {
 		}
 	}
 }
+
+// collidingNames returns ids of two sources with related namespaces whose hashed tool names are equal. Both are
+// readable as the same plain name.
+func collidingNames(tb testing.TB, one, other string) (id, otherID string) {
+	tb.Helper()
+	variant := func(n int) string {
+		return strings.Map(func(r rune) rune { return 'é' + (r - '0') }, fmt.Sprintf("%014b", n))
+	}
+	ids := map[string]string{}
+	for n := range 1 << 14 {
+		name := one + "." + variant(n)
+		ids[hashedTool(name, plainTool(name))] = variant(n)
+	}
+	for n := range 1 << 14 {
+		name := other + "." + variant(n)
+		if id := ids[hashedTool(name, plainTool(name))]; id != "" {
+			return id, variant(n)
+		}
+	}
+	tb.Fatal("there are none")
+	return "", ""
+}
+
+// Skills whose hashed tool names are equal have only their names: the tool name is ambiguous, and lists leave it out.
+func TestToolNamesThatCollide(t *testing.T) {
+	id, other := collidingNames(t, "a.b", "a_b")
+	name, otherName := "a.b."+id, "a_b."+other
+	tool := hashedTool(name, plainTool(name))
+	for _, hidden := range []bool{false, true} {
+		private := map[string]bool{other: hidden}
+		c := catalogOf(t, &indexProvider{namespace: "a.b", ids: []string{"x", id}}, &indexProvider{namespace: "a_b", ids: []string{"y", other}, private: private, credentials: true})
+		l, failure := c.Resolve(t.Context(), tool, "alice")
+		if failure == nil || failure.Argument.Reason != run.Ambiguous || !slices.Equal(failure.Argument.Candidates, []string{name, otherName}) {
+			t.Errorf("%s: %+v, %+v", tool, l, failure)
+		}
+		if tools := toolsOf(t, c, "alice", 10); len(tools) != 2 || tools[tool].Name != "" {
+			t.Errorf("%v", tools)
+		}
+		l, failure = c.Resolve(t.Context(), tool, "")
+		if tools := toolsOf(t, c, "", 10); hidden && (failure != nil || l.Name != name || tools[tool].Name != name) || !hidden && (failure == nil || tools[tool].Name != "") {
+			t.Errorf("%s, hidden %v: %+v, %v, %v", tool, hidden, l, failure, tools)
+		}
+		for _, n := range []string{name, otherName} {
+			if l, failure := c.Resolve(t.Context(), n, "alice"); failure != nil || l.Name != n {
+				t.Errorf("%s: %v", n, failure)
+			}
+		}
+	}
+}
