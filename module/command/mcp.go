@@ -3,12 +3,15 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
@@ -16,50 +19,107 @@ import (
 
 // mcpFlags are the flags of the command that serves a client of MCP over standard input and output.
 type mcpFlags struct {
+	providerFlags
 	connection
-	allowHTTP bool
+	file    string
+	adapter string
 }
 
 func mcpCommand() *cobra.Command {
 	var m mcpFlags
 	cmd := &cobra.Command{
-		Use:   "mcp --connect <url>",
-		Short: "Lets an MCP client that starts programs use a bridge over HTTP",
-		Long: `Connects a client of MCP (Model Context Protocol) that starts programs and talks to
-their standard input and output with the MCP endpoint of a bridge: each line of standard
-input is one message, which is sent to the endpoint, and each answer is one line of
-standard output. Everything else goes to standard error.
+		Use:   "mcp (<provider-url>... | --config <file> | --connect <url>)",
+		Short: "Serves an MCP client that starts programs: each skill is a tool",
+		Long: `Serves a client of MCP (Model Context Protocol) that starts programs and talks to their
+standard input and output, such as a desktop application: each line of standard input is
+one message, and each line of standard output is one. Each skill is a tool. Everything
+else, such as warnings, goes to standard error.
 
-At most 64 requests are sent at the same time. If the endpoint can't be reached, refuses a
-request or answers with something else than MCP, the client gets an error with the id of
-its request. A request is never sent twice, since it may have been executed.
+The skills are those of the given providers, or of the first bridge (skill_bridge) in a
+Caddy configuration (--config), which need not have the option mcp. Both run in this
+process, without listening; the caller is the principal «local». Or they are those of a
+bridge elsewhere, at the URL of its MCP endpoint (--connect).
 
---bearer-env names the environment variable with the token for the endpoint. The token is
-sent to that URL only: redirects are not followed.
+At most 64 requests are served at the same time. With --connect, a request that can't be
+sent, is refused or gets no answer of MCP is answered with an error. It is never sent
+twice, since it may have been executed. --bearer-env names the environment variable with
+the token for the bridge, which is sent to that URL only: redirects are not followed.` + providerHelp + `
 
 Exit status: 0 standard input ended, the client has closed standard output, or the command
 was interrupted; requests that are in progress have 2 seconds to end. 1 wrong usage, 5
 reading or writing failed.`,
-		Example: `  caddy skill-bridge mcp --connect https://bridge.example.com/mcp
+		Example: `  caddy skill-bridge mcp https://skills.example.com
+  ACME_KEY=... caddy skill-bridge mcp --api-key-env ACME_KEY https://skills.example.com
+  caddy skill-bridge mcp --config /etc/caddy/Caddyfile
+  caddy skill-bridge mcp --connect https://bridge.example.com/mcp
   BRIDGE_TOKEN=... caddy skill-bridge mcp --connect https://bridge.example.com/mcp --bearer-env BRIDGE_TOKEN`,
-		Args:              arguments(0, 0),
+		Args:              arguments(0, -1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	m.addFlags(cmd, true)
 	f := cmd.Flags()
-	f.StringVar(&m.url, "connect", "", "URL of the MCP endpoint of a bridge")
+	f.StringVarP(&m.file, "config", "c", "", "Configuration file of Caddy with a bridge")
+	f.StringVarP(&m.adapter, "adapter", "a", "", "Adapter of the configuration file")
+	f.StringVar(&m.url, "connect", "", "URL of the MCP endpoint of a bridge elsewhere")
 	f.StringVar(&m.tokenEnv, "bearer-env", "", "Environment variable that contains the bearer token for --connect")
-	f.BoolVar(&m.allowHTTP, "allow-http", false, "Allow connections without TLS, also to other machines")
-	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
-		if m.url == "" {
-			return 0, errors.New("--connect is required")
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, origins []string) (int, error) {
+		if err := m.check(origins); err != nil {
+			return 0, err
 		}
-		do, o, err := m.open(m.allowHTTP)
+		do, o, release, err := m.open(origins)
 		if err != nil {
 			return 0, err
 		}
+		defer release()
 		return serveClient(cmd.Context(), screen, do, o), nil
 	})
 	return cmd
+}
+
+// check checks that there is one bridge, and only flags that concern it.
+func (m *mcpFlags) check(origins []string) error {
+	forms := 0
+	for _, given := range []bool{len(origins) > 0, m.file != "", m.url != ""} {
+		if given {
+			forms++
+		}
+	}
+	further := slices.DeleteFunc(given(m.flags), func(word string) bool { return m.url != "" && word == "--allow-http" })
+	switch {
+	case forms != 1:
+		return errors.New("name the URLs of providers, or a configuration with --config, or a bridge elsewhere with --connect")
+	case len(origins) == 0 && len(further) > 0:
+		return fmt.Errorf("%s needs the URL of a provider", further[0])
+	case m.adapter != "" && m.file == "":
+		return errors.New("--adapter needs --config")
+	case m.tokenEnv != "" && m.url == "":
+		return errors.New("--bearer-env needs --connect")
+	}
+	return nil
+}
+
+// open returns a function that sends requests to the bridge, the options for them, and a function that releases what the bridge
+// holds. Errors are usage errors.
+func (m *mcpFlags) open(origins []string) (stdio.Do, stdio.Options, func(), error) {
+	logging := m.loggingFrom(zapcore.WarnLevel)
+	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: logging}); err != nil { // reading a configuration logs, too
+		return nil, stdio.Options{}, nil, err
+	}
+	if m.url != "" {
+		do, o, err := m.connection.open(m.allowHTTP)
+		return do, o, func() {}, err
+	}
+	var local *localBridge
+	var err error
+	if m.file != "" {
+		local, err = ofFile(m.file, m.adapter)
+	} else {
+		local, err = m.ofProviders(origins)
+	}
+	if err != nil {
+		return nil, stdio.Options{}, nil, err
+	}
+	return local.open(logging)
 }
 
 // serveClient serves the client at standard input and output until it leaves, and returns the exit status.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -81,6 +82,7 @@ type handlerConfig struct {
 	AllowPorts     []int            `json:"allow_ports,omitempty"`
 	Timeout        caddy.Duration   `json:"timeout,omitempty"`
 	MaxTimeout     caddy.Duration   `json:"max_timeout,omitempty"`
+	MCP            json.RawMessage  `json:"mcp,omitempty"`
 	Providers      []providerConfig `json:"providers,omitempty"`
 	Skills         []skillConfig    `json:"skills,omitempty"`
 }
@@ -107,22 +109,38 @@ type handler interface {
 	Standalone(ctx caddy.Context) (*translate.Config, func(), error)
 }
 
-// module returns the handler, which package bridge registers. This package does not import it.
-func (c *handlerConfig) module() (handler, error) {
+// module returns the handler.
+func (c *handlerConfig) module() (handler, error) { return moduleOf(caddyconfig.JSON(c, nil)) }
+
+// check returns the first fault of the configuration.
+func (c *handlerConfig) check() error { return checkHandler(caddyconfig.JSON(c, nil)) }
+
+// checkNamespaces returns an error if two providers have the same namespace.
+func (c *handlerConfig) checkNamespaces() error {
+	for i, p := range c.Providers {
+		if slices.ContainsFunc(c.Providers[:i], func(other providerConfig) bool { return other.Namespace == p.Namespace }) {
+			return fmt.Errorf("two providers have the same host and so the same namespace %q: write a Caddyfile with a namespace for each", p.Namespace)
+		}
+	}
+	return nil
+}
+
+// moduleOf returns the handler with a configuration. Package bridge registers it. This package does not import it.
+func moduleOf(config json.RawMessage) (handler, error) {
 	info, err := caddy.GetModule("http.handlers.skill_bridge")
 	if err != nil {
 		return nil, err
 	}
 	h := info.New()
-	if err := caddy.StrictUnmarshalJSON(caddyconfig.JSON(c, nil), h); err != nil {
+	if err := caddy.StrictUnmarshalJSON(config, h); err != nil {
 		return nil, err
 	}
 	return h.(handler), nil
 }
 
-// check returns the first fault of the configuration.
-func (c *handlerConfig) check() error {
-	h, err := c.module()
+// checkHandler returns the first fault of a configuration.
+func checkHandler(config json.RawMessage) error {
+	h, err := moduleOf(config)
 	if err != nil {
 		return err
 	}
@@ -177,10 +195,12 @@ func (r *providerFlags) namespaceOf(origin string) string {
 
 var notNamespace = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// logging returns the logging configuration: without --debug, nothing is logged. It sets a level
-// and not another output, because Caddy logs a change of the output.
-func (r *providerFlags) logging() *caddy.Logging {
-	level := zapcore.PanicLevel
+// logging returns the logging configuration: without --debug, nothing is logged.
+func (r *providerFlags) logging() *caddy.Logging { return r.loggingFrom(zapcore.PanicLevel) }
+
+// loggingFrom returns the logging configuration with a level, unless --debug is set. It sets no output, because Caddy logs a
+// change of the output.
+func (r *providerFlags) loggingFrom(level zapcore.Level) *caddy.Logging {
 	if r.debug {
 		level = zapcore.DebugLevel
 	}

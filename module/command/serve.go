@@ -159,10 +159,8 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 		return nil, err
 	}
 	h.AllowAnonymous = local || s.allowAnonymous
-	for i, p := range h.Providers {
-		if slices.ContainsFunc(h.Providers[:i], func(other providerConfig) bool { return other.Namespace == p.Namespace }) {
-			return nil, fmt.Errorf("two providers have the same host and so the same namespace %q: write a Caddyfile with a namespace for each", p.Namespace)
-		}
+	if err := h.checkNamespaces(); err != nil {
+		return nil, err
 	}
 	if err := h.check(); err != nil {
 		return nil, err

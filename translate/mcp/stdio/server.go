@@ -38,10 +38,21 @@ type Options struct {
 	URL string
 	// MaxMessage is the largest message of the client, in bytes. 0: 1 MiB.
 	MaxMessage int
+	// LimitName is the option that sets MaxMessage; empty: there is none.
+	LimitName string
 	// Refused says what to do if the server refuses the caller (HTTP 401, 403). May be empty.
 	Refused string
 	// Warn is called with warnings, also at the same time. Nil: there are none.
 	Warn func(text string)
+}
+
+// tooLong says that a message is too large.
+func (o *Options) tooLong() string {
+	text := "The message is larger than " + strconv.Itoa(cmp.Or(o.MaxMessage, defaultMaxMessage)) + " bytes"
+	if o.LimitName != "" {
+		text += " (" + o.LimitName + ")"
+	}
+	return text + ": send a smaller one."
 }
 
 // Serve passes the messages of a client, one on each line of in, on to a server, and writes the messages of the server to out, each
@@ -162,8 +173,7 @@ func (s *server) take(ctx context.Context, l line) bool {
 		}()
 		switch {
 		case l.tooLong:
-			longest := cmp.Or(s.options.MaxMessage, defaultMaxMessage)
-			s.fail(c, jsonrpc.CodeInvalidRequest, "The message is larger than "+strconv.Itoa(longest)+" bytes (max_request_size): send a smaller one.")
+			s.fail(c, jsonrpc.CodeInvalidRequest, s.options.tooLong())
 		case !isJSON:
 			s.fail(c, jsonrpc.CodeParseError, "Parse error: the line is not one JSON message in UTF-8.")
 		default:

@@ -171,7 +171,7 @@ func TestLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := start(t, answers(echo), stdio.Options{MaxMessage: 1000}).reads()
+				c := start(t, answers(echo), stdio.Options{MaxMessage: 1000, LimitName: "max_request_size"}).reads()
 				if _, err := io.WriteString(c.in, tc.in); err != nil {
 					t.Error(err)
 				}
