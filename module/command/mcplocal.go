@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
@@ -75,6 +76,9 @@ func ofFile(file, adapter string) (*localBridge, error) {
 	for _, name := range slices.Sorted(maps.Keys(config.Apps.HTTP.Servers)) {
 		found = appendBridges(found, config.Apps.HTTP.Servers[name])
 	}
+	found = slices.CompactFunc(found, func(a, b map[string]json.RawMessage) bool { // one site on several addresses
+		return maps.EqualFunc(a, b, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+	})
 	if len(found) == 0 {
 		return nil, fmt.Errorf("--config %s has no %s", file, handlerName)
 	}

@@ -1,0 +1,147 @@
+package command_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+const mcpMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+// toolCall returns a tools/call of the modern era.
+func toolCall(id int, tool string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},%s}}`, id, tool, mcpMeta)
+}
+
+// tools returns the names of the tools in the answer to tools/list.
+func tools(t *testing.T, line string) string {
+	t.Helper()
+	var answer struct {
+		Result struct {
+			Tools []struct {
+				Name string `json:"name"`
+			} `json:"tools"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(line), &answer); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range answer.Result.Tools {
+		names = append(names, tool.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestLocal serves a client with a bridge in the process of the command, in both eras.
+func TestLocal(t *testing.T) {
+	p := newProvider(t)
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	config := `{
+	admin off
+	log {
+		output stdout
+		level DEBUG
+	}
+}
+http://localhost:1, http://localhost:2 {
+	basic_auth {
+		alice $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG
+	}
+	handle /agents/* {
+		skill_bridge {
+			require_principal
+			principal {http.request.header.Remote-User}
+			max_request_size 2KiB
+			allow_http
+			allow_networks 127.0.0.1
+			rpc
+			a2a
+			browse
+			provider ` + p.URL() + ` {
+				namespace acme
+				credentials api_key {env.KEY}
+			}
+		}
+	}
+}
+`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, namespace string
+		args            []string
+	}{
+		{"providers", "acme", []string{"--allow-http", "--allow-networks", "127.0.0.1", "--namespace", "acme", "--api-key-env", "KEY", p.URL()}},
+		{"a configuration", "acme", []string{"--config", file}},
+	} {
+		start := func(t *testing.T) *desktop {
+			t.Helper()
+			return startDesktop(t, []string{"KEY=open sesame"}, tc.args...)
+		}
+		t.Run(tc.name+", legacy", func(t *testing.T) {
+			d := start(t)
+			d.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+			if line := d.read(); !strings.Contains(line, `"protocolVersion":"2025-06-18"`) {
+				t.Error(line)
+			}
+			d.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+			if names := tools(t, d.read()); !strings.Contains(names, tc.namespace+"_acme_echo") || !strings.Contains(names, tc.namespace+"_acme_locked") {
+				t.Errorf("the tools are %s", names)
+			}
+			d.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + tc.namespace + `_acme_locked"}}`)
+			if line := d.read(); !strings.Contains(line, `"id":2,`) || !strings.Contains(line, "unlocked") {
+				t.Error(line)
+			}
+			_ = d.in.Close()
+			if status := d.ends(); status != 0 || strings.Contains(d.errs.String(), "open sesame") || strings.Contains(d.errs.String(), `"info"`) {
+				t.Errorf("exit status %d: %s", status, &d.errs)
+			}
+		})
+		t.Run(tc.name+", modern", func(t *testing.T) {
+			d := start(t)
+			d.send(`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{` + mcpMeta + `}}`)
+			if line := d.read(); !strings.Contains(line, `"2026-07-28"`) {
+				t.Error(line)
+			}
+			d.send(toolCall(1, tc.namespace+"_acme_echo"), toolCall(2, "nothing"))
+			if lines := d.read() + d.read(); !strings.Contains(lines, `"id":1,"result"`) || !strings.Contains(lines, `"id":2,"error":{"code":-32602,`) {
+				t.Error(lines)
+			}
+			d.send(strings.Repeat("x", 2<<20), toolCall(3, tc.namespace+"_acme_echo"))
+			if lines := d.read() + d.read(); !strings.Contains(lines, `(max_request_size)`) || !strings.Contains(lines, `"id":3,"result"`) {
+				t.Error(lines)
+			}
+			d.send(toolCall(4, tc.namespace+"_acme_slow"))
+			if line := d.read(); !strings.Contains(line, `"id":4,"result"`) {
+				t.Error(line)
+			}
+			_ = d.in.Close()
+			if status := d.ends(); status != 0 {
+				t.Errorf("exit status %d: %s", status, &d.errs)
+			}
+		})
+		t.Run(tc.name+", cancelled and ended", func(t *testing.T) {
+			d := start(t)
+			before := p.Count("acme/never", hostile.Invoke)
+			d.send(toolCall(1, tc.namespace+"_acme_never"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, toolCall(2, tc.namespace+"_acme_never"))
+			testbed.Eventually(t, 20*time.Second, func() bool { return p.Count("acme/never", hostile.Invoke) > before }, "the provider is asked")
+			if err := d.command.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			if status := d.ends(); status != 0 {
+				t.Errorf("exit status %d: %s", status, &d.errs)
+			}
+		})
+	}
+}
