@@ -2,7 +2,9 @@ package command_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
@@ -45,6 +48,7 @@ func tools(t *testing.T, line string) string {
 // TestLocal serves a client with a bridge in the process of the command, in both eras.
 func TestLocal(t *testing.T) {
 	p := newProvider(t)
+	p.On("acme/unread", hostile.Descriptor, hostile.Respond(http.StatusNotFound, ""))
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	config := `{
 	admin off
@@ -79,11 +83,11 @@ http://localhost:1, http://localhost:2 {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		name, namespace string
-		args            []string
+		name string
+		args []string
 	}{
-		{"providers", "acme", []string{"--allow-http", "--allow-networks", "127.0.0.1", "--namespace", "acme", "--api-key-env", "KEY", p.URL()}},
-		{"a configuration", "acme", []string{"--config", file}},
+		{"providers", []string{"--allow-http", "--allow-networks", "127.0.0.1", "--namespace", "acme", "--api-key-env", "KEY", p.URL()}},
+		{"a configuration", []string{"--config", file}},
 	} {
 		start := func(t *testing.T) *desktop {
 			t.Helper()
@@ -96,10 +100,10 @@ http://localhost:1, http://localhost:2 {
 				t.Error(line)
 			}
 			d.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-			if names := tools(t, d.read()); !strings.Contains(names, tc.namespace+"_acme_echo") || !strings.Contains(names, tc.namespace+"_acme_locked") {
+			if names := tools(t, d.read()); !strings.Contains(names, "acme_echo") || !strings.Contains(names, "acme_locked") {
 				t.Errorf("the tools are %s", names)
 			}
-			d.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + tc.namespace + `_acme_locked"}}`)
+			d.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"acme_locked"}}`)
 			if line := d.read(); !strings.Contains(line, `"id":2,`) || !strings.Contains(line, "unlocked") {
 				t.Error(line)
 			}
@@ -114,15 +118,15 @@ http://localhost:1, http://localhost:2 {
 			if line := d.read(); !strings.Contains(line, `"2026-07-28"`) {
 				t.Error(line)
 			}
-			d.send(toolCall(1, tc.namespace+"_acme_echo"), toolCall(2, "nothing"))
+			d.send(toolCall(1, "acme_echo"), toolCall(2, "nothing"))
 			if lines := d.read() + d.read(); !strings.Contains(lines, `"id":1,"result"`) || !strings.Contains(lines, `"id":2,"error":{"code":-32602,`) {
 				t.Error(lines)
 			}
-			d.send(strings.Repeat("x", 2<<20), toolCall(3, tc.namespace+"_acme_echo"))
+			d.send(strings.Repeat("x", 2<<20), toolCall(3, "acme_echo"))
 			if lines := d.read() + d.read(); !strings.Contains(lines, `(max_request_size)`) || !strings.Contains(lines, `"id":3,"result"`) {
 				t.Error(lines)
 			}
-			d.send(toolCall(4, tc.namespace+"_acme_slow"))
+			d.send(toolCall(4, "acme_slow"))
 			if line := d.read(); !strings.Contains(line, `"id":4,"result"`) {
 				t.Error(line)
 			}
@@ -134,7 +138,7 @@ http://localhost:1, http://localhost:2 {
 		t.Run(tc.name+", cancelled and ended", func(t *testing.T) {
 			d := start(t)
 			before := p.Count("acme/never", hostile.Invoke)
-			d.send(toolCall(1, tc.namespace+"_acme_never"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, toolCall(2, tc.namespace+"_acme_never"))
+			d.send(toolCall(1, "acme_never"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, toolCall(2, "acme_never"))
 			testbed.Eventually(t, 20*time.Second, func() bool { return p.Count("acme/never", hostile.Invoke) > before }, "the provider is asked")
 			if err := d.command.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
@@ -143,5 +147,38 @@ http://localhost:1, http://localhost:2 {
 				t.Errorf("exit status %d: %s", status, &d.errs)
 			}
 		})
+	}
+}
+
+// TestClientConfigurations starts the command as the configurations of clients in the manual say.
+func TestClientConfigurations(t *testing.T) {
+	type server struct {
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env"`
+	}
+	started := 0
+	for _, block := range manuals.In(t, "json", manuals.CommandLine) {
+		var config map[string]map[string]server
+		if err := json.Unmarshal([]byte(block.Text), &config); err != nil {
+			t.Fatal(err)
+		}
+		for _, servers := range config {
+			for _, s := range servers {
+				command := exec.CommandContext(t.Context(), s.Command, s.Args...)
+				folder := t.TempDir()
+				command.Env = append(os.Environ(), "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+				for name, value := range s.Env {
+					command.Env = append(command.Env, name+"="+value)
+				}
+				if out, err := command.CombinedOutput(); err != nil || len(out) > 0 { // the input is empty
+					t.Errorf("%v: %v: %s", s.Args, err, out)
+				}
+				started++
+			}
+		}
+	}
+	if started != 2 {
+		t.Errorf("%d clients are configured", started)
 	}
 }
