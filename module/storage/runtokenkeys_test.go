@@ -247,7 +247,7 @@ func TestFirstUseTogether(t *testing.T) {
 	}
 }
 
-// TestKeyIsMadeUnderTheLock: whoever waited for the lock takes the key that was made
+// TestKeyIsMadeUnderTheLock: an instance that waited for the lock takes the key that was made
 // meanwhile.
 func TestKeyIsMadeUnderTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -610,7 +610,7 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 	i.expectLogs(t, "run tokens can't be made")
 }
 
-// TestStorageHangs: nobody waits for longer than an access to the storage may take,
+// TestStorageHangs: no call waits for longer than an access to the storage may take,
 // and those who leave do not wait at all.
 func TestStorageHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -647,7 +647,7 @@ func TestStorageHangs(t *testing.T) {
 	})
 }
 
-// TestRotationHangs: nobody waits for a new key while the old one will do.
+// TestRotationHangs: no call waits for a new key while the old one can be used.
 func TestRotationHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer time.Sleep(lockKept)
@@ -661,7 +661,7 @@ func TestRotationHangs(t *testing.T) {
 			synctest.Wait()
 		}
 		if keyIDOf(i.seal(t)) != keyIDOf(first) || time.Since(start) != 0 {
-			t.Errorf("somebody waited for %v", time.Since(start))
+			t.Errorf("a call waited for %v", time.Since(start))
 		}
 		time.Sleep(storageTimeout)
 		synctest.Wait()

@@ -63,7 +63,7 @@ func (broken) Name(context.Context, string, string, string) error {
 func (broken) Trim(context.Context, run.Bounds, func(string) bool) error { return nil }
 func (broken) Lock(context.Context, string, string) (func(), error)      { return func() {}, nil }
 
-// While tasks can't be stored, no open one is told, and none that has to be told is invoked.
+// While tasks can't be stored, clients get no open task, and no skill is invoked whose open task the client would get.
 func TestBrokenStore(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()

@@ -279,7 +279,7 @@ func TestOpenTasksAreStoredFirst(t *testing.T) {
 	})
 }
 
-// While the Store fails, nothing that is open is told, what has ended is, and all is stored when it works again.
+// While the Store fails, clients see no open task, but those that have ended. All are stored when it works again.
 func TestStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()

@@ -83,7 +83,7 @@ func checkParts(t *testing.T, parts []task.Part) {
 	}
 }
 
-// checkSent checks that a message is told the same after the memory of its params was used for something else.
+// checkSent checks that a message is encoded the same after the memory of its params was overwritten.
 func checkSent(t *testing.T, v wire.Version, s *wire.Send, params []byte) {
 	t.Helper()
 	made := &task.Task{ID: "t", Context: s.Context, History: []task.Message{s.Message}, Status: task.Status{State: task.Working, At: time.Unix(0, 0)}}

@@ -211,7 +211,7 @@ func TestAppendPush(t *testing.T) {
 	check(t, "empty list of 0.3", wire.AppendPushList(nil, wire.V03, made, nil), `[]`)
 }
 
-// TestRoundTrip: a message that was decoded is told as it was sent, with the ids of the task.
+// TestRoundTrip: a decoded message is encoded as it was sent, with the ids of the task.
 func TestRoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		version wire.Version
