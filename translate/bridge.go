@@ -136,7 +136,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	return &Description{
 		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document,
 		InputSchema: inputs.InputSchema(f.Skill.Inputs), FreshUntil: f.Section.FreshUntil(x.ctx), Denied: f.Denied(),
-		tool: func() string { return f.Tool(ctx) },
+		tool: func() string { return f.Tool(ctx) }, output: f.Skill.OutputSchema,
 	}, nil
 }
 

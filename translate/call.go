@@ -104,7 +104,16 @@ type Description struct {
 	// Denied is the failure of a call because the bridge has no usable credential for the skill; nil: it has one, or needs none.
 	Denied *run.Failure
 
-	tool func() string
+	tool   func() string
+	output func() jsontext.Value
+}
+
+// OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply.
+func (d *Description) OutputSchema() jsontext.Value {
+	if d.output == nil {
+		return nil
+	}
+	return d.output()
 }
 
 // Tool returns the skill's name for language models, as in a [catalog.Entry] of a page; empty: it has none.

@@ -97,6 +97,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			wait         <duration>
 //			task_after   <duration>|off
 //			validate     on|off
+//			catalog      list|search
 //			allow_header_parameters
 //			origins      <origin>...
 //		}

@@ -42,6 +42,11 @@ type MCP struct {
 	// listed. Default: `on`.
 	Validate string `json:"validate,omitempty"`
 
+	// What `tools/list` has: a tool for each skill (`list`), or only tools with which a model searches skills, reads their
+	// descriptions and calls them (`search`). Choose `search` if there are more than about 100 skills, since clients give a model all
+	// listed tools. Default: `list`.
+	Catalog string `json:"catalog,omitempty"`
+
 	// Let skills choose arguments that clients repeat in header fields (`x-mcp-header`), which proxies may log. Default: false.
 	AllowHeaderParameters bool `json:"allow_header_parameters,omitempty"`
 
@@ -54,6 +59,9 @@ const (
 	defaultMCPPath = "/mcp"
 	defaultMCPName = "skill-bridge"
 	off            = "off"
+
+	catalogList   = "list"
+	catalogSearch = "search"
 )
 
 func (m *MCP) path() string {
@@ -70,7 +78,7 @@ func (m *MCP) read(r *options.Reader) error {
 	}
 	return r.Block("mcp", "mcp", options.Targets{
 		"name": &m.Name, "title": &m.Title, "instructions": &m.Instructions,
-		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate,
+		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog,
 		"allow_header_parameters": &m.AllowHeaderParameters, "origins": &m.Origins,
 	})
 }
@@ -88,6 +96,7 @@ func (m *MCP) check(c *options.Checker) {
 	}
 	_, err := m.taskAfter()
 	c.Check("mcp.task_after", err)
+	oneOf(c, "mcp.catalog", "catalog", m.Catalog, catalogList, catalogSearch)
 	oneOf(c, "mcp.validate", "validate", m.Validate, "on", off)
 	for i, o := range m.Origins {
 		c.Check(options.Element("mcp.origins", i), checkOrigin(o))
@@ -125,13 +134,17 @@ func (m *MCP) options(namespaces []string) mcp.Options {
 		Name: m.Name, Title: m.Title, Instructions: m.Instructions, Version: moduleVersion(),
 		Versions: mcp.AllVersions(), Wait: duration(m.Wait, mcp.DefaultWait), TaskAfter: after,
 		Validate: m.Validate != off, AllowHeaderParameters: m.AllowHeaderParameters,
+		Search: m.Catalog == catalogSearch,
 	}
 	if o.Name == "" {
 		o.Name = defaultMCPName
 	}
 	if o.Instructions == "" && len(namespaces) > 0 {
-		o.Instructions = "Tools of " + strings.Join(namespaces[:min(len(namespaces), 20)], ", ") +
-			". A call that takes long is answered with a run_token: follow it with get_run instead of calling the tool again."
+		o.Instructions = "Tools of " + strings.Join(namespaces[:min(len(namespaces), 20)], ", ") + ". "
+		if o.Search {
+			o.Instructions += "Find a skill with search_skills, read how to use it with describe_skill, and run it with call_skill. "
+		}
+		o.Instructions += "A call that takes long is answered with a run_token: follow it with get_run instead of calling the tool again."
 	}
 	if len(m.Versions) > 0 {
 		o.Versions = slices.DeleteFunc(o.Versions, func(v string) bool { return !slices.Contains(m.Versions, v) })

@@ -2,6 +2,7 @@ package fronts
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // ToolServer serves the mount of MCP.
@@ -29,6 +31,11 @@ func (m *MCP) Serve(s *Setup) *ToolServer {
 	front := &mcp.Front{
 		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Bridge.Namespaces()), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Exiting: lifetime.Exiting(), Panicked: s.Observer.Panicked,
+		Long: func(ctx context.Context) {
+			s.Observer.Notice(ctx, &exchange.Notice{
+				Level: slog.LevelWarn, Message: "the MCP mount lists more than 100 tools, and clients give a model all of them: consider the option catalog search",
+			})
+		},
 	}
 	t := &ToolServer{path: m.path(), server: s.Server(front, mcp.Profile())}
 	for _, text := range m.Origins {

@@ -14,49 +14,60 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// toolGetRun is the built-in tool that follows a run.
-const toolGetRun = "get_run"
-
-// getRunTool is the definition of get_run.
-const getRunTool = `{"name":"get_run","title":"Follow a run","description":"Answers as the call of a tool would have that was still running: ` +
-	`with its output, its failure, or that it is still running. Call it with the run_token of that answer.",` +
-	`"inputSchema":{"type":"object","properties":{"run_token":{"type":"string","description":"The run_token, exactly as it was given."},` +
-	`"wait_ms":{"type":"integer","minimum":0,"description":"How long to wait for the end of the run, in milliseconds."}},"required":["run_token"]},` +
-	`"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
-
 // builtIn returns the function of a tool of the bridge's own; nil: it is no such tool.
-func builtIn(name string) func(*request, jsonrpc.Member) (jsontext.Value, *jsonrpc.Error) {
-	if name == toolGetRun {
+func (o *Options) builtIn(name string) func(*request, jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
+	switch {
+	case name == wire.GetRun:
 		return getRun
+	case !o.Search:
+		return nil
+	case name == wire.SearchSkills:
+		return searchSkills
+	case name == wire.DescribeSkill:
+		return describeSkill
+	case name == wire.CallSkill:
+		return callSkill
 	}
 	return nil
 }
 
-// getRun answers the tool get_run.
-func getRun(r *request, arguments jsonrpc.Member) (jsontext.Value, *jsonrpc.Error) {
-	token, wait := "", *r.wait()
-	problem := ""
-	jsonrpc.EachMember(arguments.Value, func(name, value jsontext.Value) bool {
-		switch string(jsonrpc.Unquote(name)) {
-		case "run_token":
-			if token = wire.Text(value); token == "" {
-				problem = "run_token must be the text that an earlier answer gave."
-			}
-		case "wait_ms":
-			ms, err := strconv.ParseUint(string(value), 10, 31)
-			if err != nil {
-				problem = "wait_ms must be a whole number of milliseconds."
-			}
-			wait = min(wait, time.Duration(ms)*time.Millisecond)
-		}
-		return true
-	})
-	if token == "" && problem == "" {
-		problem = "run_token is required: the one that an earlier answer gave."
+// textArgument returns an argument of a built-in tool that is a text; problem says why it is none.
+func textArgument(arguments jsontext.Value, name, about string) (value, problem string) {
+	v := wire.Member(arguments, name)
+	switch value = wire.Text(v); {
+	case v == nil:
+		return "", name + " is required: " + about + "."
+	case value == "":
+		return "", name + " must be a text: " + about + "."
 	}
+	return value, ""
+}
+
+// numberArgument returns an argument of a built-in tool that is a number of 0 or more, or standard if it is absent.
+func numberArgument(arguments jsontext.Value, name string, standard uint64) (n uint64, problem string) {
+	v := wire.Member(arguments, name)
+	if v == nil {
+		return standard, ""
+	}
+	n, err := strconv.ParseUint(string(v), 10, 31)
+	if err != nil {
+		return 0, name + " must be a whole number of 0 or more."
+	}
+	return n, ""
+}
+
+// getRun answers the tool get_run.
+func getRun(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
+	token, problem := textArgument(arguments, "run_token", "the text that an earlier answer gave")
 	if problem != "" {
 		return wrongArgument(r, "run_token", problem)
 	}
+	wait := *r.wait()
+	ms, problem := numberArgument(arguments, "wait_ms", uint64(wait.Milliseconds())) //nolint:gosec // waits are positive
+	if problem != "" {
+		return wrongArgument(r, "wait_ms", problem)
+	}
+	wait = min(wait, time.Duration(ms)*time.Millisecond) //nolint:gosec // it has 31 bits, or is that of wait
 	ref, err := r.front.Tokens.Open(r.ctx, token, r.caller.Principal)
 	if errors.Is(err, runtoken.ErrInvalid) {
 		return wrongArgument(r, "run_token", "run_token is not valid: it has expired, was changed, or was made for another caller or by another server.")

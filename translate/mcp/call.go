@@ -21,20 +21,23 @@ func callTool(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if arguments.Value != nil && arguments.Value.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
-	if own := builtIn(name); own != nil {
-		return own(r, arguments)
+	if own := r.front.Options.builtIn(name); own != nil {
+		return own(r, arguments.Value)
 	}
-	if err := r.front.Tokens.Ready(r.ctx); err != nil { // without a run token, the client could not follow the run
-		return r.refuse(tokensUnavailable())
-	}
-	call := translate.Call{
-		Caller: r.caller, Answer: r.Request, Name: name, Patient: true, Wait: r.wait(),
-		Inputs: jsonrpc.Object{Text: arguments.Value, Members: arguments.Members}, Checks: &translate.RequestOf(r.ctx).Checks,
-	}
+	call := translate.Call{Name: name, Answer: r.Request, Inputs: jsonrpc.Object{Text: arguments.Value, Members: arguments.Members}}
 	if r.modern && r.HTTP != nil && r.front.Options.AllowHeaderParameters {
 		call.Prepare = headerParams{r.HTTP.Header, call.Inputs}
 	}
-	return r.await(r.front.Bridge.Start(r.ctx, call), name)
+	return start(r, call)
+}
+
+// start starts the run of a call, and waits for its end.
+func start(r *request, call translate.Call) (jsontext.Value, *jsonrpc.Error) {
+	if err := r.front.Tokens.Ready(r.ctx); err != nil { // without a run token, the client could not follow the run
+		return r.refuse(tokensUnavailable())
+	}
+	call.Caller, call.Patient, call.Wait, call.Checks = r.caller, true, r.wait(), &translate.RequestOf(r.ctx).Checks
+	return r.await(r.front.Bridge.Start(r.ctx, call), call.Name)
 }
 
 // wait returns how long a call waits for the end of its run.

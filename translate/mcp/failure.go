@@ -16,10 +16,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// codeOfCall returns the code of the JSON-RPC error for a failure of a call; 0: the answer is a result.
-func codeOfCall(f *run.Failure) int {
+// codeOfCall returns the code of the JSON-RPC error for a failure of a call; 0: the answer is a result. If the name of the skill is an
+// argument of a built-in tool, the model has chosen it.
+func codeOfCall(f *run.Failure, indirect bool) int {
 	switch {
 	case isUnknownTool(f):
+		if indirect {
+			return 0
+		}
 		return jsonrpc.CodeInvalidParams
 	case f.Kind == run.ProviderFault, f.Kind == run.Internal:
 		return jsonrpc.CodeInternalError
@@ -44,7 +48,7 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 	if code, own := errors.AsType[codeError](f.Cause); own && code == codeHeaderMismatch {
 		return nil, headerMismatch(messageOf(f))
 	}
-	switch codeOfCall(f) {
+	switch codeOfCall(f, r.indirect) {
 	case jsonrpc.CodeInvalidParams:
 		var w front.Writer
 		w.Open()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -27,6 +29,8 @@ type Bridge interface {
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects.
 	List(ctx context.Context, q translate.Query) translate.Listing
+	// Search returns the skills that have words of a text, best first.
+	Search(ctx context.Context, q translate.Query, words string, limit int) translate.Listing
 	// Changed returns a channel that is closed when the list of a source changes the next time.
 	Changed() <-chan struct{}
 	// Describe returns the descriptor of a skill and what the bridge knows about it.
@@ -61,6 +65,8 @@ type Options struct {
 	Validate bool
 	// AllowHeaderParameters lets skills say which of their arguments clients repeat in header fields.
 	AllowHeaderParameters bool
+	// Search lists only tools with which a model searches skills and calls them, instead of a tool for each skill.
+	Search bool
 }
 
 // Default values of [Options].
@@ -86,6 +92,8 @@ type Front struct {
 	Challenge func(r *http.Request) string
 	// Streaming is called when a stream begins (1) and ends (-1). May be nil.
 	Streaming func(n int)
+	// Long is called the first time that the tools do not fit on a page. May be nil.
+	Long func(ctx context.Context)
 	// Exiting is closed when the process begins to exit: then subscriptions end. May be nil.
 	Exiting <-chan struct{}
 	// Panicked is called after a panic in the background, with its stack. May be nil.
@@ -93,7 +101,8 @@ type Front struct {
 
 	polled    polledRuns
 	canceled  canceledRuns
-	listeners listeners
+	listeners listeners.Listeners
+	long      sync.Once // calls Long
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -170,6 +179,8 @@ type request struct {
 	params params
 	meta   meta
 	modern bool
+	// indirect says that the call is about a skill whose name is an argument of a built-in tool.
+	indirect bool
 }
 
 // ServeRPC answers one request. Notifications have no effect.

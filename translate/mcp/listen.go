@@ -17,18 +17,17 @@ import (
 
 // Bounds of subscriptions.
 const (
-	maxListeners          = 1000
-	maxListenersOfOne     = 16 // of one principal; all anonymous callers count as one
 	maxTasksOfListener    = 16
 	longestListening      = time.Hour
 	listenKeepAlive       = 15 * time.Second
-	listRefresh           = 10 * time.Second
 	pauseBetweenFollowing = 30 * time.Second
 )
 
+const toolsListChanged = "toolsListChanged"
+
 // listChanges are the notifications about lists that a client can subscribe to, by their members.
 var listChanges = []struct{ member, method string }{
-	{"toolsListChanged", "notifications/tools/list_changed"},
+	{toolsListChanged, "notifications/tools/list_changed"},
 	{"promptsListChanged", "notifications/prompts/list_changed"},
 	{"resourcesListChanged", "notifications/resources/list_changed"},
 }
@@ -56,7 +55,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if !acceptsStream(r.HTTP) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Not acceptable: send Accept: text/event-stream", Status: http.StatusNotAcceptable}
 	}
-	release, ok := r.front.listeners.enter(r.caller.Principal)
+	release, ok := r.front.listeners.Enter(r.caller.Principal)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Too many subscriptions are open; close one, or try again later"}
 	}
@@ -86,7 +85,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	var w front.Writer
 	w.Open()
 	for _, c := range listChanges {
-		if wire.Member(wanted, c.member).Kind() == 't' {
+		if wire.Member(wanted, c.member).Kind() == 't' && !(r.front.Options.Search && c.member == toolsListChanged) {
 			s.lists = append(s.lists, c.method)
 			w.Raw(c.member, jsontext.Value("true"))
 		}
@@ -136,6 +135,7 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 			follow(ctx, r, t, ended)
 		})
 	}
+	readLists := untilFresh(r)
 	var changed <-chan struct{}
 	refresh := time.NewTimer(0)
 	defer refresh.Stop()
@@ -155,7 +155,7 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 				return
 			}
 		case <-refresh.C:
-			refresh.Reset(time.Until(r.front.listeners.refresh(ctx, r)))
+			refresh.Reset(time.Until(r.front.listeners.Refresh(ctx, readLists)))
 		case <-changed:
 			changed = r.front.Bridge.Changed()
 			for _, method := range s.lists {
@@ -202,55 +202,11 @@ func follow(ctx context.Context, r *request, t followedTask, ended chan<- jsonte
 	}
 }
 
-// listeners are the open subscriptions.
-type listeners struct {
-	mu    sync.Mutex
-	count int
-	of    map[string]int // by principal
-	next  time.Time      // when the lists are read again
-	fresh time.Time      // until when they are; zero: it is not known
-}
-
-// enter counts a subscription, if there is room for it.
-func (l *listeners) enter(principal string) (release func(), ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.count >= maxListeners || l.of[principal] >= maxListenersOfOne {
-		return nil, false
-	}
-	if l.of == nil {
-		l.of = map[string]int{}
-	}
-	l.count++
-	l.of[principal]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.count--
-		if l.of[principal]--; l.of[principal] == 0 {
-			delete(l.of, principal)
-		}
-	}, true
-}
-
-// refresh reads the lists of all sources again if they are stale, for all listeners together. It returns when to do so again.
-func (l *listeners) refresh(ctx context.Context, r *request) time.Time {
-	l.mu.Lock()
-	now := time.Now()
-	stale := !l.fresh.IsZero() && !now.Before(l.fresh) // as far as it is known
-	if now.Before(l.next) {
-		defer l.mu.Unlock()
-		return l.next
-	}
-	l.next = now.Add(listRefresh) // also if the reading lasts, or fails
-	l.mu.Unlock()
+// untilFresh returns a function that reads the lists of all sources that are stale, and returns until when all are fresh.
+func untilFresh(r *request) func(context.Context) time.Time {
 	caller := r.caller
-	caller.Front, caller.Method = "", "" // the list is a part of this call
-	listing := r.front.Bridge.List(ctx, translate.Query{Caller: caller})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fresh = listing.FreshUntil; l.fresh.After(l.next) || !stale && l.fresh.After(now) {
-		l.next = l.fresh // if the lists were fresh, the sources were not asked
+	caller.Front, caller.Method = "", "" // the list is a part of the call
+	return func(ctx context.Context) time.Time {
+		return r.front.Bridge.List(ctx, translate.Query{Caller: caller}).FreshUntil
 	}
-	return l.next
 }

@@ -59,7 +59,8 @@ func Code(c *translate.Call, r *run.Run) int {
 	}
 	switch c.Method {
 	case methodCallTool:
-		return codeOfCall(f)
+		_, indirectly := c.Answer.(indirect)
+		return codeOfCall(f, indirectly)
 	}
 	return 0
 }

@@ -92,7 +92,7 @@ func (w *result) capabilities() {
 	w.OpenMember("capabilities")
 	for _, feature := range []string{"tools", "resources", "prompts"} {
 		w.OpenMember(feature)
-		if modern && feature == "tools" {
+		if modern && feature == "tools" && !w.request.front.Options.Search {
 			w.Raw("listChanged", jsontext.Value("true"))
 		}
 		w.Close()

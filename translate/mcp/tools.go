@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/base64"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,6 +20,9 @@ const pageSize = 100
 
 // listTools answers tools/list.
 func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
+	if r.front.Options.Search {
+		return listSearchTools(r)
+	}
 	listing, fault := r.page(cursorTools, "", pageSize)
 	if fault != nil {
 		return nil, fault
@@ -27,13 +31,29 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	w.OpenArray("tools")
 	if r.params[paramCursor].Value == nil {
 		w.Next()
-		w.Buf = append(w.Buf, getRunTool...)
+		w.Buf = append(w.Buf, wire.GetRunTool...)
 	}
 	for i := range listing.Skills {
-		w.Tool(&listing.Skills[i], r.tools())
+		e := &listing.Skills[i]
+		w.Tool(&wire.Definition{Tool: e.Tool, Name: e.Name, Descriptor: e.Descriptor, Output: e.OutputSchema()}, r.tools())
 	}
 	w.CloseArray()
+	if report := r.front.Long; report != nil && listing.NextAfter != "" {
+		r.front.long.Do(func() { report(r.ctx) })
+	}
 	return w.endPage(cursorTools, listing), nil
+}
+
+// listSearchTools answers tools/list if skills are searched. No source is asked.
+func listSearchTools(r *request) (jsontext.Value, *jsonrpc.Error) {
+	if r.params[paramCursor].Value != nil {
+		return r.refuse(invalid("cursor is none of this server; begin with the first page"))
+	}
+	r.report(nil)
+	w := r.open(resultComplete)
+	w.Raw("tools", jsontext.Value("["+wire.SearchTools+"]"))
+	w.freshness(time.Now().Add(longestTTL), r.private())
+	return w.end(), nil
 }
 
 // page returns a page of a list of skills, of one type or all, with as many descriptors. It is reported as a call.

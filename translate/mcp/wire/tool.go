@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -23,19 +22,26 @@ type Tools struct {
 	Headers    bool // skills may choose arguments that clients repeat in header fields
 }
 
-// Tool adds the definition of the tool of a skill, whose descriptor was read, to an array.
-func (w *Writer) Tool(e *catalog.Entry, how Tools) {
-	d := e.Descriptor
+// Definition is what a tool is made from: a skill.
+type Definition struct {
+	Tool, Name string // of the tool, and of the skill for the bridge
+	Descriptor *document.Descriptor
+	Output     jsontext.Value // the JSON Schema of the output; nil: none
+}
+
+// Tool adds the definition of a tool as a value, or to an array.
+func (w *Writer) Tool(t *Definition, how Tools) {
+	d := t.Descriptor
 	w.Open()
-	w.Text("name", e.Tool)
+	w.Text("name", t.Tool)
 	w.Text("title", safetext.Line(d.Name, MaxQuoted))
 	w.Text("description", safetext.Line(d.Description, MaxDescription))
 	w.Raw("inputSchema", how.inputSchema(d))
-	w.Raw("outputSchema", how.OutputSchema(e.Descriptor, e.OutputSchema()))
+	w.Raw("outputSchema", how.OutputSchema(d, t.Output))
 	w.annotations(d.Endpoint.Method)
 	w.OpenMember("_meta")
 	w.OpenMember(MetaSkill)
-	w.Text("name", e.Name)
+	w.Text("name", t.Name)
 	w.Text("version", safetext.Line(d.Version, MaxQuoted))
 	w.Text("capabilityType", string(d.CapabilityType))
 	w.Close()

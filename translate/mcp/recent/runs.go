@@ -1,0 +1,62 @@
+// Package recent remembers facts about runs for a time.
+package recent
+
+import (
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Most bounds the runs that [Runs] remember.
+const Most = 10_000
+
+// Key names a run of a caller.
+type Key struct{ principal, source, executionID string }
+
+// KeyOf returns the key of a run of a principal; with an empty one, all callers share it.
+func KeyOf(principal string, ref *run.Ref) Key { return Key{principal, ref.Source, ref.ExecutionID} }
+
+// Runs are values that expire, by run. The zero value is ready for use, also by several goroutines.
+type Runs[V any] struct {
+	mu sync.Mutex
+	of map[Key]timed[V]
+}
+
+type timed[V any] struct {
+	value V
+	until time.Time
+}
+
+// Find returns the value of a run, unless there is none or it has expired.
+func (m *Runs[V]) Find(key Key) (V, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.of[key]
+	return e.value, ok && time.Now().Before(e.until)
+}
+
+// Add remembers a value. If there are too many, those that have expired are forgotten, and then the one that would expire first.
+func (m *Runs[V]) Add(key Key, value V, lasts time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if m.of == nil {
+		m.of = map[Key]timed[V]{}
+	}
+	if _, known := m.of[key]; !known && len(m.of) >= Most {
+		var first Key
+		var earliest time.Time
+		for k, e := range m.of {
+			if now.After(e.until) {
+				delete(m.of, k)
+			} else if earliest.IsZero() || e.until.Before(earliest) {
+				first, earliest = k, e.until
+			}
+		}
+		if len(m.of) >= Most {
+			delete(m.of, first)
+		}
+	}
+	m.of[key] = timed[V]{value, now.Add(lasts)}
+}

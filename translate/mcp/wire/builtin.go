@@ -1,0 +1,36 @@
+package wire
+
+// The names of the built-in tools, which are no skills.
+const (
+	GetRun        = "get_run"
+	SearchSkills  = "search_skills"
+	DescribeSkill = "describe_skill"
+	CallSkill     = "call_skill"
+)
+
+// The bounds of limit, the argument of search_skills.
+const (
+	SearchLimit    = 10 // the default
+	MaxSearchLimit = 50
+)
+
+// GetRunTool is the definition of get_run.
+const GetRunTool = `{"name":"get_run","title":"Follow a run","description":"Answers as the call of a tool would have that was still running: ` +
+	`with its output, its failure, or that it is still running. Call it with the run_token of that answer.",` +
+	`"inputSchema":{"type":"object","properties":{"run_token":{"type":"string","description":"The run_token, exactly as it was given."},` +
+	`"wait_ms":{"type":"integer","minimum":0,"description":"How long to wait for the end of the run, in milliseconds."}},"required":["run_token"]},` +
+	`"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
+
+// SearchTools are the definitions of the tools with which a model finds and calls skills that are not listed, in the order of their
+// names, with that of get_run.
+const SearchTools = `{"name":"call_skill","title":"Call a skill","description":"Runs a skill and answers with its output. Call describe_skill first to ` +
+	`learn its arguments.","inputSchema":{"type":"object","properties":{"name":{"type":"string","description":"The name, as search_skills gives it."},` +
+	`"arguments":{"type":"object","description":"The arguments, as the inputSchema of describe_skill says."}},"required":["name"]},` +
+	`"annotations":{"openWorldHint":true}},` +
+	`{"name":"describe_skill","title":"Describe a skill","description":"Answers with the description of a skill and the schemas of its arguments and output.",` +
+	`"inputSchema":{"type":"object","properties":{"name":{"type":"string","description":"The name, as search_skills gives it."}},"required":["name"]},` +
+	`"annotations":{"readOnlyHint":true,"openWorldHint":true}},` + GetRunTool + `,` +
+	`{"name":"search_skills","title":"Search skills","description":"Finds skills by the words of a task, best first. Search before you say that ` +
+	`something can't be done.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"A few words: what is to be done, and with what."},` +
+	`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"How many skills to return at most; 10 if it is not given."}},"required":["query"]},` +
+	`"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
