@@ -253,7 +253,7 @@ func (l *summaries) set(owner string, of map[string]summary, most int) {
 	l.of[owner] = of
 }
 
-// All returns at most most tasks in memory, those with the newest status first, for the operator.
+// All returns up to most tasks in memory, those with the newest status first, for the operator.
 func (s *Tasks) All(most int) []*Task {
 	entries := s.memory.all()
 	tasks := make([]*Task, 0, len(entries))
