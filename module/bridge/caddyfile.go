@@ -98,8 +98,11 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //			task_after   <duration>|off
 //			validate     on|off
 //			catalog      list|search
+//			prompts      on|off
 //			allow_header_parameters
 //			origins      <origin>...
+//			authorization_server <issuer>...
+//			scopes       <scope>...
 //		}
 //
 //		name              <name>

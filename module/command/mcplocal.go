@@ -125,8 +125,9 @@ func mountOnly(bridge map[string]json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	mount["path"] = caddyconfig.JSON(localPath, nil)
-	delete(mount, "origins")
-	delete(mount, "allow_header_parameters")
+	for _, name := range []string{"origins", "allow_header_parameters", "authorization_server", "scopes"} {
+		delete(mount, name)
+	}
 	for _, name := range []string{"handler", "rpc", "a2a", "browse", "principal"} {
 		delete(bridge, name)
 	}

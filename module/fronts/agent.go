@@ -3,14 +3,12 @@ package fronts
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -48,9 +46,11 @@ type Setup struct {
 	Realm            func() string
 	Identity         string
 	RequirePrincipal bool
-	Outbound         Outbound
-	Refused          func(ctx context.Context, method, reason string)
-	Observer         *observe.Observer
+	// Private says that lists of skills depend on the principal, also without RequirePrincipal.
+	Private  bool
+	Outbound Outbound
+	Refused  func(ctx context.Context, method, reason string)
+	Observer *observe.Observer
 }
 
 // Serve returns the mount of A2A, and a function that releases what it holds.
@@ -217,27 +217,8 @@ func (a *Agent) CurlOptions() []string {
 
 // base returns the URL of the mount as the client of a request sees it, without a slash at its end.
 func (a *Agent) base(r *http.Request) string {
-	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
-	if !ok {
-		original = *r
-	}
-	u := url.URL{Scheme: "http", Host: r.Host, Path: a.path}
-	if r.TLS != nil {
-		u.Scheme = "https"
-	}
-	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
-		if scheme := r.Header.Get("X-Forwarded-Proto"); scheme == "http" || scheme == "https" {
-			u.Scheme = scheme
-		}
-		if host := r.Header.Get("X-Forwarded-Host"); host != "" && !strings.ContainsAny(host, "/, @") {
-			u.Host = host
-		}
-	}
-	if original.URL != nil { // a handler in front may have removed a prefix
-		if prefix, ok := strings.CutSuffix(original.URL.Path, r.URL.Path); ok {
-			u.Path = prefix + a.path
-		}
-	}
+	u := baseOf(r)
+	u.Path += a.path
 	return u.String()
 }
 

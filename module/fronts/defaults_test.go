@@ -57,10 +57,10 @@ func TestDocumentedDefaults(t *testing.T) {
 		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a unclear": "reject", "a2a wait": "1s", "a2a follow": "1s",
 		"a2a cancel": "abandon", "tasks store": "memory", "tasks keep": "9000", "tasks max_size": "1MiB", "tasks ttl": "1h",
 		"mcp": "/other", "mcp name": "other", "mcp versions": "2025-11-25", "mcp wait": "1s", "mcp task_after": "1s", "mcp validate": "off",
-		"mcp catalog": "search",
+		"mcp catalog": "search", "mcp prompts": "off",
 	}
 	words := map[string]string{"a2a versions": "1.0 0.3 0.1", "mcp versions": strings.Join(mcp.AllVersions(), " ")}
-	others := []string{"a2a url", "a2a name", "push allow_networks", "mcp instructions", "mcp origins"} // of the cards, by the sources, or none
+	others := []string{"a2a url", "a2a name", "push allow_networks", "mcp instructions", "mcp origins", "mcp authorization_server", "mcp scopes"} // of the cards, by the sources, or none
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	standard := effectiveOf(t, "")
 	block := ""

@@ -47,17 +47,29 @@ type MCP struct {
 	// listed tools. Default: `list`.
 	Catalog string `json:"catalog,omitempty"`
 
+	// Whether skills of the type knowledge are prompts, too: `on` or `off`. Default: `on`.
+	Prompts string `json:"prompts,omitempty"`
+
 	// Let skills choose arguments that clients repeat in header fields (`x-mcp-header`), which proxies may log. Default: false.
 	AllowHeaderParameters bool `json:"allow_header_parameters,omitempty"`
 
 	// Origins of web pages that may send requests, besides that of the endpoint itself, such as `https://app.example.com`. Their
 	// hosts are also accepted in the Host field on a loopback listener. Default: none.
 	Origins []string `json:"origins,omitempty"`
+
+	// Issuers of the access tokens that callers may have, such as `https://login.example.com`. Clients find them in metadata (RFC 9728)
+	// below `/.well-known/oauth-protected-resource`, to which the 401 answers of this mount point. The bridge does not check tokens:
+	// a handler in front has to. Default: none.
+	AuthorizationServer []string `json:"authorization_server,omitempty"`
+
+	// Scopes that clients ask the authorization servers for. Default: none.
+	Scopes []string `json:"scopes,omitempty"`
 }
 
 const (
 	defaultMCPPath = "/mcp"
 	defaultMCPName = "skill-bridge"
+	on             = "on"
 	off            = "off"
 
 	catalogList   = "list"
@@ -78,8 +90,9 @@ func (m *MCP) read(r *options.Reader) error {
 	}
 	return r.Block("mcp", "mcp", options.Targets{
 		"name": &m.Name, "title": &m.Title, "instructions": &m.Instructions,
-		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog,
+		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog, "prompts": &m.Prompts,
 		"allow_header_parameters": &m.AllowHeaderParameters, "origins": &m.Origins,
+		"authorization_server": &m.AuthorizationServer, "scopes": &m.Scopes,
 	})
 }
 
@@ -97,10 +110,12 @@ func (m *MCP) check(c *options.Checker) {
 	_, err := m.taskAfter()
 	c.Check("mcp.task_after", err)
 	oneOf(c, "mcp.catalog", "catalog", m.Catalog, catalogList, catalogSearch)
-	oneOf(c, "mcp.validate", "validate", m.Validate, "on", off)
+	oneOf(c, "mcp.prompts", "prompts", m.Prompts, on, off)
+	oneOf(c, "mcp.validate", "validate", m.Validate, on, off)
 	for i, o := range m.Origins {
 		c.Check(options.Element("mcp.origins", i), checkOrigin(o))
 	}
+	m.checkAuthorization(c)
 }
 
 // taskAfter returns how long a call waits before it is answered with a task; negative: there are no tasks.
@@ -134,7 +149,7 @@ func (m *MCP) options(namespaces []string) mcp.Options {
 		Name: m.Name, Title: m.Title, Instructions: m.Instructions, Version: moduleVersion(),
 		Versions: mcp.AllVersions(), Wait: duration(m.Wait, mcp.DefaultWait), TaskAfter: after,
 		Validate: m.Validate != off, AllowHeaderParameters: m.AllowHeaderParameters,
-		Search: m.Catalog == catalogSearch,
+		Search: m.Catalog == catalogSearch, Prompts: m.Prompts != off,
 	}
 	if o.Name == "" {
 		o.Name = defaultMCPName

@@ -21,23 +21,26 @@ import (
 
 // ToolServer serves the mount of MCP.
 type ToolServer struct {
-	path    string
-	server  *jsonrpc.Server
-	origins []*url.URL
+	authorization authorization
+	server        *jsonrpc.Server
+	origins       []*url.URL
 }
 
 // Serve returns the mount of MCP.
 func (m *MCP) Serve(s *Setup) *ToolServer {
+	told := m.authorization()
 	front := &mcp.Front{
 		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Bridge.Namespaces()), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Exiting: lifetime.Exiting(), Panicked: s.Observer.Panicked,
+		Challenge: told.challenge,
 		Long: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Message: "the MCP mount lists more than 100 tools, and clients give a model all of them: consider the option catalog search",
 			})
 		},
 	}
-	t := &ToolServer{path: m.path(), server: s.Server(front, mcp.Profile())}
+	front.Options.Private = s.Private
+	t := &ToolServer{authorization: told, server: s.Server(front, mcp.Profile())}
 	for _, text := range m.Origins {
 		u, _ := url.Parse(text) // checked before
 		t.origins = append(t.origins, u)
@@ -60,11 +63,15 @@ var moduleVersion = sync.OnceValue(func() string {
 
 // Serves reports whether a request is for the mount.
 func (t *ToolServer) Serves(r *http.Request) bool {
-	return strings.TrimSuffix(r.URL.Path, "/") == t.path
+	return strings.TrimSuffix(r.URL.Path, "/") == t.authorization.path || t.authorization.serves(r.URL.Path)
 }
 
 // Serve answers a request that is for the mount. The caller is as in the context.
 func (t *ToolServer) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	if t.authorization.serves(r.URL.Path) {
+		t.authorization.serve(w, r)
+		return
+	}
 	if why := t.refuses(r); why != "" {
 		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, why, http.StatusForbidden)

@@ -40,6 +40,9 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return r.completion(nil), nil
 	case "ref/prompt":
+		if !r.front.Options.Prompts {
+			return nil, invalid("there are no prompts")
+		}
 		values, fault := r.valuesOf(wire.Text(wire.Member(reference, "name")), wire.Text(name))
 		if fault != nil {
 			return nil, fault

@@ -67,6 +67,8 @@ type Options struct {
 	AllowHeaderParameters bool
 	// Search lists only tools with which a model searches skills and calls them, instead of a tool for each skill.
 	Search bool
+	// Prompts are offered.
+	Prompts bool
 }
 
 // Default values of [Options].
@@ -135,6 +137,7 @@ type method struct {
 	operation      translate.Operation
 	serve          func(*request) (jsontext.Value, *jsonrpc.Error)
 	reports        bool // serve reports the call, or the bridge does
+	prompts        bool // it is about prompts
 }
 
 // methods are the methods by name.
@@ -150,8 +153,8 @@ func init() { // else it would refer to itself
 		methodListResources: {modern: true, legacy: true, operation: translate.OperationList, serve: listResources, reports: true},
 		methodListTemplates: {modern: true, legacy: true, operation: translate.OperationDescribe, serve: listTemplates},
 		methodReadResource:  {modern: true, legacy: true, operation: translate.OperationDescribe, serve: readResource, reports: true},
-		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true},
-		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true},
+		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true, prompts: true},
+		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true, prompts: true},
 		methodComplete:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},
 		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen},
 		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true},
@@ -234,7 +237,7 @@ func (r *request) check() *jsonrpc.Error {
 		return r.unsupportedVersion(version)
 	}
 	switch {
-	case r.method == nil, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
+	case r.method == nil, r.method.prompts && !r.front.Options.Prompts, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
 		return r.methodNotFound()
 	case repeated != "":
 		return invalid(repeated + " is there more than once")

@@ -23,13 +23,16 @@ const (
 	pauseBetweenFollowing = 30 * time.Second
 )
 
-const toolsListChanged = "toolsListChanged"
-
 // listChanges are the notifications about lists that a client can subscribe to, by their members.
 var listChanges = []struct{ member, method string }{
-	{toolsListChanged, "notifications/tools/list_changed"},
+	{"toolsListChanged", "notifications/tools/list_changed"},
 	{"promptsListChanged", "notifications/prompts/list_changed"},
 	{"resourcesListChanged", "notifications/resources/list_changed"},
+}
+
+// announces reports whether a change of a list is announced: clients have to see it.
+func (o *Options) announces(change string) bool {
+	return (change != "toolsListChanged" || !o.Search) && (change != "promptsListChanged" || o.Prompts)
 }
 
 // subscription is what a client listens to.
@@ -85,7 +88,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	var w front.Writer
 	w.Open()
 	for _, c := range listChanges {
-		if wire.Member(wanted, c.member).Kind() == 't' && !(r.front.Options.Search && c.member == toolsListChanged) {
+		if wire.Member(wanted, c.member).Kind() == 't' && r.front.Options.announces(c.member) {
 			s.lists = append(s.lists, c.method)
 			w.Raw(c.member, jsontext.Value("true"))
 		}

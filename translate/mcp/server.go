@@ -88,18 +88,21 @@ func ttl(until time.Time) time.Duration {
 
 // capabilities adds what the server can do.
 func (w *result) capabilities() {
-	modern := w.request.modern
+	modern, o := w.request.modern, &w.request.front.Options
 	w.OpenMember("capabilities")
 	for _, feature := range []string{"tools", "resources", "prompts"} {
+		if feature == "prompts" && !o.Prompts {
+			continue
+		}
 		w.OpenMember(feature)
-		if modern && feature == "tools" && !w.request.front.Options.Search {
+		if modern && feature == "tools" && !o.Search {
 			w.Raw("listChanged", jsontext.Value("true"))
 		}
 		w.Close()
 	}
 	w.OpenMember("completions")
 	w.Close()
-	if modern && w.request.front.Options.TaskAfter >= 0 {
+	if modern && o.TaskAfter >= 0 {
 		w.OpenMember("extensions")
 		w.OpenMember(extensionTasks)
 		w.Close()
