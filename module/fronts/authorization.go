@@ -1,6 +1,7 @@
 package fronts
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -37,7 +38,7 @@ func (m *MCP) checkAuthorization(c *options.Checker) {
 		c.Check(options.Element("mcp.authorization_server", i), err)
 	}
 	if len(m.Scopes) > 0 && len(m.AuthorizationServer) == 0 {
-		c.Check("mcp.scopes", fmt.Errorf("scopes need an authorization_server that grants them"))
+		c.Check("mcp.scopes", errors.New("scopes need an authorization_server that grants them"))
 	}
 	for i, scope := range m.Scopes {
 		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) { // RFC 6749, section 3.3

@@ -24,7 +24,7 @@ func searchSkills(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrp
 		return wrongArgument(r, "limit", problem)
 	}
 	limit = min(max(limit, 1), wire.MaxSearchLimit)
-	found := r.front.Bridge.Search(r.ctx, translate.Query{Caller: r.caller}, query, int(limit)) //nolint:gosec // it is at most 50
+	found := r.front.Bridge.Search(r.ctx, translate.Query{Caller: r.caller}, query, int(limit))
 	if found.Read == 0 && len(found.Unavailable) > 0 {
 		return explain(r, found.Unavailable[0].Failure, ""), nil
 	}
