@@ -2,6 +2,8 @@ package admin
 
 import (
 	"encoding/json" // of Caddy's admin API
+	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -28,6 +30,10 @@ func (a admin) ask(method, path, body string, status int, answer any) string {
 		a.Fatal(err)
 	}
 	resp, err := http.DefaultClient.Do(req)
+	if errors.Is(err, io.EOF) { // the admin server of the configuration before a reload has closed the connection
+		req.Body = io.NopCloser(strings.NewReader(body))
+		resp, err = http.DefaultClient.Do(req)
+	}
 	if err != nil {
 		a.Fatal(err)
 	}
