@@ -196,31 +196,32 @@ func TestSweeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
 		s := open(t, task.Config{Store: st, TTL: 2 * time.Hour})
-		count := func() int {
+		trims := func() []run.Bounds {
 			synctest.Wait()
 			st.mu.Lock()
 			defer st.mu.Unlock()
-			return len(st.trims)
+			return slices.Clone(st.trims)
 		}
 		time.Sleep(30 * time.Minute)
-		if n := count(); n != 0 {
+		if n := len(trims()); n != 0 {
 			t.Errorf("swept %d times before the first use", n)
 		}
 		if _, err := s.Get(t.Context(), "ada", s.NewID()); !errors.Is(err, task.ErrNoTask) {
 			t.Fatal(err)
 		}
-		if n := count(); n != 0 {
+		if n := len(trims()); n != 0 {
 			t.Errorf("swept %d times with the first use", n)
 		}
 		time.Sleep(15 * time.Second)
-		if n := count(); n != 1 {
-			t.Fatalf("swept %d times soon after the first use", n)
+		made := trims()
+		if len(made) != 1 {
+			t.Fatalf("swept %d times soon after the first use", len(made))
 		}
-		if age := time.Since(st.trims[0].Before); age < 2*time.Hour || age > 2*time.Hour+11*time.Minute {
+		if age := time.Since(made[0].Before); age < 2*time.Hour || age > 2*time.Hour+11*time.Minute {
 			t.Errorf("swept what is older than %s", age)
 		}
 		time.Sleep(3 * time.Hour)
-		if n := count(); n != 4 {
+		if n := len(trims()); n != 4 {
 			t.Errorf("swept %d times in three hours", n)
 		}
 	})
