@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 )
 
@@ -21,7 +21,7 @@ import (
 type effective struct {
 	rpc, a2a, card, store string
 	options               a2a.Options
-	bounds                task.Config
+	bounds                tasks.Config
 	mcp                   string
 	tools                 mcp.Options
 }

@@ -69,7 +69,7 @@ func (r *taskReporter) newest() *Trouble {
 	return nil
 }
 
-// StoreFailed implements [task.Observer].
+// StoreFailed implements [tasks.Observer].
 func (r *taskReporter) StoreFailed(err error) {
 	observe.TaskStorageFailed()
 	r.trouble.Store(&Trouble{err, time.Now()})

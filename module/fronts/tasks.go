@@ -16,15 +16,16 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // tasksPool keeps tasks over reloads. Its keys are digests of the storage, the settings and the identity of the handler.
-var tasksPool = lifetime.NewPool[*tasks]()
+var tasksPool = lifetime.NewPool[*pooledTasks]()
 
-// tasks are pooled tasks.
-type tasks struct {
-	*task.Tasks
+// pooledTasks are the tasks of a handler in the pool.
+type pooledTasks struct {
+	*tasks.Tasks
 	push *push.Deliverer // shared by all configurations
 	hide func()          // removes the tasks from the metrics and the admin API
 }
@@ -37,7 +38,7 @@ const (
 )
 
 // Destruct implements caddy.Destructor.
-func (t *tasks) Destruct() error {
+func (t *pooledTasks) Destruct() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	t.hide()
@@ -49,7 +50,7 @@ func (t *tasks) Destruct() error {
 }
 
 // hold returns the tasks of a handler. They stay in the pool until release is called.
-func (t *Tasks) hold(ctx caddy.Context, identity string) (*tasks, func(), error) {
+func (t *Tasks) hold(ctx caddy.Context, identity string) (*pooledTasks, func(), error) {
 	t = cmp.Or(t, new(Tasks))
 	config := t.bounds()
 	kept := storage.Of(ctx)
@@ -60,15 +61,15 @@ func (t *Tasks) hold(ctx caddy.Context, identity string) (*tasks, func(), error)
 	}
 	logger := ctx.Logger()
 	key := lifetime.NewDigest(fmt.Sprintf("%+v", *t), storeIdentity(kept), identity).String()
-	return tasksPool.Hold(key, func() (*tasks, error) {
+	return tasksPool.Hold(key, func() (*pooledTasks, error) {
 		deliverer := push.New(config.Store)
 		return newTasks(config, &taskReporter{Deliverer: deliverer, warnings: observe.NewWarnings(logger, 1)}), nil
 	})
 }
 
 // bounds returns the bounds of tasks.
-func (t *Tasks) bounds() task.Config {
-	return task.Config{
+func (t *Tasks) bounds() tasks.Config {
+	return tasks.Config{
 		Most: t.keep(), MostPerOwner: cmp.Or(t.KeepPerOwner, max(1, t.keep()/10)),
 		MaxSize: cmp.Or(t.MaxSize, defaultMaxSize), TTL: duration(t.TTL, defaultTasksTTL),
 	}
@@ -88,7 +89,7 @@ func storeIdentity(s certmagic.Storage) string {
 
 // Live are tasks that are in use. Several handlers may share them.
 type Live struct {
-	*task.Tasks
+	*tasks.Tasks
 	// Trouble returns the newest failure of the storage in the last minute; nil: there was none.
 	Trouble func() *Trouble
 }
@@ -100,15 +101,15 @@ var live struct {
 }
 
 // newTasks returns new tasks, and shows them in the metrics and the admin API.
-func newTasks(config task.Config, reporter *taskReporter) *tasks {
+func newTasks(config tasks.Config, reporter *taskReporter) *pooledTasks {
 	config.Observer = reporter
-	t := task.New(config)
+	t := tasks.New(config)
 	reporter.Bind(t)
 	uncount := observe.CountTasks(func() map[string]int { return statesOf(t) })
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	live.tasks = append(live.tasks, Live{t, reporter.newest})
-	return &tasks{t, reporter.Deliverer, func() {
+	return &pooledTasks{t, reporter.Deliverer, func() {
 		uncount()
 		live.mu.Lock()
 		defer live.mu.Unlock()
@@ -124,7 +125,7 @@ func LiveTasks() []Live {
 }
 
 // statesOf returns the number of tasks in memory in each state.
-func statesOf(t *task.Tasks) map[string]int {
+func statesOf(t *tasks.Tasks) map[string]int {
 	counts, _, _ := t.Stats()
 	states := make(map[string]int, task.Rejected)
 	for s := task.Submitted; s <= task.Rejected; s++ {

@@ -18,12 +18,13 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // shortTask makes a task, ends it and waits for its end, as a blocking call does.
-func shortTask(ctx context.Context, s *task.Tasks, owner string) (string, error) {
+func shortTask(ctx context.Context, s *tasks.Tasks, owner string) (string, error) {
 	t := &task.Task{ID: s.NewID(), Owner: owner, Context: s.NewID(), Skill: "convert", Inputs: []byte(`{"amount":12.5,"from":"EUR","to":"USD"}`)}
 	t.AddMessage(task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Part: front.Part{Kind: front.PartData, Data: []byte(`{"amount":12.5,"from":"EUR","to":"USD"}`)}}}})
 	t.SetStatus(task.Submitted, nil, time.Now())
@@ -52,7 +53,7 @@ func shortTask(ctx context.Context, s *task.Tasks, owner string) (string, error)
 // Two instances with one folder: what one has made is read, listed and changed by the other.
 func TestTasksOfTwoInstances(t *testing.T) {
 	st, dir := records(t)
-	one := task.New(task.Config{Store: st, Flush: 10 * time.Millisecond})
+	one := tasks.New(tasks.Config{Store: st, Flush: 10 * time.Millisecond})
 	var ids []string
 	for range 100 {
 		id, err := shortTask(t.Context(), one, "ada")
@@ -71,19 +72,19 @@ func TestTasksOfTwoInstances(t *testing.T) {
 	if err != nil || len(files) == 0 || len(files) > 50 {
 		t.Errorf("%d batches, %v", len(files), err)
 	}
-	two := task.New(task.Config{Store: st})
+	two := tasks.New(tasks.Config{Store: st})
 	defer two.Close(context.Background())
 	for _, id := range ids {
 		got, err := two.Get(t.Context(), "ada", id)
 		if err != nil || got.Status.State != task.Completed || string(got.Artifact.Parts[0].Data) != `{"result":13.75,"rate":1.1}` {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if got, err := two.Get(t.Context(), "bob", id); !errors.Is(err, task.ErrNoTask) {
+		if got, err := two.Get(t.Context(), "bob", id); !errors.Is(err, tasks.ErrNoTask) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
 	var listed []string
-	q := task.Query{Limit: 30, State: task.Completed}
+	q := tasks.Query{Limit: 30, State: task.Completed}
 	for {
 		page, err := two.List(t.Context(), "ada", q)
 		if err != nil || page.Total != len(ids) {
@@ -113,7 +114,7 @@ func TestTasksOfTwoInstances(t *testing.T) {
 		}
 	}
 	two.Close(t.Context())
-	three := task.New(task.Config{Store: st})
+	three := tasks.New(tasks.Config{Store: st})
 	defer three.Close(context.Background())
 	for _, id := range []string{open.ID, ids[0]} {
 		if got, err := three.Get(t.Context(), "ada", id); err != nil || len(got.Push) != 1 {
@@ -128,7 +129,7 @@ func TestTasksWithoutStorage(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := task.New(task.Config{Store: NewRecords(&certmagic.FileStorage{Path: file}), Flush: time.Millisecond})
+	s := tasks.New(tasks.Config{Store: NewRecords(&certmagic.FileStorage{Path: file}), Flush: time.Millisecond})
 	defer s.Close(context.Background())
 	id, err := shortTask(t.Context(), s, "ada")
 	if err != nil {
@@ -142,7 +143,7 @@ func TestTasksWithoutStorage(t *testing.T) {
 	if err := s.Add(t.Context(), open); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get(t.Context(), "ada", open.ID); !errors.Is(err, task.ErrStorage) {
+	if _, err := s.Get(t.Context(), "ada", open.ID); !errors.Is(err, tasks.ErrStorage) {
 		t.Errorf("%v", err)
 	}
 }
@@ -202,7 +203,7 @@ func TestDamagedBatch(t *testing.T) {
 // The folder does not grow beyond the bounds, and what is over is the oldest.
 func TestStoredTasksAreBounded(t *testing.T) {
 	st, dir := records(t)
-	s := task.New(task.Config{Store: st, Most: 400, MostPerOwner: 200, Flush: 10 * time.Millisecond})
+	s := tasks.New(tasks.Config{Store: st, Most: 400, MostPerOwner: 200, Flush: 10 * time.Millisecond})
 	var newest string
 	for range 5000 {
 		id, err := shortTask(t.Context(), s, "ada")
@@ -230,12 +231,12 @@ func TestStoredTasksAreBounded(t *testing.T) {
 		files, _ := filepath.Glob(filepath.Join(dir, recordsKey, "*", "*", "*"))
 		t.Errorf("%d tasks are stored in %d files", len(stored), len(files))
 	}
-	two := task.New(task.Config{Store: st, Most: 400, MostPerOwner: 200})
+	two := tasks.New(tasks.Config{Store: st, Most: 400, MostPerOwner: 200})
 	defer two.Close(context.Background())
 	if _, err := two.Get(t.Context(), "ada", newest); err != nil {
 		t.Error(err)
 	}
-	if page, err := two.List(t.Context(), "ada", task.Query{}); err != nil || page.Total != 200 {
+	if page, err := two.List(t.Context(), "ada", tasks.Query{}); err != nil || page.Total != 200 {
 		t.Errorf("%d, %v", page.Total, err)
 	}
 }
@@ -252,18 +253,18 @@ func processorTime(b *testing.B) time.Duration {
 // A page of an owner with 1000 tasks that are not in memory.
 func BenchmarkList(b *testing.B) {
 	st := NewRecords(&certmagic.FileStorage{Path: b.TempDir()})
-	one := task.New(task.Config{Store: st})
+	one := tasks.New(tasks.Config{Store: st})
 	for range 1000 {
 		if _, err := shortTask(b.Context(), one, "ada"); err != nil {
 			b.Fatal(err)
 		}
 	}
 	one.Close(context.Background())
-	two := task.New(task.Config{Store: st})
+	two := tasks.New(tasks.Config{Store: st})
 	defer two.Close(context.Background())
 	b.ReportAllocs()
 	for b.Loop() {
-		if page, err := two.List(b.Context(), "ada", task.Query{}); err != nil || page.Total != 1000 || len(page.Tasks) != 50 {
+		if page, err := two.List(b.Context(), "ada", tasks.Query{}); err != nil || page.Total != 1000 || len(page.Tasks) != 50 {
 			b.Fatal(page.Total, err)
 		}
 	}
@@ -276,11 +277,11 @@ func BenchmarkShortTasks(b *testing.B) {
 	for name, owners := range map[string]int{"one owner": 1, "100 owners": 100} {
 		for _, store := range []string{"memory", "files"} {
 			b.Run(name+"/"+store, func(b *testing.B) {
-				var c task.Config
+				var c tasks.Config
 				if store == "files" {
 					c.Store = NewRecords(&certmagic.FileStorage{Path: b.TempDir()})
 				}
-				s := task.New(c)
+				s := tasks.New(c)
 				var n, unread atomic.Int64
 				var wg sync.WaitGroup
 				b.ReportAllocs()
@@ -291,7 +292,7 @@ func BenchmarkShortTasks(b *testing.B) {
 						for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
 							_, err := shortTask(b.Context(), s, fmt.Sprint(int(i)%owners))
 							switch {
-							case errors.Is(err, task.ErrNoTask):
+							case errors.Is(err, tasks.ErrNoTask):
 								unread.Add(1)
 							case err != nil:
 								b.Error(err)

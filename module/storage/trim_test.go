@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -315,7 +316,7 @@ func TestNamesAreBounded(t *testing.T) {
 // The same through tasks of A2A 0.1 that a caller sends without end.
 func TestNamesOfTasksAreBounded(t *testing.T) {
 	st, dir := records(t)
-	s := task.New(task.Config{Store: st, Most: 400, MostPerOwner: 100, Flush: 10 * time.Millisecond})
+	s := tasks.New(tasks.Config{Store: st, Most: 400, MostPerOwner: 100, Flush: 10 * time.Millisecond})
 	for i := range 1000 {
 		made := &task.Task{ID: s.NewID(), Name: fmt.Sprint("task number ", i)}
 		made.SetStatus(task.Submitted, nil, time.Now())

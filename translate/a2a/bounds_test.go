@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -20,7 +20,7 @@ func TestTooManyTasks(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		a := newAgent(t, func(a *agent) {
-			a.front.Tasks = task.New(task.Config{MostPerOwner: 2})
+			a.front.Tasks = tasks.New(tasks.Config{MostPerOwner: 2})
 			t.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
 		})
 		for i := range 3 {
@@ -68,7 +68,7 @@ func TestBrokenStore(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		a := newAgent(t, func(a *agent) {
-			a.front.Tasks = task.New(task.Config{Store: broken{}})
+			a.front.Tasks = tasks.New(tasks.Config{Store: broken{}})
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			t.Cleanup(func() { a.front.Tasks.Close(ctx) })

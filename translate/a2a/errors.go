@@ -11,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -194,7 +195,7 @@ var errNotKept = errors.New("the task could not be kept")
 
 // notKept returns the failure of a call whose task can't be stored.
 func notKept(err error) *run.Failure {
-	if errors.Is(err, task.ErrFull) {
+	if errors.Is(err, tasks.ErrFull) {
 		return &run.Failure{
 			Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message: "Too many tasks are open here; try again when some have ended.",

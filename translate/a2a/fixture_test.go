@@ -19,7 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -92,7 +92,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	}
 	a.front.Bridge = a.bridge
 	if a.front.Tasks == nil {
-		a.front.Tasks = task.New(task.Config{})
+		a.front.Tasks = tasks.New(tasks.Config{})
 		tb.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
 	}
 	server := &jsonrpc.Server{

@@ -9,6 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -37,7 +38,7 @@ type Front struct {
 	// Bridge executes the calls. It is required.
 	Bridge Bridge
 	// Tasks stores the tasks. It is required. Fronts may share it.
-	Tasks *task.Tasks
+	Tasks *tasks.Tasks
 	// Realm distinguishes the bridges that share the Tasks or their storage: a principal is the same caller in all fronts with
 	// the same realm. Nil: there is only one bridge.
 	Realm func() string

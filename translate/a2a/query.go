@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
@@ -116,11 +117,11 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if !one {
 		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
 	}
-	page, err := f.Tasks.List(r.ctx, r.owner(), task.Query{
+	page, err := f.Tasks.List(r.ctx, r.owner(), tasks.Query{
 		Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
 	})
 	switch {
-	case errors.Is(err, task.ErrBadToken):
+	case errors.Is(err, tasks.ErrBadToken):
 		return nil, r.invalid("pageToken", "is none that this agent has made")
 	case err != nil:
 		return nil, r.taskError("", err)

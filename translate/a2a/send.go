@@ -11,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -128,7 +129,7 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 
 // isNew reports whether a message of A2A 0.1 makes a new task under the client's id, by the result of find.
 func isNew(t *task.Task, err error) bool {
-	return errors.Is(err, task.ErrNoTask) || err == nil && t.Status.State.Terminal()
+	return errors.Is(err, tasks.ErrNoTask) || err == nil && t.Status.State.Terminal()
 }
 
 func contextField(v wire.Version) string {
@@ -147,7 +148,7 @@ func (r *request) find(id string) (*task.Task, error) {
 		by, otherwise = otherwise, by
 	}
 	t, err := by(r.ctx, r.owner(), id)
-	if errors.Is(err, task.ErrNoTask) {
+	if errors.Is(err, tasks.ErrNoTask) {
 		t, err = otherwise(r.ctx, r.owner(), id)
 	}
 	if err != nil {
@@ -155,7 +156,7 @@ func (r *request) find(id string) (*task.Task, error) {
 	}
 	for _, name := range [...]string{r.skill, r.tenant} {
 		if name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name) {
-			return nil, task.ErrNoTask
+			return nil, tasks.ErrNoTask
 		}
 	}
 	return t, nil
@@ -190,7 +191,7 @@ func (r *request) onlySkill() (skill string, one bool) {
 
 // taskError returns the error for a task that can't be read.
 func (r *request) taskError(id string, err error) *jsonrpc.Error {
-	if errors.Is(err, task.ErrNoTask) {
+	if errors.Is(err, tasks.ErrNoTask) {
 		return taskNotFound(r.version, id)
 	}
 	return r.failureError(notKept(err))

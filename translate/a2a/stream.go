@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
@@ -62,7 +63,7 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 }
 
 // stream sends a task and then its events, until ends reports true for the state of one. In 0.1, it does not send the task.
-func (r *request) stream(t *task.Task, subscription *task.Subscription, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
+func (r *request) stream(t *task.Task, subscription *tasks.Subscription, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
 	f := r.front
 	defer subscription.Close()
 	s := r.Stream()

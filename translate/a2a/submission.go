@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -35,10 +36,10 @@ type submission struct {
 	made    chan struct{} // closed when the task was made or the message refused
 	ended   chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
 
-	fault        *jsonrpc.Error     // the message is refused with it
-	subscription *task.Subscription // of a streaming method
-	first        bool               // the message makes the task
-	asked        *task.Message      // the question to the client, if inputs are missing
+	fault        *jsonrpc.Error      // the message is refused with it
+	subscription *tasks.Subscription // of a streaming method
+	first        bool                // the message makes the task
+	asked        *task.Message       // the question to the client, if inputs are missing
 	inputs       *message.Inputs
 	invoked      bool
 	cancel       func() // ends the following of the run

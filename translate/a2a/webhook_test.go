@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -61,7 +62,7 @@ func withWebhooks(tb testing.TB, to *hooks) setup {
 	tb.Helper()
 	return func(a *agent) {
 		d := push.New(nil)
-		a.front.Tasks = task.New(task.Config{Observer: taskObserver{d}})
+		a.front.Tasks = tasks.New(tasks.Config{Observer: taskObserver{d}})
 		d.Bind(a.front.Tasks)
 		a.front.Push = &push.Webhooks{
 			Deliverer: d, Transport: to, Sealer: runtoken.New(key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, nil),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -38,7 +39,7 @@ func (d *Deliverer) deliver(l *line) result {
 	}
 	t, err := d.tasks.Get(d.ctx, l.key.owner, l.key.id) // it stores an open task, so that no webhook gets a state that a crash could undo
 	switch {
-	case errors.Is(err, task.ErrNoTask), d.ctx.Err() != nil:
+	case errors.Is(err, tasks.ErrNoTask), d.ctx.Err() != nil:
 		return result{drop: true}
 	case err != nil:
 		return result{after: storageRetry}

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Deliverer sends the events of tasks to their webhooks.
 type Deliverer struct {
-	tasks *task.Tasks
+	tasks *tasks.Tasks
 	index *index // nil: tasks are only in memory
 
 	ctx     context.Context //nolint:containedctx // the parent of all requests' contexts; Close ends it
@@ -49,7 +50,7 @@ func New(store run.Store) *Deliverer {
 }
 
 // Bind sets the tasks whose events are delivered. They have to call [Deliverer.Updated].
-func (d *Deliverer) Bind(tasks *task.Tasks) { d.tasks = tasks }
+func (d *Deliverer) Bind(tasks *tasks.Tasks) { d.tasks = tasks }
 
 // Close begins no more requests, and waits for those in progress until ctx ends. The next process finds the remaining events in
 // the storage.
@@ -74,7 +75,7 @@ func (d *Deliverer) Close(ctx context.Context) {
 	}
 }
 
-// Updated queues an event for all webhooks of its task. As [task.Observer] requires, it does not block.
+// Updated queues an event for all webhooks of its task. As [tasks.Observer] requires, it does not block.
 func (d *Deliverer) Updated(u *task.Update) {
 	if len(u.Task.Push) == 0 {
 		return

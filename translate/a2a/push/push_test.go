@@ -19,6 +19,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -176,7 +177,7 @@ func hang(_ int, r *http.Request) (int, error) {
 type bench struct {
 	*push.Webhooks
 	t     *testing.T
-	tasks *task.Tasks
+	tasks *tasks.Tasks
 	to    *receiver
 
 	mu       sync.Mutex
@@ -191,7 +192,7 @@ func (observer) StoreFailed(error) {}
 func start(t *testing.T, s run.Store, to *receiver) *bench {
 	t.Helper()
 	d := push.New(s)
-	b := &bench{t: t, to: to, tasks: task.New(task.Config{Store: s, Observer: observer{d}, Most: 100_000, MostPerOwner: 100_000})}
+	b := &bench{t: t, to: to, tasks: tasks.New(tasks.Config{Store: s, Observer: observer{d}, Most: 100_000, MostPerOwner: 100_000})}
 	d.Bind(b.tasks)
 	b.Webhooks = &push.Webhooks{
 		Deliverer: d, Transport: to, AllowHTTP: true, Sealer: runtoken.New(testKeys, nil),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 )
 
 const (
@@ -61,7 +62,7 @@ func (d *Deliverer) watch() {
 // instance, since some of their events could not be queued.
 func (w *watcher) look(ctx context.Context, own bool) {
 	for id, key := range w.taken {
-		if t, err := w.tasks.Get(ctx, key.owner, key.id); errors.Is(err, task.ErrNoTask) || err == nil && t.Status.State.Terminal() {
+		if t, err := w.tasks.Get(ctx, key.owner, key.id); errors.Is(err, tasks.ErrNoTask) || err == nil && t.Status.State.Terminal() {
 			delete(w.taken, id)
 		} else if err == nil {
 			w.resume(ctx, t)
@@ -91,7 +92,7 @@ func (w *watcher) take(ctx context.Context, f found) {
 	}
 	t, err := w.tasks.Get(ctx, f.owner, f.record.ID)
 	switch {
-	case errors.Is(err, task.ErrNoTask):
+	case errors.Is(err, tasks.ErrNoTask):
 		w.index.drop(ctx, f)
 		return
 	case err != nil:
@@ -129,7 +130,7 @@ func (d *Deliverer) ContinueLater(t *task.Task, after time.Duration) {
 		}
 		now, err := d.tasks.Get(d.closing, key.owner, key.id)
 		switch c := d.of(key.owner); {
-		case errors.Is(err, task.ErrNoTask):
+		case errors.Is(err, tasks.ErrNoTask):
 		case err != nil:
 			d.ContinueLater(t, after)
 		case c != nil:

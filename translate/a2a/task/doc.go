@@ -1,6 +1,5 @@
-// Package task keeps the tasks of the A2A front: their data, their changes, the subscriptions to
-// the changes, and their storage. It uses neither JSON-RPC nor the versions of A2A.
+// Package task has the data of the tasks of the A2A front: their messages, states, events and sizes, and the records
+// that they are stored as. It uses neither JSON-RPC nor the versions of A2A.
 //
-// A [Task] is one version of a task. It is immutable once it is shared. [Tasks.Change] makes the
-// next version, numbers it, and delivers its events to all subscribers in the same order.
+// A [Task] is one version of a task. It is immutable once it is shared. [Next] makes the next version and numbers it.
 package task

@@ -16,8 +16,8 @@ import (
 // recordOptions keep the bytes of the values of clients and providers.
 var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 
-// encode returns the record of a version of a task. Its data is appended to a buffer, which may move the data of earlier records.
-func encode(to *bytes.Buffer, t *Task, at time.Time) (*run.Record, error) {
+// Encode returns the record of a version of a task. Its data is appended to a buffer, which may move the data of earlier records.
+func Encode(to *bytes.Buffer, t *Task, at time.Time) (*run.Record, error) {
 	start := to.Len()
 	if err := json.MarshalWrite(to, t, recordOptions); err != nil {
 		to.Truncate(start)
@@ -42,8 +42,8 @@ func standing(s State) run.Standing {
 	return run.Running
 }
 
-// decode returns the task of a record.
-func decode(r *run.Record) (*Task, error) {
+// Decode returns the task of a record.
+func Decode(r *run.Record) (*Task, error) {
 	t := new(Task)
 	if err := json.Unmarshal(r.Data, t, recordOptions); err != nil {
 		return nil, fmt.Errorf("record %s is no task: %w: %w", r.ID, run.ErrDamaged, err)

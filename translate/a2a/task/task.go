@@ -49,7 +49,7 @@ type Task struct {
 	// Created is the time when the task was made.
 	Created time.Time `json:"created"`
 
-	events []event // since it was copied
+	events []Event // since it was copied
 }
 
 // Status is a state of a task, with the time since when, and a message of the bridge about it.
@@ -133,48 +133,16 @@ func (t *Task) SetStatus(s State, m *Message, at time.Time) {
 		t.History = append(slices.Clip(t.History), *old)
 	}
 	t.Status = Status{State: s, At: at, Message: m}
-	t.events = append(t.events, event{t.Status, t.Artifact, len(t.History), false})
+	t.events = append(t.events, Event{t.Status, t.Artifact, len(t.History), false})
 }
 
 // SetArtifact gives a task that is being changed its output.
 func (t *Task) SetArtifact(parts []Part) {
 	t.Artifact = &Artifact{Parts: parts}
-	t.events = append(t.events, event{t.Status, t.Artifact, len(t.History), true})
+	t.events = append(t.events, Event{t.Status, t.Artifact, len(t.History), true})
 }
 
 // AddMessage adds a message of the client to the history. This is not an event.
 func (t *Task) AddMessage(m Message) {
 	t.History = append(slices.Clip(t.History), m)
-}
-
-// copy returns the task without its events.
-func (t *Task) copy() *Task {
-	c := *t
-	c.events = nil
-	return &c
-}
-
-// event is what an event changes. Most events have no reader, so the task after an event is only made for one that has.
-type event struct {
-	status     Status
-	artifact   *Artifact
-	history    int // number of messages
-	isArtifact bool
-}
-
-// updates returns the events as updates of a task that has them all.
-func updates(t *Task, events []event) []Update {
-	list := make([]Update, len(events))
-	number := t.Event - uint64(len(events))
-	for i, e := range events {
-		number++
-		list[i] = Update{Number: number, Task: t, Artifact: e.isArtifact}
-		if i < len(events)-1 {
-			then := t.copy()
-			then.Status, then.Artifact, then.History = e.status, e.artifact, t.History[:e.history:e.history]
-			then.Event, then.Told = number, number
-			list[i].Task = then
-		}
-	}
-	return list
 }

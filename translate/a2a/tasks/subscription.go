@@ -1,8 +1,10 @@
-package task
+package tasks
 
 import (
 	"context"
 	"slices"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 )
 
 // maxBehind is the number of undelivered events at which a subscription is ended.
@@ -12,10 +14,10 @@ const maxBehind = 64
 type Subscription struct {
 	tasks   *Tasks
 	entry   *entry
-	updates chan Update
+	updates chan task.Update
 
 	// The lock of the entry protects the other fields.
-	backlog []Update      // events that do not fit into the channel; not nil: pump is running
+	backlog []task.Update // events that do not fit into the channel; not nil: pump is running
 	stop    chan struct{} // ends pump
 	ended   bool          // no event is added any more
 	stopped bool          // the backlog is not delivered any more
@@ -23,7 +25,7 @@ type Subscription struct {
 }
 
 // Subscribe returns the current version of a task and a subscription to all its later events. If the task has ended, there are none.
-func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscription, error) {
+func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*task.Task, *Subscription, error) {
 	for {
 		e, err := s.current(ctx, owner, id, true)
 		if err != nil {
@@ -39,7 +41,7 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscr
 		}
 		s.writer.deliver(e) // to the others, what this reader gets with the task
 		t := e.now
-		sub := &Subscription{tasks: s, entry: e, updates: make(chan Update, 3)}
+		sub := &Subscription{tasks: s, entry: e, updates: make(chan task.Update, 3)}
 		s.subscriptions.Add(1)
 		if t.Status.State.Terminal() || isClosed(s.closing) {
 			sub.end(false)
@@ -53,7 +55,7 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*Task, *Subscr
 
 // Updates returns the channel of the events. It is closed after the last event of the task, when the reader is 64 events
 // behind, after [Subscription.Close], and when the task expires.
-func (s *Subscription) Updates() <-chan Update { return s.updates }
+func (s *Subscription) Updates() <-chan task.Update { return s.updates }
 
 // Cut reports whether the subscription was ended because the reader was too far behind.
 func (s *Subscription) Cut() bool {
@@ -86,14 +88,14 @@ func (s *Subscription) end(drop bool) {
 }
 
 // send adds an event, or ends the subscription if the reader is too far behind. The caller holds the lock of the entry.
-func (s *Subscription) send(u Update) {
+func (s *Subscription) send(u task.Update) {
 	if s.backlog == nil {
 		select {
 		case s.updates <- u:
 			return
 		default:
 		}
-		s.backlog, s.stop = make([]Update, 0, 8), make(chan struct{})
+		s.backlog, s.stop = make([]task.Update, 0, 8), make(chan struct{})
 		go s.pump()
 	}
 	if len(s.updates)+len(s.backlog) >= maxBehind {

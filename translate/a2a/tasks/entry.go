@@ -1,9 +1,11 @@
-package task
+package tasks
 
 import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 )
 
 // entry is a task in memory: its current version, the callers that wait for later ones, and the subscriptions.
@@ -13,7 +15,7 @@ type entry struct {
 	place           place  // protected by the lock of the memory
 
 	mu      sync.Mutex
-	now     *Task
+	now     *task.Task
 	stored  uint64    // the number of the newest version in the Store
 	single  bool      // a version was, or may have been, stored as a record of its own: other instances may know it
 	pending []pending // the changes since the version that is in the Store, if single is set
@@ -21,14 +23,14 @@ type entry struct {
 
 	waiters     []*waiter
 	subs        []*Subscription
-	queue       []Update // events that are not delivered yet, since the Store does not have them
+	queue       []task.Update // events that are not delivered yet, since the Store does not have them
 	dispatching bool
 }
 
 // pending is a change that the Store does not have.
 type pending struct {
-	before *Task
-	change func(*Task) error
+	before *task.Task
+	change func(*task.Task) error
 }
 
 // maxPending bounds the changes that an entry keeps while the Store fails. If another instance has changed the task meanwhile, older
@@ -37,19 +39,19 @@ const maxPending = 64
 
 // waiter is a caller that waits for a version of a task.
 type waiter struct {
-	until func(*Task) bool
-	done  chan *Task // of capacity 1
+	until func(*task.Task) bool
+	done  chan *task.Task // of capacity 1
 }
 
 // publish makes a version the current one. The caller holds the lock of the entry.
-func (w *writer) publish(e *entry, t *Task, events []event) {
+func (w *writer) publish(e *entry, t *task.Task, events []task.Event) {
 	e.now = t
 	e.wake()
 	observed := w.observer != nil && len(t.Push) > 0
 	if !observed && len(e.subs) == 0 {
 		return
 	}
-	list := updates(t, events)
+	list := task.Updates(t, events)
 	if observed {
 		for i := range list {
 			w.observer.Updated(&list[i])
@@ -95,7 +97,7 @@ func (s *Tasks) current(ctx context.Context, owner, id string, keep bool) (*entr
 
 // Wait returns the first version of a task for which until is true. If ctx ends before, it returns the current version with
 // the error of ctx. The function until is called under the lock of the task, so it must not block.
-func (s *Tasks) Wait(ctx context.Context, owner, id string, until func(*Task) bool) (*Task, error) {
+func (s *Tasks) Wait(ctx context.Context, owner, id string, until func(*task.Task) bool) (*task.Task, error) {
 	e, err := s.current(ctx, owner, id, false)
 	if err != nil {
 		return nil, err
@@ -105,7 +107,7 @@ func (s *Tasks) Wait(ctx context.Context, owner, id string, until func(*Task) bo
 		e.mu.Unlock()
 		return s.writer.show(ctx, e)
 	}
-	w := &waiter{until: until, done: make(chan *Task, 1)}
+	w := &waiter{until: until, done: make(chan *task.Task, 1)}
 	e.waiters = append(e.waiters, w)
 	e.mu.Unlock()
 	select {

@@ -1,4 +1,4 @@
-package task_test
+package tasks_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
@@ -21,7 +22,7 @@ func heap() uint64 {
 // The memory of an idle subscription is small, and tasks take about as much memory as Stats says.
 func TestMemory(t *testing.T) {
 	const n = 5000
-	s := open(t, task.Config{MostPerOwner: n})
+	s := open(t, tasks.Config{MostPerOwner: n})
 	before := heap()
 	var made []*task.Task
 	for i := range n {
@@ -33,15 +34,15 @@ func TestMemory(t *testing.T) {
 		}
 		made = append(made, &task.Task{ID: c.ID, Owner: c.Owner})
 	}
-	tasks := heap()
+	kept := heap()
 	_, _, size := s.Stats()
-	perTask, estimate := (tasks-before)/n, uint64(size)/n
+	perTask, estimate := (kept-before)/n, uint64(size)/n
 	t.Logf("a task has %d bytes, by estimate %d", perTask, estimate)
 	if perTask > 2*estimate {
 		t.Errorf("a task has %d bytes, by estimate %d", perTask, estimate)
 	}
-	subs := make([]*task.Subscription, 0, n)
-	tasks = heap()
+	subs := make([]*tasks.Subscription, 0, n)
+	kept = heap()
 	for _, c := range made {
 		_, sub, err := s.Subscribe(t.Context(), c.Owner, c.ID)
 		if err != nil {
@@ -49,7 +50,7 @@ func TestMemory(t *testing.T) {
 		}
 		subs = append(subs, sub)
 	}
-	perSub := (int64(heap()) - int64(tasks)) / n
+	perSub := (int64(heap()) - int64(kept)) / n
 	t.Logf("a subscription has %d bytes", perSub)
 	if perSub > 512 {
 		t.Errorf("a subscription has %d bytes", perSub)

@@ -1,4 +1,4 @@
-package task
+package tasks
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -43,7 +44,7 @@ type flight struct {
 // version is a version of a task that is being written.
 type version struct {
 	e *entry
-	t *Task
+	t *task.Task
 }
 
 // visible reports whether clients may see the current version. The caller holds the lock of the entry.
@@ -52,7 +53,7 @@ func (w *writer) visible(e *entry) bool {
 }
 
 // show returns the current version of a task for a client, after it was stored if it is open.
-func (w *writer) show(ctx context.Context, e *entry) (*Task, error) {
+func (w *writer) show(ctx context.Context, e *entry) (*task.Task, error) {
 	return w.until(ctx, e, (*writer).visible)
 }
 
@@ -63,7 +64,7 @@ func (w *writer) store(ctx context.Context, e *entry) error {
 }
 
 // until stores a task until a condition holds, which is called under its lock, and returns the version for which it holds.
-func (w *writer) until(ctx context.Context, e *entry, done func(*writer, *entry) bool) (*Task, error) {
+func (w *writer) until(ctx context.Context, e *entry, done func(*writer, *entry) bool) (*task.Task, error) {
 	for {
 		e.mu.Lock()
 		if done(w, e) {
@@ -109,7 +110,7 @@ func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {
 		t, known := e.now, e.stored
 		e.single = e.single || write
 		e.mu.Unlock()
-		var theirs *Task
+		var theirs *task.Task
 		var at time.Time
 		var size int64
 		if known > 0 {
@@ -156,9 +157,9 @@ func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 			recordBuffers.Put(buffer)
 		}
 	}()
-	buffer.Grow(min(len(versions)*int(Size(versions[0].t)), batchSize)) // about as much as it takes
+	buffer.Grow(min(len(versions)*int(task.Size(versions[0].t)), batchSize)) // about as much as it takes
 	for _, v := range versions {
-		r, err := encode(buffer, v.t, w.memory.changedAt(v.e))
+		r, err := task.Encode(buffer, v.t, w.memory.changedAt(v.e))
 		switch {
 		case err == nil:
 			size += int64(len(r.Data))
@@ -202,7 +203,7 @@ func (w *writer) wrote(e *entry, event uint64, size int64) {
 }
 
 // storeNamed stores the first version of a task that has a name, and the name. The caller holds the lock of the entry.
-func (w *writer) storeNamed(ctx context.Context, e *entry, t *Task) error {
+func (w *writer) storeNamed(ctx context.Context, e *entry, t *task.Task) error {
 	e.single = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout) // else it may be stored, but not known
 	defer cancel()
@@ -252,7 +253,7 @@ func (w *writer) report(err error) {
 }
 
 // read reads a task from the Store. The error is ErrNoTask if there is none, or only a damaged one.
-func (w *writer) read(ctx context.Context, owner, id string) (*Task, time.Time, error) {
+func (w *writer) read(ctx context.Context, owner, id string) (*task.Task, time.Time, error) {
 	r, err := w.storage.Get(ctx, owner, id)
 	if errors.Is(err, run.ErrNoRecord) {
 		return nil, time.Time{}, ErrNoTask
@@ -265,9 +266,9 @@ func (w *writer) read(ctx context.Context, owner, id string) (*Task, time.Time, 
 }
 
 // decoded returns the task of a record that was read, or nil if the record is damaged.
-func (w *writer) decoded(ctx context.Context, r *run.Record, err error) (t *Task, at time.Time, failed error) {
+func (w *writer) decoded(ctx context.Context, r *run.Record, err error) (t *task.Task, at time.Time, failed error) {
 	if err == nil {
-		t, err = decode(r)
+		t, err = task.Decode(r)
 	}
 	if err != nil {
 		return nil, time.Time{}, w.damaged(ctx, err)

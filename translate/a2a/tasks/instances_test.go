@@ -1,4 +1,4 @@
-package task_test
+package tasks_test
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 )
 
 // Two instances with one Store.
 func TestTwoInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
-		one, two := open(t, task.Config{Store: st}), open(t, task.Config{Store: st})
+		one, two := open(t, tasks.Config{Store: st}), open(t, tasks.Config{Store: st})
 		made := &task.Task{ID: one.NewID(), Owner: "ada", Context: "c", Name: "mine"}
 		made.SetStatus(task.InputRequired, nil, time.Now())
 		if err := one.Add(t.Context(), made); err != nil {
@@ -40,7 +41,7 @@ func TestTwoInstances(t *testing.T) {
 		}
 		change(t, one, made, to(task.Completed))
 		time.Sleep(time.Second)
-		page, err := two.List(t.Context(), "ada", task.Query{})
+		page, err := two.List(t.Context(), "ada", tasks.Query{})
 		if err != nil || len(page.Tasks) != 1 || page.Tasks[0].Status.State != task.Completed {
 			t.Errorf("%+v, %v", page, err)
 		}
@@ -52,27 +53,27 @@ func TestTwoInstances(t *testing.T) {
 			t.Errorf("%v", numbers)
 		}
 		for _, owner := range []string{"", "bob"} {
-			if got, err := two.Get(t.Context(), owner, made.ID); !errors.Is(err, task.ErrNoTask) {
+			if got, err := two.Get(t.Context(), owner, made.ID); !errors.Is(err, tasks.ErrNoTask) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		}
-		three := open(t, task.Config{Store: st})
-		page, err = three.List(t.Context(), "ada", task.Query{State: task.Completed, Artifacts: true})
+		three := open(t, tasks.Config{Store: st})
+		page, err = three.List(t.Context(), "ada", tasks.Query{State: task.Completed, Artifacts: true})
 		if err != nil || page.Total != 1 || len(page.Tasks) != 1 || page.Tasks[0].Artifact == nil {
 			t.Errorf("%+v, %v", page, err)
 		}
 		time.Sleep(24 * time.Hour)
-		for i, s := range []*task.Tasks{one, two} {
-			if got, err := s.Get(t.Context(), "ada", made.ID); i == 0 && !errors.Is(err, task.ErrNoTask) {
+		for i, s := range []*tasks.Tasks{one, two} {
+			if got, err := s.Get(t.Context(), "ada", made.ID); i == 0 && !errors.Is(err, tasks.ErrNoTask) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		}
 		time.Sleep(6 * time.Minute) // the clock of another instance may be wrong
-		for _, s := range []*task.Tasks{one, two, three} {
-			if got, err := s.Get(t.Context(), "ada", made.ID); !errors.Is(err, task.ErrNoTask) {
+		for _, s := range []*tasks.Tasks{one, two, three} {
+			if got, err := s.Get(t.Context(), "ada", made.ID); !errors.Is(err, tasks.ErrNoTask) {
 				t.Errorf("%+v, %v", got, err)
 			}
-			if page, err := s.List(t.Context(), "ada", task.Query{}); err != nil || page.Total != 0 {
+			if page, err := s.List(t.Context(), "ada", tasks.Query{}); err != nil || page.Total != 0 {
 				t.Errorf("%+v, %v", page, err)
 			}
 		}
@@ -82,7 +83,7 @@ func TestTwoInstances(t *testing.T) {
 // Two instances take turns, each under the lock of the task: none misses what the other has done.
 func TestInstancesTakeTurns(t *testing.T) {
 	st := newStore()
-	s := []*task.Tasks{open(t, task.Config{Store: st, Flush: time.Hour}), open(t, task.Config{Store: st, Flush: time.Hour})}
+	s := []*tasks.Tasks{open(t, tasks.Config{Store: st, Flush: time.Hour}), open(t, tasks.Config{Store: st, Flush: time.Hour})}
 	made := add(t, s[0], "ada")
 	if _, err := s[0].Get(t.Context(), "ada", made.ID); err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestChangesThroughAnotherInstance(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, stored %t", name, stored), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					st := newStore()
-					follower, other := open(t, task.Config{Store: st, Flush: time.Hour}), open(t, task.Config{Store: st})
+					follower, other := open(t, tasks.Config{Store: st, Flush: time.Hour}), open(t, tasks.Config{Store: st})
 					made := add(t, follower, "ada")
 					following, end := context.WithCancel(t.Context())
 					release, _ := follower.Claim("ada", made.ID, end)
@@ -184,7 +185,7 @@ func TestChangesThroughAnotherInstance(t *testing.T) {
 					if ended := following.Err() != nil; ended != (c.state == task.Canceled) {
 						t.Errorf("the following was ended: %t", ended)
 					}
-					for i, s := range []*task.Tasks{follower, other, open(t, task.Config{Store: st})} {
+					for i, s := range []*tasks.Tasks{follower, other, open(t, tasks.Config{Store: st})} {
 						got, err := s.Get(t.Context(), "ada", made.ID)
 						if err != nil || got.Status.State != c.state {
 							t.Fatalf("%d: %+v, %v", i, got, err)
@@ -232,7 +233,7 @@ func TestChangesThroughAnotherInstance(t *testing.T) {
 func TestFollowingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
-		follower, other := open(t, task.Config{Store: st}), open(t, task.Config{Store: st})
+		follower, other := open(t, tasks.Config{Store: st}), open(t, tasks.Config{Store: st})
 		made := add(t, follower, "ada")
 		following, end := context.WithCancel(t.Context())
 		release, _ := follower.Claim("ada", made.ID, end)
@@ -261,7 +262,7 @@ func TestNothingIsLost(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			st := newStore()
 			// They don't write at the same time: storages have no compare-and-swap.
-			s := []*task.Tasks{open(t, task.Config{Store: st}), open(t, task.Config{Store: st, Flush: 983 * time.Millisecond})}
+			s := []*tasks.Tasks{open(t, tasks.Config{Store: st}), open(t, tasks.Config{Store: st, Flush: 983 * time.Millisecond})}
 			made := add(t, s[0], "ada")
 			if _, err := s[0].Get(t.Context(), "ada", made.ID); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package task
+package tasks
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -115,7 +116,7 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 				jobs = append(jobs, nil)
 			}
 			jobs[g.job] = append(jobs[g.job], version{e, t})
-			g.size += Size(t)
+			g.size += task.Size(t)
 		}
 	}
 	return jobs, busy

@@ -1,4 +1,4 @@
-package task_test
+package tasks_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
@@ -16,7 +17,7 @@ func TestLargePages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const large, count = 3 << 20, 10
 		st := newStore()
-		one := open(t, task.Config{Store: st})
+		one := open(t, tasks.Config{Store: st})
 		for range count {
 			made := add(t, one, "ada")
 			change(t, one, made, func(t *task.Task) error {
@@ -26,12 +27,12 @@ func TestLargePages(t *testing.T) {
 			})
 		}
 		time.Sleep(2 * time.Second)
-		two := open(t, task.Config{Store: st})
-		for name, tasks := range map[string]*task.Tasks{"memory": one, "store": two} {
+		two := open(t, tasks.Config{Store: st})
+		for name, kept := range map[string]*tasks.Tasks{"memory": one, "store": two} {
 			for _, artifacts := range []bool{true, false} {
-				q, found, pages := task.Query{Artifacts: artifacts, Limit: 100}, map[string]bool{}, 0
+				q, found, pages := tasks.Query{Artifacts: artifacts, Limit: 100}, map[string]bool{}, 0
 				for {
-					page, err := tasks.List(t.Context(), "ada", q)
+					page, err := kept.List(t.Context(), "ada", q)
 					if err != nil || page.Total != count || len(page.Tasks) == 0 {
 						t.Fatalf("%s: %+v, %v", name, page, err)
 					}
@@ -60,7 +61,7 @@ func TestReadersShareReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
 		st.slow = 10 * time.Millisecond
-		one, two := open(t, task.Config{Store: st}), open(t, task.Config{Store: st})
+		one, two := open(t, tasks.Config{Store: st}), open(t, tasks.Config{Store: st})
 		made := add(t, one, "ada")
 		if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package task
+package tasks
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 )
 
 // memory holds the tasks in memory, the claims of this process, and the queue of entries that have to be stored.
@@ -31,7 +33,7 @@ type queue struct {
 var errExists = errors.New("the task exists")
 
 // insert adds a new entry. The caller holds its lock, or the entry is not shared yet.
-func (m *memory) insert(e *entry, t *Task, at time.Time, foreign bool) error {
+func (m *memory) insert(e *entry, t *task.Task, at time.Time, foreign bool) error {
 	dropped, err := m.insertLocked(e, t, at, foreign)
 	for _, old := range dropped { // they are older than this one, so locks are always taken in the same order
 		old.mu.Lock()
@@ -41,7 +43,7 @@ func (m *memory) insert(e *entry, t *Task, at time.Time, foreign bool) error {
 	return err
 }
 
-func (m *memory) insertLocked(e *entry, t *Task, at time.Time, foreign bool) (dropped []*entry, err error) {
+func (m *memory) insertLocked(e *entry, t *task.Task, at time.Time, foreign bool) (dropped []*entry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.room.entry(e.owner, e.id) != nil {
@@ -91,8 +93,8 @@ func (m *memory) release(e *entry) {
 }
 
 // settle counts a new version, if there is room for it. The caller holds the lock of the entry.
-func (m *memory) settle(e *entry, t *Task) error {
-	size := Size(t)
+func (m *memory) settle(e *entry, t *task.Task) error {
+	size := task.Size(t)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e.place.gone { // it has expired meanwhile
@@ -142,7 +144,7 @@ func (m *memory) expired(e *entry, now time.Time) bool {
 }
 
 // soil queues an entry for the writer. The caller holds the lock of the memory.
-func (m *memory) soil(e *entry, t *Task) {
+func (m *memory) soil(e *entry, t *task.Task) {
 	q := &m.queue
 	if !m.storing || e.place.stored {
 		return
@@ -196,8 +198,8 @@ func (m *memory) expire() {
 }
 
 // adopted counts a version that another instance has stored, with the changes that this one has made to it. The lock of the entry is held.
-func (m *memory) adopted(e *entry, t *Task, at time.Time) {
-	size := Size(t)
+func (m *memory) adopted(e *entry, t *task.Task, at time.Time) {
+	size := task.Size(t)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := &e.place; !p.gone {
@@ -328,13 +330,13 @@ func (m *memory) claim(c claim, end func()) (release func(), ok bool) {
 	}), true
 }
 
-func (m *memory) stats() (byState map[State]int, size int64) {
+func (m *memory) stats() (byState map[task.State]int, size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	byState = map[State]int{}
+	byState = map[task.State]int{}
 	for state, n := range m.room.states {
 		if n > 0 {
-			byState[State(state)] = n
+			byState[task.State(state)] = n
 		}
 	}
 	return byState, m.room.size

@@ -1,18 +1,15 @@
-package task
+package tasks
 
 import (
 	"container/heap"
 	"container/list"
-	"slices"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 )
 
-const (
-	// overhead is the approximate size of a task without its texts, in bytes.
-	overhead = 1 << 10
-	// clockSlack is the largest difference between the clocks of two instances.
-	clockSlack = 5 * time.Minute
-)
+// clockSlack is the largest difference between the clocks of two instances.
+const clockSlack = 5 * time.Minute
 
 // room bounds the tasks in memory by number and size. If there are too many, it drops the oldest ended ones of the owner that
 // exceeds its own bound, and then those of the owner with the largest share. Open tasks are not dropped, except that a new task
@@ -26,7 +23,7 @@ type room struct {
 
 	owners   map[string]*owner
 	byShare  byShare
-	states   [Rejected + 1]int
+	states   [task.Rejected + 1]int
 	count    int
 	open     int
 	size     int64
@@ -53,7 +50,7 @@ type owner struct {
 
 // place is the state of an entry in the room. The lock of the memory protects it.
 type place struct {
-	state   State // 0: the entry is not in the room
+	state   task.State // 0: the entry is not in the room
 	size    int64
 	changed time.Time
 	foreign bool // changed was set by the clock of another instance
@@ -107,9 +104,9 @@ func (r *room) entry(owner, id string) *entry {
 }
 
 // insert adds a new entry, if there is a place. It returns the interrupted entries that it has dropped for it.
-func (r *room) insert(e *entry, t *Task, p place) (dropped []*entry, err error) {
+func (r *room) insert(e *entry, t *task.Task, p place) (dropped []*entry, err error) {
 	o := r.owners[e.owner]
-	size := Size(t)
+	size := task.Size(t)
 	if !t.Status.State.Terminal() {
 		if size > r.maxTask() {
 			return nil, ErrFull
@@ -186,7 +183,7 @@ func (r *room) maxTask() int64 { return max(r.maxSize/64, min(4<<20, r.maxSize/4
 
 // grows reports whether there is room for a version that is larger than the one before. The end of a task always has room:
 // after it the task may be dropped.
-func (r *room) grows(e *entry, t *Task, size int64) error {
+func (r *room) grows(e *entry, t *task.Task, size int64) error {
 	more := size - e.place.size
 	if t.Status.State.Terminal() || more <= 0 {
 		return nil
@@ -202,7 +199,7 @@ func (r *room) grows(e *entry, t *Task, size int64) error {
 }
 
 // put changes the state and size of an entry in the room.
-func (r *room) put(e *entry, o *owner, state State, size int64) {
+func (r *room) put(e *entry, o *owner, state task.State, size int64) {
 	p := &e.place
 	r.take(e, o)
 	p.state, p.size = state, size
@@ -301,41 +298,4 @@ func (r *room) dropFirst(l *list.List) bool {
 	}
 	r.drop(first.Value.(*entry))
 	return true
-}
-
-// Size returns the approximate size of a task in memory, in bytes.
-func Size(t *Task) int64 {
-	n := overhead + len(t.Name) + len(t.Owner) + len(t.Context) + len(t.Skill) + len(t.Inputs) + len(t.Ref.ExecutionID) + len(t.Ref.SkillID)
-	n += sizeOfMessage(t.Status.Message)
-	for i := range t.History {
-		n += sizeOfMessage(&t.History[i])
-	}
-	if t.Artifact != nil {
-		n += sizeOfParts(t.Artifact.Parts)
-	}
-	for i := range t.Push {
-		p := &t.Push[i]
-		n += 128 + len(p.ID) + len(p.URL) + len(p.Secrets) + len(p.Scheme)
-	}
-	return int64(n)
-}
-
-func sizeOfMessage(m *Message) int {
-	if m == nil {
-		return 0
-	}
-	n := 128 + len(m.ID) + len(m.Metadata) + sizeOfParts(m.Parts)
-	for _, s := range slices.Concat(m.Extensions, m.References) {
-		n += 16 + len(s)
-	}
-	return n
-}
-
-func sizeOfParts(parts []Part) int {
-	n := 0
-	for i := range parts {
-		p := &parts[i]
-		n += 128 + len(p.Text) + len(p.Data) + len(p.Filename) + len(p.MediaType) + len(p.Metadata)
-	}
-	return n
 }

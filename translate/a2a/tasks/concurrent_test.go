@@ -1,4 +1,4 @@
-package task_test
+package tasks_test
 
 import (
 	"math/rand/v2"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 )
 
 // Many tasks are changed, read, listed and subscribed to at the same time. All readers of a task see the same events, and all that
@@ -15,11 +16,11 @@ import (
 func TestReadersSeeEqualEvents(t *testing.T) {
 	for name, st := range map[string]*store{"memory": nil, "store": newStore()} {
 		t.Run(name, func(t *testing.T) {
-			c := task.Config{Flush: 20 * time.Millisecond}
+			c := tasks.Config{Flush: 20 * time.Millisecond}
 			if st != nil {
 				c.Store = st
 			}
-			s := task.New(c)
+			s := tasks.New(c)
 			var all sync.WaitGroup
 			ids := make([]string, 40)
 			for i := range ids {
@@ -59,7 +60,7 @@ func TestReadersSeeEqualEvents(t *testing.T) {
 }
 
 // follow changes a task to its end, and compares what readers see.
-func follow(t *testing.T, s *task.Tasks, made *task.Task, readers int) {
+func follow(t *testing.T, s *tasks.Tasks, made *task.Task, readers int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	seen := make([][]uint64, readers+1)
@@ -92,7 +93,7 @@ func follow(t *testing.T, s *task.Tasks, made *task.Task, readers int) {
 	})
 	wg.Go(func() {
 		for range 5 {
-			if page, err := s.List(t.Context(), "ada", task.Query{Limit: 5}); err != nil || page.Total != 40 && page.Total > 40 {
+			if page, err := s.List(t.Context(), "ada", tasks.Query{Limit: 5}); err != nil || page.Total != 40 && page.Total > 40 {
 				t.Errorf("%d, %v", page.Total, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package task_test
+package tasks_test
 
 import (
 	"context"
@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
 // open makes tasks that are closed at the end of the test.
-func open(tb testing.TB, c task.Config) *task.Tasks {
+func open(tb testing.TB, c tasks.Config) *tasks.Tasks {
 	tb.Helper()
-	s := task.New(c)
+	s := tasks.New(c)
 	tb.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 
 // add makes a task in the state submitted.
-func add(tb testing.TB, s *task.Tasks, owner string) *task.Task {
+func add(tb testing.TB, s *tasks.Tasks, owner string) *task.Task {
 	tb.Helper()
 	made, err := begin(tb, s, task.Task{Owner: owner, Context: "c"}, task.Submitted)
 	if err != nil {
@@ -31,7 +32,7 @@ func add(tb testing.TB, s *task.Tasks, owner string) *task.Task {
 }
 
 // begin makes a task in a state, if there is a place.
-func begin(tb testing.TB, s *task.Tasks, made task.Task, state task.State) (*task.Task, error) {
+func begin(tb testing.TB, s *tasks.Tasks, made task.Task, state task.State) (*task.Task, error) {
 	tb.Helper()
 	made.ID = s.NewID()
 	made.SetStatus(state, nil, time.Now())
@@ -49,7 +50,7 @@ func to(state task.State) func(*task.Task) error {
 	}
 }
 
-func change(tb testing.TB, s *task.Tasks, made *task.Task, change func(*task.Task) error) *task.Task {
+func change(tb testing.TB, s *tasks.Tasks, made *task.Task, change func(*task.Task) error) *task.Task {
 	tb.Helper()
 	c, err := s.Change(tb.Context(), made.Owner, made.ID, change)
 	if err != nil {
@@ -59,7 +60,7 @@ func change(tb testing.TB, s *task.Tasks, made *task.Task, change func(*task.Tas
 }
 
 func TestTaskChanges(t *testing.T) {
-	s := open(t, task.Config{})
+	s := open(t, tasks.Config{})
 	made := add(t, s, "ada")
 	if made.Event != 1 {
 		t.Errorf("the first event is %d", made.Event)
@@ -85,14 +86,14 @@ func TestTaskChanges(t *testing.T) {
 		t.Errorf("%+v", pushed)
 	}
 	for _, c := range []struct{ owner, id string }{{"bob", made.ID}, {"", made.ID}, {"ada", s.NewID()}, {"ada", "x"}, {"ada", ""}} {
-		if got, err := s.Get(t.Context(), c.owner, c.id); !errors.Is(err, task.ErrNoTask) {
+		if got, err := s.Get(t.Context(), c.owner, c.id); !errors.Is(err, tasks.ErrNoTask) {
 			t.Errorf("%v: %+v, %v", c, got, err)
 		}
 	}
 }
 
 func TestNamedTasks(t *testing.T) {
-	s := open(t, task.Config{})
+	s := open(t, tasks.Config{})
 	var last string
 	for range 3 {
 		made, err := begin(t, s, task.Task{Name: "mine", Owner: "ada"}, task.Submitted)
@@ -105,7 +106,7 @@ func TestNamedTasks(t *testing.T) {
 		t.Errorf("%+v, %v, want %s", got, err, last)
 	}
 	for _, owner := range []string{"", "bob"} {
-		if got, err := s.Named(t.Context(), owner, "mine"); !errors.Is(err, task.ErrNoTask) {
+		if got, err := s.Named(t.Context(), owner, "mine"); !errors.Is(err, tasks.ErrNoTask) {
 			t.Errorf("%q: %+v, %v", owner, got, err)
 		}
 	}
@@ -113,7 +114,7 @@ func TestNamedTasks(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, task.Config{})
+		s := open(t, tasks.Config{})
 		made := add(t, s, "ada")
 		go func() {
 			time.Sleep(time.Minute)
@@ -140,7 +141,7 @@ func TestWait(t *testing.T) {
 
 func TestExpiredTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, task.Config{TTL: time.Hour})
+		s := open(t, tasks.Config{TTL: time.Hour})
 		ended, claimed, idle := add(t, s, "ada"), add(t, s, "ada"), add(t, s, "ada")
 		change(t, s, ended, to(task.Completed))
 		release, ok := s.Claim("ada", claimed.ID, nil)
@@ -158,12 +159,12 @@ func TestExpiredTasks(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		for c, want := range map[*task.Task]error{ended: task.ErrNoTask, claimed: nil, idle: task.ErrNoTask} {
+		for c, want := range map[*task.Task]error{ended: tasks.ErrNoTask, claimed: nil, idle: tasks.ErrNoTask} {
 			if _, err := s.Get(t.Context(), "ada", c.ID); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
-		if page, err := s.List(t.Context(), "ada", task.Query{}); err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != claimed.ID {
+		if page, err := s.List(t.Context(), "ada", tasks.Query{}); err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != claimed.ID {
 			t.Errorf("%+v, %v", page, err)
 		}
 		release()
@@ -179,7 +180,7 @@ func TestExpiredTasks(t *testing.T) {
 
 func TestSlowSubscriberIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, task.Config{})
+		s := open(t, tasks.Config{})
 		made := add(t, s, "ada")
 		_, slow, err := s.Subscribe(t.Context(), "ada", made.ID)
 		if err != nil {
@@ -223,7 +224,7 @@ func TestSlowSubscriberIsCut(t *testing.T) {
 
 func TestPagesOfTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, task.Config{})
+		s := open(t, tasks.Config{})
 		var want []string
 		start := time.Now()
 		for i := range 25 {
@@ -237,7 +238,7 @@ func TestPagesOfTasks(t *testing.T) {
 		slices.Reverse(want)
 		for limit := 1; limit < 30; limit++ {
 			var got []string
-			q := task.Query{Limit: limit}
+			q := tasks.Query{Limit: limit}
 			for {
 				page, err := s.List(t.Context(), "ada", q)
 				if err != nil || page.Total != 25 || len(page.Tasks) > limit {
@@ -254,21 +255,21 @@ func TestPagesOfTasks(t *testing.T) {
 				t.Errorf("by %d: %v, want %v", limit, got, want)
 			}
 		}
-		for token, want := range map[string]error{"x": task.ErrBadToken, "AAAA": task.ErrBadToken, "=": task.ErrBadToken} {
-			if _, err := s.List(t.Context(), "ada", task.Query{Token: token}); !errors.Is(err, want) {
+		for token, want := range map[string]error{"x": tasks.ErrBadToken, "AAAA": tasks.ErrBadToken, "=": tasks.ErrBadToken} {
+			if _, err := s.List(t.Context(), "ada", tasks.Query{Token: token}); !errors.Is(err, want) {
 				t.Errorf("%q: %v", token, err)
 			}
 		}
 		for _, c := range []struct {
-			q    task.Query
+			q    tasks.Query
 			want int
 		}{
-			{task.Query{Context: "c"}, 25},
-			{task.Query{Context: "d"}, 0},
-			{task.Query{State: task.Submitted}, 25},
-			{task.Query{State: task.Failed}, 0},
-			{task.Query{Since: start.Add(time.Millisecond)}, 24},
-			{task.Query{Since: start.Add(time.Millisecond + 1)}, 22},
+			{tasks.Query{Context: "c"}, 25},
+			{tasks.Query{Context: "d"}, 0},
+			{tasks.Query{State: task.Submitted}, 25},
+			{tasks.Query{State: task.Failed}, 0},
+			{tasks.Query{Since: start.Add(time.Millisecond)}, 24},
+			{tasks.Query{Since: start.Add(time.Millisecond + 1)}, 22},
 		} {
 			if page, err := s.List(t.Context(), "ada", c.q); err != nil || page.Total != c.want {
 				t.Errorf("%+v: %d, %v", c, page.Total, err)
@@ -282,7 +283,7 @@ func TestPagesOfTasks(t *testing.T) {
 
 func TestLockOfATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, task.Config{})
+		s := open(t, tasks.Config{})
 		unlock, err := s.Lock(t.Context(), "ada", "x")
 		if err != nil {
 			t.Fatal(err)

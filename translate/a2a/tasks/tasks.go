@@ -1,4 +1,4 @@
-package task
+package tasks
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -36,7 +37,7 @@ type Config struct {
 type Observer interface {
 	// Updated is called for each event that this instance has made of a task with webhooks, in order for each task. The event may not be stored yet:
 	// [Tasks.Get] has to be called before a client sees an open task.
-	Updated(u *Update)
+	Updated(u *task.Update)
 	// StoreFailed is called when the Store can't be read or written, or has a damaged record.
 	StoreFailed(err error)
 }
@@ -49,8 +50,6 @@ var (
 	ErrFull = errors.New("too many tasks are open")
 	// ErrBadToken is the error for a page token that [Tasks.List] has not made.
 	ErrBadToken = errors.New("the page token is not valid")
-	// ErrEnded is the error for a new event of a task that has ended.
-	ErrEnded = errors.New("the task has ended")
 	// ErrStorage is the error if the Store fails. It hides the text of its cause, which may contain paths, but wraps it.
 	ErrStorage = errors.New("the storage of tasks failed")
 	// ErrClosed is the error if the [Tasks] are closed.
@@ -129,15 +128,13 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Add makes a task, whose first status was set by [Task.SetStatus]. The caller must not change it any more. If the task has
+// Add makes a task, whose first status was set by [task.Task.SetStatus]. The caller must not change it any more. If the task has
 // a name, it is stored before Add returns. The error is [ErrFull] if there is no place and no ended task that can be dropped.
-func (s *Tasks) Add(ctx context.Context, t *Task) error {
+func (s *Tasks) Add(ctx context.Context, t *task.Task) error {
 	if t.Created.IsZero() {
 		t.Created = time.Now()
 	}
-	events := t.events
-	t.events, t.Event = nil, uint64(len(events))
-	t.Told = t.Event
+	events := t.Begin()
 	s.writer.use.Do(s.writer.begin)
 	e := &entry{id: t.ID, owner: t.Owner, name: t.Name, now: t}
 	e.mu.Lock()
@@ -158,7 +155,7 @@ func (s *Tasks) Add(ctx context.Context, t *Task) error {
 // Change makes the next version of a task, under the lock of the task. If change returns an error, nothing changes.
 // A change without a new status or artifact is no event, but has a number. If another instance has stored a version meanwhile,
 // change is called again later, on top of that version, also after Change has returned: it must only use what does not change.
-func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task) error) (*Task, error) {
+func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*task.Task) error) (*task.Task, error) {
 	for range 3 {
 		e, err := s.current(ctx, owner, id, true)
 		if err != nil {
@@ -179,7 +176,7 @@ func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*Task)
 // errGone says that an entry was dropped from memory before it could be locked.
 var errGone = errors.New("the task was dropped from memory")
 
-func changeEntry(s *Tasks, e *entry, change func(*Task) error) (*Task, error) {
+func changeEntry(s *Tasks, e *entry, change func(*task.Task) error) (*task.Task, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if state := e.now.Status.State; state.Terminal() || state.Interrupted() {
@@ -188,7 +185,7 @@ func changeEntry(s *Tasks, e *entry, change func(*Task) error) (*Task, error) {
 		}
 		defer s.memory.release(e)
 	}
-	t, events, err := next(e.now, change)
+	t, events, err := task.Next(e.now, change)
 	if err != nil {
 		return nil, err
 	}
@@ -202,27 +199,8 @@ func changeEntry(s *Tasks, e *entry, change func(*Task) error) (*Task, error) {
 	return t, nil
 }
 
-// next returns the version of a task that a change makes, and its events.
-func next(old *Task, change func(*Task) error) (*Task, []event, error) {
-	t := old.copy()
-	if err := change(t); err != nil {
-		return nil, nil, err
-	}
-	events := t.events
-	t.events = nil
-	if len(events) > 0 && old.Status.State.Terminal() {
-		return nil, nil, ErrEnded
-	}
-	t.ID, t.Name, t.Owner, t.Created = old.ID, old.Name, old.Owner, old.Created
-	t.Event, t.Told = old.Event+uint64(max(1, len(events))), old.Told
-	if len(events) > 0 {
-		t.Told = t.Event
-	}
-	return t, events, nil
-}
-
 // Get returns a task. If it is open, it is stored before. The error is [ErrNoTask] if it does not exist, is expired or belongs to another owner.
-func (s *Tasks) Get(ctx context.Context, owner, id string) (*Task, error) {
+func (s *Tasks) Get(ctx context.Context, owner, id string) (*task.Task, error) {
 	e, err := s.current(ctx, owner, id, false)
 	if err != nil {
 		return nil, err
@@ -231,7 +209,7 @@ func (s *Tasks) Get(ctx context.Context, owner, id string) (*Task, error) {
 }
 
 // Named returns the newest task with a name that the owner has given.
-func (s *Tasks) Named(ctx context.Context, owner, name string) (*Task, error) {
+func (s *Tasks) Named(ctx context.Context, owner, name string) (*task.Task, error) {
 	id, err := s.idOf(ctx, owner, name)
 	if err != nil {
 		return nil, err
@@ -244,7 +222,7 @@ func (s *Tasks) Named(ctx context.Context, owner, name string) (*Task, error) {
 }
 
 // Stats counts the tasks in memory by state, the subscriptions, and the approximate size of the tasks in bytes.
-func (s *Tasks) Stats() (byState map[State]int, subscriptions int, bytes int64) {
+func (s *Tasks) Stats() (byState map[task.State]int, subscriptions int, bytes int64) {
 	byState, bytes = s.memory.stats()
 	return byState, int(s.subscriptions.Load()), bytes
 }

@@ -1,4 +1,4 @@
-package task_test
+package tasks_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -168,7 +169,7 @@ func ended(t *task.Task) bool { return t.Status.State.Terminal() }
 func TestShortTasksAreStoredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
-		s := open(t, task.Config{Store: st})
+		s := open(t, tasks.Config{Store: st})
 		for range 20 {
 			made := add(t, s, "ada")
 			time.Sleep(time.Millisecond)
@@ -195,7 +196,7 @@ func TestShortTasksAreStoredOnce(t *testing.T) {
 func TestSweeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
-		s := open(t, task.Config{Store: st, TTL: 2 * time.Hour})
+		s := open(t, tasks.Config{Store: st, TTL: 2 * time.Hour})
 		trims := func() []run.Bounds {
 			synctest.Wait()
 			st.mu.Lock()
@@ -206,7 +207,7 @@ func TestSweeps(t *testing.T) {
 		if n := len(trims()); n != 0 {
 			t.Errorf("swept %d times before the first use", n)
 		}
-		if _, err := s.Get(t.Context(), "ada", s.NewID()); !errors.Is(err, task.ErrNoTask) {
+		if _, err := s.Get(t.Context(), "ada", s.NewID()); !errors.Is(err, tasks.ErrNoTask) {
 			t.Fatal(err)
 		}
 		if n := len(trims()); n != 0 {
@@ -232,7 +233,7 @@ func TestOpenTasksAreStoredFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
 		st.slow = 10 * time.Millisecond
-		s := open(t, task.Config{Store: st})
+		s := open(t, tasks.Config{Store: st})
 		made := add(t, s, "ada")
 		release, _ := s.Claim("ada", made.ID, nil)
 		defer release()
@@ -244,7 +245,7 @@ func TestOpenTasksAreStoredFirst(t *testing.T) {
 				case 0:
 					_, err = s.Get(t.Context(), "ada", made.ID)
 				case 1:
-					_, err = s.List(t.Context(), "ada", task.Query{})
+					_, err = s.List(t.Context(), "ada", tasks.Query{})
 				case 2:
 					_, err = s.Get(t.Context(), "ada", made.ID)
 				case 3:
@@ -285,20 +286,20 @@ func TestStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore()
 		var seen failures
-		s := open(t, task.Config{Store: st, Observer: &seen})
+		s := open(t, tasks.Config{Store: st, Observer: &seen})
 		made := add(t, s, "ada")
 		cause := errors.New("/secret/path: no space left on device")
 		st.fail(cause)
 		_, err := s.Get(t.Context(), "ada", made.ID)
-		if !errors.Is(err, task.ErrStorage) || !errors.Is(err, cause) || strings.Contains(err.Error(), "secret") {
+		if !errors.Is(err, tasks.ErrStorage) || !errors.Is(err, cause) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v", err)
 		}
-		if _, _, err := s.Subscribe(t.Context(), "ada", made.ID); !errors.Is(err, task.ErrStorage) {
+		if _, _, err := s.Subscribe(t.Context(), "ada", made.ID); !errors.Is(err, tasks.ErrStorage) {
 			t.Errorf("%v", err)
 		}
 		named := &task.Task{ID: s.NewID(), Name: "n"}
 		named.SetStatus(task.Submitted, nil, time.Now())
-		if err := s.Add(t.Context(), named); !errors.Is(err, task.ErrStorage) {
+		if err := s.Add(t.Context(), named); !errors.Is(err, tasks.ErrStorage) {
 			t.Errorf("%v", err)
 		}
 		change(t, s, made, to(task.Completed))
@@ -314,7 +315,7 @@ func TestStoreFails(t *testing.T) {
 		}
 		st.fail(nil)
 		time.Sleep(time.Minute)
-		other := open(t, task.Config{Store: st})
+		other := open(t, tasks.Config{Store: st})
 		if got, err := other.Get(t.Context(), "ada", made.ID); err != nil || got.Status.State != task.Completed || got.Artifact == nil {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -324,16 +325,16 @@ func TestStoreFails(t *testing.T) {
 // Guessed ids that no instance can have made cost no reading.
 func TestGuessedIDsCostNothing(t *testing.T) {
 	st := newStore()
-	s := open(t, task.Config{Store: st})
+	s := open(t, tasks.Config{Store: st})
 	for _, id := range []string{"", "x", "../../etc", "018f0000-0000-7000-8000-000000000000", "ffffffff-ffff-7fff-bfff-ffffffffffff", strings.ToUpper(s.NewID())} {
-		if _, err := s.Get(t.Context(), "ada", id); !errors.Is(err, task.ErrNoTask) {
+		if _, err := s.Get(t.Context(), "ada", id); !errors.Is(err, tasks.ErrNoTask) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	if _, reads := st.counts(); reads != 0 {
 		t.Errorf("%d reads", reads)
 	}
-	if _, err := s.Get(t.Context(), "ada", s.NewID()); !errors.Is(err, task.ErrNoTask) {
+	if _, err := s.Get(t.Context(), "ada", s.NewID()); !errors.Is(err, tasks.ErrNoTask) {
 		t.Error(err)
 	}
 	if states, _, size := s.Stats(); len(states) != 0 || size != 0 {
@@ -345,17 +346,17 @@ func TestGuessedIDsCostNothing(t *testing.T) {
 func TestDamagedTask(t *testing.T) {
 	st := newStore()
 	var seen failures
-	s := open(t, task.Config{Store: st, Observer: &seen})
+	s := open(t, tasks.Config{Store: st, Observer: &seen})
 	id := s.NewID()
 	for _, data := range []string{`{}`, `[]`, `{"id":"` + id + `","event":1}`} {
 		clear(st.records)
 		if err := st.Put(t.Context(), &run.Record{Owner: "ada", ID: id, Event: 1, At: time.Now(), Data: []byte(data)}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Get(t.Context(), "ada", id); !errors.Is(err, task.ErrNoTask) {
+		if got, err := s.Get(t.Context(), "ada", id); !errors.Is(err, tasks.ErrNoTask) {
 			t.Errorf("%s: %+v, %v", data, got, err)
 		}
-		if page, err := s.List(t.Context(), "ada", task.Query{}); err != nil || page.Total != 0 {
+		if page, err := s.List(t.Context(), "ada", tasks.Query{}); err != nil || page.Total != 0 {
 			t.Errorf("%s: %+v, %v", data, page, err)
 		}
 	}
@@ -367,7 +368,7 @@ func TestDamagedTask(t *testing.T) {
 // A task is the same after it was stored.
 func TestStoredTaskIsComplete(t *testing.T) {
 	st := newStore()
-	one := open(t, task.Config{Store: st})
+	one := open(t, tasks.Config{Store: st})
 	made := &task.Task{ID: one.NewID(), Owner: "ada", Context: "c", Skill: "s", Inputs: []byte(`{"n":1.0e0}`), Timeout: 1000}
 	made.Ref = run.Ref{Source: "src", SkillID: "id", Version: "1", ExecutionID: "x", Accepted: time.Now()}
 	parts := []task.Part{
@@ -388,7 +389,7 @@ func TestStoredTaskIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := open(t, task.Config{Store: st}).Get(t.Context(), "ada", made.ID)
+	got, err := open(t, tasks.Config{Store: st}).Get(t.Context(), "ada", made.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,23 +403,4 @@ func TestStoredTaskIsComplete(t *testing.T) {
 	if !got.Status.At.Equal(want.Status.At) || !got.Ref.Accepted.Equal(want.Ref.Accepted) || got.Ref.ExecutionID != "x" || got.Event != want.Event || !got.Created.Equal(want.Created) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-}
-
-func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`{"id":"x","event":1,"status":{"state":"completed","at":"2026-01-01T00:00:00Z"},"artifact":{"parts":[{"kind":1,"text":"a"}]}}`))
-	f.Add([]byte(`{"id":"x","event":1,"status":{"state":"working","message":{"role":1,"parts":[{"kind":2,"data":null}]}},"history":[{"role":2}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := &run.Record{Owner: "ada", ID: "x", Event: 1, Data: data}
-		got, err := task.Decode(r)
-		if err != nil {
-			return
-		}
-		again, err := task.Encode(new(bytes.Buffer), got, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := task.Decode(again); err != nil || got.ID != "x" || got.Event != 1 || got.Owner != "ada" {
-			t.Errorf("%+v, %v", got, err)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package task
+package tasks
 
 import (
 	"cmp"
@@ -10,17 +10,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Query selects the tasks that [Tasks.List] returns.
 type Query struct {
-	Context string    // only tasks of this conversation; empty: of all
-	Skill   string    // only tasks of this skill; empty: of all
-	State   State     // only tasks in this state; 0: in all
-	Since   time.Time // only tasks whose status has this time or a later one; zero: all
-	Token   string    // the NextToken of the page before; empty: the first page
-	Limit   int       // the largest number of tasks of a page; 0: 50
+	Context string     // only tasks of this conversation; empty: of all
+	Skill   string     // only tasks of this skill; empty: of all
+	State   task.State // only tasks in this state; 0: in all
+	Since   time.Time  // only tasks whose status has this time or a later one; zero: all
+	Token   string     // the NextToken of the page before; empty: the first page
+	Limit   int        // the largest number of tasks of a page; 0: 50
 	// Artifacts says that the tasks of the page have their artifacts. Otherwise the artifacts are left out.
 	Artifacts bool
 }
@@ -30,7 +31,7 @@ const maxPage = 8 << 20
 
 // Page is a part of a list of tasks.
 type Page struct {
-	Tasks     []*Task
+	Tasks     []*task.Task
 	NextToken string // the Token of the next page; empty: this is the last one
 	Total     int    // the number of tasks on all pages
 }
@@ -41,7 +42,7 @@ type summary struct {
 	event   uint64
 	context string
 	skill   string
-	state   State // 0: the record is damaged
+	state   task.State // 0: the record is damaged
 	at      time.Time
 	size    int64  // the approximate size of the task, in bytes
 	output  int64  // the part of the artifact in size
@@ -55,12 +56,8 @@ type summaries struct {
 	count int
 }
 
-func summarize(t *Task, e *entry) summary {
-	s := summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, Size(t), 0, e}
-	if t.Artifact != nil {
-		s.output = int64(sizeOfParts(t.Artifact.Parts))
-	}
-	return s
+func summarize(t *task.Task, e *entry) summary {
+	return summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, task.Size(t), t.Artifact.Size(), e}
 }
 
 // pageOf returns the number of summaries that fit into a page, at most limit.
@@ -117,8 +114,8 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 }
 
 // tasksOf returns the tasks of summaries, with or without artifacts. It leaves out those that were dropped meanwhile.
-func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, artifacts bool) ([]*Task, error) {
-	tasks := make([]*Task, len(found))
+func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, artifacts bool) ([]*task.Task, error) {
+	tasks := make([]*task.Task, len(found))
 	missing := map[string]int{}
 	for i, f := range found {
 		if f.entry == nil {
@@ -130,7 +127,7 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, arti
 			return nil, err
 		}
 		if tasks[i] = t; !artifacts && t.Artifact != nil {
-			tasks[i] = t.copy()
+			tasks[i] = t.Copy()
 			tasks[i].Artifact = nil
 		}
 	}
@@ -143,7 +140,7 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, arti
 				}
 				continue
 			}
-			if t, err := decode(r); err == nil {
+			if t, err := task.Decode(r); err == nil {
 				if !artifacts {
 					t.Artifact = nil
 				}
@@ -155,7 +152,7 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, arti
 			}
 		}
 	}
-	return slices.DeleteFunc(tasks, func(t *Task) bool { return t == nil }), nil
+	return slices.DeleteFunc(tasks, func(t *task.Task) bool { return t == nil }), nil
 }
 
 // summaries returns the summaries of all tasks of an owner.
@@ -204,7 +201,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 			}
 			continue
 		}
-		t, err := decode(r)
+		t, err := task.Decode(r)
 		if _, ok := known[r.ID]; ok {
 			if e, _ := s.memory.find(owner, r.ID); e != nil && err == nil {
 				e.mu.Lock()
@@ -254,15 +251,15 @@ func (l *summaries) set(owner string, of map[string]summary, most int) {
 }
 
 // All returns up to most tasks in memory, those with the newest status first, for the operator.
-func (s *Tasks) All(most int) []*Task {
+func (s *Tasks) All(most int) []*task.Task {
 	entries := s.memory.all()
-	tasks := make([]*Task, 0, len(entries))
+	tasks := make([]*task.Task, 0, len(entries))
 	for _, e := range entries {
 		e.mu.Lock()
 		tasks = append(tasks, e.now)
 		e.mu.Unlock()
 	}
-	slices.SortFunc(tasks, func(a, b *Task) int { return cmp.Or(b.Status.At.Compare(a.Status.At), cmp.Compare(b.ID, a.ID)) })
+	slices.SortFunc(tasks, func(a, b *task.Task) int { return cmp.Or(b.Status.At.Compare(a.Status.At), cmp.Compare(b.ID, a.ID)) })
 	return tasks[:min(most, len(tasks))]
 }
 

@@ -1,4 +1,4 @@
-package task_test
+package tasks_test
 
 import (
 	"context"
@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 )
 
 func TestBoundsOfOwners(t *testing.T) {
-	s := open(t, task.Config{Most: 10, MostPerOwner: 6})
+	s := open(t, tasks.Config{Most: 10, MostPerOwner: 6})
 	var adas []*task.Task
 	for range 8 {
 		made := add(t, s, "ada")
@@ -32,7 +33,7 @@ func TestBoundsOfOwners(t *testing.T) {
 	for i := range 4 {
 		add(t, s, fmt.Sprint("owner ", i))
 	}
-	if _, err := begin(t, s, task.Task{Owner: "late"}, task.Submitted); !errors.Is(err, task.ErrFull) {
+	if _, err := begin(t, s, task.Task{Owner: "late"}, task.Submitted); !errors.Is(err, tasks.ErrFull) {
 		t.Errorf("%v", err)
 	}
 	if states, _, _ := s.Stats(); states[task.Completed] != 0 || states[task.Submitted] != 10 {
@@ -44,7 +45,7 @@ func TestBoundsOfOwners(t *testing.T) {
 func TestUnwrittenTasksAreBounded(t *testing.T) {
 	st := newStore()
 	st.fail(errors.New("read-only"))
-	s := task.New(task.Config{Store: st, MostPerOwner: 10, MaxSize: 1 << 20, Flush: time.Millisecond})
+	s := tasks.New(tasks.Config{Store: st, MostPerOwner: 10, MaxSize: 1 << 20, Flush: time.Millisecond})
 	defer s.Close(context.Background())
 	var first, last string
 	for i := range 3000 {
@@ -69,7 +70,7 @@ func TestUnwrittenTasksAreBounded(t *testing.T) {
 
 // One owner can't take all memory with open tasks, nor can one task.
 func TestSizeOfOpenTasks(t *testing.T) {
-	s := open(t, task.Config{MaxSize: 1 << 20})
+	s := open(t, tasks.Config{MaxSize: 1 << 20})
 	text := func(n int) func(*task.Task) error {
 		return func(c *task.Task) error {
 			c.AddMessage(task.Message{ID: string(make([]byte, n)), Role: task.User})
@@ -77,7 +78,7 @@ func TestSizeOfOpenTasks(t *testing.T) {
 		}
 	}
 	made := add(t, s, "ada")
-	if _, err := s.Change(t.Context(), "ada", made.ID, text(300<<10)); !errors.Is(err, task.ErrFull) {
+	if _, err := s.Change(t.Context(), "ada", made.ID, text(300<<10)); !errors.Is(err, tasks.ErrFull) {
 		t.Errorf("a large task: %v", err)
 	}
 	n := 0
@@ -105,7 +106,7 @@ func TestSizeOfOpenTasks(t *testing.T) {
 // Tasks that wait for a message make room for new ones, but stay in the Store.
 func TestInterruptedTasksMakeRoom(t *testing.T) {
 	st := newStore()
-	s := open(t, task.Config{Store: st, MostPerOwner: 5, Flush: time.Hour})
+	s := open(t, tasks.Config{Store: st, MostPerOwner: 5, Flush: time.Hour})
 	var all []*task.Task
 	for i := range 9 {
 		made, err := begin(t, s, task.Task{}, task.InputRequired)
@@ -133,7 +134,7 @@ func TestInterruptedTasksMakeRoom(t *testing.T) {
 		release, _ := s.Claim("", add(t, s, "").ID, nil)
 		defer release()
 	}
-	if _, err := begin(t, s, task.Task{}, task.Submitted); !errors.Is(err, task.ErrFull) {
+	if _, err := begin(t, s, task.Task{}, task.Submitted); !errors.Is(err, tasks.ErrFull) {
 		t.Errorf("%v", err)
 	}
 }

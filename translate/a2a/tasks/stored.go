@@ -1,10 +1,11 @@
-package task
+package tasks
 
 import (
 	"context"
 	"errors"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -71,7 +72,7 @@ func (w *writer) refresh(ctx context.Context, e *entry) error {
 
 // adopt takes over a version that another instance has stored, if it is newer than the one that this instance has in the Store, and makes
 // the pending changes again, on top of it. Subscriptions get the events that it shows. The lock of the entry is held.
-func (w *writer) adopt(e *entry, t *Task, at time.Time) {
+func (w *writer) adopt(e *entry, t *task.Task, at time.Time) {
 	if t.Event <= e.stored {
 		return
 	}
@@ -81,15 +82,15 @@ func (w *writer) adopt(e *entry, t *Task, at time.Time) {
 	}
 	e.stored, e.single, e.pending = t.Event, true, nil
 	if told.Status.State.Terminal() && !t.Status.State.Terminal() { // two instances wrote at once (see exchange): the end holds
-		ended := t.copy()
+		ended := t.Copy()
 		ended.Status, ended.Artifact, ended.Event, ended.Told = told.Status, told.Artifact, t.Event+1, t.Event+1
 		t = ended
 	}
 	list := newsOf(told, t)
 	for _, p := range changes {
-		if then, events, err := next(t, p.change); err == nil { // else the change is none any more: the task has ended
+		if then, events, err := task.Next(t, p.change); err == nil { // else the change is none any more: the task has ended
 			e.pending = append(e.pending, pending{t, p.change})
-			list = append(list, updates(then, events)...)
+			list = append(list, task.Updates(then, events)...)
 			t = then
 		}
 	}
@@ -106,18 +107,18 @@ func (w *writer) adopt(e *entry, t *Task, at time.Time) {
 }
 
 // newsOf returns the events between a version that subscribers have got and a version of another instance.
-func newsOf(told, t *Task) []Update {
-	var list []Update
+func newsOf(told, t *task.Task) []task.Update {
+	var list []task.Update
 	news := t.Status.State != told.Status.State || !t.Status.At.Equal(told.Status.At)
 	if t.Artifact != nil && told.Artifact == nil {
-		u := Update{Number: t.Event, Task: t, Artifact: true}
+		u := task.Update{Number: t.Event, Task: t, Artifact: true}
 		if news {
 			u.Number-- // the status is a later event
 		}
 		list = append(list, u)
 	}
 	if news {
-		list = append(list, Update{Number: t.Event, Task: t})
+		list = append(list, task.Update{Number: t.Event, Task: t})
 	}
 	return list
 }

@@ -1,0 +1,49 @@
+package task
+
+import "slices"
+
+// overhead is the approximate size of a task without its texts, in bytes.
+const overhead = 1 << 10
+
+// Size returns the approximate size of a task in memory, in bytes.
+func Size(t *Task) int64 {
+	n := overhead + len(t.Name) + len(t.Owner) + len(t.Context) + len(t.Skill) + len(t.Inputs) + len(t.Ref.ExecutionID) + len(t.Ref.SkillID)
+	n += sizeOfMessage(t.Status.Message)
+	for i := range t.History {
+		n += sizeOfMessage(&t.History[i])
+	}
+	n += int(t.Artifact.Size())
+	for i := range t.Push {
+		p := &t.Push[i]
+		n += 128 + len(p.ID) + len(p.URL) + len(p.Secrets) + len(p.Scheme)
+	}
+	return int64(n)
+}
+
+func sizeOfMessage(m *Message) int {
+	if m == nil {
+		return 0
+	}
+	n := 128 + len(m.ID) + len(m.Metadata) + sizeOfParts(m.Parts)
+	for _, s := range slices.Concat(m.Extensions, m.References) {
+		n += 16 + len(s)
+	}
+	return n
+}
+
+func sizeOfParts(parts []Part) int {
+	n := 0
+	for i := range parts {
+		p := &parts[i]
+		n += 128 + len(p.Text) + len(p.Data) + len(p.Filename) + len(p.MediaType) + len(p.Metadata)
+	}
+	return n
+}
+
+// Size returns the approximate size of an artifact in memory, in bytes; 0 for nil.
+func (a *Artifact) Size() int64 {
+	if a == nil {
+		return 0
+	}
+	return int64(sizeOfParts(a.Parts))
+}
