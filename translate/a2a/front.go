@@ -60,6 +60,8 @@ type Front struct {
 	Push *push.Webhooks
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
+
+	events jsonrpc.Results[wire.Event] // that streams are sending
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)

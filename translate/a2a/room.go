@@ -1,9 +1,11 @@
 package a2a
 
 import (
+	"errors"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -12,6 +14,8 @@ const (
 	// roomWait is the time that a stream waits for memory for an event, and roomPause the time between two attempts.
 	roomWait  = 10 * time.Second
 	roomPause = 100 * time.Millisecond
+	// maxOwnEvent bounds the events that each stream encodes for itself, in bytes. Streams share longer ones.
+	maxOwnEvent = 4 << 10
 )
 
 // reserve reserves the memory for an answer with these tasks before the answer is made. It returns an error if other answers
@@ -24,6 +28,11 @@ func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
 	if r.Reserve(size) {
 		return nil
 	}
+	return noRoom(r, tasks...)
+}
+
+// noRoom returns the error for an answer with these tasks while other answers use the memory.
+func noRoom(r *request, tasks ...*task.Task) *jsonrpc.Error {
 	which := "the tasks"
 	if len(tasks) == 1 {
 		which = "the task " + tasks[0].ID
@@ -35,16 +44,24 @@ func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
 	})
 }
 
-// reserveEvent does what reserve does, for an event of a stream. It waits for the memory.
-func reserveEvent(r *request, t *task.Task) *jsonrpc.Error {
+// sendEvent sends an event, and waits for memory for it if it is long. It reports whether the stream goes on. If there is no memory,
+// it returns the error.
+func sendEvent(r *request, number uint64, e wire.Event) (ok bool, fault *jsonrpc.Error) {
+	s, size := r.Stream(), e.Size()
+	if size <= maxOwnEvent {
+		return s.Result(number, e.AppendTo(nil)) == nil, nil
+	}
 	for end := time.Now().Add(roomWait); ; {
-		fault := reserve(r, t)
-		if fault == nil || time.Now().After(end) {
-			return fault
+		err := r.front.events.Send(s, number, e, size, e.AppendTo)
+		if !errors.Is(err, jsonrpc.ErrNoRoom) {
+			return err == nil, nil
+		}
+		if time.Now().After(end) {
+			return false, noRoom(r, e.Task)
 		}
 		select {
 		case <-r.ctx.Done():
-			return fault
+			return false, nil
 		case <-time.After(roomPause):
 		}
 	}

@@ -50,15 +50,14 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 	}
 	r.Release()
 	if t.Artifact != nil {
-		if fault := reserveEvent(r, t); fault != nil {
+		number := t.Told - 1 // the status follows the artifact
+		if ok, fault := sendEvent(r, number, wire.Event{Task: t, Version: r.version, Kind: wire.ArtifactEvent}); !ok {
 			return fault
 		}
-		number := t.Told - 1 // the status follows the artifact
-		if s.Result(number, wire.AppendUpdate(nil, r.version, &task.Update{Number: number, Task: t, Artifact: true}, false)) != nil {
-			return nil
-		}
 	}
-	_ = s.Result(t.Told, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Told, Task: t}, true)) // it is the last
+	if _, fault := sendEvent(r, t.Told, wire.Event{Task: t, Version: r.version, Kind: wire.FinalStatus}); fault != nil {
+		_ = s.Error(fault) // it is the last event
+	}
 	return nil
 }
 
@@ -73,21 +72,16 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 	r.Release()
 	f.observer().Streaming(1)
 	defer f.observer().Streaming(-1)
-	var buffer []byte
 	if r.version != wire.V01 {
-		if fault := reserveEvent(r, t); fault != nil {
+		if ok, fault := sendEvent(r, t.Event, wire.TaskEvent(r.version, t, historyLength)); !ok {
 			return fault
-		}
-		buffer = wire.AppendSendResult(buffer[:0], r.version, t, historyLength)
-		if s.Result(t.Event, buffer) != nil {
-			return nil
 		}
 	} else if s.KeepAlive() != nil { // it sends the HTTP header at once: some clients wait only seconds for it
 		return nil
 	}
 	if ends(t.Status.State) {
 		if r.version != wire.V10 { // these clients wait for a final event
-			_ = s.Result(t.Event, wire.AppendUpdate(nil, r.version, &task.Update{Number: t.Event, Task: t}, true)) // it is the last
+			_, _ = sendEvent(r, t.Event, wire.Event{Task: t, Version: r.version, Kind: wire.FinalStatus}) // it is the last
 		}
 		return nil
 	}
@@ -112,19 +106,13 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 			if r.task != nil {
 				r.task = u.Task
 			}
-			if u.Artifact {
-				if fault := reserveEvent(r, u.Task); fault != nil {
-					_ = s.Error(fault) // it is the last event
-					return nil
-				}
-			}
 			last := !u.Artifact && ends(u.Task.Status.State)
-			buffer = wire.AppendUpdate(buffer[:0], r.version, &u, last)
-			if s.Result(u.Number, buffer) != nil || last {
-				return nil
+			ok, fault := sendEvent(r, u.Number, wire.UpdateEvent(r.version, &u, last))
+			if fault != nil {
+				_ = s.Error(fault) // it is the last event
 			}
-			if cap(buffer) > maxKept {
-				buffer = nil
+			if !ok || last {
+				return nil
 			}
 			if t = u.Task; exiting == nil && f.Exiting != nil && t.Status.State.Interrupted() {
 				return nil
@@ -150,9 +138,6 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 		}
 	}
 }
-
-// maxKept bounds the memory that a waiting stream keeps for its next event, in bytes.
-const maxKept = 4 << 10
 
 // acceptsStream reports whether a client reads server-sent events.
 func acceptsStream(r *http.Request) bool {

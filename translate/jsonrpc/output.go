@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -100,6 +101,23 @@ func (o *output) write(text []byte) {
 		o.unflushed += n
 		o.fail(err)
 		text = text[len(piece):]
+	}
+}
+
+// line writes a JSON text without its line ends, which are white space between tokens, in pieces. Only pieces with line ends are copied.
+func (o *output) line(text []byte) {
+	for len(text) > 0 && o.err == nil {
+		n := writeSize - o.unflushed
+		if n <= 0 {
+			n = writeSize
+		}
+		piece := text[:min(len(text), n)]
+		text = text[len(piece):]
+		if bytes.ContainsAny(piece, "\r\n") {
+			piece = bytes.Clone(piece)
+			flatten(piece)
+		}
+		o.write(piece)
 	}
 }
 

@@ -62,19 +62,10 @@ func (s *Stream) Notify(method string, params jsontext.Value) error {
 		return s.output.err
 	}
 	defer s.request.Reserve(0)
-	s.begin()
-	buffer := getBuffer()
-	defer putBuffer(buffer)
-	text := append(*buffer, `data: {"jsonrpc":"2.0","method":`...)
-	text, _ = jsontext.AppendQuote(text, method) // an error would say that bad UTF-8 was replaced
-	text = append(text, `,"params":`...)
-	start := len(text)
-	text = append(text, params...)
-	flatten(text[start:])
-	text = append(text, "}\n\n"...)
-	s.output.write(text)
-	*buffer = text
-	s.output.pause()
+	s.event(0, func(head []byte) []byte {
+		head, _ = jsontext.AppendQuote(append(head, `{"jsonrpc":"2.0","method":`...), method) // an error would say that bad UTF-8 was replaced
+		return append(head, `,"params":`...)
+	}, params, "}")
 	return s.output.err
 }
 
@@ -88,52 +79,58 @@ func (s *Stream) KeepAlive() error {
 	return s.output.err
 }
 
-// send sends an answer as one event. Long results are copied in pieces.
+// send sends an answer as one event.
 func (s *Stream) send(number uint64, a answer) error {
+	if s.output.err != nil {
+		return s.output.err
+	}
+	profile := &s.request.server.Profile
+	fault := a.fault(profile)
+	if !s.request.Reserve(a.size(s.request, fault)) {
+		fault = profile.tooLarge(s.request, fault)
+	}
+	defer s.request.Reserve(0)
+	return s.answer(number, a, fault)
+}
+
+// answer sends a result, or an error instead of it, as one event. It is the last event if it is an error instead of a result.
+func (s *Stream) answer(number uint64, a answer, fault *Error) error {
 	o, req := &s.output, s.request
-	if o.err != nil {
+	if fault == nil {
+		s.event(number, func(head []byte) []byte { return append(appendHead(head, req.ID), `,"result":`...) }, a.result, "}")
 		return o.err
 	}
 	profile := &req.server.Profile
-	fault := a.fault(profile)
-	if !req.Reserve(a.size(req, fault)) {
-		fault = profile.tooLarge(req, fault)
-	}
-	defer req.Reserve(0)
-	s.begin()
-	buffer := getBuffer()
-	defer putBuffer(buffer)
-	text := *buffer
-	if number != 0 {
-		text = append(strconv.AppendUint(append(text, "id: "...), number, 10), '\n')
-	}
-	text = append(text, "data: "...)
-	if fault != nil {
-		start := len(text)
-		text = profile.appendError(text, req.ID, profile.form(req.HTTP, fault))
-		flatten(text[start:])
-	} else {
-		text = append(appendHead(text, req.ID), `,"result":`...)
-		for rest := a.result; len(rest) > 0; {
-			if len(text) >= pieceSize {
-				o.write(text)
-				text = text[:0]
-			}
-			piece := rest[:min(len(rest), pieceSize)]
-			text = append(text, piece...)
-			flatten(text[len(text)-len(piece):])
-			rest = rest[len(piece):]
-		}
-		text = append(text, '}')
-	}
-	text = append(text, "\n\n"...)
-	o.write(text)
-	*buffer = text
-	o.pause()
-	if fault != nil && a.err == nil && o.err == nil {
+	s.event(number, func(head []byte) []byte { return head }, profile.appendError(nil, req.ID, profile.form(req.HTTP, fault)), "")
+	if a.err == nil && o.err == nil {
 		o.err = fault // instead of the result
 	}
 	return o.err
+}
+
+// event writes and flushes one event. Its data is what appendHead appends, which is short, a JSON text, and the rest. A long text is
+// not copied, so that a client that reads slowly takes no memory for it.
+func (s *Stream) event(number uint64, appendHead func([]byte) []byte, text []byte, rest string) {
+	s.begin()
+	o, buffer := &s.output, getBuffer()
+	head := *buffer
+	if number != 0 {
+		head = append(strconv.AppendUint(append(head, "id: "...), number, 10), '\n')
+	}
+	head = appendHead(append(head, "data: "...))
+	if len(head)+len(text) < minBuffer {
+		start := len(head)
+		head = append(head, text...)
+		flatten(head[start:])
+		o.write(append(append(head, rest...), "\n\n"...))
+		putBuffer(buffer)
+	} else {
+		o.write(head)
+		putBuffer(buffer)
+		o.line(text)
+		o.write(append([]byte(rest), "\n\n"...))
+	}
+	o.pause()
 }
 
 // flatten replaces the line ends of a JSON text, since the data of an event is one line. A valid text has them only as
