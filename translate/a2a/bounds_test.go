@@ -67,6 +67,12 @@ func (broken) Lock(context.Context, string, string) (func(), error)      { retur
 func TestBrokenStore(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
+		executed := func(how string) string {
+			if d.version == "1.0" {
+				return "error.code=-32603;error.data.0.metadata.executed=" + how
+			}
+			return "error.code=-32603;error.data.executed=" + how
+		}
 		a := newAgent(t, func(a *agent) {
 			a.front.Tasks = tasks.New(tasks.Config{Store: broken{}})
 			ctx, cancel := context.WithCancel(context.Background())
@@ -79,6 +85,16 @@ func TestBrokenStore(t *testing.T) {
 			if strings.Contains(got.text, "secret") {
 				t.Errorf("%s", got.text)
 			}
+		}
+		a.call(t, d.send, d.params("", text(d.version, "x"), "")).check(t, executed("no")+";error.message~try again later")
+		if d.version != "0.1" { // whose tasks are stored first
+			a.on("POST /run/free", failed(401, "AUTH_REQUIRED"))
+			a.call(t, d.send, d.params("", text(d.version, "acme.free"), "")).check(t, executed("no")+";error.message~try again later")
+			a.accept("slow")
+			a.front.Options.Wait = time.Millisecond
+			a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.slow"}`)).check(t, executed("maybe")+";error.message~Its run goes on")
+			a.received(t, "POST /run/slow", 1)
+			a.front.Options.Wait = a2a.DefaultWait
 		}
 		a.call(t, d.stream, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`)).check(t, "error.code=-32603")
 		a.received(t, "POST /run/echo", 0)

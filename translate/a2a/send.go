@@ -249,12 +249,10 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		t, err = f.Tasks.Wait(ctx, t.Owner, t.ID, settled)
 		cancel()
 		if t == nil || err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			s.answered(task.Working)
-			return r.fail(r.failureError(untold(s.task, err)))
+			return s.untold(err)
 		}
 	} else if t, err = f.Tasks.Get(r.ctx, t.Owner, t.ID); err != nil {
-		s.answered(task.Working)
-		return r.fail(r.failureError(untold(s.task, err)))
+		return s.untold(err)
 	}
 	s.answered(t.Status.State)
 	if fault := reserve(r, t); fault != nil { // then a task that would be answered with a message stays, too
@@ -265,6 +263,19 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
 	return wire.AppendSendResult(r.ResultBuffer(), r.version, t, s.send.HistoryLength), nil
+}
+
+// untold answers a message whose task can't be shown, because the storage has failed.
+func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
+	failure := untold(s.task, err)
+	if s.ended != nil && (!s.invoked || isClosed(s.ended) && s.refused) { // nothing was executed: the client may send the message again
+		failure = notKept(err)
+		if s.first { // and it does not know the task
+			s.front.Tasks.Drop(s.task.Owner, s.task.ID)
+		}
+	}
+	s.answered(task.Working)
+	return s.request.fail(s.request.failureError(failure))
 }
 
 // reply returns the output of a task as a message.

@@ -42,6 +42,7 @@ type submission struct {
 	asked        *task.Message       // the question to the client, if inputs are missing
 	inputs       *message.Inputs
 	invoked      bool
+	refused      bool   // the provider wants a credential; set before ended is closed
 	cancel       func() // ends the following of the run
 	release      func() // of the claim to follow the task
 
@@ -107,6 +108,7 @@ func (s *submission) run(ctx context.Context) {
 		}
 	}
 	if t == nil || !isOpen(t) {
+		s.refused = t != nil && t.Status.State.Interrupted() && t.Ref.ExecutionID == ""
 		return
 	}
 	if now, err := f.Tasks.Get(ctx, t.Owner, t.ID); err == nil && isOpen(now) && f.isAwaited(now) { // a webhook was set meanwhile
@@ -134,9 +136,11 @@ func (s *submission) finish(ctx context.Context) {
 	close(s.ended)
 }
 
-func (s *submission) isMade() bool {
+func (s *submission) isMade() bool { return isClosed(s.made) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-s.made:
+	case <-c:
 		return true
 	default:
 		return false
