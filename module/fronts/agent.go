@@ -66,7 +66,12 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	}()
 	front := &a2a.Front{
 		Bridge: s.Bridge, Tasks: kept.Tasks, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
-		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Observer.Panicked, Observer: callReporter{s.Observer},
+		Retries: kept.retries, Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Observer.Panicked, Observer: callReporter{s.Observer},
+	}
+	releaseKept := release
+	release = func() { kept.retries.End(front); releaseKept() }
+	if err := lifetime.OnStart(ctx, func() { kept.retries.Begin(front) }); err != nil {
+		return nil, release, err
 	}
 	if a.Push != nil {
 		webhooks, end, err := a.Push.serve(ctx, &s.Outbound, kept.push)

@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -26,8 +27,9 @@ var tasksPool = lifetime.NewPool[*pooledTasks]()
 // pooledTasks are the tasks of a handler in the pool.
 type pooledTasks struct {
 	*tasks.Tasks
-	push *push.Deliverer // shared by all configurations
-	hide func()          // removes the tasks from the metrics and the admin API
+	push    *push.Deliverer // shared by all configurations, like the retries
+	retries *retry.Retries
+	hide    func() // removes the tasks from the metrics and the admin API
 }
 
 const (
@@ -42,6 +44,7 @@ func (t *pooledTasks) Destruct() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	t.hide()
+	t.retries.Close()
 	requests, end := context.WithTimeout(ctx, pushTimeout)
 	t.push.Close(requests)
 	end()
@@ -109,7 +112,7 @@ func newTasks(config tasks.Config, reporter *taskReporter) *pooledTasks {
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	live.tasks = append(live.tasks, Live{t, reporter.newest})
-	return &pooledTasks{t, reporter.Deliverer, func() {
+	return &pooledTasks{t, reporter.Deliverer, new(retry.Retries), func() {
 		uncount()
 		live.mu.Lock()
 		defer live.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -95,6 +96,9 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 		a.front.Tasks = tasks.New(tasks.Config{})
 		tb.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
 	}
+	a.front.Retries = new(retry.Retries)
+	a.front.Retries.Begin(a.front)
+	tb.Cleanup(a.front.Retries.Close)
 	server := &jsonrpc.Server{
 		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20, MaxAnswers: a.maxAnswers,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },

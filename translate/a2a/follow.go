@@ -18,8 +18,6 @@ const (
 	clockSkew = 5 * time.Minute
 	// firstAnswer bounds how long a request about a task waits for the first state of a run that was not followed.
 	firstAnswer = 2 * time.Second
-	// followAgain is how long after a try to read the state of a run for a webhook the next one is made.
-	followAgain = time.Minute
 	// firstRefresh is the time until a waiting request reads its task again. It doubles each time, up to keepAlive.
 	firstRefresh = time.Second
 )
@@ -99,7 +97,11 @@ func (r *request) followLater(t *task.Task) <-chan struct{} {
 		close(news)
 		return news
 	}
-	w := following{front: f, task: t, caller: r.caller, skew: clockSkew, tell: sync.OnceFunc(func() { close(news) })}
+	skew := clockSkew
+	if last, ok := f.Retries.Take(t); ok {
+		skew = last
+	}
+	w := following{front: f, task: t, caller: r.caller, skew: skew, tell: sync.OnceFunc(func() { close(news) })}
 	w.caller.Method = MethodFollow
 	go func() {
 		defer cancel(nil)
@@ -141,9 +143,8 @@ type following struct {
 // run follows the run until it ends or its time is up. Without a webhook that waits for the end, it leaves earlier, after the time
 // for which runs are followed without a request.
 //
-// If the state can't be read for the moment, it leaves, too. A request that waits for the task, or the next one about it, tries
-// again; for a webhook, the [push.Deliverer] does. So the task ends at the latest with the first try after its time is up, which
-// says why the state can't be read. A task that no client asks about and no webhook waits for keeps its state until it expires.
+// If the state can't be read for the moment, it leaves, too. The Retries try again, and so does each request about the task. So the
+// task ends when its time is up, with a failure that says why the state can't be read.
 //
 // A run that is followed takes about 42 KB and one poll each few seconds, for at most the maximum timeout. There are
 // no more than the tasks that may be open, in all and of one owner.
@@ -158,9 +159,7 @@ func (w *following) run(ctx context.Context) {
 		case !isOpen(w.task), ctx.Err() != nil, !time.Now().Before(w.end(begun)):
 			return
 		case !goesOn:
-			if w.front.isAwaited(w.task) {
-				w.front.Push.Deliverer.ContinueLater(w.task, followAgain)
-			}
+			w.front.Retries.Later(w.front.Tasks, w.task, w.skew)
 			return
 		}
 		w.caller.Method = MethodFollow // only the first call has the method of the client
@@ -247,6 +246,13 @@ func (f *Front) isAwaited(t *task.Task) bool {
 // isOpen reports whether a task has a run that may go on.
 func isOpen(t *task.Task) bool {
 	return t.Status.State == task.Working || t.Status.State == task.Submitted
+}
+
+// isOutage reports whether a failure of a run that was accepted says only that its provider can't be reached for the moment.
+func isOutage(r *run.Run) bool {
+	f := r.Failure
+	return f != nil && r.State != 0 && r.ExecutionID != "" && f.Executed == run.ExecutedYes && !f.Lost && !f.Permanent() &&
+		f.Kind != run.Stopped && f.Kind != run.ClientGone && f.Kind != run.CallerCanceled
 }
 
 // timeIsUp is the failure of a run that has not ended at the deadline of its task. unknown says why its state can't be read; nil: the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -56,6 +57,9 @@ type Front struct {
 	Stopping context.Context //nolint:containedctx // of the process
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
+	// Retries tries again to follow runs whose provider can't be reached for the moment.
+	// Nil: only requests about their tasks do.
+	Retries *retry.Retries
 	// Push delivers events to webhooks; nil: clients can't set any.
 	Push *push.Webhooks
 	// Observer gets reports about tasks and streams; nil: only calls are reported.

@@ -41,7 +41,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 			return r.refused(r.violated(*wrong))
 		}
 	}
-	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, made: make(chan struct{}), ended: make(chan struct{})}
+	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, until: time.Now().Add(longestWait(r)), made: make(chan struct{}), ended: make(chan struct{})}
 	s.asks.message, s.asks.request = message.DirectionsIn(send.Message.Metadata), message.DirectionsIn(send.Metadata)
 	if s.chosen, fault = r.selectSkill(s); fault != nil {
 		s.unlocked()
@@ -71,7 +71,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 		s.answered(task.Working)
 		return nil, nil
 	}
-	return s.answer(false)
+	return s.answer(waits)
 }
 
 // refused reports a call that is refused before a call of the bridge, and returns its answer.
@@ -229,11 +229,6 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 		return nil, fault
 	}
 	r.follow(t)
-	if !s.send.Immediately || r.version == wire.V01 {
-		ctx, cancel := context.WithCancel(r.ctx)
-		defer cancel()
-		go repeat(ctx, func() { r.refresh(t) })
-	}
 	result, fault := s.answer(!s.send.Immediately || r.version == wire.V01)
 	r.report(withCode(r.failureOf(fault), fault))
 	return result, fault
@@ -242,16 +237,11 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 // answer answers a message with its task. With wait, it waits until the task is settled, or for as long as a request may wait.
 func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	f, r := s.front, s.request
-	t := s.task
-	var err error
-	if wait {
-		ctx, cancel := r.waiting()
-		t, err = f.Tasks.Wait(ctx, t.Owner, t.ID, settled)
-		cancel()
-		if t == nil || err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			return s.untold(err)
-		}
-	} else if t, err = f.Tasks.Get(r.ctx, t.Owner, t.ID); err != nil {
+	t, err := f.Tasks.Get(r.ctx, s.task.Owner, s.task.ID)
+	if err == nil && wait && !settled(t) {
+		t, err = s.await(t)
+	}
+	if err != nil {
 		return s.untold(err)
 	}
 	s.answered(t.Status.State)
@@ -263,6 +253,23 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
 	return wire.AppendSendResult(r.ResultBuffer(), r.version, t, s.send.HistoryLength), nil
+}
+
+// await waits until a task is settled, or for as long as the request may wait, and returns the task. The run may not be followed
+// any more, so it is followed again.
+func (s *submission) await(t *task.Task) (*task.Task, error) {
+	r := s.request
+	ctx, cancel := context.WithDeadline(r.ctx, s.until)
+	defer cancel()
+	if stopping := r.front.Stopping; stopping != nil {
+		defer context.AfterFunc(stopping, cancel)()
+	}
+	go repeat(ctx, func() { r.refresh(t) })
+	now, err := r.front.Tasks.Wait(ctx, t.Owner, t.ID, settled)
+	if now != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		err = nil
+	}
+	return now, err
 }
 
 // untold answers a message whose task can't be shown, because the storage has failed.
@@ -291,7 +298,7 @@ func settled(t *task.Task) bool {
 // wait waits until the submission has ended, for as long as a request may wait.
 func (s *submission) wait() {
 	r := s.request
-	longest := time.NewTimer(longestWait(r))
+	longest := time.NewTimer(time.Until(s.until))
 	defer longest.Stop()
 	var stopping <-chan struct{}
 	if r.front.Stopping != nil {
@@ -311,17 +318,6 @@ func longestWait(r *request) time.Duration {
 		return min(r.front.Options.Wait, maxWait01)
 	}
 	return r.front.Options.Wait
-}
-
-// waiting returns the context of a request that waits for a task.
-func (r *request) waiting() (context.Context, context.CancelFunc) {
-	f := r.front
-	ctx, cancel := context.WithTimeout(r.ctx, longestWait(r))
-	if f.Stopping == nil {
-		return ctx, cancel
-	}
-	stop := context.AfterFunc(f.Stopping, cancel)
-	return ctx, func() { stop(); cancel() }
 }
 
 // fail answers with an error. For a method that streams, the form depends on the version: an HTTP error status, or one event.

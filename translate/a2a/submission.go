@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,6 +32,7 @@ type submission struct {
 	chosen  selection
 	task    *task.Task    // nil: none was made yet
 	unlock  func()        // of the task that the message is for
+	until   time.Time     // when the request has waited long enough
 	made    chan struct{} // closed when the task was made or the message refused
 	ended   chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
 
@@ -47,13 +47,6 @@ type submission struct {
 	release      func() // of the claim to follow the task
 
 	background
-}
-
-// background is the execution of a submission, which may outlive the request.
-type background struct {
-	mu        sync.Mutex
-	execution translate.Execution
-	detached  bool
 }
 
 var _ translate.Preparation = (*submission)(nil)
@@ -97,18 +90,26 @@ func (s *submission) run(ctx context.Context) {
 		execution.Detach()
 	}
 	var t *task.Task
+	outage := false
 	for r := range execution.Watch() {
-		if s.invoked {
-			if goesOn(&r) && !time.Now().Before(s.task.Deadline) { // its wait ends with its timeout
-				r.Failure = timeIsUp(s.task, nil)
-			}
-			t = f.update(ctx, cmp.Or(t, s.task), &r)
-		} else {
+		if !s.invoked {
 			s.refuse(ctx, &r)
+			continue
 		}
+		switch late := !time.Now().Before(s.task.Deadline); {
+		case goesOn(&r) && late: // its wait ends with its timeout
+			r.Failure = timeIsUp(s.task, nil)
+		case isOutage(&r) && !late:
+			outage, r.State, r.Failure = true, run.Working, nil
+		}
+		t = f.update(ctx, cmp.Or(t, s.task), &r)
 	}
 	if t == nil || !isOpen(t) {
 		s.refused = t != nil && t.Status.State.Interrupted() && t.Ref.ExecutionID == ""
+		return
+	}
+	if outage {
+		f.Retries.Later(f.Tasks, t, 0)
 		return
 	}
 	if now, err := f.Tasks.Get(ctx, t.Owner, t.ID); err == nil && isOpen(now) && f.isAwaited(now) { // a webhook was set meanwhile
@@ -155,50 +156,12 @@ func (s *submission) done() {
 	}
 }
 
-// answered is called at the end of the request, with the state in its answer. If the call ends with that state, answered waits for
-// the report of the call, so that the access log has its result. Otherwise the call goes on without a request.
-func (s *submission) answered(state task.State) {
-	r := s.request
-	if s.ended == nil { // the message joined a task whose run has its own call
-		return
-	}
-	if settledBy(state) {
-		select {
-		case <-s.ended:
-			return
-		case <-r.ctx.Done():
-		}
-	}
-	s.detach()
-	select {
-	case <-s.ended:
-	default:
-		s.front.observer().LeftRunning(r.ctx, &r.caller, s.task)
-	}
-}
-
-// settledBy reports whether the call of a task ends with a state. A run of a task that was canceled may go on.
-func settledBy(s task.State) bool { return (s.Terminal() || s.Interrupted()) && s != task.Canceled }
-
 // taskID returns the id of the task, for the report of the call.
 func (s *submission) taskID() string {
 	if s.task == nil {
 		return ""
 	}
 	return s.task.ID
-}
-
-// detach tells the execution that no request waits for the run any more.
-func (s *submission) detach() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.detached {
-		return
-	}
-	s.detached = true
-	if s.execution != nil {
-		s.execution.Detach()
-	}
 }
 
 func (s *submission) timeout() time.Duration {

@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -171,6 +172,53 @@ func TestProviderIsGone(t *testing.T) {
 				time.Sleep(time.Minute) // the first try goes on after the answer
 				a.post(t, "/a2a", get, nil).check(t, "200;result.status.state=TASK_STATE_FAILED;result.status.message.parts.1.data.code=INVOCATION_TIMEOUT;"+
 					"result.status.message.parts.1.data.executed=yes;result.status.message.parts.1.data.message~time of the run is up;result.metadata.EXT.executionId=x-slow")
+			})
+		})
+	}
+}
+
+// A run whose provider can't be reached for a while is followed until its time is up by the process that submitted it, too, whether or
+// not a client asks about it. A request that waits goes on waiting.
+func TestOutageAfterSubmission(t *testing.T) {
+	for name, recovers := range map[string]bool{"it ends": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAgent(t, inBubble)
+				end := a.accept("slow")
+				a.on("GET /status/x-slow", failed(http.StatusServiceUnavailable, "INTERNAL_ERROR"))
+				begun := time.Now()
+				more := fmt.Sprintf(`"metadata":{"skill":"acme.slow",%q:{"timeoutMs":%d}}`, wire.Extension, 20*time.Minute/time.Millisecond)
+				got := a.send10(t, text("", "x"), more, "")
+				got.check(t, "result.task.status.state=TASK_STATE_WORKING;!result.task.status.message")
+				if waited := time.Since(begun); waited != a2a.DefaultWait {
+					t.Errorf("the request waited for %v", waited)
+				}
+				state := func(t *testing.T, want string) {
+					t.Helper() // without a request, which would read the state of the run
+					id := got.at("result.task.id")
+					if now, err := a.front.Tasks.Get(t.Context(), "", id); err != nil || now.Status.State.String() != want {
+						t.Errorf("%v, %v, want %s", now.Status.State, err, want)
+					}
+				}
+				time.Sleep(15*time.Minute - time.Since(begun))
+				state(t, "working")
+				if n := len(a.bodies("GET /status/x-slow")); n < 30 || n > 300 {
+					t.Errorf("%d requests", n)
+				}
+				if recovers {
+					end("ok")
+					time.Sleep(2 * time.Minute)
+					state(t, "completed")
+					return
+				}
+				time.Sleep(4 * time.Minute)
+				state(t, "working")
+				time.Sleep(time.Minute + 10*time.Second)
+				a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, got.at("result.task.id"))).check(t, "result.status.state=TASK_STATE_FAILED;"+
+					"result.status.message.parts.0.text~time of the run is up;result.status.message.parts.1.data.executed=yes")
+				requests := len(a.bodies("GET /status/x-slow"))
+				time.Sleep(10 * time.Minute)
+				a.received(t, "GET /status/x-slow", requests)
 			})
 		})
 	}

@@ -31,16 +31,15 @@ type Deliverer struct {
 	webhooks []*Webhooks // one for each configuration, the newest last
 	lines    map[lineKey]*line
 	schedule schedule
-	events   int                  // in all lines
-	held     int64                // memory of these events, in bytes
-	missed   bool                 // an event was not queued, for want of a line or of a configuration: watch looks for its task
-	later    map[lineKey]struct{} // tasks for which ContinueLater has a timer
+	events   int   // in all lines
+	held     int64 // memory of these events, in bytes
+	missed   bool  // an event was not queued, for want of a line or of a configuration: watch looks for its task
 }
 
 // New returns a Deliverer for the tasks in a store; nil: the tasks are only in memory. [Deliverer.Bind] has to be called before the
 // Deliverer is used.
 func New(store run.Store) *Deliverer {
-	d := &Deliverer{lines: map[lineKey]*line{}, later: map[lineKey]struct{}{}, schedule: newSchedule(), kick: make(chan struct{}, 1)}
+	d := &Deliverer{lines: map[lineKey]*line{}, schedule: newSchedule(), kick: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.closing, d.close = context.WithCancel(d.ctx)
 	if store != nil {

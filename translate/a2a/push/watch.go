@@ -106,39 +106,6 @@ func (w *watcher) take(ctx context.Context, f found) {
 	w.resume(ctx, t)
 }
 
-// ContinueLater follows the run of a task after a time, with the newest configuration, unless this process does then. It is for runs
-// whose state can't be read for the moment. A task has at most one timer.
-func (d *Deliverer) ContinueLater(t *task.Task, after time.Duration) {
-	key := lineKey{owner: t.Owner, id: t.ID}
-	d.mu.Lock()
-	_, waits := d.later[key]
-	if !waits && !d.closed {
-		d.later[key] = struct{}{}
-	}
-	waits = waits || d.closed
-	d.mu.Unlock()
-	if waits {
-		return
-	}
-	time.AfterFunc(after, func() {
-		d.mu.Lock()
-		delete(d.later, key)
-		closed := d.closed
-		d.mu.Unlock()
-		if closed {
-			return
-		}
-		now, err := d.tasks.Get(d.closing, key.owner, key.id)
-		switch c := d.of(key.owner); {
-		case errors.Is(err, tasks.ErrNoTask):
-		case err != nil:
-			d.ContinueLater(t, after)
-		case c != nil:
-			c.follow(d.closing, now)
-		}
-	})
-}
-
 // follow follows the run of a task that has webhooks, unless this process does.
 func (w *Webhooks) follow(ctx context.Context, t *task.Task) {
 	if s := t.Status.State; w.Continue != nil && (s == task.Submitted || s == task.Working) {

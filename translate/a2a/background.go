@@ -1,0 +1,53 @@
+package a2a
+
+import (
+	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+)
+
+// background is the execution of a submission, which may outlive the request.
+type background struct {
+	mu        sync.Mutex
+	execution translate.Execution
+	detached  bool
+}
+
+// answered is called at the end of the request, with the state in its answer. If the call ends with that state, answered waits for
+// the report of the call, so that the access log has its result. Otherwise the call goes on without a request.
+func (s *submission) answered(state task.State) {
+	r := s.request
+	if s.ended == nil { // the message joined a task whose run has its own call
+		return
+	}
+	if settledBy(state) {
+		select {
+		case <-s.ended:
+			return
+		case <-r.ctx.Done():
+		}
+	}
+	s.detach()
+	select {
+	case <-s.ended:
+	default:
+		s.front.observer().LeftRunning(r.ctx, &r.caller, s.task)
+	}
+}
+
+// settledBy reports whether the call of a task ends with a state. A run of a task that was canceled may go on.
+func settledBy(s task.State) bool { return (s.Terminal() || s.Interrupted()) && s != task.Canceled }
+
+// detach tells the execution that no request waits for the run any more.
+func (s *submission) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.detached {
+		return
+	}
+	s.detached = true
+	if s.execution != nil {
+		s.execution.Detach()
+	}
+}
