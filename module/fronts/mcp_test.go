@@ -90,7 +90,7 @@ func TestMCPRequests(t *testing.T) {
 		{"fractional id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, nil, 400, `{"jsonrpc":"2.0","error":{"code":-32600`},
 		{"boolean id", `{"jsonrpc":"2.0","id":true,"method":"ping"}`, nil, 400, `{"jsonrpc":"2.0","error":{"code":-32600`},
 		{"a member twice", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, nil, 400, `"code":-32600`},
-		{"too large", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`, nil, 413, "-32600"},
+		{"too large", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`, []string{"Expect", "100-continue"}, 413, "-32600"},
 		{"unknown tool", modern("tools/call", `"name":"acme_nope"`), mcpHeader("tools/call", "acme_nope"), 200, `"code":-32602`},
 		{"arguments are no object", modern("tools/call", `"name":"acme_echo","arguments":[]`), mcpHeader("tools/call", "acme_echo"), 200, `"code":-32602`},
 		{"no name", modern("tools/call", ""), mcpHeader("tools/call", "x"), 200, `"code":-32602`},

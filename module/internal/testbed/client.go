@@ -32,7 +32,7 @@ type Client struct {
 // NewClient returns a client of the bridge at a URL, with its own connections.
 func NewClient(tb testing.TB, url string) *Client {
 	tb.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 1024}
+	transport := &http.Transport{MaxIdleConnsPerHost: 1024, ExpectContinueTimeout: time.Minute}
 	tb.Cleanup(transport.CloseIdleConnections)
 	return &Client{URL: url, HTTP: &http.Client{Transport: transport}, tb: tb, header: http.Header{}, ctx: tb.Context()}
 }

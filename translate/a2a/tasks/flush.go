@@ -70,8 +70,16 @@ func (w *writer) flush(ctx context.Context, all bool) time.Duration {
 	if all {
 		age = 0
 	}
-	jobs, left := w.jobs(w.memory.due(age))
-	unwritten, failures := w.runJobs(ctx, jobs)
+	jobs, busy := w.jobs(w.memory.due(age))
+	var left []*entry
+	if all { // who is writing them may write an older version
+		for _, e := range busy {
+			jobs = append(jobs, []version{{e: e}})
+		}
+	} else {
+		left = busy
+	}
+	unwritten, failures := w.runJobs(ctx, jobs, all)
 	queued := w.memory.requeue(slices.Concat(left, unwritten))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,8 +130,9 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 	return jobs, busy
 }
 
-// runJobs writes versions, until a few have failed. It returns the entries that are still to be written, and the number of failures.
-func (w *writer) runJobs(ctx context.Context, jobs [][]version) (left []*entry, failures int) {
+// runJobs writes versions, until a few have failed. With all, it waits for other goroutines that are writing them. It returns the
+// entries that are still to be written, and the number of failures.
+func (w *writer) runJobs(ctx context.Context, jobs [][]version, all bool) (left []*entry, failures int) {
 	var mu sync.Mutex
 	next := 0
 	work := func() {
@@ -138,7 +147,7 @@ func (w *writer) runJobs(ctx context.Context, jobs [][]version) (left []*entry, 
 			mu.Unlock()
 			err := errBusy
 			if !stop {
-				err = w.runJob(ctx, job)
+				err = w.runJob(ctx, job, all)
 			}
 			if err == nil {
 				continue
@@ -165,10 +174,14 @@ func (w *writer) runJobs(ctx context.Context, jobs [][]version) (left []*entry, 
 // errBusy means that another goroutine is writing the entry, or that the writer has stopped after failures.
 var errBusy = errors.New("the task is not written now")
 
-func (w *writer) runJob(ctx context.Context, job []version) error {
+func (w *writer) runJob(ctx context.Context, job []version, all bool) error {
 	if e := job[0].e; len(job) == 1 {
 		e.mu.Lock()
 		switch {
+		case e.flight != nil && all:
+			e.mu.Unlock()
+			_, err := w.until(ctx, e, func(_ *writer, e *entry) bool { return e.stored >= e.now.Event })
+			return err
 		case e.flight != nil:
 			e.mu.Unlock()
 			return errBusy

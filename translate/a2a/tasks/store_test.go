@@ -228,6 +228,30 @@ func TestSweeps(t *testing.T) {
 	})
 }
 
+// A version that is made while an older one is being written is stored before Close returns.
+func TestCloseWaitsForWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore()
+		st.slow = 10 * time.Millisecond
+		s := open(t, tasks.Config{Store: st})
+		made := add(t, s, "ada")
+		read := make(chan error)
+		go func() {
+			_, err := s.Get(t.Context(), "ada", made.ID)
+			read <- err
+		}()
+		synctest.Wait() // it waits for the write
+		change(t, s, made, to(task.Completed))
+		s.Close(t.Context())
+		if r, err := st.Get(t.Context(), "ada", made.ID); err != nil || r.Standing != run.Final {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if err := <-read; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An open task is stored before a client learns of it, by one write for all who ask.
 func TestOpenTasksAreStoredFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
