@@ -82,7 +82,9 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
 	}
 	if h.MCP != nil {
-		h.tools = h.MCP.Serve(setup)
+		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {
+			return err
+		}
 	}
 	if h.A2A != nil {
 		agent, release, err := h.A2A.Serve(ctx, setup)

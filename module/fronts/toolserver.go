@@ -11,11 +11,16 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -27,11 +32,15 @@ type ToolServer struct {
 }
 
 // Serve returns the mount of MCP.
-func (m *MCP) Serve(s *Setup) *ToolServer {
+func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
+	stopping, err := lifetime.Stopping(ctx)
+	if err != nil {
+		return nil, err
+	}
 	told := m.authorization()
 	front := &mcp.Front{
 		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Bridge.Namespaces()), RequirePrincipal: s.RequirePrincipal,
-		Refused: s.Refused, Streaming: s.Observer.Streaming, Exiting: lifetime.Exiting(), Panicked: s.Observer.Panicked,
+		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
 		Challenge: told.challenge,
 		Long: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
@@ -40,12 +49,43 @@ func (m *MCP) Serve(s *Setup) *ToolServer {
 		},
 	}
 	front.Options.Private = s.Private
+	if kept := storage.Of(ctx); kept != nil {
+		front.Canceled = &canceledRuns{storage.NewCanceledRuns(kept), s.Realm, observe.NewWarnings(ctx.Logger(), 2)}
+	}
 	t := &ToolServer{authorization: told, server: s.Server(front, mcp.Profile())}
 	for _, text := range m.Origins {
 		u, _ := url.Parse(text) // checked before
 		t.origins = append(t.origins, u)
 	}
-	return t
+	return t, nil
+}
+
+// canceledRuns are the runs in the storage whose tasks were canceled.
+type canceledRuns struct {
+	stored   *storage.CanceledRuns
+	realm    func() string
+	warnings *observe.Warnings
+}
+
+var _ recent.CanceledStore = (*canceledRuns)(nil)
+
+// owner returns the owner of the runs of a principal: the same name may be another principal at another handler.
+func (c *canceledRuns) owner(principal string) string { return c.realm() + "\n" + principal }
+
+// Add implements [recent.CanceledStore].
+func (c *canceledRuns) Add(ctx context.Context, principal string, ref *run.Ref) {
+	if err := c.stored.Add(context.WithoutCancel(ctx), c.owner(principal), ref); err != nil {
+		c.warnings.Warn("a canceled MCP task can't be stored: other instances do not know that it was canceled, nor does this one after a reload", err)
+	}
+}
+
+// Has implements [recent.CanceledStore].
+func (c *canceledRuns) Has(ctx context.Context, principal string, ref *run.Ref) bool {
+	has, err := c.stored.Has(ctx, c.owner(principal), ref)
+	if err != nil && ctx.Err() == nil {
+		c.warnings.Warn("it can't be read whether MCP tasks were canceled", err)
+	}
+	return has
 }
 
 // moduleVersion returns the version of the bridge.

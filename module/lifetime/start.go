@@ -14,14 +14,14 @@ func OnStart(ctx caddy.Context, begin func()) error {
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}
-	return app.(*caddyevents.App).On("started", starter(begin))
+	return app.(*caddyevents.App).On("started", eventHandler(begin))
 }
 
-// starter is called when a configuration has started.
-type starter func()
+// eventHandler is called at an event of Caddy.
+type eventHandler func()
 
 // Handle implements caddyevents.Handler.
-func (s starter) Handle(context.Context, caddy.Event) error {
-	s()
+func (h eventHandler) Handle(context.Context, caddy.Event) error {
+	h()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -96,13 +97,15 @@ type Front struct {
 	Streaming func(n int)
 	// Long is called the first time that the tools do not fit on a page. May be nil.
 	Long func(ctx context.Context)
-	// Exiting is closed when the process begins to exit: then subscriptions end. May be nil.
-	Exiting <-chan struct{}
+	// Stopping is closed when the front is about to be replaced, or the process exits: then subscriptions end. May be nil.
+	Stopping <-chan struct{}
+	// Canceled keeps the runs whose tasks were canceled, beyond the life of the front. May be nil: the front only remembers them itself.
+	Canceled recent.CanceledStore
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 
-	polled    polledRuns
-	canceled  canceledRuns
+	polled    recent.Polled
+	canceled  recent.Canceled
 	listeners listeners.Listeners
 	long      sync.Once // calls Long
 }
@@ -159,7 +162,7 @@ func init() { // else it would refer to itself
 		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen},
 		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true},
 		methodUpdateTask:    {modern: true, operation: translate.OperationDescribe, serve: updateTask},
-		methodCancelTask:    {modern: true, operation: translate.OperationDescribe, serve: cancelTask},
+		methodCancelTask:    {modern: true, operation: translate.OperationFollow, serve: cancelTask, reports: true},
 	}
 }
 

@@ -31,12 +31,11 @@ func (r *request) checkHeader() *jsonrpc.Error {
 	if value.Kind() != '"' {
 		return nil // the method refuses the params
 	}
-	said, ok := wire.Field(r.HTTP.Header, headerName)
-	if ok {
-		said, ok = wire.DecodeField(said)
-	}
-	if !ok || said != wire.Text(value) {
+	if !wire.Repeats(r.HTTP.Header, headerName, wire.Text(value)) {
 		return headerMismatch("the field Mcp-Name must say the " + paramNames[nameParams[r.Method]] + " of the params")
 	}
 	return nil
 }
+
+// acceptsStream reports whether the client reads server-sent events.
+func acceptsStream(r *request) bool { return r.HTTP != nil && wire.AcceptsStream(r.HTTP.Header) }

@@ -21,6 +21,8 @@ const (
 	longestListening      = time.Hour
 	listenKeepAlive       = 15 * time.Second
 	pauseBetweenFollowing = 30 * time.Second
+	// pauseBetweenCancellations is how often the storage is asked whether tasks were canceled at another instance.
+	pauseBetweenCancellations = 15 * time.Second
 )
 
 // listChanges are the notifications about lists that a client can subscribe to, by their members.
@@ -55,7 +57,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, invalid("notifications must be an object")
 	}
 	s := subscriptionOf(r, wanted)
-	if !acceptsStream(r.HTTP) {
+	if !acceptsStream(r) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Not acceptable: send Accept: text/event-stream", Status: http.StatusNotAcceptable}
 	}
 	release, ok := r.front.listeners.Enter(r.caller.Principal)
@@ -131,11 +133,20 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	ended := make(chan jsontext.Value)
-	for _, t := range s.tasks {
+	ended := make(chan endedTask)
+	followers := make([]context.CancelFunc, len(s.tasks)) // nil: the task has ended
+	for i, t := range s.tasks {
+		following, end := context.WithCancel(ctx)
+		followers[i] = end
 		group.Go(func() {
 			defer r.front.recovered(ctx)
-			follow(ctx, r, t, ended)
+			follow(following, r, t, func(task jsontext.Value) { send(following, ended, endedTask{i, task}) })
+		})
+	}
+	if len(s.tasks) > 0 {
+		group.Go(func() {
+			defer r.front.recovered(ctx)
+			awaitCancellations(ctx, r, s.tasks, ended)
 		})
 	}
 	readLists := untilFresh(r)
@@ -153,12 +164,18 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 	for len(s.lists) > 0 || open > 0 {
 		select {
 		case task := <-ended:
+			if followers[task.index] == nil {
+				continue
+			}
+			followers[task.index]()
+			followers[task.index] = nil
 			open--
-			if stream.Notify("notifications/tasks", s.params(func(w *front.Writer) { w.Buf = append(w.Buf, task[1:len(task)-1]...) })) != nil {
+			text := task.text[1 : len(task.text)-1]
+			if stream.Notify("notifications/tasks", s.params(func(w *front.Writer) { w.Buf = append(w.Buf, text...) })) != nil {
 				return
 			}
 		case <-refresh.C:
-			refresh.Reset(time.Until(r.front.listeners.Refresh(ctx, readLists)))
+			refresh.Reset(time.Until(r.front.listeners.Refresh(ctx, r.caller.Principal, readLists)))
 		case <-changed:
 			changed = r.front.Bridge.Changed()
 			for _, method := range s.lists {
@@ -170,7 +187,7 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 			if stream.KeepAlive() != nil {
 				return
 			}
-		case <-r.front.Exiting:
+		case <-r.front.Stopping:
 			return
 		case <-ctx.Done():
 			return
@@ -178,8 +195,48 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 	}
 }
 
-// follow waits for the end of a task and sends it, as an object.
-func follow(ctx context.Context, r *request, t followedTask, ended chan<- jsontext.Value) {
+// endedTask is a task of a subscription, with its index there and its text as an object.
+type endedTask struct {
+	index int
+	text  jsontext.Value
+}
+
+func send(ctx context.Context, to chan<- endedTask, t endedTask) {
+	select {
+	case to <- t:
+	case <-ctx.Done():
+	}
+}
+
+// awaitCancellations sends the tasks that are canceled. The storage, which knows those that were canceled at other instances, is
+// asked now and then.
+func awaitCancellations(ctx context.Context, r *request, tasks []followedTask, ended chan<- endedTask) {
+	pause := time.NewTicker(pauseBetweenCancellations)
+	defer pause.Stop()
+	told := make([]bool, len(tasks))
+	for {
+		canceled := r.front.canceled.Changed()
+		for i, t := range tasks {
+			if !told[i] && hasCanceled(r, &t.ref) {
+				told[i] = true
+				w := result{request: r}
+				w.Buf = append(w.Buf, '{')
+				w.task(t.id, &t.ref, taskCancelled, abandoned, longestPoll)
+				w.Close()
+				send(ctx, ended, endedTask{i, w.Buf})
+			}
+		}
+		select {
+		case <-canceled:
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow waits for the end of a task and tells it, as an object.
+func follow(ctx context.Context, r *request, t followedTask, ended func(jsontext.Value)) {
 	for ctx.Err() == nil {
 		caller := r.caller
 		caller.Arrived = time.Now()
@@ -192,10 +249,7 @@ func follow(ctx context.Context, r *request, t followedTask, ended chan<- jsonte
 		own.Request = new(jsonrpc.Request)
 		status, task := ofRun(&own, t.id, &t.ref, execution.Skill(), &outcome)
 		if status != taskWorking {
-			select {
-			case ended <- task:
-			case <-ctx.Done():
-			}
+			ended(task)
 			return
 		}
 		select {

@@ -1,8 +1,6 @@
 package mcp
 
 import (
-	"mime"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -35,7 +33,7 @@ func (r *request) progressStream() *jsonrpc.Stream {
 	default:
 		return nil
 	}
-	if !acceptsStream(r.HTTP) {
+	if !acceptsStream(r) {
 		return nil
 	}
 	return r.Stream()
@@ -104,19 +102,4 @@ func (p *progress) end() {
 	if report := p.request.front.Streaming; report != nil {
 		report(-1)
 	}
-}
-
-// acceptsStream reports whether a client reads server-sent events.
-func acceptsStream(r *http.Request) bool {
-	if r == nil {
-		return false
-	}
-	for _, line := range r.Header["Accept"] {
-		for item := range strings.SplitSeq(line, ",") {
-			if mediaType, _, err := mime.ParseMediaType(item); err == nil && mediaType == "text/event-stream" {
-				return true
-			}
-		}
-	}
-	return false
 }

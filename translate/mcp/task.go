@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -81,21 +83,20 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	f := r.front
-	if f.canceled.has(r.caller.Principal, &ref) {
+	if hasCanceled(r, &ref) {
 		r.report(nil)
 		w := r.open(resultComplete)
 		w.task(id, &ref, taskCancelled, abandoned, longestPoll)
 		return w.end(), nil
 	}
-	if known, ok := f.polled.find(&ref); ok {
+	if known, ok := r.front.polled.Find(&ref); ok {
 		r.report(nil)
 		w := r.open(resultComplete)
-		w.task(id, &ref, taskWorking, known.message, known.retryAfter)
+		w.task(id, &ref, taskWorking, known.Message, known.RetryAfter)
 		return w.end(), nil
 	}
 	wait := time.Duration(0)
-	execution := f.Bridge.Resume(r.ctx, ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: &wait})
+	execution := r.front.Bridge.Resume(r.ctx, ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: &wait})
 	outcome := execution.Wait()
 	return detailed(r, id, &ref, execution.Skill(), &outcome)
 }
@@ -111,7 +112,7 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 		if o.Failure != nil {
 			message = messageOf(o.Failure)
 		}
-		r.front.polled.note(ref, polledRun{message: message, retryAfter: o.RetryAfter})
+		r.front.polled.Add(ref, recent.Poll{Message: message, RetryAfter: o.RetryAfter})
 	}
 	w := r.open(resultComplete)
 	w.Next()
@@ -167,14 +168,43 @@ func mayGoOn(f *run.Failure) bool {
 // abandoned is the status message of a task that was cancelled.
 const abandoned = "No longer followed; the provider may still finish it."
 
-// cancelTask answers tasks/cancel. The Skill Sharing Protocol can't end a run, so it is only forgotten.
+// cancelTask answers tasks/cancel. The Skill Sharing Protocol can't end a run, so the run is only followed no longer. A run that has
+// ended stays as it is.
 func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	_, ref, fault := openTask(r)
 	if fault != nil {
-		return nil, fault
+		return r.refuse(fault)
 	}
-	r.front.canceled.add(r.caller.Principal, &ref)
+	if hasCanceled(r, &ref) {
+		r.report(nil)
+	} else if !hasEnded(r, &ref) {
+		r.front.canceled.Add(r.ctx, r.front.Canceled, r.caller.Principal, &ref)
+	}
 	return r.open(resultComplete).end(), nil
+}
+
+// hasCanceled reports whether the caller has canceled a run.
+func hasCanceled(r *request, ref *run.Ref) bool {
+	return r.front.canceled.Has(r.ctx, r.front.Canceled, r.caller.Principal, ref)
+}
+
+// cancelPoll bounds how long tasks/cancel waits to learn whether the run has ended.
+const cancelPoll = 5 * time.Second
+
+// hasEnded asks the provider whether a run has ended, unless it did not a second ago. It reports the call.
+func hasEnded(r *request, ref *run.Ref) bool {
+	if _, ok := r.front.polled.Find(ref); ok {
+		r.report(nil)
+		return false
+	}
+	ctx, end := context.WithTimeout(r.ctx, cancelPoll)
+	defer end()
+	wait := time.Duration(0)
+	o := r.front.Bridge.Resume(ctx, *ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: &wait}).Wait()
+	if o.Failure != nil {
+		return !mayGoOn(o.Failure) && o.Failure.Kind != run.ClientGone
+	}
+	return o.State.Ended()
 }
 
 // updateTask answers tasks/update. Tasks never ask for input.

@@ -1,8 +1,6 @@
 package mcp
 
 import (
-	"encoding/base64"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -75,7 +73,7 @@ func (r *request) page(list string, only document.CapabilityType, descriptors in
 // endPage ends the result with a page of a list.
 func (w *result) endPage(list string, l *translate.Listing) jsontext.Value {
 	if l.NextAfter != "" {
-		w.Text("nextCursor", newCursor(list, l.NextAfter))
+		w.Text("nextCursor", wire.NewCursor(list, l.NextAfter))
 	}
 	w.freshness(l.FreshUntil, w.request.private())
 	return w.end(unavailable(l)...)
@@ -120,11 +118,6 @@ const (
 	cursorPrompts   = "p"
 )
 
-// newCursor returns the cursor of the page after a name.
-func newCursor(list, after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(list + "1:" + after))
-}
-
 // cursor returns the name after which the page of a list begins; empty: it is the first page.
 func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
 	if r.params[paramCursor].Value == nil {
@@ -134,9 +127,8 @@ func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
 	if fault != nil {
 		return "", fault
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(said)
-	after, ok := strings.CutPrefix(string(raw), list+"1:")
-	if err != nil || !ok || after == "" {
+	after, ok := wire.ParseCursor(list, said)
+	if !ok {
 		return "", invalid("cursor is none of this server; begin with the first page")
 	}
 	return after, nil

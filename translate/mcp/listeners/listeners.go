@@ -19,8 +19,15 @@ type Listeners struct {
 	mu    sync.Mutex
 	count int
 	of    map[string]int // by principal
-	next  time.Time      // when the lists are read again
-	fresh time.Time      // until when they are; zero: it is not known
+
+	// Anonymous callers see fewer sources than others, so that their lists are read separately.
+	anonymous, known lists
+}
+
+// lists are the lists that some callers see.
+type lists struct {
+	next  time.Time // when they are read again
+	fresh time.Time // until when they are; zero: it is not known
 }
 
 // Enter counts a subscription, if there is room for it.
@@ -45,23 +52,27 @@ func (l *Listeners) Enter(principal string) (release func(), ok bool) {
 	}, true
 }
 
-// Refresh reads the lists of all sources again if they are stale, for all listeners together. read returns until when they are
-// fresh. Refresh returns when to do so again.
-func (l *Listeners) Refresh(ctx context.Context, read func(context.Context) time.Time) time.Time {
+// Refresh reads the lists of all sources that a principal may see again if they are stale, for all listeners together that see the same
+// ones. read returns until when they are fresh. Refresh returns when to do so again.
+func (l *Listeners) Refresh(ctx context.Context, principal string, read func(context.Context) time.Time) time.Time {
+	of := &l.known
+	if principal == "" {
+		of = &l.anonymous
+	}
 	l.mu.Lock()
 	now := time.Now()
-	stale := !l.fresh.IsZero() && !now.Before(l.fresh) // as far as it is known
-	if now.Before(l.next) {
+	stale := !of.fresh.IsZero() && !now.Before(of.fresh) // as far as it is known
+	if now.Before(of.next) {
 		defer l.mu.Unlock()
-		return l.next
+		return of.next
 	}
-	l.next = now.Add(refreshing) // also if the reading lasts, or fails
+	of.next = now.Add(refreshing) // also if the reading lasts, or fails
 	l.mu.Unlock()
 	fresh := read(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fresh = fresh; l.fresh.After(l.next) || !stale && l.fresh.After(now) {
-		l.next = l.fresh // if the lists were fresh, the sources were not asked
+	if of.fresh = fresh; of.fresh.After(of.next) || !stale && of.fresh.After(now) {
+		of.next = of.fresh // if the lists were fresh, the sources were not asked
 	}
-	return l.next
+	return of.next
 }

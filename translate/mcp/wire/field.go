@@ -2,9 +2,14 @@ package wire
 
 import (
 	"encoding/base64"
+	"mime"
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
 // Field returns the value of a header field, trimmed, and whether there is exactly one.
@@ -28,6 +33,52 @@ func DecodeField(value string) (decoded string, ok bool) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(coded)
 	return string(raw), err == nil && utf8.Valid(raw)
+}
+
+// AcceptsStream reports whether a client reads server-sent events; h is nil if there is none.
+func AcceptsStream(h http.Header) bool {
+	for _, line := range h["Accept"] {
+		for item := range strings.SplitSeq(line, ",") {
+			if mediaType, _, err := mime.ParseMediaType(item); err == nil && mediaType == "text/event-stream" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Repeats reports whether the header has one field that says a value.
+func Repeats(h http.Header, name, value string) bool {
+	said, ok := Field(h, name)
+	if ok {
+		said, ok = DecodeField(said)
+	}
+	return ok && said == value
+}
+
+// HeaderParam begins the names of the fields that repeat arguments.
+const HeaderParam = "Mcp-Param-"
+
+// MissingParam returns the name of a field that does not repeat an argument, or a part of it, as its schema demands; empty: all do.
+func MissingParam(h http.Header, schema, value jsontext.Value) (name string) {
+	if name := Text(Member(schema, HeaderKeyword)); name != "" {
+		want := string(value)
+		if value.Kind() == '"' {
+			want = Text(value)
+		}
+		if !Repeats(h, http.CanonicalHeaderKey(HeaderParam+name), want) {
+			return name
+		}
+	}
+	if value.Kind() == '{' {
+		jsonrpc.EachMember(Member(schema, "properties"), func(of, part jsontext.Value) bool {
+			if inner := Member(value, string(jsonrpc.Unquote(of))); inner != nil {
+				name = MissingParam(h, part, inner)
+			}
+			return name == ""
+		})
+	}
+	return name
 }
 
 // Trim removes the white space that HTTP permits around a field's value (RFC 9110, section 5.5).

@@ -1,0 +1,181 @@
+package fronts_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+// taking makes a modern request one of a client that takes tasks.
+func taking(body string) string {
+	return strings.Replace(body, `clientCapabilities":{}`, `clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
+}
+
+// startTask calls a tool that is slow and returns the id of its task.
+func startTask(t *testing.T, c *testbed.Caddy, tool string) string {
+	t.Helper()
+	a := sendMCP(c, taking(modern("tools/call", `"name":"`+tool+`"`)), mcpHeader("tools/call", tool)...)
+	_, rest, _ := strings.Cut(string(a.Body), `"taskId":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	if id == "" {
+		t.Fatalf("no task: %s", a)
+	}
+	return id
+}
+
+func aboutTask(c *testbed.Caddy, method, id string) string {
+	return string(sendMCP(c, taking(modern(method, `"taskId":"`+id+`"`)), mcpHeader(method, id)...).Body)
+}
+
+// listenMCP opens a subscription.
+func listenMCP(c *testbed.Caddy, notifications map[string]any) *testbed.Stream {
+	options := []testbed.Option{testbed.Header("Mcp-Protocol-Version", "2026-07-28"), testbed.Header("Mcp-Method", "subscriptions/listen")}
+	client := c.With(append(options, testbed.Fresh())...)
+	client.URL = base(c) + "/mcp"
+	return client.Stream("subscriptions/listen", map[string]any{"notifications": notifications, "_meta": map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+	}})
+}
+
+func nextText(s *testbed.Stream) string {
+	e, _ := s.Next(20 * time.Second)
+	return e.Text
+}
+
+const cancelled = `"status":"cancelled","statusMessage":"No longer followed; the provider may still finish it."`
+
+// Section 5: a canceled task is remembered in the storage, so that a reload, a restart and another instance know it. A task that has
+// ended stays as it is.
+func TestMCPCanceledTasksAreKept(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/soon"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
+	p.On("acme/soon", hostile.Invoke, hostile.Accept(1))
+	config := func(principal string) string {
+		bridge := inSite(p, alone, "mcp {\ntask_after 0s\n}", "name agents", "poll fixed 200ms", "principal {http.request.header.X-User}")
+		return "{\nstorage file_system " + folder(t) + "\n}\n" + strings.Replace(bridge, "route {\n", "route {\nrequest_header X-User "+principal+"\n", 1)
+	}
+	ada, bob := config("ada"), config("bob")
+	bob = strings.Replace(bob, folderOf(bob), folderOf(ada), 1)
+	c := testbed.StartCaddy(t, ada)
+	canceled, running, ended := startTask(t, c, "acme_slow"), startTask(t, c, "acme_slow"), startTask(t, c, "acme_soon")
+	testbed.Eventually(t, 20*time.Second, func() bool { return strings.Contains(aboutTask(c, "tasks/get", ended), `"status":"completed"`) }, "a task completes")
+	for _, id := range []string{canceled, ended, canceled} {
+		if text := aboutTask(c, "tasks/cancel", id); !strings.Contains(text, `"result":{"resultType":"complete","_meta"`) {
+			t.Errorf("tasks/cancel: %s", text)
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		for id, want := range map[string]string{canceled: cancelled, running: `"status":"working"`, ended: `"status":"completed"`} {
+			if text := aboutTask(c, "tasks/get", id); !strings.Contains(text, want) {
+				t.Errorf("%s: %s, want %s", when, text, want)
+			}
+		}
+	}
+	check("at once")
+	if err := c.Reload(ada + "\n# changed\n"); err != nil {
+		t.Fatal(err)
+	}
+	check("after a reload")
+	c.Stop()
+	c = testbed.StartCaddy(t, ada)
+	check("after a restart")
+	if err := c.Reload(bob); err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"tasks/get", "tasks/cancel", "tasks/update"} {
+		if text := aboutTask(c, method, running); !strings.Contains(text, `"code":-32602,"message":"Task not found"`) {
+			t.Errorf("another principal: %s: %s", method, text)
+		}
+	}
+}
+
+// folder returns a folder that the end of the test removes, also while a stopped Caddy writes to it.
+func folder(t *testing.T) string {
+	t.Helper()
+	name, err := os.MkdirTemp("", "mcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(name) }) // as far as possible
+	return name
+}
+
+func folderOf(config string) string {
+	_, rest, _ := strings.Cut(config, "file_system ")
+	name, _, _ := strings.Cut(rest, "\n")
+	return name
+}
+
+// Section 5: a storage that fails does not fail tasks/cancel, and the log says what that means.
+func TestMCPCancelWithoutStorage(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
+	root := folder(t)
+	c := testbed.StartCaddy(t, "{\nstorage file_system "+root+"\n}\n"+inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll fixed 200ms"))
+	id := startTask(t, c, "acme_slow")
+	if err := os.WriteFile(root+"/skill_bridge/canceled_runs", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text := aboutTask(c, "tasks/cancel", id); !strings.Contains(text, `"resultType":"complete"`) {
+		t.Errorf("%s", text)
+	}
+	if text := aboutTask(c, "tasks/get", id); !strings.Contains(text, cancelled) {
+		t.Errorf("%s", text)
+	}
+	if !c.Log.Has("a canceled MCP task can't be stored") {
+		t.Error("the log does not say that the canceled task could not be stored")
+	}
+}
+
+// Section 6: subscriptions end with the closing result when another configuration replaces theirs, or Caddy stops. A listener is told
+// that a task was canceled.
+func TestMCPSubscriptionsEnd(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
+	config := inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll fixed 200ms")
+	c := testbed.StartCaddy(t, config)
+	const closing = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{`
+	begin := func(notifications map[string]any) *testbed.Stream {
+		t.Helper()
+		s := listenMCP(c, notifications)
+		if s.Response.StatusCode != http.StatusOK || s.Response.Header.Get("X-Accel-Buffering") != "no" {
+			t.Fatalf("%v", s.Response)
+		}
+		if text := nextText(s); !strings.Contains(text, `"method":"notifications/subscriptions/acknowledged"`) || !strings.Contains(text, `"io.modelcontextprotocol/subscriptionId":1`) {
+			t.Fatalf("%s", text)
+		}
+		return s
+	}
+	ends := func(when string, s *testbed.Stream) {
+		t.Helper()
+		text := nextText(s)
+		if !strings.HasPrefix(text, closing) || !strings.Contains(text, `"io.modelcontextprotocol/subscriptionId":1`) {
+			t.Errorf("%s: %s", when, text)
+		}
+		if rest := s.Rest(20 * time.Second); len(rest) > 0 || s.Broken() {
+			t.Errorf("%s: then %v, broken %v", when, rest, s.Broken())
+		}
+	}
+	task := startTask(t, c, "acme_slow")
+	s := begin(map[string]any{"taskIds": []string{task, "AAAA"}})
+	aboutTask(c, "tasks/cancel", task)
+	if text := nextText(s); !strings.Contains(text, `"method":"notifications/tasks","params":{"taskId":"`+task+`",`+cancelled) {
+		t.Errorf("canceled: %s", text)
+	}
+	ends("after all tasks", s)
+	s = begin(map[string]any{"toolsListChanged": true})
+	if err := c.Reload(config + "\n# changed\n"); err != nil {
+		t.Fatal(err)
+	}
+	ends("at a reload", s)
+	s = begin(map[string]any{"resourcesListChanged": true, "promptsListChanged": true})
+	c.Stop()
+	ends("at a stop", s)
+}

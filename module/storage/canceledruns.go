@@ -1,0 +1,123 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+const (
+	// canceledKey is the storage key of the runs that are followed no longer. Each has a file that is named by a hash of the owner and the
+	// run; its content is the time when it expires.
+	canceledKey = "skill_bridge/canceled_runs"
+
+	// maxCanceled bounds the runs. When there are as many, the oldest tenth is deleted.
+	maxCanceled = 10_000
+	// trimCanceled is the time after which expired runs are deleted.
+	trimCanceled = time.Hour
+)
+
+// CanceledRuns are the runs whose clients have canceled them though their providers can't end them. They are kept in Caddy's storage for
+// [runtoken.Lifetime], so that all instances know them, also after a restart.
+type CanceledRuns struct {
+	storage certmagic.Storage
+	now     func() time.Time
+	most    int
+
+	mu      sync.Mutex // is held while expired runs are deleted
+	trimmed time.Time
+	count   int // at the last trimming, and those added since then
+}
+
+// NewCanceledRuns returns the canceled runs in a storage.
+func NewCanceledRuns(storage certmagic.Storage) *CanceledRuns {
+	return &CanceledRuns{storage: storage, now: time.Now, most: maxCanceled}
+}
+
+// Add stores that an owner has canceled a run.
+func (c *CanceledRuns) Add(ctx context.Context, owner string, ref *run.Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
+	defer cancel()
+	until := c.now().Add(runtoken.Lifetime).UTC().Format(time.RFC3339)
+	if err := c.storage.Store(ctx, canceledRun(owner, ref), []byte(until)); err != nil {
+		return fmt.Errorf("storing a canceled run: %w", err)
+	}
+	return c.trim(ctx)
+}
+
+// Has reports whether an owner has canceled a run.
+func (c *CanceledRuns) Has(ctx context.Context, owner string, ref *run.Ref) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
+	defer cancel()
+	text, err := c.storage.Load(ctx, canceledRun(owner, ref))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading a canceled run: %w", err)
+	}
+	until, err := time.Parse(time.RFC3339, string(text))
+	return err == nil && c.now().Before(until), nil // damaged content is of no use
+}
+
+// trim deletes the runs that have expired, and the oldest ones if there are too many.
+func (c *CanceledRuns) trim(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count++; c.count < c.most && c.now().Sub(c.trimmed) < trimCanceled {
+		return nil
+	}
+	names, err := c.storage.List(ctx, canceledKey, false)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("listing the canceled runs: %w", err)
+	}
+	type file struct {
+		key    string
+		stored time.Time
+	}
+	kept := make([]file, 0, len(names))
+	var failed error
+	for _, key := range names {
+		if !isDigest(path.Base(key)) || !strings.HasPrefix(key, canceledKey+"/") {
+			continue
+		}
+		info, err := c.storage.Stat(ctx, key)
+		switch {
+		case err != nil: // another instance has deleted it, or the storage fails
+		case c.now().Sub(info.Modified) < runtoken.Lifetime:
+			kept = append(kept, file{key, info.Modified})
+		default:
+			failed = cmp.Or(failed, c.storage.Delete(ctx, key))
+		}
+	}
+	if len(kept) >= c.most {
+		slices.SortFunc(kept, func(a, b file) int { return b.stored.Compare(a.stored) })
+		left := c.most - c.most/10
+		for _, f := range kept[left:] {
+			failed = cmp.Or(failed, c.storage.Delete(ctx, f.key))
+		}
+		kept = kept[:left]
+	}
+	c.count, c.trimmed = len(kept), c.now()
+	if failed != nil {
+		return fmt.Errorf("deleting old canceled runs: %w", failed)
+	}
+	return nil
+}
+
+// canceledRun is the storage key of a canceled run.
+func canceledRun(owner string, ref *run.Ref) string {
+	return path.Join(canceledKey, digest("canceled", digest("owner", owner)+digest("source", ref.Source)+ref.ExecutionID))
+}

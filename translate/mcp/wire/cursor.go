@@ -1,0 +1,18 @@
+package wire
+
+import (
+	"encoding/base64"
+	"strings"
+)
+
+// NewCursor returns the cursor of the page of a list after a name. Each list has a letter.
+func NewCursor(list, after string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(list + "1:" + after))
+}
+
+// ParseCursor returns the name after which a page of a list begins. ok is false if the cursor is none of the list.
+func ParseCursor(list, cursor string) (after string, ok bool) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	after, ok = strings.CutPrefix(string(raw), list+"1:")
+	return after, ok && err == nil && after != "" && NewCursor(list, after) == cursor // the decoder skips line ends
+}
