@@ -140,6 +140,10 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	}, nil
 }
 
+// MayMean reports whether a name can mean a skill, as far as the configuration says: it is one that the operator gave, or it
+// belongs to a source.
+func (b *Bridge) MayMean(name string) bool { return b.catalog.MayMean(name) }
+
 // Find returns the name under which the skill is listed that a name means. It is not reported as a call.
 func (b *Bridge) Find(ctx context.Context, name, principal string) (listed string, failure *run.Failure) {
 	section := b.catalog.Owner(name)

@@ -113,7 +113,7 @@ func inBlock(lines string) string {
 		return lines
 	}
 	var b strings.Builder
-	b.WriteString("example.com {\n\tskill_bridge /rpc {\n")
+	b.WriteString("example.com {\n\tskill_bridge {\n")
 	for line := range strings.Lines(lines) {
 		b.WriteString("\t\t" + line)
 	}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"encoding/json" // Caddy's matchers are made for it
 	"errors"
 	"maps"
 	"strconv"
@@ -19,13 +20,29 @@ import (
 const directive = "skill_bridge"
 
 func init() {
-	httpcaddyfile.RegisterHandlerDirective(directive, parseCaddyfile)
+	httpcaddyfile.RegisterDirective(directive, parseCaddyfile)
 	httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
 }
 
-func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+// parseCaddyfile does what RegisterHandlerDirective does, and checks the matcher of the directive.
+func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	helper.Next()
+	matchers, err := helper.ExtractMatcherSet()
+	if err != nil {
+		return nil, err
+	}
 	h := new(Handler)
-	return h, h.UnmarshalCaddyfile(helper.Dispenser)
+	if err := h.UnmarshalCaddyfile(helper.Dispenser); err != nil {
+		return nil, err
+	}
+	var paths caddyhttp.MatchPath
+	if raw, ok := matchers["path"]; ok && json.Unmarshal(raw, &paths) == nil && h.Any() && !h.Reached(paths) {
+		helper.Reset()
+		helper.Next()
+		return nil, helper.Errf("the matcher of %s lets no request through to its mounts (%s): remove the matcher, since the bridge passes requests for other paths on",
+			directive, strings.Join(h.Paths(), ", "))
+	}
+	return helper.NewRoute(matchers, h), nil
 }
 
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:

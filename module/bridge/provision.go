@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -97,6 +98,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		}
 		h.usage.OnRelease(release)
 	}
+	if h.Any() {
+		if err := lifetime.OnStart(ctx, func() { h.warnOfRoutes(ctx) }); err != nil {
+			return err
+		}
+	}
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
@@ -105,6 +111,13 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		h.logger.Warn("no provider, skill or registry is configured, so there are no skills")
 	}
 	return nil
+}
+
+// warnOfRoutes logs warnings about the routes that lead to the mounts. All handlers must be provisioned.
+func (h *Handler) warnOfRoutes(ctx caddy.Context) {
+	if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
+		h.WarnOfRoutes(app.(*caddyhttp.App), h, h.RequirePrincipal, h.logger)
+	}
 }
 
 // begin returns the configuration of the bridge and its observer. Without an error, the handler

@@ -2,6 +2,8 @@ package fronts
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,12 +14,14 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Agent serves the mount of A2A.
@@ -55,6 +59,9 @@ type Setup struct {
 
 // Serve returns the mount of A2A, and a function that releases what it holds.
 func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), err error) {
+	if err := a.checkSkills(s.Bridge); err != nil {
+		return nil, nil, err
+	}
 	kept, release, err := a.Tasks.hold(ctx, s.Identity)
 	if err != nil {
 		return nil, nil, err
@@ -67,6 +74,12 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	front := &a2a.Front{
 		Bridge: s.Bridge, Tasks: kept.Tasks, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
 		Retries: kept.retries, Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Observer.Panicked, Observer: callReporter{s.Observer},
+		NoDefault: func(ctx context.Context) {
+			s.Observer.Notice(ctx, &exchange.Notice{
+				Level: slog.LevelWarn, Message: "a message that names no skill gets an error: the default_skill of a2a does not exist, or the caller may not see it",
+				Attrs: []slog.Attr{slog.String("default_skill", a.DefaultSkill)},
+			})
+		},
 	}
 	releaseKept := release
 	release = func() { kept.retries.End(front); releaseKept() }
@@ -99,6 +112,26 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	}
 	agent.server = s.Server(front, a2a.Profile(s.MaxBatch))
 	return agent, release, nil
+}
+
+// checkSkills checks the names of skills in the options by the sources, without reading these. An error is an [options.ConfigError].
+func (a *A2A) checkSkills(bridge *translate.Bridge) error {
+	check := func(path, option, name string) error {
+		if name == "" || bridge.MayMean(name) {
+			return nil
+		}
+		return &options.ConfigError{Path: path, Err: fmt.Errorf("%s %q is no skill of this bridge: names are those of its skill and alias lines, and begin otherwise with one of the namespaces: %s",
+			option, name, strings.Join(bridge.Namespaces(), ", "))}
+	}
+	if err := check("a2a.default_skill", "default_skill", a.DefaultSkill); err != nil {
+		return err
+	}
+	for i, name := range a.ReplyMessage {
+		if err := check(options.Element("a2a.reply_message", i), "reply_message", name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stopping returns a context that ends when all calls have to end because the process will exit.

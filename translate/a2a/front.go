@@ -62,6 +62,8 @@ type Front struct {
 	Retries *retry.Retries
 	// Push delivers events to webhooks; nil: clients can't set any.
 	Push *push.Webhooks
+	// NoDefault is called for a message that gets the default skill, if its caller sees no such skill. May be nil.
+	NoDefault func(ctx context.Context)
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 

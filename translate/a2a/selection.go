@@ -68,8 +68,11 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 			return selection{name: listed, field: "message.parts", byText: true}, nil
 		}
 	}
-	if f.Options.DefaultSkill != "" {
-		return selection{name: f.Options.DefaultSkill, field: "skill"}, nil
+	if standard := f.Options.DefaultSkill; standard != "" {
+		if _, failure := f.Bridge.Find(r.ctx, standard, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound && f.NoDefault != nil {
+			f.NoDefault(r.ctx)
+		}
+		return selection{name: standard, field: "skill"}, nil
 	}
 	return selection{}, nil
 }

@@ -90,6 +90,11 @@ func (n *namespaces) Owner(name string) *Section {
 	return nil
 }
 
+// MayMean reports whether a name can mean a skill, as far as the configuration says.
+func (n *namespaces) MayMean(name string) bool {
+	return n.Owner(name) != nil || len(n.toolOwners(name)) > 0
+}
+
 // nameEntries gives each entry a unique name that begins with the source's namespace and
 // resolves to the source. It is the first of these that does so:
 //

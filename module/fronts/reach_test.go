@@ -1,0 +1,101 @@
+package fronts_test
+
+import (
+	"encoding/json" // reads lines of Caddy's log
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+// Warnings about routes in front of the bridge: paths that are not reached, and endpoints without the authentication of others.
+func TestWarningsOfRoutes(t *testing.T) {
+	at := func(matcher string) string {
+		return strings.Replace(testbed.Accounts("ada"), "basic_auth", "basic_auth "+matcher, 1)
+	}
+	for about, c := range map[string]struct {
+		before, matcher, options, after string
+		missed, open                    string // what the warnings list
+	}{
+		"no matcher":              {options: "rpc\na2a\nmcp"},
+		"only the endpoint":       {matcher: "/a2a", options: "a2a", missed: "[/a2a/<skill> /.well-known/agent-card.json]"},
+		"no cards":                {matcher: "/a2a*", options: "a2a", missed: "[/.well-known/agent-card.json]"},
+		"that of one mount":       {matcher: "/rpc", options: "rpc\nmcp", missed: "[/mcp]"},
+		"a slash at the end":      {matcher: "/rpc", options: "rpc"},
+		"all paths":               {before: "@agents path /a2a /a2a/* /.well-known/*", matcher: "@agents", options: "a2a"},
+		"no metadata":             {matcher: "/mcp*", options: "mcp {\nauthorization_server https://login.example.com\n}", missed: "[/.well-known/oauth-protected-resource/mcp]"},
+		"a block around it":       {before: "handle /rpc* {", after: "}", options: "rpc\na2a", missed: "[/a2a /a2a/<skill> /.well-known/agent-card.json]"},
+		"a prefix":                {before: "handle_path /x/* {", after: "}", options: "rpc\na2a"},
+		"a rewrite":               {before: "rewrite /api/* /rpc", options: "rpc"},
+		"all authenticated":       {before: at(""), options: "rpc\na2a\nmcp"},
+		"one authenticated":       {before: at("/rpc*"), options: "rpc\na2a\nmcp", open: "[/a2a /a2a/ /a2a/<skill> /mcp /mcp/]"},
+		"without skills' paths":   {before: at("/a2a"), options: "a2a", open: "[/a2a/ /a2a/<skill>]"},
+		"without a slash":         {before: at("/rpc"), options: "rpc", open: "[/rpc/]"},
+		"all but the cards":       {before: "@private not path /.well-known/*\n" + at("@private"), options: "rpc\na2a\nmcp"},
+		"all paths of a list":     {before: "@private path /rpc /rpc/ /a2a /a2a/* /mcp /mcp/\n" + at("@private"), options: "rpc\na2a\nmcp"},
+		"a regular expression":    {before: "@private path_regexp ^/(rpc|mcp)\n" + at("@private"), options: "rpc\na2a", open: "[/a2a /a2a/ /a2a/<skill>]"},
+		"by another property":     {before: "@private header Authorization *\n" + at("@private"), options: "rpc\na2a"},
+		"outside of a prefix":     {before: at("/x/rpc*") + "\nhandle_path /x/* {", after: "}", options: "rpc\nmcp", open: "[/mcp /mcp/]"},
+		"in a block of its own":   {before: "route /mcp* {\n" + at("") + "\n}", options: "rpc\nmcp", open: "[/rpc /rpc/]"},
+		"forward_auth":            {before: "forward_auth /rpc* 127.0.0.1:9 {\nuri /check\ncopy_headers Remote-User\n}", options: "rpc\na2a", open: "[/a2a /a2a/ /a2a/<skill>]"},
+		"refused without":         {before: at("/rpc*"), options: "rpc\nmcp\nrequire_principal", open: "[/mcp /mcp/]"},
+		"authentication after it": {after: at("/rpc*"), options: "rpc\nmcp"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			c2 := testbed.StartCaddy(t, testbed.Site("route {\n"+c.before+"\nskill_bridge "+c.matcher+" {\n"+c.options+"\n}\n"+c.after+"\n}"))
+			defer c2.Stop()
+			for field, want := range map[string]string{"paths": c.missed, "open": c.open} {
+				got := ""
+				for _, line := range c2.Log.Lines(`"level":"warn"`, `"`+field+`":[`) {
+					var fields map[string]any
+					if err := json.Unmarshal([]byte(line), &fields); err != nil {
+						t.Fatal(err)
+					}
+					if principal := strings.Contains(line, "no principal"); principal != strings.Contains(c.options, "require_principal") && field == "open" {
+						t.Error(line)
+					}
+					got += fmt.Sprint(fields[field])
+				}
+				if got != want {
+					t.Errorf("%s: %q, want %q", field, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Names of skills in the options that can't mean a skill are errors; those that their source does not list are warnings.
+func TestUnknownSkillsInOptions(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	const other = "provider http://127.0.0.1:9 {\nnamespace other\n}\n"
+	for _, c := range []struct{ option, fault string }{
+		{"default_skill acme.echo", ""},
+		{"default_skill acme_echo", ""},
+		{"default_skill acme.nope", ""},
+		{"default_skill nope", "default_skill"},
+		{"reply_message acme.echo nope.echo", "reply_message"},
+	} {
+		bridge := testbed.StartCaddy(t, inSite(p, alone, "rpc"))
+		err := bridge.Reload(inSite(p, alone, "a2a {\n"+c.option+"\n}", other))
+		if (err != nil) != (c.fault != "") || err != nil && (!strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), "acme, other")) {
+			t.Errorf("%s: %v", c.option, err)
+		}
+		if err == nil {
+			unknown := strings.HasSuffix(c.option, "nope")
+			want := "TASK_STATE_COMPLETED"
+			if unknown {
+				want = "-32602"
+			}
+			(&visit{"POST", "/a2a", sendNothing, 200, want}).check(t, bridge.Client, base(bridge))
+			if unknown {
+				testbed.Eventually(t, 15*time.Second, func() bool { return len(bridge.Log.Lines(`"level":"warn"`, `"default_skill":"acme.nope"`)) == 1 }, "a warning")
+			} else if len(bridge.Log.Lines(`"level":"warn"`, `"default_skill"`)) > 0 {
+				t.Errorf("%s: a warning", c.option)
+			}
+		}
+		bridge.Stop()
+	}
+}
