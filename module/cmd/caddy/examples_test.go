@@ -24,6 +24,7 @@ import (
 
 // exercises test, for each example, the feature that it shows.
 var exercises = map[string]func(*example){
+	"agents":              exerciseAgents,
 	"api-key":             exerciseAPIKey,
 	"basic-auth":          exerciseBasicAuth,
 	"direct-and-registry": exerciseDirectAndRegistry,
@@ -186,13 +187,63 @@ func TestPasswordsOfExamples(t *testing.T) {
 	for _, name := range exampleNames(t) {
 		text := readFile(t, "caddyfile-examples/"+name+".Caddyfile")
 		hashes := strings.Count(text, "$2a$")
-		if strings.Contains(text, "basic_auth /") != (hashes > 0) {
+		if strings.Contains(text, "\tbasic_auth ") != (hashes > 0) {
 			t.Errorf("%s has %d hashes", name, hashes)
 		}
 		if right := strings.Count(text, `# agent, password "`+password+"\"\n\t\tagent "+writtenHash+"\n"); right != hashes {
 			t.Errorf("%s: %d hashes, of which %d are those of the password in the comment", name, hashes, right)
 		}
 	}
+}
+
+func exerciseAgents(e *example) {
+	t := e.t
+	p := newProvider(t, skill{id: "acme/translate", auth: apiKey()})
+	e.replace("provider https://skills.example.com {", "provider "+p.URL+" {\n\t\t\tnamespace acme")
+	e.replace(writtenHash, quickHash)
+	e.replace("mcp {", "mcp {\n\t\t\tauthorization_server https://login.example.com")
+	e.onLoopback()
+	b := e.start()
+
+	refuses(t, b)
+	b.execute("acme.translate", "acme/translate", authorization, rightPassword)
+	host := strings.TrimSuffix(b.endpoint, "/rpc")
+	const (
+		arguments = `{"text":"x"}`
+		message   = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"skill":"acme.translate","input":` + arguments + `}}]}}}`
+		call      = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"acme_translate","arguments":` + arguments + `}}`
+	)
+	for _, c := range []struct{ path, body, has string }{
+		{"/rpc/", `{"jsonrpc":"2.0","id":1,"method":"list_skills"}`, "acme.translate"},
+		{"/a2a", message, "TASK_STATE_COMPLETED"},
+		{"/a2a/", message, "TASK_STATE_COMPLETED"},
+		{"/a2a/acme.translate", message, "TASK_STATE_COMPLETED"},
+		{"/mcp", call, `"structuredContent"`},
+		{"/mcp/", call, `"structuredContent"`},
+	} {
+		for _, password := range []string{"", wrongPassword} {
+			if a := b.send(http.MethodPost, host+c.path, c.body, authorization, password, "Content-Type", "application/json"); a.status != http.StatusUnauthorized {
+				t.Errorf("%s with %q: %d %s", c.path, password, a.status, a.body)
+			}
+		}
+		if a := b.send(http.MethodPost, host+c.path, c.body, authorization, rightPassword, "Content-Type", "application/json"); a.status != http.StatusOK || !strings.Contains(a.body, c.has) {
+			t.Errorf("%s: %d %s", c.path, a.status, a.body)
+		}
+	}
+	for path, has := range map[string]string{
+		"/.well-known/agent-card.json":                    `"scheme":"basic"`,
+		"/a2a/.well-known/agent-card.json":                `"pushNotifications":true`,
+		"/a2a/acme.translate/.well-known/agent-card.json": `"Example agent`,
+		"/.well-known/oauth-protected-resource/mcp":       "https://login.example.com",
+	} {
+		if a := b.send(http.MethodGet, host+path, ""); a.status != http.StatusOK || !strings.Contains(a.body, has) {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	if log := b.logged(); strings.Contains(log, "no authentication") || strings.Contains(log, "do not reach it") {
+		t.Errorf("warnings about routes:\n%s", log)
+	}
+	p.neverReceived(strings.TrimPrefix(rightPassword, "Basic "))
 }
 
 func exerciseAPIKey(e *example) {
