@@ -41,14 +41,6 @@ func ways() []way {
 	return list
 }
 
-// each runs a test for each way to connect.
-func each(t *testing.T, test func(t *testing.T, s *server, w way)) {
-	t.Helper()
-	for _, w := range ways() {
-		t.Run(w.name, func(t *testing.T) { test(t, startServer(t), w) })
-	}
-}
-
 // arguments are those of the command.
 func (s *server) arguments(form string) []string {
 	own := map[string][]string{
@@ -73,7 +65,7 @@ func (s *server) transport(t *testing.T, w way) mcp.Transport {
 		return &mcp.StreamableClientTransport{Endpoint: s.endpoint, MaxRetries: -1}
 	}
 	// The test's context ends before the session, whose end has to be clean.
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], s.arguments(w.form)...) //nolint:gosec // this binary
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], s.arguments(w.form)...)
 	command.Env, command.Stderr = environment(t), t.Output()
 	return &mcp.CommandTransport{Command: command, TerminateDuration: time.Minute}
 }
@@ -139,130 +131,142 @@ func code(err error) int64 {
 }
 
 func TestTools(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		session := s.connect(t, w, nil)
-		page, err := session.ListTools(t.Context(), nil)
-		if err != nil || page.NextCursor == "" {
-			t.Fatalf("the first page: %+v: %v", page, err)
-		}
-		tools := map[string]*mcp.Tool{}
-		for tool, err := range session.Tools(t.Context(), nil) {
-			if err != nil {
-				t.Fatal(err)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			session := s.connect(t, w, nil)
+			page, err := session.ListTools(t.Context(), nil)
+			if err != nil || page.NextCursor == "" {
+				t.Fatalf("the first page: %+v: %v", page, err)
 			}
-			tools[tool.Name] = tool
-		}
-		if want := many + 8 + 1; len(tools) != want || tools["get_run"] == nil {
-			t.Fatalf("%d tools, want %d", len(tools), want)
-		}
-		member := func(schema any, name string) any {
-			object, _ := schema.(map[string]any)
-			return object[name]
-		}
-		if echo := tools["acme_echo"]; echo == nil || echo.Title == "" || echo.Annotations == nil || member(echo.OutputSchema, "type") != "object" {
-			t.Errorf("%+v", echo)
-		}
-		if ask := tools["acme_ask"]; ask == nil || fmt.Sprint(member(ask.InputSchema, "required")) != "[text count]" {
-			t.Errorf("%+v", ask)
-		}
-		want := "integer"
-		if w.version != modern {
-			want = "object"
-		}
-		if count := tools["acme_count"]; count == nil || member(count.OutputSchema, "type") != want {
-			t.Errorf("%+v", count)
-		}
-		if _, err := session.ListTools(t.Context(), &mcp.ListToolsParams{Cursor: "none"}); code(err) != jsonrpc.CodeInvalidParams {
-			t.Errorf("an unknown cursor: %v", err)
-		}
-	})
+			tools := map[string]*mcp.Tool{}
+			for tool, err := range session.Tools(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				tools[tool.Name] = tool
+			}
+			if want := many + 8 + 1; len(tools) != want || tools["get_run"] == nil {
+				t.Fatalf("%d tools, want %d", len(tools), want)
+			}
+			member := func(schema any, name string) any {
+				object, _ := schema.(map[string]any)
+				return object[name]
+			}
+			if echo := tools["acme_echo"]; echo == nil || echo.Title == "" || echo.Annotations == nil || member(echo.OutputSchema, "type") != "object" {
+				t.Errorf("%+v", echo)
+			}
+			if ask := tools["acme_ask"]; ask == nil || fmt.Sprint(member(ask.InputSchema, "required")) != "[text count]" {
+				t.Errorf("%+v", ask)
+			}
+			want := "integer"
+			if w.version != modern {
+				want = "object"
+			}
+			if count := tools["acme_count"]; count == nil || member(count.OutputSchema, "type") != want {
+				t.Errorf("%+v", count)
+			}
+			if _, err := session.ListTools(t.Context(), &mcp.ListToolsParams{Cursor: "none"}); code(err) != jsonrpc.CodeInvalidParams {
+				t.Errorf("an unknown cursor: %v", err)
+			}
+		})
+	}
 }
 
 func TestCall(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		session := s.connect(t, w, nil)
-		for range session.Tools(t.Context(), nil) { // the client checks results against the schemas that it has read
-		}
-		got := call(t, session, "acme_echo", map[string]any{"call": "one"})
-		object, _ := got.StructuredContent.(map[string]any)
-		if got.IsError || object["call"] != "one" || !strings.Contains(textOf(t, got.Content), `"call":"one"`) {
-			t.Errorf("%+v", got)
-		}
-		got = call(t, session, "acme_count", nil)
-		count := got.StructuredContent
-		if w.version != modern {
-			object, _ = count.(map[string]any)
-			count = object["result"]
-		}
-		if got.IsError || count != float64(3) {
-			t.Errorf("%+v", got)
-		}
-		got = call(t, session, "acme_picture", nil)
-		if image, ok := got.Content[0].(*mcp.ImageContent); !ok || image.MIMEType != "image/png" || string(image.Data) != "\x89PNG\r\n\x1a\n" {
-			t.Errorf("%+v", got.Content)
-		}
-		if got = call(t, session, "acme.echo", map[string]any{"call": "two"}); got.IsError {
-			t.Errorf("by the name of the skill: %+v", got)
-		}
-	})
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			session := s.connect(t, w, nil)
+			for range session.Tools(t.Context(), nil) { // the client checks results against the schemas that it has read
+			}
+			got := call(t, session, "acme_echo", map[string]any{"call": "one"})
+			object, _ := got.StructuredContent.(map[string]any)
+			if got.IsError || object["call"] != "one" || !strings.Contains(textOf(t, got.Content), `"call":"one"`) {
+				t.Errorf("%+v", got)
+			}
+			got = call(t, session, "acme_count", nil)
+			count := got.StructuredContent
+			if w.version != modern {
+				object, _ = count.(map[string]any)
+				count = object["result"]
+			}
+			if got.IsError || count != float64(3) {
+				t.Errorf("%+v", got)
+			}
+			got = call(t, session, "acme_picture", nil)
+			if image, ok := got.Content[0].(*mcp.ImageContent); !ok || image.MIMEType != "image/png" || string(image.Data) != "\x89PNG\r\n\x1a\n" {
+				t.Errorf("%+v", got.Content)
+			}
+			if got = call(t, session, "acme.echo", map[string]any{"call": "two"}); got.IsError {
+				t.Errorf("by the name of the skill: %+v", got)
+			}
+		})
+	}
 }
 
 func TestErrors(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		session := s.connect(t, w, nil)
-		for _, test := range []struct {
-			name      string
-			arguments map[string]any
-			has       string // in the text of a result
-			code      int64  // of an error
-		}{
-			{"acme_ask", map[string]any{"text": "hip", "count": "many"}, "count", 0},
-			{"acme_ask", nil, "text", 0},
-			{"acme_fails", nil, "It is broken.", 0},
-			{"get_run", map[string]any{"run_token": "none"}, "run_token", 0},
-			{"acme_eccho", nil, "", jsonrpc.CodeInvalidParams},
-			{"acme_broken", nil, "", jsonrpc.CodeInternalError},
-		} {
-			got, err := session.CallTool(t.Context(), paramsOf(test.name, test.arguments))
-			switch {
-			case code(err) != test.code:
-				t.Errorf("%s: %v, want the code %d", test.name, err, test.code)
-			case err == nil && (!got.IsError || !strings.Contains(textOf(t, got.Content), test.has)):
-				t.Errorf("%s: %+v", test.name, got)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			session := s.connect(t, w, nil)
+			for _, test := range []struct {
+				name      string
+				arguments map[string]any
+				has       string // in the text of a result
+				code      int64  // of an error
+			}{
+				{"acme_ask", map[string]any{"text": "hip", "count": "many"}, "count", 0},
+				{"acme_ask", nil, "text", 0},
+				{"acme_fails", nil, "It is broken.", 0},
+				{"get_run", map[string]any{"run_token": "none"}, "run_token", 0},
+				{"acme_eccho", nil, "", jsonrpc.CodeInvalidParams},
+				{"acme_broken", nil, "", jsonrpc.CodeInternalError},
+			} {
+				got, err := session.CallTool(t.Context(), paramsOf(test.name, test.arguments))
+				switch {
+				case code(err) != test.code:
+					t.Errorf("%s: %v, want the code %d", test.name, err, test.code)
+				case err == nil && (!got.IsError || !strings.Contains(textOf(t, got.Content), test.has)):
+					t.Errorf("%s: %+v", test.name, got)
+				}
 			}
-		}
-		if got := call(t, session, "acme_echo", nil); got.IsError { // errors don't end the session
-			t.Errorf("after errors: %+v", got)
-		}
-	})
+			if got := call(t, session, "acme_echo", nil); got.IsError { // errors don't end the session
+				t.Errorf("after errors: %+v", got)
+			}
+		})
+	}
 }
 
 // TestProgress: a client sees progress while a run goes on, and the answer when it has ended.
 func TestProgress(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		gate := s.hold(t)
-		last := -1.0
-		var tokens []any
-		session := s.connect(t, w, &mcp.ClientOptions{
-			ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-				if r.Params.Progress <= last {
-					t.Errorf("progress %v after %v", r.Params.Progress, last)
-				}
-				last = r.Params.Progress
-				tokens = append(tokens, r.Params.ProgressToken)
-				gate.Open()
-			},
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			gate := s.hold(t)
+			last := -1.0
+			var tokens []any
+			session := s.connect(t, w, &mcp.ClientOptions{
+				ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+					if r.Params.Progress <= last {
+						t.Errorf("progress %v after %v", r.Params.Progress, last)
+					}
+					last = r.Params.Progress
+					tokens = append(tokens, r.Params.ProgressToken)
+					gate.Open()
+				},
+			})
+			params := &mcp.CallToolParams{Name: "acme_later", Arguments: map[string]any{"call": "one"}}
+			params.SetProgressToken("a token")
+			got, err := session.CallTool(t.Context(), params)
+			if err != nil || got.IsError || !strings.Contains(textOf(t, got.Content), `"call":"one"`) {
+				t.Errorf("%+v: %v", got, err)
+			}
+			if len(tokens) == 0 || tokens[0] != "a token" {
+				t.Errorf("the tokens of the progress: %v", tokens)
+			}
 		})
-		params := &mcp.CallToolParams{Name: "acme_later", Arguments: map[string]any{"call": "one"}}
-		params.SetProgressToken("a token")
-		got, err := session.CallTool(t.Context(), params)
-		if err != nil || got.IsError || !strings.Contains(textOf(t, got.Content), `"call":"one"`) {
-			t.Errorf("%+v: %v", got, err)
-		}
-		if len(tokens) == 0 || tokens[0] != "a token" {
-			t.Errorf("the tokens of the progress: %v", tokens)
-		}
-	})
+	}
 }
 
 // TestSlow: a run that goes on after the wait is followed by get_run.
@@ -290,95 +294,104 @@ func TestSlow(t *testing.T) {
 
 // TestLeave: a client that gives up a call goes on with others.
 func TestLeave(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		gate := s.hold(t)
-		session := s.connect(t, w, nil)
-		ctx, leave := context.WithCancel(t.Context())
-		go func() {
-			for gate.Waiting() == 0 && ctx.Err() == nil {
-				time.Sleep(time.Millisecond)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			gate := s.hold(t)
+			session := s.connect(t, w, nil)
+			ctx, leave := context.WithCancel(t.Context())
+			go func() {
+				for gate.Waiting() == 0 && ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				leave()
+			}()
+			if got, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "acme_later"}); !errors.Is(err, context.Canceled) {
+				t.Errorf("%+v: %v", got, err)
 			}
-			leave()
-		}()
-		if got, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "acme_later"}); !errors.Is(err, context.Canceled) {
-			t.Errorf("%+v: %v", got, err)
-		}
-		if got := call(t, session, "acme_echo", nil); got.IsError {
-			t.Errorf("%+v", got)
-		}
-	})
+			if got := call(t, session, "acme_echo", nil); got.IsError {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 }
 
 func TestResources(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		session := s.connect(t, w, nil)
-		var uris []string
-		for r, err := range session.Resources(t.Context(), nil) {
-			if err != nil {
-				t.Fatal(err)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			session := s.connect(t, w, nil)
+			var uris []string
+			for r, err := range session.Resources(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				uris = append(uris, r.URI)
 			}
-			uris = append(uris, r.URI)
-		}
-		if len(uris) != many+8 || !slices.Contains(uris, "skill://acme.echo/SKILL.md") {
-			t.Errorf("%d resources: %q", len(uris), uris)
-		}
-		for r, err := range session.ResourceTemplates(t.Context(), nil) {
-			if err != nil || r.URITemplate != "skill://{name}/{file}" {
-				t.Errorf("%+v: %v", r, err)
+			if len(uris) != many+8 || !slices.Contains(uris, "skill://acme.echo/SKILL.md") {
+				t.Errorf("%d resources: %q", len(uris), uris)
 			}
-		}
-		for uri, has := range map[string]string{"skill://acme.echo/SKILL.md": "acme_echo", "skill://acme.echo/descriptor.json": `"endpoint"`} {
-			got, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
-			if err != nil || len(got.Contents) != 1 || got.Contents[0].URI != uri || !strings.Contains(got.Contents[0].Text, has) {
-				t.Errorf("%s: %+v: %v", uri, got, err)
+			for r, err := range session.ResourceTemplates(t.Context(), nil) {
+				if err != nil || r.URITemplate != "skill://{name}/{file}" {
+					t.Errorf("%+v: %v", r, err)
+				}
 			}
-		}
-		want := int64(-32002)
-		if w.version == modern {
-			want = jsonrpc.CodeInvalidParams
-		}
-		if _, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://acme.none/SKILL.md"}); code(err) != want {
-			t.Errorf("an unknown resource: %v", err)
-		}
-	})
+			for uri, has := range map[string]string{"skill://acme.echo/SKILL.md": "acme_echo", "skill://acme.echo/descriptor.json": `"endpoint"`} {
+				got, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+				if err != nil || len(got.Contents) != 1 || got.Contents[0].URI != uri || !strings.Contains(got.Contents[0].Text, has) {
+					t.Errorf("%s: %+v: %v", uri, got, err)
+				}
+			}
+			want := int64(-32002)
+			if w.version == modern {
+				want = jsonrpc.CodeInvalidParams
+			}
+			if _, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://acme.none/SKILL.md"}); code(err) != want {
+				t.Errorf("an unknown resource: %v", err)
+			}
+		})
+	}
 }
 
 func TestPrompts(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		session := s.connect(t, w, nil)
-		var names []string
-		for p, err := range session.Prompts(t.Context(), nil) {
-			if err != nil {
-				t.Fatal(err)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			session := s.connect(t, w, nil)
+			var names []string
+			for p, err := range session.Prompts(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, p.Name)
 			}
-			names = append(names, p.Name)
-		}
-		if !slices.Equal(names, []string{"acme_poem"}) {
-			t.Fatalf("the prompts are %q", names)
-		}
-		got, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "acme_poem", Arguments: map[string]string{"mood": "sad"}})
-		if err != nil || len(got.Messages) != 1 || got.Messages[0].Role != "user" || textOf(t, []mcp.Content{got.Messages[0].Content}) != "Roses are red." {
-			t.Errorf("%+v: %v", got, err)
-		}
-		for _, arguments := range []map[string]string{nil, {"mood": "angry"}} {
-			if _, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "acme_poem", Arguments: arguments}); code(err) != jsonrpc.CodeInvalidParams {
-				t.Errorf("with %v: %v", arguments, err)
+			if !slices.Equal(names, []string{"acme_poem"}) {
+				t.Fatalf("the prompts are %q", names)
 			}
-		}
-		for _, test := range []struct {
-			ref        *mcp.CompleteReference
-			name, text string
-			want       []string
-		}{
-			{&mcp.CompleteReference{Type: "ref/prompt", Name: "acme_poem"}, "mood", "m", []string{"merry"}},
-			{&mcp.CompleteReference{Type: "ref/resource", URI: "skill://{name}/{file}"}, "name", "acme.p", []string{"acme.picture", "acme.poem"}},
-		} {
-			got, err := session.Complete(t.Context(), &mcp.CompleteParams{Ref: test.ref, Argument: mcp.CompleteParamsArgument{Name: test.name, Value: test.text}})
-			if err != nil || !slices.Equal(got.Completion.Values, test.want) {
-				t.Errorf("%s: %+v, want %q: %v", test.name, got, test.want, err)
+			got, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "acme_poem", Arguments: map[string]string{"mood": "sad"}})
+			if err != nil || len(got.Messages) != 1 || got.Messages[0].Role != "user" || textOf(t, []mcp.Content{got.Messages[0].Content}) != "Roses are red." {
+				t.Errorf("%+v: %v", got, err)
 			}
-		}
-	})
+			for _, arguments := range []map[string]string{nil, {"mood": "angry"}} {
+				if _, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "acme_poem", Arguments: arguments}); code(err) != jsonrpc.CodeInvalidParams {
+					t.Errorf("with %v: %v", arguments, err)
+				}
+			}
+			for _, test := range []struct {
+				ref        *mcp.CompleteReference
+				name, text string
+				want       []string
+			}{
+				{&mcp.CompleteReference{Type: "ref/prompt", Name: "acme_poem"}, "mood", "m", []string{"merry"}},
+				{&mcp.CompleteReference{Type: "ref/resource", URI: "skill://{name}/{file}"}, "name", "acme.p", []string{"acme.picture", "acme.poem"}},
+			} {
+				got, err := session.Complete(t.Context(), &mcp.CompleteParams{Ref: test.ref, Argument: mcp.CompleteParamsArgument{Name: test.name, Value: test.text}})
+				if err != nil || !slices.Equal(got.Completion.Values, test.want) {
+					t.Errorf("%s: %+v, want %q: %v", test.name, got, test.want, err)
+				}
+			}
+		})
+	}
 }
 
 // TestChanges: clients that listen learn of a new skill, and can call it.

@@ -77,64 +77,67 @@ func (c *taskClient) send(method string, params object) (result object, fault in
 }
 
 func TestTasks(t *testing.T) {
-	each(t, func(t *testing.T, s *server, w way) {
-		if w.version != modern {
-			t.Skip("there are no tasks")
-		}
-		gate := s.hold(t)
-		transport := s.transport(t, w)
-		header := new(withTaskHeader)
-		if overHTTP, ok := transport.(*mcp.StreamableClientTransport); ok {
-			overHTTP.HTTPClient = &http.Client{Transport: header}
-		}
-		connection, err := transport.Connect(context.WithoutCancel(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := connection.Close(); err != nil {
-				t.Error(err)
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			if w.version != modern {
+				t.Skip("there are no tasks")
 			}
-		}()
-		c := &taskClient{t: t, connection: connection}
-		start := func() string {
-			t.Helper()
-			header.id = ""
-			task, _ := c.send("tools/call", object{"name": "acme_later", "arguments": object{"call": "one"}})
-			id, _ := task["taskId"].(string)
-			if task["resultType"] != "task" || task["status"] != "working" || id == "" || task["pollIntervalMs"] == nil {
-				t.Fatalf("the call is answered with %v", task)
+			gate := s.hold(t)
+			transport := s.transport(t, w)
+			header := new(withTaskHeader)
+			if overHTTP, ok := transport.(*mcp.StreamableClientTransport); ok {
+				overHTTP.HTTPClient = &http.Client{Transport: header}
 			}
-			header.id = id
-			return id
-		}
-		canceled := start()
-		if got, code := c.send("tasks/cancel", object{"taskId": canceled}); code != 0 || got["resultType"] != "complete" {
-			t.Errorf("the cancellation: %v, code %d", got, code)
-		}
-		if got, _ := c.send("tasks/get", object{"taskId": canceled}); got["status"] != "cancelled" {
-			t.Errorf("a canceled task: %v", got)
-		}
-		id := start()
-		if got, _ := c.send("tasks/get", object{"taskId": id}); got["status"] != "working" || got["taskId"] != id {
-			t.Errorf("a task: %v", got)
-		}
-		gate.Open()
-		var got object
-		for deadline := time.Now().Add(time.Minute); got["status"] != "completed"; {
-			if time.Now().After(deadline) {
-				t.Fatalf("the task does not end: %v", got)
+			connection, err := transport.Connect(context.WithoutCancel(t.Context()))
+			if err != nil {
+				t.Fatal(err)
 			}
-			got, _ = c.send("tasks/get", object{"taskId": id})
-		}
-		result, _ := got["result"].(object)
-		output, _ := result["structuredContent"].(object)
-		if output["call"] != "one" {
-			t.Errorf("the result of the task: %v", result)
-		}
-		header.id = "none"
-		if _, code := c.send("tasks/get", object{"taskId": "none"}); code != jsonrpc.CodeInvalidParams {
-			t.Errorf("an unknown task has the code %d", code)
-		}
-	})
+			defer func() {
+				if err := connection.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			c := &taskClient{t: t, connection: connection}
+			start := func() string {
+				t.Helper()
+				header.id = ""
+				task, _ := c.send("tools/call", object{"name": "acme_later", "arguments": object{"call": "one"}})
+				id, _ := task["taskId"].(string)
+				if task["resultType"] != "task" || task["status"] != "working" || id == "" || task["pollIntervalMs"] == nil {
+					t.Fatalf("the call is answered with %v", task)
+				}
+				header.id = id
+				return id
+			}
+			canceled := start()
+			if got, code := c.send("tasks/cancel", object{"taskId": canceled}); code != 0 || got["resultType"] != "complete" {
+				t.Errorf("the cancellation: %v, code %d", got, code)
+			}
+			if got, _ := c.send("tasks/get", object{"taskId": canceled}); got["status"] != "cancelled" {
+				t.Errorf("a canceled task: %v", got)
+			}
+			id := start()
+			if got, _ := c.send("tasks/get", object{"taskId": id}); got["status"] != "working" || got["taskId"] != id {
+				t.Errorf("a task: %v", got)
+			}
+			gate.Open()
+			var got object
+			for deadline := time.Now().Add(time.Minute); got["status"] != "completed"; {
+				if time.Now().After(deadline) {
+					t.Fatalf("the task does not end: %v", got)
+				}
+				got, _ = c.send("tasks/get", object{"taskId": id})
+			}
+			result, _ := got["result"].(object)
+			output, _ := result["structuredContent"].(object)
+			if output["call"] != "one" {
+				t.Errorf("the result of the task: %v", result)
+			}
+			header.id = "none"
+			if _, code := c.send("tasks/get", object{"taskId": "none"}); code != jsonrpc.CodeInvalidParams {
+				t.Errorf("an unknown task has the code %d", code)
+			}
+		})
+	}
 }
