@@ -68,10 +68,11 @@ func TestBrokenStore(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		executed := func(how string) string {
+			facts, next := "error.data.", map[string]string{"no": "retry", "maybe": "get_task"}[how]
 			if d.version == "1.0" {
-				return "error.code=-32603;error.data.0.metadata.executed=" + how
+				facts = "error.data.0.metadata."
 			}
-			return "error.code=-32603;error.data.executed=" + how
+			return "error.code=-32603;" + facts + "executed=" + how + ";" + facts + "next=" + next
 		}
 		a := newAgent(t, func(a *agent) {
 			a.front.Tasks = tasks.New(tasks.Config{Store: broken{}})

@@ -24,11 +24,8 @@ const (
 	codeRateLimited  = -32057
 )
 
-// Bounds of texts in answers, in characters.
-const (
-	maxQuoted  = 200
-	maxMessage = 1000
-)
+// maxQuoted bounds quotations in answers, in characters.
+const maxQuoted = 200
 
 func taskNotFound(v wire.Version, id string) *jsonrpc.Error {
 	return wire.Error(v, wire.CodeTaskNotFound, "", "", map[string]string{"taskId": id})
@@ -68,10 +65,10 @@ func (r *request) invalid(field, description string) *jsonrpc.Error {
 // violated returns the error for wrong members of the params, and notes the first one for the report.
 func (r *request) violated(list ...wire.Violation) *jsonrpc.Error {
 	first := &list[0]
-	message := "Invalid parameters: " + first.Field + " " + first.Description
-	r.failed = wrongRequest(message)
+	text := "Invalid parameters: " + first.Field + " " + first.Description
+	r.failed = wrongRequest(text)
 	r.failed.Argument.Name, r.failed.Argument.Reason = first.Field, first.Reason()
-	return wire.InvalidParams(r.version, message, list, nil)
+	return wire.InvalidParams(r.version, text, list, nil)
 }
 
 // quoted returns a text of the client for a message.
@@ -83,14 +80,14 @@ func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
 	r.failed = failure
 	switch {
 	case failure.Demand != nil && failure.Demand.CallerActs:
-		e := wire.BridgeError(r.version, codeAuthRequired, messageOf(failure), failure)
+		e := wire.BridgeError(r.version, codeAuthRequired, message.Text(failure), failure, isUnshown(failure))
 		e.Status = http.StatusUnauthorized
 		e.Header = http.Header{"Www-Authenticate": {cmp.Or(f.Options.Challenge, "Bearer")}}
 		return e
 	case failure.Kind == run.AuthRequired: // the principal of the caller is ambiguous
-		return wire.BridgeError(r.version, codeAuthRequired, messageOf(failure), failure)
+		return wire.BridgeError(r.version, codeAuthRequired, message.Text(failure), failure, isUnshown(failure))
 	case failure.Kind == run.RateLimited:
-		e := wire.BridgeError(r.version, codeRateLimited, messageOf(failure), failure)
+		e := wire.BridgeError(r.version, codeRateLimited, message.Text(failure), failure, isUnshown(failure))
 		e.Status = http.StatusTooManyRequests
 		after := time.Second
 		if hint := failure.RetryHint(); hint != nil {
@@ -101,7 +98,7 @@ func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
 	case failure.Kind == run.InvalidArguments, failure.Kind == run.SkillNotFound:
 		return r.argumentError(failure)
 	}
-	return wire.BridgeError(r.version, jsonrpc.CodeInternalError, messageOf(failure), failure)
+	return wire.BridgeError(r.version, jsonrpc.CodeInternalError, message.Text(failure), failure, isUnshown(failure))
 }
 
 // argumentError returns the error for a failure whose cause is an argument of the client.
@@ -110,7 +107,7 @@ func (r *request) argumentError(failure *run.Failure) *jsonrpc.Error {
 	if a == nil {
 		a = &run.Argument{Reason: run.NotFound, Field: run.FieldSkill}
 	}
-	description := messageOf(failure)
+	description := message.Text(failure)
 	e := wire.InvalidParams(r.version, "Invalid parameters: "+description, []wire.Violation{{Field: fieldOf(a), Description: description}}, a.Candidates)
 	if r.skill != "" && failure.Kind == run.SkillNotFound {
 		e.Status = http.StatusNotFound
@@ -209,16 +206,16 @@ func notKept(err error) *run.Failure {
 	}
 }
 
+// isUnshown reports whether a failure is only that a task can't be shown now.
+func isUnshown(f *run.Failure) bool {
+	return f.By == run.Bridge && f.Executed != run.ExecutedNo && (f.Kind == run.RateLimited || errors.Is(f.Cause, errNotKept))
+}
+
 // untold returns the failure of a call whose task goes on, but can't be shown to the client because the storage has failed.
 func untold(t *task.Task, err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
-		Message: "The bridge can't store tasks at the moment, so it can't show how the task " + t.ID + " is. Its run goes on: don't repeat the message, read the task later.",
+		Message: "The bridge can't store tasks at the moment, so it can't show how the task " + t.ID + " is. Its run goes on: don't repeat the message, read the task with GetTask later.",
 		Cause:   errors.Join(errNotKept, err),
 	}
-}
-
-// messageOf returns the text of a failure, cleaned and bounded.
-func messageOf(f *run.Failure) string {
-	return cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxMessage)), "The call failed.")
 }

@@ -260,9 +260,13 @@ func isOutage(r *run.Run) bool {
 func timeIsUp(t *task.Task, unknown *run.Failure) *run.Failure {
 	f := &run.Failure{
 		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
-		Message: "The skill had not finished when its time was up. The run may still be going on.",
+		Message: "The skill had not finished when its time was up. The run may still be going on, but the bridge no longer follows it. A new message may state a longer timeoutMs.",
 	}
-	if unknown != nil {
+	switch {
+	case unknown == nil:
+	case unknown.Kind == run.DeadlineExceeded:
+		f.Timeout = unknown.Timeout
+	default:
 		f.Phase, f.Reach, f.HTTPStatus, f.URL, f.Cause = unknown.Phase, unknown.Reach, unknown.HTTPStatus, unknown.URL, unknown.Cause
 		f.Message = "The time of the run is up, and its state can't be read: " + unknown.Message
 	}

@@ -9,11 +9,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // stateOf is the state of a task whose call failed.
@@ -70,7 +69,7 @@ func (f *Front) advance(t *task.Task, r *run.Run) {
 	case r.Failure != nil && r.Failure.Kind == run.Stopped && r.State != 0:
 		// The run goes on at the provider. This or another instance will follow it.
 	case r.Failure != nil:
-		t.SetStatus(cmp.Or(stateOf[r.Failure.Kind], task.Failed), f.explain(r.Failure), now)
+		t.SetStatus(cmp.Or(stateOf[r.Failure.Kind], task.Failed), f.say(message.Failed(r.Failure)), now)
 	case r.State == run.Completed:
 		if parts := outputOf(r, t); len(parts) > 0 {
 			t.SetArtifact(parts)
@@ -89,21 +88,6 @@ func outputOf(r *run.Run, t *task.Task) []task.Part {
 		parts[i].Data = bytes.Clone(content[i].Data)
 	}
 	return parts
-}
-
-// explain returns the status message for a failure: a text for people, and data for programs.
-func (f *Front) explain(failure *run.Failure) *task.Message {
-	var w front.Writer
-	w.Open()
-	w.Text("code", cmp.Or(safetext.Line(string(document.CodeOf(failure)), maxQuoted), "INTERNAL_ERROR"))
-	w.Text("message", messageOf(failure))
-	w.Text("executed", string(cmp.Or(failure.Executed, run.ExecutedMaybe)))
-	w.Text("next", string(failure.Next()))
-	w.Text("source", string(cmp.Or(failure.By, run.Bridge)))
-	w.Raw("details", front.Details(failure))
-	w.Raw("retry", front.Retry(failure))
-	w.Close()
-	return f.say(messageOf(failure), w.Buf)
 }
 
 // say returns a message of the bridge.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -74,8 +75,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		case !f.Options.Abandon:
 			return errGoesOn
 		default:
-			m = f.say("The bridge no longer follows the run. The provider's protocol has no cancellation: the run goes on there, and what it does is done.",
-				jsontext.Value(`{"code":"ABANDONED","executed":"maybe","next":"none","source":"bridge"}`))
+			m = f.say(message.Abandoned(t.Ref.ExecutionID != ""))
 		}
 		t.SetStatus(task.Canceled, m, time.Now())
 		return nil

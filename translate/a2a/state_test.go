@@ -229,7 +229,7 @@ func TestCancel(t *testing.T) {
 		a = newAgent(t, options(func(o *a2a.Options) { o.Abandon = true }))
 		a.accept("slow")
 		id = a.start(t, d, "slow").at("result.id")
-		cancel(a, id).check(t, "200;result.status.state="+d.state("canceled")+";result.status.message.parts.0.text~goes on;result.status.message.parts.1.data.executed")
+		cancel(a, id).check(t, "200;result.status.state="+d.state("canceled")+";result.status.message.parts.0.text~goes on;result.status.message.parts.1.data.code=ABANDONED;result.status.message.parts.1.data.executed=yes")
 		eventually(t, func() bool { calls, _ := a.bridge.InProgress(); return calls == 0 }, "the run is no longer followed")
 		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_CANCELED")
 		cancel(a, id).check(t, "200;error.code=-32002")

@@ -99,7 +99,9 @@ func (s *submission) run(ctx context.Context) {
 		switch late := !time.Now().Before(s.task.Deadline); {
 		case goesOn(&r) && late: // its wait ends with its timeout
 			r.Failure = timeIsUp(s.task, nil)
-		case isOutage(&r) && !late:
+		case isOutage(&r) && late:
+			r.Failure = timeIsUp(s.task, r.Failure)
+		case isOutage(&r):
 			outage, r.State, r.Failure = true, run.Working, nil
 		}
 		t = f.update(ctx, cmp.Or(t, s.task), &r)
@@ -209,7 +211,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 				wanted = append(wanted, name)
 			}
 		}
-		s.asked = s.front.say(message.WhichInputs(skill, wanted, messageOf(failure)))
+		s.asked = s.front.say(message.WhichInputs(skill, wanted, message.Text(failure)))
 		asked, argument := *failure, *failure.Argument
 		argument.Reason, asked.Argument = run.Asked, &argument
 		return jsonrpc.Object{}, &asked
@@ -343,7 +345,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	if s.asked == nil && isRefusal(failure) {
 		s.fault = s.request.failureError(failure)
 		if failure.Argument != nil && failure.Argument.Reason == message.ReasonNoInput {
-			s.fault = contentTypeNotSupported(s.request.version, messageOf(failure))
+			s.fault = contentTypeNotSupported(s.request.version, message.Text(failure))
 		}
 		return
 	}

@@ -223,3 +223,19 @@ func TestOutageAfterSubmission(t *testing.T) {
 		})
 	}
 }
+
+// A task whose run does not end in time says what helps: its own text names timeoutMs, and no method that A2A does not have.
+func TestTimeout(t *testing.T) {
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			a := newAgent(t, inBubble)
+			a.accept("slow")
+			more := fmt.Sprintf(`"metadata":{"skill":"acme.slow",%q:{"timeoutMs":5000}}`, wire.Extension)
+			got := a.post(t, "/a2a", request(d.send, d.params("", text(d.version, "x"), more)), nil)
+			status := d.task + ".status."
+			got.check(t, status+"state="+d.state("failed")+";"+status+"message.parts.0.text~timeoutMs;"+status+"message.parts.1.data.code=INVOCATION_TIMEOUT;"+
+				status+"message.parts.1.data.next=none;"+status+"message.parts.1.data.executed=yes")
+		})
+	})
+}

@@ -96,15 +96,23 @@ func InvalidParams(v Version, message string, violations []Violation, candidates
 	return newError(jsonrpc.CodeInvalidParams, message, &w)
 }
 
-// BridgeError returns the error for a failure of the bridge or of a provider.
-func BridgeError(v Version, code int, message string, f *run.Failure) *jsonrpc.Error {
+// NextGetTask is the next step that clients of A2A have instead of [run.NextFollowRun]: read the task.
+const NextGetTask run.Next = "get_task"
+
+// BridgeError returns the error for a failure of the bridge or of a provider. unshown says that the failure is only that a
+// task can't be shown now.
+func BridgeError(v Version, code int, message string, f *run.Failure, unshown bool) *jsonrpc.Error {
+	next := cmp.Or(f.Next(), run.NextNone)
+	if unshown || next == run.NextFollowRun {
+		next = NextGetTask
+	}
 	w := detailWriter{version: v}
 	w.open()
 	name := cmp.Or(string(document.CodeOf(&run.Failure{Kind: f.Kind})), standard[jsonrpc.CodeInternalError].reason) // not the provider's code, which may be any text
 	w.info(name, domainBridge)
 	w.Text("code", name)
 	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
-	w.Text("next", string(cmp.Or(f.Next(), run.NextNone)))
+	w.Text("next", string(next))
 	w.Text("source", string(cmp.Or(f.By, run.Bridge)))
 	w.Optional("phase", string(f.Phase))
 	w.Optional("skillId", f.SkillID)

@@ -69,15 +69,15 @@ func TestBridgeError(t *testing.T) {
 		Kind: run.RateLimited, By: run.Provider, Executed: run.ExecutedNo, Phase: run.PhaseInvoke, HTTPStatus: 429, Ref: run.Ref{SkillID: "s"},
 		Provider: &run.ProviderError{Code: "<any>", Details: jsontext.Value(`{"limit":1}`)}, Retry: run.RetryIn(time.Second, 2),
 	}
-	checkError(t, "1.0", wire.BridgeError(wire.V10, -32057, "Too many requests.", f), "Too many requests.",
+	checkError(t, "1.0", wire.BridgeError(wire.V10, -32057, "Too many requests.", f, false), "Too many requests.",
 		`[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"RATE_LIMITED","domain":"github.com/skill-bridge","metadata":{"code":"RATE_LIMITED","executed":"no","next":"retry","source":"provider",`+
 			`"phase":"invoke","skillId":"s","httpStatus":"429","details":"{\"limit\":1}","detailsSource":"provider","retry":"{\"suggested_delay_ms\":1000,\"max_attempts\":2}"}}]`)
-	checkError(t, "0.3", wire.BridgeError(wire.V03, -32057, "Too many requests.", f), "Too many requests.",
+	checkError(t, "0.3", wire.BridgeError(wire.V03, -32057, "Too many requests.", f, false), "Too many requests.",
 		`{"reason":"RATE_LIMITED","domain":"github.com/skill-bridge","code":"RATE_LIMITED","executed":"no","next":"retry","source":"provider",`+
 			`"phase":"invoke","skillId":"s","httpStatus":429,"details":{"limit":1},"detailsSource":"provider","retry":{"suggested_delay_ms":1000,"max_attempts":2}}`)
-	checkError(t, "a bug", wire.BridgeError(wire.V03, -32603, "", &run.Failure{}), "Internal error",
+	checkError(t, "a bug", wire.BridgeError(wire.V03, -32603, "", &run.Failure{}, false), "Internal error",
 		`{"reason":"INTERNAL_ERROR","domain":"github.com/skill-bridge","code":"INTERNAL_ERROR","executed":"maybe","next":"none","source":"bridge"}`)
-	checkError(t, "no principal", wire.BridgeError(wire.V10, -32050, "", &run.Failure{Kind: run.AuthRequired, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal()}), "",
+	checkError(t, "no principal", wire.BridgeError(wire.V10, -32050, "", &run.Failure{Kind: run.AuthRequired, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal()}, false), "",
 		`[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"AUTH_REQUIRED","domain":"github.com/skill-bridge","metadata":{"code":"AUTH_REQUIRED","executed":"no","next":"authenticate","source":"bridge",`+
 			`"details":"{\"reason\":\"the request has no principal\",\"required_by\":\"bridge\"}"}}]`)
 }
