@@ -205,14 +205,7 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	case to.card:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "An agent card is read with GET.", http.StatusMethodNotAllowed)
-	case to.skill != "" && r.Method == http.MethodPost:
-		// Callers without a required principal must not learn which skills exist.
-		refused := caller.Ambiguous != "" || a.requirePrincipal && caller.Principal == ""
-		if _, failure := a.bridge.Find(ctx, to.skill, caller.Principal); !refused && failure != nil && failure.Kind == run.SkillNotFound {
-			a.report(ctx, caller, a2a.MethodUnknown, failure)
-			notFound(w)
-			return
-		}
+	case to.skill != "":
 		a.server.Serve(a2a.WithSkill(ctx, to.skill), w, r)
 	default:
 		a.server.Serve(ctx, w, r)

@@ -57,7 +57,7 @@ func TestMounts(t *testing.T) {
 		{"POST", "/a2a/acme/echo", sendNothing, 200, "TASK_STATE_COMPLETED"},
 		{"POST", "/a2a/acme%2Eecho", sendNothing, 200, "TASK_STATE_COMPLETED"},
 		{"POST", "/a2a/acme.other", sendEcho, 200, "-32602"},
-		{"POST", "/a2a/acme.nope", sendNothing, 404, "!-32"},
+		{"POST", "/a2a/acme.nope", sendNothing, 404, "-32602"},
 		{"POST", "/a2a?A2A-Version=9.9", sendEcho, 200, "-32009"},
 		{"POST", "/a2a", "{", 200, "-32700"},
 		{"PUT", "/a2a", "{}", 405, ""},

@@ -198,6 +198,11 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		}
 		return r.refuse(r.failureError(failure), failure)
 	}
+	if r.skill != "" {
+		if _, failure := f.Bridge.Find(ctx, r.skill, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
+			return r.refused(r.failureError(failure))
+		}
+	}
 	if req.Params.Kind() == '[' {
 		return r.refused(r.invalid("params", "must be an object"))
 	}

@@ -46,6 +46,8 @@ func TestSelection(t *testing.T) {
 		{"all agree", "/a2a/acme.echo", data("", `{"skill":"acme/echo","input":`+echo+`}`), `"metadata":{"skillId":"acme.echo"}`, `"tenant":"acme.echo","metadata":{"skill":"acme.echo"}`, "ok"},
 		{"null is absent", "", x, `"metadata":{"skillId":"acme.echo","skill":null}`, `"tenant":null,"metadata":null`, "ok"},
 		{"URL and tenant", "/a2a/acme.echo", x, "", `"tenant":"acme.free"`, "differ"},
+		{"text that is a name, beside the URL: an input", "/a2a/acme.echo", text("", "acme.free"), "", "", `result.task.artifacts.0.parts.0.data={"text":"acme.free"}`},
+		{"URL and text", "/a2a/acme.echo", text("", `{"skill":"acme.free"}`), "", "", "differ"},
 		{"URL and data", "/a2a/acme.echo", data("", `{"skill":"acme.free"}`), "", "", "differ"},
 		{"two parts", "", data("", `{"skill":"acme.free"}`) + "," + data("", `{"skill":"acme.echo"}`), "", "", "differ"},
 		{"data and text", "", data("", `{"skill":"acme.free"}`) + "," + text("", `{"skill":"acme.echo"}`), "", "", "differ"},
@@ -74,6 +76,28 @@ func TestSelection(t *testing.T) {
 			a.post(t, c.path, request("SendMessage", `{"message":`+message("1.0", c.parts, c.ofMessage)+c.ofParams+`}`), nil).check(t, c.want)
 		})
 	}
+}
+
+// Section 1: a URL with an unknown skill is HTTP 404, with a JSON-RPC error for each method, which names similar skills.
+func TestUnknownSkillInURL(t *testing.T) {
+	const unknown = "404;id=1;error.code=-32602;error.message~acme.ecko;"
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		a := newAgent(t)
+		candidates := "error.data.candidates.0=acme.echo"
+		if d.version == "1.0" {
+			candidates = "error.data.1.metadata.candidates=acme.echo"
+		}
+		for method, params := range map[string]string{
+			d.send: d.params("", text(d.version, "x"), ""), d.stream: d.params("", text(d.version, "x"), ""), d.get: `{"id":"x"}`, d.send + " ": "",
+		} {
+			if method == d.send+" " { // wrong params
+				method, params = d.send, "{}"
+			}
+			a.post(t, "/a2a/acme.ecko", request(method, params), as(d.version)).check(t, unknown+candidates)
+		}
+		a.post(t, "/a2a/acme.ecko", request("nope", "{}"), as(d.version)).check(t, "error.code=-32601")
+	})
 }
 
 // Section 5: default_skill, the only skill, unclear reject.
@@ -127,6 +151,11 @@ func TestInputs(t *testing.T) {
 		{"named", "files", `{"url":"https://example.com/x","metadata":{"input":"note"}}`, `{"note":"https://example.com/x"}`},
 		{"named, but none", "files", `{"raw":"AAAA","metadata":{"input":"nope"}}`, "error.code=-32602;error.data.0.fieldViolations.0.field=message.parts[0]"},
 		{"named twice", "files", `{"raw":"AAAA","metadata":{"input":"note"}},{"raw":"BBBB","metadata":{"input":"note"}}`, "error.code=-32602"},
+		{"a text file, named", "files", `{"raw":"aMOpIQ==","mediaType":"text/markdown; charset=utf-8","metadata":{"input":"note"}}`, `{"note":"hé!"}`},
+		{"a JSON file, named", "files", `{"raw":"e30=","mediaType":"application/geo+json","metadata":{"input":"note"}}`, `{"note":"{}"}`},
+		{"a text file that is none", "files", `{"raw":"/w==","mediaType":"text/plain","metadata":{"input":"note"}}`, "error.code=-32602;error.message~UTF-8;error.data.0.fieldViolations.0.field=message.parts[0]"},
+		{"a text file for base64, named", "files", `{"raw":"aMOpIQ==","mediaType":"text/plain","metadata":{"input":"raw"}}`, `{"raw":"aMOpIQ=="}`},
+		{"an image, named", "files", `{"raw":"AAAA","mediaType":"image/png","metadata":{"input":"note"}}`, `{"note":"AAAA"}`},
 		{"a file and data", "files", `{"raw":"AAAA"},` + data("", `{"note":"n"}`), `{"note":"n","photo":"AAAA"}`},
 		{"a file and a text", "echo", `{"raw":"AAAA","metadata":{"input":"text"}},` + text("", "look"), `{"text":"AAAA"}`},
 		{"no place for a file", "echo", `{"raw":"AAAA"},` + text("", "x"), "error.code=-32005"},

@@ -1,9 +1,11 @@
 package message
 
 import (
+	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -233,7 +235,15 @@ func (l *Inputs) addFile(p *task.Part, where, field string, params []document.Pa
 		if at < 0 || params[at].Type != "string" {
 			return wrongPart(where, "names the input "+quoted(name)+", which is no text input of the skill")
 		}
-		return l.add(name, front.AppendText(nil, p.Text), field)
+		text := p.Text
+		if p.Kind == front.PartBytes && isText(p.MediaType) && keywordsOf(&params[at]).encoding == "" {
+			decoded, err := base64.StdEncoding.DecodeString(text)
+			if err != nil || !utf8.Valid(decoded) {
+				return wrongPart(where, "has to be UTF-8, since its media type is that of a text")
+			}
+			text = string(decoded)
+		}
+		return l.add(name, front.AppendText(nil, text), field)
 	}
 	for at := range params {
 		if param := &params[at]; param.Type == "string" && takes(param, p) && !l.has(param.Name) {
@@ -247,25 +257,39 @@ func (l *Inputs) addFile(p *task.Part, where, field string, params []document.Pa
 	}
 }
 
-// takes reports whether an input takes a file: raw bytes need contentEncoding base64 and a fitting contentMediaType, a URL needs
-// format uri.
-func takes(param *document.Parameter, p *task.Part) bool {
-	var encoding, mediaType, format string
+// isText reports whether a media type is that of texts or of JSON.
+func isText(mediaType string) bool {
+	mediaType, _, _ = strings.Cut(strings.ToLower(mediaType), ";")
+	mediaType = strings.TrimSpace(mediaType)
+	return strings.HasPrefix(mediaType, "text/") || mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
+}
+
+// keywords are the keywords of an input's schema that say what its text is.
+type keywords struct{ encoding, mediaType, format string }
+
+func keywordsOf(param *document.Parameter) (k keywords) {
 	eachMember(param.Schema, func(name []byte, value jsontext.Value) bool {
 		switch string(name) {
 		case "contentEncoding":
-			encoding = textOf(value)
+			k.encoding = textOf(value)
 		case "contentMediaType":
-			mediaType = textOf(value)
+			k.mediaType = textOf(value)
 		case "format":
-			format = textOf(value)
+			k.format = textOf(value)
 		}
 		return true
 	})
+	return k
+}
+
+// takes reports whether an input takes a file: raw bytes need contentEncoding base64 and a fitting contentMediaType, a URL needs
+// format uri.
+func takes(param *document.Parameter, p *task.Part) bool {
+	k := keywordsOf(param)
 	if p.Kind == front.PartURL {
-		return format == "uri"
+		return k.format == "uri"
 	}
-	return encoding == "base64" && fits(p.MediaType, mediaType)
+	return k.encoding == "base64" && fits(p.MediaType, k.mediaType)
 }
 
 // fits reports whether a given media type is the wanted one. An empty one fits any other, and the wanted one may be a range
