@@ -34,26 +34,35 @@ var errExists = errors.New("the task exists")
 
 // insert adds a new entry. The caller holds its lock, or the entry is not shared yet.
 func (m *memory) insert(e *entry, t *task.Task, at time.Time, foreign bool) error {
-	dropped, err := m.insertLocked(e, t, at, foreign)
-	for _, old := range dropped { // they are older than this one, so locks are always taken in the same order
-		old.mu.Lock()
-		old.endSubscriptions()
-		old.mu.Unlock()
-	}
-	return err
-}
-
-func (m *memory) insertLocked(e *entry, t *task.Task, at time.Time, foreign bool) (dropped []*entry, err error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if m.room.entry(e.owner, e.id) != nil {
-		return nil, errExists
+		return errExists
 	}
 	p := place{changed: at, foreign: foreign, stored: !m.storing || e.stored >= t.Event}
-	if dropped, err = m.room.insert(e, t, p); err == nil {
-		m.soil(e, t)
+	if err := m.room.insert(e, t, p); err != nil {
+		return err
 	}
-	return dropped, err
+	m.soil(e, t)
+	return nil
+}
+
+// unlock releases the lock of the memory, and ends the subscriptions of the entries that the room has dropped.
+func (m *memory) unlock() {
+	dropped := m.room.dropped
+	m.room.dropped = nil
+	m.mu.Unlock()
+	if len(dropped) > 0 {
+		go endSubscriptions(dropped) // the caller may hold the lock of another entry
+	}
+}
+
+func endSubscriptions(entries []*entry) {
+	for _, e := range entries {
+		e.mu.Lock()
+		e.endSubscriptions()
+		e.mu.Unlock()
+	}
 }
 
 // isClaimed reports whether this process follows a task. The caller holds the lock of the memory.
@@ -65,7 +74,7 @@ func (m *memory) isClaimed(e *entry) bool {
 // remove drops an entry, if it is in memory.
 func (m *memory) remove(e *entry) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if !e.place.gone && e.place.state != 0 {
 		m.room.drop(e)
 	}
@@ -85,7 +94,7 @@ func (m *memory) hold(e *entry) bool {
 
 func (m *memory) release(e *entry) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	o := m.room.owners[e.owner]
 	e.place.held = false
 	m.room.put(e, o, e.place.state, e.place.size)
@@ -96,7 +105,7 @@ func (m *memory) release(e *entry) {
 func (m *memory) settle(e *entry, t *task.Task) error {
 	size := task.Size(t)
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if e.place.gone { // it has expired meanwhile
 		return nil
 	}
@@ -105,8 +114,7 @@ func (m *memory) settle(e *entry, t *task.Task) error {
 	}
 	p, o := &e.place, m.room.owners[e.owner]
 	p.changed, p.foreign, p.stored = time.Now(), false, !m.storing
-	m.room.put(e, o, t.Status.State, size)
-	m.room.trim(o)
+	m.room.settle(e, o, t.Status.State, size)
 	m.soil(e, t)
 	return nil
 }
@@ -189,26 +197,21 @@ func (m *memory) expire() {
 	for _, e := range expired {
 		m.room.drop(e)
 	}
+	m.room.dropped = nil
 	m.mu.Unlock()
-	for _, e := range expired {
-		e.mu.Lock()
-		e.endSubscriptions()
-		e.mu.Unlock()
-	}
+	endSubscriptions(expired)
 }
 
 // adopted counts a version that another instance has stored, with the changes that this one has made to it. The lock of the entry is held.
 func (m *memory) adopted(e *entry, t *task.Task, at time.Time) {
 	size := task.Size(t)
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if p := &e.place; !p.gone {
 		if p.stored = e.stored >= t.Event; p.stored { // else this instance has changed it since
 			p.changed, p.foreign = at, true
 		}
-		o := m.room.owners[e.owner]
-		m.room.put(e, o, t.Status.State, size)
-		m.room.trim(o)
+		m.room.settle(e, m.room.owners[e.owner], t.Status.State, size)
 		m.soil(e, t)
 	}
 }
@@ -216,7 +219,7 @@ func (m *memory) adopted(e *entry, t *task.Task, at time.Time) {
 // written records that the current version of an entry is stored.
 func (m *memory) written(e *entry) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if p := &e.place; p.state != 0 && !p.gone && !p.stored {
 		p.stored = true
 		o := m.room.owners[e.owner]

@@ -11,18 +11,20 @@ import (
 // clockSlack is the largest difference between the clocks of two instances.
 const clockSlack = 5 * time.Minute
 
-// room bounds the tasks in memory by number and size. If there are too many, it drops the oldest ended ones of the owner that
-// exceeds its own bound, and then those of the owner with the largest share. Open tasks are not dropped, except that a new task
-// may replace one that waits for a message and is in the Store. Without this exception, an anonymous caller could send a thousand
-// unclear messages, so that no other anonymous caller could make a task.
+// room bounds the tasks in memory by number and size. If there are too many, the owner with the largest share of those with a task
+// that may be dropped has to make room: first by its oldest ended tasks, and then by its oldest ones that wait for a message. So the
+// tasks of an owner, of whatever state, do not push out those of owners with a smaller share. What is in the Store is read
+// from there when it is asked for. Without a Store it is lost.
+//
+// Runs that go on are not dropped. Open tasks take at most three quarters of the memory, so that an output always finds room.
 type room struct {
 	most, mostPerOwner int
 	maxSize            int64
 	storing            bool // there is a Store
-	claimed            func(*entry) bool
 
 	owners   map[string]*owner
 	byShare  byShare
+	dropped  []*entry // waiting ones, whose subscriptions have to be ended
 	states   [task.Rejected + 1]int
 	count    int
 	open     int
@@ -41,11 +43,11 @@ type owner struct {
 	open           int
 	size, openSize int64
 	names          map[string]string // the ids of tasks, by the name that the owner has given
-	// ended are the tasks that may be dropped, the oldest first. The unwritten ones are ended, too, but have to be stored first.
-	ended, unwritten list.List
-	interrupted      list.List // in the Store, the oldest first
-	share            float64
-	index            int // in byShare
+	// ended and interrupted are the tasks that may be dropped, the oldest first: they are in the Store, if there is one. The
+	// unwritten ones have ended, too, but have to be stored first.
+	ended, interrupted, unwritten list.List
+	share                         float64
+	index                         int // in byShare
 }
 
 // place is the state of an entry in the room. The lock of the memory protects it.
@@ -54,7 +56,7 @@ type place struct {
 	size    int64
 	changed time.Time
 	foreign bool // changed was set by the clock of another instance
-	held    bool // the entry is being changed
+	held    bool // the entry is not dropped, since it is being changed
 	stored  bool
 	in      *list.List // ended, unwritten or interrupted of the owner; nil: none
 	element *list.Element
@@ -68,7 +70,7 @@ type byShare []*owner
 
 func (h byShare) Len() int { return len(h) }
 func (h byShare) Less(i, j int) bool {
-	if a, b := h[i].ended.Len() > 0, h[j].ended.Len() > 0; a != b {
+	if a, b := h[i].first() != nil, h[j].first() != nil; a != b {
 		return a
 	}
 	return h[i].share > h[j].share
@@ -103,29 +105,26 @@ func (r *room) entry(owner, id string) *entry {
 	return nil
 }
 
-// insert adds a new entry, if there is a place. It returns the interrupted entries that it has dropped for it.
-func (r *room) insert(e *entry, t *task.Task, p place) (dropped []*entry, err error) {
-	o := r.owners[e.owner]
-	size := task.Size(t)
-	if !t.Status.State.Terminal() {
-		if size > r.maxTask() {
-			return nil, ErrFull
-		}
-		for {
-			from, full := r.full(o, size)
-			if !full {
-				break
-			}
-			first := r.firstInterrupted(from)
-			if first == nil {
-				return dropped, ErrFull
-			}
-			r.drop(first)
-			dropped = append(dropped, first)
-			o = r.owners[e.owner]
+// first returns the task of an owner that is dropped first; nil: none may be.
+func (o *owner) first() *entry {
+	for _, l := range [...]*list.List{&o.ended, &o.interrupted} {
+		if element := l.Front(); element != nil {
+			return element.Value.(*entry)
 		}
 	}
-	if o = r.owners[e.owner]; o == nil {
+	return nil
+}
+
+// insert adds a new entry, if there is a place.
+func (r *room) insert(e *entry, t *task.Task, p place) error {
+	size := task.Size(t)
+	if !t.Status.State.Terminal() {
+		if size > r.maxTask() || !r.clear(e.owner, 1, size, 0) {
+			return ErrFull
+		}
+	}
+	o := r.owners[e.owner]
+	if o == nil {
 		o = &owner{name: e.owner, entries: map[string]*entry{}}
 		r.owners[e.owner] = o
 		heap.Push(&r.byShare, o)
@@ -141,61 +140,68 @@ func (r *room) insert(e *entry, t *task.Task, p place) (dropped []*entry, err er
 			o.names[t.Name] = e.id
 		}
 	}
-	r.put(e, o, t.Status.State, size)
-	r.trim(o)
-	return dropped, nil
+	r.settle(e, o, t.Status.State, size)
+	return nil
 }
 
-// full reports whether there is no place for an open task of an owner, and whose tasks may be dropped for it; nil: any owner's.
-func (r *room) full(o *owner, size int64) (from *owner, full bool) {
-	// The open tasks of one owner must not take all the memory.
-	if o != nil && (o.open >= r.mostPerOwner || o.openSize+size > r.maxSize/2) {
-		return o, true
-	}
-	return nil, r.open >= r.most || r.openSize+size > r.maxSize
-}
-
-// firstInterrupted returns the oldest open task that may be dropped, of an owner; nil: of the owner with the largest share.
-func (r *room) firstInterrupted(from *owner) *entry {
-	if !r.storing {
-		return nil
-	}
-	if from == nil {
-		for _, o := range r.byShare {
-			if o.interrupted.Len() > 0 && (from == nil || o.share > from.share) {
+// clear makes room for further open tasks of an owner, or for a larger one: tasks that wait for a message give way. It reports
+// whether there is room. Without this, an anonymous caller could send a thousand unclear messages, so that no other
+// anonymous caller could make a task. A reserve is a part of the memory in addition.
+func (r *room) clear(name string, more int, size, reserve int64) bool {
+	for {
+		o := r.owners[name]
+		var from *owner
+		switch {
+		case o != nil && (o.open+more > r.mostPerOwner || o.openSize+size > r.maxSize/2+reserve/2): // so one owner can't take all
+			if r.storing { // else its waiting tasks would be lost
 				from = o
 			}
+		case r.open+more > r.most || r.openSize+size > r.maxSize/4*3+reserve:
+			for _, o := range r.byShare {
+				if o.interrupted.Len() > 0 && (from == nil || o.share > from.share) {
+					from = o
+				}
+			}
+		default:
+			return true
 		}
-	}
-	if from == nil {
-		return nil
-	}
-	for element := from.interrupted.Front(); element != nil; element = element.Next() {
-		if e := element.Value.(*entry); !r.claimed(e) {
-			return e
+		if from == nil || from.interrupted.Len() == 0 {
+			return false
 		}
+		r.drop(from.interrupted.Front().Value.(*entry))
 	}
-	return nil
 }
 
 // maxTask bounds the size of an open task, because each message to it writes a record of this size.
 func (r *room) maxTask() int64 { return max(r.maxSize/64, min(4<<20, r.maxSize/4)) }
 
-// grows reports whether there is room for a version that is larger than the one before. The end of a task always has room:
-// after it the task may be dropped.
+// grows makes room for a version that is larger than the one before. The end of a task always has room: after it the task may be
+// dropped.
 func (r *room) grows(e *entry, t *task.Task, size int64) error {
 	more := size - e.place.size
 	if t.Status.State.Terminal() || more <= 0 {
 		return nil
 	}
-	most := r.maxSize
+	reserve := int64(0)
 	if more <= 4<<10 {
-		most += most / 8 // this reserve is for the changes of runs, and not for messages of clients
+		reserve = r.maxSize / 8 // for the changes of runs, and not for messages of clients
 	}
-	if size > r.maxTask() || r.openSize+more > most || r.owners[e.owner].openSize+more > most/2 {
+	if size > r.maxTask() || !r.clear(e.owner, 0, more, reserve) {
 		return ErrFull
 	}
 	return nil
+}
+
+// settle changes the state and size of an entry in the room, and makes room for it.
+func (r *room) settle(e *entry, o *owner, state task.State, size int64) {
+	held := e.place.held
+	e.place.held = true // others are dropped
+	r.put(e, o, state, size)
+	r.trim(o)
+	if !held {
+		e.place.held = false
+		r.enlist(e, o)
+	}
 }
 
 // put changes the state and size of an entry in the room.
@@ -206,19 +212,25 @@ func (r *room) put(e *entry, o *owner, state task.State, size int64) {
 	r.states[state]++
 	r.size += size
 	o.size += size
-	switch {
-	case !state.Terminal():
+	if !state.Terminal() {
 		r.open++
 		o.open++
 		r.openSize += size
 		o.openSize += size
-		if state.Interrupted() && p.stored && !p.held {
-			p.in = &o.interrupted
-		}
+	}
+	r.enlist(e, o)
+}
+
+// enlist adds an entry to the list of those that may be dropped in its state.
+func (r *room) enlist(e *entry, o *owner) {
+	p := &e.place
+	switch {
 	case p.held:
-	case p.stored:
+	case p.state.Interrupted() && p.stored:
+		p.in = &o.interrupted
+	case p.state.Terminal() && p.stored:
 		p.in = &o.ended
-	default:
+	case p.state.Terminal():
 		p.in = &o.unwritten
 	}
 	if p.in != nil {
@@ -252,6 +264,9 @@ func (r *room) take(e *entry, o *owner) {
 // drop removes an entry.
 func (r *room) drop(e *entry) {
 	o := r.owners[e.owner]
+	if e.place.state.Interrupted() {
+		r.dropped = append(r.dropped, e)
+	}
 	r.take(e, o)
 	delete(o.entries, e.id)
 	r.count--
@@ -272,11 +287,17 @@ func (r *room) rank(o *owner) {
 	heap.Fix(&r.byShare, o.index)
 }
 
-// trim drops the oldest ended tasks until the rest is within the bounds of an owner, and of all.
+// trim drops tasks until the rest is within the bounds of an owner, and of all.
 func (r *room) trim(o *owner) {
-	for len(o.entries) > r.mostPerOwner && r.dropFirst(&o.ended) {
+	for len(o.entries) > r.mostPerOwner && o.ended.Len() > 0 {
+		r.drop(o.first())
 	}
-	for (r.count > r.most || r.size > r.maxSize) && len(r.byShare) > 0 && r.dropFirst(&r.byShare[0].ended) {
+	for (r.count > r.most || r.size > r.maxSize) && len(r.byShare) > 0 {
+		first := r.byShare[0].first()
+		if first == nil {
+			break
+		}
+		r.drop(first)
 	}
 	for r.size > r.maxSize { // the Store has failed, or is slow
 		var largest *owner
@@ -285,17 +306,9 @@ func (r *room) trim(o *owner) {
 				largest = o
 			}
 		}
-		if largest == nil || !r.dropFirst(&largest.unwritten) {
+		if largest == nil {
 			return
 		}
+		r.drop(largest.unwritten.Front().Value.(*entry))
 	}
-}
-
-func (r *room) dropFirst(l *list.List) bool {
-	first := l.Front()
-	if first == nil {
-		return false
-	}
-	r.drop(first.Value.(*entry))
-	return true
 }

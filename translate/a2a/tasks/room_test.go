@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
 func TestBoundsOfOwners(t *testing.T) {
@@ -136,5 +137,106 @@ func TestInterruptedTasksMakeRoom(t *testing.T) {
 	}
 	if _, err := begin(t, s, task.Task{}, task.Submitted); !errors.Is(err, tasks.ErrFull) {
 		t.Errorf("%v", err)
+	}
+}
+
+// waits makes a task of about 50 KB that waits for a message and is stored. It returns nil if there is no room.
+func waits(t *testing.T, s *tasks.Tasks, owner string) *task.Task {
+	t.Helper()
+	made := task.Task{Owner: owner}
+	made.AddMessage(task.Message{ID: string(make([]byte, 50<<10)), Role: task.User})
+	began, err := begin(t, s, made, task.InputRequired)
+	if errors.Is(err, tasks.ErrFull) {
+		return nil
+	}
+	if err == nil {
+		_, err = s.Get(t.Context(), owner, began.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return began
+}
+
+// Owners who fill the memory with tasks that wait for a message push out neither outputs nor ended tasks of others.
+func TestOutputsFindRoom(t *testing.T) {
+	for _, stored := range []bool{true, false} {
+		config := tasks.Config{MaxSize: 1 << 20, Flush: time.Hour}
+		if stored {
+			config.Store = newStore()
+		}
+		s := open(t, config)
+		running := add(t, s, "bob")
+		bobs := []*task.Task{running}
+		for range 20 {
+			made := add(t, s, "bob")
+			change(t, s, made, to(task.Completed))
+			bobs = append(bobs, made)
+		}
+		var first *task.Task
+		for _, owner := range []string{"ada", "", "eve"} {
+			for range 40 {
+				if made := waits(t, s, owner); first == nil {
+					first = made
+				}
+			}
+		}
+		for _, size := range []int{100 << 10, 200 << 10, 300 << 10} { // of outputs
+			owner := fmt.Sprint("owner ", size)
+			made := add(t, s, owner)
+			change(t, s, made, func(c *task.Task) error {
+				c.SetArtifact([]task.Part{{Part: front.Part{Kind: front.PartText, Text: string(make([]byte, size))}}})
+				c.SetStatus(task.Completed, nil, time.Now())
+				return nil
+			})
+			if got, err := s.Get(t.Context(), owner, made.ID); err != nil || got.Artifact == nil {
+				t.Errorf("stored %t: the output of %d bytes: %+v, %v", stored, size, got, err)
+			}
+		}
+		change(t, s, running, to(task.Completed))
+		for i, made := range bobs {
+			if got, err := s.Get(t.Context(), "bob", made.ID); err != nil || !ended(got) {
+				t.Errorf("stored %t: %d: %+v, %v", stored, i, got, err)
+			}
+		}
+		if _, _, size := s.Stats(); size > 1<<20 {
+			t.Errorf("stored %t: %d bytes", stored, size)
+		}
+		if stored {
+			if got := change(t, s, first, to(task.Completed)); got.Event != 3 {
+				t.Errorf("a task that has given way: %+v", got)
+			}
+		}
+	}
+}
+
+// A task that gives way in memory ends its subscriptions, and can be read, subscribed to and changed afterwards.
+func TestSubscribersOfTasksThatGiveWay(t *testing.T) {
+	s := open(t, tasks.Config{Store: newStore(), MaxSize: 1 << 20, Flush: time.Hour})
+	made := waits(t, s, "ada")
+	_, sub, err := s.Subscribe(t.Context(), "ada", made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		waits(t, s, "ada")
+	}
+	for range sub.Updates() {
+		t.Error("an event")
+	}
+	_, sub, err = s.Subscribe(t.Context(), "ada", made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, s, made, to(task.Completed))
+	n := 0
+	for range sub.Updates() {
+		n++
+	}
+	if n == 0 {
+		t.Error("no event after it was read again")
+	}
+	if _, subscriptions, _ := s.Stats(); subscriptions != 0 {
+		t.Errorf("%d subscriptions", subscriptions)
 	}
 }

@@ -35,7 +35,8 @@ func (s *Tasks) Subscribe(ctx context.Context, owner, id string) (*task.Task, *S
 			return nil, nil, err
 		}
 		e.mu.Lock()
-		if !s.writer.visible(e) { // it has changed meanwhile
+		kept, _ := s.memory.find(owner, id)
+		if !s.writer.visible(e) || kept != e && !e.now.Status.State.Terminal() { // it was changed or dropped meanwhile
 			e.mu.Unlock()
 			continue
 		}

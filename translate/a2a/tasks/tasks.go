@@ -81,7 +81,6 @@ func New(c Config) *Tasks {
 	c.MaxSize, c.TTL, c.Flush = cmp.Or(max(c.MaxSize, 0), 256<<20), cmp.Or(max(c.TTL, 0), 24*time.Hour), cmp.Or(max(c.Flush, 0), time.Second)
 	c.Flush = max(c.Flush, time.Millisecond)
 	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]func(){}, queue: queue{kick: make(chan struct{}, 1)}}
-	m.room.claimed = m.isClaimed
 	w := &writer{
 		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1), used: make(chan struct{}),
 	}
@@ -111,11 +110,7 @@ func (s *Tasks) Close(ctx context.Context) {
 	if s.config.Store != nil {
 		s.writer.flush(ctx, true)
 	}
-	for _, e := range s.memory.all() {
-		e.mu.Lock()
-		e.endSubscriptions()
-		e.mu.Unlock()
-	}
+	endSubscriptions(s.memory.all())
 }
 
 // isClosed reports whether a channel is closed that never gets values.
