@@ -72,6 +72,7 @@ func TestManualsCommands(t *testing.T) {
 		t.Errorf("README.md does not say how to do without --json: %s", older)
 	}
 	commands := 0
+	ids := map[string]string{} // of tasks: the printed ones, and those in the answers
 	for _, block := range manuals.In(t, "console") {
 		for exchange := range strings.SplitSeq("\n"+block.Text, "\n$ ") {
 			if exchange == "" {
@@ -92,10 +93,16 @@ func TestManualsCommands(t *testing.T) {
 					t.Fatalf("%s: %v", variant, err)
 				}
 				path, ok := strings.CutPrefix(c.url, "http://localhost:8080")
-				if !ok || path != "/rpc" && path != "/a2a" && !strings.HasPrefix(path, "/a2a/") {
+				if !ok || path != "/rpc" && path != "/mcp" && path != "/a2a" && !strings.HasPrefix(path, "/a2a/") {
 					t.Fatalf("%s: not the address of the quickstart", variant)
 				}
+				for printed, made := range ids {
+					c.body = strings.ReplaceAll(c.body, printed, made)
+				}
 				got := b.send(http.MethodPost, strings.TrimSuffix(b.endpoint, "/rpc")+path, c.body, c.header...)
+				if printed, made := taskID.FindString(want), taskID.FindString(got.body); printed != "" && made != "" {
+					ids[printed] = made
+				}
 				if want := strings.TrimSuffix(want, "\n"); !sameAnswer(strings.TrimRight(got.body, "\n"), strings.TrimRight(want, "\n")) {
 					t.Errorf("%s\ngot  %s\nwant %s", variant, got.body, want)
 				}
