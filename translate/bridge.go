@@ -174,7 +174,7 @@ func (b *Bridge) Report(ctx context.Context, call Call, o Operation, failure *ru
 func (b *Bridge) ReportRun(ctx context.Context, call Call, o Operation, r *run.Run) {
 	x := b.begin(ctx, o, call)
 	defer x.end()
-	x.outcome = *r
+	x.outcome, x.figures.Listed = *r, -1
 	if slices.ContainsFunc(b.catalog.Sections(), func(s *catalog.Section) bool { return s.Namespace == r.Source }) { // else it was removed
 		x.figures.Source = r.Source
 	}

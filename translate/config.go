@@ -76,7 +76,8 @@ type Statistics struct {
 	Descriptor cache.State
 	// Found, Submitted and Followed are when these phases of the call ended; zero: it did not reach the end of that phase.
 	Found, Submitted, Followed time.Time
-	// Listed and Unavailable are how many skills a list has, and how many sources could not be read for it.
+	// Listed and Unavailable are how many skills a list has, and how many sources could not be read for it. Listed is -1 if the
+	// list is none of skills.
 	Listed, Unavailable int
 }
 

@@ -94,7 +94,7 @@ func (p *Push) serve(ctx caddy.Context, out *Outbound, d *push.Deliverer) (*push
 		return nil, nil, err
 	}
 	rules := network.NewRules(networks, p.ports(), func(_, host, address string, r *network.RefusedError) {
-		out.Observer.RefusedConnection(pushSource, host, address, r)
+		out.Observer.RefusedWebhook(pushSource, host, address, r)
 	})
 	transport, err := network.NewTransport(ctx, out.Transport, rules, out.Overhead)
 	if err != nil {

@@ -132,7 +132,7 @@ func TestReportsOfA2A(t *testing.T) {
 		{"method of another version", "", "1.0", "message/send", `{}`, "message/send execute invalid_arguments   failed"},
 		{"array", "", "", "GetTask", `[]`, "GetTask task invalid_arguments   failed"},
 		{"one skill", "/acme.echo", "", "SendMessage", `{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"{}"}]}}`, "SendMessage execute completed acme acme/echo completed"},
-		{"unknown skill in the URL", "/acme.none", "", "SendMessage", `{}`, "unknown describe skill_not_found   failed"},
+		{"unknown skill in the URL", "/acme.none", "", "SendMessage", `{}`, "SendMessage execute skill_not_found   failed"},
 	} {
 		before := len(a.calls())
 		answer := a.post(tc.path, tc.version, tc.method, tc.params)
@@ -189,6 +189,8 @@ func TestRefusedParams(t *testing.T) {
 		{"ListTasks", `{"pageToken":"canary"}`, "pageToken invalid"},
 		{"ListTasks", `{"status":"canary"}`, "status invalid"},
 		{"GetTask", `["canary"]`, "params invalid"},
+		{"GetTask", `{"id":"canary"}`, "id not_found"},
+		{"tasks/cancel", `{"id":"canary"}`, "id not_found"},
 		{"CreateTaskPushNotificationConfig", `{"taskId":"` + id + `"}`, "url required"},
 		{"CreateTaskPushNotificationConfig", `{"taskId":"` + id + `","url":"ftp://canary.example"}`, "url invalid"},
 		{"tasks/pushNotificationConfig/get", `{}`, "id required"},
@@ -205,6 +207,17 @@ func TestRefusedParams(t *testing.T) {
 		}
 		if got := fields.Param + " " + fields.Reason; got != tc.want || fields.Outcome != "invalid_arguments" || fields.Next != "fix_params" {
 			t.Errorf("%s %s: %q, want %q: %+v %s", tc.method, tc.params, got, tc.want, fields, answer.Body)
+		}
+	}
+	if lines := a.Log.Lines(`"method":"ListTasks"`, `"skills":`); len(lines) > 0 {
+		t.Errorf("a list of tasks has no skills: %q", lines)
+	}
+	// The webhook of a client that may not be reached is not for the operator to act on, and the option that allows it is that of push.
+	a.post("", "", "CreateTaskPushNotificationConfig", `{"taskId":"`+id+`","url":"https://203.0.113.7:8444/hook"}`)
+	a.post("", "", "CreateTaskPushNotificationConfig", `{"taskId":"`+id+`","url":"https://10.1.2.3/hook"}`)
+	for _, option := range []string{"push > allow_ports 8444", "push > allow_networks 10.1.2.3"} {
+		if lines := a.Log.Lines(`"level":"info"`, "did not connect to a client's webhook: ", `"option":"`+option+`"`); len(lines) != 1 {
+			t.Errorf("%s: %q", option, a.Log.Lines("did not connect"))
 		}
 	}
 	if lines := a.Log.Lines("canary"); len(lines) > 0 {

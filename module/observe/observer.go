@@ -169,30 +169,40 @@ type Refusal interface {
 // RefusedConnection logs a connection that the guard has refused. The address is empty if
 // the host name was not resolved.
 func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
+	o.refusedConnection(zapcore.WarnLevel, "did not connect: ", "", source, host, address, r)
+}
+
+// RefusedWebhook does what RefusedConnection does, for a webhook. Clients choose its URL, so it is not the operator who has to act.
+func (o *Observer) RefusedWebhook(source, host, address string, r Refusal) {
+	o.refusedConnection(zapcore.InfoLevel, "did not connect to a client's webhook: ", "push > ", source, host, address, r)
+}
+
+// refusedConnection logs a refused connection. block is the block of the option that would allow it; empty: none.
+func (o *Observer) refusedConnection(level zapcore.Level, what, block, source, host, address string, r Refusal) {
 	o.metrics.refused(r)
 	host = safetext.Field(o.scrub(host), MaxLogged)
 	why := o.scrub(r.Why())
 	dropped, due, full := o.refusals.due(source, host+"\n"+why, time.Now())
 	switch {
 	case full:
-		o.logger.Warn("further refused connections of this source are not logged; the metrics count them", optional("source", source))
+		o.logger.Log(level, "further refused connections of this source are not logged; the metrics count them", optional("source", source))
 		return
 	case !due:
 		return
 	}
-	message, option := "did not connect: "+why, ""
+	message, option := what+why, ""
 	switch r.Rule() {
 	case run.RuleAddress:
-		option = "allow_networks " + safetext.Field(address, MaxLogged)
+		option = block + "allow_networks " + safetext.Field(address, MaxLogged)
 	case run.RulePort:
 		if _, port, _ := net.SplitHostPort(host); isPort(port) {
-			option = "allow_ports " + port
+			option = block + "allow_ports " + port
 		}
 	}
 	if option != "" {
 		message += "; to allow the connection, add the option below"
 	}
-	o.logger.Warn(message,
+	o.logger.Log(level, message,
 		optional("source", source),
 		zap.String("host", host),
 		optional("address", safetext.Field(address, MaxLogged)),
@@ -261,7 +271,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 			zap.Int("retries", max(s.Stats.Attempts-1, 0)),
 			zap.Int("polls", s.Stats.Polls))
 	}
-	if s.Operation == translate.OperationList {
+	if s.Operation == translate.OperationList && s.Listed >= 0 {
 		*fields = append(*fields, zap.Int("skills", s.Listed), zap.Int("unavailable", s.Unavailable))
 	}
 	if s.Descriptor != 0 {

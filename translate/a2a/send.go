@@ -352,8 +352,11 @@ func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
 		return nil
 	}
 	failure := wrongRequest(fault.Message)
-	if fault.Code == jsonrpc.CodeInternalError {
+	switch fault.Code {
+	case jsonrpc.CodeInternalError:
 		failure.Kind, failure.Argument = run.Internal, nil
+	case wire.CodeTaskNotFound: // the task, or its webhook
+		failure.Argument.Name, failure.Argument.Reason = "id", run.NotFound
 	}
 	return failure
 }
