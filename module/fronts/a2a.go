@@ -101,10 +101,12 @@ type Tasks struct {
 	// them when the process ends. Default: `storage`.
 	Store string `json:"store,omitempty"`
 
-	// How many tasks are kept. If there are more, the oldest ended ones are dropped. Default: 10000.
+	// How many tasks are kept. If there are more, the oldest ended ones are dropped. As many streams may be open, and at least 64.
+	// Default: 10000.
 	Keep int `json:"keep,omitempty"`
 
-	// How many tasks of one principal are kept; all anonymous callers count as one. Default: a tenth of `keep`.
+	// How many tasks of one principal are kept; all anonymous callers count as one. A principal may have as many streams open, and
+	// at least 64. Default: a tenth of `keep`.
 	KeepPerOwner int `json:"keep_per_owner,omitempty"`
 
 	// Memory for tasks, in bytes. Default: 268435456 (256 MiB).

@@ -1,6 +1,7 @@
 package fronts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -144,6 +145,9 @@ var stopping = sync.OnceValue(func() context.Context {
 	return ctx
 })
 
+// minStreams is the least number of streams that a principal may have open. Otherwise it is that of its tasks.
+const minStreams = 64
+
 // wellKnown are the paths of the agent card below the host and below each endpoint.
 const (
 	wellKnown = "/.well-known/agent-card.json"
@@ -269,6 +273,8 @@ func (a *A2A) options() a2a.Options {
 		Wait:         duration(a.Wait, a2a.DefaultWait), Follow: duration(a.Follow, a2a.DefaultFollow),
 		Abandon: a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
 	}
+	bounds := cmp.Or(a.Tasks, new(Tasks)).bounds()
+	o.Streams, o.StreamsOfOne = max(bounds.Most, minStreams), max(bounds.MostPerOwner, minStreams)
 	if len(a.Versions) > 0 {
 		o.Versions = a2a.Versions{}
 		for _, v := range a.Versions {

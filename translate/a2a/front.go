@@ -67,7 +67,8 @@ type Front struct {
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 
-	events jsonrpc.Results[wire.Event] // that streams are sending
+	events  jsonrpc.Results[wire.Event] // that streams are sending
+	streams front.Places                // the open ones
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -206,8 +207,15 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	if req.Params.Kind() == '[' {
 		return r.refused(r.invalid("params", "must be an object"))
 	}
-	if r.method.streams && req.InBatch() && !req.IsNotification() {
-		return r.refuse(unsupported(r.version, "a streaming method can't be part of a batch"), wrongRequest("a stream in a batch"))
+	if r.method.streams && !req.IsNotification() {
+		if req.InBatch() {
+			return r.refuse(unsupported(r.version, "a streaming method can't be part of a batch"), wrongRequest("a stream in a batch"))
+		}
+		leave, full := f.enterStream(r.caller.Principal)
+		if full != nil {
+			return r.refuse(r.failureError(full), full)
+		}
+		defer leave()
 	}
 	result, fault := r.method.serve(r)
 	if !r.method.reports {

@@ -18,6 +18,9 @@ type Options struct {
 	Follow time.Duration
 	// Abandon lets clients cancel tasks with a submitted run. The run goes on at the provider, but is no longer followed.
 	Abandon bool
+	// Streams is how many streams are open at most, and StreamsOfOne how many of one principal; all anonymous callers count as one.
+	// 0: there is no limit.
+	Streams, StreamsOfOne int
 	// Challenge is the WWW-Authenticate header field in answers to callers without a principal (RFC 9110, section 11.6.1).
 	Challenge string
 }

@@ -1,6 +1,8 @@
 package a2a
 
 import (
+	"cmp"
+	"math"
 	"mime"
 	"net/http"
 	"strings"
@@ -12,11 +14,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // A stream ends after the first status for which its function returns true.
 func stopSending(s task.State) bool     { return s.Terminal() || s.Interrupted() }
 func stopSubscribing(s task.State) bool { return s.Terminal() }
+
+// enterStream counts a stream, or returns the failure if too many are open.
+func (f *Front) enterStream(principal string) (leave func(), full *run.Failure) {
+	o := &f.Options
+	leave, ok := f.streams.Enter(principal, cmp.Or(o.Streams, math.MaxInt), cmp.Or(o.StreamsOfOne, math.MaxInt))
+	if ok {
+		return leave, nil
+	}
+	return nil, &run.Failure{
+		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+		Message: "Too many streams are open here: end one, or ask without a stream.",
+		Limit:   &run.Limit{Name: "a2a tasks keep", Max: int64(o.StreamsOfOne)}, Retry: run.RetryIn(5*time.Second, 5),
+	}
+}
 
 // subscribe answers SubscribeToTask and tasks/resubscribe.
 func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {

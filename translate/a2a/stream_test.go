@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 )
 
 // steps returns the events of a stream, one word for each: the kind, the state or parts, and whether it is final.
@@ -273,4 +275,53 @@ func TestStreamDetaches(t *testing.T) {
 	}
 	end("ok")
 	eventually(t, func() bool { calls, _ := a.bridge.InProgress(); return calls == 0 }, "the run has ended")
+}
+
+// A principal may have a number of streams open, and all principals together another. What is refused is not executed.
+func TestOpenStreamsAreBounded(t *testing.T) {
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		a := newAgent(t, options(func(o *a2a.Options) { o.Streams, o.StreamsOfOne = 3, 2 }))
+		end := a.accept("slow")
+		subscription := request(d.subscribe, fmt.Sprintf(`{"id":%q}`, a.start(t, d, "slow").at("result.id")))
+		message := func(skill string) string {
+			return request(d.stream, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.`+skill+`"}`))
+		}
+		by := func(principal string) http.Header {
+			h := as(d.version)
+			if principal != "" {
+				h.Set("User", principal)
+			}
+			return h
+		}
+		var wg sync.WaitGroup
+		open := func(n int, principal, body string) {
+			t.Helper()
+			wg.Go(func() { a.post(t, "/a2a", body, by(principal)) })
+			eventually(t, func() bool { _, subscriptions, _ := a.front.Tasks.Stats(); return subscriptions == n }, "the stream is open")
+		}
+		refused := func(principal string) {
+			t.Helper()
+			for _, body := range []string{subscription, message("echo")} {
+				got := a.post(t, "/a2a", body, by(principal))
+				got.check(t, "429;error.code=-32057;error.message~Too many streams")
+				if got.header.Get("Retry-After") == "" {
+					t.Errorf("%v", got.header)
+				}
+			}
+		}
+		open(1, "", subscription)
+		open(2, "", subscription)
+		refused("")
+		open(3, "ada", message("slow"))
+		refused("eve")
+		end("ok")
+		wg.Wait()
+		a.received(t, "POST /run/echo", 0)
+		for _, principal := range []string{"", "ada", "eve"} {
+			if got := a.post(t, "/a2a", message("echo"), by(principal)); len(got.events) < 3 {
+				t.Errorf("%q: %s", principal, got.text)
+			}
+		}
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
 // Bounds of subscriptions.
@@ -16,10 +18,9 @@ const (
 
 // Listeners are the open subscriptions. The zero value is ready for use, also by several goroutines.
 type Listeners struct {
-	mu    sync.Mutex
-	count int
-	of    map[string]int // by principal
+	places front.Places
 
+	mu sync.Mutex
 	// Anonymous callers see fewer sources than others, so that their lists are read separately.
 	anonymous, known lists
 }
@@ -32,24 +33,7 @@ type lists struct {
 
 // Enter counts a subscription, if there is room for it.
 func (l *Listeners) Enter(principal string) (release func(), ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.count >= Most || l.of[principal] >= MostOfOne {
-		return nil, false
-	}
-	if l.of == nil {
-		l.of = map[string]int{}
-	}
-	l.count++
-	l.of[principal]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.count--
-		if l.of[principal]--; l.of[principal] == 0 {
-			delete(l.of, principal)
-		}
-	}, true
+	return l.places.Enter(principal, Most, MostOfOne)
 }
 
 // Refresh reads the lists of all sources that a principal may see again if they are stale, for all listeners together that see the same

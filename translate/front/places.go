@@ -1,0 +1,33 @@
+package front
+
+import "sync"
+
+// Places counts what callers have open, such as streams. The zero value is ready for use, also by several goroutines.
+type Places struct {
+	mu    sync.Mutex
+	count int
+	of    map[string]int // by principal
+}
+
+// Enter counts one more of a principal, if there are fewer than most of all, and fewer than mostOfOne of the principal. All anonymous
+// callers count as one.
+func (p *Places) Enter(principal string, most, mostOfOne int) (leave func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.count >= most || p.of[principal] >= mostOfOne {
+		return nil, false
+	}
+	if p.of == nil {
+		p.of = map[string]int{}
+	}
+	p.count++
+	p.of[principal]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.count--
+		if p.of[principal]--; p.of[principal] == 0 {
+			delete(p.of, principal)
+		}
+	}, true
+}
