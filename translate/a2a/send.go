@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -334,7 +335,7 @@ func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return nil, fault
 	}
-	if fault.Status == 0 && acceptsStream(r.HTTP) {
+	if fault.Status == 0 && front.AcceptsStream(r.HTTP, "text/event-stream", "text/*", "*/*") {
 		if s := r.Stream(); s != nil {
 			_ = s.Error(fault) // it fails only if the client has disconnected
 			return nil, nil

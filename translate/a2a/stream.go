@@ -3,9 +3,7 @@ package a2a
 import (
 	"cmp"
 	"math"
-	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -154,21 +152,6 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 			return nil
 		}
 	}
-}
-
-// acceptsStream reports whether a client reads server-sent events.
-func acceptsStream(r *http.Request) bool {
-	if r == nil {
-		return false
-	}
-	for _, line := range r.Header["Accept"] {
-		for item := range strings.SplitSeq(line, ",") {
-			if mediaType, _, err := mime.ParseMediaType(item); err == nil && (mediaType == "text/event-stream" || mediaType == "text/*" || mediaType == "*/*") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // streamStatus is the HTTP status of an error before the first event of a stream in A2A 1.0 (section 5.4): clients would take
