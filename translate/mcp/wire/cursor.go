@@ -14,5 +14,12 @@ func NewCursor(list, after string) string {
 func ParseCursor(list, cursor string) (after string, ok bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	after, ok = strings.CutPrefix(string(raw), list+"1:")
-	return after, ok && err == nil && after != "" && NewCursor(list, after) == cursor // the decoder skips line ends
+	return after, ok && err == nil && isToolName(after) && NewCursor(list, after) == cursor // the decoder skips line ends
+}
+
+// isToolName reports whether a text has the form of the name of a tool.
+func isToolName(s string) bool {
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
 }

@@ -80,11 +80,13 @@ func (how Tools) OutputSchema(d *document.Descriptor, schema jsontext.Value) jso
 	switch {
 	case !how.Structured || !IsJSON(d.Output.ContentType):
 		return nil
-	case schema == nil || how.Modern || IsOfObjects(schema):
-		return schema
+	case schema == nil:
+		return nil
+	case how.Modern || IsOfObjects(schema):
+		return clean(schema, how.Headers)
 	}
 	// In the legacy versions, structured content is an object.
-	return inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}})
+	return clean(inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}}), how.Headers)
 }
 
 // IsOfObjects reports whether a schema permits only objects, by its type.
@@ -123,23 +125,25 @@ func (c *cleaner) add(v jsontext.Value, names bool) {
 				c.add(value, false)
 				return true
 			}
+			if safetext.Line(keyword, MaxQuoted) != keyword {
+				return true // no keyword: a text for models, which people do not see
+			}
 			switch keyword {
 			case HeaderKeyword:
 				if c.headers {
 					c.member(name)
 					c.Buf = append(c.Buf, value...)
 				}
-			case "title", "description", "$comment":
-				c.member(name)
-				if value.Kind() == '"' {
-					value = front.AppendText(nil, safetext.Line(Text(value), MaxDescription))
-				}
-				c.Buf = append(c.Buf, value...)
-			case "default", "const", "enum", "examples": // data
+			case "default", "const", "enum", "examples", // data
+				"$ref", "$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "type", "format", "pattern", "contentEncoding", "contentMediaType", "required":
 				c.member(name)
 				c.Buf = append(c.Buf, value...)
 			default:
 				c.member(name)
+				if value.Kind() == '"' { // also that of an unknown keyword
+					c.Buf = front.AppendText(c.Buf, safetext.Line(Text(value), MaxDescription))
+					return true
+				}
 				c.add(value, keyword == "properties" || keyword == "patternProperties" || keyword == "$defs" || keyword == "definitions" || keyword == "dependentSchemas")
 			}
 			return true

@@ -1,0 +1,164 @@
+package mcp_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+// Section 1: what is refused, in which order, and with what. Each request has all later faults, too.
+func TestOrderOfRefusals(t *testing.T) {
+	s := newServer(t, nil, skill("tool", nil))
+	version, method, name := []string{"MCP-Protocol-Version", "2026-07-28"}, []string{"Mcp-Method", "tools/call"}, []string{"Mcp-Name", "acme_tool"}
+	body := func(meta, params string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + params + meta + `}}`
+	}
+	of := func(fields ...[]string) (all []string) {
+		for _, f := range fields {
+			all = append(all, f...)
+		}
+		return all
+	}
+	named := `"name":"acme_tool",`
+	for _, v := range []struct {
+		about, body string
+		header      []string
+		status      int
+		code        float64
+	}{
+		{"media type", `{`, []string{"Content-Type", "text/plain"}, 415, 0},
+		{"media type missing", `{`, []string{"Content-Type", ""}, 415, 0},
+		{"content encoding", `{`, []string{"Content-Encoding", "identity"}, 415, 0},
+		{"too large", strings.Repeat(" ", 1<<20) + `{`, nil, 413, -32600},
+		{"no JSON", `{`, nil, 400, -32700},
+		{"nothing", ``, nil, 400, -32700},
+		{"bad UTF-8", "{\"\xff\":1}", nil, 400, -32700},
+		{"too deep", strings.Repeat("[", 100_000), nil, 400, -32700},
+		{"a batch", `[` + body(modernMeta, named) + `]`, of(version, method, name), 400, -32600},
+		{"an empty batch", `[]`, nil, 400, -32600},
+		{"a text", `"x"`, nil, 400, -32600},
+		{"no version of JSON-RPC", `{"id":1,"method":"ping"}`, nil, 400, -32600},
+		{"a method that is none", `{"jsonrpc":"2.0","id":1,"method":1}`, nil, 400, -32600},
+		{"params that are none", `{"jsonrpc":"2.0","id":1,"method":"ping","params":1}`, nil, 400, -32600},
+		{"a list of params", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, nil, 200, -32602},
+		{"_meta without a version", body(`"_meta":{"io.modelcontextprotocol/clientCapabilities":{}}`, ""), of(version), 400, -32602},
+		{"a version that is no text", body(`"_meta":{"io.modelcontextprotocol/protocolVersion":1,"io.modelcontextprotocol/clientCapabilities":{}}`, ""), nil, 400, -32602},
+		{"_meta without capabilities", body(`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`, ""), nil, 400, -32602},
+		{"capabilities that are none", body(`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}`, ""), nil, 400, -32602},
+		{"_meta that is none", body(`"_meta":1`, ""), of(version), 400, -32602},
+		{"no version in the header", body(modernMeta, named), nil, 400, -32020},
+		{"another version in the header", body(modernMeta, named), []string{"MCP-Protocol-Version", "2025-11-25"}, 400, -32020},
+		{"versions in the header", body(modernMeta, named), []string{"MCP-Protocol-Version", "2026-07-28, 2026-07-28"}, 400, -32020},
+		{"an unknown version", body(strings.ReplaceAll(modernMeta, "2026-07-28", "2027-01-01"), named), []string{"MCP-Protocol-Version", "2027-01-01"}, 400, -32022},
+		{"a legacy version in _meta", body(strings.ReplaceAll(modernMeta, "2026-07-28", "2025-11-25"), named), []string{"MCP-Protocol-Version", "2025-11-25"}, 400, -32022},
+		{"no method in the header", body(modernMeta, named), version, 400, -32020},
+		{"another method in the header", body(modernMeta, named), of(version, []string{"Mcp-Method", "tools/list"}), 400, -32020},
+		{"another case of the method", body(modernMeta, named), of(version, []string{"Mcp-Method", "Tools/Call"}), 400, -32020},
+		{"an encoded method", body(modernMeta, named), of(version, []string{"Mcp-Method", "=?base64?dG9vbHMvY2FsbA==?="}), 400, -32020},
+		{"no name in the header", body(modernMeta, named), of(version, method), 400, -32020},
+		{"another name in the header", body(modernMeta, named), of(version, method, []string{"Mcp-Name", "acme_Tool"}), 400, -32020},
+		{"the bridge's name in the header", body(modernMeta, named), of(version, method, []string{"Mcp-Name", "acme.tool"}), 400, -32020},
+		{"bad UTF-8 in base64", body(modernMeta, named), of(version, method, []string{"Mcp-Name", "=?base64?/w==?="}), 400, -32020},
+		{"base64 without an end", body(modernMeta, named), of(version, method, []string{"Mcp-Name", "=?base64?YWNtZV90b29s"}), 400, -32020},
+		{"_meta twice", body(modernMeta+","+modernMeta, named), of(version, method, name), 200, -32602},
+		{"name twice", body(modernMeta, named+named), of(version, method, name), 200, -32602},
+	} {
+		g := s.send(t, v.body, v.header...)
+		if code, _ := at(g.failure(), "code").(float64); g.status != v.status || code != v.code {
+			t.Errorf("%s: %d %.300s, want %d and %v", v.about, g.status, g.text, v.status, v.code)
+		}
+		if _, has := g.body["id"]; has != (g.body["id"] == 1.0) {
+			t.Errorf("%s: the id is %v", v.about, g.body["id"])
+		}
+	}
+	if n := s.count("POST /run/"); n > 0 {
+		t.Errorf("the provider was called %d times", n)
+	}
+	good := s.send(t, body(modernMeta, named), of(version, method, name)...)
+	if good.status != 200 || good.result() == nil || strings.Contains(good.text, "\n") {
+		t.Errorf("%s", good.text)
+	}
+}
+
+// Section 1: which requests are modern, and what the eras answer alike and differently.
+func TestEras(t *testing.T) {
+	s := newServer(t, nil, skill("tool", nil))
+	list, meta := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{%s}}`, modernMeta
+	for _, v := range []struct {
+		about, meta string
+		header      []string
+		modern      bool // or it is refused as such
+	}{
+		{"_meta", meta, []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, true},
+		{"_meta only", meta, nil, true},
+		{"the header's version only", "", []string{"MCP-Protocol-Version", "2026-07-28"}, true},
+		{"the header's method only", "", []string{"Mcp-Method", "tools/list"}, true},
+		{"nothing", "", nil, false},
+		{"a legacy version", "", []string{"MCP-Protocol-Version", "2025-11-25"}, false},
+		{"a legacy version with Mcp-Method", "", []string{"MCP-Protocol-Version", "2025-06-18", "Mcp-Method", "tools/call"}, false},
+	} {
+		g := s.send(t, fmt.Sprintf(list, v.meta), v.header...)
+		if v.modern != (g.status == 400 || g.result()["resultType"] == "complete") || !v.modern && g.result()["tools"] == nil {
+			t.Errorf("%s: %d %.300s", v.about, g.status, g.text)
+		}
+	}
+	for _, v := range []string{"2024-11-05", "", "x", "2026-07-29"} {
+		if g := s.legacy(t, "ping", object{}, "MCP-Protocol-Version", v); v != "" && (g.status != 400 || at(g.failure(), "code") != -32022.0 || at(g.failure(), "data", "requested") != v) {
+			t.Errorf("%q: %d %s", v, g.status, g.text)
+		}
+	}
+	for asked, want := range map[string]string{"2025-03-26": "2025-03-26", "2025-11-25": "2025-11-25", "2026-07-28": "2025-11-25", "1999-01-01": "2025-11-25", "x": "2025-11-25"} {
+		g := s.legacy(t, "initialize", object{"protocolVersion": asked, "capabilities": object{}, "clientInfo": object{"name": "x"}})
+		if g.result()["protocolVersion"] != want || g.header.Get("Mcp-Session-Id") != "" || at(g.result(), "capabilities", "tools", "listChanged") != nil || at(g.result(), "capabilities", "tasks") != nil ||
+			at(g.result(), "capabilities", "logging") != nil || at(g.result(), "capabilities", "extensions") != nil || at(g.result(), "serverInfo", "name") != "test" {
+			t.Errorf("%s: %s", asked, g.text)
+		}
+	}
+	d := s.modern(t, "server/discover", object{}).result()
+	if !isJSON(d["capabilities"], `{"tools":{"listChanged":true},"resources":{},"prompts":{},"completions":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`) ||
+		!isJSON(d["supportedVersions"], `["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`) || d["ttlMs"] == nil || d["cacheScope"] != "public" || at(d, "_meta", "io.modelcontextprotocol/serverInfo", "name") != "test" {
+		t.Errorf("%v", d)
+	}
+	for _, method := range []string{"logging/setLevel", "resources/subscribe", "roots/list", "sampling/createMessage", "tasks/list", "skills/list", "notifications", "", "tools/list\u0000"} {
+		if g := s.legacy(t, method, object{}); g.status != http.StatusOK || at(g.failure(), "code") != -32601.0 {
+			t.Errorf("%q: %d %s", method, g.status, g.text)
+		}
+	}
+	for _, body := range []string{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"acme_tool"}}`, `{"jsonrpc":"2.0","method":"nope"}`, `{"jsonrpc":"2.0","id":5,"result":{}}`, `{"jsonrpc":"2.0","id":5,"error":{"code":1,"message":"x"}}`} {
+		if g := s.send(t, body, "MCP-Protocol-Version", "2025-11-25"); g.status != http.StatusAccepted || g.text != "" {
+			t.Errorf("%s: %d %s", body, g.status, g.text)
+		}
+	}
+	if n := s.count("POST /run/"); n > 0 {
+		t.Errorf("a notification called the provider %d times", n)
+	}
+	only := newServer(t, func(s *server) { s.front.Options.Versions = []string{"2026-07-28"} }, skill("tool", nil))
+	if g := only.legacy(t, "initialize", object{"protocolVersion": "2025-11-25"}); at(g.failure(), "code") != -32022.0 {
+		t.Errorf("versions: %s", g.text)
+	}
+	if g := only.legacy(t, "tools/list", object{}); g.status != 400 || at(g.failure(), "code") != -32022.0 {
+		t.Errorf("versions: %s", g.text)
+	}
+}
+
+// Sections 1 and 8: callers without a principal, where all need one.
+func TestPrincipals(t *testing.T) {
+	for _, challenge := range []string{"", `Bearer resource_metadata="x"`} {
+		s := newServer(t, func(s *server) {
+			s.front.RequirePrincipal = true
+			s.front.Challenge = func(*http.Request) string { return challenge }
+		}, skill("tool", nil))
+		for _, method := range []string{"tools/list", "server/discover", "subscriptions/listen", "tasks/get"} {
+			g := s.modern(t, method, object{"taskId": "x"}, "Accept", "text/event-stream")
+			if method != "tasks/get" && method != "subscriptions/listen" && (g.status != http.StatusUnauthorized || g.header.Get("WWW-Authenticate") != challenge) || g.result() != nil {
+				t.Errorf("%s: %d %v %s", method, g.status, g.header, g.text)
+			}
+		}
+		if g := s.modern(t, "tools/list", object{}, "User", "ada"); g.result()["cacheScope"] != "private" {
+			t.Errorf("%s", g.text)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package mcp_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// task starts a run and returns the id of its task.
+func (s *server) task(t *testing.T, tool, user string) string {
+	t.Helper()
+	g := s.call(t, tool, object{}, asTaker, "yes", "User", user)
+	id, ok := g.result()["taskId"].(string)
+	if !ok {
+		t.Fatalf("%s", g.text)
+	}
+	return id
+}
+
+func (s *server) about(t *testing.T, method, id, user string) *got {
+	t.Helper()
+	return s.modern(t, method, object{"taskId": id}, asTaker, "yes", "User", user)
+}
+
+// Section 5: a flat task, polled at most once a second, with the result that the call would have had.
+func TestTasks(t *testing.T) {
+	s := newServer(t, nil, skill("slow", output("application/json", object{"type": "object"})), skill("quick", nil))
+	end := s.accept("slow")
+	g := s.call(t, "acme_slow", object{}, asTaker, "yes")
+	r := g.result()
+	if r["resultType"] != "task" || r["status"] != "working" || r["ttlMs"] != 86_400_000.0 || r["createdAt"] == nil || r["lastUpdatedAt"] == nil || r["task"] != nil || r["content"] != nil {
+		t.Fatalf("%s", g.text)
+	}
+	if wait := r["pollIntervalMs"].(float64); wait < 500 || wait > 30_000 {
+		t.Errorf("pollIntervalMs %v", wait)
+	}
+	id := r["taskId"].(string)
+	before := s.count("GET /status/")
+	for range 5 {
+		if r := s.about(t, "tasks/get", id, "").result(); r["status"] != "working" || r["resultType"] != "complete" || r["requestState"] != nil || r["taskId"] != id {
+			t.Errorf("%v", r)
+		}
+	}
+	if n := s.count("GET /status/") - before; n > 2 {
+		t.Errorf("%d polls for 5 requests within a second", n)
+	}
+	end(object{"a": 1})
+	eventually(t, func() bool { return s.about(t, "tasks/get", id, "").result()["status"] == "completed" }, "the task completes")
+	r = s.about(t, "tasks/get", id, "").result()
+	if !isJSON(at(r, "result", "structuredContent"), `{"a":1}`) || at(r, "result", "content", 0, "text") != `{"a":1}` || r["error"] != nil {
+		t.Errorf("%v", r)
+	}
+	if g := s.call(t, "acme_quick", object{}, asTaker, "yes"); g.result()["structuredContent"] == nil {
+		t.Errorf("a call that completes at once: %s", g.text)
+	}
+	if g := s.about(t, "tasks/update", id, ""); g.result()["resultType"] != "complete" || len(g.result()) != 2 {
+		t.Errorf("tasks/update: %s", g.text)
+	}
+}
+
+// Section 5: a run that fails is a completed task with isError, and what a model can't act on a failed task with the error.
+func TestTaskFailures(t *testing.T) {
+	s := newServer(t, nil, skill("slow", output("application/json", object{"type": "object"})))
+	for about, v := range map[string]struct {
+		status http.HandlerFunc
+		want   string
+	}{
+		"failed":         {answer(200, execution("x-slow", "failed", object{"error": object{"code": "X", "message": "No."}})), "completed"},
+		"does not fit":   {answer(200, execution("x-slow", "completed", object{"output": 1})), "completed"},
+		"no answer":      {answer(200, `{"x":1}`), "failed"},
+		"unavailable":    {refused(503, "SERVICE_UNAVAILABLE"), "working"},
+		"too many polls": {refused(429, "RATE_LIMITED"), "working"},
+	} {
+		s.accept("slow")
+		id := s.task(t, "acme_slow", about)
+		s.on("GET /status/x-slow", v.status)
+		s.on("GET /result/x-slow", v.status)
+		var g *got
+		eventually(t, func() bool {
+			g = s.about(t, "tasks/get", id, about)
+			return g.result()["status"] == v.want && (v.want != "working" || g.result()["statusMessage"] != nil)
+		}, about)
+		switch v.want {
+		case "completed":
+			if at(g.result(), "result", "isError") != true || g.result()["error"] != nil {
+				t.Errorf("%s: %s", about, g.text)
+			}
+		case "failed":
+			if at(g.result(), "error", "code") != -32603.0 || at(g.result(), "error", "data", "code") == nil || g.result()["result"] != nil {
+				t.Errorf("%s: %s", about, g.text)
+			}
+		}
+	}
+}
+
+// Section 5: an id that is unknown, foreign, expired or damaged is one error, and the extension is demanded first.
+func TestTaskIDs(t *testing.T) {
+	s := newServer(t, nil, skill("slow", nil))
+	s.accept("slow")
+	id := s.task(t, "acme_slow", "ada")
+	other, err := tokensOfAnotherBridge.Seal(t.Context(), run.Ref{Source: "acme", SkillID: "acme/slow", ExecutionID: "x-slow"}, blockOf("other"), "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"tasks/get", "tasks/cancel", "tasks/update"} {
+		for about, v := range map[string][2]string{
+			"foreign": {id, "bob"}, "anonymous": {id, ""}, "forged": {"AAAA", "ada"}, "empty": {"", "ada"}, "cut": {id[:len(id)-3], "ada"}, "cut at its beginning": {id[3:], "ada"},
+			"longer": {id + "AAAA", "ada"}, "changed": {id[:30] + flip(id[30]) + id[31:], "ada"}, "long": {strings.Repeat("A", 100_000), "ada"}, "of another bridge": {other, "ada"},
+			"twice": {id + id, "ada"},
+		} {
+			g := s.about(t, method, v[0], v[1])
+			if g.status != http.StatusOK || at(g.failure(), "code") != -32602.0 || at(g.failure(), "message") != "Task not found" || len(g.failure()) != 2 {
+				t.Errorf("%s, %s: %d %.300s", method, about, g.status, g.text)
+			}
+		}
+		for about, params := range map[string]object{"none": {}, "a number": {"taskId": 1}} {
+			if g := s.modern(t, method, params, asTaker, "yes"); g.status != http.StatusOK || at(g.failure(), "code") != -32602.0 {
+				t.Errorf("%s, %s: %d %s", method, about, g.status, g.text)
+			}
+		}
+		g := s.modern(t, method, object{"taskId": id}, "User", "ada")
+		if g.status != http.StatusBadRequest || at(g.failure(), "code") != -32021.0 || !isJSON(at(g.failure(), "data"), `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`) {
+			t.Errorf("%s without the extension: %d %s", method, g.status, g.text)
+		}
+		if g := s.legacy(t, method, object{"taskId": id}); at(g.failure(), "code") != -32601.0 {
+			t.Errorf("legacy %s: %s", method, g.text)
+		}
+	}
+	for _, method := range []string{"tasks/list", "tasks/result"} {
+		if g := s.about(t, method, id, "ada"); g.status != http.StatusNotFound || at(g.failure(), "code") != -32601.0 {
+			t.Errorf("%s: %d %s", method, g.status, g.text)
+		}
+	}
+	if g := s.about(t, "tasks/get", id, "ada"); g.result()["status"] != "working" {
+		t.Errorf("the owner: %s", g.text)
+	}
+}
+
+func flip(c byte) string {
+	if c == 'A' {
+		return "B"
+	}
+	return "A"
+}
+
+// memory is a store of canceled runs.
+type memory struct {
+	mu sync.Mutex
+	of map[string]bool
+}
+
+func (m *memory) Add(_ context.Context, principal string, ref *run.Ref) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of[principal+" "+ref.ExecutionID] = true
+}
+
+func (m *memory) Has(_ context.Context, principal string, ref *run.Ref) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of[principal+" "+ref.ExecutionID]
+}
+
+// Section 5: tasks/cancel is an empty answer, always; another instance knows it; a run that has ended stays as it ended.
+func TestCancel(t *testing.T) {
+	kept := &memory{of: map[string]bool{}}
+	use := func(s *server) { s.front.Canceled = kept }
+	s := newServer(t, use, skill("slow", nil), skill("ended", nil), skill("down", nil))
+	s.accept("slow")
+	s.accept("down")
+	end := s.accept("ended")
+	canceled, ended, down := s.task(t, "acme_slow", "ada"), s.task(t, "acme_ended", "ada"), s.task(t, "acme_down", "ada")
+	end(object{"a": 1})
+	s.on("GET /status/x-down", refused(503, "SERVICE_UNAVAILABLE"))
+	for _, id := range []string{canceled, canceled, ended, down} {
+		if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" || len(g.result()) != 2 {
+			t.Errorf("%s", g.text)
+		}
+	}
+	other := newServer(t, func(o *server) {
+		use(o)
+		o.provider, o.config.Sources = s.provider, nil
+		o.source(t, "acme", s.provider)
+	})
+	polls := s.count("GET /status/x-slow")
+	for name, s := range map[string]*server{"this": s, "another": other} {
+		for id, want := range map[string]string{canceled: "cancelled", down: "cancelled", ended: "completed"} {
+			r := s.about(t, "tasks/get", id, "ada").result()
+			if r["status"] != want || want == "cancelled" && r["statusMessage"] != "No longer followed; the provider may still finish it." {
+				t.Errorf("%s instance: %v, want %s", name, r, want)
+			}
+		}
+	}
+	if n := s.count("GET /status/x-slow"); n != polls || s.count("DELETE ") > 0 {
+		t.Errorf("a canceled run was polled %d times", n-polls)
+	}
+}
+
+// Section 6: the acknowledgment comes first and says what is honoured: own tasks, at most 16. A task is told at its end, or when it is canceled.
+func TestListenToTasks(t *testing.T) {
+	s := newServer(t, nil, skill("slow", nil), skill("long", nil))
+	end := s.accept("slow")
+	s.accept("long")
+	var ids []any
+	for range 18 {
+		ids = append(ids, s.task(t, "acme_long", "ada"))
+	}
+	foreign := s.task(t, "acme_long", "bob")
+	l := s.listen(t, object{"taskIds": append([]any{foreign, "AAAA", 1, nil}, ids...), "toolsListChanged": true, "resourcesListChanged": false, "nope": true}, asTaker, "yes", "User", "ada")
+	ack := l.next()
+	honoured, _ := at(ack, "params", "notifications", "taskIds").([]any)
+	if ack["method"] != "notifications/subscriptions/acknowledged" || len(honoured) != 16 || honoured[0] != ids[0] || at(ack, "params", "notifications", "toolsListChanged") != true ||
+		at(ack, "params", "notifications", "resourcesListChanged") != nil || at(ack, "params", "notifications", "nope") != nil || at(ack, "params", "_meta", "io.modelcontextprotocol/subscriptionId") != 1.0 {
+		t.Errorf("%v", ack)
+	}
+	l.end()
+	slow, long := s.task(t, "acme_slow", "ada"), s.task(t, "acme_long", "ada")
+	l = s.listen(t, object{"taskIds": []any{slow, long}}, asTaker, "yes", "User", "ada")
+	l.next()
+	end(object{"a": 1})
+	if e := l.next(); e["method"] != "notifications/tasks" || at(e, "params", "taskId") != slow || at(e, "params", "status") != "completed" || !isJSON(at(e, "params", "result", "structuredContent"), `{"a":1}`) ||
+		at(e, "params", "_meta", "io.modelcontextprotocol/subscriptionId") != 1.0 {
+		t.Errorf("%v", e)
+	}
+	s.about(t, "tasks/cancel", long, "ada")
+	if e := l.next(); at(e, "params", "taskId") != long || at(e, "params", "status") != "cancelled" {
+		t.Errorf("%v", e)
+	}
+	if e := l.next(); at(e, "result", "resultType") != "complete" || at(e, "result", "_meta", "io.modelcontextprotocol/subscriptionId") != 1.0 || l.next() != nil {
+		t.Errorf("the closing result: %v", e)
+	}
+	without := s.listen(t, object{"taskIds": []any{slow}, "promptsListChanged": true}, "User", "ada")
+	if ack := without.next(); at(ack, "params", "notifications", "taskIds") != nil {
+		t.Errorf("without the extension: %v", ack)
+	}
+}
+
+// Section 6: 16 subscriptions of a principal and 1,000 of all; what is over gets -32603, and room is free again at once.
+func TestListenersAreBounded(t *testing.T) {
+	s := newServer(t, nil, skill("one", nil))
+	refused := func(user string) bool {
+		g := s.modern(t, "subscriptions/listen", object{"notifications": object{}}, "Accept", "text/event-stream", "User", user)
+		return at(g.failure(), "code") == -32603.0
+	}
+	var open []*stream
+	for range 16 {
+		l := s.listen(t, object{"toolsListChanged": true}, "User", "ada")
+		l.next()
+		open = append(open, l)
+	}
+	if !refused("ada") || refused("bob") || refused("") {
+		t.Error("a principal has more than 16, or takes the room of others")
+	}
+	open[0].end()
+	eventually(t, func() bool { return !refused("ada") }, "there is room again")
+	for i := range 1000 - 15 {
+		s.listen(t, object{"toolsListChanged": true}, "User", "user-"+string(rune('a'+i/16%26))+string(rune('a'+i/16/26))).next()
+	}
+	if !refused("cy") {
+		t.Error("there are more than 1,000")
+	}
+}
+
+// Section 6: a change of a list is told to those who asked for it; the lists are read while somebody listens.
+func TestListChanges(t *testing.T) {
+	stop := make(chan struct{})
+	s := newServer(t, func(s *server) { s.front.Stopping = stop }, skill("one", nil))
+	l := s.listen(t, object{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true})
+	if ack := l.next(); !isJSON(at(ack, "params", "notifications"), `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`) {
+		t.Errorf("%v", ack)
+	}
+	eventually(t, func() bool { return s.count("GET /.well-known/") > 0 }, "the lists are read")
+	close(stop)
+	for e := l.next(); ; e = l.next() {
+		if e["result"] != nil {
+			break
+		}
+		if e == nil {
+			t.Fatal("there is no closing result")
+		}
+	}
+	for about, params := range map[string]object{"none": {}, "a list": {"notifications": []int{}}} {
+		if g := s.modern(t, "subscriptions/listen", params, "Accept", "text/event-stream"); at(g.failure(), "code") != -32602.0 {
+			t.Errorf("%s: %s", about, g.text)
+		}
+	}
+	if g := s.modern(t, "subscriptions/listen", object{"notifications": object{}}); g.status != http.StatusNotAcceptable {
+		t.Errorf("without Accept: %d %s", g.status, g.text)
+	}
+	if g := s.legacy(t, "subscriptions/listen", object{"notifications": object{}}); at(g.failure(), "code") != -32601.0 {
+		t.Errorf("legacy: %s", g.text)
+	}
+}
+
+// An anonymous listener does not keep the lists of others from being read.
+func TestListenersOfOthers(t *testing.T) {
+	var private *provider
+	s := newServer(t, func(s *server) {
+		private = newProvider(t, skill("secret", object{"id": "private/secret"}))
+		s.source(t, "private", private).RequirePrincipal = true
+	}, skill("one", nil))
+	s.listen(t, object{"toolsListChanged": true}).next()
+	eventually(t, func() bool { return s.count("GET /.well-known/") > 0 }, "the open list is read")
+	if n := private.count("GET "); n > 0 {
+		t.Errorf("an anonymous listener had a private list read %d times", n)
+	}
+	s.listen(t, object{"toolsListChanged": true}, "User", "ada").next()
+	eventually(t, func() bool { return private.count("GET /.well-known/") > 0 }, "the private list is read for a listener who may see it")
+}
