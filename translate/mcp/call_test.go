@@ -26,28 +26,35 @@ func TestOutputs(t *testing.T) {
 			`{"structuredContent":{"result":"x"},"content":[{"type":"text","text":"{\"result\":\"x\"}"}]}`,
 		},
 		{
-			"a list without a schema", output("application/json", nil), []int{1}, `{"structuredContent":[1],"content":[{"type":"text","text":"[1]"}]}`,
+			"a list without a schema", output("application/json", nil),
+			[]int{1},
+			`{"structuredContent":[1],"content":[{"type":"text","text":"[1]"}]}`,
 			`{"structuredContent":{"result":[1]},"content":[{"type":"text","text":"{\"result\":[1]}"}]}`,
 		},
 		{"an object without a schema", output("application/json", nil), object{}, `{"structuredContent":{},"content":[{"type":"text","text":"{}"}]}`, ""},
 		{
-			"an object of a schema of any type", output("application/json", object{"minProperties": 0}), object{}, `{"structuredContent":{},"content":[{"type":"text","text":"{}"}]}`,
+			"an object of a schema of any type", output("application/json", object{"minProperties": 0}),
+			object{},
+			`{"structuredContent":{},"content":[{"type":"text","text":"{}"}]}`,
 			`{"structuredContent":{"result":{}},"content":[{"type":"text","text":"{\"result\":{}}"}]}`,
 		},
 		{"plain text", output("text/plain", nil), "hello", `{"content":[{"type":"text","text":"hello"}]}`, ""},
 		{"a picture", output("image/png", nil), png, `{"content":[{"type":"image","data":"` + png + `","mimeType":"image/png"}]}`, ""},
 		{"sound", output("audio/wav", nil), png, `{"content":[{"type":"audio","data":"` + png + `","mimeType":"audio/wav"}]}`, ""},
 		{
-			"a link", output("application/pdf", nil), object{"url": "https://example.com/a.pdf"},
+			"a link", output("application/pdf", nil),
+			object{"url": "https://example.com/a.pdf"},
 			`{"content":[{"type":"resource_link","uri":"https://example.com/a.pdf","name":"output-1","mimeType":"application/pdf"}]}`, "",
 		},
 		{"no link", output("application/pdf", nil), object{"url": "javascript:alert(1)"}, `{"content":[{"type":"text","text":"{\"url\":\"javascript:alert(1)\"}"}]}`, ""},
 		{
-			"a file", output("application/pdf", nil), object{"base64": png, "filename": "../a b.pdf"},
+			"a file", output("application/pdf", nil),
+			object{"base64": png, "filename": "../a b.pdf"},
 			`{"content":[{"type":"resource","resource":{"uri":"skill-output://e1/a%20b.pdf","mimeType":"application/pdf","blob":"` + png + `"}}]}`, "",
 		},
 		{
-			"several", output("multipart/mixed", nil), []any{"a", object{"text": "b", "filename": "b.txt", "media_type": "text/plain"}},
+			"several", output("multipart/mixed", nil),
+			[]any{"a", object{"text": "b", "filename": "b.txt", "media_type": "text/plain"}},
 			`{"content":[{"type":"text","text":"a"},{"type":"resource","resource":{"uri":"skill-output://e1/b.txt","mimeType":"text/plain","text":"b"}}]}`, "",
 		},
 	} {
@@ -250,6 +257,7 @@ func TestClientLeaves(t *testing.T) {
 
 // Section 6: progress is a stream with rising numbers and then the answer, also an error; without a token or Accept it is plain JSON.
 func TestProgress(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, func(s *server) { s.front.Options.Wait = 1200 * time.Millisecond }, skill("slow", nil), skill("quick", nil))
 	s.accept("slow")
 	for _, v := range []struct {
@@ -266,25 +274,28 @@ func TestProgress(t *testing.T) {
 		{"no streams", "acme_slow", "t", "application/json", false},
 		{"completes at once", "acme_quick", "t", "text/event-stream", false},
 	} {
-		g := s.modern(t, "tools/call", object{"name": v.tool, "_meta": object{"progressToken": v.token}}, "Accept", v.accept)
-		if streams := len(g.events) > 0; streams != v.streams || g.result() == nil {
-			t.Errorf("%s: %v %s", v.about, g.header, g.text)
-			continue
-		}
-		if !v.streams {
-			continue
-		}
-		last := -1.0
-		for _, e := range g.events[:len(g.events)-1] {
-			now, _ := at(e, "params", "progress").(float64)
-			if e["method"] != "notifications/progress" || now <= last || at(e, "params", "total") != nil || at(e, "params", "message") == nil {
-				t.Errorf("%s: %v after %v", v.about, e, last)
+		t.Run(v.about, func(t *testing.T) {
+			t.Parallel()
+			g := s.modern(t, "tools/call", object{"name": v.tool, "_meta": object{"progressToken": v.token}}, "Accept", v.accept)
+			if streams := len(g.events) > 0; streams != v.streams || g.result() == nil {
+				t.Errorf("%v %s", g.header, g.text)
+				return
 			}
-			last = now
-		}
-		if n := len(g.events); n < 3 || g.header.Get("X-Accel-Buffering") != "no" || at(g.result(), "_meta", "io.github.skill-bridge/error", "code") != "STILL_RUNNING" {
-			t.Errorf("%s: %d events, %v, %s", v.about, n, g.header, g.text)
-		}
+			if !v.streams {
+				return
+			}
+			last := -1.0
+			for _, e := range g.events[:len(g.events)-1] {
+				now, _ := at(e, "params", "progress").(float64)
+				if e["method"] != "notifications/progress" || now <= last || at(e, "params", "total") != nil || at(e, "params", "message") == nil {
+					t.Errorf("%v after %v", e, last)
+				}
+				last = now
+			}
+			if n := len(g.events); n < 3 || g.header.Get("X-Accel-Buffering") != "no" || at(g.result(), "_meta", "io.github.skill-bridge/error", "code") != "STILL_RUNNING" {
+				t.Errorf("%d events, %v, %s", n, g.header, g.text)
+			}
+		})
 	}
 }
 
