@@ -8,7 +8,7 @@ const agentPath = "/a2a"
 // protocolsSite is bridgeSite with each protocol at its own path.
 func (u *upstream) protocolsSite(name string, options ...string) site {
 	s := u.bridgeSite(name, options...)
-	s.lines = "skill_bridge {\nrpc\na2a\n" + s.lines[len("skill_bridge "+bridgePath+" {\n"):]
+	s.lines = "skill_bridge {\nrpc\na2a\nmcp\n" + s.lines[len("skill_bridge "+bridgePath+" {\n"):]
 	return s
 }
 
@@ -32,7 +32,7 @@ func measureAgent(b *bench) values {
 	} {
 		s := u.protocolsSite("site")
 		if t.options != nil {
-			s.lines = "skill_bridge {\n" + t.options[0] + s.lines[len("skill_bridge {\nrpc\na2a"):]
+			s.lines = "skill_bridge {\n" + t.options[0] + s.lines[len("skill_bridge {\nrpc\na2a\nmcp"):]
 		}
 		c := b.startCaddy(s)
 		targets[i] = &target{t.name, c.addresses["site"], t.path, skillNow, []int{c.pid()}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,9 @@ type target struct {
 
 // check checks the body of an answer with HTTP 200.
 func (t *target) check(answer []byte) error {
+	if t.path == toolsPath {
+		return checkTools(t.skill, answer)
+	}
 	if t.path == agentPath {
 		if !bytes.Contains(answer, []byte(`"state":"TASK_STATE_COMPLETED"`)) || !bytes.Contains(answer, []byte(output)) {
 			return fmt.Errorf("a wrong answer: %.300s", answer)
@@ -76,6 +80,9 @@ func newLoad(t *target, size, connections int) (*load, error) {
 		body = message(t.skill)
 	}
 	l := &load{target: t, request: request(http.MethodPost, t.address, t.path, body)}
+	if t.path == toolsPath {
+		l.request = toolRequest(t.address, t.skill)
+	}
 	for range connections {
 		c, err := dial(t.address)
 		if err != nil {
@@ -90,7 +97,7 @@ func newLoad(t *target, size, connections int) (*load, error) {
 		if err == nil {
 			err = l.check(answer)
 		}
-		if err == nil && l.path != bridgePath && l.path != agentPath && string(answer) != nowAnswer {
+		if err == nil && !slices.Contains([]string{bridgePath, agentPath, toolsPath}, l.path) && string(answer) != nowAnswer {
 			err = fmt.Errorf("an answer that is not the provider's: %.300s", answer)
 		}
 		return err

@@ -58,6 +58,7 @@ var sections = []struct {
 	{"async", measureAsync},
 	{"watched", measureWatched},
 	{"a2a", measureAgent},
+	{"mcp", measureTools},
 	{"open", measureOpen},
 	{"pending", measurePending},
 	{"streams", measureStreams},
