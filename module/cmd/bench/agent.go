@@ -5,9 +5,9 @@ import "fmt"
 // agentPath is the path of the A2A endpoint in sites with all protocols.
 const agentPath = "/a2a"
 
-// protocolsSite is bridgeSite with each protocol at its own path.
-func (u *upstream) protocolsSite(name string, options ...string) site {
-	s := u.bridgeSite(name, options...)
+// protocolsSite returns a site, named site, with each protocol of the bridge at its own path.
+func (u *upstream) protocolsSite(options ...string) site {
+	s := u.bridgeSite("site", options...)
 	s.lines = "skill_bridge {\nrpc\na2a\nmcp\n" + s.lines[len("skill_bridge "+bridgePath+" {\n"):]
 	return s
 }
@@ -30,7 +30,7 @@ func measureAgent(b *bench) values {
 		{"SendMessage", agentPath, nil},
 		{"SendMessage, tasks in memory only", agentPath, []string{"a2a {\ntasks {\nstore memory\n}\n}"}},
 	} {
-		s := u.protocolsSite("site")
+		s := u.protocolsSite()
 		if t.options != nil {
 			s.lines = "skill_bridge {\n" + t.options[0] + s.lines[len("skill_bridge {\nrpc\na2a\nmcp"):]
 		}

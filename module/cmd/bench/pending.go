@@ -91,7 +91,7 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines floa
 		arguments, version = append(arguments, "-h2c"), "h2c"
 	}
 	u := b.startUpstream(arguments...)
-	s := u.protocolsSite("site", "timeout 10m 10m", fmt.Sprintf("limits {\nruns %d %d\n}", n+100, n+100), "transport http {\nversions "+version+"\n}")
+	s := u.protocolsSite("timeout 10m 10m", fmt.Sprintf("limits {\nruns %d %d\n}", n+100, n+100), "transport http {\nversions "+version+"\n}")
 	s.lines = strings.Replace(s.lines, "\na2a\n", fmt.Sprintf("\na2a {\ntasks {\nkeep %d %d\n}\n}\n", 2*n+100, 2*n+100), 1)
 	warmPath := bridgePath
 	if p.path == holdPath {

@@ -78,7 +78,7 @@ func (p *provider) call(ctx context.Context, _ *mcp.CallToolRequest, in inputs) 
 		return nil, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := p.client.Do(request) //nolint:gosec // the URL is an argument of the program
+	response, err := p.client.Do(request)
 	if err != nil {
 		return nil, nil, err
 	}
