@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -24,21 +25,20 @@ type unit struct {
 	last    string  // id of the batch; also that of a folder
 	files   []string
 	changed time.Time // the time of its newest file
-	ids     int
+	ids     int64
 	bytes   int64
 }
 
 // holding lists the stored records and names of an owner.
 type holding struct {
 	folder string
-	open   map[string]bool // ids of runs that go on, and of further ones that are not deleted
-	// Of the others, by standing: the units, the newest first, and what they are together with those of lower standings.
-	units [run.Final + 1][]unit
-	ids   [run.Final + 1]int
-	bytes [run.Final + 1]int64
-	names []name
-	days  int  // folders of days that are left
-	part  bool // not all could be listed
+	open   map[string]bool       // ids of runs that go on, and of further ones that are not deleted
+	units  [run.Final + 1][]unit // the others, by standing, the newest first
+	ids    int64                 // of the others
+	bytes  int64                 // of all
+	names  []name
+	days   int  // folders of days that are left
+	part   bool // not all could be listed
 }
 
 // name is a name that an owner has given to an id.
@@ -62,8 +62,7 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 		}
 	}
 	t.units = slices.DeleteFunc(t.units, func(u unit) bool { return u.newest.standing == run.Running && t.young[u.id] })
-	t.bound(run.Final)
-	t.bound(run.Waiting)
+	t.bound(b)
 	for _, h := range t.holdings {
 		if !h.part {
 			t.trimNames(h)
@@ -109,10 +108,8 @@ func (t *trimming) hold(ctx context.Context, folder string) {
 	}
 	for standing := run.Waiting; standing <= run.Final; standing++ {
 		slices.SortFunc(h.units[standing], func(a, b unit) int { return strings.Compare(b.last, a.last) })
-		h.ids[standing], h.bytes[standing] = h.ids[standing-1], h.bytes[standing-1]
 		for _, u := range h.units[standing] {
-			h.ids[standing] += u.ids
-			h.bytes[standing] += u.bytes
+			h.ids += u.ids
 		}
 	}
 }
@@ -143,6 +140,7 @@ func (t *trimming) holdDay(ctx context.Context, h *holding, day string) {
 		default:
 			h.units[standing] = append(h.units[standing], u)
 		}
+		h.bytes += u.bytes
 		t.young[u.id] = true
 		t.superseded = append(t.superseded, u.files[:max(0, len(u.files)-2)]...)
 	}
@@ -153,7 +151,7 @@ func (t *trimming) find(ctx context.Context, folder string, d day) []unit {
 	units := make([]unit, 0, len(d.ids)+len(d.batches))
 	for _, name := range d.batches {
 		first, last, n, _ := splitBatchName(name)
-		units = append(units, unit{key: path.Join(folder, name), newest: version{standing: run.Final}, first: first, last: last, ids: n})
+		units = append(units, unit{key: path.Join(folder, name), newest: version{standing: run.Final}, first: first, last: last, ids: int64(n)})
 		t.measure(ctx, &units[len(units)-1], path.Join(folder, name))
 	}
 	for id, of := range d.ids {
@@ -232,50 +230,80 @@ func (t *trimming) deleteUnit(ctx context.Context, u unit) error {
 	return nil
 }
 
-// bound finds the units of a standing to be deleted, until the rest, with those of lower standings, is within the bounds.
-func (t *trimming) bound(standing run.Standing) {
-	b := t.bounds
-	var ids int
-	var bytes int64
+// bound finds the units to be deleted, until the rest is within the bounds.
+func (t *trimming) bound(b run.Bounds) {
+	most, mostPerOwner := int64(b.IDs), int64(b.IDsPerOwner)
 	for _, h := range t.holdings {
-		for h.has(standing) && h.ids[standing]-h.oldest(standing).ids >= b.IDsPerOwner {
-			t.cut(h, standing)
+		for u, ok := h.oldest(); ok && h.ids-u.ids >= mostPerOwner; u, ok = h.oldest() {
+			t.cut(h)
 		}
-		ids += h.ids[standing]
-		bytes += h.bytes[standing]
 	}
-	for ids > b.IDs || bytes > b.Bytes {
+	t.share(func(h *holding) int64 { return h.ids }, most, func(u unit, rest int64) bool { return rest-u.ids >= most })
+	t.share(func(h *holding) int64 { return h.bytes }, b.Bytes, func(unit, int64) bool { return true })
+}
+
+// share finds the units to be deleted until all owners together have no more of something than a bound. The owner that has the
+// most is first, and those that have no more than their share lose nothing.
+func (t *trimming) share(has func(*holding) int64, bound int64, may func(u unit, rest int64) bool) {
+	all := make([]int64, len(t.holdings))
+	var sum int64
+	for i, h := range t.holdings {
+		all[i] = has(h)
+		sum += all[i]
+	}
+	share := shareOf(all, bound)
+	for sum > bound {
 		var largest *holding
-		var share float64
 		for _, h := range t.holdings {
-			of := max(float64(h.ids[standing])/float64(b.IDs), float64(h.bytes[standing])/float64(b.Bytes))
-			if of > share && h.has(standing) {
-				largest, share = h, of
+			if _, ok := h.oldest(); ok && has(h) > share && (largest == nil || has(h) > has(largest)) {
+				largest = h
 			}
 		}
-		if largest == nil || bytes <= b.Bytes && ids-largest.oldest(standing).ids < b.IDs {
+		if largest == nil {
 			return
 		}
-		u := t.cut(largest, standing)
-		ids -= u.ids
-		bytes -= u.bytes
+		u, _ := largest.oldest()
+		if !may(u, sum) {
+			return
+		}
+		sum -= has(largest)
+		t.cut(largest)
+		sum += has(largest)
 	}
 }
 
-func (h *holding) has(standing run.Standing) bool { return len(h.units[standing]) > 0 }
+// shareOf returns how much each owner may have at least, so that all together have no more than a bound. What those with less
+// leave is divided among the others.
+func shareOf(all []int64, bound int64) int64 {
+	slices.Sort(all)
+	for i, n := range all {
+		each := bound / int64(len(all)-i)
+		if n > each {
+			return each
+		}
+		bound -= n
+	}
+	return math.MaxInt64
+}
 
-func (h *holding) oldest(standing run.Standing) unit {
-	return h.units[standing][len(h.units[standing])-1]
+// oldest returns the unit of an owner that is deleted first: the oldest ended one, or else the oldest one that waits.
+func (h *holding) oldest() (u unit, ok bool) {
+	for standing := run.Final; standing >= run.Waiting; standing-- {
+		if units := h.units[standing]; len(units) > 0 {
+			return units[len(units)-1], true
+		}
+	}
+	return unit{}, false
 }
 
 // cut moves the oldest unit of an owner to those to be deleted.
-func (t *trimming) cut(h *holding, standing run.Standing) unit {
-	u := h.oldest(standing)
-	h.units[standing] = h.units[standing][:len(h.units[standing])-1]
-	h.ids[standing] -= u.ids
-	h.bytes[standing] -= u.bytes
+func (t *trimming) cut(h *holding) {
+	u, _ := h.oldest()
+	units := &h.units[u.newest.standing]
+	*units = (*units)[:len(*units)-1]
+	h.ids -= u.ids
+	h.bytes -= u.bytes
 	t.units = append(t.units, u)
-	return u
 }
 
 // readNames reads the names of an owner.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -93,7 +94,7 @@ func TestRecordsAreTrimmed(t *testing.T) {
 }
 
 // What waits or goes on is not deleted by an instance that does not have it in memory: another one does, or will after a restart.
-// Neither the owner's own ended runs nor those of strangers push it out.
+// Neither the owner's own ended runs nor those of strangers push it out, unless the owner has more than its share.
 func TestOpenRunsAreKept(t *testing.T) {
 	one, dir := records(t)
 	now := time.Now().Add(-time.Hour)
@@ -116,7 +117,7 @@ func TestOpenRunsAreKept(t *testing.T) {
 		put(t, one, "eve", id(), 1, run.Waiting, `"`+strings.Repeat("x", 1000)+`"`)
 	}
 	two := NewRecords(&certmagic.FileStorage{Path: dir}) // another instance, or this one after a restart
-	for _, b := range []run.Bounds{roomy, {IDs: 60, IDsPerOwner: 30, Bytes: 1 << 30}, {IDs: 40, IDsPerOwner: 10, Bytes: 1 << 30}, {IDs: 10, IDsPerOwner: 10, Bytes: 1 << 30}} {
+	for _, b := range []run.Bounds{roomy, {IDs: 60, IDsPerOwner: 30, Bytes: 1 << 30}, {IDs: 40, IDsPerOwner: 10, Bytes: 1 << 30}, {IDs: 15, IDsPerOwner: 10, Bytes: 1 << 30}} {
 		mustTrim(t, two, b, none)
 		for i := range waiting {
 			for about, id := range map[string]string{"waits": waiting[i], "goes on": running[i]} {
@@ -126,14 +127,52 @@ func TestOpenRunsAreKept(t *testing.T) {
 			}
 		}
 	}
-	if ada, eve, mallory := standingsOf(t, one, "ada"), standingsOf(t, one, "eve"), standingsOf(t, one, "mallory"); ada != [3]int{5, 5, 0} || eve != [3]int{30, 5, 0} || mallory != [3]int{} {
+	if ada, eve, mallory := standingsOf(t, one, "ada"), standingsOf(t, one, "eve"), standingsOf(t, one, "mallory"); ada != [3]int{5, 5, 0} || eve != [3]int{30, 5, 0} || mallory[run.Final] < 5 || mallory[run.Final] > 7 {
 		t.Errorf("%v, %v and %v are left", ada, eve, mallory)
 	}
-	// Of those that wait, the owner with the most has to make room: here eve had 10, the bound of an owner, and then both have five.
-	mustTrim(t, two, run.Bounds{IDs: 7, IDsPerOwner: 5, Bytes: 1 << 30}, none)
-	ada, eve := standingsOf(t, one, "ada"), standingsOf(t, one, "eve")
-	if ada[run.Waiting]+eve[run.Waiting] != 7 || ada[run.Waiting] < 3 || eve[run.Waiting] < 3 {
-		t.Errorf("%v and %v are left", ada, eve)
+	// Now those that wait are more than the shares of their owners.
+	mustTrim(t, two, run.Bounds{IDs: 10, IDsPerOwner: 5, Bytes: 1 << 30}, none)
+	ada, eve, mallory := standingsOf(t, one, "ada"), standingsOf(t, one, "eve"), standingsOf(t, one, "mallory")
+	if n := ada[run.Waiting] + eve[run.Waiting] + mallory[run.Final]; n < 10 || n > 12 || ada[run.Waiting] < 3 || eve[run.Waiting] < 3 {
+		t.Errorf("%v, %v and %v are left", ada, eve, mallory)
+	}
+}
+
+// Owners who store much that waits or goes on push out nothing of an owner who has less than its share, and the rest is within
+// the bounds.
+func TestOwnersKeepTheirShare(t *testing.T) {
+	s, dir := records(t)
+	now, n := time.Now().Add(-time.Hour), 0
+	id := func() string { n++; return newID(t, now.Add(time.Duration(n)*time.Millisecond), byte(n)) }
+	spared := map[string]bool{}
+	var first string
+	for i := range 20 {
+		putFinal(t, s, "bob", id())
+		first = cmp.Or(first, id())
+		put(t, s, "bob", first, 1, run.Waiting, "{}")
+		for _, owner := range []string{"ada", "", "eve"} {
+			for range 3 {
+				put(t, s, owner, id(), 1, run.Waiting, `"`+strings.Repeat("x", 1000)+`"`)
+			}
+			open := id()
+			put(t, s, owner, open, 1, run.Standing(i%2), `"`+strings.Repeat("x", 1000)+`"`)
+			spared[open] = owner == "eve"
+		}
+	}
+	for _, b := range []run.Bounds{{IDs: 1000, IDsPerOwner: 1000, Bytes: 150_000}, {IDs: 1000, IDsPerOwner: 1000, Bytes: 80_000}, {IDs: 90, IDsPerOwner: 50, Bytes: 80_000}} {
+		mustTrim(t, s, b, func(id string) bool { return spared[id] })
+		var size int64
+		if err := filepath.WalkDir(filepath.Join(dir, recordsKey), func(_ string, d fs.DirEntry, err error) error {
+			if info, failed := d.Info(); failed == nil && !d.IsDir() {
+				size += info.Size()
+			}
+			return err
+		}); err != nil || size > b.Bytes || size < b.Bytes/2 {
+			t.Errorf("%+v: %d bytes are left, %v", b, size, err)
+		}
+		if bob := standingsOf(t, s, "bob"); bob != [3]int{0, 1, 20} {
+			t.Errorf("%+v: %v of bob are left", b, bob)
+		}
 	}
 }
 

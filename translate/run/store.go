@@ -61,15 +61,14 @@ type Store interface {
 	//   - the records of ids whose newest one was written before Bounds.Before, unless the id is open and spare is true for it, or
 	//     goes on and another owner has newer records of it: so a front can keep notes about a run as long as the run;
 	//   - records that two later events of the same id have made unnecessary;
-	//   - records of ended runs until, with those that wait, the rest is within the bounds: the oldest ids of each owner that has too
-	//     many, then the oldest ones of the owner that has the most; records that were stored together are deleted when none of
-	//     them is within bounds;
-	//   - then records of runs that wait until those alone are within the bounds, in the same order;
+	//   - records of runs that have ended or wait until the rest is within the bounds: of each owner that has too many ids, and then of
+	//     the owner that has the most, by number and then by size. The oldest ended ones of an owner go first, and then its oldest
+	//     ones that wait. Records that were stored together are deleted when none of them is within bounds;
 	//   - names whose record is gone, and the oldest of ended runs until an owner has no more names than ids.
 	//
-	// Runs that go on, and waiting ones for which spare is true, are deleted only for their age, and do not count: the caller bounds
-	// them. So what others store deletes an open run only if the runs that wait are too many without any ended one, and
-	// only one of the owner that has the most of them.
+	// Runs that go on, and waiting ones for which spare is true, are deleted only for their age: the caller bounds them. They do not
+	// count as ids, but they count as bytes of their owner. An owner that has no more than its share of the bounds
+	// loses nothing: its share is an equal part, and what others leave of theirs.
 	Trim(ctx context.Context, b Bounds, spare func(id string) bool) error
 }
 

@@ -22,8 +22,8 @@ const (
 	sweepEvery = time.Hour
 	// firstSweep is the time between the first use and the first sweep.
 	firstSweep = 10 * time.Second
-	// storedFactor is how much more than memory the Store may hold, in bytes.
-	storedFactor = 4
+	// storedFactor is how much more than memory the Store may hold after it is trimmed, in bytes.
+	storedFactor = 3
 )
 
 // background stores changed tasks and drops expired ones, until closing is closed.

@@ -14,9 +14,9 @@ import (
 
 // Config has the settings of [Tasks]. A zero value stands for the default.
 //
-// The Store holds at most four times MaxSize of tasks that have ended or wait for a message, and what is written until it is trimmed: one
-// time MaxSize, or a quarter of Most, and what is written meanwhile. Each instance has tasks in it that are open in its memory, too, which are not deleted
-// by number or size; a single one has at most 4 MiB, and all of them MaxSize. So the Store has about 1.5 GiB with the defaults and one instance.
+// The Store holds at most four times MaxSize, 1 GiB with the defaults: it is trimmed to three times MaxSize when one more, or a quarter of
+// Most, was written. What is written while it is trimmed comes in addition. So does what each of several instances writes, and what an
+// owner has in open tasks beyond its share: they are not deleted by number or size as long as they are in memory or their run goes on.
 type Config struct {
 	// Store keeps the tasks after the end of the process, for all instances of the bridge. Nil: they are only in memory.
 	Store run.Store
