@@ -188,6 +188,9 @@ func (s *Records) places(ctx context.Context, folder string) (map[string]place, 
 		}
 	}
 	for _, name := range d.batches {
+		if ctx.Err() != nil { // the file storage does not look at it
+			return nil, ctx.Err()
+		}
 		text, err := s.loadBatch(ctx, folder, name)
 		switch {
 		case err == nil:
@@ -214,6 +217,10 @@ func (s *Records) yieldDay(ctx context.Context, owner, folder string, ids []stri
 		p := places[id]
 		if !need(id, p.version.event) {
 			continue
+		}
+		if ctx.Err() != nil { // the file storage does not look at it
+			yield(nil, ctx.Err())
+			return false
 		}
 		var r *run.Record
 		var err error

@@ -252,3 +252,30 @@ func TestRecordLock(t *testing.T) {
 		t.Errorf("%v, %v: a lock is no record", r, err)
 	}
 }
+
+// A listing ends with its context, also if the storage does not look at it.
+func TestListingEndsWithItsContext(t *testing.T) {
+	s, _ := records(t)
+	for i := range byte(10) {
+		mustPut(t, s, "ada", newID(t, time.Now(), i), 1)
+	}
+	putFinal(t, s, "ada", newID(t, time.Now(), 20), newID(t, time.Now(), 21))
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	n := 0
+	for r, err := range s.List(ctx, "ada", 100, func(string, uint64) bool { return true }) {
+		if leave(); r == nil && !errors.Is(err, context.Canceled) || r != nil && n > 0 {
+			t.Errorf("%d: %v, %v", n, r, err)
+		}
+		n++
+	}
+	for r, err := range s.List(ctx, "ada", 100, func(string, uint64) bool { return true }) {
+		if r != nil || !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end: %v, %v", r, err)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Errorf("%d results", n)
+	}
+}

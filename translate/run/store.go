@@ -45,7 +45,7 @@ type Store interface {
 	// with others is not found: later events of its id have to be stored alone.
 	Newer(ctx context.Context, owner, id string, than uint64) (*Record, error)
 	// List returns the records with the highest event of the newest ids of an owner, up to most of them, the newest first. It
-	// reads only the records that are needed, by their id and event. An error that is [ErrDamaged] is that of one record: the
+	// reads only the records that are needed, by their id and event, until ctx ends. An error that is [ErrDamaged] is that of one record: the
 	// others follow.
 	List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*Record, error]
 	// Name stores a name that the owner has given to an id.

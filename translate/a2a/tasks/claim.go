@@ -49,7 +49,7 @@ func (s *Tasks) watch() {
 	}
 }
 
-// keyLock is a mutex for one task. It exists only while callers hold it or wait for it.
+// keyLock is a mutex for one task, or for the list of an owner. It exists only while callers hold it or wait for it.
 type keyLock struct {
 	held  chan struct{} // of capacity 1: full while it is held
 	users int
@@ -61,26 +61,27 @@ type keyLocks struct {
 	of map[claim]*keyLock
 }
 
-// Lock waits until no other request handles a message for the task, in this process or in another one with the same Store.
-// Before unlock releases the task, it stores the task if other instances may know an earlier version.
-func (s *Tasks) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
+// lock waits until no other caller holds the lock.
+func (k *keyLocks) lock(ctx context.Context, c claim) (unlock func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	c := claim{owner, id}
-	s.locks.mu.Lock()
-	l := s.locks.of[c]
+	k.mu.Lock()
+	l := k.of[c]
 	if l == nil {
 		l = &keyLock{held: make(chan struct{}, 1)}
-		s.locks.of[c] = l
+		if k.of == nil {
+			k.of = map[claim]*keyLock{}
+		}
+		k.of[c] = l
 	}
 	l.users++
-	s.locks.mu.Unlock()
+	k.mu.Unlock()
 	leave := func() {
-		s.locks.mu.Lock()
-		defer s.locks.mu.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		if l.users--; l.users == 0 {
-			delete(s.locks.of, c)
+			delete(k.of, c)
 		}
 	}
 	select {
@@ -89,12 +90,24 @@ func (s *Tasks) Lock(ctx context.Context, owner, id string) (unlock func(), err 
 		leave()
 		return nil, ctx.Err()
 	}
+	return func() {
+		<-l.held
+		leave()
+	}, nil
+}
+
+// Lock waits until no other request handles a message for the task, in this process or in another one with the same Store.
+// Before unlock releases the task, it stores the task if other instances may know an earlier version.
+func (s *Tasks) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
+	unlockHere, err := s.locks.lock(ctx, claim{owner, id})
+	if err != nil {
+		return nil, err
+	}
 	unlockStore := func() {}
 	if s.config.Store != nil {
 		unlockStore, err = s.config.Store.Lock(ctx, owner, id)
 		if err != nil {
-			<-l.held
-			leave()
+			unlockHere()
 			return nil, s.writer.failed(ctx, err)
 		}
 	}
@@ -103,7 +116,6 @@ func (s *Tasks) Lock(ctx context.Context, owner, id string) (unlock func(), err 
 			_ = s.writer.store(context.WithoutCancel(ctx), e) // a failure is reported
 		}
 		unlockStore()
-		<-l.held
-		leave()
+		unlockHere()
 	}), nil
 }

@@ -44,12 +44,13 @@ type summary struct {
 	skill   string
 	state   task.State // 0: the record is damaged
 	at      time.Time
-	size    int64  // the approximate size of the task, in bytes
-	output  int64  // the part of the artifact in size
-	entry   *entry // nil: the task is only in the Store
+	size    int64     // the approximate size of the task, in bytes
+	output  int64     // the part of the artifact in size
+	entry   *entry    // nil: the task is only in the Store
+	changed time.Time // if it is only in the Store: the time of its record
 }
 
-// summaries keeps the summaries of ended tasks that are only in the Store, so that a list need not read all records again.
+// summaries keeps the summaries of tasks that are only in the Store, so that a list need not read all records again.
 type summaries struct {
 	mu    sync.Mutex
 	of    map[string]map[string]summary
@@ -57,7 +58,7 @@ type summaries struct {
 }
 
 func summarize(t *task.Task, e *entry) summary {
-	return summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, task.Size(t), t.Artifact.Size(), e}
+	return summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, task.Size(t), t.Artifact.Size(), e, time.Time{}}
 }
 
 // pageOf returns the number of summaries that fit into a page, at most limit.
@@ -79,7 +80,8 @@ func (a summary) compare(b summary) int {
 	return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id))
 }
 
-// List returns tasks of an owner, those with the newest status first.
+// List returns tasks of an owner, those with the newest status first. It reads the Store for one caller of an owner at a time. The
+// next one reads what is left, also if the first one has gone.
 func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 	var after summary
 	if q.Token != "" {
@@ -89,6 +91,13 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 		}
 	}
 	s.writer.use.Do(s.writer.begin)
+	if s.config.Store != nil {
+		unlock, err := s.lists.lock(ctx, claim{owner: owner})
+		if err != nil {
+			return Page{}, err
+		}
+		defer unlock()
+	}
 	found, err := s.summaries(ctx, owner)
 	if err != nil {
 		return Page{}, err
@@ -187,7 +196,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 			return event > inMemory
 		}
 		if l, ok := listed[id]; ok && l.event == event {
-			if now.Sub(l.at) <= s.config.TTL+clockSlack {
+			if now.Sub(l.changed) <= s.config.TTL+clockSlack {
 				keep[id] = l
 			}
 			return false
@@ -197,6 +206,12 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 	for r, err := range s.config.Store.List(ctx, owner, s.config.MostPerOwner, need) {
 		if err != nil {
 			if err = s.writer.damaged(ctx, err); err != nil {
+				read := maps.Clone(listed) // the next caller need not read it again
+				if read == nil {
+					read = keep
+				}
+				maps.Copy(read, keep)
+				s.listed.set(owner, read, s.config.Most)
 				return nil, err
 			}
 			continue
@@ -223,12 +238,11 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 		switch {
 		case err != nil:
 			s.writer.report(err)
-			keep[r.ID] = summary{id: r.ID, event: r.Event, at: r.At}
-		case now.Sub(r.At) > s.config.TTL+clockSlack:
-		case t.Status.State.Terminal():
-			keep[r.ID] = summarize(t, nil)
-		default:
-			found = append(found, summarize(t, nil))
+			keep[r.ID] = summary{id: r.ID, event: r.Event, at: r.At, changed: r.At}
+		case now.Sub(r.At) <= s.config.TTL+clockSlack:
+			of := summarize(t, nil)
+			of.changed = r.At
+			keep[r.ID] = of
 		}
 	}
 	s.listed.set(owner, keep, s.config.Most)

@@ -366,6 +366,26 @@ func TestGuessedIDsCostNothing(t *testing.T) {
 	}
 }
 
+// A task lives as long as it changes: its time begins with its last change, not with the first.
+func TestOldTaskThatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore()
+		one := open(t, tasks.Config{Store: st})
+		made := add(t, one, "ada")
+		change(t, one, made, to(task.InputRequired))
+		for range 7 {
+			time.Sleep(20 * time.Hour)
+			change(t, one, made, to(task.InputRequired))
+			if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := open(t, tasks.Config{Store: st}).Get(t.Context(), "ada", made.ID); err != nil || got.Event != 9 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
 // A record that is no task does not exist, and is reported.
 func TestDamagedTask(t *testing.T) {
 	st := newStore()

@@ -12,12 +12,15 @@ import (
 // NewID returns an id for a new task.
 func (s *Tasks) NewID() string { return s.ids.Next(time.Now()) }
 
-// mayBeStored reports whether the Store may have a task of this id. Tasks are read from it until two times TTL and a day after
-// they were made, so that only a guessed id of a recent day costs a look into the Store.
+// maxLife bounds the time from the first version of a task to its last one, for tasks that are not in memory. It is longer than TTL:
+// operators may allow longer runs, and a client may answer the questions of a task again and again.
+const maxLife = 31 * 24 * time.Hour
+
+// mayBeStored reports whether the Store may have a task of this id, so that most guessed ids cost no look into it.
 func mayBeStored(id string, ttl time.Duration) bool {
 	made, ok := run.TimeOfID(id)
 	age := time.Since(made)
-	return ok && age > -24*time.Hour && age < 2*ttl+24*time.Hour
+	return ok && age > -24*time.Hour && age < maxLife+ttl
 }
 
 // load reads a task from the Store. It adds the task to the memory if it is open, or if keep is set.

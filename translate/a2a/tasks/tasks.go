@@ -65,7 +65,8 @@ type Tasks struct {
 	config        Config
 	memory        *memory
 	writer        *writer
-	locks         keyLocks
+	locks         keyLocks // of tasks
+	lists         keyLocks // of owners
 	listed        summaries
 	subscriptions atomic.Int64
 
@@ -84,7 +85,7 @@ func New(c Config) *Tasks {
 	w := &writer{
 		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1), used: make(chan struct{}),
 	}
-	s := &Tasks{config: c, memory: m, writer: w, locks: keyLocks{of: map[claim]*keyLock{}}, closing: make(chan struct{})}
+	s := &Tasks{config: c, memory: m, writer: w, closing: make(chan struct{})}
 	s.ended.Go(func() { w.background(s.closing) })
 	if c.Store != nil {
 		bounds := run.Bounds{IDs: c.Most, IDsPerOwner: c.MostPerOwner, Bytes: storedFactor * c.MaxSize}
