@@ -277,3 +277,39 @@ func TestS67FloodInTheBackground(t *testing.T) {
 		t.Errorf("/rpc: %s", a)
 	}
 }
+
+func TestS72TasksThatWaitFillTheMemory(t *testing.T) {
+	const size = 2 << 20
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/large"})
+	p.On("acme/large", hostile.Invoke, hostile.RawOutput(`"`+strings.Repeat("x", size)+`"`))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Site(strings.Replace(agents(p), "\ta2a", "\ta2a {\n\t\ttasks {\n\t\t\tmax_size 8MiB\n\t\t}\n\t}", 1)))
+	ann := c.Agent(user("ann"))
+	var ended []string
+	for range 10 {
+		ended = append(ended, ann.Invoke("acme.now", false).Task().ID)
+	}
+	text := strings.Repeat("x", 400<<10)
+	for name, stranger := range map[string]*testbed.Client{"bob": c.Agent(user("bob")), "anonymous": c.Agent()} {
+		for range 20 { // each is twice the half of the memory
+			a := stranger.Call("SendMessage", hostile.Object{
+				"message":       hostile.Object{"messageId": "m", "role": "ROLE_USER", "parts": []hostile.Object{{"text": text}}},
+				"configuration": hostile.Object{"historyLength": 0},
+			})
+			if a.Task().State() != "INPUT_REQUIRED" {
+				t.Fatalf("%s: %.300s", name, a)
+			}
+		}
+	}
+	for range 3 {
+		a := ann.Invoke("acme.large", false)
+		if a.Task().State() != "COMPLETED" || len(a.Body) < size {
+			t.Errorf("an output: %.300s", a)
+		}
+		ended = append(ended, a.Task().ID)
+	}
+	for _, id := range ended {
+		if a := ann.GetTask(id); a.Task().State() != "COMPLETED" {
+			t.Errorf("an ended task: %.300s", a)
+		}
+	}
+}
