@@ -86,6 +86,9 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {
 			return err
 		}
+		if h.browser != nil {
+			h.browser.Tools = h.tools
+		}
 	}
 	if h.A2A != nil {
 		agent, release, err := h.A2A.Serve(ctx, setup)

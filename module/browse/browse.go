@@ -78,6 +78,8 @@ func (c *Config) template() (*template.Template, error) {
 
 // Handler answers the requests to the endpoint that are not POST requests.
 type Handler struct {
+	// Tools is the endpoint of MCP, which the page names; nil: there is none. It must not be changed while the handler serves.
+	Tools Tools
 	// Agent is the endpoint of A2A, which the page names; nil: there is none. It must not be changed while the handler serves.
 	Agent Agent
 
@@ -128,6 +130,9 @@ func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguou
 	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page}
 	if h.Agent != nil {
 		m.agent, m.agentVersion, m.curlOptions = h.Agent.URL(r), h.Agent.Version(), h.Agent.CurlOptions()
+	}
+	if h.Tools != nil {
+		page.MCP = clientsOf(h.Tools.URL(r), h.Tools.NeedsToken())
 	}
 	query := r.URL.Query()
 	if name := first(query["skill"]); name != "" {

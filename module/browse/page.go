@@ -18,6 +18,8 @@ type Page struct {
 	Hidden int
 	// Skill and Namespace are the values of skill and namespace in the query. If both are empty, all skills are shown.
 	Skill, Namespace string
+	// MCP has no Endpoint if the bridge does not serve MCP, or shows no skills.
+	MCP MCP
 	// Principal is the caller; empty: anonymous.
 	Principal string
 	// Nonce is the attribute nonce of the page's styles and scripts. The browser ignores those without it.
@@ -116,6 +118,7 @@ func examplePage() *Page {
 	return &Page{
 		Problem: "example", Skills: 5, Hidden: 1, Skill: "example", Namespace: "example", Principal: "example", Nonce: "example",
 		Unavailable: []Unavailable{{"example", "example"}},
+		MCP:         MCP{at.URL, []Client{{"example", "example", "{}"}}},
 		Groups: []Group{{Namespace: "example", Total: 5, Hidden: 1, Named: 1, Skills: []Skill{
 			{
 				Name: "example", State: stateAvailable, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at,

@@ -2,16 +2,19 @@ package command_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
@@ -153,32 +156,47 @@ http://localhost:1, http://localhost:2 {
 // TestClientConfigurations starts the command as the configurations of clients in the manual say.
 func TestClientConfigurations(t *testing.T) {
 	type server struct {
+		URL     string            `json:"url"`
 		Command string            `json:"command"`
 		Args    []string          `json:"args"`
 		Env     map[string]string `json:"env"`
 	}
-	started := 0
-	for _, block := range manuals.In(t, "json", manuals.CommandLine) {
-		var config map[string]map[string]server
-		if err := json.Unmarshal([]byte(block.Text), &config); err != nil {
-			t.Fatal(err)
+	started, connected := 0, 0
+	for _, block := range manuals.In(t, "json", manuals.CommandLine, manuals.MCP, manuals.README) {
+		if !strings.Contains(block.Text, `ervers":`) {
+			continue // a document of a provider
 		}
-		for _, servers := range config {
-			for _, s := range servers {
-				command := exec.CommandContext(t.Context(), s.Command, s.Args...)
-				folder := t.TempDir()
-				command.Env = append(os.Environ(), "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
-				for name, value := range s.Env {
-					command.Env = append(command.Env, name+"="+value)
-				}
-				if out, err := command.CombinedOutput(); err != nil || len(out) > 0 { // the input is empty
-					t.Errorf("%v: %v: %s", s.Args, err, out)
-				}
-				started++
+		var servers []server
+		for d := jsontext.NewDecoder(strings.NewReader(block.Text)); d.PeekKind() != jsontext.KindInvalid; {
+			var config map[string]map[string]server
+			if err := json.UnmarshalDecode(d, &config); err != nil {
+				t.Fatalf("%s: %v", block.Text, err)
+			}
+			for _, some := range config {
+				servers = slices.AppendSeq(servers, maps.Values(some))
 			}
 		}
+		for _, s := range servers {
+			if s.Command == "" {
+				if s.URL != "https://tools.example.com/mcp" {
+					t.Errorf("%s has no URL of an endpoint", block.Text)
+				}
+				connected++
+				continue
+			}
+			command := exec.CommandContext(t.Context(), s.Command, s.Args...)
+			folder := t.TempDir()
+			command.Env = append(os.Environ(), "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+			for name, value := range s.Env {
+				command.Env = append(command.Env, name+"="+value)
+			}
+			if out, err := command.CombinedOutput(); err != nil || len(out) > 0 { // the input is empty
+				t.Errorf("%v: %v: %s", s.Args, err, out)
+			}
+			started++
+		}
 	}
-	if started != 2 {
-		t.Errorf("%d clients are configured", started)
+	if started != 4 || connected != 4 {
+		t.Errorf("%d clients start the command, %d connect to an endpoint", started, connected)
 	}
 }

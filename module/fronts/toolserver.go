@@ -29,6 +29,8 @@ type ToolServer struct {
 	authorization authorization
 	server        *jsonrpc.Server
 	origins       []*url.URL
+	// requirePrincipal means that every request of an anonymous caller is refused.
+	requirePrincipal bool
 }
 
 // Serve returns the mount of MCP.
@@ -52,7 +54,7 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 	if kept := storage.Of(ctx); kept != nil {
 		front.Canceled = &canceledRuns{storage.NewCanceledRuns(kept), s.Realm, observe.NewWarnings(ctx.Logger(), 2)}
 	}
-	t := &ToolServer{authorization: told, server: s.Server(front, mcp.Profile())}
+	t := &ToolServer{authorization: told, server: s.Server(front, mcp.Profile()), requirePrincipal: s.RequirePrincipal}
 	for _, text := range m.Origins {
 		u, _ := url.Parse(text) // checked before
 		t.origins = append(t.origins, u)
@@ -100,6 +102,17 @@ var moduleVersion = sync.OnceValue(func() string {
 	}
 	return "(devel)"
 })
+
+// URL returns the URL of the endpoint, as the client of a request sees it.
+func (t *ToolServer) URL(r *http.Request) string {
+	u := baseOf(r)
+	u.Path += t.authorization.path
+	return u.String()
+}
+
+// NeedsToken reports whether clients have to be given a credential: callers have to authenticate, and the metadata does not say
+// where to get a token.
+func (t *ToolServer) NeedsToken() bool { return t.requirePrincipal && len(t.authorization.issuers) == 0 }
 
 // Serves reports whether a request is for the mount.
 func (t *ToolServer) Serves(r *http.Request) bool {
