@@ -112,7 +112,9 @@ func (t *ToolServer) URL(r *http.Request) string {
 
 // NeedsToken reports whether clients have to be given a credential: callers have to authenticate, and the metadata does not say
 // where to get a token.
-func (t *ToolServer) NeedsToken() bool { return t.requirePrincipal && len(t.authorization.issuers) == 0 }
+func (t *ToolServer) NeedsToken() bool {
+	return t.requirePrincipal && len(t.authorization.issuers) == 0
+}
 
 // Serves reports whether a request is for the mount.
 func (t *ToolServer) Serves(r *http.Request) bool {

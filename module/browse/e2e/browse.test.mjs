@@ -76,6 +76,19 @@ test("lists the skills of all sources, and what could not be read", async (t) =>
 	assert.match(await skill(page, "acme.broken").innerText(), /\/endpoint is required/);
 });
 
+test("shows what clients of MCP need", async (t) => {
+	const page = await visit(t);
+	await page.getByText("Add to your client").click();
+	const configurations = (await page.locator(".clients pre").allInnerTexts()).map((text) => JSON.parse(text));
+	const url = new URL("/mcp", PAGE).href;
+	assert.equal(configurations.length, 3);
+	assert.deepEqual(configurations[0].mcpServers.skills.args, ["skill-bridge", "mcp", "--connect", url]);
+	assert.equal(configurations[1].servers.skills.url, url);
+	assert.equal(configurations[2].mcpServers.skills.url, url);
+	await accessible(page);
+	await shot(page, "clients-light-1440", false);
+});
+
 test("searches", async (t) => {
 	const page = await visit(t);
 	await page.getByRole("searchbox", { name: "Search" }).fill("tomorrow weather");

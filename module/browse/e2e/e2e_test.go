@@ -50,7 +50,8 @@ func TestInBrowser(t *testing.T) {
 		return "skill_bridge " + path + " {\n\tbrowse\n\tpoll fixed 50ms\n\tallow_http\n\tallow_networks 127.0.0.0/8\n" + strings.Join(lines, "\n") + "\n}"
 	}
 	c := testbed.StartCaddy(t, testbed.Site(
-		bridge("/rpc",
+		"@first path /rpc /mcp",
+		bridge("@first", "rpc", "mcp",
 			"provider "+p.URL()+" {", "namespace acme", "}",
 			"provider "+other.URL()+" {", "namespace demo", "}",
 			"provider http://"+hostile.Refused(t)+" {", "namespace gone", "}"),
