@@ -36,7 +36,9 @@ func tasksCommand() *cobra.Command {
 		Use:   "tasks [<id>]",
 		Short: "Shows the A2A tasks of the running bridge",
 		Long: `Lists the A2A tasks in the memory of the running bridge, those with the newest state first (at most 1000),
-or shows one. Tasks that are only in the storage are not shown. With --json, writes what the admin
+or shows one. Tasks that are only in the storage are not shown. The events of a task have numbers: "event" is
+its newest, LAST EVENT the last one that a webhook has got or lost (noted when no other one waits), and LOST
+IN A ROW how many the webhook did not take; after five, it gets no more. With --json, writes what the admin
 API returns: {"total", "states", "failing_webhooks", "storage_failure", "tasks"}, of one task
 its element of "tasks", or {"error": {"message"}}.` + adminHelp,
 		Example: `  caddy skill-bridge tasks
@@ -153,5 +155,5 @@ func showTask(s *cli.Screen, t *admin.Task) {
 		rows = append(rows, []string{w.ID, w.Host, w.Version, w.State, strconv.FormatUint(w.Sent, 10), strconv.Itoa(w.Lost)})
 	}
 	fmt.Fprintln(s.Out)
-	s.Table("", []string{"WEBHOOK", "HOST", "A2A", "STATE", "SENT", "LOST"}, rows)
+	s.Table("", []string{"WEBHOOK", "HOST", "A2A", "STATE", "LAST EVENT", "LOST IN A ROW"}, rows)
 }

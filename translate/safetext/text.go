@@ -20,7 +20,7 @@ func Clip(s string, n int) string {
 
 // Line returns a text as one line of at most limit characters. If the text is cut, the last one
 // is an ellipsis. Control characters and line breaks become spaces. Invisible characters are left
-// out, except for joiners, which scripts and emoji need. A text with very many invisible
+// out, except for joiners, which scripts and emoji need; an emoji without its variation selector is still one. A text with very many invisible
 // characters is cut at one of them.
 func Line(s string, limit int) string {
 	if isSafe(s, limit) {
@@ -98,7 +98,7 @@ func replaceInLine(r rune) rune {
 		return r
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // visible, unlike the rest of Cf
 		return r
-	case unicode.Is(unicode.Cf, r):
+	case unicode.Is(unicode.Cf, r), isIgnorable(r):
 		return invisible
 	case unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp):
 		return ' '
@@ -106,12 +106,18 @@ func replaceInLine(r rune) rune {
 	return r
 }
 
+// isIgnorable reports whether a letter or mark is rendered as nothing (Default_Ignorable_Code_Point): a filler, or a variation selector,
+// with which any text can be hidden behind a visible character.
+func isIgnorable(r rune) bool {
+	return r > unicode.MaxLatin1 && unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
 // Escape replaces each character that is not printable by its JSON escape (\u0000), except for those
 // in except. So JSON keeps its meaning.
 func Escape(s, except string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if unicode.IsPrint(r) || strings.ContainsRune(except, r) {
+		if unicode.IsPrint(r) && !isIgnorable(r) || strings.ContainsRune(except, r) {
 			b.WriteRune(r)
 			continue
 		}
@@ -129,7 +135,7 @@ func Printable(s string) bool {
 	for _, r := range s {
 		switch {
 		case r >= ' ' && r < unicode.MaxASCII:
-		case !unicode.IsPrint(r), unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector), r == '\u2800': // a blank
+		case !unicode.IsPrint(r), isIgnorable(r), r == '\u2800': // a blank
 			return false
 		}
 	}

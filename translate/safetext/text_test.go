@@ -22,6 +22,7 @@ func TestLine(t *testing.T) {
 		"\ufeffa\u2066b\u00adc\u200ed":          "abcd",
 		"\ufeffa\u2066b\u00adcde":               "abc…",
 		"\xff":                                  "\ufffd",
+		"\u2764\ufe0fb\u3164\U000e0100c":        "\u2764bc",
 		"👩\u200d🔬":                              "👩\u200d🔬",
 		strings.Repeat("\u202e", 1000):          "…",
 		"abcd" + strings.Repeat("\u202e", 1000): "abc…",

@@ -114,9 +114,15 @@ func (c *Call) find(p *wire.PushParams, violations []wire.Violation) (*task.Task
 	return t, nil
 }
 
-// change changes the webhooks of a task. It stores the change before the client gets an answer.
+// change changes the webhooks of a task. It stores the change before the client gets an answer. It holds the lock of the task, so that
+// two changes at different instances are both kept.
 func (w *Webhooks) change(ctx context.Context, t *task.Task, change func(*task.Task) error) (*task.Task, error) {
 	tasks := w.Deliverer.tasks
+	unlock, err := tasks.Lock(ctx, t.Owner, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	now, err := tasks.Change(ctx, t.Owner, t.ID, change)
 	if err != nil {
 		return nil, err

@@ -1,13 +1,19 @@
 package push_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
 // kill ends a process without anything that is done at an orderly end, except that its locks expire.
@@ -166,5 +172,53 @@ func TestTwoFollowers(t *testing.T) {
 		same(t, "two", two.kinds(), nil)
 		two.stop()
 		one.stop()
+	})
+}
+
+// A webhook is set and deleted under the lock of the task, so that two instances which do so at the same time don't lose a change.
+func TestChangesAreLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		one, other := start(t, s, new(receiver)), start(t, s, new(receiver))
+		open := one.add("ann")
+		if _, err := one.tasks.Get(t.Context(), open.Owner, open.ID); err != nil { // it stores the task
+			t.Fatal(err)
+		}
+		call := func(params string) *push.Call {
+			return &push.Call{
+				Version: wire.V10, Params: jsonrpc.Object{Text: jsontext.Value(fmt.Sprintf(params, open.ID))},
+				Find:    func(_, id string) (*task.Task, error) { return other.tasks.Get(t.Context(), "ann", id) },
+				Fail:    func(_ string, err error) *jsonrpc.Error { return &jsonrpc.Error{Message: err.Error()} },
+				Refuse:  func(v ...wire.Violation) *jsonrpc.Error { return &jsonrpc.Error{Message: fmt.Sprint(v)} },
+				Changed: func(*task.Task, *task.PushConfig, bool) {},
+			}
+		}
+		for _, c := range []struct {
+			params string
+			serve  func(context.Context, *push.Call) (jsontext.Value, *jsonrpc.Error)
+		}{{`{"taskId":%q,"id":"p","url":"https://p.example/"}`, other.Set}, {`{"taskId":%q,"id":"p"}`, other.Delete}} {
+			unlock, err := one.tasks.Lock(t.Context(), open.Owner, open.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := false
+			go func() {
+				if _, fault := c.serve(t.Context(), call(c.params)); fault != nil {
+					t.Error(fault)
+				}
+				done = true
+			}()
+			synctest.Wait()
+			if done {
+				t.Error("it did not wait for the lock")
+			}
+			unlock()
+			synctest.Wait()
+			if !done {
+				t.Error("it waits on")
+			}
+		}
+		one.stop()
+		other.stop()
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -75,6 +76,8 @@ func (w *Webhooks) Check(ctx context.Context, text string) (problem string) {
 		return "must have no user name or password: use authentication"
 	case u.Fragment != "" || u.RawFragment != "":
 		return "must have no fragment"
+	case !isPort(u.Port()):
+		return "must have a port from 1 to 65535, without leading zeros"
 	}
 	if err := w.Judge(ctx, u); err != nil {
 		if rule, ok := errors.AsType[interface {
@@ -86,6 +89,12 @@ func (w *Webhooks) Check(ctx context.Context, text string) (problem string) {
 		return "is not allowed here"
 	}
 	return ""
+}
+
+// isPort reports whether a text is a port as all programs read it; empty: that of the scheme.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0 && text[0] != '0'
 }
 
 // Seal encrypts the secrets of a webhook for a task. The result is empty if there are none.

@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Violation is an error in a member of params.
@@ -244,15 +245,22 @@ func (o *object) requiredID(i int) string {
 }
 
 func (o *object) checkID(i int, s string) {
-	if badID(s) {
-		o.wrong(i, idRule)
+	if problem := idProblem(s); problem != "" {
+		o.wrong(i, problem)
 	}
 }
 
-// idRule describes an id for which badID returns true.
-const idRule = "must have from 1 to 256 characters"
-
-func badID(s string) bool { return s == "" || len(s) > maxID && utf8.RuneCountInString(s) > maxID }
+// idProblem returns what is wrong with an id; empty: nothing. People read ids in logs and lists, so that they must have no characters
+// that end a line, change the direction of text or can't be seen.
+func idProblem(s string) string {
+	switch {
+	case s == "" || len(s) > maxID && utf8.RuneCountInString(s) > maxID:
+		return "must have from 1 to 256 characters"
+	case !safetext.Printable(s):
+		return "must have no control characters and no invisible ones"
+	}
+	return ""
+}
 
 // flag returns a boolean, or the parameter otherwise if it is absent.
 func (o *object) flag(i int, otherwise bool) bool {
@@ -328,8 +336,8 @@ func (o *object) texts(i int, ids bool) []string {
 			return nil
 		}
 		s := string(jsonrpc.Unquote(element))
-		if ids && badID(s) {
-			o.fault(o.path+o.known[i]+"[]", idRule)
+		if problem := idProblem(s); ids && problem != "" {
+			o.fault(o.path+o.known[i]+"[]", problem)
 		}
 		list = append(list, s)
 	}

@@ -20,6 +20,7 @@ func fields(violations []wire.Violation) string {
 }
 
 func TestDecodeTaskQuery(t *testing.T) {
+	const invisible = `id must have no control characters and no invisible ones`
 	for _, c := range []struct {
 		version              wire.Version
 		params, want, faults string
@@ -31,6 +32,9 @@ func TestDecodeTaskQuery(t *testing.T) {
 		{wire.V01, `{"id":"t"}`, `t - `, ``},
 		{wire.V10, ``, ``, `id is required`},
 		{wire.V10, `{"id":""}`, ``, `id must have from 1 to 256 characters`},
+		{wire.V10, `{"id":"a b-ü漢"}`, `a b-ü漢 - `, ``},
+		{wire.V10, `{"id":"a\u0000"}`, ``, invisible}, {wire.V03, `{"id":"a\nb"}`, ``, invisible}, {wire.V01, `{"id":"a\u202eb"}`, ``, invisible},
+		{wire.V01, `{"id":"a\u200bb"}`, ``, invisible}, {wire.V01, `{"id":"a\ufe0fb"}`, ``, invisible}, {wire.V01, `{"id":"a\u0085"}`, ``, invisible},
 		{wire.V03, `{"id":1,"historyLength":true}`, ``, `id must be a string; historyLength must be a whole number, 0 or greater`},
 		{wire.V01, `{"id":"` + strings.Repeat("t", 257) + `"}`, ``, `id must have from 1 to 256 characters`},
 	} {
