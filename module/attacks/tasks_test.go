@@ -111,7 +111,7 @@ func TestS64NamesOfTasks(t *testing.T) {
 		return c.With(testbed.Header("A2A-Version", "0.1")).Call("tasks/get", hostile.Object{"id": id})
 	}
 	for _, name := range []string{
-		"report", "../../../../../../tmp/x", "/etc/passwd", `..\..\x`, "a\x00b", "ids", "20260101", strings.Repeat("x", 256), "{file./etc/passwd}", "\u202egnp.exe", "..",
+		"report", "../../../../../../tmp/x", "/etc/passwd", `..\..\x`, "ids", "20260101", strings.Repeat("x", 256), "{file./etc/passwd}", "..",
 	} {
 		for who, client := range map[string]*testbed.Client{"ann": ann, "bob": bob} {
 			if a := get(client, name); a.Code != -32001 {
@@ -126,6 +126,13 @@ func TestS64NamesOfTasks(t *testing.T) {
 		}
 		if a := get(anonymous, name); a.Code != -32001 && a.Code != -32602 {
 			t.Errorf("an anonymous caller reads %q: %s", name, a)
+		}
+	}
+	for _, name := range []string{"a\x00b", "a\nb", "\u202egnp.exe", "a\u200bb", "a\ufe0fb", "a\u2028b", "a\u0085b", "a\x1b[2Jb"} { // people read ids in lists and logs
+		for _, a := range []testbed.Answer{send01(ann, name), get(ann, name)} {
+			if a.Code != -32602 {
+				t.Errorf("the id %q: %s", name, a)
+			}
 		}
 	}
 	if a := send01(anonymous, "fifteen-letters"); a.Code != -32602 {
