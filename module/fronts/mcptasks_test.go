@@ -1,11 +1,16 @@
 package fronts_test
 
 import (
+	"bufio"
+	"bytes"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -178,4 +183,67 @@ func TestMCPSubscriptionsEnd(t *testing.T) {
 	s = begin(map[string]any{"resourcesListChanged": true, "promptsListChanged": true})
 	c.Stop()
 	ends("at a stop", s)
+}
+
+// A listener that reads nothing takes memory for the output of one of its tasks, and gets all of them as soon as it reads.
+func TestMCPListenerThatReadsNothing(t *testing.T) {
+	const size, tasks = 9 << 20, 8
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/large"})
+	gate := hostile.NewGate(t)
+	output := `"` + strings.Repeat("x", size) + `"`
+	p.On("acme/large", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/large", hostile.Status, gate.Then(hostile.RawOutput(output)))
+	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll fixed 50ms"))
+	var ids []string
+	for range tasks {
+		ids = append(ids, startTask(t, c, "acme_large"))
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": map[string]any{
+		"notifications": map[string]any{"taskIds": ids},
+		"_meta": map[string]any{
+			"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+			"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base(c)+"/mcp", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+	} {
+		r.Header.Set(name, value)
+	}
+	own := new(http.Transport)
+	t.Cleanup(own.CloseIdleConnections)
+	response, err := (&http.Client{Transport: own}).Do(r)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", response, err)
+	}
+	defer response.Body.Close()
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	gate.Open()
+	testbed.Eventually(t, time.Minute, func() bool { return heap()-before > 2*size }, "an output is there")
+	testbed.Eventually(t, time.Minute, func() bool { return heap()-before < 8*size }, "the outputs are not kept")
+	lines := bufio.NewReader(response.Body)
+	for told := 0; told < tasks; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%d tasks were told: %v", told, err)
+		}
+		if strings.Contains(line[:min(len(line), 200)], `"method":"notifications/tasks"`) {
+			if told++; len(line) < size || !strings.Contains(line, `"status":"completed"`) {
+				t.Errorf("%.500s", line)
+			}
+		}
+	}
 }

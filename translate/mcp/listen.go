@@ -21,6 +21,8 @@ const (
 	longestListening      = time.Hour
 	listenKeepAlive       = 15 * time.Second
 	pauseBetweenFollowing = 30 * time.Second
+	// outputKept is how long the output of a task is kept for a stream that is being written.
+	outputKept = time.Second
 	// pauseBetweenCancellations is how often the storage is asked whether tasks were canceled at another instance.
 	pauseBetweenCancellations = 15 * time.Second
 )
@@ -135,13 +137,16 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 	defer cancel()
 	ended := make(chan endedTask)
 	followers := make([]context.CancelFunc, len(s.tasks)) // nil: the task has ended
-	for i, t := range s.tasks {
+	begin := func(i int) {
 		following, end := context.WithCancel(ctx)
 		followers[i] = end
 		group.Go(func() {
 			defer r.front.recovered(ctx)
-			follow(following, r, t, func(task jsontext.Value) { send(following, ended, endedTask{i, task}) })
+			follow(following, r, i, s.tasks[i], ended)
 		})
+	}
+	for i := range s.tasks {
+		begin(i)
 	}
 	if len(s.tasks) > 0 {
 		group.Go(func() {
@@ -168,9 +173,14 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 				continue
 			}
 			followers[task.index]()
+			if task.text == nil { // it is read again
+				begin(task.index)
+				continue
+			}
 			followers[task.index] = nil
 			open--
-			text := task.text[1 : len(task.text)-1]
+			text := task.text()
+			text = text[1 : len(text)-1]
 			if stream.Notify("notifications/tasks", s.params(func(w *front.Writer) { w.Buf = append(w.Buf, text...) })) != nil {
 				return
 			}
@@ -195,10 +205,11 @@ func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
 	}
 }
 
-// endedTask is a task of a subscription, with its index there and its text as an object.
+// endedTask is a task of a subscription, with its index there.
 type endedTask struct {
 	index int
-	text  jsontext.Value
+	// text returns the task as an object, which is made when it is sent; nil: the task is not kept.
+	text func() jsontext.Value
 }
 
 func send(ctx context.Context, to chan<- endedTask, t endedTask) {
@@ -223,7 +234,7 @@ func awaitCancellations(ctx context.Context, r *request, tasks []followedTask, e
 				w.Buf = append(w.Buf, '{')
 				w.task(t.id, &t.ref, taskCancelled, abandoned, longestPoll)
 				w.Close()
-				send(ctx, ended, endedTask{i, w.Buf})
+				send(ctx, ended, endedTask{i, func() jsontext.Value { return w.Buf }})
 			}
 		}
 		select {
@@ -235,27 +246,41 @@ func awaitCancellations(ctx context.Context, r *request, tasks []followedTask, e
 	}
 }
 
-// follow waits for the end of a task and tells it, as an object.
-func follow(ctx context.Context, r *request, t followedTask, ended func(jsontext.Value)) {
-	for ctx.Err() == nil {
-		caller := r.caller
-		caller.Arrived = time.Now()
-		execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true})
-		outcome := execution.Wait()
-		if ctx.Err() != nil {
-			return
-		}
-		own := *r
-		own.Request = new(jsonrpc.Request)
-		status, task := ofRun(&own, t.id, &t.ref, execution.Skill(), &outcome)
-		if status != taskWorking {
-			ended(task)
-			return
-		}
+// follow waits for the end of a task and sends it. If the client reads slowly, so that other notifications wait, it sends the task
+// without a text: a listener does not keep the outputs of all its tasks.
+func follow(ctx context.Context, r *request, index int, t followedTask, ended chan<- endedTask) {
+	text := await(ctx, r, t)
+	for text == nil {
 		select {
 		case <-time.After(pauseBetweenFollowing):
 		case <-ctx.Done():
+			return
 		}
+		text = await(ctx, r, t)
+	}
+	select {
+	case ended <- endedTask{index, text}:
+	case <-ctx.Done():
+	case <-time.After(outputKept):
+		send(ctx, ended, endedTask{index: index})
+	}
+}
+
+// await waits for the end of a task, and returns a function that returns the task as an object; nil: it goes on.
+func await(ctx context.Context, r *request, t followedTask) func() jsontext.Value {
+	caller := r.caller
+	caller.Arrived = time.Now()
+	execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true})
+	outcome := execution.Wait()
+	if isOpen(&outcome) || ctx.Err() != nil {
+		return nil
+	}
+	skill := execution.Skill()
+	return func() jsontext.Value {
+		own := *r
+		own.Request = new(jsonrpc.Request)
+		_, task := ofRun(&own, t.id, &t.ref, skill, &outcome)
+		return task
 	}
 }
 

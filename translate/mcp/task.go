@@ -95,8 +95,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		w.task(id, &ref, taskWorking, known.Message, known.RetryAfter)
 		return w.end(), nil
 	}
-	wait := time.Duration(0)
-	execution := r.front.Bridge.Resume(r.ctx, ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: &wait})
+	execution := r.front.Bridge.Resume(r.ctx, ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)})
 	outcome := execution.Wait()
 	return detailed(r, id, &ref, execution.Skill(), &outcome)
 }
@@ -126,12 +125,13 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	var ended jsontext.Value
 	var fault *jsonrpc.Error
 	switch failure := o.Failure; {
-	case failure == nil && !o.State.Ended():
+	case isOpen(o):
 		status = taskWorking
+		if failure != nil {
+			message = messageOf(failure)
+		}
 	case failure == nil:
 		status, ended = taskCompleted, completed(r, skill, o)
-	case mayGoOn(failure):
-		status, message = taskWorking, messageOf(failure)
 	default:
 		status = taskCompleted
 		if ended, fault = failed(r, o, ref.SkillID); fault != nil {
@@ -153,12 +153,15 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	return status, w.Buf
 }
 
-// mayGoOn reports whether a failure to read the state of a run says nothing about its end.
-func mayGoOn(f *run.Failure) bool {
-	if f.Lost {
+// isOpen reports whether a run goes on, or may go on since its state can't be read.
+func isOpen(o *run.Run) bool {
+	switch f := o.Failure; {
+	case f == nil:
+		return !o.State.Ended()
+	case f.Lost:
 		return false
 	}
-	switch f.Kind {
+	switch o.Failure.Kind {
 	case run.Unreachable, run.RateLimited, run.Stopped, run.DeadlineExceeded, run.AuthRequired, run.PermissionDenied:
 		return true
 	}
@@ -199,12 +202,8 @@ func hasEnded(r *request, ref *run.Ref) bool {
 	}
 	ctx, end := context.WithTimeout(r.ctx, cancelPoll)
 	defer end()
-	wait := time.Duration(0)
-	o := r.front.Bridge.Resume(ctx, *ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: &wait}).Wait()
-	if o.Failure != nil {
-		return !mayGoOn(o.Failure) && o.Failure.Kind != run.ClientGone
-	}
-	return o.State.Ended()
+	o := r.front.Bridge.Resume(ctx, *ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)}).Wait()
+	return !isOpen(&o) && (o.Failure == nil || o.Failure.Kind != run.ClientGone)
 }
 
 // updateTask answers tasks/update. Tasks never ask for input.
