@@ -1,6 +1,8 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // agentPath is the path of the A2A endpoint in sites with all protocols.
 const agentPath = "/a2a"
@@ -43,7 +45,7 @@ func measureAgent(b *bench) values {
 	t := table{header: []string{"", "calls/s", "processor time, µs/call", "ratio"}}
 	for i, l := range loads {
 		all := l.all()
-		ratio := b.ratio(l, loads[0], slice.cost).format("%.2f")
+		ratio := b.ratio(l, loads[0], slice.cost).Format("%.2f")
 		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), ratio)
 		if i == 1 {
 			b.report.goal("Processor time of SendMessage (A2A), ratio to execute_skill", "≤ 1.6", ratio)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // buildCaddy builds Caddy with the bridge, unless -caddy names a binary.
@@ -112,7 +114,7 @@ func (b *bench) startCaddyWith(logLevel string, environment []string, sites ...s
 	check(os.WriteFile(file, text, 0o600))
 	c := &caddy{
 		process: b.start(environment, nil, "Caddy", b.caddy, "run", "--config", file, "--adapter", "caddyfile"), addresses: addresses,
-		admin: &http.Client{Timeout: patience, Transport: &http.Transport{
+		admin: &http.Client{Timeout: wire.Patience, Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "unix", socket)
 			},
@@ -193,6 +195,6 @@ http {
 `, b.dir, u.address, address, proxyPath), 0o600))
 	p := b.start(nil, nil, "nginx", file, "-c", config, "-p", b.dir, "-e", "stderr")
 	p.ready(b.ctx, address)
-	must(once(http.MethodPost, address, proxyPath, []byte("{}"))) // starts its workers
+	must(wire.Once(http.MethodPost, address, proxyPath, []byte("{}"))) // starts its workers
 	return address, append(p.children(), p.pid())
 }

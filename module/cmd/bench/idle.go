@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // measureIdle measures the memory of cached descriptors.
@@ -52,14 +54,14 @@ func (b *bench) idleOf(many int, wait time.Duration, bridge bool) (resident, hea
 // executeAll executes each of many skills twice. The second time, their descriptors have to be
 // cached.
 func (b *bench) executeAll(u *upstream, t *target, many int) {
-	c := must(dial(t.address))
+	c := must(wire.Dial(t.address))
 	defer c.Close()
 	var seen [2]int
 	for round := range seen {
 		for n := range many {
 			check(context.Cause(b.ctx))
-			check(c.SetDeadline(time.Now().Add(patience)))
-			check(t.check(must(c.do(request(http.MethodPost, t.address, t.path, call(skillMany+strconv.Itoa(n), bodies[0].size))))))
+			check(c.SetDeadline(time.Now().Add(wire.Patience)))
+			check(t.check(must(c.Do(wire.Request(http.MethodPost, t.address, t.path, call(skillMany+strconv.Itoa(n), bodies[0].size))))))
 		}
 		seen[round] = u.counts().Descriptors
 	}

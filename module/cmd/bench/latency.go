@@ -5,6 +5,9 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 const (
@@ -35,7 +38,7 @@ func measureOpen(b *bench) values {
 			latencies := must(loads[i].pace(length))
 			slices.Sort(latencies)
 			for q, p := range quantiles {
-				found[i][q] = append(found[i][q], percentile(latencies, p).Seconds()*1e3)
+				found[i][q] = append(found[i][q], statistics.Percentile(latencies, p).Seconds()*1e3)
 			}
 		}
 	}
@@ -46,7 +49,7 @@ func measureOpen(b *bench) values {
 		row := make([]string, 1, 1+len(quantiles))
 		row[0] = l.name
 		for q := range quantiles {
-			e := bootstrap(b.random, rounds, func(chosen []int) float64 {
+			e := statistics.Bootstrap(b.random, rounds, func(chosen []int) float64 {
 				added := make([]float64, len(chosen))
 				for k, round := range chosen {
 					added[k] = found[i][q][round]
@@ -54,16 +57,16 @@ func measureOpen(b *bench) values {
 						added[k] -= found[alone][q][round]
 					}
 				}
-				return median(added)
+				return statistics.Median(added)
 			})
 			if q == 1 {
-				p99[l.name] = e.format("%.2f")
+				p99[l.name] = e.Format("%.2f")
 			}
 			verb := "%+.2f"
 			if i == alone {
 				verb = "%.2f"
 			}
-			row = append(row, e.format(verb))
+			row = append(row, e.Format(verb))
 		}
 		t.add(row...)
 	}
@@ -84,7 +87,7 @@ func (l *load) pace(length time.Duration) ([]time.Duration, error) {
 	const each = openConnections * time.Second / openRate // between two requests of a connection
 	found := make([][]time.Duration, openConnections)
 	start := time.Now().Add(10 * time.Millisecond)
-	err := l.each(start.Add(length+patience), func(i int, c *connection) error {
+	err := l.each(start.Add(length+wire.Patience), func(i int, c *wire.Connection) error {
 		first := start.Add(each * time.Duration(i) / openConnections)
 		for due := first; due.Before(start.Add(length)); due = due.Add(each) {
 			time.Sleep(time.Until(due))

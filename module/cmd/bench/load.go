@@ -11,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // bodies are the sizes of requests.
@@ -63,7 +66,7 @@ func (t *target) check(answer []byte) error {
 type load struct {
 	*target
 	request     []byte
-	connections []*connection
+	connections []*wire.Connection
 	slices      []slice
 }
 
@@ -79,12 +82,12 @@ func newLoad(t *target, size, connections int) (*load, error) {
 	if t.path == agentPath {
 		body = message(t.skill)
 	}
-	l := &load{target: t, request: request(http.MethodPost, t.address, t.path, body)}
+	l := &load{target: t, request: wire.Request(http.MethodPost, t.address, t.path, body)}
 	if t.path == toolsPath {
 		l.request = toolRequest(t.address, t.skill)
 	}
 	for range connections {
-		c, err := dial(t.address)
+		c, err := wire.Dial(t.address)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("connecting to %s: %w", t.name, err)
@@ -92,8 +95,8 @@ func newLoad(t *target, size, connections int) (*load, error) {
 		l.connections = append(l.connections, c)
 	}
 	first := &load{target: t, connections: l.connections[:1]}
-	err := first.each(time.Now().Add(patience), func(_ int, c *connection) error {
-		answer, err := c.do(l.request)
+	err := first.each(time.Now().Add(wire.Patience), func(_ int, c *wire.Connection) error {
+		answer, err := c.Do(l.request)
 		if err == nil {
 			err = l.check(answer)
 		}
@@ -132,7 +135,7 @@ func (b *bench) loads(targets []*target, size, connections int) []*load {
 }
 
 // each calls do concurrently for all connections.
-func (l *load) each(deadline time.Time, do func(i int, c *connection) error) error {
+func (l *load) each(deadline time.Time, do func(i int, c *wire.Connection) error) error {
 	errs := make([]error, len(l.connections))
 	var clients sync.WaitGroup
 	for i, c := range l.connections {
@@ -160,8 +163,8 @@ func firstOf(errs []error) error {
 }
 
 // send sends one request and checks the answer.
-func (l *load) send(c *connection) error {
-	answer, err := c.do(l.request)
+func (l *load) send(c *wire.Connection) error {
+	answer, err := c.Do(l.request)
 	if err != nil {
 		return err
 	}
@@ -170,7 +173,7 @@ func (l *load) send(c *connection) error {
 
 // sendAll sends n requests over each connection.
 func (l *load) sendAll(n int) error {
-	return l.each(time.Now().Add(2*patience), func(_ int, c *connection) (err error) {
+	return l.each(time.Now().Add(2*wire.Patience), func(_ int, c *wire.Connection) (err error) {
 		for i := 0; i < n && err == nil; i++ {
 			err = l.send(c)
 		}
@@ -188,7 +191,7 @@ func (l *load) run(length time.Duration) (s slice, err error) {
 	start := time.Now()
 	end := start.Add(length)
 	answers := make([]int, len(l.connections))
-	err = l.each(end.Add(patience), func(i int, c *connection) (err error) {
+	err = l.each(end.Add(wire.Patience), func(i int, c *wire.Connection) (err error) {
 		for err == nil && time.Now().Before(end) {
 			err = l.send(c)
 			answers[i]++
@@ -233,11 +236,11 @@ func (l *load) total(rounds []int) (t slice) {
 }
 
 // all returns the sum of all slices.
-func (l *load) all() slice { return l.total(indexes(len(l.slices))) }
+func (l *load) all() slice { return l.total(statistics.Indexes(len(l.slices))) }
 
 // ratio estimates the ratio of a value of two targets.
-func (b *bench) ratio(of, to *load, value func(slice) float64) estimate {
-	return bootstrap(b.random, len(of.slices), func(rounds []int) float64 {
+func (b *bench) ratio(of, to *load, value func(slice) float64) statistics.Estimate {
+	return statistics.Bootstrap(b.random, len(of.slices), func(rounds []int) float64 {
 		return value(of.total(rounds)) / value(to.total(rounds))
 	})
 }

@@ -17,6 +17,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // The test's binary is also Caddy and the upstream, so that the test builds no programs.
@@ -232,7 +233,7 @@ func TestWrongAnswerUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.close()
-	l.request = request(http.MethodGet, l.address, "/counts", nil)
+	l.request = wire.Request(http.MethodGet, l.address, "/counts", nil)
 	const want = "the target: a wrong answer: {"
 	if _, err := l.run(time.Second); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("under load: %v, want %s", err, want)

@@ -47,7 +47,7 @@ const pageOfTools = 100
 const toolServer = "module/internal/clients"
 
 // buildToolServer builds a server of MCP that is made with the Go SDK. file is empty if the SDK can't be had.
-func (b *bench) buildToolServer() (file string) {
+func buildToolServer(b *bench) (file string) {
 	const bridge = "github.com/skill-bridge/caddy-skill-bridge"
 	root := must(exec.CommandContext(b.ctx, "go", "list", "-m", "-f", "{{.Dir}}", bridge).Output())
 	folder := filepath.Join(strings.TrimSpace(string(root)), toolServer)
@@ -82,7 +82,7 @@ func measureTools(b *bench) values {
 		c := b.startCaddy(u.protocolsSite())
 		targets = append(targets, &target{t.name, c.addresses["site"], t.path, skillNow, []int{c.pid()}})
 	}
-	if file := b.buildToolServer(); file != "" {
+	if file := buildToolServer(b); file != "" {
 		address, pid := b.startToolServer(file, u)
 		targets = append(targets, &target{"tools/call, server of the Go SDK", address, toolsPath, skillNow, []int{pid}})
 	}
@@ -92,18 +92,18 @@ func measureTools(b *bench) values {
 	t := table{header: []string{"", "calls/s", "processor time, µs/call", "ratio to execute_skill", "ratio to tools/call"}}
 	for i, l := range loads {
 		all := l.all()
-		ratio := b.ratio(l, loads[1], slice.cost).format("%.1f")
-		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, loads[0], slice.cost).format("%.2f"), ratio)
+		ratio := b.ratio(l, loads[1], slice.cost).Format("%.1f")
+		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, loads[0], slice.cost).Format("%.2f"), ratio)
 		if i > 1 {
 			b.report.goal("Processor time of tools/call of a server of the Go SDK, ratio to the bridge's", "≥ 10", ratio)
 		}
 	}
-	b.report.goal("Processor time of tools/call (MCP), ratio to execute_skill", "≤ 1.3", b.ratio(loads[1], loads[0], slice.cost).format("%.2f"))
-	return values{"table": t.String(), "list": b.listTools()}
+	b.report.goal("Processor time of tools/call (MCP), ratio to execute_skill", "≤ 1.3", b.ratio(loads[1], loads[0], slice.cost).Format("%.2f"))
+	return values{"table": t.String(), "list": listTools(b)}
 }
 
 // listTools measures the time of a page of tools of a large catalog.
-func (b *bench) listTools() string {
+func listTools(b *bench) string {
 	many := either(b, 500, 9990) // the maximum of an index is 10,000 skills, of which some are other skills
 	u := b.startUpstream("-many", strconv.Itoa(many))
 	c := b.startCaddy(u.protocolsSite())

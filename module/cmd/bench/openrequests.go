@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // openRequests are equal requests in progress.
@@ -81,7 +83,7 @@ func (o *openRequests) send(transport *http.Transport) error {
 
 // wait waits for correct answers to all requests.
 func (o *openRequests) wait() error {
-	late := time.AfterFunc(4*patience, o.cancel)
+	late := time.AfterFunc(4*wire.Patience, o.cancel)
 	defer late.Stop()
 	o.running.Wait()
 	return firstOf(o.errs)

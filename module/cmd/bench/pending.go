@@ -8,6 +8,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/procfs"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // pending is a kind of requests about runs that go on.
@@ -105,7 +108,7 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines floa
 	b.warmUp(&target{name: "warming up", address: t.address, path: warmPath, skill: skillNow})
 	task, started := "", 0
 	if p.path == agentPath {
-		task, started = taskOf(must(once(http.MethodPost, t.address, agentPath, inBackground("")))), 1
+		task, started = taskOf(must(wire.Once(http.MethodPost, t.address, agentPath, inBackground("")))), 1
 	}
 	before, _ := b.settled(c, either(b, 100*time.Millisecond, time.Second))
 	goroutinesBefore := c.goroutines()
@@ -123,7 +126,7 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines floa
 		b.sleep(500 * time.Millisecond)
 		samples[i] = c.residentMemory()
 	}
-	resident, goroutines = (median(samples)-before)/float64(n), float64(c.goroutines()-goroutinesBefore)/float64(n)
+	resident, goroutines = (statistics.Median(samples)-before)/float64(n), float64(c.goroutines()-goroutinesBefore)/float64(n)
 	u.release()
 	check(o.wait())
 	return resident, goroutines

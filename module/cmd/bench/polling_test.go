@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
@@ -144,7 +145,7 @@ func TestLaws(t *testing.T) {
 		for k := range drawn {
 			drawn[k] = laws[i].draw(r)
 		}
-		if got := median(drawn); math.Abs(got/want-1) > 0.05 {
+		if got := statistics.Median(drawn); math.Abs(got/want-1) > 0.05 {
 			t.Errorf("%s: the median is %.3f s, want %.3f s", laws[i].name, got, want)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // process is a child process.
@@ -61,7 +63,7 @@ func (p *process) stop() {
 
 // ready waits until the process listens on an address.
 func (p *process) ready(ctx context.Context, address string) {
-	deadline := time.After(patience)
+	deadline := time.After(wire.Patience)
 	for {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		if err == nil {

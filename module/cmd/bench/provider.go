@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // output is the output of all runs except those of skillLaw.
@@ -132,7 +134,7 @@ func (p *provider) serveConnection(c net.Conn) {
 			return
 		}
 		target := string(path) // the next read overwrites the line
-		length, err := readHeader(r)
+		length, err := wire.ReadHeader(r)
 		if err != nil {
 			return
 		}
@@ -159,7 +161,7 @@ func (p *provider) serveH2C(listener net.Listener) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
-		Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1000}, ReadHeaderTimeout: patience,
+		Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1000}, ReadHeaderTimeout: wire.Patience,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			status, body := p.answer(nil, r.URL.Path)

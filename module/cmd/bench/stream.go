@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
@@ -85,8 +87,8 @@ func pollingHTTP(b *bench, v values) {
 		row[0], below[0] = laws[n].name+", "+strconv.Itoa(httpSpeed)+" × as fast", "simulated"
 		for k, m := range modes {
 			s := streams[i*len(modes)+k]
-			delay := bootstrap(b.random, len(s.delays), func(runs []int) float64 { return meanOf(s.delays, runs) })
-			row[k+1] = fmt.Sprintf("%s / %.1f", delay.format("%.0f"), meanOf(s.polls, indexes(len(s.polls))))
+			delay := statistics.Bootstrap(b.random, len(s.delays), func(runs []int) float64 { return statistics.Mean(s.delays, runs) })
+			row[k+1] = fmt.Sprintf("%s / %.1f", delay.Format("%.0f"), statistics.Mean(s.polls, statistics.Indexes(len(s.polls))))
 			r := rand.New(rand.NewPCG(seed, uint64(200+n))) //nolint:gosec // no secret
 			below[k+1] = m.plan.simulated(laws[n], httpSpeed, either(b, 1, 20), either(b, 200, 2000), r).String()
 		}
@@ -109,11 +111,11 @@ type runState struct {
 }
 
 // ask makes one call.
-func ask(c *connection, address string, body []byte) (*runState, error) {
-	if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+func ask(c *wire.Connection, address string, body []byte) (*runState, error) {
+	if err := c.SetDeadline(time.Now().Add(2 * wire.Patience)); err != nil {
 		return nil, err
 	}
-	text, err := c.do(request(http.MethodPost, address, bridgePath, body))
+	text, err := c.Do(wire.Request(http.MethodPost, address, bridgePath, body))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func getRun(token string) []byte {
 }
 
 // wait polls a run with get_run until it has ended, like an agent, with a plan.
-func (s *stream) wait(ctx context.Context, c *connection, address string, state *runState, plan polling.Plan) (*runState, error) {
+func (s *stream) wait(ctx context.Context, c *wire.Connection, address string, state *runState, plan polling.Plan) (*runState, error) {
 	polls := 0
 	for state.Status == "running" {
 		select {
@@ -161,7 +163,7 @@ func (s *stream) wait(ctx context.Context, c *connection, address string, state 
 
 // calls makes calls one after the other. It records those after the learning ones.
 func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learning, counted int) error {
-	c, err := dial(address)
+	c, err := wire.Dial(address)
 	if err != nil {
 		return err
 	}

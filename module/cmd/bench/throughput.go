@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 )
 
 // measureClosed compares throughput and processor time with a fixed number of connections.
@@ -50,8 +52,8 @@ func throughputTable(body string, connections int) table {
 // of another target. It returns the ratio of the throughputs.
 func (b *bench) row(t *table, l, to *load) (ratio string) {
 	all := l.all()
-	ratio = b.ratio(l, to, slice.rate).format("%.2f")
-	t.add(l.name, number(all.rate()), ratio, fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, to, slice.cost).format("%.2f"))
+	ratio = b.ratio(l, to, slice.rate).Format("%.2f")
+	t.add(l.name, number(all.rate()), ratio, fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, to, slice.cost).Format("%.2f"))
 	return ratio
 }
 
@@ -94,17 +96,17 @@ func measureAsync(b *bench) values {
 	for i, l := range loads {
 		if i == len(targets) {
 			small := loads[2:len(targets)]
-			poll := bootstrap(b.random, len(to.slices), func(rounds []int) float64 {
+			poll := statistics.Bootstrap(b.random, len(to.slices), func(rounds []int) float64 {
 				return pollCost(small, rounds) / loads[0].total(rounds).cost()
-			}).format("%.2f")
-			t.add("each poll", "", fmt.Sprintf("%.1f", pollCost(small, indexes(len(to.slices)))*1e6), poll)
+			}).Format("%.2f")
+			t.add("each poll", "", fmt.Sprintf("%.1f", pollCost(small, statistics.Indexes(len(to.slices)))*1e6), poll)
 			b.report.goal("Processor time of a poll, ratio to a request of reverse_proxy", "≤ 0.33", poll)
 		}
 		if l.path == proxyPath {
 			to = l // the reference of the next targets, which have requests of the same size
 		}
 		all := l.all()
-		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, to, slice.cost).format("%.2f"))
+		t.add(l.name, number(all.rate()), fmt.Sprintf("%.1f", all.cost()*1e6), b.ratio(l, to, slice.cost).Format("%.2f"))
 	}
 	return values{"table": t.String(), "connections": asyncConnections}
 }
@@ -177,4 +179,13 @@ func measureWatched(b *bench) values {
 		}
 	}
 	return values{"table": t.String()}
+}
+
+// pollSlope returns the slope of values over the numbers of polls in pollCounts.
+func pollSlope(y []float64) float64 {
+	x := make([]float64, len(pollCounts))
+	for i, n := range pollCounts {
+		x[i] = float64(n)
+	}
+	return statistics.Slope(x, y)
 }

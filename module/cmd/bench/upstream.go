@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // upstream is a provider in a child process.
@@ -42,16 +44,16 @@ type counts struct {
 }
 
 func (u *upstream) counts() (c counts) {
-	check(json.Unmarshal(must(once(http.MethodGet, u.address, "/counts", nil)), &c))
+	check(json.Unmarshal(must(wire.Once(http.MethodGet, u.address, "/counts", nil)), &c))
 	return c
 }
 
 // release ends all held requests and runs.
-func (u *upstream) release() { must(once(http.MethodPost, u.address, "/release", nil)) }
+func (u *upstream) release() { must(wire.Once(http.MethodPost, u.address, "/release", nil)) }
 
 // reached waits until n runs have started or n requests are held.
 func (u *upstream) reached(ctx context.Context, n int) {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(wire.Patience)
 	for {
 		c := u.counts()
 		came := max(c.Runs, c.Held)
@@ -60,7 +62,7 @@ func (u *upstream) reached(ctx context.Context, n int) {
 		}
 		check(ctx.Err())
 		if time.Now().After(deadline) {
-			check(errors.New("of " + strconv.Itoa(n) + " requests, " + strconv.Itoa(came) + " have come to the upstream after " + patience.String()))
+			check(errors.New("of " + strconv.Itoa(n) + " requests, " + strconv.Itoa(came) + " have come to the upstream after " + wire.Patience.String()))
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -1,4 +1,6 @@
-package main
+// Package wire speaks HTTP/1.1 without net/http, whose processor time would affect a measurement on a machine with few cores. It supports
+// only the messages of the benchmark.
+package wire
 
 import (
 	"bufio"
@@ -12,14 +14,11 @@ import (
 	"time"
 )
 
-// The loader and the provider implement HTTP/1.1 without net/http, whose processor time would affect
-// the measurement on a machine with few cores. They support only the messages of this program.
+// Patience is the timeout of operations that take milliseconds.
+const Patience = 30 * time.Second
 
-// patience is the timeout of operations that take milliseconds.
-const patience = 30 * time.Second
-
-// readHeader reads a header up to the empty line, and returns the length of the body.
-func readHeader(r *bufio.Reader) (length int, err error) {
+// ReadHeader reads a header up to the empty line, and returns the length of the body.
+func ReadHeader(r *bufio.Reader) (length int, err error) {
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
@@ -40,38 +39,39 @@ func readHeader(r *bufio.Reader) (length int, err error) {
 	}
 }
 
-// connection is a connection to a target, with one request at a time.
-type connection struct {
+// Connection is a connection to a target, with one request at a time.
+type Connection struct {
 	net.Conn
 	r    *bufio.Reader
 	body []byte // of the newest answer
 }
 
-func dial(address string) (*connection, error) {
-	c, err := net.DialTimeout("tcp", address, patience)
+// Dial connects to an address.
+func Dial(address string) (*Connection, error) {
+	c, err := net.DialTimeout("tcp", address, Patience)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{Conn: c, r: bufio.NewReaderSize(c, 2<<10)}, nil
+	return &Connection{Conn: c, r: bufio.NewReaderSize(c, 2<<10)}, nil
 }
 
-// do sends a request and returns the body of the answer, which is valid until the next request. It
+// Do sends a request and returns the body of the answer, which is valid until the next request. It
 // fails if the status is not 200.
-func (c *connection) do(request []byte) ([]byte, error) {
+func (c *Connection) Do(request []byte) ([]byte, error) {
 	if _, err := c.Write(request); err != nil {
 		return nil, fmt.Errorf("sending a request: %w", err)
 	}
 	return c.answer()
 }
 
-func (c *connection) answer() ([]byte, error) {
+func (c *Connection) answer() ([]byte, error) {
 	line, err := c.r.ReadSlice('\n')
 	if err != nil {
 		return nil, fmt.Errorf("waiting for an answer: %w", err)
 	}
 	_, rest, _ := bytes.Cut(line, []byte(" "))
 	status := string(rest[:min(3, len(rest))])
-	length, err := readHeader(c.r)
+	length, err := ReadHeader(c.r)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func (c *connection) answer() ([]byte, error) {
 	return c.body, nil
 }
 
-// request returns the bytes of a request.
-func request(method, address, path string, body []byte) []byte {
+// Request returns the bytes of a request.
+func Request(method, address, path string, body []byte) []byte {
 	head := method + " " + path + " HTTP/1.1\r\nHost: " + address + "\r\n"
 	if method == http.MethodPost {
 		head += "Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
@@ -97,15 +97,15 @@ func request(method, address, path string, body []byte) []byte {
 	return append([]byte(head+"\r\n"), body...)
 }
 
-// once sends one request over a new connection.
-func once(method, address, path string, body []byte) ([]byte, error) {
-	c, err := dial(address)
+// Once sends one request over a new connection.
+func Once(method, address, path string, body []byte) ([]byte, error) {
+	c, err := Dial(address)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
 		return nil, err
 	}
-	return c.do(request(method, address, path, body))
+	return c.Do(Request(method, address, path, body))
 }

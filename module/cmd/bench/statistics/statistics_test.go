@@ -1,4 +1,4 @@
-package main
+package statistics
 
 import (
 	"math"
@@ -21,12 +21,12 @@ func TestPercentile(t *testing.T) {
 		{[]int{1, 2, 3, 4}, 100, 4},
 		{[]int{1, 2, 3, 4}, 0, 1},
 	} {
-		if got := percentile(tc.values, tc.p); got != tc.want {
+		if got := Percentile(tc.values, tc.p); got != tc.want {
 			t.Errorf("percentile %v of %v: %v, want %v", tc.p, tc.values, got, tc.want)
 		}
 	}
-	thousand := indexes(1000) // 0 to 999
-	if got := percentile(thousand, 99.9); got != 998 {
+	thousand := Indexes(1000) // 0 to 999
+	if got := Percentile(thousand, 99.9); got != 998 {
 		t.Errorf("99.9 %% of a thousand do not exceed %d, want the last but one", got)
 	}
 }
@@ -37,7 +37,7 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{{[]float64{5}, 5}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}} {
-		if got := median(slices.Clone(tc.values)); got != tc.want {
+		if got := Median(slices.Clone(tc.values)); got != tc.want {
 			t.Errorf("median of %v: %v, want %v", tc.values, got, tc.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestSlope(t *testing.T) {
 		y    []float64
 		want float64
 	}{{[]float64{15, 18, 24, 36}, 3}, {[]float64{5, 5, 5, 5}, 0}, {[]float64{8, 7, 5, 1}, -1}} {
-		if got := slope(x, tc.y); math.Abs(got-tc.want) > 1e-12 {
+		if got := Slope(x, tc.y); math.Abs(got-tc.want) > 1e-12 {
 			t.Errorf("slope through %v: %v, want %v", tc.y, got, tc.want)
 		}
 	}
@@ -67,34 +67,25 @@ func TestBootstrap(t *testing.T) {
 		for i := range values {
 			values[i] = 10 + r.NormFloat64()
 		}
-		e := bootstrap(r, observations, func(indexes []int) float64 { return meanOf(values, indexes) })
-		if e.low > e.value || e.high < e.value {
+		e := Bootstrap(r, observations, func(indexes []int) float64 { return Mean(values, indexes) })
+		if e.Low > e.Value || e.High < e.Value {
 			t.Fatalf("%+v does not hold its own value", e)
 		}
-		if e.low <= 10 && 10 <= e.high {
+		if e.Low <= 10 && 10 <= e.High {
 			held++
 		}
 	}
 	if share := float64(held) / repetitions; share < 0.88 || share > 0.99 {
 		t.Errorf("%.3f of the intervals hold the mean, want about 0.95", share)
 	}
-	if e := bootstrap(r, 5, func([]int) float64 { return 3 }); e != (estimate{3, 3, 3}) {
+	if e := Bootstrap(r, 5, func([]int) float64 { return 3 }); e != (Estimate{3, 3, 3}) {
 		t.Errorf("what does not vary is %+v", e)
 	}
 }
 
 func TestEstimateFormat(t *testing.T) {
 	t.Parallel()
-	if got := (estimate{1.234, -0.5, 2}).format("%+.1f"); got != "+1.2 [-0.5, +2.0]" {
+	if got := (Estimate{1.234, -0.5, 2}).Format("%+.1f"); got != "+1.2 [-0.5, +2.0]" {
 		t.Error(got)
-	}
-}
-
-func TestNumber(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[float64]string{0: "0", 999.4: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := number(value); got != want {
-			t.Errorf("%v: %s, want %s", value, got, want)
-		}
 	}
 }
