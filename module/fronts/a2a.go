@@ -101,15 +101,16 @@ type Tasks struct {
 	// them when the process ends. Default: `storage`.
 	Store string `json:"store,omitempty"`
 
-	// How many tasks are kept. If there are more, the oldest ended ones are dropped. As many streams may be open, and at least 64.
-	// Default: 10000.
+	// How many tasks are kept. If there are more, the oldest ended ones are dropped. The open tasks of one principal are at most half as
+	// many, and those of n principals n/(n+1). As many streams may be open, and at least 64. Default: 10000.
 	Keep int `json:"keep,omitempty"`
 
 	// How many tasks of one principal are kept; all anonymous callers count as one. A principal may have as many streams open, and
 	// at least 64. Default: a tenth of `keep`.
 	KeepPerOwner int `json:"keep_per_owner,omitempty"`
 
-	// Memory for tasks, in bytes. Default: 268435456 (256 MiB).
+	// Memory for tasks, in bytes. Open tasks take at most three quarters: those of one principal half of that, and those of n
+	// principals n/(n+1). Default: 268435456 (256 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 
 	// How long a task is kept after its last change. Default: `24h`.

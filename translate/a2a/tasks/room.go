@@ -1,8 +1,10 @@
 package tasks
 
 import (
+	"cmp"
 	"container/heap"
 	"container/list"
+	"slices"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -16,7 +18,8 @@ const clockSlack = 5 * time.Minute
 // tasks of an owner, of whatever state, do not push out those of owners with a smaller share. What is in the Store is read
 // from there when it is asked for. Without a Store it is lost.
 //
-// Runs that go on are not dropped. Open tasks take at most three quarters of the memory, so that an output always finds room.
+// Runs that go on are not dropped. Open tasks take at most three quarters of the memory, so that an output always finds room, and
+// those of one owner at most half of that (see crowd), so that other owners always find room, too.
 type room struct {
 	most, mostPerOwner int
 	maxSize            int64
@@ -150,25 +153,63 @@ func (r *room) insert(e *entry, t *task.Task, p place) error {
 func (r *room) clear(name string, more int, size, reserve int64) bool {
 	for {
 		o := r.owners[name]
-		var from *owner
-		switch {
-		case o != nil && (o.open+more > r.mostPerOwner || o.openSize+size > r.maxSize/2+reserve/2): // so one owner can't take all
-			if r.storing { // else its waiting tasks would be lost
-				from = o
-			}
-		case r.open+more > r.most || r.openSize+size > r.maxSize/4*3+reserve:
-			for _, o := range r.byShare {
-				if o.interrupted.Len() > 0 && (from == nil || o.share > from.share) {
-					from = o
-				}
-			}
-		default:
+		if o == nil {
+			o = &owner{name: name}
+		}
+		var from []*owner
+		if o.open+more > r.mostPerOwner {
+			from = []*owner{o}
+		} else if from = r.crowd(o, int64(more), int64(r.open), int64(r.most)+1, func(o *owner) int64 { return int64(o.open) }); from == nil {
+			from = r.crowd(o, size, r.openSize, r.maxSize/4*3+reserve, func(o *owner) int64 { return o.openSize })
+		}
+		if from == nil {
 			return true
 		}
-		if from == nil || from.interrupted.Len() == 0 {
+		if len(from) == 1 && !r.storing { // its waiting tasks would be lost
 			return false
 		}
-		r.drop(from.interrupted.Front().Value.(*entry))
+		var largest *owner
+		for _, o := range from {
+			if o.interrupted.Len() > 0 && (largest == nil || o.share > largest.share) {
+				largest = o
+			}
+		}
+		if largest == nil {
+			return false
+		}
+		r.drop(largest.interrupted.Front().Value.(*entry))
+	}
+}
+
+// crowd returns the owners who would take too much of a bound if one of them took more; nil: there is room. The n owners that take
+// most may take n/(n+1) of the bound together, for each n. So one owner gets a half, and whatever n owners take, there is room
+// for the next one. An owner who takes at most 1/(n(n+1)), where n owners take something, is never refused because of others.
+func (r *room) crowd(o *owner, more, total, bound int64, taken func(*owner) int64) []*owner {
+	if more <= 0 || total+more <= bound/2 {
+		return nil
+	}
+	own := taken(o) + more
+	most, less := []*owner{o}, []*owner(nil)
+	sum := own
+	for _, other := range r.byShare {
+		switch takes := taken(other); {
+		case other == o || takes == 0:
+		case takes >= own:
+			most = append(most, other)
+			sum += takes
+		default:
+			less = append(less, other)
+		}
+	}
+	slices.SortFunc(less, func(a, b *owner) int { return cmp.Compare(taken(b), taken(a)) })
+	for {
+		if n := int64(len(most)); sum > bound/(n+1)*n+bound%(n+1)*n/(n+1) {
+			return most
+		}
+		if len(less) == 0 {
+			return nil
+		}
+		most, sum, less = append(most, less[0]), sum+taken(less[0]), less[1:]
 	}
 }
 
@@ -183,13 +224,19 @@ func (r *room) grows(e *entry, t *task.Task, size int64) error {
 		return nil
 	}
 	reserve := int64(0)
-	if more <= 4<<10 {
-		reserve = r.maxSize / 8 // for the changes of runs, and not for messages of clients
+	if more <= 4<<10 && !sends(e.now, t) {
+		reserve = r.maxSize / 8 // for the changes of runs
 	}
 	if size > r.maxTask() || !r.clear(e.owner, 0, more, reserve) {
 		return ErrFull
 	}
 	return nil
+}
+
+// sends reports whether a new version has a further message or webhook of the client.
+func sends(now, t *task.Task) bool {
+	return len(t.Push) > len(now.Push) ||
+		slices.ContainsFunc(t.History[min(len(now.History), len(t.History)):], func(m task.Message) bool { return m.Role == task.User })
 }
 
 // settle changes the state and size of an entry in the room, and makes room for it.
