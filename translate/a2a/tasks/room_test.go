@@ -243,6 +243,7 @@ func TestSubscribersOfTasksThatGiveWay(t *testing.T) {
 
 // busy makes a task of a run that goes on, with a message of a size.
 func busy(t *testing.T, s *tasks.Tasks, owner string, size int) error {
+	t.Helper()
 	made := task.Task{Owner: owner}
 	made.AddMessage(task.Message{ID: string(make([]byte, size)), Role: task.User})
 	_, err := begin(t, s, made, task.Working)
@@ -281,6 +282,24 @@ func TestRunsLeaveRoomForOthers(t *testing.T) {
 				t.Errorf("after %d owners: %v", i+1, err)
 			}
 		}
+	}
+}
+
+// An owner in the middle leaves room, too, where smaller ones have taken theirs.
+func TestMiddleOwnersLeaveRoom(t *testing.T) {
+	s := open(t, tasks.Config{Most: 119, MostPerOwner: 119})
+	for i := range 50 {
+		if err := busy(t, s, fmt.Sprint("middle ", i%5), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for busy(t, s, "large", 1) == nil {
+	}
+	if err := busy(t, s, "middle 0", 1); !errors.Is(err, tasks.ErrFull) {
+		t.Errorf("%v", err)
+	}
+	if err := busy(t, s, "new", 1); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -327,16 +346,18 @@ func TestLargestOwnerMakesRoom(t *testing.T) {
 		}
 
 		s = open(t, tasks.Config{MaxSize: 1 << 20, Store: newStore(), Flush: time.Hour})
-		waits(t, s, small)
-		for range 7 {
-			waits(t, s, large)
-		}
 		_, sub, err := s.Subscribe(t.Context(), small, waits(t, s, small).ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer sub.Close()
-		for i := range 8 {
+		for range 7 {
+			waits(t, s, large)
+		}
+		for range 3 {
+			waits(t, s, small)
+		}
+		for i := range 3 {
 			waits(t, s, fmt.Sprint("other ", i))
 		}
 		if _, subscriptions, _ := s.Stats(); subscriptions != 1 {
