@@ -82,6 +82,9 @@ func (s *Records) batched(ctx context.Context, folder, id string) (newest *run.R
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was deleted since the day was listed
 		}
+		if errors.Is(err, run.ErrNoRoom) {
+			return nil, err
+		}
 		if err != nil {
 			failed = cmp.Or(failed, err)
 			continue

@@ -193,8 +193,8 @@ func (s *Records) newest(ctx context.Context, folder, id string, than uint64) (*
 				break
 			}
 			r, err := s.read(ctx, folder, id, v)
-			if err == nil {
-				return r, nil
+			if err == nil || errors.Is(err, run.ErrNoRoom) {
+				return r, err
 			}
 			failed = cmp.Or(failed, err)
 		}
@@ -237,6 +237,9 @@ func (s *Records) load(ctx context.Context, key string, most int64) ([]byte, err
 	}
 	if info.Size > most {
 		return nil, fmt.Errorf("%s has %d bytes: %w", path.Base(key), info.Size, run.ErrDamaged)
+	}
+	if err := run.MakeRoom(ctx, info.Size); err != nil {
+		return nil, err
 	}
 	return s.storage.Load(ctx, key)
 }

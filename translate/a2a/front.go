@@ -67,7 +67,7 @@ type Front struct {
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 
-	events  jsonrpc.Results[wire.Event] // that streams are sending
+	events  jsonrpc.Results[wire.Event] // and answers that are being sent
 	streams front.Places                // the open ones
 }
 
@@ -142,10 +142,11 @@ type request struct {
 	caller  run.Caller
 	version wire.Version // the dialect
 	method  *method
-	skill   string       // the skill in the URL; empty: the URL is that of all skills
-	tenant  string       // the name of the skill whose tasks the params are about; empty: they are about those of all skills
-	task    *task.Task   // that the call is about, for its report; nil: none, or a new one
-	failed  *run.Failure // that the call is answered with; nil: none is known
+	skill   string        // the skill in the URL; empty: the URL is that of all skills
+	tenant  string        // the name of the skill whose tasks the params are about; empty: they are about those of all skills
+	task    *task.Task    // that the call is about, for its report; nil: none, or a new one
+	failed  *run.Failure  // that the call is answered with; nil: none is known
+	reader  *tasks.Reader // set by find
 }
 
 // owner returns the owner of the caller's tasks.

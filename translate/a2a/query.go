@@ -40,10 +40,16 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	t = r.follow(t)
 	r.task = t
-	if fault := reserve(r, t); fault != nil {
-		return nil, fault
+	answer := wire.TaskEvent(r.version, t, wire.TaskAnswer, q.HistoryLength)
+	size := answer.Size()
+	if size <= maxOwnEvent {
+		return answer.AppendTo(r.ResultBuffer()), nil
 	}
-	return wire.AppendTask(r.ResultBuffer(), r.version, t, q.HistoryLength, true), nil
+	result, err := r.front.events.Answer(r.Request, answer, size, answer.AppendTo)
+	if err != nil {
+		return nil, noRoom(r, "the task "+t.ID)
+	}
+	return result, nil
 }
 
 var (
@@ -130,4 +136,17 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, fault
 	}
 	return wire.AppendPage(nil, page.Tasks, page.NextToken, q.PageSize, page.Total, &q), nil
+}
+
+// extendedCard answers GetExtendedAgentCard and agent/getAuthenticatedExtendedCard.
+func extendedCard(r *request) (jsontext.Value, *jsonrpc.Error) {
+	f := r.front
+	if f.ExtendedCard == nil {
+		return nil, unsupported(r.version, "this agent has no extended card")
+	}
+	card, failure := f.ExtendedCard(r.ctx, r.HTTP, r.version, &r.caller)
+	if failure != nil {
+		return nil, r.failureError(failure)
+	}
+	return card, nil
 }

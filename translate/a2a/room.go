@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// roomWait is the time that a stream waits for memory for an event, and roomPause the time between two attempts.
-	roomWait  = 10 * time.Second
-	roomPause = 100 * time.Millisecond
-	// maxOwnEvent bounds the events that each stream encodes for itself, in bytes. Streams share longer ones.
+	// roomWait is the time that a stream waits for memory for an event.
+	roomWait = 10 * time.Second
+	// maxOwnEvent bounds the events and answers that each request encodes for itself, in bytes. Requests share longer ones.
 	maxOwnEvent = 4 << 10
 )
 
@@ -28,15 +27,14 @@ func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
 	if r.Reserve(size) {
 		return nil
 	}
-	return noRoom(r, tasks...)
+	if len(tasks) == 1 {
+		return noRoom(r, "the task "+tasks[0].ID)
+	}
+	return noRoom(r, "the tasks")
 }
 
 // noRoom returns the error for an answer with these tasks while other answers use the memory.
-func noRoom(r *request, tasks ...*task.Task) *jsonrpc.Error {
-	which := "the tasks"
-	if len(tasks) == 1 {
-		which = "the task " + tasks[0].ID
-	}
+func noRoom(r *request, which string) *jsonrpc.Error {
 	return r.failureError(&run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
 		Message: "There is no room for the answer at the moment, because other answers are being read. Read " + which + " later.",
@@ -51,18 +49,13 @@ func sendEvent(r *request, number uint64, e wire.Event) (ok bool, fault *jsonrpc
 	if size <= maxOwnEvent {
 		return s.Result(number, e.AppendTo(nil)) == nil, nil
 	}
-	for end := time.Now().Add(roomWait); ; {
-		err := r.front.events.Send(s, number, e, size, e.AppendTo)
-		if !errors.Is(err, jsonrpc.ErrNoRoom) {
-			return err == nil, nil
-		}
-		if time.Now().After(end) {
-			return false, noRoom(r, e.Task)
-		}
-		select {
-		case <-r.ctx.Done():
-			return false, nil
-		case <-time.After(roomPause):
-		}
+	wait := roomWait
+	if r.reader.Holds() { // else readers of stored tasks would wait for each other
+		wait = 0
 	}
+	err := r.front.events.Send(r.ctx, s, wait, number, e, size, e.AppendTo)
+	if errors.Is(err, jsonrpc.ErrNoRoom) {
+		return false, noRoom(r, "the task "+e.Task.ID)
+	}
+	return err == nil, nil
 }

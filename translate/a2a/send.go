@@ -144,6 +144,11 @@ func contextField(v wire.Version) string {
 // chosen id comes first: the client may have begun a new run under the id of an ended task of a later version.
 func (r *request) find(id string) (*task.Task, error) {
 	f := r.front
+	if r.reader == nil {
+		r.reader = &tasks.Reader{Room: r.Hold}
+		r.ctx = tasks.WithReader(r.ctx, r.reader)
+		r.OnAnswered(r.reader.End)
+	}
 	by, otherwise := f.Tasks.Get, f.Tasks.Named
 	if g := r.method.generation; g == methodsOf01 || g == shared {
 		by, otherwise = otherwise, by
@@ -192,8 +197,11 @@ func (r *request) onlySkill() (skill string, one bool) {
 
 // taskError returns the error for a task that can't be read.
 func (r *request) taskError(id string, err error) *jsonrpc.Error {
-	if errors.Is(err, tasks.ErrNoTask) {
+	switch {
+	case errors.Is(err, tasks.ErrNoTask):
 		return taskNotFound(r.version, id)
+	case errors.Is(err, run.ErrNoRoom):
+		return noRoom(r, "the task "+id)
 	}
 	return r.failureError(notKept(err))
 }

@@ -88,7 +88,7 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 	f.observer().Streaming(1)
 	defer f.observer().Streaming(-1)
 	if r.version != wire.V01 {
-		if ok, fault := sendEvent(r, t.Event, wire.TaskEvent(r.version, t, historyLength)); !ok {
+		if ok, fault := sendEvent(r, t.Event, wire.TaskEvent(r.version, t, wire.WholeTask, historyLength)); !ok {
 			return fault
 		}
 	} else if s.KeepAlive() != nil { // it sends the HTTP header at once: some clients wait only seconds for it

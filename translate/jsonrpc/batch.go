@@ -47,7 +47,7 @@ func (s *Server) serveBatch(o *output, elements []element) {
 		}
 		req := &elements[i].Request
 		req.batch, req.server, req.HTTP = b, s, o.request
-		defer req.hold(0)
+		defer req.end()
 		go b.serve(ctx, i)
 	}
 	w := batchWriter{output: *o, batch: b, buffer: getBuffer()}

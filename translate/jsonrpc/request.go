@@ -32,7 +32,9 @@ type Request struct {
 	kept     int64 // bytes of MaxAnswerSize that are reserved beyond the request's share of the batch
 	held     int64 // bytes of the batch's held that are reserved
 	pooled   int64 // bytes of MaxAnswers that are reserved, if there is no batch
+	shared   int64 // bytes of the answer that [Results] count
 	exceeded Limit // limit that the last failed Reserve exceeded
+	answered []func()
 }
 
 // Release frees the memory of Params and Members, which must not be used afterwards, for other
@@ -91,6 +93,7 @@ func (r *Request) hold(size int64) bool {
 	if s == nil || s.MaxAnswers <= 0 || r.batch == nil && size <= pieceSize && atomic.LoadInt64(&r.pooled) == 0 {
 		return true
 	}
+	size = max(size-r.shared, 0)
 	m := s.memory()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,6 +113,17 @@ func (r *Request) hold(size int64) bool {
 		r.held, r.batch.held = size, others+size
 	}
 	return fits
+}
+
+// OnAnswered makes the server call a function once the request is answered: its answer, or that of its batch, was written, or failed.
+func (r *Request) OnAnswered(f func()) { r.answered = append(r.answered, f) }
+
+// end is called once the request is answered.
+func (r *Request) end() {
+	r.hold(0)
+	for _, f := range r.answered {
+		f()
+	}
 }
 
 // IsNotification reports whether the request has no id, so that it is not

@@ -1,8 +1,10 @@
 package jsonrpc
 
 import (
+	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -10,50 +12,79 @@ import (
 // ErrNoRoom is the error of [Results.Send] while other answers take all of [Server.MaxAnswers].
 var ErrNoRoom = errors.New("jsonrpc: there is no room for the answer")
 
-// Results are results that several streams send. Each is made once, and counts once towards [Server.MaxAnswers], from when the first
-// stream sends it until none does. A key identifies a result. The zero value is ready for use, by several goroutines.
+// Results are results that several requests are answered with, also as events of their streams. Each is made once, and counts once
+// towards [Server.MaxAnswers], from when the first request gets it until none writes it. A key identifies a result. The zero value is ready for use, by several goroutines.
 type Results[K comparable] struct {
 	mu  sync.Mutex
 	all map[K]*sharedResult
 }
 
-// sharedResult is a result that streams send.
+// sharedResult is a result that requests are answered with.
 type sharedResult struct {
 	once sync.Once // makes text
 	text jsontext.Value
 
 	memory  *AnswerMemory
 	counted int64 // in memory
-	streams int   // protected by the lock of the Results
+	users   int   // protected by the lock of the Results
 }
 
+// roomPause is the time between two attempts to get memory.
+const roomPause = 100 * time.Millisecond
+
 // Send sends the result of a key as an event of a stream, like [Stream.Result]. appendTo appends it to a buffer; size is about its
-// length. The text must not depend on the stream. After ErrNoRoom, nothing was sent and the stream goes on.
-func (r *Results[K]) Send(s *Stream, number uint64, key K, size int64, appendTo func([]byte) []byte) error {
+// length. The text must not depend on the stream. If there is no room, Send waits for it. After ErrNoRoom, nothing was sent and the
+// stream goes on.
+func (r *Results[K]) Send(ctx context.Context, s *Stream, wait time.Duration, number uint64, key K, size int64, appendTo func([]byte) []byte) error {
 	if s.output.err != nil {
 		return s.output.err
 	}
-	shared := r.enter(s.request.server, key, size)
-	if shared == nil {
-		return ErrNoRoom
+	shared := r.enter(s.request, key, size)
+	for end := time.Now().Add(wait); shared == nil; shared = r.enter(s.request, key, size) {
+		if !time.Now().Before(end) {
+			return ErrNoRoom
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(roomPause):
+		}
 	}
 	defer r.leave(key, shared)
-	shared.once.Do(func() {
-		shared.text = appendTo(make([]byte, 0, size))
-		shared.memory.mu.Lock()
-		defer shared.memory.mu.Unlock()
-		shared.count(int64(cap(shared.text)))
-	})
-	a := answer{result: shared.text}
+	a := answer{result: shared.make(size, appendTo)}
 	return s.answer(number, a, a.fault(&s.request.server.Profile))
 }
 
-// enter returns the result of a key for one more stream; nil: there is no room for it.
-func (r *Results[K]) enter(server *Server, key K, size int64) *sharedResult {
+// Answer returns the result of a key for the answer to a request, like Send. Without room, the error is ErrNoRoom.
+func (r *Results[K]) Answer(req *Request, key K, size int64, appendTo func([]byte) []byte) (jsontext.Value, error) {
+	shared := r.enter(req, key, size)
+	if shared == nil {
+		return nil, ErrNoRoom
+	}
+	req.OnAnswered(func() { r.leave(key, shared) })
+	text := shared.make(size, appendTo)
+	req.shared = int64(len(text))
+	return text, nil
+}
+
+// make returns the text, which the first caller makes.
+func (s *sharedResult) make(size int64, appendTo func([]byte) []byte) jsontext.Value {
+	s.once.Do(func() {
+		s.text = appendTo(make([]byte, 0, size))
+		s.memory.mu.Lock()
+		defer s.memory.mu.Unlock()
+		s.count(int64(cap(s.text)))
+	})
+	return s.text
+}
+
+// enter returns the result of a key for one more request; nil: there is no room for it.
+func (r *Results[K]) enter(req *Request, key K, size int64) *sharedResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	shared := r.all[key]
 	if shared == nil {
+		server := req.server
 		shared = &sharedResult{memory: server.memory()}
 		shared.memory.mu.Lock()
 		defer shared.memory.mu.Unlock()
@@ -66,15 +97,15 @@ func (r *Results[K]) enter(server *Server, key K, size int64) *sharedResult {
 		}
 		r.all[key] = shared
 	}
-	shared.streams++
+	shared.users++
 	return shared
 }
 
-// leave is called when a stream has sent the result, or has failed.
+// leave is called when a request was answered with the result, or has failed.
 func (r *Results[K]) leave(key K, shared *sharedResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if shared.streams--; shared.streams == 0 {
+	if shared.users--; shared.users == 0 {
 		delete(r.all, key)
 		shared.memory.mu.Lock()
 		defer shared.memory.mu.Unlock()
@@ -87,4 +118,22 @@ func (s *sharedResult) count(size int64) {
 	size = max(size-pieceSize, 0)
 	s.memory.used += size - s.counted
 	s.counted = size
+}
+
+// Hold reserves memory that an answer needs beside its text, until release is called. It reports whether it is within
+// [Server.MaxAnswers].
+func (r *Request) Hold(size int64) (release func(), ok bool) {
+	server := r.server
+	held := &sharedResult{memory: server.memory()}
+	held.memory.mu.Lock()
+	defer held.memory.mu.Unlock()
+	if server.MaxAnswers > 0 && size > pieceSize && size-pieceSize > server.MaxAnswers-held.memory.used {
+		return nil, false
+	}
+	held.count(size)
+	return func() {
+		held.memory.mu.Lock()
+		defer held.memory.mu.Unlock()
+		held.count(0)
+	}, true
 }

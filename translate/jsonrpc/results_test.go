@@ -24,7 +24,7 @@ func TestSharedResults(t *testing.T) {
 		made, sent, refused := map[string]int{}, 0, 0
 		s := newStreamServer(func(ctx context.Context, s *jsonrpc.Stream) {
 			key := ctx.Value(keyOfTest{}).(string)
-			err := results.Send(s, 7, key, 200_000, func(b []byte) []byte {
+			err := results.Send(t.Context(), s, 0, 7, key, 200_000, func(b []byte) []byte {
 				mu.Lock()
 				defer mu.Unlock()
 				made[key]++
@@ -84,11 +84,11 @@ type keyOfTest struct{}
 func TestEmptySharedResult(t *testing.T) {
 	var results jsonrpc.Results[int]
 	s := newStreamServer(func(_ context.Context, s *jsonrpc.Stream) {
-		err := results.Send(s, 7, 1, 100, func(b []byte) []byte { return b })
+		err := results.Send(t.Context(), s, 0, 7, 1, 100, func(b []byte) []byte { return b })
 		if fault, ok := errors.AsType[*jsonrpc.Error](err); !ok || fault.Code != jsonrpc.CodeInternalError {
 			t.Errorf("error %v", err)
 		}
-		if results.Send(s, 7, 1, 100, func(b []byte) []byte { return append(b, '1') }) != err {
+		if results.Send(t.Context(), s, 0, 7, 1, 100, func(b []byte) []byte { return append(b, '1') }) != err {
 			t.Error("the stream goes on")
 		}
 	})
@@ -124,7 +124,7 @@ func TestLongResultsAreNotCopied(t *testing.T) {
 	text := []byte(`"` + strings.Repeat("x", size) + `"`)
 	var results jsonrpc.Results[int]
 	s := newStreamServer(func(_ context.Context, s *jsonrpc.Stream) {
-		noError(t, s.Result(0, text), s.Notify("n", text), results.Send(s, 0, 1, size, func([]byte) []byte { return text }))
+		noError(t, s.Result(0, text), s.Notify("n", text), results.Send(t.Context(), s, 0, 0, 1, size, func([]byte) []byte { return text }))
 	})
 	w := &copies{header: http.Header{}, text: text}
 	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(ping)))

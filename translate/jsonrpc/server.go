@@ -121,7 +121,7 @@ func (s *Server) serveSingle(o *output, element *element) {
 		return
 	}
 	req.server, req.HTTP = s, o.request
-	defer req.hold(0)
+	defer req.end()
 	a := s.call(o.ctx, req)
 	if a.aborted {
 		panic(http.ErrAbortHandler)

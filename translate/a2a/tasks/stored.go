@@ -28,7 +28,17 @@ func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, 
 	if s.config.Store == nil || !mayBeStored(id, s.config.TTL) {
 		return nil, ErrNoTask
 	}
-	t, at, err := s.writer.read(ctx, owner, id)
+	c := claim{owner, id}
+	read := func(ctx context.Context) (*task.Task, time.Time, error) { return s.writer.read(ctx, owner, id) }
+	var t *task.Task
+	var at time.Time
+	var err error
+	if keep { // it may be changed, so it has to be the newest version
+		s.loads.forget(c)
+		t, at, err = s.loads.queue(ctx, read, func(int64) error { return nil })
+	} else {
+		t, at, err = s.loads.read(ctx, c, read)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -252,11 +252,15 @@ func (w *writer) report(err error) {
 	}
 }
 
-// read reads a task from the Store. The error is ErrNoTask if there is none, or only a damaged one.
+// read reads a task from the Store. The error is ErrNoTask if there is none, or only a damaged one, and [run.ErrNoRoom] if there is no
+// memory for it.
 func (w *writer) read(ctx context.Context, owner, id string) (*task.Task, time.Time, error) {
 	r, err := w.storage.Get(ctx, owner, id)
-	if errors.Is(err, run.ErrNoRecord) {
+	switch {
+	case errors.Is(err, run.ErrNoRecord):
 		return nil, time.Time{}, ErrNoTask
+	case errors.Is(err, run.ErrNoRoom):
+		return nil, time.Time{}, run.ErrNoRoom
 	}
 	t, at, err := w.decoded(ctx, r, err)
 	if t == nil && err == nil {

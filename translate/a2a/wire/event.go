@@ -2,7 +2,7 @@ package wire
 
 import "github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 
-// EventKind says what an event of a stream has of its task.
+// EventKind says what an event of a stream, or an answer, has of its task.
 type EventKind uint8
 
 // The kinds of events.
@@ -11,23 +11,27 @@ const (
 	StatusEvent           // the stream goes on
 	FinalStatus           // the stream ends with it
 	ArtifactEvent
+	TaskAnswer // the result of a method that reads a task
 )
 
-// Event is what a stream sends about a version of a task. The texts of equal events are equal.
+// Event is what a stream sends, or an answer says, about a version of a task. The texts of equal events are equal.
 type Event struct {
 	Task    *task.Task
 	Version Version
 	Kind    EventKind
-	History int // the number of messages of a whole task
+	History int // the number of messages of a whole task, or of an answer
 }
 
-// TaskEvent returns the event with a task and a part of its history; nil: all of it.
-func TaskEvent(v Version, t *task.Task, historyLength *int) Event {
+// TaskEvent returns the event, or the answer, with a task and a part of its history; nil: what the version says.
+func TaskEvent(v Version, t *task.Task, kind EventKind, historyLength *int) Event {
 	n := len(t.History)
-	if historyLength != nil {
+	switch {
+	case historyLength != nil:
 		n = min(n, *historyLength)
+	case v == V01:
+		n = 0 // its clients have to ask for the history
 	}
-	return Event{t, v, WholeTask, n}
+	return Event{t, v, kind, n}
 }
 
 // UpdateEvent returns the event for an update of a task. last says that the stream ends with it.
@@ -44,7 +48,7 @@ func UpdateEvent(v Version, u *task.Update, last bool) Event {
 
 // Size returns about the length of the text.
 func (e Event) Size() int64 {
-	if e.Kind == WholeTask || e.Kind == ArtifactEvent {
+	if e.Kind == WholeTask || e.Kind == ArtifactEvent || e.Kind == TaskAnswer {
 		return task.Size(e.Task)
 	}
 	n := 0
@@ -58,8 +62,11 @@ func (e Event) Size() int64 {
 
 // AppendTo appends the text.
 func (e Event) AppendTo(b []byte) []byte {
-	if e.Kind == WholeTask {
+	switch e.Kind {
+	case WholeTask:
 		return AppendSendResult(b, e.Version, e.Task, &e.History)
+	case TaskAnswer:
+		return AppendTask(b, e.Version, e.Task, &e.History, true)
 	}
 	return AppendUpdate(b, e.Version, &task.Update{Task: e.Task, Artifact: e.Kind == ArtifactEvent}, e.Kind == FinalStatus)
 }
