@@ -212,6 +212,9 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		if req.InBatch() {
 			return r.refuse(unsupported(r.version, "a streaming method can't be part of a batch"), wrongRequest("a stream in a batch"))
 		}
+		if fault := req.StreamFault(); fault != nil {
+			return r.refuse(fault, wrongRequest("the id is too long for a stream"))
+		}
 		leave, full := f.enterStream(r.caller.Principal)
 		if full != nil {
 			return r.refuse(r.failureError(full), full)

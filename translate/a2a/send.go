@@ -44,6 +44,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, until: time.Now().Add(longestWait(r)), made: make(chan struct{}), ended: make(chan struct{})}
 	s.asks.message, s.asks.request = message.DirectionsIn(send.Message.Metadata), message.DirectionsIn(send.Metadata)
+	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(s); fault != nil {
 		s.unlocked()
 		return r.refused(fault)
@@ -161,7 +162,7 @@ func (r *request) find(id string) (*task.Task, error) {
 		return nil, err
 	}
 	for _, name := range [...]string{r.skill, r.tenant} {
-		if name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name) {
+		if len(name) > maxName || name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name) {
 			return nil, tasks.ErrNoTask
 		}
 	}

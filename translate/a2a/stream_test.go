@@ -161,6 +161,25 @@ func TestStreamErrors(t *testing.T) {
 	a.post(t, "/a2a", request("GetTask", "{}"), http.Header{"User": {"ada"}}).check(t, "200;error.code=-32602")
 }
 
+// A stream keeps the id of its request, which no limit counts: it may have 1,024 bytes.
+func TestLongIDsOfStreams(t *testing.T) {
+	a := newAgent(t)
+	id := func(n int) string { return `"` + strings.Repeat("i", n-2) + `"` }
+	for _, c := range []struct{ version, method string }{
+		{"1.0", "SendStreamingMessage"}, {"1.0", "SubscribeToTask"}, {"0.3", "message/stream"}, {"0.3", "tasks/resubscribe"}, {"0.1", "tasks/sendSubscribe"},
+	} {
+		for _, n := range []int{1024, 1025} {
+			body := strings.Replace(request(c.method, "{}"), `"id":1`, `"id":`+id(n), 1)
+			got := a.post(t, "/a2a", body, http.Header{"A2a-Version": {c.version}, "Accept": {"text/event-stream"}})
+			refused := strings.Contains(got.text, "-32600") && strings.Contains(got.text, "longer than 1024 bytes")
+			if refused != (n > 1024) || !strings.Contains(got.text, id(n)) {
+				t.Errorf("%s with an id of %d bytes: %.200s", c.method, n, got.text)
+			}
+		}
+	}
+	a.post(t, "/a2a", strings.Replace(request("GetTask", "{}"), `"id":1`, `"id":`+id(5000), 1), nil).check(t, "200;error.code=-32602;id="+strings.Trim(id(5000), `"`))
+}
+
 // Section 8: subscriptions see the same events as the stream that sends, close only at the end, and nothing ends if one leaves.
 func TestSubscriptions(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {

@@ -27,10 +27,26 @@ type Stream struct {
 	begun   bool
 }
 
-// Stream returns the stream of the request; nil if it has none, because it is an element of a batch or a notification.
-// A method that waits between events should call Release before.
+// MaxStreamID is the length of the longest id of a request with a stream, in bytes. A stream keeps the id as long as it lasts, while
+// no limit counts it.
+const MaxStreamID = 1 << 10
+
+// StreamFault returns the error for a request that can't have a stream because its id is too long; nil: it is not. It is for methods
+// that need a stream.
+func (r *Request) StreamFault() *Error {
+	if len(r.ID) <= MaxStreamID {
+		return nil
+	}
+	reason := "the id of a request that is answered with a stream must not be longer than " + strconv.Itoa(MaxStreamID) + " bytes"
+	fault := r.server.Profile.fault(CodeInvalidRequest, reason)
+	fault.Message += ": " + reason
+	return fault
+}
+
+// Stream returns the stream of the request; nil if it has none, because it is an element of a batch or a notification, or its id is
+// longer than [MaxStreamID]. A method that waits between events should call Release before.
 func (r *Request) Stream() *Stream {
-	if r.message == nil || r.IsNotification() {
+	if r.message == nil || r.IsNotification() || len(r.ID) > MaxStreamID {
 		return nil
 	}
 	if r.stream == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -102,7 +103,7 @@ func (r *request) valuesOf(prompt, argument string) ([]string, *jsonrpc.Error) {
 		return []string{"false", "true"}, nil
 	}
 	var values []string
-	for _, v := range wire.Items(wire.Member(in.Schema, "enum")) {
+	for _, v := range front.Items(wire.Member(in.Schema, "enum")) {
 		if v.Kind() == '"' {
 			values = append(values, wire.Text(v))
 		} else {

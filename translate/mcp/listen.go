@@ -58,6 +58,9 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if wanted.Kind() != '{' {
 		return nil, invalid("notifications must be an object")
 	}
+	if fault := r.StreamFault(); fault != nil {
+		return nil, fault
+	}
 	s := subscriptionOf(r, wanted)
 	if !acceptsStream(r) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Not acceptable: send Accept: text/event-stream", Status: http.StatusNotAcceptable}
@@ -99,7 +102,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	}
 	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.tasks {
 		w.OpenArray("taskIds")
-		for _, v := range wire.Items(ids) {
+		for _, v := range front.Items(ids) {
 			ref, err := r.front.Tokens.Open(r.ctx, wire.Text(v), r.caller.Principal)
 			if err != nil || len(s.tasks) == maxTasksOfListener {
 				continue

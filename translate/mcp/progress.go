@@ -25,9 +25,12 @@ type progress struct {
 	last    int64 // milliseconds that were reported
 }
 
-// progressStream returns the stream for the progress of a call; nil: the client does not want to know it, or can't read streams.
+// progressStream returns the stream for the progress of a call; nil: the client does not want to know it, or can't read streams, or its
+// token is longer than the id of a stream may be.
 func (r *request) progressStream() *jsonrpc.Stream {
 	switch kind := r.meta.progressToken.Kind(); {
+	case len(r.meta.progressToken) > jsonrpc.MaxStreamID:
+		return nil
 	case kind == '"':
 	case kind == '0' && !strings.ContainsAny(string(r.meta.progressToken), ".eE"):
 	default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -262,6 +263,25 @@ func TestListenersAreBounded(t *testing.T) {
 	}
 	if !refused("cy") {
 		t.Error("there are more than 1,000")
+	}
+}
+
+// A stream keeps the id of its request and a progress token, which no limit counts: they may have 1,024 bytes.
+func TestLongIDsOfListeners(t *testing.T) {
+	s := newServer(t, func(s *server) { s.front.Options.Wait = 1200 * time.Millisecond }, skill("slow", nil))
+	s.accept("slow")
+	for _, n := range []int{1024, 1025} {
+		id := `"` + strings.Repeat("i", n-2) + `"`
+		body, fields := modernRequest(t, "subscriptions/listen", object{"notifications": object{}}, "Accept", "text/event-stream")
+		g := s.send(t, strings.Replace(body, `"id":1`, `"id":`+id, 1), fields...)
+		message, _ := at(g.failure(), "message").(string)
+		if refused := at(g.failure(), "code") == -32600.0 && strings.Contains(message, "longer than 1024 bytes"); refused != (n > 1024) {
+			t.Errorf("an id of %d bytes: %d %.200s", n, g.status, g.text)
+		}
+		g = s.modern(t, "tools/call", object{"name": "acme_slow", "_meta": object{"progressToken": id[1 : len(id)-1]}}, "Accept", "text/event-stream")
+		if streams := len(g.events) > 0; streams != (n == 1024) || g.result() == nil {
+			t.Errorf("a progress token of %d bytes: %.200s", n, g.text)
+		}
 	}
 }
 

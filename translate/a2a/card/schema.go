@@ -29,7 +29,7 @@ func addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most in
 		if m.schema.Kind() != '{' || len(m.schema) > most || !readable(m.schema) {
 			continue
 		}
-		if text := safetext.Escape(string(m.schema), "\t\r\n"); len(text) <= most {
+		if text := safetext.Escape(string(front.CleanSchema(m.schema, "")), "\t\r\n"); len(text) <= most {
 			most -= len(text)
 			w.Raw(m.name, jsontext.Value(text))
 		}

@@ -68,7 +68,7 @@ func WhichInputs(skill *translate.Skill, missing []string, problem string) (text
 	w.Open()
 	w.Text("skill", skill.Name)
 	w.Texts("missing", missing)
-	w.Raw("inputSchema", skill.InputSchema())
+	w.Raw("inputSchema", front.CleanSchema(skill.InputSchema(), ""))
 	w.Close()
 	return b.String(), w.Buf
 }

@@ -1,15 +1,11 @@
 package wire
 
 import (
-	"bytes"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
@@ -72,7 +68,7 @@ func (w *Writer) hint(name string) {
 // inputSchema returns the schema of the arguments.
 func (how Tools) inputSchema(d *document.Descriptor) jsontext.Value {
 	schema := inputs.InputSchema(d.Inputs)
-	return clean(schema, how.Headers)
+	return how.clean(schema)
 }
 
 // OutputSchema returns the schema of structured outputs, made from that of the descriptor; nil: there is none.
@@ -83,10 +79,10 @@ func (how Tools) OutputSchema(d *document.Descriptor, schema jsontext.Value) jso
 	case schema == nil:
 		return nil
 	case how.Modern || IsOfObjects(schema):
-		return clean(schema, how.Headers)
+		return how.clean(schema)
 	}
 	// In the legacy versions, structured content is an object.
-	return clean(inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}}), how.Headers)
+	return how.clean(inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}}))
 }
 
 // IsOfObjects reports whether a schema permits only objects, by its type.
@@ -97,72 +93,9 @@ func IsOfObjects(schema jsontext.Value) bool { return Text(Member(schema, "type"
 const HeaderKeyword = "x-mcp-header"
 
 // clean returns a schema whose texts for models are visible, and without the keyword for header fields unless those are allowed.
-func clean(schema jsontext.Value, headers bool) jsontext.Value {
-	if !slices.ContainsFunc(schema, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) &&
-		(headers || !bytes.Contains(schema, []byte(HeaderKeyword))) {
-		return schema
+func (how Tools) clean(schema jsontext.Value) jsontext.Value {
+	if how.Headers {
+		return front.CleanSchema(schema, "")
 	}
-	c := cleaner{front.Writer{Buf: make([]byte, 0, len(schema))}, headers}
-	c.add(schema, false)
-	return c.Buf
-}
-
-// cleaner writes a schema.
-type cleaner struct {
-	front.Writer
-	headers bool
-}
-
-// add adds a part of a schema; names says that its members are named by the provider.
-func (c *cleaner) add(v jsontext.Value, names bool) {
-	switch v.Kind() {
-	case '{':
-		c.Buf = append(c.Buf, '{')
-		jsonrpc.EachMember(v, func(name, value jsontext.Value) bool {
-			keyword := string(jsonrpc.Unquote(name))
-			if names {
-				c.member(name)
-				c.add(value, false)
-				return true
-			}
-			if safetext.Line(keyword, MaxQuoted) != keyword {
-				return true // no keyword: a text for models, which people do not see
-			}
-			switch keyword {
-			case HeaderKeyword:
-				if c.headers {
-					c.member(name)
-					c.Buf = append(c.Buf, value...)
-				}
-			case "default", "const", "enum", "examples", // data
-				"$ref", "$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "type", "format", "pattern", "contentEncoding", "contentMediaType", "required":
-				c.member(name)
-				c.Buf = append(c.Buf, value...)
-			default:
-				c.member(name)
-				if value.Kind() == '"' { // also that of an unknown keyword
-					c.Buf = front.AppendText(c.Buf, safetext.Line(Text(value), MaxDescription))
-					return true
-				}
-				c.add(value, keyword == "properties" || keyword == "patternProperties" || keyword == "$defs" || keyword == "definitions" || keyword == "dependentSchemas")
-			}
-			return true
-		})
-		c.Buf = append(c.Buf, '}')
-	case '[':
-		c.Buf = append(c.Buf, '[')
-		for _, item := range Items(v) {
-			c.Next()
-			c.add(item, false)
-		}
-		c.Buf = append(c.Buf, ']')
-	default:
-		c.Buf = append(c.Buf, v...)
-	}
-}
-
-// member adds the name of a member.
-func (c *cleaner) member(name jsontext.Value) {
-	c.Next()
-	c.Buf = append(append(c.Buf, name...), ':')
+	return front.CleanSchema(schema, HeaderKeyword)
 }

@@ -1,0 +1,108 @@
+package front
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+const (
+	maxKeyword    = 200  // characters of a keyword of a schema that is none of JSON Schema
+	maxSchemaText = 2000 // characters of a text in a schema
+)
+
+// CleanSchema returns a JSON Schema of a provider whose texts for people and models are visible and have at most 2,000 characters,
+// without the keyword omitted; empty: with all. What calls are checked against stays as it is: the names of properties, values, and
+// references.
+func CleanSchema(schema jsontext.Value, omitted string) jsontext.Value {
+	if !slices.ContainsFunc(schema, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) &&
+		(omitted == "" || !bytes.Contains(schema, []byte(omitted))) {
+		return schema
+	}
+	c := cleaner{Writer{Buf: make([]byte, 0, len(schema))}, omitted}
+	c.add(schema, false)
+	return c.Buf
+}
+
+// cleaner writes a schema.
+type cleaner struct {
+	Writer
+	omitted string // keyword
+}
+
+// add adds a part of a schema; names says that its members are named by the provider.
+func (c *cleaner) add(v jsontext.Value, names bool) {
+	switch v.Kind() {
+	case '{':
+		c.Buf = append(c.Buf, '{')
+		jsonrpc.EachMember(v, func(name, value jsontext.Value) bool {
+			keyword := string(jsonrpc.Unquote(name))
+			switch {
+			case names:
+				c.member(name)
+				c.add(value, false)
+			case keyword == c.omitted && keyword != "", safetext.Line(keyword, maxKeyword) != keyword:
+				// Not the latter either: it is no keyword, but a text for models that people do not see.
+			default:
+				c.keyword(keyword, name, value)
+			}
+			return true
+		})
+		c.Buf = append(c.Buf, '}')
+	case '[':
+		c.Buf = append(c.Buf, '[')
+		for _, item := range Items(v) {
+			c.Next()
+			c.add(item, false)
+		}
+		c.Buf = append(c.Buf, ']')
+	case '"':
+		c.Buf = AppendText(c.Buf, safetext.Line(string(jsonrpc.Unquote(v)), maxSchemaText))
+	default:
+		c.Buf = append(c.Buf, v...)
+	}
+}
+
+// keyword adds a keyword with its value.
+func (c *cleaner) keyword(keyword string, name, value jsontext.Value) {
+	c.member(name)
+	switch keyword {
+	case "default", "const", "enum", "examples", // data
+		"$ref", "$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "type", "format", "pattern", "contentEncoding", "contentMediaType",
+		"required", "dependentRequired":
+		c.Buf = append(c.Buf, value...)
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+		c.add(value, true)
+	default: // also unknown ones
+		c.add(value, false)
+	}
+}
+
+// member adds the name of a member.
+func (c *cleaner) member(name jsontext.Value) {
+	c.Next()
+	c.Buf = append(append(c.Buf, name...), ':')
+}
+
+// Items returns the elements of an array.
+func Items(array jsontext.Value) []jsontext.Value {
+	var list []jsontext.Value
+	d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true))
+	if _, err := d.ReadToken(); err != nil {
+		return nil
+	}
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return list
+		}
+		end := int(d.InputOffset()) // the decoder reuses the memory of value
+		list = append(list, array[end-len(value):end:end])
+	}
+	return list
+}
