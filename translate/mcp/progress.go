@@ -25,18 +25,11 @@ type progress struct {
 	last    int64 // milliseconds that were reported
 }
 
-// progressStream returns the stream for the progress of a call; nil: the client does not want to know it, or can't read streams, or its
-// token is longer than the id of a stream may be.
+// progressStream returns the stream for the progress of a call; nil: its token is none or too long, or the client can't read streams.
 func (r *request) progressStream() *jsonrpc.Stream {
-	switch kind := r.meta.progressToken.Kind(); {
-	case len(r.meta.progressToken) > jsonrpc.MaxStreamID:
-		return nil
-	case kind == '"':
-	case kind == '0' && !strings.ContainsAny(string(r.meta.progressToken), ".eE"):
-	default:
-		return nil
-	}
-	if !acceptsStream(r) {
+	token := r.meta.progressToken
+	isWhole := token.Kind() == '0' && !strings.ContainsAny(string(token), ".eE")
+	if token.Kind() != '"' && !isWhole || len(token) > jsonrpc.MaxStreamID || !acceptsStream(r) {
 		return nil
 	}
 	return r.Stream()
