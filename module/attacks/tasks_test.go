@@ -287,7 +287,7 @@ func TestS67FloodInTheBackground(t *testing.T) {
 	}
 }
 
-func TestS72TasksThatWaitFillTheMemory(t *testing.T) {
+func TestS80TasksThatWaitFillTheMemory(t *testing.T) {
 	const size = 2 << 20
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/large"})
 	p.On("acme/large", hostile.Invoke, hostile.RawOutput(`"`+strings.Repeat("x", size)+`"`))
