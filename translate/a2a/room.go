@@ -36,9 +36,8 @@ func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
 // noRoom returns the error for an answer with these tasks while other answers use the memory.
 func noRoom(r *request, which string) *jsonrpc.Error {
 	return r.failureError(&run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
+		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Retry: run.RetryIn(time.Second, 5),
 		Message: "There is no room for the answer at the moment, because other answers are being read. Read " + which + " later.",
-		Retry:   run.RetryIn(time.Second, 5),
 	})
 }
 
