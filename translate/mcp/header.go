@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
@@ -38,4 +39,4 @@ func (r *request) checkHeader() *jsonrpc.Error {
 }
 
 // acceptsStream reports whether the client reads server-sent events.
-func acceptsStream(r *request) bool { return r.HTTP != nil && wire.AcceptsStream(r.HTTP.Header) }
+func acceptsStream(r *request) bool { return front.AcceptsStream(r.HTTP, "text/event-stream") }

@@ -98,7 +98,8 @@ func (f *flight) wait(ctx context.Context) error {
 // its own. The lock of the entry is held, and is released. No other exchange of the entry is under way.
 //
 // Storages have no compare-and-swap. Two instances that store the same event number, each after it has found nothing newer and
-// before the other's record is there, don't see each other: the later record holds, and the other's change is lost. That
+// before the other's record is there, don't see each other: one of the records holds, and the other's change is lost. If only one of
+// them ends the task, the end holds, and the other instance does not learn of it before the task leaves its memory. That
 // takes two changes within the time of one write. Messages and cancellations have no such window among each other, since they hold the lock
 // of the task; followers of runs, which don't, make the same changes in both instances.
 func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {

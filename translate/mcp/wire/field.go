@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/base64"
-	"mime"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -33,18 +32,6 @@ func DecodeField(value string) (decoded string, ok bool) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(coded)
 	return string(raw), err == nil && utf8.Valid(raw)
-}
-
-// AcceptsStream reports whether a client reads server-sent events; h is nil if there is none.
-func AcceptsStream(h http.Header) bool {
-	for _, line := range h["Accept"] {
-		for item := range strings.SplitSeq(line, ",") {
-			if mediaType, _, err := mime.ParseMediaType(item); err == nil && mediaType == "text/event-stream" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Repeats reports whether the header has one field that says a value.
