@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,20 +10,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-)
-
-// Bounds of subscriptions.
-const (
-	maxTasksOfListener    = 16
-	longestListening      = time.Hour
-	listenKeepAlive       = 15 * time.Second
-	pauseBetweenFollowing = 30 * time.Second
-	// outputKept is how long the output of a task is kept for a stream that is being written.
-	outputKept = time.Second
-	// pauseBetweenCancellations is how often the storage is asked whether tasks were canceled at another instance.
-	pauseBetweenCancellations = 15 * time.Second
 )
 
 // listChanges are the notifications about lists that a client can subscribe to, by their members.
@@ -41,11 +29,15 @@ func (o *Options) announces(change string) bool {
 
 // subscription is what a client listens to.
 type subscription struct {
+	request  *request
+	stream   *jsonrpc.Stream
 	id       jsontext.Value // of the request
 	lists    []string       // methods of the notifications
 	accepted jsontext.Value // what is honoured
 	tasks    []followedTask
 }
+
+var _ listeners.Feed = (*subscription)(nil)
 
 type followedTask struct {
 	id  string
@@ -74,24 +66,26 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 		report(1)
 		defer report(-1)
 	}
-	stream := r.Stream()
+	s.stream = r.Stream()
 	r.params, r.Request.Params, r.Request.Members = params{}, nil, nil
 	r.meta = meta{tasks: r.meta.tasks}
 	r.Release()
-	if stream.Notify("notifications/subscriptions/acknowledged", s.params(func(w *front.Writer) { w.Raw("notifications", s.accepted) })) != nil {
+	if s.stream.Notify("notifications/subscriptions/acknowledged", s.params(func(w *front.Writer) { w.Raw("notifications", s.accepted) })) != nil {
 		return nil, nil
 	}
 	if len(s.lists) > 0 || len(s.tasks) > 0 {
-		r.notify(stream, s)
+		r.front.listeners.Serve(r.ctx, &listeners.Subscription{
+			Principal: r.caller.Principal, Lists: s.lists, Tasks: len(s.tasks), Stopping: r.front.Stopping, Recovered: r.front.recovered, Feed: s,
+		})
 	}
 	w := r.open(resultComplete)
-	_ = stream.Result(0, w.end(func(w *front.Writer) { w.Raw(metaSubscription, s.id) })) // an error would mean that the client is gone
+	_ = s.stream.Result(0, w.end(func(w *front.Writer) { w.Raw(metaSubscription, s.id) })) // an error would mean that the client is gone
 	return nil, nil
 }
 
 // subscriptionOf reads what a client wants to listen to. What is not known is not honoured.
 func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
-	s := &subscription{id: r.ID.Clone()}
+	s := &subscription{request: r, id: r.ID.Clone()}
 	var w front.Writer
 	w.Open()
 	for _, c := range listChanges {
@@ -104,7 +98,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 		w.OpenArray("taskIds")
 		for _, v := range front.Items(ids) {
 			ref, err := r.front.Tokens.Open(r.ctx, wire.Text(v), r.caller.Principal)
-			if err != nil || len(s.tasks) == maxTasksOfListener {
+			if err != nil || len(s.tasks) == listeners.MostTasks {
 				continue
 			}
 			s.tasks = append(s.tasks, followedTask{wire.Text(v), ref})
@@ -132,145 +126,19 @@ func (s *subscription) params(add func(*front.Writer)) jsontext.Value {
 	return w.Buf
 }
 
-// notify sends notifications until the client leaves, the server stops or the time is over.
-func (r *request) notify(stream *jsonrpc.Stream, s *subscription) {
-	ctx, cancel := context.WithTimeout(r.ctx, longestListening)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	ended := make(chan endedTask)
-	followers := make([]context.CancelFunc, len(s.tasks)) // nil: the task has ended
-	begin := func(i int) {
-		following, end := context.WithCancel(ctx)
-		followers[i] = end
-		group.Go(func() {
-			defer r.front.recovered(ctx)
-			follow(following, r, i, s.tasks[i], ended)
-		})
-	}
-	for i := range s.tasks {
-		begin(i)
-	}
-	if len(s.tasks) > 0 {
-		group.Go(func() {
-			defer r.front.recovered(ctx)
-			awaitCancellations(ctx, r, s.tasks, ended)
-		})
-	}
-	readLists := untilFresh(r)
-	var changed <-chan struct{}
-	refresh := time.NewTimer(0)
-	defer refresh.Stop()
-	if len(s.lists) > 0 {
-		changed = r.front.Bridge.Changed()
-	} else {
-		refresh.Stop()
-	}
-	pause := time.NewTicker(listenKeepAlive)
-	defer pause.Stop()
-	open := len(s.tasks)
-	for len(s.lists) > 0 || open > 0 {
-		select {
-		case task := <-ended:
-			if followers[task.index] == nil {
-				continue
-			}
-			followers[task.index]()
-			if task.text == nil { // it is read again
-				begin(task.index)
-				continue
-			}
-			followers[task.index] = nil
-			open--
-			text := task.text()
-			text = text[1 : len(text)-1]
-			if stream.Notify("notifications/tasks", s.params(func(w *front.Writer) { w.Buf = append(w.Buf, text...) })) != nil {
-				return
-			}
-		case <-refresh.C:
-			refresh.Reset(time.Until(r.front.listeners.Refresh(ctx, r.caller.Principal, readLists)))
-		case <-changed:
-			changed = r.front.Bridge.Changed()
-			for _, method := range s.lists {
-				if stream.Notify(method, s.params(nil)) != nil {
-					return
-				}
-			}
-		case <-pause.C:
-			if stream.KeepAlive() != nil {
-				return
-			}
-		case <-r.front.Stopping:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+// ListsChanged implements [listeners.Feed].
+func (s *subscription) ListsChanged() <-chan struct{} { return s.request.front.Bridge.Changed() }
+
+// ReadLists implements [listeners.Feed].
+func (s *subscription) ReadLists(ctx context.Context) time.Time {
+	caller := s.request.caller
+	caller.Front, caller.Method = "", "" // the list is a part of the call
+	return s.request.front.Bridge.List(ctx, translate.Query{Caller: caller}).FreshUntil
 }
 
-// endedTask is a task of a subscription, with its index there.
-type endedTask struct {
-	index int
-	// text returns the task as an object, which is made when it is sent; nil: the task is not kept.
-	text func() jsontext.Value
-}
-
-func send(ctx context.Context, to chan<- endedTask, t endedTask) {
-	select {
-	case to <- t:
-	case <-ctx.Done():
-	}
-}
-
-// awaitCancellations sends the tasks that are canceled. The storage, which knows those that were canceled at other instances, is
-// asked now and then.
-func awaitCancellations(ctx context.Context, r *request, tasks []followedTask, ended chan<- endedTask) {
-	pause := time.NewTicker(pauseBetweenCancellations)
-	defer pause.Stop()
-	told := make([]bool, len(tasks))
-	for {
-		canceled := r.front.canceled.Changed()
-		for i, t := range tasks {
-			if !told[i] && hasCanceled(r, &t.ref) {
-				told[i] = true
-				w := result{request: r}
-				w.Buf = append(w.Buf, '{')
-				w.task(t.id, &t.ref, taskCancelled, abandoned, longestPoll)
-				w.Close()
-				send(ctx, ended, endedTask{i, func() jsontext.Value { return w.Buf }})
-			}
-		}
-		select {
-		case <-canceled:
-		case <-pause.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// follow waits for the end of a task and sends it. If the client reads slowly, so that other notifications wait, it sends the task
-// without a text: a listener does not keep the outputs of all its tasks.
-func follow(ctx context.Context, r *request, index int, t followedTask, ended chan<- endedTask) {
-	text := await(ctx, r, t)
-	for text == nil {
-		select {
-		case <-time.After(pauseBetweenFollowing):
-		case <-ctx.Done():
-			return
-		}
-		text = await(ctx, r, t)
-	}
-	select {
-	case ended <- endedTask{index, text}:
-	case <-ctx.Done():
-	case <-time.After(outputKept):
-		send(ctx, ended, endedTask{index: index})
-	}
-}
-
-// await waits for the end of a task, and returns a function that returns the task as an object; nil: it goes on.
-func await(ctx context.Context, r *request, t followedTask) func() jsontext.Value {
+// AwaitTask implements [listeners.Feed].
+func (s *subscription) AwaitTask(ctx context.Context, index int) func() jsontext.Value {
+	r, t := s.request, s.tasks[index]
 	caller := r.caller
 	caller.Arrived = time.Now()
 	execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true})
@@ -287,11 +155,30 @@ func await(ctx context.Context, r *request, t followedTask) func() jsontext.Valu
 	}
 }
 
-// untilFresh returns a function that reads the lists of all sources that are stale, and returns until when all are fresh.
-func untilFresh(r *request) func(context.Context) time.Time {
-	caller := r.caller
-	caller.Front, caller.Method = "", "" // the list is a part of the call
-	return func(ctx context.Context) time.Time {
-		return r.front.Bridge.List(ctx, translate.Query{Caller: caller}).FreshUntil
+// TasksCanceled implements [listeners.Feed].
+func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.canceled.Changed() }
+
+// CanceledTask implements [listeners.Feed].
+func (s *subscription) CanceledTask(index int) jsontext.Value {
+	t := s.tasks[index]
+	if !hasCanceled(s.request, &t.ref) {
+		return nil
 	}
+	w := result{request: s.request}
+	w.Buf = append(w.Buf, '{')
+	w.task(t.id, &t.ref, taskCancelled, abandoned, longestPoll)
+	w.Close()
+	return w.Buf
 }
+
+// SendChange implements [listeners.Feed].
+func (s *subscription) SendChange(method string) error { return s.stream.Notify(method, s.params(nil)) }
+
+// SendTask implements [listeners.Feed].
+func (s *subscription) SendTask(task jsontext.Value) error {
+	members := task[1 : len(task)-1]
+	return s.stream.Notify("notifications/tasks", s.params(func(w *front.Writer) { w.Buf = append(w.Buf, members...) }))
+}
+
+// KeepAlive implements [listeners.Feed].
+func (s *subscription) KeepAlive() error { return s.stream.KeepAlive() }

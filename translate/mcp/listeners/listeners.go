@@ -1,4 +1,5 @@
-// Package listeners counts the clients that listen for changes, and says when the lists of skills are read again for them.
+// Package listeners serves the subscriptions of clients: it counts them, reads the lists of skills again for them, and sends them
+// what changes and which tasks end.
 package listeners
 
 import (

@@ -1,0 +1,190 @@
+package listeners
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Bounds of a subscription.
+const (
+	// MostTasks is the largest number of tasks of a subscription.
+	MostTasks             = 16
+	longest               = time.Hour
+	keepAlive             = 15 * time.Second
+	pauseBetweenFollowing = 30 * time.Second
+	// outputKept is how long the output of a task is kept for a stream that is being written.
+	outputKept = time.Second
+	// pauseBetweenCancellations is how often the storage is asked whether tasks were canceled at another instance.
+	pauseBetweenCancellations = 15 * time.Second
+)
+
+// Subscription is what a client listens to.
+type Subscription struct {
+	Principal string
+	// Lists are the methods of the notifications about lists.
+	Lists []string
+	// Tasks is the number of tasks.
+	Tasks int
+	// Stopping is closed when the subscription has to end. May be nil.
+	Stopping <-chan struct{}
+	// Recovered is deferred by each goroutine.
+	Recovered func(context.Context)
+	Feed
+}
+
+// Feed is where the notifications of a subscription come from, and where they go. Its functions, but those that send, are called by
+// several goroutines at a time.
+type Feed interface {
+	// ListsChanged returns a channel that is closed when a list changes the next time.
+	ListsChanged() <-chan struct{}
+	// ReadLists reads the lists of all sources that are stale, and returns until when all are fresh.
+	ReadLists(ctx context.Context) time.Time
+	// AwaitTask waits for the end of a task, and returns a function that returns the task as an object; nil: it goes on.
+	AwaitTask(ctx context.Context, index int) func() jsontext.Value
+	// TasksCanceled returns a channel that is closed when a task is canceled the next time.
+	TasksCanceled() <-chan struct{}
+	// CanceledTask returns a task as an object if it was canceled; nil: it was not.
+	CanceledTask(index int) jsontext.Value
+	// SendChange sends a notification about a list.
+	SendChange(method string) error
+	// SendTask sends a task that has ended.
+	SendTask(task jsontext.Value) error
+	// KeepAlive sends a comment.
+	KeepAlive() error
+}
+
+// Serve sends notifications until the client leaves, the server stops or the time is over.
+func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	ended := make(chan endedTask)
+	followers := make([]context.CancelFunc, s.Tasks) // nil: the task has ended
+	begin := func(i int) {
+		following, end := context.WithCancel(ctx)
+		followers[i] = end
+		group.Go(func() {
+			defer s.Recovered(ctx)
+			s.follow(following, i, ended)
+		})
+	}
+	for i := range s.Tasks {
+		begin(i)
+	}
+	if s.Tasks > 0 {
+		group.Go(func() {
+			defer s.Recovered(ctx)
+			s.awaitCancellations(ctx, ended)
+		})
+	}
+	var changed <-chan struct{}
+	refresh := time.NewTimer(0)
+	defer refresh.Stop()
+	if len(s.Lists) > 0 {
+		changed = s.ListsChanged()
+	} else {
+		refresh.Stop()
+	}
+	pause := time.NewTicker(keepAlive)
+	defer pause.Stop()
+	open := s.Tasks
+	for len(s.Lists) > 0 || open > 0 {
+		select {
+		case task := <-ended:
+			if followers[task.index] == nil {
+				continue
+			}
+			followers[task.index]()
+			if task.text == nil { // it is read again
+				begin(task.index)
+				continue
+			}
+			followers[task.index] = nil
+			open--
+			if s.SendTask(task.text()) != nil {
+				return
+			}
+		case <-refresh.C:
+			refresh.Reset(time.Until(l.Refresh(ctx, s.Principal, s.ReadLists)))
+		case <-changed:
+			changed = s.ListsChanged()
+			for _, method := range s.Lists {
+				if s.SendChange(method) != nil {
+					return
+				}
+			}
+		case <-pause.C:
+			if s.KeepAlive() != nil {
+				return
+			}
+		case <-s.Stopping:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// endedTask is a task of a subscription, with its index there.
+type endedTask struct {
+	index int
+	// text returns the task as an object, which is made when it is sent; nil: the task is not kept.
+	text func() jsontext.Value
+}
+
+func send(ctx context.Context, to chan<- endedTask, t endedTask) {
+	select {
+	case to <- t:
+	case <-ctx.Done():
+	}
+}
+
+// awaitCancellations sends the tasks that are canceled. The storage, which knows those that were canceled at other instances, is
+// asked now and then.
+func (s *Subscription) awaitCancellations(ctx context.Context, ended chan<- endedTask) {
+	pause := time.NewTicker(pauseBetweenCancellations)
+	defer pause.Stop()
+	told := make([]bool, s.Tasks)
+	for {
+		canceled := s.TasksCanceled()
+		for i := range told {
+			if told[i] {
+				continue
+			}
+			if task := s.CanceledTask(i); task != nil {
+				told[i] = true
+				send(ctx, ended, endedTask{i, func() jsontext.Value { return task }})
+			}
+		}
+		select {
+		case <-canceled:
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow waits for the end of a task and sends it. If the client reads slowly, so that other notifications wait, it sends the task
+// without a text: a listener does not keep the outputs of all its tasks.
+func (s *Subscription) follow(ctx context.Context, index int, ended chan<- endedTask) {
+	text := s.AwaitTask(ctx, index)
+	for text == nil {
+		select {
+		case <-time.After(pauseBetweenFollowing):
+		case <-ctx.Done():
+			return
+		}
+		text = s.AwaitTask(ctx, index)
+	}
+	select {
+	case ended <- endedTask{index, text}:
+	case <-ctx.Done():
+	case <-time.After(outputKept):
+		send(ctx, ended, endedTask{index: index})
+	}
+}
