@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/internal/samples"
 )
 
 // largeCatalog returns a catalog of two sources with 10,000 skills together.
@@ -13,7 +15,7 @@ func largeCatalog(tb testing.TB) (*Catalog, []*View) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var first, second indexProvider
 	first.namespace, second.namespace = "acme", "acme.more"
-	for i, name := range realNames(r, 10_000) {
+	for i, name := range samples.Names(r, 10_000) {
 		if i%10 == 0 {
 			second.ids = append(second.ids, strings.TrimPrefix(name, "acme."))
 			continue

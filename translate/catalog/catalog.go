@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -57,7 +58,7 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 	c.toolRules = newToolRules(c.sources, c.operators)
 	for _, s := range sections {
 		s.catalog = c
-		s.near = newNearIndex(slices.Sorted(slices.Values(given[s])))
+		s.near = near.NewIndex(slices.Sorted(slices.Values(given[s])))
 	}
 	return c, nil
 }
@@ -102,7 +103,7 @@ func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string
 	}
 	switch len(found) {
 	case 0:
-		return &Listed{Section: s, Name: name}, notFound(name, near(name, t.near), nil)
+		return &Listed{Section: s, Name: name}, notFound(name, near.Find(name, t.near), nil)
 	case 1:
 		return found[0].listed, nil
 	}
@@ -145,7 +146,7 @@ func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*L
 	}
 	e := t.byID[id]
 	if e == nil {
-		return &Listed{Section: s, Name: name}, notFound(name, near(name, t.near), nil)
+		return &Listed{Section: s, Name: name}, notFound(name, near.Find(name, t.near), nil)
 	}
 	return e.listed, nil
 }
@@ -154,7 +155,7 @@ func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*L
 // sources: the name is ambiguous, or no source has such a skill.
 func (c *Catalog) unqualified(ctx context.Context, name, principal string) *run.Failure {
 	var found, unread []string
-	var known []*nearIndex
+	var known []*near.Index
 	loaded := c.loadAll(ctx, func(s *Section) bool { return s.Kind != SkillSource && s.Admits(principal) })
 	for _, r := range loaded {
 		if r.err != nil {
@@ -173,7 +174,7 @@ func (c *Catalog) unqualified(ctx context.Context, name, principal string) *run.
 			known = append(known, s.near)
 		}
 	}
-	return notFound(name, near(name, known...), unread)
+	return notFound(name, near.Find(name, known...), unread)
 }
 
 // maxAmbiguous bounds the candidates for an ambiguous name. A provider can list thousands of

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -26,7 +27,7 @@ type nameTable struct {
 	byName       map[string]*entry
 	byID         map[string]*entry
 	byDotted     map[string][]*entry // by the id with dots for slashes, with and without the namespace; without keys of byName
-	near         *nearIndex          // names of public skills, which may be suggested to any caller
+	near         *near.Index         // names of public skills, which may be suggested to any caller
 	omitted      []document.LeftOut  // the first skills of the indexes that are not listed
 	omittedCount int                 // how many skills are not listed
 	missing      []MissingAlias
@@ -117,7 +118,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 			public = append(public, e.name)
 		}
 	}
-	t.near = newNearIndex(public)
+	t.near = near.NewIndex(public)
 	t.warnOfAliases(ctx, c.observer, missing)
 	return t
 }
@@ -127,9 +128,9 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observe
 	if len(missing) == 0 {
 		return
 	}
-	all := newNearIndex(names(t.entries)) // private ones, too
+	all := near.NewIndex(names(t.entries)) // private ones, too
 	for _, a := range missing {
-		ids := near(t.section.nameOf(a.SkillID), all)
+		ids := near.Find(t.section.nameOf(a.SkillID), all)
 		for i, name := range ids {
 			ids[i] = t.byName[name].ID
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -80,7 +81,7 @@ type Section struct {
 
 	catalog *Catalog
 	table   atomic.Pointer[nameTable]
-	near    *nearIndex // of the names in the configuration
+	near    *near.Index // of the names in the configuration
 }
 
 // visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not

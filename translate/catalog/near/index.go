@@ -1,4 +1,4 @@
-package catalog
+package near
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 // the names.
 const (
 	maxCandidates = 5
-	maxNearName   = 64 // bytes; longer names have no similar ones
+	maxName       = 64 // bytes; longer names have no similar ones
 
 	// maxScanned bounds how many signatures are compared for one unknown name, in all sources
 	// together, and maxCompared how many bytes of names. Names with similar signatures are
@@ -21,8 +21,8 @@ const (
 	maxCompared = 8_000
 )
 
-// nearIndex is an index of names by similarity. It takes some 150 bytes a name.
-type nearIndex struct {
+// Index finds names by similarity. It takes some 150 bytes a name. It is immutable.
+type Index struct {
 	names         []string
 	folded        []string
 	last          []uint8       // index at which the last segment of each name begins
@@ -39,12 +39,12 @@ type signature struct {
 	at           uint32 // index of the name
 }
 
-// newNearIndex returns the index of sorted names.
-func newNearIndex(names []string) *nearIndex {
-	ix := &nearIndex{names: names, folded: make([]string, len(names)), last: make([]uint8, len(names))}
+// NewIndex returns the index of sorted names.
+func NewIndex(names []string) *Index {
+	ix := &Index{names: names, folded: make([]string, len(names)), last: make([]uint8, len(names))}
 	var all strings.Builder // one text for all: adjacent memory is read faster
 	for i, name := range names {
-		if len(name) <= maxNearName {
+		if len(name) <= maxName {
 			folded := fold(name)
 			all.WriteString(folded)
 			ix.last[i] = uint8(len(folded) - len(lastSegment(folded))) //nolint:gosec // a folded name has at most 1.5 times as many bytes
@@ -89,22 +89,22 @@ func differing(a, b uint64) int {
 	return max(bits.OnesCount64(a&^b), bits.OnesCount64(b&^a))
 }
 
-// nearSearch is the search for names that are similar to one name.
-type nearSearch struct {
+// finder is the search for names that are similar to one name.
+type finder struct {
 	last, whole pattern
-	before      string     // the text before the last segment
-	limit       int        // the largest distance
-	found       []nearName // at most maxCandidates, nearest first
+	before      string  // the text before the last segment
+	limit       int     // the largest distance
+	found       []match // at most maxCandidates, nearest first
 }
 
-// nearName is a similar name.
-type nearName struct {
+// match is a similar name.
+type match struct {
 	name     string
 	distance int // distance of the last segments if that is within the limit, else of the whole names
 	whole    int // distance of the whole names
 }
 
-func (a nearName) nearer(b nearName) bool {
+func (a match) nearer(b match) bool {
 	switch {
 	case a.distance != b.distance:
 		return a.distance < b.distance
@@ -114,30 +114,30 @@ func (a nearName) nearer(b nearName) bool {
 	return a.name < b.name
 }
 
-// near returns the names of the indexes that are similar to a name, nearest first: those at a
-// small edit distance, as a whole or in the last segment.
-func near(name string, indexes ...*nearIndex) []string {
+// Find returns the names of the indexes that are similar to a name, nearest first, at most five: those at a
+// small edit distance, as a whole or in the last segment after a dot or slash.
+func Find(name string, indexes ...*Index) []string {
 	list, _, _ := nearest(name, indexes)
 	return list
 }
 
-// nearest is near. It also returns how many signatures and bytes were compared. Each index gets
+// nearest is Find. It also returns how many signatures and bytes were compared. Each index gets
 // an equal share of both bounds, so that a source with many names does not prevent names of
 // another from being found. Indexes are searched in the order of their size; the larger ones
 // share what the smaller ones do not use.
-func nearest(name string, indexes []*nearIndex) (list []string, scanned, compared int) {
-	if len(name) > 3*maxNearName { // a folded name has at least a third of the bytes
+func nearest(name string, indexes []*Index) (list []string, scanned, compared int) {
+	if len(name) > 3*maxName { // a folded name has at least a third of the bytes
 		return nil, 0, 0
 	}
 	folded := fold(name)
-	if len(folded) > maxNearName {
+	if len(folded) > maxName {
 		return nil, 0, 0
 	}
 	last := lastSegment(folded)
-	s := nearSearch{before: folded[:len(folded)-len(last)], limit: max(1, len(last)/4), found: make([]nearName, 0, maxCandidates)}
+	s := finder{before: folded[:len(folded)-len(last)], limit: max(1, len(last)/4), found: make([]match, 0, maxCandidates)}
 	s.last.set(last)
 	s.whole.set(folded)
-	bySize := slices.SortedFunc(slices.Values(indexes), func(a, b *nearIndex) int { return len(a.names) - len(b.names) })
+	bySize := slices.SortedFunc(slices.Values(indexes), func(a, b *Index) int { return len(a.names) - len(b.names) })
 	for i, ix := range bySize {
 		share := len(bySize) - i
 		names, letters := s.searchIndex(ix, (maxScanned-scanned)/share, (maxCompared-compared)/share)
@@ -158,7 +158,7 @@ const tooFar = 255
 // searchIndex searches one index. It compares at most scan signatures, and names until compare
 // bytes are compared: those with the least lower bound first, and only those that can still be
 // among the nearest.
-func (s *nearSearch) searchIndex(ix *nearIndex, scan, compare int) (scanned, compared int) {
+func (s *finder) searchIndex(ix *Index, scan, compare int) (scanned, compared int) {
 	pooled := bounds.Get().(*[]uint8)
 	defer bounds.Put(pooled)
 	least := slices.Grow((*pooled)[:0], len(ix.names))[:len(ix.names)]
@@ -182,16 +182,16 @@ func (s *nearSearch) searchIndex(ix *nearIndex, scan, compare int) (scanned, com
 }
 
 // fullWith reports whether enough names within the distance d are found.
-func (s *nearSearch) fullWith(d int) bool {
+func (s *finder) fullWith(d int) bool {
 	return len(s.found) == maxCandidates && s.found[maxCandidates-1].distance <= d
 }
 
 // consider adds a name to the found ones if it is among the nearest. least is a lower bound of
 // its distance. It returns how many bytes were compared.
-func (s *nearSearch) consider(ix *nearIndex, at, least int) (compared int) {
+func (s *finder) consider(ix *Index, at, least int) (compared int) {
 	name, folded := ix.names[at], ix.folded[at]
 	before, last := folded[:ix.last[at]], folded[ix.last[at]:]
-	n := nearName{name: name, distance: least, whole: abs(len(folded) - len(s.whole.text))}
+	n := match{name: name, distance: least, whole: abs(len(folded) - len(s.whole.text))}
 	if before == s.before {
 		n.whole = least
 	}
@@ -219,7 +219,7 @@ func (s *nearSearch) consider(ix *nearIndex, at, least int) (compared int) {
 	if n.distance > s.limit {
 		n.distance = n.whole
 	}
-	if n.distance > s.limit || full && !n.nearer(s.found[maxCandidates-1]) || slices.ContainsFunc(s.found, func(other nearName) bool { return other.name == name }) {
+	if n.distance > s.limit || full && !n.nearer(s.found[maxCandidates-1]) || slices.ContainsFunc(s.found, func(other match) bool { return other.name == name }) {
 		return compared
 	}
 	if full {

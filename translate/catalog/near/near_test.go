@@ -1,4 +1,4 @@
-package catalog
+package near
 
 import (
 	"fmt"
@@ -6,32 +6,34 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/internal/samples"
 )
 
 // nearByHand compares a name with each of the names, without an index.
-func nearByHand(name string, known []string) []nearName {
+func nearByHand(name string, known []string) []match {
 	wanted := fold(name)
-	if len(wanted) > maxNearName {
+	if len(wanted) > maxName {
 		return nil
 	}
 	last := lastSegment(wanted)
 	limit := max(1, len(last)/4)
-	var found []nearName
+	var found []match
 	for _, k := range known {
-		if len(k) > maxNearName {
+		if len(k) > maxName {
 			continue
 		}
 		folded := fold(k)
-		n := nearName{name: k, distance: alignment(last, lastSegment(folded), limit)}
+		n := match{name: k, distance: alignment(last, lastSegment(folded), limit)}
 		if n.distance > limit {
 			n.distance = alignment(wanted, folded, limit)
 		}
 		if n.distance <= limit {
-			n.whole = alignment(wanted, folded, 2*maxNearName)
+			n.whole = alignment(wanted, folded, 2*maxName)
 			found = append(found, n)
 		}
 	}
-	slices.SortFunc(found, func(a, b nearName) int {
+	slices.SortFunc(found, func(a, b match) int {
 		if a.nearer(b) {
 			return -1
 		}
@@ -71,38 +73,6 @@ func alignment(a, b string, limit int) int {
 	return row[len(b)]
 }
 
-var nearWords = strings.Fields(`weather forecast invoice create payment refund translate summarize calendar event search image resize report
-	ticket close customer lookup order track shipment parse extract convert csv json pdf qr code diff merge user account balance transfer mail send
-	sms notify schedule cancel book room flight hotel car rental price quote stock news sentiment classify detect language spell check`)
-
-// realNames are names like those of large catalogs.
-func realNames(r *rand.Rand, n int) []string {
-	word := func() string { return nearWords[r.IntN(len(nearWords))] }
-	known := map[string]bool{}
-	for len(known) < n {
-		name := "acme."
-		switch r.IntN(5) {
-		case 0:
-			name += word() + "." + word() + "-" + word()
-		case 1:
-			name += word() + "_" + word() + "_" + word()
-		case 2:
-			name += word() + "/" + strings.ToUpper(word()[:1]) + word() + fmt.Sprint(r.IntN(50))
-		case 3:
-			name += "com.example." + word() + "-" + word() + "-v" + fmt.Sprint(r.IntN(9))
-		default:
-			name += fmt.Sprintf("skill-%05d", r.IntN(100_000))
-		}
-		known[name] = true
-	}
-	list := make([]string, 0, n)
-	for name := range known {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
-}
-
 // mistype makes a few typing errors.
 func mistype(r *rand.Rand, name string) string {
 	b := []byte(name)
@@ -134,14 +104,14 @@ func mistype(r *rand.Rand, name string) string {
 func TestNearFindsAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, tc := range []struct{ size, misses int }{{1, 0}, {3, 0}, {50, 0}, {1000, 0}, {10_000, 5}} {
-		names := realNames(r, tc.size)
-		ix := newNearIndex(names)
+		names := samples.Names(r, tc.size)
+		ix := NewIndex(names)
 		for range 100 {
 			name := mistype(r, names[r.IntN(tc.size)])
 			if r.IntN(4) == 0 {
 				name = name[strings.LastIndexByte(name, '.')+1:]
 			}
-			got := near(name, ix)
+			got := Find(name, ix)
 			var want []string
 			for _, n := range nearByHand(name, names) {
 				want = append(want, n.name)
@@ -158,12 +128,12 @@ func TestNearFindsAll(t *testing.T) {
 
 // Two swapped letters count as one mistake.
 func TestNearOfSwappedLetters(t *testing.T) {
-	ix := newNearIndex([]string{"acme.csv", "acme.pdf", "acme.weather", "acme.weights"})
+	ix := NewIndex([]string{"acme.csv", "acme.pdf", "acme.weather", "acme.weights"})
 	for name, want := range map[string]string{
 		"acme.weahter": "acme.weather", "acme.waethre": "", "acme.cvs": "acme.csv", "cvs": "acme.csv", "acme.dpf": "acme.pdf", "acme.fdp": "",
 		"amce.weahter": "acme.weather", "acme.wieghts": "acme.weights", "acme.weahtre": "",
 	} {
-		if got := strings.Join(near(name, ix), " "); got != want {
+		if got := strings.Join(Find(name, ix), " "); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
@@ -188,13 +158,13 @@ func TestNearOfAnyBytes(t *testing.T) {
 		slices.Sort(names)
 		names = slices.Compact(names)
 		half := len(names) / 2
-		first, second := newNearIndex(names[:half]), newNearIndex(names[half/2:]) // some are in both
+		first, second := NewIndex(names[:half]), NewIndex(names[half/2:]) // some are in both
 		for _, name := range []string{text(), text(), strings.Repeat("x", 63), strings.Repeat("\u212a", 64), "", "."} {
 			var want []string
 			for _, n := range nearByHand(name, names) {
 				want = append(want, n.name)
 			}
-			if got := near(name, first, second); !slices.Equal(got, want) {
+			if got := Find(name, first, second); !slices.Equal(got, want) {
 				t.Fatalf("%q in %q: got %q, want %q", name, names, got, want)
 			}
 		}
@@ -213,31 +183,31 @@ func similarNames(n int) []string {
 
 // The work is bounded for any number of similar names, and each source gets its share of it.
 func TestNearIsBounded(t *testing.T) {
-	var many []*nearIndex
+	var many []*Index
 	for range 40 {
-		many = append(many, newNearIndex(similarNames(10_000)))
+		many = append(many, NewIndex(similarNames(10_000)))
 	}
 	name := "evil." + strings.Repeat("ab", 20) + "babababa"
 	list, scanned, compared := nearest(name, many)
 	if len(list) == 0 || scanned > maxScanned || compared > maxCompared+200*len(many) {
 		t.Errorf("%d found, %d names, %d bytes", len(list), scanned, compared)
 	}
-	mine := newNearIndex([]string{"mine." + strings.Repeat("ab", 20) + "bababab"})
-	if list := near(name, append(many, mine)...); !slices.Contains(list, mine.names[0]) {
+	mine := NewIndex([]string{"mine." + strings.Repeat("ab", 20) + "bababab"})
+	if list := Find(name, append(many, mine)...); !slices.Contains(list, mine.names[0]) {
 		t.Errorf("another source's names hide the nearest: %q", list)
 	}
 	one := many[:1]
-	if n := testing.AllocsPerRun(20, func() { near(name, one...) }); n > 10 {
+	if n := testing.AllocsPerRun(20, func() { Find(name, one...) }); n > 10 {
 		t.Errorf("%.0f allocations", n)
 	}
-	if list := near(strings.Repeat("x", 1<<20), many...); list != nil {
+	if list := Find(strings.Repeat("x", 1<<20), many...); list != nil {
 		t.Errorf("%q", list)
 	}
 }
 
 func BenchmarkNear(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	names := realNames(r, 10_000)
+	names := samples.Names(r, 10_000)
 	for about, tc := range map[string]struct {
 		names []string
 		name  func() string
@@ -249,9 +219,9 @@ func BenchmarkNear(b *testing.B) {
 	} {
 		b.Run(about, func(b *testing.B) {
 			b.ReportAllocs()
-			ix := newNearIndex(tc.names)
+			ix := NewIndex(tc.names)
 			for b.Loop() {
-				near(tc.name(), ix)
+				Find(tc.name(), ix)
 			}
 		})
 	}
@@ -263,7 +233,7 @@ func BenchmarkNear(b *testing.B) {
 	b.Run("index", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			newNearIndex(names)
+			NewIndex(names)
 		}
 	})
 }
