@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -46,9 +47,9 @@ type held struct {
 	release chan struct{}
 }
 
-func hold(p *provider, route string, answer http.HandlerFunc) *held {
+func hold(p *providertest.Provider, route string, answer http.HandlerFunc) *held {
 	h := &held{make(chan struct{}, 100), make(chan struct{})}
-	p.on(route, func(w http.ResponseWriter, r *http.Request) {
+	p.On(route, func(w http.ResponseWriter, r *http.Request) {
 		h.arrived <- struct{}{}
 		select {
 		case <-h.release:
@@ -59,7 +60,7 @@ func hold(p *provider, route string, answer http.HandlerFunc) *held {
 	return h
 }
 
-var isCompleted = answerJSON(200, response("e1", "completed", object{"output": object{}}))
+var isCompleted = providertest.Answer(200, providertest.Response("e1", "completed", object{"output": object{}}))
 
 // TestPlaces fills a bridge, and looks who still finds a place.
 func TestPlaces(t *testing.T) {
@@ -75,11 +76,11 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			p, acme := weather(t, nil)
-			q := newProvider(t)
-			q.publish(q.descriptor("other/weather", nil))
-			q.on("POST /run/weather", isCompleted)
+			q := providertest.Start(t)
+			q.Publish(descriptor("other/weather", nil))
+			q.On("POST /run/weather", isCompleted)
 			h := hold(p, "POST /run/weather", isCompleted)
-			b := limited(t, tc.change, acme, q.source(t, "other"))
+			b := limited(t, tc.change, acme, q.Source(t, "other"))
 
 			var under sync.WaitGroup
 			for range 2 {
@@ -111,7 +112,7 @@ func TestPlaces(t *testing.T) {
 			if o := b.Start(t.Context(), call(city)).Wait(); o.Failure != nil {
 				t.Errorf("a call when the others have ended: %+v", o.Failure)
 			}
-			p.received(t, "POST /run/weather", 3)
+			p.Received(t, "POST /run/weather", 3)
 		})
 	}
 }
@@ -120,7 +121,7 @@ func TestPlaces(t *testing.T) {
 // they come at once.
 func TestWaitingPlaces(t *testing.T) {
 	p, acme := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
 	h := hold(p, "GET /status/e1", isCompleted)
 	b := limited(t, func(c *translate.Config) { c.MaxWaiting = 1 }, acme)
 	var under sync.WaitGroup
@@ -135,9 +136,9 @@ func TestWaitingPlaces(t *testing.T) {
 	if o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait(); o.Failure != nil {
 		t.Errorf("when the other has ended: %+v", o.Failure)
 	}
-	p.received(t, "POST /run/weather", 2)
+	p.Received(t, "POST /run/weather", 2)
 
-	submitted := hold(p, "POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	submitted := hold(p, "POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
 	under.Go(func() { b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() })
 	<-submitted.arrived
 	if o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait(); o.Failure == nil || o.Failure.Kind != run.RateLimited {
@@ -150,25 +151,25 @@ func TestWaitingPlaces(t *testing.T) {
 // TestPrincipalOfSource tries to use a source that wants to know who is asking,
 // by every way that leads to it.
 func TestPrincipalOfSource(t *testing.T) {
-	closed, open, registry := newProvider(t), newProvider(t), newProvider(t)
-	closed.publish(closed.descriptor("closed/weather", object{"auth": object{"type": "api_key"}}))
-	closed.on("POST /run/weather", isCompleted)
-	open.publish(open.descriptor("open/weather", nil))
-	open.on("POST /run/weather", isCompleted)
-	registry.on("GET /skills", answerJSON(200, object{"skills": []any{object{
+	closed, open, registry := providertest.Start(t), providertest.Start(t), providertest.Start(t)
+	closed.Publish(descriptor("closed/weather", object{"auth": object{"type": "api_key"}}))
+	closed.On("POST /run/weather", isCompleted)
+	open.Publish(descriptor("open/weather", nil))
+	open.On("POST /run/weather", isCompleted)
+	registry.On("GET /skills", providertest.Answer(200, object{"skills": []any{object{
 		"id": "closed/weather", "name": "W", "capability_type": "api", "description": "W.", "access": "public", "version": "1.2.3",
 		"descriptor_url": closed.URL + "/skills/0.json",
 	}}}))
-	source := closed.source(t, "acme")
+	source := closed.Source(t, "acme")
 	source.RequirePrincipal = true
 	source.Credentials = key("a-secret-key")
 	source.Aliases = []catalog.Alias{{Name: "wx", SkillID: "closed/weather"}}
-	single := closed.source(t, "single")
+	single := closed.Source(t, "single")
 	single.Kind, single.URL = catalog.SkillSource, single.URL.JoinPath("skills/0.json")
 	single.RequirePrincipal = true
-	directory := registry.source(t, "directory")
+	directory := registry.Source(t, "directory")
 	directory.Kind = catalog.RegistrySource
-	b := newBridge(t, source, open.source(t, "open"), single, directory)
+	b := newBridge(t, source, open.Source(t, "open"), single, directory)
 
 	for _, name := range []string{"acme.closed.weather", "acme/closed/weather", "acme.nothing", "wx", "single", "directory.closed.weather"} {
 		for principal, want := range map[string]bool{"": false, "alice": true} {
@@ -204,7 +205,7 @@ func TestPrincipalOfSource(t *testing.T) {
 	if known := b.List(t.Context(), translate.Query{Caller: run.Caller{Principal: "alice"}}); len(known.Unavailable) != 0 {
 		t.Errorf("unavailable to alice: %+v", known.Unavailable)
 	}
-	closed.received(t, "POST /run/weather", 4) // all by alice
+	closed.Received(t, "POST /run/weather", 4) // all by alice
 }
 
 // TestStopped: when the process stops, every call is answered as it stands.
@@ -212,7 +213,7 @@ func TestStopped(t *testing.T) {
 	p, acme := weather(t, nil)
 	stop := new(translate.Stop)
 	b := limited(t, func(c *translate.Config) { c.Stop = stop }, acme)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
 	h := hold(p, "GET /status/e1", isCompleted)
 	outcome := make(chan run.Run)
 	go func() { outcome <- b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() }()

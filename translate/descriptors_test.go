@@ -9,26 +9,27 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // A list with descriptors reads each of them once, is one call in reports, and reads none above the limit.
 func TestListWithDescriptors(t *testing.T) {
-	p := newProvider(t)
+	p := providertest.Start(t)
 	descriptors := []object{
-		p.descriptor("acme/a", nil), p.descriptor("acme/b", object{"access": "private"}), p.descriptor("acme/c", nil),
+		descriptor("acme/a", nil), descriptor("acme/b", object{"access": "private"}), descriptor("acme/c", nil),
 	}
-	p.publish(descriptors...)
-	p.on("GET /skills/2.json", answerJSON(500, "{}"))
+	p.Publish(descriptors...)
+	p.On("GET /skills/2.json", providertest.Answer(500, "{}"))
 	r := new(recorder)
-	bridge := newBridgeWith(t, r, p.source(t, "acme"))
+	bridge := newBridgeWith(t, r, p.Source(t, "acme"))
 	list := func(principal string, most int) translate.Listing {
 		return bridge.List(t.Context(), translate.Query{Caller: run.Caller{Principal: principal}, Descriptors: most})
 	}
 	if l := list("", 1); len(l.Skills) != 2 || l.Skills[0].Descriptor != nil || !l.FreshUntil.After(time.Now()) {
 		t.Errorf("above the limit: %+v", l)
 	}
-	p.received(t, "GET /skills/0.json", 0)
+	p.Received(t, "GET /skills/0.json", 0)
 	for range 2 {
 		l := list("", 2)
 		if len(l.Skills) != 2 || l.Skills[0].Title != "A skill" || l.Skills[0].Descriptor == nil || l.Skills[0].Descriptor.ID != "acme/a" || l.Skills[1].Descriptor != nil {
@@ -38,13 +39,13 @@ func TestListWithDescriptors(t *testing.T) {
 	if l := list("alice", 3); len(l.Skills) != 3 || !l.Skills[1].Hidden || l.Skills[0].Hidden || l.Skills[1].Descriptor.ID != "acme/b" {
 		t.Errorf("for a principal: %+v", l)
 	}
-	p.received(t, "GET /skills/0.json", 1)
-	p.received(t, "GET /skills/1.json", 1)
+	p.Received(t, "GET /skills/0.json", 1)
+	p.Received(t, "GET /skills/1.json", 1)
 	if len(r.calls) != 4 || r.calls[3].Operation != translate.OperationList || r.calls[3].Listed != 3 {
 		t.Errorf("reports: %+v", r.calls)
 	}
-	p.on("GET /.well-known/skill-sharing", answerJSON(500, "{}"))
-	if l := newBridge(t, p.source(t, "acme")).List(t.Context(), translate.Query{}); !l.FreshUntil.IsZero() {
+	p.On("GET /.well-known/skill-sharing", providertest.Answer(500, "{}"))
+	if l := newBridge(t, p.Source(t, "acme")).List(t.Context(), translate.Query{}); !l.FreshUntil.IsZero() {
 		t.Errorf("of an index that can't be read: %+v", l)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -137,7 +138,7 @@ func TestDetachedEnds(t *testing.T) {
 // A reading of a document that a call has begun keeps its room until it ends, also if the call is detached.
 func TestDetachKeepsWhatReads(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
 	b := limited(t, func(c *translate.Config) { c.MaxRuns = 1 }, s)
 	x := b.Start(t.Context(), call(`{"city":"x"}`))
 	defer x.Leave()

@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -26,15 +27,15 @@ import (
 const skillName = "acme.weather"
 
 // weather is a provider of one skill, with changes to its descriptor.
-func weather(t *testing.T, changes func(p *provider) object) (*provider, catalog.Source) {
+func weather(t *testing.T, changes func(p *providertest.Provider) object) (*providertest.Provider, catalog.Source) {
 	t.Helper()
-	p := newProvider(t)
+	p := providertest.Start(t)
 	var c object
 	if changes != nil {
 		c = changes(p)
 	}
-	p.publish(p.descriptor("acme/weather", c))
-	return p, p.source(t, "acme")
+	p.Publish(descriptor("acme/weather", c))
+	return p, p.Source(t, "acme")
 }
 
 func call(args string) translate.Call {
@@ -42,13 +43,13 @@ func call(args string) translate.Call {
 }
 
 func TestExecute(t *testing.T) {
-	accepted := answerJSON(202, response("e1", "accepted", nil))
-	running := answerJSON(200, response("e1", "running", nil))
-	completed := answerJSON(200, response("e1", "completed", object{
+	accepted := providertest.Answer(202, providertest.Response("e1", "accepted", nil))
+	running := providertest.Answer(200, providertest.Response("e1", "running", nil))
+	completed := providertest.Answer(200, providertest.Response("e1", "completed", object{
 		"output":     object{"ok": true},
 		"timestamps": object{"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:08Z", "completed_at": "2026-01-02T03:04:08Z"},
 	}))
-	bare := answerJSON(200, response("e1", "completed", nil))
+	bare := providertest.Answer(200, providertest.Response("e1", "completed", nil))
 	noURLs := object{"status_url": nil, "result_url": nil}
 
 	tests := []struct {
@@ -66,52 +67,52 @@ func TestExecute(t *testing.T) {
 	}{
 		{about: "accepted, running, completed", submit: list(accepted), status: list(running, running, completed), run: run.Completed, output: `{"ok":true}`},
 		{about: "completed at once", submit: list(completed), run: run.Completed, output: `{"ok":true}`},
-		{about: "completed at once, without an id", submit: list(answerJSON(200, `{"status":"completed","output":[1]}`)), run: run.Completed, output: `[1]`},
+		{about: "completed at once, without an id", submit: list(providertest.Answer(200, `{"status":"completed","output":[1]}`)), run: run.Completed, output: `[1]`},
 		{about: "output from the result URL", submit: list(accepted), status: list(bare), result: list(completed), run: run.Completed, output: `{"ok":true}`},
 		{about: "completed at once, output from the result URL", submit: list(bare), result: list(completed), run: run.Completed, output: `{"ok":true}`},
-		{about: "bare output", submit: list(accepted), status: list(bare), result: list(answerJSON(200, `{"output":7}`)), run: run.Completed, output: `7`},
+		{about: "bare output", submit: list(accepted), status: list(bare), result: list(providertest.Answer(200, `{"output":7}`)), run: run.Completed, output: `7`},
 		{about: "no output anywhere", endpoint: object{"result_url": nil}, submit: list(accepted), status: list(bare), run: run.Completed, output: `null`},
-		{about: "output null", submit: list(accepted), status: list(answerJSON(200, response("e1", "completed", object{"output": jsontext.Value("null")}))), run: run.Completed, output: `null`},
-		{about: "no status URL", endpoint: object{"status_url": nil}, submit: list(accepted), result: list(running, answerJSON(200, `{"output":7}`)), run: run.Completed, output: `7`},
+		{about: "output null", submit: list(accepted), status: list(providertest.Answer(200, providertest.Response("e1", "completed", object{"output": jsontext.Value("null")}))), run: run.Completed, output: `null`},
+		{about: "no status URL", endpoint: object{"status_url": nil}, submit: list(accepted), result: list(running, providertest.Answer(200, `{"output":7}`)), run: run.Completed, output: `7`},
 		{about: "no URL to follow", endpoint: noURLs, submit: list(accepted), run: run.Accepted, kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
 		{
-			about: "failed", submit: list(accepted), status: list(answerJSON(200, response("e1", "failed", object{"error": object{"code": "NO_TABLES", "message": "m"}}))),
+			about: "failed", submit: list(accepted), status: list(providertest.Answer(200, providertest.Response("e1", "failed", object{"error": object{"code": "NO_TABLES", "message": "m"}}))),
 			run: run.Failed, kind: run.RunFailed, next: run.NextNone, code: "NO_TABLES",
 		},
 		{
-			about: "failed at once, without an id", submit: list(answerJSON(500, `{"status":"failed"}`)),
+			about: "failed at once, without an id", submit: list(providertest.Answer(500, `{"status":"failed"}`)),
 			run: run.Failed, kind: run.RunFailed, next: run.NextNone, code: "EXECUTION_FAILED",
 		},
 		{
-			about: "timed out at the provider", submit: list(accepted), status: list(answerJSON(504, response("e1", "timeout", object{"error": object{"code": "EXECUTION_TIMEOUT"}}))),
+			about: "timed out at the provider", submit: list(accepted), status: list(providertest.Answer(504, providertest.Response("e1", "timeout", object{"error": object{"code": "EXECUTION_TIMEOUT"}}))),
 			run: run.TimedOut, kind: run.RunFailed, next: run.NextNone, code: "INVOCATION_TIMEOUT",
 		},
-		{about: "lost", submit: list(accepted), status: list(answerJSON(404, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "status forbidden", submit: list(accepted), status: list(answerJSON(403, "")), run: run.Accepted, kind: run.PermissionDenied, next: run.NextFollowRun, code: "PERMISSION_DENIED"},
-		{about: "result broken", submit: list(accepted), status: list(bare), result: list(answerJSON(409, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "another run", submit: list(accepted), status: list(answerJSON(200, response("e2", "completed", nil))), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "lost", submit: list(accepted), status: list(providertest.Answer(404, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "status forbidden", submit: list(accepted), status: list(providertest.Answer(403, "")), run: run.Accepted, kind: run.PermissionDenied, next: run.NextFollowRun, code: "PERMISSION_DENIED"},
+		{about: "result broken", submit: list(accepted), status: list(bare), result: list(providertest.Answer(409, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "another run", submit: list(accepted), status: list(providertest.Answer(200, providertest.Response("e2", "completed", nil))), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
 
-		{about: "401", submit: list(answerJSON(401, "")), kind: run.AuthRequired, next: run.NextAskOperator, code: "AUTH_REQUIRED"},
-		{about: "403", submit: list(answerJSON(403, "")), kind: run.PermissionDenied, next: run.NextAskOperator, code: "PERMISSION_DENIED"},
-		{about: "404", submit: list(answerJSON(404, "")), kind: run.SkillNotFound, next: run.NextOtherSkill, code: "SKILL_NOT_FOUND"},
-		{about: "410", submit: list(answerJSON(410, "")), kind: run.SkillNotFound, next: run.NextOtherSkill, code: "SKILL_NOT_FOUND"},
-		{about: "408", submit: list(answerJSON(408, "")), kind: run.DeadlineExceeded, next: run.NextNone, code: "INVOCATION_TIMEOUT"},
-		{about: "504", submit: list(answerJSON(504, "")), kind: run.DeadlineExceeded, next: run.NextNone, code: "INVOCATION_TIMEOUT"},
-		{about: "503", submit: list(answerJSON(503, "")), kind: run.Unreachable, next: run.NextNone, code: "ENDPOINT_UNREACHABLE"},
-		{about: "429", submit: list(answerJSON(429, "")), kind: run.RateLimited, next: run.NextRetry, code: "RATE_LIMITED"},
-		{about: "422", submit: list(answerJSON(422, "")), kind: run.VersionIncompatible, next: run.NextOtherSkill, code: "VERSION_INCOMPATIBLE"},
-		{about: "422 with JSON", submit: list(answerJSON(422, `{"city":"unknown"}`)), kind: run.InvalidArguments, next: run.NextFixParams, code: "VALIDATION_ERROR"},
-		{about: "VALIDATION_ERROR", submit: list(answerJSON(400, `{"error":{"code":"VALIDATION_ERROR","message":"m"}}`)), kind: run.InvalidArguments, next: run.NextFixParams, code: "VALIDATION_ERROR"},
-		{about: "500", submit: list(answerJSON(500, "")), kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "405", submit: list(answerJSON(405, "")), kind: run.ProviderFault, next: run.NextOtherSkill, code: "INVALID_PROVIDER_RESPONSE"},
-		{about: "nonsense", submit: list(answerJSON(200, "{}")), kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "401", submit: list(providertest.Answer(401, "")), kind: run.AuthRequired, next: run.NextAskOperator, code: "AUTH_REQUIRED"},
+		{about: "403", submit: list(providertest.Answer(403, "")), kind: run.PermissionDenied, next: run.NextAskOperator, code: "PERMISSION_DENIED"},
+		{about: "404", submit: list(providertest.Answer(404, "")), kind: run.SkillNotFound, next: run.NextOtherSkill, code: "SKILL_NOT_FOUND"},
+		{about: "410", submit: list(providertest.Answer(410, "")), kind: run.SkillNotFound, next: run.NextOtherSkill, code: "SKILL_NOT_FOUND"},
+		{about: "408", submit: list(providertest.Answer(408, "")), kind: run.DeadlineExceeded, next: run.NextNone, code: "INVOCATION_TIMEOUT"},
+		{about: "504", submit: list(providertest.Answer(504, "")), kind: run.DeadlineExceeded, next: run.NextNone, code: "INVOCATION_TIMEOUT"},
+		{about: "503", submit: list(providertest.Answer(503, "")), kind: run.Unreachable, next: run.NextNone, code: "ENDPOINT_UNREACHABLE"},
+		{about: "429", submit: list(providertest.Answer(429, "")), kind: run.RateLimited, next: run.NextRetry, code: "RATE_LIMITED"},
+		{about: "422", submit: list(providertest.Answer(422, "")), kind: run.VersionIncompatible, next: run.NextOtherSkill, code: "VERSION_INCOMPATIBLE"},
+		{about: "422 with JSON", submit: list(providertest.Answer(422, `{"city":"unknown"}`)), kind: run.InvalidArguments, next: run.NextFixParams, code: "VALIDATION_ERROR"},
+		{about: "VALIDATION_ERROR", submit: list(providertest.Answer(400, `{"error":{"code":"VALIDATION_ERROR","message":"m"}}`)), kind: run.InvalidArguments, next: run.NextFixParams, code: "VALIDATION_ERROR"},
+		{about: "500", submit: list(providertest.Answer(500, "")), kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "405", submit: list(providertest.Answer(405, "")), kind: run.ProviderFault, next: run.NextOtherSkill, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "nonsense", submit: list(providertest.Answer(200, "{}")), kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
-			p, s := weather(t, func(*provider) object { return object{"endpoint": test.endpoint} })
-			p.on("POST /run/weather", test.submit...)
-			p.on("GET /status/e1", test.status...)
-			p.on("GET /result/e1", test.result...)
+			p, s := weather(t, func(*providertest.Provider) object { return object{"endpoint": test.endpoint} })
+			p.On("POST /run/weather", test.submit...)
+			p.On("GET /status/e1", test.status...)
+			p.On("GET /result/e1", test.result...)
 			o := newBridge(t, s).Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait()
 			if o.SkillID != "acme/weather" {
 				t.Errorf("skill id %q", o.SkillID)
@@ -133,7 +134,7 @@ func TestExecute(t *testing.T) {
 			if o.Failure != nil && o.State != 0 && (o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != o.ExecutionID) {
 				t.Errorf("the failure of run %s says executed %q, execution id %q", o.ExecutionID, o.Failure.Executed, o.Failure.ExecutionID)
 			}
-			p.received(t, "POST /run/weather", 1)
+			p.Received(t, "POST /run/weather", 1)
 		})
 	}
 }
@@ -142,7 +143,7 @@ func list(handlers ...http.HandlerFunc) []http.HandlerFunc { return handlers }
 
 func TestElapsedComesFromTheProvider(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{
+	p.On("POST /run/weather", providertest.Answer(200, providertest.Response("e", "completed", object{
 		"output": 1, "timestamps": object{"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:08Z", "completed_at": "2026-01-02T03:04:08.5Z"},
 	})))
 	if o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait(); o.State == 0 || o.Elapsed != 3500*time.Millisecond {
@@ -170,7 +171,7 @@ func TestNothingIsSentFor(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
 			p, s := weather(t, nil)
-			p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/weather", test.changes)))
+			p.On("GET /skills/0.json", p.Descriptor(descriptor("acme/weather", test.changes)))
 			o := newBridge(t, s).Start(t.Context(), test.call).Wait()
 			if o.State != 0 || o.Failure == nil || o.Failure.Kind != test.kind || o.Failure.Next() != test.next || o.Failure.Executed != run.ExecutedNo {
 				t.Fatalf("got %+v, %+v", o, o.Failure)
@@ -178,14 +179,14 @@ func TestNothingIsSentFor(t *testing.T) {
 			if a := o.Failure.Argument; test.param != "" && (a == nil || skillsprotocol.Param(a) != test.param) {
 				t.Errorf("arguments: %+v", a)
 			}
-			p.received(t, "POST /run/weather", 0)
+			p.Received(t, "POST /run/weather", 0)
 		})
 	}
 }
 
 func TestDescriptorOfAnotherSkill(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("GET /skills/0.json", answerJSON(200, p.descriptor("acme/other", nil)))
+	p.On("GET /skills/0.json", p.Descriptor(descriptor("acme/other", nil)))
 	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.InvalidDocument || !strings.Contains(string(front.Details(o.Failure)), `"path":"/id"`) {
 		t.Errorf("got %+v", o.Failure)
@@ -206,16 +207,16 @@ func TestTheEffectiveTimeoutIsSent(t *testing.T) {
 		{1500 * time.Microsecond, nil, 1},
 	}
 	for _, test := range tests {
-		p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": test.descriptor}} })
-		p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{"output": 1})))
+		p, s := weather(t, func(*providertest.Provider) object { return object{"endpoint": object{"timeout_ms": test.descriptor}} })
+		p.On("POST /run/weather", providertest.Answer(200, providertest.Response("e", "completed", object{"output": 1})))
 		c := call(`{"city":"x"}`)
 		c.Timeout = test.client
 		newBridge(t, s).Start(t.Context(), c).Wait()
-		requests := p.requests("POST /run/weather")
+		requests := p.Requests("POST /run/weather")
 		if test.client == 1500*time.Microsecond && len(requests) == 0 {
 			continue // so short that it may pass before anything is sent
 		}
-		if len(requests) != 1 || !strings.Contains(requests[0].body, `"timeout_ms":`+strconv.Itoa(test.want)+"}") {
+		if len(requests) != 1 || !strings.Contains(requests[0].Body, `"timeout_ms":`+strconv.Itoa(test.want)+"}") {
 			t.Errorf("client %s, descriptor %v: want %d in %+v", test.client, test.descriptor, test.want, requests)
 		}
 	}
@@ -239,9 +240,9 @@ func TestDeadline(t *testing.T) {
 	}{
 		{about: "index", index: hang, executed: "no", next: run.NextRetry, phase: "discovery"},
 		{about: "invocation", submit: hang, executed: "maybe", next: run.NextNone, phase: "invoke"},
-		{about: "poll", submit: answerJSON(202, response("e1", "accepted", nil)), status: hang, run: true, executed: "yes", next: run.NextFollowRun, phase: "poll"},
+		{about: "poll", submit: providertest.Answer(202, providertest.Response("e1", "accepted", nil)), status: hang, run: true, executed: "yes", next: run.NextFollowRun, phase: "poll"},
 		{
-			about: "running for ever", submit: answerJSON(202, response("e1", "accepted", nil)), status: answerJSON(200, response("e1", "running", nil)),
+			about: "running for ever", submit: providertest.Answer(202, providertest.Response("e1", "accepted", nil)), status: providertest.Answer(200, providertest.Response("e1", "running", nil)),
 			run: true, executed: "yes", next: run.NextFollowRun, phase: "poll",
 		},
 	}
@@ -250,10 +251,10 @@ func TestDeadline(t *testing.T) {
 			t.Parallel()
 			p, s := weather(t, nil)
 			if test.index != nil {
-				p.on("GET /.well-known/skill-sharing", test.index)
+				p.On("GET /.well-known/skill-sharing", test.index)
 			}
-			p.on("POST /run/weather", test.submit)
-			p.on("GET /status/e1", test.status)
+			p.On("POST /run/weather", test.submit)
+			p.On("GET /status/e1", test.status)
 			c := call(`{"city":"x"}`)
 			c.Timeout = time.Second // enough to get there, on any machine
 			o := newBridge(t, s).Start(t.Context(), c).Wait()
@@ -274,47 +275,47 @@ func TestDeadline(t *testing.T) {
 
 func TestInvocationAnswered404ForgetsTheDescriptor(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(404, ""), answerJSON(200, response("e", "completed", object{"output": 1})))
+	p.On("POST /run/weather", providertest.Answer(404, ""), providertest.Answer(200, providertest.Response("e", "completed", object{"output": 1})))
 	bridge := newBridge(t, s)
 	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
-	p.received(t, "GET /skills/0.json", 1)
+	p.Received(t, "GET /skills/0.json", 1)
 	if o := bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait(); o.Failure != nil {
 		t.Errorf("second call: %v", o.Failure)
 	}
-	p.received(t, "GET /skills/0.json", 2)
-	p.received(t, "GET /.well-known/skill-sharing", 1)
+	p.Received(t, "GET /skills/0.json", 2)
+	p.Received(t, "GET /.well-known/skill-sharing", 1)
 }
 
 func TestStartThenResume(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": "done"})))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+	p.On("GET /status/e1", providertest.Answer(200, providertest.Response("e1", "running", nil)), providertest.Answer(200, providertest.Response("e1", "completed", object{"output": "done"})))
 	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Leave()
 	ref := o.Ref
 	if want := (run.Ref{Source: "acme", SkillID: "acme/weather", Version: ref.Version, ExecutionID: "e1", Accepted: ref.Accepted}); ref != want || ref.Version == "" || ref.Accepted.IsZero() || o.Failure != nil || o.State != run.Accepted {
 		t.Fatalf("got %+v, %+v", ref, o)
 	}
-	p.received(t, "GET /status/e1", 0)
+	p.Received(t, "GET /status/e1", 0)
 	// Another bridge, as on another node, knows nothing but the reference.
 	if o := newBridge(t, s).Resume(t.Context(), o.Ref, translate.Call{}).Wait(); o.Failure != nil || string(o.Output) != `"done"` {
 		t.Errorf("followed: %+v, %+v", o, o.Failure)
 	}
-	p.received(t, "POST /run/weather", 1)
+	p.Received(t, "POST /run/weather", 1)
 }
 
 func TestCallerGone(t *testing.T) {
 	p, s := weather(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
-		answerJSON(200, response("e1", "running", nil))(w, r)
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+	p.On("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
+		providertest.Answer(200, providertest.Response("e1", "running", nil))(w, r)
 		cancel()
 	})
 	o := newBridge(t, s).Start(ctx, call(`{"city":"x"}`)).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.ClientGone || o.Failure.ExecutionID != "e1" || !strings.Contains(o.Failure.Message, "went away") {
 		t.Errorf("got %+v", o.Failure)
 	}
-	if n := len(p.requests("GET /status/e1")); n > 2 {
+	if n := len(p.Requests("GET /status/e1")); n > 2 {
 		t.Errorf("%d polls after the caller had gone", n)
 	}
 }
@@ -358,8 +359,8 @@ func (r *recorder) Called(_ context.Context, _ *translate.Call, _ *run.Run, s *t
 
 func TestObserver(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)), answerJSON(200, response("e1", "completed", object{"output": 1})))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+	p.On("GET /status/e1", providertest.Answer(200, providertest.Response("e1", "running", nil)), providertest.Answer(200, providertest.Response("e1", "completed", object{"output": 1})))
 	r := new(recorder)
 	c := call(`{"city":"x"}`)
 	c.TraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -384,16 +385,16 @@ func TestObserver(t *testing.T) {
 func TestThousandConcurrentCalls(t *testing.T) {
 	p, s := weather(t, nil)
 	var runs atomic.Int64
-	p.on("POST /run/weather", func(w http.ResponseWriter, _ *http.Request) {
-		answerJSON(202, response(fmt.Sprintf("e%d", runs.Add(1)), "accepted", nil))(w, nil)
+	p.On("POST /run/weather", func(w http.ResponseWriter, _ *http.Request) {
+		providertest.Answer(202, providertest.Response(fmt.Sprintf("e%d", runs.Add(1)), "accepted", nil))(w, nil)
 	})
 	bridge := newBridge(t, s)
 	statuses := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
-		answerJSON(200, response(id, "completed", object{"output": id}))(w, r)
+		providertest.Answer(200, providertest.Response(id, "completed", object{"output": id}))(w, r)
 	})
 	for i := range 1000 {
-		p.on(fmt.Sprintf("GET /status/e%d", i+1), statuses)
+		p.On(fmt.Sprintf("GET /status/e%d", i+1), statuses)
 	}
 	var wg sync.WaitGroup
 	seen := make([]string, 1000)
@@ -418,18 +419,18 @@ func TestThousandConcurrentCalls(t *testing.T) {
 	if len(unique) != 1000 {
 		t.Errorf("%d different runs, want 1000", len(unique))
 	}
-	p.received(t, "GET /.well-known/skill-sharing", 1)
-	p.received(t, "GET /skills/0.json", 1)
-	p.received(t, "POST /run/weather", 1000)
+	p.Received(t, "GET /.well-known/skill-sharing", 1)
+	p.Received(t, "GET /skills/0.json", 1)
+	p.Received(t, "POST /run/weather", 1000)
 }
 
 // A provider that answers with the bridge's own key as the execution id gets it
 // neither into the answer nor, with that, into a log.
 func TestExecutionIDWithASecret(t *testing.T) {
 	for _, status := range []string{"accepted", "completed", "failed"} {
-		p, s := weather(t, func(*provider) object { return object{"auth": object{"type": "api_key"}} })
+		p, s := weather(t, func(*providertest.Provider) object { return object{"auth": object{"type": "api_key"}} })
 		s.Credentials = key("k-12345")
-		p.on("POST /run/weather", answerJSON(200, response("run-k-12345", status, object{"output": 1})))
+		p.On("POST /run/weather", providertest.Answer(200, providertest.Response("run-k-12345", status, object{"output": 1})))
 		o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
 		if o.Failure == nil || o.Failure.Kind != run.ProviderFault || strings.Contains(fmt.Sprintf("%+v %+v", o, o.Failure), "k-12345") {
 			t.Errorf("%s: %+v, %+v", status, o, o.Failure)
@@ -438,8 +439,8 @@ func TestExecutionIDWithASecret(t *testing.T) {
 }
 
 func TestShortTimeoutsAreOneMillisecond(t *testing.T) {
-	p, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": 0.0001}} })
-	p.on("POST /run/weather", hang)
+	p, s := weather(t, func(*providertest.Provider) object { return object{"endpoint": object{"timeout_ms": 0.0001}} })
+	p.On("POST /run/weather", hang)
 	o := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if o.Failure == nil || string(front.Details(o.Failure)) != `{"timeout_ms":1}` {
 		t.Errorf("got %+v: %s", o.Failure, front.Details(o.Failure))

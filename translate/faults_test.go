@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -22,8 +23,8 @@ func TestFaultsAreBounded(t *testing.T) {
 			"id": id(n), "name": "n", "capability_type": "api", "description": "d", "descriptor_url": fmt.Sprintf("%s/broken?n=%d", p.URL, n), "access": "public", "version": "1.0.0",
 		})
 	}
-	p.on("GET /.well-known/skill-sharing", answerJSON(200, object{"protocol": object{"version": "1.0.0"}, "provider": object{"name": "Test"}, "skills": entries}))
-	p.on("GET /broken", answerJSON(http.StatusForbidden, object{"error": object{"code": "PERMISSION_DENIED", "message": strings.Repeat("no ", 1000), "details": object{"a": strings.Repeat("b", 900)}}}))
+	p.On("GET /.well-known/skill-sharing", providertest.Answer(200, object{"protocol": object{"version": "1.0.0"}, "provider": object{"name": "Test"}, "skills": entries}))
+	p.On("GET /broken", providertest.Answer(http.StatusForbidden, object{"error": object{"code": "PERMISSION_DENIED", "message": strings.Repeat("no ", 1000), "details": object{"a": strings.Repeat("b", 900)}}}))
 	bridge := newBridge(t, s)
 	for n := range skills {
 		c := call(`{"city":"x"}`)

@@ -10,31 +10,32 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // plain is a provider whose skills complete at once, with their id as output.
-func plain(t *testing.T, ids ...string) *provider {
+func plain(t *testing.T, ids ...string) *providertest.Provider {
 	t.Helper()
-	p := newProvider(t)
+	p := providertest.Start(t)
 	var descriptors []object
 	for _, id := range ids {
-		d := p.descriptor(id, object{"inputs": []any{}, "endpoint": object{"url": p.URL + "/run?" + id}})
+		d := descriptor(id, object{"inputs": []any{}, "endpoint": object{"url": p.URL + "/run?" + id}})
 		descriptors = append(descriptors, d)
 	}
-	p.on("POST /run", func(w http.ResponseWriter, r *http.Request) {
-		answerJSON(200, response("e", "completed", object{"output": r.URL.RawQuery}))(w, r)
+	p.On("POST /run", func(w http.ResponseWriter, r *http.Request) {
+		providertest.Answer(200, providertest.Response("e", "completed", object{"output": r.URL.RawQuery}))(w, r)
 	})
-	p.publish(descriptors...)
+	p.Publish(descriptors...)
 	return p
 }
 
 func TestNames(t *testing.T) {
 	a := plain(t, "acme/weather", "plain", "acme/rooms/book", "x/y", "x.y", "other/stolen", "otherwise/fine")
 	b := plain(t, "other/news", "acme/weather")
-	sourceA, sourceB := a.source(t, "acme"), b.source(t, "other")
+	sourceA, sourceB := a.Source(t, "acme"), b.Source(t, "other")
 	sourceA.Aliases = []catalog.Alias{{Name: "forecast", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "nothing", SkillID: "acme/none"}}
 
 	type outcome struct{ runs, reason string } // the id that ran, or why none did
@@ -114,9 +115,9 @@ func TestEveryListedNameCanBeCalled(t *testing.T) {
 	a := plain(t, "acme/weather", "plain", "x/y", "x.y", "other/stolen", "taken", "acme/none")
 	b := plain(t, "other/news", "acme/weather")
 	direct := plain(t, "direct/skill")
-	sourceA, sourceB := a.source(t, "acme"), b.source(t, "other")
+	sourceA, sourceB := a.Source(t, "acme"), b.Source(t, "other")
 	sourceA.Aliases = []catalog.Alias{{Name: "first", SkillID: "acme/weather"}, {Name: "second", SkillID: "acme/weather"}, {Name: "acme.taken", SkillID: "plain"}}
-	skill := direct.source(t, "tool")
+	skill := direct.Source(t, "tool")
 	skill.Kind, skill.URL = catalog.SkillSource, skill.URL.JoinPath("skills/0.json")
 	bridge := newBridge(t, sourceA, sourceB, skill)
 
@@ -147,11 +148,11 @@ func TestEveryListedNameCanBeCalled(t *testing.T) {
 }
 
 func TestPrivateSkills(t *testing.T) {
-	p := newProvider(t)
-	p.publish(
-		p.descriptor("acme/open", nil),
-		p.descriptor("acme/secret", object{"access": "private"}),
-		p.descriptor("acme/named", object{"access": "private"}),
+	p := providertest.Start(t)
+	p.Publish(
+		descriptor("acme/open", nil),
+		descriptor("acme/secret", object{"access": "private"}),
+		descriptor("acme/named", object{"access": "private"}),
 	)
 	tests := []struct {
 		about       string
@@ -168,7 +169,7 @@ func TestPrivateSkills(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
-			s := p.source(t, "acme")
+			s := p.Source(t, "acme")
 			s.ListPrivate = test.listPrivate
 			s.Aliases = []catalog.Alias{{Name: "mine", SkillID: "acme/named"}}
 			if test.credentials {
@@ -200,9 +201,9 @@ func TestPrivateSkills(t *testing.T) {
 }
 
 func TestNearNames(t *testing.T) {
-	p := newProvider(t)
-	p.publish(p.descriptor("acme/weather", nil), p.descriptor("acme/weathers", object{"access": "private"}), p.descriptor("acme/translate", nil))
-	o := newBridge(t, p.source(t, "acme")).Start(t.Context(), translate.Call{Name: "acme.wether"}).Wait()
+	p := providertest.Start(t)
+	p.Publish(descriptor("acme/weather", nil), descriptor("acme/weathers", object{"access": "private"}), descriptor("acme/translate", nil))
+	o := newBridge(t, p.Source(t, "acme")).Start(t.Context(), translate.Call{Name: "acme.wether"}).Wait()
 	if o.Failure == nil || string(front.Details(o.Failure)) != `{"skill_id":"acme.wether","candidates":["acme.weather"]}` {
 		t.Errorf("got %+v", o.Failure)
 	}
@@ -210,11 +211,11 @@ func TestNearNames(t *testing.T) {
 
 func TestBrokenSourceDoesNotHideOthers(t *testing.T) {
 	good := plain(t, "good/skill")
-	down, broken, slow := newProvider(t), newProvider(t), newProvider(t)
-	down.on("GET /.well-known/skill-sharing", answerJSON(503, ""))
-	broken.on("GET /.well-known/skill-sharing", answerJSON(200, `{"skills":[]}`))
-	slow.publish()
-	bridge := newBridge(t, good.source(t, "good"), down.source(t, "down"), broken.source(t, "broken"), slow.source(t, "slow"))
+	down, broken, slow := providertest.Start(t), providertest.Start(t), providertest.Start(t)
+	down.On("GET /.well-known/skill-sharing", providertest.Answer(503, ""))
+	broken.On("GET /.well-known/skill-sharing", providertest.Answer(200, `{"skills":[]}`))
+	slow.Publish()
+	bridge := newBridge(t, good.Source(t, "good"), down.Source(t, "down"), broken.Source(t, "broken"), slow.Source(t, "slow"))
 	listing := bridge.List(t.Context(), translate.Query{})
 	if len(listing.Skills) != 1 || listing.Skills[0].Name != "good.skill" {
 		t.Errorf("skills: %+v", listing.Skills)
@@ -236,53 +237,53 @@ func TestBrokenSourceDoesNotHideOthers(t *testing.T) {
 }
 
 func TestRegistry(t *testing.T) {
-	registry, acme, elsewhere := newProvider(t), newProvider(t), newProvider(t)
+	registry, acme, elsewhere := providertest.Start(t), providertest.Start(t), providertest.Start(t)
 	protected := object{"auth": object{"type": "api_key"}, "inputs": []any{}}
-	acme.publish(acme.descriptor("acme/paid", protected))
-	elsewhere.publish(elsewhere.descriptor("else/paid", protected))
-	for _, p := range []*provider{acme, elsewhere} {
-		p.on("POST /run/paid", answerJSON(200, response("e", "completed", object{"output": 1})))
+	acme.Publish(descriptor("acme/paid", protected))
+	elsewhere.Publish(descriptor("else/paid", protected))
+	for _, p := range []*providertest.Provider{acme, elsewhere} {
+		p.On("POST /run/paid", providertest.Answer(200, providertest.Response("e", "completed", object{"output": 1})))
 	}
-	entry := func(p *provider, id, kind string) object {
+	entry := func(p *providertest.Provider, id, kind string) object {
 		return object{
 			"id": id, "name": "n", "capability_type": kind, "description": "d", "descriptor_url": p.URL + "/skills/0.json",
 			"access": "public", "version": "1.2.3",
 		}
 	}
-	registry.on("GET /v1/skills", func(w http.ResponseWriter, r *http.Request) {
+	registry.On("GET /v1/skills", func(w http.ResponseWriter, r *http.Request) {
 		entries := []any{entry(acme, "acme/paid", "api"), entry(elsewhere, "else/paid", "api")}
 		if r.URL.Query().Get("type") == "task" {
 			entries = []any{}
 		}
-		answerJSON(200, entries)(w, r)
+		providertest.Answer(200, entries)(w, r)
 	})
-	s := registry.source(t, "community")
+	s := registry.Source(t, "community")
 	s.Kind, s.URL = catalog.RegistrySource, s.URL.JoinPath("v1")
 	s.CapabilityTypes = []document.CapabilityType{document.API, document.Task}
 	// The provider whose host serves descriptor and endpoint lends its credential; nobody else's is used.
-	owner := acme.source(t, "owner")
+	owner := acme.Source(t, "owner")
 	owner.Credentials = key("acme-key")
 	bridge := newBridge(t, s, owner)
 
-	registry.received(t, "GET /v1/skills", 0)
+	registry.Received(t, "GET /v1/skills", 0)
 	if o := bridge.Start(t.Context(), translate.Call{Name: "community.acme.paid"}).Wait(); o.Failure != nil {
 		t.Errorf("acme/paid: %v", o.Failure)
 	}
-	registry.received(t, "GET /v1/skills", 2)
-	if got := acme.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "acme-key" {
+	registry.Received(t, "GET /v1/skills", 2)
+	if got := acme.Requests("POST /run/paid")[0].Header.Get("X-API-Key"); got != "acme-key" {
 		t.Errorf("key sent to its owner: %q", got)
 	}
 	o := bridge.Start(t.Context(), translate.Call{Name: "community.else.paid"}).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.AuthRequired || o.Failure.Next() != run.NextAskOperator {
 		t.Errorf("else/paid: %+v", o.Failure)
 	}
-	elsewhere.received(t, "POST /run/paid", 0)
+	elsewhere.Received(t, "POST /run/paid", 0)
 }
 
 func TestCapabilityTypes(t *testing.T) {
-	p := newProvider(t)
-	p.publish(p.descriptor("acme/a", nil), p.descriptor("acme/t", object{"capability_type": "task"}), p.descriptor("acme/p", object{"capability_type": "plugin"}))
-	s := p.source(t, "acme")
+	p := providertest.Start(t)
+	p.Publish(descriptor("acme/a", nil), descriptor("acme/t", object{"capability_type": "task"}), descriptor("acme/p", object{"capability_type": "plugin"}))
+	s := p.Source(t, "acme")
 	s.CapabilityTypes = []document.CapabilityType{document.Task, document.Plugin}
 	bridge := newBridge(t, s)
 	var listed []string
@@ -300,29 +301,29 @@ func TestCapabilityTypes(t *testing.T) {
 // Of several providers that host a registry's skill, the one whose credential
 // suits invokes it.
 func TestRegistrySkillIsInvokedWithTheCredentialThatSuits(t *testing.T) {
-	registry, host := newProvider(t), newProvider(t)
-	host.publish(host.descriptor("acme/paid", object{"auth": object{"type": "api_key"}, "inputs": []any{}}))
-	host.on("POST /run/paid", answerJSON(200, response("e", "completed", object{"output": 1})))
-	registry.on("GET /skills", answerJSON(200, []any{object{
+	registry, host := providertest.Start(t), providertest.Start(t)
+	host.Publish(descriptor("acme/paid", object{"auth": object{"type": "api_key"}, "inputs": []any{}}))
+	host.On("POST /run/paid", providertest.Answer(200, providertest.Response("e", "completed", object{"output": 1})))
+	registry.On("GET /skills", providertest.Answer(200, []any{object{
 		"id": "acme/paid", "name": "n", "capability_type": "api", "description": "d", "descriptor_url": host.URL + "/skills/0.json",
 		"access": "public", "version": "1.2.3",
 	}}))
-	listed := registry.source(t, "community")
+	listed := registry.Source(t, "community")
 	listed.Kind = catalog.RegistrySource
-	without, with := host.source(t, "without"), host.source(t, "with")
+	without, with := host.Source(t, "without"), host.Source(t, "with")
 	with.Credentials = key("k-12345")
 	if o := newBridge(t, listed, without, with).Start(t.Context(), translate.Call{Name: "community.acme.paid"}).Wait(); o.Failure != nil {
 		t.Fatal(o.Failure)
 	}
-	if got := host.requests("POST /run/paid")[0].header.Get("X-API-Key"); got != "k-12345" {
+	if got := host.Requests("POST /run/paid")[0].Header.Get("X-API-Key"); got != "k-12345" {
 		t.Errorf("key sent: %q", got)
 	}
 }
 
 func TestAliasOfAnUnlistedSkillIsNoticed(t *testing.T) {
-	p := newProvider(t)
-	p.publish(p.descriptor("acme/weather", nil))
-	s := p.source(t, "acme")
+	p := providertest.Start(t)
+	p.Publish(descriptor("acme/weather", nil))
+	s := p.Source(t, "acme")
 	s.Aliases = []catalog.Alias{{Name: "forecast", SkillID: "acme/wether"}}
 	r := new(recorder)
 	newBridgeWith(t, r, s).List(t.Context(), translate.Query{})
@@ -333,18 +334,18 @@ func TestAliasOfAnUnlistedSkillIsNoticed(t *testing.T) {
 
 // What is not listed is known, with the reason, up to a bound.
 func TestLeftOutIsKnown(t *testing.T) {
-	p := newProvider(t)
-	descriptors := []object{p.descriptor("acme/weather", nil)}
+	p := providertest.Start(t)
+	descriptors := []object{descriptor("acme/weather", nil)}
 	for _, id := range []string{"acme/weather ", " acme/weather", "acme/\u202exyz", "other/stolen"} {
-		descriptors = append(descriptors, p.descriptor(id, nil))
+		descriptors = append(descriptors, descriptor(id, nil))
 	}
 	for i := range 200 {
-		descriptors = append(descriptors, p.descriptor(fmt.Sprintf("acme/%d ", i), nil))
+		descriptors = append(descriptors, descriptor(fmt.Sprintf("acme/%d ", i), nil))
 	}
-	p.publish(descriptors...)
-	s := p.source(t, "acme")
+	p.Publish(descriptors...)
+	s := p.Source(t, "acme")
 	s.Aliases = []catalog.Alias{{Name: "forecast", SkillID: "acme/wether"}}
-	bridge := newBridge(t, s, newProvider(t).source(t, "other"))
+	bridge := newBridge(t, s, providertest.Start(t).Source(t, "other"))
 	if list := bridge.List(t.Context(), translate.Query{Namespace: "acme"}); len(list.Skills) != 1 {
 		t.Errorf("listed: %+v", list.Skills)
 	}
@@ -370,10 +371,10 @@ func TestLeftOutIsKnown(t *testing.T) {
 
 // The search for near names costs little, whatever providers publish.
 func TestNearNamesAreBounded(t *testing.T) {
-	p := newProvider(t)
+	p := providertest.Start(t)
 	long := strings.Repeat("x", 170)
-	p.publish(p.descriptor("acme/"+long+"1", nil), p.descriptor("acme/weather", nil))
-	bridge := newBridge(t, p.source(t, "acme"))
+	p.Publish(descriptor("acme/"+long+"1", nil), descriptor("acme/weather", nil))
+	bridge := newBridge(t, p.Source(t, "acme"))
 	o := bridge.Start(t.Context(), translate.Call{Name: "acme." + long + "2"}).Wait()
 	if o.Failure == nil || o.Failure.Kind != run.SkillNotFound || strings.Contains(string(front.Details(o.Failure)), "candidates") {
 		t.Errorf("got %+v", o.Failure)

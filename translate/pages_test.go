@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -34,22 +35,22 @@ func pages(t *testing.T, b *translate.Bridge, q translate.Query) (all [][]string
 
 // A page reads the descriptors of its skills only, and leaves out those that can't be called, with a notice.
 func TestPagesOfTools(t *testing.T) {
-	p := newProvider(t)
+	p := providertest.Start(t)
 	var descriptors []object
 	for i := range 25 {
-		descriptors = append(descriptors, p.descriptor(fmt.Sprintf("acme/s%02d", i), object{"capability_type": []string{"api", "knowledge"}[i%2]}))
+		descriptors = append(descriptors, descriptor(fmt.Sprintf("acme/s%02d", i), object{"capability_type": []string{"api", "knowledge"}[i%2]}))
 	}
 	descriptors[3]["inputs"] = "none"
-	descriptors[4] = merge(descriptors[4], object{"protocol": object{"version": "9.0.0"}})
+	descriptors[4] = providertest.Merge(descriptors[4], object{"protocol": object{"version": "9.0.0"}})
 	descriptors[7]["access"] = "private"
-	p.publish(descriptors...)
-	p.on("GET /skills/5.json", answerJSON(http.StatusInternalServerError, "{}"))
-	direct := newProvider(t)
-	direct.publish(direct.descriptor("x/other", nil))
-	skill := direct.source(t, "acme.s05.direct")
+	p.Publish(descriptors...)
+	p.On("GET /skills/5.json", providertest.Answer(http.StatusInternalServerError, "{}"))
+	direct := providertest.Start(t)
+	direct.Publish(descriptor("x/other", nil))
+	skill := direct.Source(t, "acme.s05.direct")
 	skill.Kind, skill.URL = catalog.SkillSource, skill.URL.JoinPath("skills/0.json")
 	r := new(recorder)
-	bridge := newBridgeWith(t, r, p.source(t, "acme"), skill)
+	bridge := newBridgeWith(t, r, p.Source(t, "acme"), skill)
 
 	q := translate.Query{Limit: 10, Descriptors: 10}
 	first := bridge.List(t.Context(), q)
@@ -62,9 +63,9 @@ func TestPagesOfTools(t *testing.T) {
 			want = 0
 		}
 		if i == 5 {
-			want = len(p.requests("GET /skills/5.json")) // also repetitions
+			want = len(p.Requests("GET /skills/5.json")) // also repetitions
 		}
-		p.received(t, fmt.Sprintf("GET /skills/%d.json", i), want)
+		p.Received(t, fmt.Sprintf("GET /skills/%d.json", i), want)
 	}
 	var left []string
 	for _, n := range r.notices {
@@ -102,9 +103,9 @@ func TestCallsByToolNames(t *testing.T) {
 	p := plain(t, "rooms/book", "rooms_book", "x")
 	other := plain(t, "acme_x", "y")
 	protected := plain(t, "z")
-	closed := protected.source(t, "closed")
+	closed := protected.Source(t, "closed")
 	closed.RequirePrincipal = true
-	bridge := newBridge(t, p.source(t, "acme"), other.source(t, "other"), closed)
+	bridge := newBridge(t, p.Source(t, "acme"), other.Source(t, "other"), closed)
 	for _, page := range pages(t, bridge, translate.Query{Caller: run.Caller{Principal: "alice"}, Limit: 2}) {
 		for _, tool := range page {
 			d, failure := bridge.Describe(t.Context(), translate.Call{Caller: run.Caller{Principal: "alice"}, Name: tool})
@@ -133,16 +134,16 @@ func TestCallsByToolNames(t *testing.T) {
 
 // A search ranks the skills of all sources, and reads the descriptors of its results only.
 func TestSearch(t *testing.T) {
-	p := newProvider(t)
-	p.publish(
-		p.descriptor("acme/weather", nil), p.descriptor("acme/alert", object{"description": "Severe weather."}), p.descriptor("acme/secret", object{"access": "private", "name": "Weather"}),
-		p.descriptor("acme/other", nil), p.descriptor("acme/bad", object{"name": "weather", "inputs": "none"}),
+	p := providertest.Start(t)
+	p.Publish(
+		descriptor("acme/weather", nil), descriptor("acme/alert", object{"description": "Severe weather."}), descriptor("acme/secret", object{"access": "private", "name": "Weather"}),
+		descriptor("acme/other", nil), descriptor("acme/bad", object{"name": "weather", "inputs": "none"}),
 	)
-	direct, down := newProvider(t), newProvider(t)
-	direct.publish(direct.descriptor("x/other", object{"tags": []any{"weather"}}))
-	skill := direct.source(t, "direct")
+	direct, down := providertest.Start(t), providertest.Start(t)
+	direct.Publish(descriptor("x/other", object{"tags": []any{"weather"}}))
+	skill := direct.Source(t, "direct")
 	skill.Kind, skill.URL = catalog.SkillSource, skill.URL.JoinPath("skills/0.json")
-	bridge := newBridge(t, p.source(t, "acme"), skill, down.source(t, "down"))
+	bridge := newBridge(t, p.Source(t, "acme"), skill, down.Source(t, "down"))
 	for principal, want := range map[string]string{"": "acme_weather direct acme_alert", "alice": "acme_weather direct acme_secret acme_alert"} {
 		l := bridge.Search(t.Context(), translate.Query{Caller: run.Caller{Principal: principal}, Descriptors: 10}, "the weather", 10)
 		var got []string
@@ -155,7 +156,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%q: %q, %+v", principal, got, l.Unavailable)
 		}
 	}
-	p.received(t, "GET /skills/3.json", 0)
+	p.Received(t, "GET /skills/3.json", 0)
 	if l := bridge.Search(t.Context(), translate.Query{Namespace: "direct"}, "weather", 10); len(l.Skills) != 1 || l.Skills[0].Descriptor != nil {
 		t.Errorf("%+v", l)
 	}

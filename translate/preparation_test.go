@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -39,14 +40,14 @@ func gives(text string) func(*translate.Skill) (string, *run.Failure) {
 }
 
 func TestPreparation(t *testing.T) {
-	p, s := weather(t, func(*provider) object {
+	p, s := weather(t, func(*providertest.Provider) object {
 		return object{"inputs": []any{
 			object{"name": "city", "type": "string", "description": "A city.", "required": true},
 			object{"name": "days", "type": "integer", "description": "How many.", "required": true},
 			object{"name": "unit", "type": "string", "description": "Which.", "required": true, "default": "c"},
 		}}
 	})
-	p.on("POST /run/weather", isCompleted)
+	p.On("POST /run/weather", isCompleted)
 	const valid = `{"days":1,"city":"Tokyo"}`
 	start := time.Now()
 	front := &prepared{}
@@ -75,18 +76,18 @@ func TestPreparation(t *testing.T) {
 				t.Errorf("%s: missing %q, invalid %q", given, got, where)
 			}
 		}
-		p.received(t, "POST /run/weather", 0)
+		p.Received(t, "POST /run/weather", 0)
 		return valid, nil
 	}
 	front.invoke = func(*translate.Skill) *run.Failure {
-		p.received(t, "POST /run/weather", 0)
+		p.Received(t, "POST /run/weather", 0)
 		return nil
 	}
 	o := newBridge(t, s).Start(t.Context(), translate.Call{Name: skillName, Patient: true, Prepare: front}).Wait()
 	if o.Failure != nil || o.State != run.Completed || front.invoked != 1 {
 		t.Fatalf("%+v, %+v, invoked %d times", o, o.Failure, front.invoked)
 	}
-	if sent := p.requests("POST /run/weather"); len(sent) != 1 || !strings.Contains(sent[0].body, valid) {
+	if sent := p.Requests("POST /run/weather"); len(sent) != 1 || !strings.Contains(sent[0].Body, valid) {
 		t.Errorf("%+v", sent)
 	}
 }
@@ -103,7 +104,7 @@ func TestPatience(t *testing.T) {
 		"the descriptor's": {5000, translate.Call{Patient: true}, 5 * time.Second},
 		"the agent's":      {5000, translate.Call{Patient: true, Timeout: 7 * time.Second}, 7 * time.Second},
 	} {
-		_, s := weather(t, func(*provider) object { return object{"endpoint": object{"timeout_ms": c.descriptor}} })
+		_, s := weather(t, func(*providertest.Provider) object { return object{"endpoint": object{"timeout_ms": c.descriptor}} })
 		stop := &run.Failure{Kind: run.Internal, Message: "enough"}
 		c.call.Name, c.call.Arrived = skillName, time.Now()
 		c.call.Prepare = &prepared{inputs: func(s *translate.Skill) (string, *run.Failure) {
@@ -139,8 +140,8 @@ func TestPreparationFails(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			p, s := weather(t, nil)
-			p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-			p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)))
+			p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+			p.On("GET /status/e1", providertest.Answer(200, providertest.Response("e1", "running", nil)))
 			b := limited(t, func(c *translate.Config) { c.MaxWaiting = 1 }, s)
 			for range c.waiting {
 				x := b.Start(t.Context(), call(`{"city":"x"}`))
@@ -157,7 +158,7 @@ func TestPreparationFails(t *testing.T) {
 			if c.kind == run.Internal && !errors.Is(o.Failure.Cause, why) {
 				t.Errorf("%+v", o.Failure)
 			}
-			p.received(t, "POST /run/weather", c.waiting)
+			p.Received(t, "POST /run/weather", c.waiting)
 			if calls, waiting := b.InProgress(); int(calls) != c.waiting || int(waiting) != c.waiting {
 				t.Errorf("%d calls, %d wait", calls, waiting)
 			}
@@ -175,10 +176,10 @@ func changesItsMind(s *translate.Skill) (string, *run.Failure) {
 
 // Inputs that the preparation has checked are not checked again: the checks of a call share one bound.
 func TestPreparationChecksOnce(t *testing.T) {
-	p, s := weather(t, func(*provider) object {
+	p, s := weather(t, func(*providertest.Provider) object {
 		return object{"inputs": []any{object{"name": "city", "type": "string", "description": "A city.", "required": true, "schema": object{"maxLength": 20000}}}}
 	})
-	p.on("POST /run/weather", isCompleted)
+	p.On("POST /run/weather", isCompleted)
 	text := jsontext.Value(`{"city":"` + strings.Repeat("x", 10000) + `"}`)
 	for checks, kind := range map[int]run.Kind{0: 0, 1: 0, 2: run.InvalidArguments} {
 		b := limited(t, func(c *translate.Config) { c.Limits.ArgumentComplexity = 90_000 }, s)

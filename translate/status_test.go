@@ -10,21 +10,22 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 func TestPurge(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{"output": 1})))
+	p.On("POST /run/weather", providertest.Answer(200, providertest.Response("e", "completed", object{"output": 1})))
 	bridge := newBridge(t, s)
 	execute := func(indexes, descriptors int) {
 		t.Helper()
 		if o := bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait(); o.Failure != nil {
 			t.Fatal(o.Failure)
 		}
-		p.received(t, "GET /.well-known/skill-sharing", indexes)
-		p.received(t, "GET /skills/0.json", descriptors)
+		p.Received(t, "GET /.well-known/skill-sharing", indexes)
+		p.Received(t, "GET /skills/0.json", descriptors)
 	}
 	execute(1, 1)
 	execute(1, 1)
@@ -42,7 +43,7 @@ func TestPurge(t *testing.T) {
 // before it has read anything, and without asking.
 func TestPurgeByTheNextBridge(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(200, response("e", "completed", object{"output": 1})))
+	p.On("POST /run/weather", providertest.Answer(200, providertest.Response("e", "completed", object{"output": 1})))
 	single := s
 	single.Kind, single.Namespace, single.URL = catalog.SkillSource, "single", s.URL.JoinPath("skills/0.json")
 	config := bridgeConfig(t, nil, s, single)
@@ -61,7 +62,7 @@ func TestPurgeByTheNextBridge(t *testing.T) {
 			t.Fatal(o.Failure)
 		}
 		asked += read
-		p.received(t, "GET /skills/0.json", asked)
+		p.Received(t, "GET /skills/0.json", asked)
 	}
 	execute(next(), skillName, 1)
 	if b := next(); !b.Catalog().Purge(t.Context(), "acme", "acme/weather") {
@@ -69,7 +70,7 @@ func TestPurgeByTheNextBridge(t *testing.T) {
 	}
 	execute(next(), skillName, 1)
 	next().Catalog().Purge(t.Context(), "acme", "")
-	p.received(t, "GET /.well-known/skill-sharing", 1)
+	p.Received(t, "GET /.well-known/skill-sharing", 1)
 	execute(next(), skillName, 1)
 
 	execute(next(), "single", 0) // they share it
@@ -95,8 +96,8 @@ func TestInProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+	p.On("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
 		list, total := stop.InProgress(10)
 		if total != 1 || len(list) != 1 || list[0].Name != skillName || list[0].Run.ExecutionID != "e1" || list[0].Principal != "ada" || time.Since(list[0].Arrived) > time.Minute {
 			t.Errorf("in progress: %+v", list)
@@ -107,7 +108,7 @@ func TestInProgress(t *testing.T) {
 		if calls, waiting := bridge.InProgress(); calls != 1 || waiting != 1 || bridge.Sources()[0].Runs != 1 {
 			t.Errorf("%d calls, %d waiting, %+v", calls, waiting, bridge.Sources())
 		}
-		answerJSON(200, response("e1", "completed", object{"output": 1}))(w, r)
+		providertest.Answer(200, providertest.Response("e1", "completed", object{"output": 1}))(w, r)
 	})
 	c := call(`{"city":"x"}`)
 	c.Principal = "ada"
@@ -137,7 +138,7 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	if fault() != nil {
 		t.Errorf("before anybody tried: %+v", fault())
 	}
-	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
+	p.Publish(descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
 	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if f := fault(); f == nil || f.Kind != run.VersionIncompatible {
 		t.Errorf("incompatible: %+v", f)
@@ -146,7 +147,7 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	if f := fault(); f == nil || f.Kind != run.VersionIncompatible {
 		t.Errorf("incompatible, told by the next bridge: %+v", f)
 	}
-	p.publish(p.descriptor("acme/weather", nil))
+	p.Publish(descriptor("acme/weather", nil))
 	bridge.Catalog().Purge(t.Context(), "acme", "acme/weather")
 	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
 	if f := fault(); f != nil {
@@ -160,10 +161,10 @@ func TestInventoryKeepsFaults(t *testing.T) {
 	}
 
 	// A new version may have been mended.
-	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
+	p.Publish(descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
 	bridge.Catalog().Purge(t.Context(), "acme", "")
 	bridge.Start(t.Context(), call(`{"city":"x"}`)).Wait()
-	p.publish(p.descriptor("acme/weather", object{"version": "7.0.0"}))
+	p.Publish(descriptor("acme/weather", object{"version": "7.0.0"}))
 	bridge.Catalog().Purge(t.Context(), "acme", "")
 	if f := fault(); f != nil {
 		t.Errorf("listed with another version: %+v", f)
@@ -173,18 +174,18 @@ func TestInventoryKeepsFaults(t *testing.T) {
 // TestDenied: that a skill lacks a credential is known without calling it, by the
 // source that would invoke it.
 func TestDenied(t *testing.T) {
-	p := newProvider(t)
-	p.publish(
-		p.descriptor("acme/open", object{"auth": object{"type": "none"}}),
-		p.descriptor("acme/key", object{"auth": object{"type": "api_key"}}),
-		p.descriptor("acme/custom", object{"auth": object{"type": "custom", "custom": object{"instructions": "Ask.", "parameters": []any{}}}}),
-		p.descriptor("acme/else", object{"auth": object{"type": "api_key"}, "endpoint": object{"url": "http://else.example/run", "method": "POST"}}),
+	p := providertest.Start(t)
+	p.Publish(
+		descriptor("acme/open", object{"auth": object{"type": "none"}}),
+		descriptor("acme/key", object{"auth": object{"type": "api_key"}}),
+		descriptor("acme/custom", object{"auth": object{"type": "custom", "custom": object{"instructions": "Ask.", "parameters": []any{}}}}),
+		descriptor("acme/else", object{"auth": object{"type": "api_key"}, "endpoint": object{"url": "http://else.example/run", "method": "POST"}}),
 	)
-	p.on("GET /registry/skills", answerJSON(200, []any{object{
+	p.On("GET /registry/skills", providertest.Answer(200, []any{object{
 		"id": "acme/key", "name": "n", "capability_type": "api", "description": "d", "descriptor_url": p.URL + "/skills/1.json",
 		"access": "public", "version": "1.2.3",
 	}}))
-	without, with, registry := p.source(t, "without"), p.source(t, "with"), p.source(t, "registry")
+	without, with, registry := p.Source(t, "without"), p.Source(t, "with"), p.Source(t, "registry")
 	with.Credentials = key("k-12345")
 	registry.Kind, registry.URL = catalog.RegistrySource, registry.URL.JoinPath("registry")
 	r := new(recorder)
@@ -224,13 +225,13 @@ func TestDenied(t *testing.T) {
 	if len(r.notices) > 0 {
 		t.Errorf("what nobody has called was reported: %+v", r.notices)
 	}
-	p.received(t, "POST /run/key", 0)
+	p.Received(t, "POST /run/key", 0)
 }
 
 // TestDescribeTellsWhereABrokenSkillIsFrom, and nothing where there is none.
 func TestDescribeTellsWhereABrokenSkillIsFrom(t *testing.T) {
 	p, s := weather(t, nil)
-	p.publish(p.descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
+	p.Publish(descriptor("acme/weather", object{"protocol": object{"version": "9.0.0"}}))
 	bridge := newBridge(t, s)
 	d, failure := bridge.Describe(t.Context(), translate.Call{Name: "acme/weather"})
 	if failure == nil || d == nil || d.Name != skillName || d.Namespace != "acme" || d.Descriptor != nil {
@@ -251,8 +252,8 @@ func TestTimeoutsSayWhatHadNotHappened(t *testing.T) {
 		"GET /status/e1":     "The skill had not finished when its time was up after 300 ms. The run may still be going on: ask for its end before you start another one.",
 	} {
 		p, s := weather(t, nil)
-		p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-		p.on(route, hang)
+		p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+		p.On(route, hang)
 		c := call(`{"city":"x"}`)
 		c.Timeout = 300 * time.Millisecond
 		if o := newBridge(t, s).Start(t.Context(), c).Wait(); o.Failure == nil || o.Failure.Message != want {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -20,8 +21,8 @@ func waiting(wait time.Duration) translate.Call {
 
 func TestWaitEnds(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	p.on("GET /status/e1", answerJSON(200, response("e1", "running", nil)))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+	p.On("GET /status/e1", providertest.Answer(200, providertest.Response("e1", "running", nil)))
 	bridge := newBridge(t, s)
 	o := bridge.Start(t.Context(), waiting(0)).Wait()
 	if o.Failure != nil || o.State != run.Accepted || o.RetryAfter <= 0 || o.RetryAfter > time.Minute {
@@ -31,12 +32,12 @@ func TestWaitEnds(t *testing.T) {
 	if ref.Source != "acme" || ref.SkillID != "acme/weather" || ref.Version != "1.2.3" || ref.ExecutionID != "e1" || time.Since(ref.Accepted) > time.Minute {
 		t.Errorf("%+v", ref)
 	}
-	p.received(t, "GET /status/e1", 0)
+	p.Received(t, "GET /status/e1", 0)
 
 	if o := bridge.Resume(t.Context(), ref, waiting(0)).Wait(); o.Failure != nil || o.State != run.Working || o.Ref != ref {
 		t.Errorf("%+v, %+v", o, o.Failure)
 	}
-	p.received(t, "GET /status/e1", 1)
+	p.Received(t, "GET /status/e1", 1)
 
 	// The timeout bounds the wait, and is no failure then.
 	c := waiting(time.Hour)
@@ -49,7 +50,7 @@ func TestWaitEnds(t *testing.T) {
 // Whatever keeps a run from being followed, it exists: the failure says so and names it.
 func TestFollowFailures(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
 	ref := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Leave().Ref
 	gone := ref
 	gone.SkillID = "acme/gone"
@@ -66,25 +67,25 @@ func TestFollowFailures(t *testing.T) {
 		"documents unreadable": {ref, true, run.Unreachable, run.NextFollowRun},
 	} {
 		if c.broken {
-			p.on("GET /.well-known/skill-sharing", answerJSON(503, ""))
+			p.On("GET /.well-known/skill-sharing", providertest.Answer(503, ""))
 		}
 		o := newBridge(t, s).Resume(t.Context(), c.ref, waiting(0)).Wait()
 		if o.Failure == nil || o.Failure.Kind != c.kind || o.Failure.Next() != c.next ||
 			o.Failure.Executed != run.ExecutedYes || o.Failure.ExecutionID != "e1" || o.State == 0 || o.ExecutionID != "e1" {
 			t.Errorf("%s: %+v %+v", name, o.Failure, o)
 		}
-		p.publish(p.descriptor("acme/weather", nil))
+		p.On("GET /.well-known/skill-sharing") // as published
 	}
 }
 
 // That there was no time to find out how a run is says nothing about the run.
 func TestFollowInventsNoTimeout(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
 	ref := newBridge(t, s).Start(t.Context(), call(`{"city":"x"}`)).Leave().Ref
 	gate := make(chan struct{})
 	defer close(gate)
-	p.on("GET /skills/0.json", func(http.ResponseWriter, *http.Request) { <-gate })
+	p.On("GET /skills/0.json", func(http.ResponseWriter, *http.Request) { <-gate })
 	config := bridgeConfig(t, nil, s)
 	config.DefaultTimeout, config.MaxTimeout = 50*time.Millisecond, 200*time.Millisecond
 	bridge, err := translate.New(config)
@@ -100,10 +101,10 @@ func TestFollowInventsNoTimeout(t *testing.T) {
 // What a provider has asked for counts for those who come back, too.
 func TestFollowNotBefore(t *testing.T) {
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)))
-	p.on("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
+	p.On("GET /status/e1", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "60")
-		answerJSON(200, response("e1", "running", nil))(w, r)
+		providertest.Answer(200, providertest.Response("e1", "running", nil))(w, r)
 	})
 	bridge := newBridge(t, s)
 	ref := bridge.Start(t.Context(), call(`{"city":"x"}`)).Leave().Ref
@@ -114,7 +115,7 @@ func TestFollowNotBefore(t *testing.T) {
 		}
 		ref = o.Ref
 	}
-	p.received(t, "GET /status/e1", 1)
+	p.Received(t, "GET /status/e1", 1)
 }
 
 // While a run's end or its result is waited for, the bridge holds neither the
@@ -122,17 +123,17 @@ func TestFollowNotBefore(t *testing.T) {
 func TestWaitingHoldsNoArguments(t *testing.T) {
 	const size = 16 << 20
 	p, s := weather(t, nil)
-	p.on("POST /run/weather", answerJSON(202, response("e1", "accepted", nil)), answerJSON(200, response("e1", "completed", nil)))
+	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)), providertest.Answer(200, providertest.Response("e1", "completed", nil)))
 	var before, polled, fetched int64
 	heap := func(held *int64, answer http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			p.forgetBodies()
+			p.Forget()
 			*held = heapInUse() - before
 			answer(w, r)
 		}
 	}
-	p.on("GET /status/e1", heap(&polled, answerJSON(200, response("e1", "completed", object{"output": 1}))))
-	p.on("GET /result/e1", heap(&fetched, answerJSON(200, object{"output": 1})))
+	p.On("GET /status/e1", heap(&polled, providertest.Answer(200, providertest.Response("e1", "completed", object{"output": 1}))))
+	p.On("GET /result/e1", heap(&fetched, providertest.Answer(200, object{"output": 1})))
 	bridge := newBridge(t, s)
 	for _, held := range []*int64{&polled, &fetched} {
 		before = heapInUse()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -89,23 +90,23 @@ func TestBrokenStore(t *testing.T) {
 		}
 		a.call(t, d.send, d.params("", text(d.version, "x"), "")).check(t, executed("no")+";error.message~try again later")
 		if d.version != "0.1" { // whose tasks are stored first
-			a.on("POST /run/free", failed(401, "AUTH_REQUIRED"))
+			a.On("POST /run/free", providertest.Refused(401, "AUTH_REQUIRED"))
 			a.call(t, d.send, d.params("", text(d.version, "acme.free"), "")).check(t, executed("no")+";error.message~try again later")
-			a.accept("slow")
+			a.Accept("slow")
 			a.front.Options.Wait = time.Millisecond
 			a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.slow"}`)).check(t, executed("maybe")+";error.message~Its run goes on")
-			eventually(t, func() bool { return len(a.bodies("POST /run/slow")) == 1 }, "the provider is called")
+			eventually(t, func() bool { return len(a.Requests("POST /run/slow")) == 1 }, "the provider is called")
 			a.front.Options.Wait = a2a.DefaultWait
 		}
 		a.call(t, d.stream, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`)).check(t, "error.code=-32603")
-		a.received(t, "POST /run/echo", 0)
+		a.Received(t, "POST /run/echo", 0)
 	})
 }
 
 // An answer that finds no room is refused for now.
 func TestAnswerTooLarge(t *testing.T) {
 	a := newAgent(t, func(a *agent) { a.maxAnswers = 1000 })
-	a.on("POST /run/echo", completed("e1", strings.Repeat("x", 200<<10)))
+	a.On("POST /run/echo", providertest.Completed("e1", strings.Repeat("x", 200<<10)))
 	for i := range dialects {
 		d := &dialects[i]
 		got := a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`))
@@ -127,7 +128,7 @@ func TestAnswersReserveMemory(t *testing.T) {
 			got := a.post(t, "/a2a", request(d.stream, d.params("", text(d.version, long), `"metadata":{"skill":"acme.echo"}`)), http.Header{"Accept": {"text/event-stream"}})
 			got.check(t, "429;error.code=-32057;error.message~Read the task")
 		}
-		a.on("POST /run/free", completed("e1", long))
+		a.On("POST /run/free", providertest.Completed("e1", long))
 		a.post(t, "/a2a", request("SendMessage", `{"message":`+message("1.0", text("", "acme.free"), "")+`}`), by("ada")).check(t, "429;error.message~Read the task")
 		a.post(t, "/a2a", request("ListTasks", "{}"), by("ada")).check(t, "200;result.totalSize=1")
 		d := &dialects[2]

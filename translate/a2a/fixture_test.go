@@ -8,36 +8,34 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-type object = map[string]any
+type object = providertest.Object
 
 // agent is a front over a bridge with one provider, behind HTTP.
 type agent struct {
-	*provider
+	*providertest.Provider
+	skills  []object
 	front   *a2a.Front
 	bridge  *translate.Bridge
 	config  translate.Config
 	handler http.Handler
+	bubble  bool // requests are passed on in memory
 	// maxAnswers bounds the answers in memory, in bytes; 0: nothing does.
 	maxAnswers int64
 	url        string // empty in a bubble, where there is no network
@@ -55,39 +53,28 @@ func options(change func(*a2a.Options)) setup {
 
 // inBubble is for tests in a bubble of package synctest: requests are passed on in memory.
 func inBubble(a *agent) {
-	a.provider.bubble = true
+	a.bubble = true
 	a.config.Polling.Plan = polling.Backoff{Initial: time.Millisecond, Longest: 500 * time.Millisecond}
 }
 
-// newAgent returns an agent with the skills of newProvider.
+// newAgent returns an agent with the skills of skills.
 func newAgent(tb testing.TB, setups ...setup) *agent {
 	tb.Helper()
-	a := &agent{provider: newProvider(), say: http.Header{}}
+	a := &agent{Provider: providertest.New(), skills: skills(), say: http.Header{}}
 	a.front = &a2a.Front{
 		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait, Follow: a2a.DefaultFollow},
 		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
-	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour, StaleIfError: time.Hour})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(documents.Close)
-	a.config = translate.Config{
-		Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		DefaultTimeout: 25 * time.Second, MaxTimeout: 30 * time.Minute,
-		Polling:         skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 5 * time.Millisecond}},
-		MaxResponseSize: 1 << 20, AllowHTTP: true, RetryBudget: 0.2,
-	}
+	a.config = providertest.Config(tb)
 	for _, change := range setups {
 		change(a)
 	}
-	a.provider.start(tb)
-	base, err := url.Parse(a.provider.url)
-	if err != nil {
-		tb.Fatal(err)
+	if !a.bubble {
+		a.Listen(tb)
 	}
-	source := catalog.Source{Namespace: "acme", URL: base, Transport: a.provider}
-	a.config.Sources = append([]catalog.Source{source}, a.config.Sources...)
+	a.Publish(a.skills...)
+	a.config.Sources = append([]catalog.Source{a.Source(tb, "acme")}, a.config.Sources...)
+	var err error
 	if a.bridge, err = translate.New(a.config); err != nil {
 		tb.Fatal(err)
 	}
@@ -308,20 +295,6 @@ func (a *answer) check(tb testing.TB, want string) {
 			tb.Errorf("%s is %.600s, want %s: %.1000s", path, got, value, a.text)
 		}
 	}
-}
-
-// sent returns the inputs of each invocation of a skill.
-func (p *provider) inputs(tb testing.TB, slug string) []string {
-	tb.Helper()
-	var all []string
-	for _, body := range p.bodies("POST /run/" + slug) {
-		var invocation struct{ Inputs json.RawMessage }
-		if err := json.Unmarshal([]byte(body), &invocation); err != nil {
-			tb.Fatal(err, body)
-		}
-		all = append(all, string(jsontext.Value(invocation.Inputs)))
-	}
-	return all
 }
 
 // message returns a message of a version with parts and further members.

@@ -25,7 +25,7 @@ func TestWaiting(t *testing.T) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			a := newAgent(t, inBubble)
-			end := a.accept("slow")
+			end := a.Accept("slow")
 			ceiling := 50 * time.Second
 			if d.version == "0.1" {
 				ceiling = 25 * time.Second
@@ -60,12 +60,12 @@ func TestWaiting(t *testing.T) {
 			if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
 				t.Errorf("it waits %v", took)
 			}
-			a.received(t, "POST /run/slow", 1)
+			a.Received(t, "POST /run/slow", 1)
 		})
 	})
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t, inBubble, options(func(o *a2a.Options) { o.Wait = 7 * time.Second }))
-		a.accept("slow")
+		a.Accept("slow")
 		for _, d := range dialects {
 			start := time.Now()
 			a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.slow"}`))
@@ -94,7 +94,7 @@ func TestTimeouts(t *testing.T) {
 			t.Run(c.about+" of the "+place, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					a := newAgent(t, inBubble, with("slow", object{"endpoint": object{"timeout_ms": c.descriptor}}), options(func(o *a2a.Options) { o.Wait = 3 * time.Hour }))
-					a.accept("slow")
+					a.Accept("slow")
 					start := time.Now()
 					of, whole := `"metadata":`+c.metadata, `"tenant":"acme.slow"`
 					if place == "request" {
@@ -114,7 +114,7 @@ func TestTimeouts(t *testing.T) {
 func TestRunOutlivesItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t, inBubble, options(func(o *a2a.Options) { o.Follow = time.Minute }))
-		end := a.accept("slow")
+		end := a.Accept("slow")
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
 		id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
@@ -130,7 +130,7 @@ func TestRunOutlivesItsRequest(t *testing.T) {
 		end("ok")
 		time.Sleep(time.Minute)
 		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts.0.parts.0.data=ok")
-		a.received(t, "POST /run/slow", 1)
+		a.Received(t, "POST /run/slow", 1)
 	})
 }
 
@@ -249,7 +249,7 @@ func TestErrors(t *testing.T) {
 	} {
 		a.call(t, method, params).check(t, "200;error.code=-32003")
 	}
-	a.received(t, "POST /run/free", 0)
+	a.Received(t, "POST /run/free", 0)
 }
 
 // Section 9: whose tasks, under which ids.
@@ -291,7 +291,7 @@ func TestOwners(t *testing.T) {
 // A message of 0.1 that is sent twice at once is one run.
 func TestSameNameAtOnce(t *testing.T) {
 	a := newAgent(t)
-	end := a.accept("slow")
+	end := a.Accept("slow")
 	var wg sync.WaitGroup
 	answers := make([]*answer, 5)
 	for i := range answers {
@@ -307,7 +307,7 @@ func TestSameNameAtOnce(t *testing.T) {
 	for _, got := range answers {
 		got.check(t, "result.status.state=completed")
 	}
-	a.received(t, "POST /run/slow", 1)
+	a.Received(t, "POST /run/slow", 1)
 }
 
 // Section 9: ListTasks.

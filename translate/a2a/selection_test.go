@@ -163,7 +163,7 @@ func TestInputs(t *testing.T) {
 		t.Run(c.about, func(t *testing.T) {
 			a := newAgent(t)
 			got := a.send10(t, c.parts, `"metadata":{"skill":"acme.`+c.skill+`"}`, "")
-			sent := a.inputs(t, c.skill)
+			sent := a.Inputs(t, c.skill)
 			missing, asks := strings.CutPrefix(c.want, "missing ")
 			switch {
 			case c.want[0] == '{':
@@ -204,11 +204,11 @@ func TestDialogue(t *testing.T) {
 			{`{"city":"Oslo"}`, asked + `missing=["days"]`},
 			{"3", d.task + ".status.state=" + d.state("completed") + ";" + d.task + `.artifacts.0.parts.0.data={"city":"Oslo","days":3}`},
 		} {
-			a.received(t, "POST /run/form", 0)
+			a.Received(t, "POST /run/form", 0)
 			got = a.call(t, d.send, d.params(id, text(d.version, step.say), ""))
 			got.check(t, "200;"+d.task+".id="+id+";"+step.want)
 		}
-		a.received(t, "POST /run/form", 1)
+		a.Received(t, "POST /run/form", 1)
 		got = a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id))
 		// The client's messages and the status messages that were superseded, in order.
 		got.check(t, "result.history.#=17;result.history.0.parts.0.text=Hello;result.history.1.role=ROLE_AGENT;result.history.2.parts.0.text=what?;result.history.15.role=ROLE_AGENT;result.history.16.parts.0.text=3;!result.status.message")
@@ -230,10 +230,10 @@ func TestFollowUp(t *testing.T) {
 		a.send10(t, text("", "3"), c[0], "").check(t, "200;"+c[1])
 	}
 	a.send10(t, `{"raw":"AAAA"}`, of, "").check(t, "error.code=-32005")
-	a.received(t, "POST /run/form", 0)
+	a.Received(t, "POST /run/form", 0)
 	a.send10(t, text("", "3"), of+`,"contextId":"c1","metadata":{"skill":"acme/form"}`, "").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
 	a.send10(t, text("", "3"), of, "").check(t, "200;error.code=-32004;error.data.0.reason=UNSUPPORTED_OPERATION")
-	a.received(t, "POST /run/form", 1)
+	a.Received(t, "POST /run/form", 1)
 }
 
 // A file that comes before the skill is chosen is one of its inputs.
@@ -265,7 +265,7 @@ func TestFileBeforeSkill(t *testing.T) {
 				a.call(t, d.send, d.params(id, text(d.version, "acme.echo"), "")).check(t, "error.code=-32005;error.message~earlier message")
 			}
 			a.call(t, d.send, d.params(id, c.second, c.more)).check(t, d.task+".status.state="+d.state("completed"))
-			if sent := a.inputs(t, "files"); len(sent) != i+1 || sent[i] != c.want {
+			if sent := a.Inputs(t, "files"); len(sent) != i+1 || sent[i] != c.want {
 				t.Errorf("%q, want %s", sent, c.want)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 // Section 6: the state after each outcome, in each version, with a text and data that say what to do.
@@ -19,25 +20,25 @@ func TestStates(t *testing.T) {
 		state  string
 		want   string // T is the task, D the data of the status message
 	}{
-		{"completed", nil, completed("e1", object{"a": 1}), "completed", `!@Tstatus.message;@Tartifacts.#=1;@Tartifacts.0.name=output;@Tartifacts.0.parts.0.data={"a":1};@Tmetadata.EXT.executionId=e1`},
-		{"no output", with("echo", object{"endpoint": object{"status_url": nil, "result_url": nil}}), answerJSON(200, response("e1", "completed", nil)), "completed", "!@Tartifacts"},
-		{"null output", with("echo", object{"endpoint": object{"status_url": nil, "result_url": nil}}), completed("e1", nil), "completed", "!@Tartifacts"},
+		{"completed", nil, providertest.Completed("e1", object{"a": 1}), "completed", `!@Tstatus.message;@Tartifacts.#=1;@Tartifacts.0.name=output;@Tartifacts.0.parts.0.data={"a":1};@Tmetadata.EXT.executionId=e1`},
+		{"no output", with("echo", object{"endpoint": object{"status_url": nil, "result_url": nil}}), providertest.Answer(200, providertest.Response("e1", "completed", nil)), "completed", "!@Tartifacts"},
+		{"null output", with("echo", object{"endpoint": object{"status_url": nil, "result_url": nil}}), providertest.Completed("e1", nil), "completed", "!@Tartifacts"},
 		{
-			"failed", nil, answerJSON(200, response("e1", "failed", object{"error": object{"code": "INTERNAL_ERROR", "message": "It broke."}})), "failed",
+			"failed", nil, providertest.Answer(200, providertest.Response("e1", "failed", object{"error": object{"code": "INTERNAL_ERROR", "message": "It broke."}})), "failed",
 			"@Dmessage~It broke;@Dexecuted=yes;@Dsource=provider;@Dnext;@Dcode;@Tmetadata.EXT.executionId=e1;!@Tartifacts",
 		},
-		{"timed out", nil, answerJSON(200, response("e1", "timeout", nil)), "failed", "@Dcode~TIMEOUT;@Dexecuted=yes"},
-		{"provider fault", nil, answerJSON(200, "[]"), "failed", "@Dsource;@Dexecuted=maybe"},
-		{"overloaded", nil, failed(429, "RATE_LIMITED"), "failed", "@Dcode=RATE_LIMITED;@Dexecuted=no;@Dsource=provider" + noRun},
-		{"unauthorized", nil, failed(401, "AUTH_REQUIRED"), "auth-required", "@Dcode=AUTH_REQUIRED;@Dexecuted=no" + noRun},
+		{"timed out", nil, providertest.Answer(200, providertest.Response("e1", "timeout", nil)), "failed", "@Dcode~TIMEOUT;@Dexecuted=yes"},
+		{"provider fault", nil, providertest.Answer(200, "[]"), "failed", "@Dsource;@Dexecuted=maybe"},
+		{"overloaded", nil, providertest.Refused(429, "RATE_LIMITED"), "failed", "@Dcode=RATE_LIMITED;@Dexecuted=no;@Dsource=provider" + noRun},
+		{"unauthorized", nil, providertest.Refused(401, "AUTH_REQUIRED"), "auth-required", "@Dcode=AUTH_REQUIRED;@Dexecuted=no" + noRun},
 		{"no credential", with("echo", object{"auth": object{"type": "api_key", "header": "X-Key"}}), nil, "auth-required", "@Dcode=AUTH_REQUIRED;@Dexecuted=no;@Dsource=bridge;@Ddetails.required_by" + noRun},
-		{"denied", nil, failed(403, "PERMISSION_DENIED"), "rejected", "@Dcode=PERMISSION_DENIED;@Dexecuted=no" + noRun},
-		{"provider's skill not found", nil, failed(404, "SKILL_NOT_FOUND"), "rejected", "@Dcode=SKILL_NOT_FOUND;@Dsource=provider" + noRun},
-		{"invalid inputs, says the provider", nil, failed(400, "INVALID_INPUT"), "failed", "@Dsource=provider" + noRun},
+		{"denied", nil, providertest.Refused(403, "PERMISSION_DENIED"), "rejected", "@Dcode=PERMISSION_DENIED;@Dexecuted=no" + noRun},
+		{"provider's skill not found", nil, providertest.Refused(404, "SKILL_NOT_FOUND"), "rejected", "@Dcode=SKILL_NOT_FOUND;@Dsource=provider" + noRun},
+		{"invalid inputs, says the provider", nil, providertest.Refused(400, "INVALID_INPUT"), "failed", "@Dsource=provider" + noRun},
 		{"invalid document", with("echo", object{"endpoint": object{"method": "JUMP"}}), nil, "rejected", "@Dexecuted=no;@Dcode=VALIDATION_ERROR" + noRun},
 		{"version incompatible", with("echo", object{"protocol": object{"version": "7.0.0"}}), nil, "rejected", "@Dexecuted=no;@Dcode=VERSION_INCOMPATIBLE" + noRun},
-		{"descriptor unreachable", func(a *agent) { a.on("GET /skills/0.json", answerJSON(503, "{}")) }, nil, "failed", "@Dexecuted=no;@Dnext;@Dretry.suggested_delay_ms" + noRun},
-		{"index unreachable", func(a *agent) { a.on("GET /.well-known/skill-sharing", answerJSON(503, "{}")) }, nil, "failed", "@Dexecuted=no" + noRun},
+		{"descriptor unreachable", func(a *agent) { a.On("GET /skills/0.json", providertest.Answer(503, "{}")) }, nil, "failed", "@Dexecuted=no;@Dnext;@Dretry.suggested_delay_ms" + noRun},
+		{"index unreachable", func(a *agent) { a.On("GET /.well-known/skill-sharing", providertest.Answer(503, "{}")) }, nil, "failed", "@Dexecuted=no" + noRun},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			forEach(t, func(t *testing.T, d *dialect) {
@@ -47,7 +48,7 @@ func TestStates(t *testing.T) {
 					a = newAgent(t, c.setup)
 				}
 				if c.answer != nil {
-					a.on("POST /run/echo", c.answer)
+					a.On("POST /run/echo", c.answer)
 				}
 				got := a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`))
 				want := c.want
@@ -60,7 +61,7 @@ func TestStates(t *testing.T) {
 				if c.answer == nil {
 					invoked = 0
 				}
-				a.received(t, "POST /run/echo", invoked)
+				a.Received(t, "POST /run/echo", invoked)
 			})
 		})
 	}
@@ -84,7 +85,7 @@ func TestOutputs(t *testing.T) {
 		{"multipart/mixed", []any{"a", object{"b": 1}, object{"base64": "AAAA"}}, `{"text":"a"},{"data":{"b":1}},{"raw":"AAAA"}`, ""},
 	} {
 		a := newAgent(t, with("echo", object{"output": object{"content_type": c.contentType}}))
-		a.on("POST /run/echo", completed("e1", c.output))
+		a.On("POST /run/echo", providertest.Completed("e1", c.output))
 		a.send10(t, text("", "x"), `"metadata":{"skill":"acme.echo"}`, "").check(t, "result.task.artifacts.0.parts=["+c.v10+"]")
 		if c.v03 == "" {
 			continue
@@ -96,7 +97,7 @@ func TestOutputs(t *testing.T) {
 	}
 	// Numbers and texts are as the provider wrote them.
 	a := newAgent(t)
-	a.on("POST /run/echo", answerJSON(200, `{"execution_id":"e1","status":"completed","skill_id":"x","timestamps":{"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"},"output":{"n":1.0e400,"big":123456789012345678901,"s":"\u0041"}}`))
+	a.On("POST /run/echo", providertest.Answer(200, `{"execution_id":"e1","status":"completed","skill_id":"x","timestamps":{"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"},"output":{"n":1.0e400,"big":123456789012345678901,"s":"\u0041"}}`))
 	got := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.echo"}`, "")
 	if !strings.Contains(got.text, `{"data":{"n":1.0e400,"big":123456789012345678901,"s":"\u0041"}}`) {
 		t.Errorf("%s", got.text)
@@ -108,7 +109,7 @@ func TestAuthRequired(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		a := newAgent(t)
-		a.on("POST /run/form", failed(401, "AUTH_REQUIRED"))
+		a.On("POST /run/form", providertest.Refused(401, "AUTH_REQUIRED"))
 		send := d.params("", data(d.version, `{"skill":"acme.form","input":{"city":"Rome","days":2}}`), "")
 		got := a.call(t, d.send, send)
 		got.check(t, d.task+".status.state="+d.state("auth-required"))
@@ -116,18 +117,18 @@ func TestAuthRequired(t *testing.T) {
 		again := d.params(id, data(d.version, `{"city":7,"note":"a very long note that is too long"}`)+","+text(d.version, "done"), "")
 		got = a.call(t, d.send, again)
 		got.check(t, d.task+".id="+id+";"+d.task+".status.state="+d.state("auth-required"))
-		a.on("POST /run/form", completed("e1", "ok"))
+		a.On("POST /run/form", providertest.Completed("e1", "ok"))
 		got = a.call(t, d.send, again)
 		got.check(t, d.task+".id="+id+";"+d.task+".status.state="+d.state("completed"))
-		sent := a.inputs(t, "form")
+		sent := a.Inputs(t, "form")
 		if len(sent) != 3 || sent[0] != sent[1] || sent[1] != sent[2] || sent[0] != `{"city":"Rome","days":2}` {
 			t.Errorf("%q", sent)
 		}
 	})
 	t.Run("an accepted run", func(t *testing.T) {
 		a := newAgent(t)
-		end := a.accept("slow")
-		a.on("GET /status/x-slow", failed(401, "AUTH_REQUIRED"))
+		end := a.Accept("slow")
+		a.On("GET /status/x-slow", providertest.Refused(401, "AUTH_REQUIRED"))
 		got := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, "")
 		got.check(t, "result.task.status.state=TASK_STATE_AUTH_REQUIRED;result.task.metadata.EXT.executionId=x-slow")
 		id := got.at("result.task.id")
@@ -135,15 +136,15 @@ func TestAuthRequired(t *testing.T) {
 		end("ok")
 		got = a.send10(t, text("", "now"), fmt.Sprintf(`"taskId":%q`, id), "")
 		got.check(t, `result.task.status.state=TASK_STATE_COMPLETED;result.task.artifacts.0.parts.0.data=ok`)
-		a.received(t, "POST /run/slow", 1)
+		a.Received(t, "POST /run/slow", 1)
 	})
 	t.Run("without inputs", func(t *testing.T) {
 		a := newAgent(t)
-		a.on("POST /run/number", failed(401, "AUTH_REQUIRED"))
+		a.On("POST /run/number", providertest.Refused(401, "AUTH_REQUIRED"))
 		got := a.send10(t, data("", `{}`), `"metadata":{"skill":"acme.number"}`, "")
-		a.on("POST /run/number", completed("e1", "ok"))
+		a.On("POST /run/number", providertest.Completed("e1", "ok"))
 		a.send10(t, text("", "5"), fmt.Sprintf(`"taskId":%q`, got.at("result.task.id")), "").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
-		if sent := a.inputs(t, "number"); len(sent) != 2 || sent[1] != "{}" {
+		if sent := a.Inputs(t, "number"); len(sent) != 2 || sent[1] != "{}" {
 			t.Errorf("%q", sent)
 		}
 	})
@@ -154,7 +155,7 @@ func TestMessageToTask(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		a := newAgent(t)
-		end := a.accept("slow")
+		end := a.Accept("slow")
 		got := a.start(t, d, "slow")
 		id := got.at("result.id")
 		joined := make(chan *answer)
@@ -168,17 +169,17 @@ func TestMessageToTask(t *testing.T) {
 		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_WORKING;!result.status.message")
 		end("ok")
 		(<-joined).check(t, d.task+".status.state="+d.state("completed")+";"+d.task+".id="+id)
-		a.received(t, "POST /run/slow", 1)
-		a.on("POST /run/slow", completed("e2", "again"))
+		a.Received(t, "POST /run/slow", 1)
+		a.On("POST /run/slow", providertest.Completed("e2", "again"))
 		last := a.call(t, d.send, d.params(id, text(d.version, "again"), `"metadata":{"skill":"acme.slow"}`))
 		if d.version == "0.1" { // a new run under that id
 			last.check(t, "result.id="+id+";result.status.state=completed;result.artifacts.0.parts.0.data.result=again")
-			a.received(t, "POST /run/slow", 2)
+			a.Received(t, "POST /run/slow", 2)
 			a.call(t, "tasks/get", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.artifacts.0.parts.0.data.result=again")
 			return
 		}
 		last.check(t, "error.code=-32004")
-		a.received(t, "POST /run/slow", 1)
+		a.Received(t, "POST /run/slow", 1)
 	})
 }
 
@@ -218,7 +219,7 @@ func TestCancel(t *testing.T) {
 		cancel(a, "unknown").check(t, "200;error.code=-32001")
 		cancel(a, "").check(t, "200;error.code=-32602")
 		a = newAgent(t)
-		end := a.accept("slow")
+		end := a.Accept("slow")
 		id = a.start(t, d, "slow").at("result.id")
 		cancel(a, id).check(t, "200;error.code=-32002")
 		end("ok")
@@ -227,7 +228,7 @@ func TestCancel(t *testing.T) {
 		}, "the run goes on")
 
 		a = newAgent(t, options(func(o *a2a.Options) { o.Abandon = true }))
-		a.accept("slow")
+		a.Accept("slow")
 		id = a.start(t, d, "slow").at("result.id")
 		cancel(a, id).check(t, "200;result.status.state="+d.state("canceled")+";result.status.message.parts.0.text~goes on;result.status.message.parts.1.data.code=ABANDONED;result.status.message.parts.1.data.executed=yes")
 		eventually(t, func() bool { calls, _ := a.bridge.InProgress(); return calls == 0 }, "the run is no longer followed")
@@ -256,7 +257,7 @@ func TestReplyMessage(t *testing.T) {
 		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, got.at(strings.TrimSuffix("result."+map[string]string{"1.0": "message"}[d.version], ".")+".messageId"))).check(t, "error.code=-32001")
 		a.call(t, d.send, d.params("", text(d.version, "x"), of+`,"configuration":{"returnImmediately":true,"blocking":false}`)).check(t, d.task+".id;"+d.task+".status.state")
 		a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.files"}`)).check(t, d.task+".status.state="+d.state("completed"))
-		a.on("POST /run/free", failed(403, "PERMISSION_DENIED"))
+		a.On("POST /run/free", providertest.Refused(403, "PERMISSION_DENIED"))
 		a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.free"}`)).check(t, d.task+".status.state="+d.state("rejected"))
 		// A task that the client knows stays one.
 		got = a.call(t, d.send, d.params("", data(d.version, `{"city":"Rome"}`), `"metadata":{"skill":"acme.form"}`))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 // steps returns the events of a stream, one word for each: the kind, the state or parts, and whether it is final.
@@ -74,9 +75,9 @@ func TestStreams(t *testing.T) {
 			forEach(t, func(t *testing.T, d *dialect) {
 				t.Helper()
 				a := newAgent(t, with("denied", nil), with("fails", nil), with("auth", nil), with("key", object{"auth": object{"type": "api_key", "header": "X-Key"}}))
-				a.on("POST /run/denied", failed(403, "PERMISSION_DENIED"))
-				a.on("POST /run/auth", failed(401, "AUTH_REQUIRED"))
-				a.on("POST /run/fails", answerJSON(200, response("e1", "failed", nil)))
+				a.On("POST /run/denied", providertest.Refused(403, "PERMISSION_DENIED"))
+				a.On("POST /run/auth", providertest.Refused(401, "AUTH_REQUIRED"))
+				a.On("POST /run/fails", providertest.Answer(200, providertest.Response("e1", "failed", nil)))
 				part := data(d.version, `{"text":"x"}`)
 				got := a.call(t, d.stream, d.params("", part, `"metadata":{"skill":"acme.`+c.skill+`"}`))
 				want := map[string]string{"1.0": c.v10, "0.3": c.v03, "0.1": c.v01}[d.version]
@@ -185,7 +186,7 @@ func TestSubscriptions(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		a := newAgent(t)
-		end := a.accept("slow")
+		end := a.Accept("slow")
 		id := a.start(t, d, "slow").at("result.id")
 		params := fmt.Sprintf(`{"id":%q}`, id)
 		ctx, leave := context.WithCancel(t.Context())
@@ -222,7 +223,7 @@ func TestSubscriptions(t *testing.T) {
 		} else if !strings.Contains(got.text, "-32004") {
 			t.Errorf("%s", got.text)
 		}
-		a.received(t, "POST /run/slow", 1)
+		a.Received(t, "POST /run/slow", 1)
 	})
 	t.Run("interrupted", func(t *testing.T) { // the stream goes on, so the status is not final
 		forEach(t, func(t *testing.T, d *dialect) {
@@ -247,7 +248,7 @@ func TestSubscriptions(t *testing.T) {
 func TestStreamTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t, inBubble)
-		end := a.accept("slow")
+		end := a.Accept("slow")
 		start := time.Now()
 		got := a.call(t, "SendStreamingMessage", `{"message":`+message("1.0", text("", "x"), `"metadata":{"skill":"acme.slow"}`)+`,"metadata":{`+extension+`:{"timeoutMs":1700000}}}`)
 		got.want(t, "task submitted, status working, status failed")
@@ -272,13 +273,13 @@ func TestStreamTimes(t *testing.T) {
 // The stream of a client that leaves takes no caller's place any more.
 func TestStreamDetaches(t *testing.T) {
 	a := newAgent(t, func(a *agent) { a.config.MaxRuns = 1 })
-	end := a.accept("slow")
+	end := a.Accept("slow")
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		a.postWith(t, ctx, "/a2a", request("SendStreamingMessage", `{"message":`+message("1.0", text("", "x"), `"metadata":{"skill":"acme.slow"}`)+`}`), nil)
 	})
-	eventually(t, func() bool { return len(a.bodies("GET /status/x-slow")) > 0 }, "it is followed")
+	eventually(t, func() bool { return len(a.Requests("GET /status/x-slow")) > 0 }, "it is followed")
 	full := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.echo"}`, "")
 	full.check(t, "429;error.code=-32057;error.data.0.domain=github.com/skill-bridge;error.data.0.reason=RATE_LIMITED;error.data.0.metadata.executed=no")
 	if full.header.Get("Retry-After") == "" {
@@ -301,7 +302,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		a := newAgent(t, options(func(o *a2a.Options) { o.Streams, o.StreamsOfOne = 3, 2 }))
-		end := a.accept("slow")
+		end := a.Accept("slow")
 		subscription := request(d.subscribe, fmt.Sprintf(`{"id":%q}`, a.start(t, d, "slow").at("result.id")))
 		message := func(skill string) string {
 			return request(d.stream, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.`+skill+`"}`))
@@ -336,7 +337,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 		refused("eve")
 		end("ok")
 		wg.Wait()
-		a.received(t, "POST /run/echo", 0)
+		a.Received(t, "POST /run/echo", 0)
 		for _, principal := range []string{"", "ada", "eve"} {
 			if got := a.post(t, "/a2a", message("echo"), by(principal)); len(got.events) < 3 {
 				t.Errorf("%q: %s", principal, got.text)

@@ -97,7 +97,7 @@ func TestNotificationsAndBatches(t *testing.T) {
 			if got.status != 204 || got.text != "" {
 				t.Errorf("%s: %d %s", method, got.status, got.text)
 			}
-			eventually(t, func() bool { return len(a.bodies("POST /run/echo")) == i+1 }, "the notification is carried out")
+			eventually(t, func() bool { return len(a.Requests("POST /run/echo")) == i+1 }, "the notification is carried out")
 		}
 		batch := a.post(t, "/a2a", `[`+request(d.stream, d.params("", text(d.version, "x"), ""))+`,`+request(d.send, d.params("other-"+named, text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`))+`]`, as(d.version))
 		want := "200;0.error.code=-32004;1.result"
@@ -240,7 +240,7 @@ func TestNewRunUnderTheIDOfAnEndedTask(t *testing.T) {
 		}
 	}
 	a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.artifacts.0.parts.0.data.text=first")
-	if n := len(a.bodies("POST /run/echo")); n != 3 {
+	if n := len(a.Requests("POST /run/echo")); n != 3 {
 		t.Errorf("%d runs", n)
 	}
 }

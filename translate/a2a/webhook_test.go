@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -99,7 +100,7 @@ func TestWebhookGetsTheEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				to := new(hooks)
 				a := newAgent(t, inBubble, options(func(o *a2a.Options) { o.Follow = time.Minute }), withWebhooks(t, to))
-				end := a.accept("slow")
+				end := a.Accept("slow")
 				webhook, inline := `{"url":"https://example.com/hook"}`, ""
 				if set == 0 {
 					inline = `,"taskPushNotificationConfig":` + webhook
@@ -119,7 +120,7 @@ func TestWebhookGetsTheEnd(t *testing.T) {
 				if want := set >= 0; got != want {
 					t.Errorf("the webhook got the end: %v, want %v: %.300s", got, want, to.last())
 				}
-				a.received(t, "POST /run/slow", 1)
+				a.Received(t, "POST /run/slow", 1)
 			})
 		})
 	}
@@ -132,8 +133,8 @@ func TestWebhookWhileProviderIsDown(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				to := new(hooks)
 				a := newAgent(t, inBubble, withWebhooks(t, to))
-				end := a.accept("slow")
-				a.on("GET /status/x-slow", failed(http.StatusServiceUnavailable, "INTERNAL_ERROR"))
+				end := a.Accept("slow")
+				a.On("GET /status/x-slow", providertest.Refused(http.StatusServiceUnavailable, "INTERNAL_ERROR"))
 				webhook := task.PushConfig{ID: "p", URL: "https://example.com/hook", Version: "1.0"}
 				a.front.Continue(t.Context(), a.accepted(t, time.Now().Add(20*time.Minute), webhook))
 				time.Sleep(10 * time.Minute)
@@ -145,7 +146,7 @@ func TestWebhookWhileProviderIsDown(t *testing.T) {
 				if !strings.Contains(to.last(), want) {
 					t.Errorf("%.300s, want %s", to.last(), want)
 				}
-				if n := len(a.bodies("GET /status/x-slow")); n > 300 {
+				if n := len(a.Requests("GET /status/x-slow")); n > 300 {
 					t.Errorf("%d requests", n)
 				}
 			})
@@ -161,7 +162,7 @@ func TestProviderIsGone(t *testing.T) {
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAgent(t, inBubble, func(a *agent) { a.on(c.route, failed(http.StatusServiceUnavailable, "INTERNAL_ERROR")) })
+				a := newAgent(t, inBubble, func(a *agent) { a.On(c.route, providertest.Refused(http.StatusServiceUnavailable, "INTERNAL_ERROR")) })
 				get := request("GetTask", fmt.Sprintf(`{"id":%q}`, a.accepted(t, time.Now().Add(time.Minute)).ID))
 				for range 5 {
 					time.Sleep(59 * time.Second)
@@ -184,8 +185,8 @@ func TestOutageAfterSubmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAgent(t, inBubble)
-				end := a.accept("slow")
-				a.on("GET /status/x-slow", failed(http.StatusServiceUnavailable, "INTERNAL_ERROR"))
+				end := a.Accept("slow")
+				a.On("GET /status/x-slow", providertest.Refused(http.StatusServiceUnavailable, "INTERNAL_ERROR"))
 				begun := time.Now()
 				more := fmt.Sprintf(`"metadata":{"skill":"acme.slow",%q:{"timeoutMs":%d}}`, wire.Extension, 20*time.Minute/time.Millisecond)
 				got := a.send10(t, text("", "x"), more, "")
@@ -202,7 +203,7 @@ func TestOutageAfterSubmission(t *testing.T) {
 				}
 				time.Sleep(15*time.Minute - time.Since(begun))
 				state(t, "working")
-				if n := len(a.bodies("GET /status/x-slow")); n < 30 || n > 300 {
+				if n := len(a.Requests("GET /status/x-slow")); n < 30 || n > 300 {
 					t.Errorf("%d requests", n)
 				}
 				if recovers {
@@ -216,9 +217,9 @@ func TestOutageAfterSubmission(t *testing.T) {
 				time.Sleep(time.Minute + 10*time.Second)
 				a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, got.at("result.task.id"))).check(t, "result.status.state=TASK_STATE_FAILED;"+
 					"result.status.message.parts.0.text~time of the run is up;result.status.message.parts.1.data.executed=yes")
-				requests := len(a.bodies("GET /status/x-slow"))
+				requests := len(a.Requests("GET /status/x-slow"))
 				time.Sleep(10 * time.Minute)
-				a.received(t, "GET /status/x-slow", requests)
+				a.Received(t, "GET /status/x-slow", requests)
 			})
 		})
 	}
@@ -230,7 +231,7 @@ func TestTimeout(t *testing.T) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			a := newAgent(t, inBubble)
-			a.accept("slow")
+			a.Accept("slow")
 			more := fmt.Sprintf(`"metadata":{"skill":"acme.slow",%q:{"timeoutMs":5000}}`, wire.Extension)
 			got := a.post(t, "/a2a", request(d.send, d.params("", text(d.version, "x"), more)), nil)
 			status := d.task + ".status."

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 )
 
@@ -59,7 +60,7 @@ func TestOutputs(t *testing.T) {
 		},
 	} {
 		s := newServer(t, nil, skill("tool", v.output))
-		s.on("POST /run/tool", completed(v.out))
+		s.On("POST /run/tool", providertest.Completed("e1", v.out))
 		for era, g := range map[string]*got{"modern": s.call(t, "acme_tool", object{}), "legacy": s.legacy(t, "tools/call", object{"name": "acme_tool"})} {
 			want := v.modern
 			if era == "legacy" && v.legacy != "" {
@@ -83,7 +84,7 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 	d := skill("tool", output("application/json", object{"type": "object", "required": []any{"n"}, "properties": object{"n": object{"type": "integer"}}}))
 	s := newServer(t, nil, d)
 	for _, text := range []string{`{"n":"\u202ehidden"}`, `[1,2]`, `"text"`, `{}`, `null`} {
-		s.on("POST /run/tool", answer(200, `{"execution_id":"e1","status":"completed","skill_id":"x","timestamps":{"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"},"output":`+text+`}`))
+		s.On("POST /run/tool", providertest.Answer(200, `{"execution_id":"e1","status":"completed","skill_id":"x","timestamps":{"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"},"output":`+text+`}`))
 		for era, g := range map[string]*got{"modern": s.call(t, "acme_tool", object{}), "legacy": s.legacy(t, "tools/call", object{"name": "acme_tool"})} {
 			r := g.result()
 			if r["isError"] != true || r["structuredContent"] != nil || at(r, "content", 1, "text") != text || !strings.Contains(at(r, "content", 0, "text").(string), "does not fit the schema") {
@@ -95,7 +96,7 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 		}
 	}
 	off := newServer(t, func(s *server) { s.front.Options.Validate = false }, d)
-	off.on("POST /run/tool", completed([]int{1}))
+	off.On("POST /run/tool", providertest.Completed("e1", []int{1}))
 	if g := off.call(t, "acme_tool", object{}); g.result()["isError"] != nil || !isJSON(g.result()["structuredContent"], `[1]`) {
 		t.Errorf("validate off: %s", g.text)
 	}
@@ -104,11 +105,11 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 // Section 4: what a model can act on is a result that says what and what next; the rest is an error.
 func TestCallFailures(t *testing.T) {
 	s := newServer(t, func(s *server) {
-		private := s.source(t, "private", newProvider(t, skill("secret", object{"id": "private/secret"})))
+		private := s.source(t, "private", providertest.Start(t, skill("secret", object{"id": "private/secret"})))
 		private.RequirePrincipal = true
-		gone := newProvider(t)
+		gone := providertest.Start(t)
 		s.source(t, "gone", gone).URL.Host = "127.0.0.1:1"
-	}, skill("tool", nil, input("n", "integer", object{"required": true})), skill("key", object{"auth": object{"type": "api_key", "api_key": object{"in": "header", "name": "X-Key"}}}),
+	}, skill("tool", nil, providertest.Input("n", "integer", object{"required": true})), skill("key", object{"auth": object{"type": "api_key", "api_key": object{"in": "header", "name": "X-Key"}}}),
 		skill("newer", object{"protocol": object{"version": "2.0.0"}}), skill("bad", object{"endpoint": object{"url": "no URL"}}))
 	good := object{"n": 1}
 	for _, v := range []struct {
@@ -120,21 +121,21 @@ func TestCallFailures(t *testing.T) {
 	}{
 		{"a missing argument", "acme_tool", object{}, nil, "VALIDATION_ERROR", "fix_params", "no"},
 		{"a wrong argument", "acme_tool", object{"n": "x"}, nil, "VALIDATION_ERROR", "fix_params", "no"},
-		{"refused by the provider", "acme_tool", good, refused(400, "VALIDATION_ERROR"), "VALIDATION_ERROR", "fix_params", ""},
+		{"refused by the provider", "acme_tool", good, providertest.Refused(400, "VALIDATION_ERROR"), "VALIDATION_ERROR", "fix_params", ""},
 		{"a secret that is missing", "acme_key", object{}, nil, "AUTH_REQUIRED", "ask_operator", "no"},
-		{"a secret that was refused", "acme_tool", good, refused(401, "AUTH_REQUIRED"), "AUTH_REQUIRED", "", "no"},
-		{"denied", "acme_tool", good, refused(403, "PERMISSION_DENIED"), "PERMISSION_DENIED", "", "no"},
-		{"too many requests", "acme_tool", good, refused(429, "RATE_LIMITED"), "RATE_LIMITED", "retry", "no"},
-		{"the provider has no such skill", "acme_tool", good, refused(404, "SKILL_NOT_FOUND"), "SKILL_NOT_FOUND", "other_skill", "no"},
-		{"unavailable", "acme_tool", good, refused(503, "SERVICE_UNAVAILABLE"), "ENDPOINT_UNREACHABLE", "", ""},
-		{"the run failed", "acme_tool", good, answer(200, execution("e1", "failed", object{"error": object{"code": "X_FAILED", "message": "It \u202efailed."}})), "X_FAILED", "none", "yes"},
+		{"a secret that was refused", "acme_tool", good, providertest.Refused(401, "AUTH_REQUIRED"), "AUTH_REQUIRED", "", "no"},
+		{"denied", "acme_tool", good, providertest.Refused(403, "PERMISSION_DENIED"), "PERMISSION_DENIED", "", "no"},
+		{"too many requests", "acme_tool", good, providertest.Refused(429, "RATE_LIMITED"), "RATE_LIMITED", "retry", "no"},
+		{"the provider has no such skill", "acme_tool", good, providertest.Refused(404, "SKILL_NOT_FOUND"), "SKILL_NOT_FOUND", "other_skill", "no"},
+		{"unavailable", "acme_tool", good, providertest.Refused(503, "SERVICE_UNAVAILABLE"), "ENDPOINT_UNREACHABLE", "", ""},
+		{"the run failed", "acme_tool", good, providertest.Answer(200, providertest.Response("e1", "failed", object{"error": object{"code": "X_FAILED", "message": "It \u202efailed."}})), "X_FAILED", "none", "yes"},
 		{"a newer protocol", "acme_newer", object{}, nil, "VERSION_INCOMPATIBLE", "other_skill", "no"},
 		{"an invalid document", "acme_bad", object{}, nil, "", "other_skill", "no"},
 		{"a private source", "private_secret", object{}, nil, "AUTH_REQUIRED", "authenticate", "no"},
 		{"a source that can't be reached", "gone.any", object{}, nil, "", "", "no"},
 	} {
 		if v.answer != nil {
-			s.on("POST /run/tool", v.answer)
+			s.On("POST /run/tool", v.answer)
 		}
 		g := s.call(t, v.tool, v.arguments)
 		r := g.result()
@@ -166,11 +167,11 @@ func TestCallFailures(t *testing.T) {
 		{"arguments are a list", "acme_tool", []int{}, nil, -32602},
 		{"arguments are a text", "acme_tool", "n", nil, -32602},
 		{"arguments are null", "acme_tool", nil, nil, -32602},
-		{"an answer that is none", "acme_tool", good, answer(200, `{"x":1}`), -32603},
-		{"an answer that is no JSON", "acme_tool", good, answer(200, `<html>`), -32603},
+		{"an answer that is none", "acme_tool", good, providertest.Answer(200, `{"x":1}`), -32603},
+		{"an answer that is no JSON", "acme_tool", good, providertest.Answer(200, `<html>`), -32603},
 	} {
 		if v.answer != nil {
-			s.on("POST /run/tool", v.answer)
+			s.On("POST /run/tool", v.answer)
 		}
 		header := []string{}
 		if v.tool == "acme_\u202e" {
@@ -194,7 +195,7 @@ func TestCallFailures(t *testing.T) {
 // Section 4: a run that goes on at the end of the wait is an error that tells how to go on, and get_run answers as the call would have.
 func TestStillRunning(t *testing.T) {
 	s := newServer(t, func(s *server) { s.front.Options.Wait = 20 * time.Millisecond }, skill("slow", output("application/json", object{"type": "object"})))
-	end := s.accept("slow")
+	end := s.Accept("slow")
 	g := s.call(t, "acme_slow", object{}, "User", "ada")
 	told := at(g.result(), "_meta", "io.github.skill-bridge/error")
 	token, _ := at(told, "runToken").(string)
@@ -231,11 +232,11 @@ func TestStillRunning(t *testing.T) {
 // A tool is told the timeout of its descriptor, and a client that leaves ends the wait but not the run.
 func TestClientLeaves(t *testing.T) {
 	s := newServer(t, nil, skill("slow", nil))
-	s.accept("slow")
+	s.Accept("slow")
 	body, fields := modernRequest(t, "tools/call", object{"name": "acme_slow"})
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
-		eventually(t, func() bool { return s.count("GET /status/") > 2 }, "the run is followed")
+		eventually(t, func() bool { return s.Count("GET /status/") > 2 }, "the run is followed")
 		leave()
 	}()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(body))
@@ -250,7 +251,7 @@ func TestClientLeaves(t *testing.T) {
 		response.Body.Close()
 		t.Error("there is an answer")
 	}
-	if n := s.count("POST /run/") + s.count("DELETE "); n != 1 {
+	if n := s.Count("POST /run/") + s.Count("DELETE "); n != 1 {
 		t.Errorf("the provider got %d requests", n)
 	}
 }
@@ -259,7 +260,7 @@ func TestClientLeaves(t *testing.T) {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, func(s *server) { s.front.Options.Wait = 1200 * time.Millisecond }, skill("slow", nil), skill("quick", nil))
-	s.accept("slow")
+	s.Accept("slow")
 	for _, v := range []struct {
 		about, tool string
 		token       any

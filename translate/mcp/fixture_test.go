@@ -6,27 +6,41 @@ import (
 	"context"
 	"encoding/json" // tests read answers as maps
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
+
+type object = providertest.Object
+
+// skill is a descriptor of a skill of acme, with changes.
+func skill(slug string, changes object, inputs ...object) object {
+	return providertest.Skill("acme/"+slug, changes, inputs...)
+}
+
+// output are the changes of a skill with an output; a nil schema is none.
+func output(contentType string, schema object) object {
+	o := object{"content_type": contentType}
+	if schema != nil {
+		o["schema"] = schema
+	}
+	return object{"output": o}
+}
 
 // server is a front over a bridge with one provider or several, behind HTTP.
 type server struct {
-	*provider
+	*providertest.Provider
 	front  *mcp.Front
 	config translate.Config
 	url    string
@@ -35,24 +49,14 @@ type server struct {
 // newServer returns a server of skills; change, which may be nil, changes it before it serves.
 func newServer(tb testing.TB, change func(*server), skills ...object) *server {
 	tb.Helper()
-	s := &server{provider: newProvider(tb, skills...)}
+	s := &server{Provider: providertest.Start(tb)}
 	s.front = &mcp.Front{
 		Options:  mcp.Options{Name: "test", Version: "1", Versions: mcp.AllVersions(), Wait: 5 * time.Second, TaskAfter: 0, Validate: true, Prompts: true},
 		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 		Tokens:   tokens{runtoken.New(secret{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, nil)},
 	}
-	documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: time.Hour, MaxTTL: time.Hour, StaleIfError: time.Hour})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(documents.Close)
-	s.config = translate.Config{
-		Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
-		DefaultTimeout: 25 * time.Second, MaxTimeout: 30 * time.Minute,
-		Polling:         skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 5 * time.Millisecond}},
-		MaxResponseSize: 1 << 20, AllowHTTP: true, RetryBudget: 0.2,
-	}
-	s.source(tb, "acme", s.provider)
+	s.Publish(skills...)
+	s.config = providertest.Config(tb, s.Source(tb, "acme"))
 	if change != nil {
 		change(s)
 	}
@@ -74,13 +78,9 @@ func newServer(tb testing.TB, change func(*server), skills ...object) *server {
 }
 
 // source adds a provider.
-func (s *server) source(tb testing.TB, namespace string, p *provider) *catalog.Source {
+func (s *server) source(tb testing.TB, namespace string, p *providertest.Provider) *catalog.Source {
 	tb.Helper()
-	base, err := url.Parse(p.url)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.config.Sources = append(s.config.Sources, catalog.Source{Namespace: namespace, URL: base, Transport: http.DefaultTransport})
+	s.config.Sources = append(s.config.Sources, p.Source(tb, namespace))
 	return &s.config.Sources[len(s.config.Sources)-1]
 }
 
@@ -238,8 +238,10 @@ func modernRequest(tb testing.TB, method string, params object, header ...string
 	if own, ok := params["_meta"].(object); ok {
 		meta = own
 	}
-	params = merge(object{}, params)
-	params["_meta"] = merge(meta, object{
+	if params = maps.Clone(params); params == nil {
+		params = object{}
+	}
+	params["_meta"] = providertest.Merge(meta, object{
 		"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities,
 	})
 	text, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})

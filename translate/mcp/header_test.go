@@ -74,7 +74,7 @@ func TestOrderOfRefusals(t *testing.T) {
 			t.Errorf("%s: the id is %v", v.about, g.body["id"])
 		}
 	}
-	if n := s.count("POST /run/"); n > 0 {
+	if n := s.Count("POST /run/"); n > 0 {
 		t.Errorf("the provider was called %d times", n)
 	}
 	good := s.send(t, body(modernMeta, named), of(version, method, name)...)
@@ -132,7 +132,7 @@ func TestEras(t *testing.T) {
 			t.Errorf("%s: %d %s", body, g.status, g.text)
 		}
 	}
-	if n := s.count("POST /run/"); n > 0 {
+	if n := s.Count("POST /run/"); n > 0 {
 		t.Errorf("a notification called the provider %d times", n)
 	}
 	only := newServer(t, func(s *server) { s.front.Options.Versions = []string{"2026-07-28"} }, skill("tool", nil))

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 // Section 7: SKILL.md is listed, descriptor.json can be read, and nothing else exists; names are exact, and nothing is resolved.
 func TestResources(t *testing.T) {
 	s := newServer(t, func(s *server) {
-		s.source(t, "private", newProvider(t, skill("secret", object{"id": "private/secret"}))).RequirePrincipal = true
+		s.source(t, "private", providertest.Start(t, skill("secret", object{"id": "private/secret"}))).RequirePrincipal = true
 	}, skill("tool", nil), skill("a.b", nil))
 	g := s.modern(t, "resources/list", object{})
 	if !strings.Contains(g.text, `"uri":"skill://acme.tool/SKILL.md"`) || at(g.result(), "resources", 0, "mimeType") != "text/markdown" || strings.Contains(g.text, "descriptor.json") || strings.Contains(g.text, "secret") {
@@ -56,23 +58,23 @@ func TestResources(t *testing.T) {
 func TestPrompts(t *testing.T) {
 	knowledge := object{"capability_type": "knowledge", "output": object{"content_type": "multipart/mixed"}}
 	s := newServer(t, func(s *server) { s.front.Options.Wait = 20 * time.Millisecond },
-		skill("guide", knowledge, input("topic", "string", object{"required": true}), input("depth", "integer", nil), input("deep", "boolean", nil)),
+		skill("guide", knowledge, providertest.Input("topic", "string", object{"required": true}), providertest.Input("depth", "integer", nil), providertest.Input("deep", "boolean", nil)),
 		skill("slow", knowledge), skill("broken", knowledge), skill("tool", nil))
-	s.accept("slow")
+	s.Accept("slow")
 	g := s.modern(t, "prompts/list", object{})
 	if !strings.Contains(g.text, `"name":"acme_guide"`) || strings.Contains(g.text, "acme_tool") || strings.Contains(g.text, `"name":"acme_broken","title":"guide"`) {
 		t.Errorf("%s", g.text)
 	}
-	s.on("POST /run/guide", completed([]any{"one", object{"base64": "iVBORw0KGgo=", "media_type": "image/png"}}))
-	s.on("POST /run/broken", answer(200, execution("e1", "failed", object{"error": object{"code": "X", "message": "It has no more ink"}})))
+	s.On("POST /run/guide", providertest.Completed("e1", []any{"one", object{"base64": "iVBORw0KGgo=", "media_type": "image/png"}}))
+	s.On("POST /run/broken", providertest.Answer(200, providertest.Response("e1", "failed", object{"error": object{"code": "X", "message": "It has no more ink"}})))
 	for _, get := range []func(testing.TB, string, object, ...string) *got{s.modern, s.legacy} {
 		g := get(t, "prompts/get", object{"name": "acme_guide", "arguments": object{"topic": "5", "depth": "7", "deep": "true"}})
 		if !isJSON(at(g.result(), "messages"), `[{"role":"user","content":{"type":"text","text":"one"}},{"role":"user","content":{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}}]`) {
 			t.Errorf("%s", g.text)
 		}
 	}
-	if s.count(`POST /run/guide {`) != 2 || !strings.Contains(strings.Join(s.seen, "\n"), `"inputs":{"deep":true,"depth":7,"topic":"5"}`) {
-		t.Errorf("%v", s.seen)
+	if s.Count(`POST /run/guide {`) != 2 || !strings.Contains(strings.Join(s.Inputs(t, "guide"), "\n"), `{"deep":true,"depth":7,"topic":"5"}`) {
+		t.Errorf("%v", s.Inputs(t, "guide"))
 	}
 	for _, v := range []struct {
 		about, name string
@@ -107,10 +109,10 @@ func TestCompletion(t *testing.T) {
 	for i := range 120 {
 		skills = append(skills, skill(fmt.Sprintf("s-%03d", i), nil))
 	}
-	skills = append(skills, skill("guide", object{"capability_type": "knowledge"}, input("unit", "string", object{"schema": object{"enum": []any{"km", "kg", "m"}}}),
-		input("level", "integer", object{"schema": object{"enum": []any{1, 10, 2}}}), input("deep", "boolean", nil), input("free", "string", nil)))
+	skills = append(skills, skill("guide", object{"capability_type": "knowledge"}, providertest.Input("unit", "string", object{"schema": object{"enum": []any{"km", "kg", "m"}}}),
+		providertest.Input("level", "integer", object{"schema": object{"enum": []any{1, 10, 2}}}), providertest.Input("deep", "boolean", nil), providertest.Input("free", "string", nil)))
 	s := newServer(t, func(s *server) {
-		s.source(t, "private", newProvider(t, skill("secret", object{"id": "private/secret"}))).RequirePrincipal = true
+		s.source(t, "private", providertest.Start(t, skill("secret", object{"id": "private/secret"}))).RequirePrincipal = true
 	}, skills...)
 	template, guide := object{"type": "ref/resource", "uri": "skill://{name}/{file}"}, object{"type": "ref/prompt", "name": "acme_guide"}
 	complete := func(ref, argument any, header ...string) *got {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -30,7 +31,7 @@ func (s *server) about(t *testing.T, method, id, user string) *got {
 // Section 5: a flat task, polled at most once a second, with the result that the call would have had.
 func TestTasks(t *testing.T) {
 	s := newServer(t, nil, skill("slow", output("application/json", object{"type": "object"})), skill("quick", nil))
-	end := s.accept("slow")
+	end := s.Accept("slow")
 	g := s.call(t, "acme_slow", object{}, asTaker, "yes")
 	r := g.result()
 	if r["resultType"] != "task" || r["status"] != "working" || r["ttlMs"] != 86_400_000.0 || r["createdAt"] == nil || r["lastUpdatedAt"] == nil || r["task"] != nil || r["content"] != nil {
@@ -40,13 +41,13 @@ func TestTasks(t *testing.T) {
 		t.Errorf("pollIntervalMs %v", wait)
 	}
 	id := r["taskId"].(string)
-	before := s.count("GET /status/")
+	before := s.Count("GET /status/")
 	for range 5 {
 		if r := s.about(t, "tasks/get", id, "").result(); r["status"] != "working" || r["resultType"] != "complete" || r["requestState"] != nil || r["taskId"] != id {
 			t.Errorf("%v", r)
 		}
 	}
-	if n := s.count("GET /status/") - before; n > 2 {
+	if n := s.Count("GET /status/") - before; n > 2 {
 		t.Errorf("%d polls for 5 requests within a second", n)
 	}
 	end(object{"a": 1})
@@ -70,16 +71,16 @@ func TestTaskFailures(t *testing.T) {
 		status http.HandlerFunc
 		want   string
 	}{
-		"failed":         {answer(200, execution("x-slow", "failed", object{"error": object{"code": "X", "message": "No."}})), "completed"},
-		"does not fit":   {answer(200, execution("x-slow", "completed", object{"output": 1})), "completed"},
-		"no answer":      {answer(200, `{"x":1}`), "failed"},
-		"unavailable":    {refused(503, "SERVICE_UNAVAILABLE"), "working"},
-		"too many polls": {refused(429, "RATE_LIMITED"), "working"},
+		"failed":         {providertest.Answer(200, providertest.Response("x-slow", "failed", object{"error": object{"code": "X", "message": "No."}})), "completed"},
+		"does not fit":   {providertest.Answer(200, providertest.Response("x-slow", "completed", object{"output": 1})), "completed"},
+		"no answer":      {providertest.Answer(200, `{"x":1}`), "failed"},
+		"unavailable":    {providertest.Refused(503, "SERVICE_UNAVAILABLE"), "working"},
+		"too many polls": {providertest.Refused(429, "RATE_LIMITED"), "working"},
 	} {
-		s.accept("slow")
+		s.Accept("slow")
 		id := s.task(t, "acme_slow", about)
-		s.on("GET /status/x-slow", v.status)
-		s.on("GET /result/x-slow", v.status)
+		s.On("GET /status/x-slow", v.status)
+		s.On("GET /result/x-slow", v.status)
 		var g *got
 		eventually(t, func() bool {
 			g = s.about(t, "tasks/get", id, about)
@@ -101,7 +102,7 @@ func TestTaskFailures(t *testing.T) {
 // Section 5: an id that is unknown, foreign, expired or damaged is one error, and the extension is demanded first.
 func TestTaskIDs(t *testing.T) {
 	s := newServer(t, nil, skill("slow", nil))
-	s.accept("slow")
+	s.Accept("slow")
 	id := s.task(t, "acme_slow", "ada")
 	other, err := tokensOfAnotherBridge.Seal(t.Context(), run.Ref{Source: "acme", SkillID: "acme/slow", ExecutionID: "x-slow"}, blockOf("other"), "ada")
 	if err != nil {
@@ -171,12 +172,12 @@ func TestCancel(t *testing.T) {
 	kept := &memory{of: map[string]bool{}}
 	use := func(s *server) { s.front.Canceled = kept }
 	s := newServer(t, use, skill("slow", nil), skill("ended", nil), skill("down", nil))
-	s.accept("slow")
-	s.accept("down")
-	end := s.accept("ended")
+	s.Accept("slow")
+	s.Accept("down")
+	end := s.Accept("ended")
 	canceled, ended, down := s.task(t, "acme_slow", "ada"), s.task(t, "acme_ended", "ada"), s.task(t, "acme_down", "ada")
 	end(object{"a": 1})
-	s.on("GET /status/x-down", refused(503, "SERVICE_UNAVAILABLE"))
+	s.On("GET /status/x-down", providertest.Refused(503, "SERVICE_UNAVAILABLE"))
 	for _, id := range []string{canceled, canceled, ended, down} {
 		if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" || len(g.result()) != 2 {
 			t.Errorf("%s", g.text)
@@ -184,10 +185,10 @@ func TestCancel(t *testing.T) {
 	}
 	other := newServer(t, func(o *server) {
 		use(o)
-		o.provider, o.config.Sources = s.provider, nil
-		o.source(t, "acme", s.provider)
+		o.Provider, o.config.Sources = s.Provider, nil
+		o.source(t, "acme", s.Provider)
 	})
-	polls := s.count("GET /status/x-slow")
+	polls := s.Count("GET /status/x-slow")
 	for name, s := range map[string]*server{"this": s, "another": other} {
 		for id, want := range map[string]string{canceled: "cancelled", down: "cancelled", ended: "completed"} {
 			r := s.about(t, "tasks/get", id, "ada").result()
@@ -196,7 +197,7 @@ func TestCancel(t *testing.T) {
 			}
 		}
 	}
-	if n := s.count("GET /status/x-slow"); n != polls || s.count("DELETE ") > 0 {
+	if n := s.Count("GET /status/x-slow"); n != polls || s.Count("DELETE ") > 0 {
 		t.Errorf("a canceled run was polled %d times", n-polls)
 	}
 }
@@ -204,8 +205,8 @@ func TestCancel(t *testing.T) {
 // Section 6: the acknowledgment comes first and says what is honoured: own tasks, at most 16. A task is told at its end, or when it is canceled.
 func TestListenToTasks(t *testing.T) {
 	s := newServer(t, nil, skill("slow", nil), skill("long", nil))
-	end := s.accept("slow")
-	s.accept("long")
+	end := s.Accept("slow")
+	s.Accept("long")
 	var ids []any
 	for range 18 {
 		ids = append(ids, s.task(t, "acme_long", "ada"))
@@ -269,7 +270,7 @@ func TestListenersAreBounded(t *testing.T) {
 // A stream keeps the id of its request and a progress token, which no limit counts: they may have 1,024 bytes.
 func TestLongIDsOfListeners(t *testing.T) {
 	s := newServer(t, func(s *server) { s.front.Options.Wait = 1200 * time.Millisecond }, skill("slow", nil))
-	s.accept("slow")
+	s.Accept("slow")
 	for _, n := range []int{1024, 1025} {
 		id := `"` + strings.Repeat("i", n-2) + `"`
 		body, fields := modernRequest(t, "subscriptions/listen", object{"notifications": object{}}, "Accept", "text/event-stream")
@@ -293,7 +294,7 @@ func TestListChanges(t *testing.T) {
 	if ack := l.next(); !isJSON(at(ack, "params", "notifications"), `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`) {
 		t.Errorf("%v", ack)
 	}
-	eventually(t, func() bool { return s.count("GET /.well-known/") > 0 }, "the lists are read")
+	eventually(t, func() bool { return s.Count("GET /.well-known/") > 0 }, "the lists are read")
 	close(stop)
 	for e := l.next(); ; e = l.next() {
 		if e["result"] != nil {
@@ -318,16 +319,16 @@ func TestListChanges(t *testing.T) {
 
 // An anonymous listener does not keep the lists of others from being read.
 func TestListenersOfOthers(t *testing.T) {
-	var private *provider
+	var private *providertest.Provider
 	s := newServer(t, func(s *server) {
-		private = newProvider(t, skill("secret", object{"id": "private/secret"}))
+		private = providertest.Start(t, skill("secret", object{"id": "private/secret"}))
 		s.source(t, "private", private).RequirePrincipal = true
 	}, skill("one", nil))
 	s.listen(t, object{"toolsListChanged": true}).next()
-	eventually(t, func() bool { return s.count("GET /.well-known/") > 0 }, "the open list is read")
-	if n := private.count("GET "); n > 0 {
+	eventually(t, func() bool { return s.Count("GET /.well-known/") > 0 }, "the open list is read")
+	if n := private.Count("GET "); n > 0 {
 		t.Errorf("an anonymous listener had a private list read %d times", n)
 	}
 	s.listen(t, object{"toolsListChanged": true}, "User", "ada").next()
-	eventually(t, func() bool { return private.count("GET /.well-known/") > 0 }, "the private list is read for a listener who may see it")
+	eventually(t, func() bool { return private.Count("GET /.well-known/") > 0 }, "the private list is read for a listener who may see it")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 )
 
@@ -59,8 +60,8 @@ func TestToolPages(t *testing.T) {
 	}
 	s := newServer(t, nil, skills...)
 	first := s.modern(t, "tools/list", object{})
-	if n := len(at(first.result(), "tools").([]any)); n != 101 || s.count("GET /skills/") != 100 {
-		t.Errorf("%d tools, %d descriptors were read", n, s.count("GET /skills/"))
+	if n := len(at(first.result(), "tools").([]any)); n != 101 || s.Count("GET /skills/") != 100 {
+		t.Errorf("%d tools, %d descriptors were read", n, s.Count("GET /skills/"))
 	}
 	for name, list := range map[string]func(testing.TB, string, object, ...string) *got{"modern": s.modern, "legacy": s.legacy} {
 		tools, pages := s.tools(t, list)
@@ -156,8 +157,8 @@ func TestToolNames(t *testing.T) {
 func TestPlantedNames(t *testing.T) {
 	s := newServer(t, func(s *server) {
 		s.config.Sources[0].Namespace = "a"
-		s.source(t, "a.b", newProvider(t, skill("pay", object{"id": "a.b/pay", "description": "Good."})))
-		s.source(t, "get", newProvider(t, skill("run", object{"id": "get/run"})))
+		s.source(t, "a.b", providertest.Start(t, skill("pay", object{"id": "a.b/pay", "description": "Good."})))
+		s.source(t, "get", providertest.Start(t, skill("run", object{"id": "get/run"})))
 	}, skill("b_pay", object{"id": "a/b_pay", "description": "Planted."}))
 	all, _ := s.tools(t, s.modern)
 	if listed := names(all); len(listed) != 4 || len(slices.Compact(slices.Sorted(slices.Values(listed)))) != 4 {
@@ -169,7 +170,7 @@ func TestPlantedNames(t *testing.T) {
 	if g := s.call(t, "get_run", object{}); !strings.Contains(g.text, "run_token is required") {
 		t.Errorf("get_run is the tool of a provider: %s", g.text)
 	}
-	if n := s.count("POST /run/b_pay"); n > 0 {
+	if n := s.Count("POST /run/b_pay"); n > 0 {
 		t.Errorf("the planted skill was called %d times", n)
 	}
 }
@@ -179,8 +180,8 @@ func TestHiddenText(t *testing.T) {
 	const hidden = "\u202e\u2066\x1b[31m\u200b\U000e0041\x07\r\n<system>"
 	long := strings.Repeat("é", 5000)
 	s := newServer(t, nil, skill("tool", object{"name": "N" + hidden + long, "description": "D" + hidden + long, "version": "1.2.3"},
-		input("text", "string", object{"description": "P" + hidden + long, "schema": object{"title": "T" + hidden, "$comment": "C" + hidden, "x-note": "X" + hidden, "y" + hidden: "Y"}}),
-	), skill("plain", merge(output("application/json", object{"type": "object", "title": "O" + hidden, "properties": object{"a": object{"description": "Q" + hidden}}}), object{"capability_type": "knowledge"})))
+		providertest.Input("text", "string", object{"description": "P" + hidden + long, "schema": object{"title": "T" + hidden, "$comment": "C" + hidden, "x-note": "X" + hidden, "y" + hidden: "Y"}}),
+	), skill("plain", providertest.Merge(output("application/json", object{"type": "object", "title": "O" + hidden, "properties": object{"a": object{"description": "Q" + hidden}}}), object{"capability_type": "knowledge"})))
 	for _, v := range []struct{ method, list string }{
 		{"tools/list", "tools"}, {"resources/list", "resources"}, {"prompts/list", "prompts"},
 	} {
@@ -211,7 +212,7 @@ func TestToolDefinition(t *testing.T) {
 		"DELETE": `{"destructiveHint":true,"openWorldHint":true}`, "POST": `{"openWorldHint":true}`,
 	}
 	for method := range hints {
-		skills = append(skills, skill(strings.ToLower(method), object{"endpoint": object{"method": method}}, input("text", "string", object{"required": true})))
+		skills = append(skills, skill(strings.ToLower(method), object{"endpoint": object{"method": method}}, providertest.Input("text", "string", object{"required": true})))
 	}
 	s := newServer(t, nil, skills...)
 	for method, want := range hints {
@@ -272,8 +273,8 @@ func TestOutputSchemas(t *testing.T) {
 // Section 3: what can't be called is not listed, sources that can't be read are named, and no list is empty because none can be read.
 func TestUnreadable(t *testing.T) {
 	s := newServer(t, func(s *server) {
-		broken := newProvider(t)
-		broken.on("GET /.well-known/skill-sharing", answer(500, object{}))
+		broken := providertest.Start(t)
+		broken.On("GET /.well-known/skill-sharing", providertest.Answer(500, object{}))
 		s.source(t, "broken", broken)
 	}, skill("good", nil), skill("newer", object{"protocol": object{"version": "2.0.0"}}), skill("bad", object{"endpoint": object{"url": "no URL"}}))
 	g := s.modern(t, "tools/list", object{})
@@ -283,8 +284,8 @@ func TestUnreadable(t *testing.T) {
 	if at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "broken" || at(g.result(), "ttlMs") != 5000.0 {
 		t.Errorf("%s", g.text)
 	}
-	s.on("GET /.well-known/skill-sharing", answer(500, object{}))
-	none := newServer(t, func(s *server) { s.on("GET /.well-known/skill-sharing", answer(500, object{})) })
+	s.On("GET /.well-known/skill-sharing", providertest.Answer(500, object{}))
+	none := newServer(t, func(s *server) { s.On("GET /.well-known/skill-sharing", providertest.Answer(500, object{})) })
 	for _, method := range []string{"tools/list", "resources/list", "prompts/list"} {
 		if g := none.modern(t, method, object{}); g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 {
 			t.Errorf("%s: %d %s", method, g.status, g.text)
@@ -295,8 +296,8 @@ func TestUnreadable(t *testing.T) {
 // Section 3: skills can't choose what proxies log, unless the operator permits it; then clients have to repeat these arguments.
 func TestHeaderParameters(t *testing.T) {
 	inputs := []object{
-		input("region", "string", object{"schema": object{"x-mcp-header": "Region"}}), input("count", "integer", object{"schema": object{"x-mcp-header": "Count"}}),
-		input("deep", "object", object{"schema": object{"properties": object{"key": object{"type": "string", "x-mcp-header": "Key"}}}}),
+		providertest.Input("region", "string", object{"schema": object{"x-mcp-header": "Region"}}), providertest.Input("count", "integer", object{"schema": object{"x-mcp-header": "Count"}}),
+		providertest.Input("deep", "object", object{"schema": object{"properties": object{"key": object{"type": "string", "x-mcp-header": "Key"}}}}),
 	}
 	denied := newServer(t, nil, skill("find", nil, inputs...))
 	if g := denied.modern(t, "tools/list", object{}); strings.Contains(g.text, "x-mcp-header") {
@@ -330,9 +331,9 @@ func TestHeaderParameters(t *testing.T) {
 		{"another number", object{"count": 7}, []string{"Mcp-Param-Count", "8"}, false},
 		{"deep and missing", object{"deep": object{"key": "k"}}, nil, false},
 	} {
-		before := s.count("POST /run/")
+		before := s.Count("POST /run/")
 		g := s.call(t, "acme_find", v.arguments, v.header...)
-		if v.ok && at(g.result(), "structuredContent") == nil || !v.ok && (g.status != 400 || at(g.failure(), "code") != -32020.0 || s.count("POST /run/") != before) {
+		if v.ok && at(g.result(), "structuredContent") == nil || !v.ok && (g.status != 400 || at(g.failure(), "code") != -32020.0 || s.Count("POST /run/") != before) {
 			t.Errorf("%s: %d %s", v.about, g.status, g.text)
 		}
 	}
@@ -344,7 +345,7 @@ func TestHeaderParameters(t *testing.T) {
 // The lists of an anonymous caller have less than those of others.
 func TestHiddenTools(t *testing.T) {
 	s := newServer(t, func(s *server) {
-		private := s.source(t, "private", newProvider(t, merge(skill("secret", nil), object{"id": "private/secret"})))
+		private := s.source(t, "private", providertest.Start(t, providertest.Merge(skill("secret", nil), object{"id": "private/secret"})))
 		private.RequirePrincipal = true
 		s.front.Options.Private = true
 	}, skill("open", nil))
