@@ -142,12 +142,12 @@ func recordIn(text []byte, id string) (newest *run.Record, damaged error) {
 
 // place is the file with the newest record of an id.
 type place struct {
-	version version
+	version run.Version
 	batch   string // the name of the file; empty: the record is in the folder of the id
 }
 
 // List implements [run.Store].
-func (s *Records) List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*run.Record, error] {
+func (s *Records) List(ctx context.Context, owner string, most int, need func(id string, v run.Version) bool) iter.Seq2[*run.Record, error] {
 	return func(yield func(*run.Record, error) bool) {
 		days, err := s.list(ctx, ownerKey(owner), false)
 		if err != nil {
@@ -204,8 +204,9 @@ func (s *Records) places(ctx context.Context, folder string) (map[string]place, 
 		}
 		for text := range bytes.Lines(text) {
 			id, event, ok := parseLine(text)
-			if p, found := places[id]; ok && (!found || event > p.version.event) {
-				places[id] = place{version{event, run.Final}, name}
+			v := run.Version{Event: event, Standing: run.Final}
+			if p, found := places[id]; ok && (!found || v.Compare(p.version) > 0) {
+				places[id] = place{v, name}
 			}
 		}
 	}
@@ -213,12 +214,12 @@ func (s *Records) places(ctx context.Context, folder string) (map[string]place, 
 }
 
 // yieldDay yields the needed records of a day, in the descending order of their ids. It returns false if the iteration has ended.
-func (s *Records) yieldDay(ctx context.Context, owner, folder string, ids []string, places map[string]place, need func(string, uint64) bool, yield func(*run.Record, error) bool) bool {
+func (s *Records) yieldDay(ctx context.Context, owner, folder string, ids []string, places map[string]place, need func(string, run.Version) bool, yield func(*run.Record, error) bool) bool {
 	var loaded string // the batch in memory
 	var text []byte
 	for _, id := range slices.Backward(ids) {
 		p := places[id]
-		if !need(id, p.version.event) {
+		if !need(id, p.version) {
 			continue
 		}
 		if ctx.Err() != nil { // the file storage does not look at it

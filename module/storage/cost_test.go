@@ -112,7 +112,7 @@ func TestCostOfReading(t *testing.T) {
 		t.Errorf("reading a task by itself: %+v", got)
 	}
 	newer := func() {
-		if r, err := s.Newer(t.Context(), "", alone[700], 1); r != nil || err != nil {
+		if r, err := s.Newer(t.Context(), "", alone[700], run.Version{Event: 1}); r != nil || err != nil {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestCostOfReading(t *testing.T) {
 		t.Errorf("reading a second later: %+v", got)
 	}
 	days := func() {
-		for _, err := range s.List(t.Context(), "", 2400, func(string, uint64) bool { return false }) {
+		for _, err := range s.List(t.Context(), "", 2400, func(string, run.Version) bool { return false }) {
 			t.Error(err)
 		}
 	}
@@ -243,7 +243,7 @@ func TestListingWhileFilesChange(t *testing.T) {
 			"get":                  func() error { _, err := s.Get(t.Context(), "ada", id); return err },
 			"get a run in a batch": func() error { _, err := s.Get(t.Context(), "ada", ended); return err },
 			"newer": func() error {
-				if r, err := s.Newer(t.Context(), "ada", id, 0); r == nil {
+				if r, err := s.Newer(t.Context(), "ada", id, run.Version{Event: 0}); r == nil {
 					return errors.Join(err, run.ErrNoRecord)
 				}
 				return nil
@@ -288,7 +288,7 @@ func TestFilesBeingWritten(t *testing.T) {
 	if r, err := s.Get(t.Context(), "ada", id); err != nil || r.Event != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := s.Newer(t.Context(), "ada", id, 1); r != nil || err != nil {
+	if r, err := s.Newer(t.Context(), "ada", id, run.Version{Event: 1}); r != nil || err != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if n := standingsOf(t, s, "ada"); n != [3]int{1, 0, 0} {

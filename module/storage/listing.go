@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,42 +14,33 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// version is a record in the folder of its id.
-type version struct {
-	event    uint64
-	standing run.Standing
-}
-
 // standings are the endings of the names of records. None is only a number: Caddy's file storage gives such endings to files that
 // it is writing.
 var standings = [...]string{run.Running: ".running", run.Waiting: ".waiting", run.Final: ".final"}
 
-func (v version) name() string { return strconv.FormatUint(v.event, 10) + standings[v.standing] }
+// fileName returns the name of a record in the folder of its id.
+func fileName(v run.Version) string { return strconv.FormatUint(v.Event, 10) + standings[v.Standing] }
 
-func (v version) compare(other version) int {
-	return cmp.Or(cmp.Compare(v.event, other.event), cmp.Compare(v.standing, other.standing))
-}
-
-func splitVersion(name string) (v version, ok bool) {
+func splitVersion(name string) (v run.Version, ok bool) {
 	number, _, _ := strings.Cut(name, ".")
 	event, err := strconv.ParseUint(number, 10, 64)
 	i := slices.Index(standings[:], name[len(number):])
 	if err != nil || i < 0 {
-		return version{}, false
+		return run.Version{}, false
 	}
-	v = version{event, run.Standing(i)} //nolint:gosec // there are three
-	return v, v.name() == name
+	v = run.Version{Event: event, Standing: run.Standing(i)} //nolint:gosec // there are three
+	return v, fileName(v) == name
 }
 
 // versions returns the records in the folder of an id, the newest last. It ignores other names.
-func versions(names []string) []version {
-	found := make([]version, 0, len(names))
+func versions(names []string) []run.Version {
+	found := make([]run.Version, 0, len(names))
 	for _, name := range names {
 		if v, ok := splitVersion(name); ok {
 			found = append(found, v)
 		}
 	}
-	slices.SortFunc(found, version.compare)
+	slices.SortFunc(found, run.Version.Compare)
 	return found
 }
 
@@ -87,7 +77,7 @@ func (s *Records) list(ctx context.Context, folder string, recursive bool) ([]st
 
 // day is the content of the folder of a day.
 type day struct {
-	ids     map[string][]version // the newest last; none: the folder of the id has no record
+	ids     map[string][]run.Version // the newest last; none: the folder of the id has no record
 	batches []string
 }
 
@@ -97,7 +87,7 @@ func (s *Records) listDay(ctx context.Context, folder string) (day, error) {
 	if err != nil {
 		return day{}, err
 	}
-	d := day{ids: map[string][]version{}}
+	d := day{ids: map[string][]run.Version{}}
 	for _, name := range names {
 		id, rest, inside := strings.Cut(name, "/")
 		if _, isID := run.TimeOfID(id); isID {
@@ -111,7 +101,7 @@ func (s *Records) listDay(ctx context.Context, folder string) (day, error) {
 		}
 	}
 	for _, of := range d.ids {
-		slices.SortFunc(of, version.compare)
+		slices.SortFunc(of, run.Version.Compare)
 	}
 	return d, nil
 }

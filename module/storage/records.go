@@ -89,7 +89,7 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 		}
 		folder := key + "/" + day
 		if r.Standing != run.Final || len(records) == 1 {
-			if err := s.store(ctx, path.Join(folder, r.ID, version{r.Event, r.Standing}.name()), text); err != nil {
+			if err := s.store(ctx, path.Join(folder, r.ID, fileName(r.Version())), text); err != nil {
 				return err
 			}
 			buffer = nil // a storage may keep the text
@@ -141,7 +141,7 @@ func (s *Records) store(ctx context.Context, key string, text []byte) error {
 	return nil
 }
 
-// Get implements [run.Store]. If the newest event of a record is damaged, it returns the newest undamaged one. It costs one
+// Get implements [run.Store]. If the newest record is damaged, it returns the newest undamaged one. It costs one
 // listing of a few names and one reading. A record that was only stored together with others costs further: at most once in
 // [batchListAge] a listing of the day of its owner, and the reading of each batch whose first and last ids it lies
 // between. That is one of at most [maxBatch] for each instance, or two: a batch has the runs that ended within a second.
@@ -151,7 +151,7 @@ func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error
 		return nil, run.ErrNoRecord // Put refuses such an id
 	}
 	folder := path.Join(ownerKey(owner), day)
-	r, err := s.newest(ctx, folder, id, 0)
+	r, err := s.newest(ctx, folder, id, run.Version{})
 	if r == nil && (err == nil || errors.Is(err, run.ErrDamaged)) {
 		if batched, failed := s.batched(ctx, folder, id); batched != nil {
 			r, err = batched, nil
@@ -166,8 +166,8 @@ func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error
 	return r, nil
 }
 
-// Newer implements [run.Store]. If the newest event is damaged, it returns the newest undamaged one.
-func (s *Records) Newer(ctx context.Context, owner, id string, than uint64) (*run.Record, error) {
+// Newer implements [run.Store]. If the newest record is damaged, it returns the newest undamaged one.
+func (s *Records) Newer(ctx context.Context, owner, id string, than run.Version) (*run.Record, error) {
 	day, err := dayOf(id)
 	if err != nil {
 		return nil, nil // Put refuses such an id
@@ -179,9 +179,9 @@ func (s *Records) Newer(ctx context.Context, owner, id string, than uint64) (*ru
 	return r, err
 }
 
-// newest returns the newest undamaged record in the folder of an id whose event is higher than a number; nil: there is none. The
+// newest returns the newest undamaged record in the folder of an id that is newer than a version; nil: there is none. The
 // error is that of the newest record, if no other one can be returned.
-func (s *Records) newest(ctx context.Context, folder, id string, than uint64) (*run.Record, error) {
+func (s *Records) newest(ctx context.Context, folder, id string, than run.Version) (*run.Record, error) {
 	for range 3 { // a record may be deleted after the folder is listed if there are newer ones
 		names, err := s.list(ctx, path.Join(folder, id), false)
 		if err != nil {
@@ -189,7 +189,7 @@ func (s *Records) newest(ctx context.Context, folder, id string, than uint64) (*
 		}
 		var failed error
 		for _, v := range slices.Backward(versions(names)) {
-			if v.event <= than || errors.Is(failed, fs.ErrNotExist) {
+			if v.Compare(than) <= 0 || errors.Is(failed, fs.ErrNotExist) {
 				break
 			}
 			r, err := s.read(ctx, folder, id, v)
@@ -205,14 +205,14 @@ func (s *Records) newest(ctx context.Context, folder, id string, than uint64) (*
 	return nil, nil
 }
 
-func (s *Records) read(ctx context.Context, folder, id string, v version) (*run.Record, error) {
-	text, err := s.load(ctx, path.Join(folder, id, v.name()), maxRecord)
+func (s *Records) read(ctx context.Context, folder, id string, v run.Version) (*run.Record, error) {
+	text, err := s.load(ctx, path.Join(folder, id, fileName(v)), maxRecord)
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d of record %s: %w", v.event, id, err)
+		return nil, fmt.Errorf("reading event %d of record %s: %w", v.Event, id, err)
 	}
-	r, err := decodeRecord(text, id, v.event)
+	r, err := decodeRecord(text, id, v.Event)
 	if r != nil {
-		r.Standing = v.standing
+		r.Standing = v.Standing
 	}
 	return r, err
 }

@@ -54,10 +54,10 @@ func TestRecordWithHighestEventHolds(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for than, want := range map[uint64]uint64{0: 10, 1: 10, 9: 10, 10: 0, 11: 0} {
-		if r, err := s.Newer(t.Context(), "ada", id, than); err != nil || (r == nil) != (want == 0) || r != nil && (r.Event != want || r.Owner != "ada") {
+		if r, err := s.Newer(t.Context(), "ada", id, run.Version{Event: than}); err != nil || (r == nil) != (want == 0) || r != nil && (r.Event != want || r.Owner != "ada") {
 			t.Errorf("newer than %d: %+v, %v", than, r, err)
 		}
-		if r, err := s.Newer(t.Context(), "bob", id, than); r != nil || err != nil {
+		if r, err := s.Newer(t.Context(), "bob", id, run.Version{Event: than}); r != nil || err != nil {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
@@ -106,7 +106,7 @@ func TestRecordsAreListedByOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Reverse(want)
-	list := func(owner string, most int, need func(string, uint64) bool) (ids []string) {
+	list := func(owner string, most int, need func(string, run.Version) bool) (ids []string) {
 		for r, err := range s.List(t.Context(), owner, most, need) {
 			if err != nil || r.Owner != owner || r.Event != 3 {
 				t.Fatal(r, err)
@@ -115,13 +115,13 @@ func TestRecordsAreListedByOwner(t *testing.T) {
 		}
 		return ids
 	}
-	all := func(string, uint64) bool { return true }
+	all := func(string, run.Version) bool { return true }
 	for most := range 12 {
 		if got := list("ada", most, all); !slices.Equal(got, want[:min(most, len(want))]) {
 			t.Errorf("the first %d: %v, want %v", most, got, want)
 		}
 	}
-	if got := list("ada", 12, func(id string, event uint64) bool { return event == 3 && id == want[4] }); !slices.Equal(got, want[4:5]) {
+	if got := list("ada", 12, func(id string, v run.Version) bool { return v.Event == 3 && id == want[4] }); !slices.Equal(got, want[4:5]) {
 		t.Errorf("one that is needed: %v", got)
 	}
 	if got := list("eve", 10, all); len(got) != 0 {
@@ -197,7 +197,7 @@ func TestRecordsWithoutStorage(t *testing.T) {
 	cancel()
 	good, _ := records(t)
 	mustPut(t, good, "ada", id, 1)
-	for r, err := range good.List(ctx, "ada", 1, func(string, uint64) bool { return true }) {
+	for r, err := range good.List(ctx, "ada", 1, func(string, run.Version) bool { return true }) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v, %v", r, err)
 		}
@@ -248,7 +248,7 @@ func TestRecordLock(t *testing.T) {
 	if err := tried(one, "ada", id); err != nil {
 		t.Error(err)
 	}
-	for r, err := range other.List(t.Context(), "ada", 10, func(string, uint64) bool { return true }) {
+	for r, err := range other.List(t.Context(), "ada", 10, func(string, run.Version) bool { return true }) {
 		t.Errorf("%v, %v: a lock is no record", r, err)
 	}
 }
@@ -263,13 +263,13 @@ func TestListingEndsWithItsContext(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	n := 0
-	for r, err := range s.List(ctx, "ada", 100, func(string, uint64) bool { return true }) {
+	for r, err := range s.List(ctx, "ada", 100, func(string, run.Version) bool { return true }) {
 		if leave(); r == nil && !errors.Is(err, context.Canceled) || r != nil && n > 0 {
 			t.Errorf("%d: %v, %v", n, r, err)
 		}
 		n++
 	}
-	for r, err := range s.List(ctx, "ada", 100, func(string, uint64) bool { return true }) {
+	for r, err := range s.List(ctx, "ada", 100, func(string, run.Version) bool { return true }) {
 		if r != nil || !errors.Is(err, context.Canceled) {
 			t.Errorf("after the end: %v, %v", r, err)
 		}

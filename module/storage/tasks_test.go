@@ -188,7 +188,7 @@ func TestDamagedBatch(t *testing.T) {
 		}
 	}
 	good, bad := 0, 0
-	for r, err := range s.List(t.Context(), "ada", 10, func(string, uint64) bool { return true }) {
+	for r, err := range s.List(t.Context(), "ada", 10, func(string, run.Version) bool { return true }) {
 		if err == nil && r.Owner == "ada" {
 			good++
 		} else if errors.Is(err, run.ErrDamaged) {
@@ -215,7 +215,7 @@ func TestStoredTasksAreBounded(t *testing.T) {
 	var stored []string
 	for range 100 { // trimming goes on in the background
 		if stored = stored[:0]; len(stored) == 0 {
-			for r, err := range st.List(t.Context(), "ada", 10000, func(string, uint64) bool { return true }) {
+			for r, err := range st.List(t.Context(), "ada", 10000, func(string, run.Version) bool { return true }) {
 				if err == nil {
 					stored = append(stored, r.ID)
 				}

@@ -19,10 +19,10 @@ import (
 // unit is the folder of an id or a batch, which Trim deletes as a whole.
 type unit struct {
 	key     string
-	id      string  // of the folder; empty: it is a batch
-	newest  version // in the folder
-	first   string  // id of the batch
-	last    string  // id of the batch; also that of a folder
+	id      string      // of the folder; empty: it is a batch
+	newest  run.Version // in the folder
+	first   string      // id of the batch
+	last    string      // id of the batch; also that of a folder
 	files   []string
 	changed time.Time // the time of its newest file
 	ids     int64
@@ -61,7 +61,7 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 			return ctx.Err()
 		}
 	}
-	t.units = slices.DeleteFunc(t.units, func(u unit) bool { return u.newest.standing == run.Running && t.young[u.id] })
+	t.units = slices.DeleteFunc(t.units, func(u unit) bool { return u.newest.Standing == run.Running && t.young[u.id] })
 	t.bound(b)
 	for _, h := range t.holdings {
 		if !h.part {
@@ -129,7 +129,7 @@ func (t *trimming) holdDay(ctx context.Context, h *holding, day string) {
 		h.days--
 	}
 	for _, u := range found {
-		standing := u.newest.standing
+		standing := u.newest.Standing
 		spared := standing != run.Final && t.spare(u.id)
 		switch {
 		case u.changed.Before(t.bounds.Before) && !spared:
@@ -151,7 +151,7 @@ func (t *trimming) find(ctx context.Context, folder string, d day) []unit {
 	units := make([]unit, 0, len(d.ids)+len(d.batches))
 	for _, name := range d.batches {
 		first, last, n, _ := splitBatchName(name)
-		units = append(units, unit{key: path.Join(folder, name), newest: version{standing: run.Final}, first: first, last: last, ids: int64(n)})
+		units = append(units, unit{key: path.Join(folder, name), newest: run.Version{Standing: run.Final}, first: first, last: last, ids: int64(n)})
 		t.measure(ctx, &units[len(units)-1], path.Join(folder, name))
 	}
 	for id, of := range d.ids {
@@ -160,7 +160,7 @@ func (t *trimming) find(ctx context.Context, folder string, d day) []unit {
 		}
 		u := unit{key: path.Join(folder, id), id: id, last: id, ids: 1, newest: of[len(of)-1]}
 		for _, v := range of {
-			u.files = append(u.files, path.Join(u.key, v.name()))
+			u.files = append(u.files, path.Join(u.key, fileName(v)))
 		}
 		t.measure(ctx, &u, u.files[max(0, len(of)-2):]...)
 		units = append(units, u)
@@ -218,7 +218,7 @@ func (t *trimming) deleteUnit(ctx context.Context, u unit) error {
 		if err != nil {
 			return err
 		}
-		if of := versions(names); len(of) > 0 && of[len(of)-1].compare(u.newest) > 0 {
+		if of := versions(names); len(of) > 0 && of[len(of)-1].Compare(u.newest) > 0 {
 			return nil
 		}
 	}
@@ -299,7 +299,7 @@ func (h *holding) oldest() (u unit, ok bool) {
 // cut moves the oldest unit of an owner to those to be deleted.
 func (t *trimming) cut(h *holding) {
 	u, _ := h.oldest()
-	units := &h.units[u.newest.standing]
+	units := &h.units[u.newest.Standing]
 	*units = (*units)[:len(*units)-1]
 	h.ids -= u.ids
 	h.bytes -= u.bytes

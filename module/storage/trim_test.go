@@ -42,7 +42,7 @@ func put(t *testing.T, s *Records, owner, id string, event uint64, standing run.
 // standingsOf returns how many ids of an owner have each standing.
 func standingsOf(t *testing.T, s *Records, owner string) (n [3]int) {
 	t.Helper()
-	for r, err := range s.List(t.Context(), owner, 10000, func(string, uint64) bool { return true }) {
+	for r, err := range s.List(t.Context(), owner, 10000, func(string, run.Version) bool { return true }) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestRecordsAreTrimmed(t *testing.T) {
 	s, dir := records(t)
 	now := time.Now()
 	count := func(owner string) (n int) {
-		for range s.List(t.Context(), owner, 100, func(string, uint64) bool { return true }) {
+		for range s.List(t.Context(), owner, 100, func(string, run.Version) bool { return true }) {
 			n++
 		}
 		return n

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -32,22 +33,43 @@ const (
 	Final                   // the run has ended; several such records can be stored together
 )
 
+// Version identifies a record of an id.
+type Version struct {
+	Event    uint64
+	Standing Standing
+}
+
+// Version returns the version of the record.
+func (r *Record) Version() Version { return Version{r.Event, r.Standing} }
+
+// Compare orders versions of an id, the older ones first. A final one is newer than all others, since a run that has ended does not go
+// on: the event of another instance that did not know the end can have a higher number. Otherwise the event decides, and then the standing.
+func (v Version) Compare(other Version) int {
+	switch final := v.Standing == Final; {
+	case final == (other.Standing == Final):
+		return cmp.Or(cmp.Compare(v.Event, other.Event), cmp.Compare(v.Standing, other.Standing))
+	case final:
+		return 1
+	}
+	return -1
+}
+
 // Store keeps records for fronts whose runs outlive a request. Records survive restarts, and all instances of the bridge can read them. A record
 // belongs to the principal that made it: for another one it does not exist. A record is written once and never changed,
-// since storages have no compare-and-swap. The record with the highest event has the current state.
+// since storages have no compare-and-swap. The record with the newest [Version] has the current state.
 type Store interface {
 	// Put stores records of one owner. It does not keep their data.
 	Put(ctx context.Context, records ...*Record) error
-	// Get returns the record with the highest event of an id. The error is [ErrNoRecord] if there is none.
+	// Get returns the newest record of an id. The error is [ErrNoRecord] if there is none.
 	Get(ctx context.Context, owner, id string) (*Record, error)
-	// Newer returns the record with the highest event of an id if that event is higher than a number; nil: there is none. It
+	// Newer returns the newest record of an id if it is newer than a version; nil: there is none. It
 	// costs one listing of the few records of the id, and reads nothing if there is none. A record that was stored together
 	// with others is not found: later events of its id have to be stored alone.
-	Newer(ctx context.Context, owner, id string, than uint64) (*Record, error)
-	// List returns the records with the highest event of the newest ids of an owner, up to most of them, the newest first. It
-	// reads only the records that are needed, by their id and event, until ctx ends. An error that is [ErrDamaged] is that of one record: the
+	Newer(ctx context.Context, owner, id string, than Version) (*Record, error)
+	// List returns the newest records of the newest ids of an owner, up to most of them, the newest first. It
+	// reads only the records that are needed, by their id and version, until ctx ends. An error that is [ErrDamaged] is that of one record: the
 	// others follow.
-	List(ctx context.Context, owner string, most int, need func(id string, event uint64) bool) iter.Seq2[*Record, error]
+	List(ctx context.Context, owner string, most int, need func(id string, v Version) bool) iter.Seq2[*Record, error]
 	// Name stores a name that the owner has given to an id.
 	Name(ctx context.Context, owner, name, id string) error
 	// Named returns the id of a name. The error is [ErrNoRecord] if there is none.

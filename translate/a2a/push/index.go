@@ -156,13 +156,13 @@ type found struct {
 
 // read returns the records of tasks that may have events to be sent, by instance. It skips the final records in seen, and returns
 // these together with the final records that it has read.
-func (x *index) read(ctx context.Context, seen map[string]uint64) (open map[string][]found, final map[string]uint64, err error) {
-	open, final = map[string][]found{}, map[string]uint64{}
-	need := func(id string, event uint64) bool {
-		if seen[id] != event {
+func (x *index) read(ctx context.Context, seen map[string]run.Version) (open map[string][]found, final map[string]run.Version, err error) {
+	open, final = map[string][]found{}, map[string]run.Version{}
+	need := func(id string, v run.Version) bool {
+		if seen[id] != v {
 			return true
 		}
-		final[id] = event
+		final[id] = v
 		return false
 	}
 	for r, err := range x.store.List(ctx, indexOwner, maxIndexed, need) {
@@ -174,7 +174,7 @@ func (x *index) read(ctx context.Context, seen map[string]uint64) (open map[stri
 		}
 		var e entry
 		if json.Unmarshal(r.Data, &e) != nil || e.Instance == "" {
-			final[r.ID] = r.Event
+			final[r.ID] = r.Version()
 			continue
 		}
 		open[e.Instance] = append(open[e.Instance], found{r, e.Owner})

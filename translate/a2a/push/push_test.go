@@ -38,7 +38,7 @@ var testKeys = keys{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, t
 // store is a [run.Store] in memory.
 type store struct {
 	mu      sync.Mutex
-	records map[string]*run.Record // by owner, id and event
+	records map[string]*run.Record // by owner, id and version
 	locks   map[string]chan struct{}
 	puts    int
 	fails   error
@@ -58,7 +58,7 @@ func (s *store) Put(_ context.Context, records ...*run.Record) error {
 	for _, r := range records {
 		own := *r
 		own.Data = bytes.Clone(r.Data)
-		s.records[fmt.Sprintf("%s\n%s\n%d", r.Owner, r.ID, r.Event)] = &own
+		s.records[fmt.Sprintf("%s\n%s\n%d.%d", r.Owner, r.ID, r.Event, r.Standing)] = &own
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (s *store) newest(owner string) map[string]*run.Record {
 	defer s.mu.Unlock()
 	found := map[string]*run.Record{}
 	for key, r := range s.records {
-		if old := found[r.ID]; strings.HasPrefix(key, owner+"\n") && (old == nil || old.Event < r.Event) {
+		if old := found[r.ID]; strings.HasPrefix(key, owner+"\n") && (old == nil || old.Version().Compare(r.Version()) < 0) {
 			found[r.ID] = r
 		}
 	}
@@ -82,17 +82,17 @@ func (s *store) Get(_ context.Context, owner, id string) (*run.Record, error) {
 	return nil, run.ErrNoRecord
 }
 
-func (s *store) Newer(_ context.Context, owner, id string, than uint64) (*run.Record, error) {
-	if r := s.newest(owner)[id]; r != nil && r.Event > than {
+func (s *store) Newer(_ context.Context, owner, id string, than run.Version) (*run.Record, error) {
+	if r := s.newest(owner)[id]; r != nil && r.Version().Compare(than) > 0 {
 		return r, nil
 	}
 	return nil, nil
 }
 
-func (s *store) List(_ context.Context, owner string, most int, need func(string, uint64) bool) iter.Seq2[*run.Record, error] {
+func (s *store) List(_ context.Context, owner string, most int, need func(string, run.Version) bool) iter.Seq2[*run.Record, error] {
 	return func(yield func(*run.Record, error) bool) {
 		for id, r := range s.newest(owner) {
-			if most--; most < 0 || need(id, r.Event) && !yield(r, nil) {
+			if most--; most < 0 || need(id, r.Version()) && !yield(r, nil) {
 				return
 			}
 		}

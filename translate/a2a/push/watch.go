@@ -7,6 +7,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -22,8 +23,8 @@ const (
 // watcher takes over the webhooks of tasks whose instance has ended.
 type watcher struct {
 	*Deliverer
-	seen  map[string]uint64  // the events of final records
-	taken map[string]lineKey // the tasks that were taken over, by id, while they are open
+	seen  map[string]run.Version // the final records
+	taken map[string]lineKey     // the tasks that were taken over, by id, while they are open
 }
 
 // watch reads the index again and again until the Deliverer is closed.

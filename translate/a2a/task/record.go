@@ -42,6 +42,11 @@ func standing(s State) run.Standing {
 	return run.Running
 }
 
+// Version returns the version of the task in a [run.Store].
+func (t *Task) Version() run.Version {
+	return run.Version{Event: t.Event, Standing: standing(t.Status.State)}
+}
+
 // Decode returns the task of a record.
 func Decode(r *run.Record) (*Task, error) {
 	t := new(Task)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // entry is a task in memory: its current version, the callers that wait for later ones, and the subscriptions.
@@ -16,16 +17,19 @@ type entry struct {
 
 	mu      sync.Mutex
 	now     *task.Task
-	stored  uint64    // the number of the newest version in the Store
-	single  bool      // a version was, or may have been, stored as a record of its own: other instances may know it
-	pending []pending // the changes since the version that is in the Store, if single is set
-	flight  *flight   // reads or stores a version
+	stored  run.Version // the newest version in the Store; zero: there is none
+	single  bool        // a version was, or may have been, stored as a record of its own: other instances may know it
+	pending []pending   // the changes since the version that is in the Store, if single is set
+	flight  *flight     // reads or stores a version
 
 	waiters     []*waiter
 	subs        []*Subscription
 	queue       []task.Update // events that are not delivered yet, since the Store does not have them
 	dispatching bool
 }
+
+// isStored reports whether the current version is in the Store. The caller holds the lock of the entry.
+func (e *entry) isStored() bool { return e.stored.Compare(e.now.Version()) >= 0 }
 
 // pending is a change that the Store does not have.
 type pending struct {

@@ -111,10 +111,10 @@ func (w *writer) jobs(due []*entry) (jobs [][]version, busy []*entry) {
 		t, stored, single, writing := e.now, e.stored, e.single, e.flight != nil
 		e.mu.Unlock()
 		switch {
-		case stored >= t.Event:
+		case stored.Compare(t.Version()) >= 0:
 		case writing:
 			busy = append(busy, e)
-		case single || stored > 0 || !t.Status.State.Terminal():
+		case single || stored.Event > 0 || !t.Status.State.Terminal():
 			jobs = append(jobs, []version{{e, t}})
 		default:
 			g := together[e.owner]
@@ -180,12 +180,12 @@ func (w *writer) runJob(ctx context.Context, job []version, all bool) error {
 		switch {
 		case e.flight != nil && all:
 			e.mu.Unlock()
-			_, err := w.until(ctx, e, func(_ *writer, e *entry) bool { return e.stored >= e.now.Event })
+			_, err := w.until(ctx, e, func(_ *writer, e *entry) bool { return e.isStored() })
 			return err
 		case e.flight != nil:
 			e.mu.Unlock()
 			return errBusy
-		case e.stored >= e.now.Event:
+		case e.isStored():
 			e.mu.Unlock()
 			return nil
 		}
@@ -199,7 +199,7 @@ func (w *writer) runJob(ctx context.Context, job []version, all bool) error {
 	}
 	for _, v := range job {
 		v.e.mu.Lock()
-		w.wrote(v.e, v.t.Event, size/int64(len(job)))
+		w.wrote(v.e, v.t, size/int64(len(job)))
 		v.e.mu.Unlock()
 	}
 	return nil

@@ -39,7 +39,7 @@ type Page struct {
 // summary has the data of a task that a list needs for filtering and sorting.
 type summary struct {
 	id      string
-	event   uint64
+	version run.Version
 	context string
 	skill   string
 	state   task.State // 0: the record is damaged
@@ -58,7 +58,7 @@ type summaries struct {
 }
 
 func summarize(t *task.Task, e *entry) summary {
-	return summary{t.ID, t.Event, t.Context, t.Skill, t.Status.State, t.Status.At, task.Size(t), t.Artifact.Size(), e, time.Time{}}
+	return summary{t.ID, t.Version(), t.Context, t.Skill, t.Status.State, t.Status.At, task.Size(t), t.Artifact.Size(), e, time.Time{}}
 }
 
 // pageOf returns the number of summaries that fit into a page, at most limit.
@@ -141,7 +141,7 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, arti
 		}
 	}
 	if len(missing) > 0 {
-		wanted := func(id string, _ uint64) bool { _, ok := missing[id]; return ok }
+		wanted := func(id string, _ run.Version) bool { _, ok := missing[id]; return ok }
 		for r, err := range s.config.Store.List(ctx, owner, s.config.MostPerOwner, wanted) {
 			if err != nil {
 				if err = s.writer.damaged(ctx, err); err != nil {
@@ -167,13 +167,13 @@ func (s *Tasks) tasksOf(ctx context.Context, owner string, found []summary, arti
 // summaries returns the summaries of all tasks of an owner.
 func (s *Tasks) summaries(ctx context.Context, owner string) ([]summary, error) {
 	var found []summary
-	known := map[string]uint64{} // events of the tasks in memory
+	known := map[string]run.Version{} // versions of the tasks in memory
 	entries, expired := s.memory.of(owner)
 	for _, e := range entries {
 		e.mu.Lock()
 		t := e.now
 		e.mu.Unlock()
-		known[e.id] = t.Event
+		known[e.id] = t.Version()
 		if !expired[e] {
 			found = append(found, summarize(t, e))
 		}
@@ -185,17 +185,17 @@ func (s *Tasks) summaries(ctx context.Context, owner string) ([]summary, error) 
 }
 
 // storedSummaries adds the tasks that are only in the Store. Tasks in memory that another instance has changed are updated.
-func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summary, known map[string]uint64) ([]summary, error) {
+func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summary, known map[string]run.Version) ([]summary, error) {
 	now := time.Now()
 	keep := map[string]summary{}
 	s.listed.mu.Lock()
 	listed := s.listed.of[owner] // it is not changed any more
 	s.listed.mu.Unlock()
-	need := func(id string, event uint64) bool {
+	need := func(id string, v run.Version) bool {
 		if inMemory, ok := known[id]; ok {
-			return event > inMemory
+			return v.Compare(inMemory) > 0
 		}
-		if l, ok := listed[id]; ok && l.event == event {
+		if l, ok := listed[id]; ok && l.version == v {
 			if now.Sub(l.changed) <= s.config.TTL+clockSlack {
 				keep[id] = l
 			}
@@ -238,7 +238,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 		switch {
 		case err != nil:
 			s.writer.report(err)
-			keep[r.ID] = summary{id: r.ID, event: r.Event, at: r.At, changed: r.At}
+			keep[r.ID] = summary{id: r.ID, version: r.Version(), at: r.At, changed: r.At}
 		case now.Sub(r.At) <= s.config.TTL+clockSlack:
 			of := summarize(t, nil)
 			of.changed = r.At

@@ -22,7 +22,7 @@ type lists struct {
 	each            func(read int64) // is called for each record
 }
 
-func (s *lists) List(ctx context.Context, owner string, most int, need func(string, uint64) bool) iter.Seq2[*run.Record, error] {
+func (s *lists) List(ctx context.Context, owner string, most int, need func(string, run.Version) bool) iter.Seq2[*run.Record, error] {
 	return func(yield func(*run.Record, error) bool) {
 		s.most.Store(max(s.most.Load(), s.now.Add(1)))
 		defer s.now.Add(-1)

@@ -39,7 +39,7 @@ func (m *memory) insert(e *entry, t *task.Task, at time.Time, foreign bool) erro
 	if m.room.entry(e.owner, e.id) != nil {
 		return errExists
 	}
-	p := place{changed: at, foreign: foreign, stored: !m.storing || e.stored >= t.Event}
+	p := place{changed: at, foreign: foreign, stored: !m.storing || e.stored.Compare(t.Version()) >= 0}
 	if err := m.room.insert(e, t, p); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (m *memory) adopted(e *entry, t *task.Task, at time.Time) {
 	m.mu.Lock()
 	defer m.unlock()
 	if p := &e.place; !p.gone {
-		if p.stored = e.stored >= t.Event; p.stored { // else this instance has changed it since
+		if p.stored = e.stored.Compare(t.Version()) >= 0; p.stored { // else this instance has changed it since
 			p.changed, p.foreign = at, true
 		}
 		m.room.settle(e, m.room.owners[e.owner], t.Status.State, size)

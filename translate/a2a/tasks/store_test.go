@@ -22,7 +22,7 @@ import (
 // store is a run.Store in memory that counts, fails and waits as a test says.
 type store struct {
 	mu      sync.Mutex
-	records map[string]*run.Record // by owner, id and event
+	records map[string]*run.Record // by owner, id and version
 	names   map[string]string
 	puts    [][]*run.Record
 	reads   int
@@ -53,7 +53,7 @@ func (s *store) Put(_ context.Context, records ...*run.Record) error {
 		return s.fails
 	}
 	for _, r := range records {
-		key := fmt.Sprint(r.Owner, "/", r.ID, ".", r.Event)
+		key := fmt.Sprint(r.Owner, "/", r.ID, ".", r.Event, ".", r.Standing)
 		if old := s.records[key]; old != nil && string(old.Data) != string(r.Data) {
 			panic("a record is written twice: " + key)
 		}
@@ -68,7 +68,7 @@ func (s *store) Put(_ context.Context, records ...*run.Record) error {
 func (s *store) newest(owner string) map[string]*run.Record {
 	found := map[string]*run.Record{}
 	for key, r := range s.records {
-		if old := found[r.ID]; strings.HasPrefix(key, owner+"/") && (old == nil || old.Event < r.Event) {
+		if old := found[r.ID]; strings.HasPrefix(key, owner+"/") && (old == nil || old.Version().Compare(r.Version()) < 0) {
 			found[r.ID] = r
 		}
 	}
@@ -88,7 +88,7 @@ func (s *store) Get(_ context.Context, owner, id string) (*run.Record, error) {
 	return nil, run.ErrNoRecord
 }
 
-func (s *store) Newer(_ context.Context, owner, id string, than uint64) (*run.Record, error) {
+func (s *store) Newer(_ context.Context, owner, id string, than run.Version) (*run.Record, error) {
 	time.Sleep(s.slow)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,13 +96,13 @@ func (s *store) Newer(_ context.Context, owner, id string, than uint64) (*run.Re
 	if s.fails != nil {
 		return nil, s.fails
 	}
-	if r := s.newest(owner)[id]; r != nil && r.Event > than {
+	if r := s.newest(owner)[id]; r != nil && r.Version().Compare(than) > 0 {
 		return r, nil
 	}
 	return nil, nil
 }
 
-func (s *store) List(_ context.Context, owner string, most int, need func(string, uint64) bool) iter.Seq2[*run.Record, error] {
+func (s *store) List(_ context.Context, owner string, most int, need func(string, run.Version) bool) iter.Seq2[*run.Record, error] {
 	return func(yield func(*run.Record, error) bool) {
 		s.mu.Lock()
 		found, fails := s.newest(owner), s.fails
@@ -117,7 +117,7 @@ func (s *store) List(_ context.Context, owner string, most int, need func(string
 		}
 		slices.Sort(ids)
 		for _, id := range slices.Backward(ids[max(0, len(ids)-most):]) {
-			if r := found[id]; need(id, r.Event) && !yield(r, nil) {
+			if r := found[id]; need(id, r.Version()) && !yield(r, nil) {
 				return
 			}
 		}

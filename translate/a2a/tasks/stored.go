@@ -45,7 +45,7 @@ func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, 
 	if time.Since(at) > s.config.TTL+clockSlack {
 		return nil, ErrNoTask
 	}
-	e := &entry{id: id, owner: owner, name: t.Name, now: t, stored: t.Event, single: true}
+	e := &entry{id: id, owner: owner, name: t.Name, now: t, stored: t.Version(), single: true}
 	if keep || !t.Status.State.Terminal() {
 		err := s.memory.insert(e, t, at, true)
 		switch {
@@ -68,7 +68,7 @@ func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, 
 func (w *writer) refresh(ctx context.Context, e *entry) error {
 	for waited := false; ; waited = true {
 		e.mu.Lock()
-		if e.detached || e.stored == 0 || e.now.Status.State.Terminal() {
+		if e.detached || e.stored.Event == 0 || e.now.Status.State.Terminal() {
 			e.mu.Unlock()
 			return nil
 		}
@@ -86,18 +86,22 @@ func (w *writer) refresh(ctx context.Context, e *entry) error {
 // adopt takes over a version that another instance has stored, if it is newer than the one that this instance has in the Store, and makes
 // the pending changes again, on top of it. Subscriptions get the events that it shows. The lock of the entry is held.
 func (w *writer) adopt(e *entry, t *task.Task, at time.Time) {
-	if t.Event <= e.stored {
+	if t.Version().Compare(e.stored) <= 0 {
 		return
 	}
 	told, changes := e.now, e.pending
 	if len(changes) > 0 {
 		told = changes[0].before
 	}
-	e.stored, e.single, e.pending = t.Event, true, nil
-	if told.Status.State.Terminal() && !t.Status.State.Terminal() { // two instances wrote at once (see exchange): the end holds
-		ended := t.Copy()
-		ended.Status, ended.Artifact, ended.Event, ended.Told = told.Status, told.Artifact, t.Event+1, t.Event+1
-		t = ended
+	stored, end := e.stored, told.Status.State.Terminal() && !t.Status.State.Terminal()
+	e.stored, e.single, e.pending = t.Version(), true, nil
+	if end || t.Event <= stored.Event { // two instances wrote at once (see exchange): what holds gets a later number than both
+		t = t.Copy()
+		t.Event = max(t.Event, stored.Event) + 1
+		t.Told = t.Event
+		if end {
+			t.Status, t.Artifact = told.Status, told.Artifact
+		}
 	}
 	list := newsOf(told, t)
 	for _, p := range changes {

@@ -132,7 +132,7 @@ func (s *Subscription) pump() {
 func (w *writer) deliver(e *entry) {
 	all := w.storage == nil || e.now.Status.State.Terminal()
 	n := 0
-	for ; n < len(e.queue) && (all || e.queue[n].Number <= e.stored); n++ {
+	for ; n < len(e.queue) && (all || e.queue[n].Number <= e.stored.Event); n++ {
 		for _, sub := range e.subs {
 			sub.send(e.queue[n])
 		}

@@ -49,7 +49,7 @@ type version struct {
 
 // visible reports whether clients may see the current version. The caller holds the lock of the entry.
 func (w *writer) visible(e *entry) bool {
-	return w.storage == nil || e.stored >= e.now.Event || e.now.Status.State.Terminal()
+	return w.storage == nil || e.isStored() || e.now.Status.State.Terminal()
 }
 
 // show returns the current version of a task for a client, after it was stored if it is open.
@@ -59,7 +59,7 @@ func (w *writer) show(ctx context.Context, e *entry) (*task.Task, error) {
 
 // store stores the current version of a task if other instances know an earlier one.
 func (w *writer) store(ctx context.Context, e *entry) error {
-	_, err := w.until(ctx, e, func(_ *writer, e *entry) bool { return e.stored == 0 || e.stored >= e.now.Event })
+	_, err := w.until(ctx, e, func(_ *writer, e *entry) bool { return e.stored.Event == 0 || e.isStored() })
 	return err
 }
 
@@ -98,10 +98,12 @@ func (f *flight) wait(ctx context.Context) error {
 // its own. The lock of the entry is held, and is released. No other exchange of the entry is under way.
 //
 // Storages have no compare-and-swap. Two instances that store the same event number, each after it has found nothing newer and
-// before the other's record is there, don't see each other: one of the records holds, and the other's change is lost. If only one of
-// them ends the task, the end holds, and the other instance does not learn of it before the task leaves its memory. That
-// takes two changes within the time of one write. Messages and cancellations have no such window among each other, since they hold the lock
-// of the task; followers of runs, which don't, make the same changes in both instances.
+// before the other's record is there, don't see each other. Of two records, the newer [run.Version] holds, and what only the other one
+// has is lost: its instance adopts the newer one with its next exchange. So an end holds, also if the other instance has stored later
+// events before the record of the end is there. Two records with the same standing have the same key: the one that is written
+// last holds, and the other instance learns of it from the next event. That takes two changes within the time of one write.
+// Messages and cancellations have no such window among each other, since they hold the lock of the task; followers of runs, which
+// don't, make the same changes in both instances.
 func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {
 	f := &flight{done: make(chan struct{})}
 	e.flight = f
@@ -114,13 +116,13 @@ func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {
 		var theirs *task.Task
 		var at time.Time
 		var size int64
-		if known > 0 {
+		if known.Event > 0 {
 			if r, err := w.storage.Newer(ctx, e.owner, e.id, known); r != nil || err != nil {
 				theirs, at, f.err = w.decoded(ctx, r, err)
 			}
 		}
 		again = theirs != nil
-		if write = write && f.err == nil; write && !again && t.Event > known {
+		if write = write && f.err == nil; write && !again && t.Version().Compare(known) > 0 {
 			if size, f.err = w.put(ctx, version{e, t}); f.err != nil {
 				f.err = w.failed(ctx, f.err)
 			}
@@ -129,9 +131,9 @@ func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {
 		switch {
 		case again:
 			w.adopt(e, theirs, at)
-			again = write && e.stored < e.now.Event
+			again = write && !e.isStored()
 		case write && f.err == nil:
-			w.wrote(e, t.Event, size)
+			w.wrote(e, t, size)
 		}
 	}
 	e.flight = nil
@@ -183,10 +185,12 @@ func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 }
 
 // wrote counts a version that was stored. The caller holds the lock of the entry.
-func (w *writer) wrote(e *entry, event uint64, size int64) {
-	e.stored = max(e.stored, event)
-	e.pending = slices.DeleteFunc(e.pending, func(p pending) bool { return p.before.Event < e.stored })
-	if e.stored >= e.now.Event {
+func (w *writer) wrote(e *entry, t *task.Task, size int64) {
+	if v := t.Version(); v.Compare(e.stored) > 0 {
+		e.stored = v
+	}
+	e.pending = slices.DeleteFunc(e.pending, func(p pending) bool { return p.before.Event < e.stored.Event })
+	if e.isStored() {
 		w.memory.written(e)
 	}
 	w.deliver(e)
@@ -215,7 +219,7 @@ func (w *writer) storeNamed(ctx context.Context, e *entry, t *task.Task) error {
 	if err != nil {
 		return w.failed(ctx, err)
 	}
-	w.wrote(e, t.Event, size)
+	w.wrote(e, t, size)
 	return nil
 }
 
