@@ -48,6 +48,7 @@ func happens(t *testing.T, what string, done <-chan struct{}) {
 // One instance stores the end of a task while another one stores messages to it, under the same event number or a later one. Both instances and
 // a new one have the end then, however the other one learns of it.
 func TestEndStoredTogetherWithMessages(t *testing.T) {
+	t.Parallel()
 	list := func(t *testing.T, s *tasks.Tasks, id string) *task.Task {
 		t.Helper()
 		page, err := s.List(t.Context(), "ada", tasks.Query{Artifacts: true})

@@ -55,7 +55,9 @@ func (broken) Get(context.Context, string, string) (*run.Record, error) {
 	return nil, run.ErrNoRecord
 }
 
-func (broken) Newer(context.Context, string, string, run.Version) (*run.Record, error) { return nil, nil }
+func (broken) Newer(context.Context, string, string, run.Version) (*run.Record, error) {
+	return nil, nil
+}
 
 func (broken) Named(context.Context, string, string) (string, error) { return "", run.ErrNoRecord }
 func (broken) Name(context.Context, string, string, string) error {

@@ -98,12 +98,11 @@ func (f *flight) wait(ctx context.Context) error {
 // its own. The lock of the entry is held, and is released. No other exchange of the entry is under way.
 //
 // Storages have no compare-and-swap. Two instances that store the same event number, each after it has found nothing newer and
-// before the other's record is there, don't see each other. Of two records, the newer [run.Version] holds, and what only the other one
-// has is lost: its instance adopts the newer one with its next exchange. So an end holds, also if the other instance has stored later
-// events before the record of the end is there. Two records with the same standing have the same key: the one that is written
-// last holds, and the other instance learns of it from the next event. That takes two changes within the time of one write.
-// Messages and cancellations have no such window among each other, since they hold the lock of the task; followers of runs, which
-// don't, make the same changes in both instances.
+// before the other's record is there, don't see each other. The newer [run.Version] holds, and the other instance adopts it with its next
+// exchange. What only that one has changed is lost. So an end holds, also over later events that were stored before its record was there.
+// Records of the same standing have the same key: the last one holds, and the other instance learns of it from the next event. That takes
+// two changes within the time of one write. Messages and cancellations have no such window among each other, since they hold the lock of
+// the task; followers of runs, which don't, make the same changes in both instances.
 func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {
 	f := &flight{done: make(chan struct{})}
 	e.flight = f
