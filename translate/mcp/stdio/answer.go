@@ -58,7 +58,7 @@ func (s *server) whole(c *call, resp *http.Response) {
 		s.fail(c, jsonrpc.CodeInternalError, s.refusal(resp))
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err := s.readWhole(c, resp.Body)
 	switch {
 	case err != nil:
 		s.broken(c, err)
@@ -76,9 +76,23 @@ func (s *server) whole(c *call, resp *http.Response) {
 	}
 }
 
+// readWhole reads a body; of one that is longer than maxAnswer, one byte more than that.
+func (s *server) readWhole(c *call, r io.Reader) ([]byte, error) {
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(io.LimitReader(r, smallAnswer)); err != nil || body.Len() < smallAnswer {
+		return body.Bytes(), err
+	}
+	if err := s.hold(c); err != nil {
+		return nil, err
+	}
+	_, err := body.ReadFrom(io.LimitReader(r, maxAnswer+1-smallAnswer))
+	return body.Bytes(), err
+}
+
 // stream writes the messages of server-sent events until the answer.
 func (s *server) stream(c *call, body io.Reader) {
 	events := eventReader{lines: newLineReader(body, maxAnswer)}
+	events.lines.hold = func() error { return s.hold(c) }
 	for {
 		data, err := events.next()
 		if err != nil {
@@ -95,6 +109,7 @@ func (s *server) stream(c *call, body io.Reader) {
 		default:
 			s.write(c, r.text)
 		}
+		s.release(c)
 	}
 }
 
@@ -150,6 +165,11 @@ func (e *eventReader) next() ([]byte, error) {
 		field, value, _ := bytes.Cut(bytes.TrimPrefix(line, []byte("\ufeff")), []byte(":"))
 		if string(field) != "data" {
 			continue
+		}
+		if len(data)+len(line) > smallAnswer {
+			if err := e.lines.hold(); err != nil {
+				return nil, err
+			}
 		}
 		if data = append(data, bytes.TrimPrefix(value, []byte(" "))...); len(data) > maxAnswer {
 			return nil, errAnswerSize

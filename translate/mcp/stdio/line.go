@@ -13,11 +13,12 @@ const bufferSize = 64 << 10
 // lineReader reads lines of bounded length.
 type lineReader struct {
 	reader *bufio.Reader
-	max    int // bytes of a line, without its end
+	max    int          // bytes of a line, without its end
+	hold   func() error // is called before more than smallAnswer bytes are kept; nil: they always may
 }
 
 func newLineReader(r io.Reader, longest int) *lineReader {
-	return &lineReader{bufio.NewReaderSize(r, bufferSize), longest}
+	return &lineReader{reader: bufio.NewReaderSize(r, bufferSize), max: longest}
 }
 
 // next returns the next line without its end (LF or CR LF), which the last line need not have. If the line is too long, it is read
@@ -25,6 +26,11 @@ func newLineReader(r io.Reader, longest int) *lineReader {
 func (l *lineReader) next() (line []byte, tooLong bool, err error) {
 	for {
 		piece, err := l.reader.ReadSlice('\n')
+		if l.hold != nil && len(line)+len(piece) > smallAnswer {
+			if err := l.hold(); err != nil {
+				return nil, false, err
+			}
+		}
 		tooLong = tooLong || len(line)+len(piece) > l.max+len("\r\n")
 		if tooLong {
 			line = nil

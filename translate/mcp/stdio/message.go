@@ -11,6 +11,7 @@ import (
 const (
 	methodCancelled  = "notifications/cancelled"
 	methodInitialize = "initialize"
+	methodPing       = "ping"
 	methodListen     = "subscriptions/listen"
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 )

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -19,14 +20,15 @@ import (
 )
 
 const (
-	// maxCalls is how many messages are with the server at the same time.
-	maxCalls = 64
 	// grace is how long calls have to end after the end of the input.
 	grace = 2 * time.Second
 	// defaultMaxMessage is the default of [Options.MaxMessage].
 	defaultMaxMessage = 1 << 20
 	// maxAnswer bounds a message of the server. It is far more than a bridge answers by default.
 	maxAnswer = 64 << 20
+	// smallAnswer is the size above which a message of the server is large: only maxLarge of these are read or written at the same time.
+	smallAnswer = 64 << 10
+	maxLarge    = 4
 )
 
 // Do sends an HTTP request, as [http.Client.Do] does. It must not follow redirects.
@@ -56,17 +58,18 @@ func (o *Options) tooLong() string {
 }
 
 // Serve passes the messages of a client, one on each line of in, on to a server, and writes the messages of the server to out, each
-// as one line. At most 64 messages are with the server at the same time, and their answers are written in the order in which they
-// end; while there are so many, no more is read.
+// as one line. At most 64 requests are with the server at the same time, and their answers are written in the order in which they
+// end. Further requests wait, up to a number of bytes; those beyond are answered with an error. Pings, notifications and cancellations
+// do not wait for requests. Of answers over 64 KiB, at most four are in memory: the others are read when one of these is written.
 //
-// It returns after the end of in, or after ctx is done. What is with the server has 2 s to end before. If the client has closed out,
+// It returns after the end of in, or after ctx is done. What was read has 2 s to end before. If the client has closed out,
 // Serve returns at once and without an error. Reads of in may still wait after the return.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, do Do, o Options) error {
 	calls, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	s := &server{
 		do: do, options: o, where: whereOf(o.URL), ctx: calls,
-		out: newOutput(out), slots: make(chan struct{}, maxCalls), calls: map[string][]*call{},
+		out: newOutput(out), queue: newQueue(), large: make(chan struct{}, maxLarge), calls: map[string][]*call{},
 	}
 	returned := make(chan struct{})
 	defer close(returned)
@@ -109,7 +112,9 @@ type server struct {
 	out     *output
 	version atomic.Pointer[string] // that the answer to initialize had; nil: there was none
 
-	slots   chan struct{}
+	queue   *queue
+	full    sync.Once     // warns that messages are left out
+	large   chan struct{} // has a value for each large message of the server in memory
 	running sync.WaitGroup
 	mu      sync.Mutex
 	calls   map[string][]*call // by the keys of their ids; those of a client are unique, but that is not checked
@@ -122,6 +127,14 @@ type call struct {
 	end       context.CancelFunc
 	sent      atomic.Bool // a part of it may have reached the server
 	cancelled atomic.Bool // by the client, which expects no answer any more
+	fault     *fault      // why it is answered without the server; nil: it goes to the server
+	large     bool        // it has a place among the large messages of the server
+}
+
+// fault is an error that a message is answered with.
+type fault struct {
+	code int
+	text string
 }
 
 // receive takes messages until the end of the input or of ctx. The error is that of the input.
@@ -138,49 +151,65 @@ func (s *server) receive(ctx context.Context, lines <-chan line) error {
 				return nil
 			case l.err != nil:
 				return fmt.Errorf("reading the input: %w", l.err)
-			case !s.take(ctx, l):
-				return nil
 			}
+			s.take(l)
 		}
 	}
 }
 
-// take handles a line. It returns false if it waited for a call to end, and Serve has to end before.
-func (s *server) take(ctx context.Context, l line) bool {
+// take handles a line. It does not wait, so that cancellations and the end of the input are read at any time.
+func (s *server) take(l line) {
 	if !l.tooLong && isBlank(l.text) {
-		return true
+		return
 	}
 	m, isJSON := parse(l.text)
 	if m.isNotification && m.method == methodCancelled {
 		s.cancel(m.requests)
-		return true
-	}
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	case <-s.out.failed:
-		return false
+		return
 	}
 	c := &call{message: m}
+	switch {
+	case l.tooLong:
+		c.fault = &fault{jsonrpc.CodeInvalidRequest, s.options.tooLong()}
+	case !isJSON:
+		c.text, c.fault = nil, &fault{jsonrpc.CodeParseError, "Parse error: the line is not one JSON message in UTF-8."}
+	}
 	c.ctx, c.end = context.WithCancel(s.ctx)
 	s.add(c)
-	s.running.Go(func() {
-		defer func() {
-			s.remove(c)
-			c.end()
-			<-s.slots
-		}()
+	admitted := s.queue.enter(c, maxWaiting)
+	if admitted == refused {
+		c.text, c.id = nil, bytes.Clone(c.id) // the rest of the message is not kept
+		c.fault = &fault{jsonrpc.CodeInternalError, "Too many requests wait for their turn. This one was not executed: send it again when others have been answered."}
+		if admitted = s.queue.enter(c, maxWaiting+maxRefused); admitted == refused {
+			s.done(c)
+			s.full.Do(func() { s.warn("messages are left out, since the client reads no answers") })
+		}
+	}
+	if admitted == starts {
+		s.running.Go(func() { s.run(c) })
+	}
+}
+
+// run handles a message, and then those that wait for its place.
+func (s *server) run(c *call) {
+	for c != nil {
 		switch {
-		case l.tooLong:
-			s.fail(c, jsonrpc.CodeInvalidRequest, s.options.tooLong())
-		case !isJSON:
-			s.fail(c, jsonrpc.CodeParseError, "Parse error: the line is not one JSON message in UTF-8.")
+		case c.cancelled.Load(): // while it waited
+		case c.fault != nil:
+			s.fail(c, c.fault.code, c.fault.text)
 		default:
 			s.exchange(c)
+			s.release(c)
 		}
-	})
-	return true
+		s.done(c)
+		c = s.queue.next(c)
+	}
+}
+
+// done forgets a message.
+func (s *server) done(c *call) {
+	s.remove(c)
+	c.end()
 }
 
 func isBlank(text []byte) bool {
@@ -219,10 +248,36 @@ func (s *server) cancel(id []byte) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.calls[keyOf(id)] {
+	same := slices.Clone(s.calls[keyOf(id)])
+	s.mu.Unlock()
+	for _, c := range same {
 		c.cancelled.Store(true)
 		c.end()
+		if s.queue.withdraw(c) {
+			s.remove(c)
+		}
+	}
+}
+
+// hold waits until the call may have a large message of the server in memory, which it may until release.
+func (s *server) hold(c *call) error {
+	if c.large {
+		return nil
+	}
+	select {
+	case s.large <- struct{}{}:
+		c.large = true
+		return nil
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+// release gives the place among the large messages back.
+func (s *server) release(c *call) {
+	if c.large {
+		c.large = false
+		<-s.large
 	}
 }
 
@@ -250,6 +305,7 @@ func (s *server) finish() {
 	case <-s.out.failed:
 	case <-timer.C:
 	}
+	s.queue.end()
 	close(s.out.closed)
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -233,7 +234,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestSameTime: 64 requests are with the server at the same time, no more is read meanwhile, and answers are in the order of their ends.
+// TestSameTime: 64 requests are with the server at the same time, others wait, and answers are in the order of their ends.
 func TestSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -257,7 +258,7 @@ func TestSameTime(t *testing.T) {
 		}()
 		synctest.Wait()
 		mu.Lock()
-		if arrived != 64 || len(sent) > 67 { // one waits for its place, one was read, and the input has a buffer
+		if arrived != 64 || len(sent) != 70 {
 			t.Errorf("%d requests arrived and %d were read", arrived, len(sent))
 		}
 		mu.Unlock()
@@ -310,8 +311,9 @@ func TestCancel(t *testing.T) {
 					}
 					return "1"
 				}), stdio.Options{}).reads()
-				c.send(`{"jsonrpc":"2.0","id":`+tc.id+`,"method":"tools/call"}`,
-					`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+tc.cancel+`,"reason":"r"}}`)
+				c.send(`{"jsonrpc":"2.0","id":` + tc.id + `,"method":"tools/call"}`)
+				synctest.Wait()
+				c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + tc.cancel + `,"reason":"r"}}`)
 				time.Sleep(2 * time.Minute)
 				rest := c.end()
 				synctest.Wait()
@@ -321,6 +323,124 @@ func TestCancel(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFull: while 64 calls last, pings, notifications and cancellations are served, and the end of the input is seen. Calls that
+// were cancelled while they waited never reach the server.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var arrived, left, notified atomic.Int32
+		c := start(t, stdio.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var m rpc
+			body, _ := io.ReadAll(r.Body)
+			_ = json.Unmarshal(body, &m)
+			switch m.Method {
+			case "tools/call":
+				arrived.Add(1)
+				<-r.Context().Done()
+				left.Add(1)
+			case "ping":
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+			default:
+				notified.Add(1)
+				w.WriteHeader(http.StatusAccepted)
+			}
+		})), stdio.Options{}).reads()
+		for i := range 100 {
+			c.send(request(i, "tools/call"))
+		}
+		for i := 90; i < 100; i++ {
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+		}
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, request(100, "ping"), "hello")
+		if lines := c.read() + c.read(); !strings.Contains(lines, `"id":100,"result"`) || !strings.Contains(lines, "-32700") {
+			t.Error(lines)
+		}
+		synctest.Wait()
+		if arrived.Load() != 64 || notified.Load() != 1 || left.Load() != 0 {
+			t.Errorf("%d calls and %d notifications arrived, %d were left", arrived.Load(), notified.Load(), left.Load())
+		}
+		for i := range 64 { // those that wait take the places
+			c.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+		}
+		synctest.Wait()
+		if arrived.Load() != 90 || left.Load() != 64 {
+			t.Errorf("%d calls arrived, %d were left", arrived.Load(), left.Load())
+		}
+		for i := 200; i < 300; i++ {
+			c.send(request(i, "tools/call"))
+		}
+		synctest.Wait()
+		ending := time.Now()
+		if rest := c.end(); len(rest) > 0 || time.Since(ending) != 2*time.Second {
+			t.Errorf("%q after %v", rest, time.Since(ending))
+		}
+		synctest.Wait()
+		if arrived.Load() != 128 { // 26 of the first and 38 of the second lot had places at the end
+			t.Errorf("%d calls arrived", arrived.Load())
+		}
+	})
+}
+
+// TestRefused: requests beyond what may wait are answered with an error, and not executed. If the client does not read either, they
+// are left out, but its input is still read.
+func TestRefused(t *testing.T) {
+	large := func(id, size int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":"%s"}`, id, strings.Repeat("x", size))
+	}
+	begin := func(t *testing.T) (*client, *atomic.Int32) {
+		t.Helper()
+		var arrived atomic.Int32
+		return start(t, answers(func(r *http.Request, _ rpc) string {
+			arrived.Add(1)
+			<-r.Context().Done()
+			return "1"
+		}), stdio.Options{}), &arrived
+	}
+	t.Run("answered", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, arrived := begin(t)
+			c.reads()
+			for i := range 64 {
+				c.send(request(i, "tools/call"))
+			}
+			for i := 100; i < 140; i++ {
+				c.send(large(i, 1000<<10))
+			}
+			synctest.Wait()
+			lines := c.end()
+			if len(lines) != 8 || arrived.Load() != 64 {
+				t.Errorf("%d refusals, %d calls arrived", len(lines), arrived.Load())
+			}
+			for _, line := range lines {
+				if !strings.Contains(line, `"error":{"code":-32603,`) || !strings.Contains(line, "was not executed") || !strings.Contains(line, `"id":1`) {
+					t.Errorf("%.200s", line)
+				}
+			}
+		})
+	})
+	t.Run("left out", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c, arrived := begin(t)
+			for i := range 64 {
+				c.send(request(i, "tools/call"))
+			}
+			for i := 64; i < 100; i++ {
+				c.send(large(i, 900<<10))
+			}
+			for i := 100; i < 6000; i++ {
+				c.send(large(i, 1<<10))
+			}
+			ending := time.Now()
+			_ = c.in.Close()
+			if err := <-c.ended; err != nil || time.Since(ending) != 2*time.Second || arrived.Load() != 64 {
+				t.Errorf("%v after %v, %d calls arrived", err, time.Since(ending), arrived.Load())
+			}
+			if warned := c.warned(); strings.Count(warned, "left out") != 1 {
+				t.Error(warned)
+			}
+		})
+	})
 }
 
 // TestCancelledStream: after a cancellation, no event is written either.
@@ -421,6 +541,65 @@ func TestUnreadOutput(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(stopping))
 		}
 	})
+}
+
+// counted counts the bytes of answers that were read.
+type counted struct {
+	io.ReadCloser
+	read *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// TestUnreadAnswers: of large answers that a client does not read, only four are in memory, as whole bodies and as events.
+func TestUnreadAnswers(t *testing.T) {
+	for _, mediaType := range []string{"application/json", "text/event-stream"} {
+		t.Run(mediaType, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const size = 512 << 10
+				var read atomic.Int64
+				handler := stdio.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					var m rpc
+					body, _ := io.ReadAll(r.Body)
+					_ = json.Unmarshal(body, &m)
+					w.Header().Set("Content-Type", mediaType)
+					if mediaType == "text/event-stream" {
+						_, _ = io.WriteString(w, ": comments do not count\n\ndata: ")
+					}
+					_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":"`, m.ID)
+					_, _ = io.Copy(w, &endless{size})
+					_, _ = io.WriteString(w, "\"}\n\n")
+				}))
+				c := start(t, func(r *http.Request) (*http.Response, error) {
+					resp, err := handler(r)
+					if err == nil {
+						resp.Body = counted{resp.Body, &read}
+					}
+					return resp, err
+				}, stdio.Options{})
+				for i := range 40 {
+					c.send(request(i, "tools/call"))
+				}
+				synctest.Wait()
+				if most := int64(5*size + 40*150<<10); read.Load() > most {
+					t.Errorf("%d bytes were read, want at most %d", read.Load(), most)
+				}
+				c.reads()
+				for range 40 {
+					if line := c.read(); len(line) < size {
+						t.Fatalf("%.200s", line)
+					}
+				}
+				if rest := c.end(); len(rest) > 0 {
+					t.Errorf("%d further lines", len(rest))
+				}
+			})
+		})
+	}
 }
 
 // failing is a writer that fails.
