@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
 )
@@ -15,7 +17,8 @@ import (
 // connection is the connection to the MCP endpoint of a bridge elsewhere.
 type connection struct {
 	url      string
-	tokenEnv string
+	tokenEnv string // the variable with a bearer token
+	basicEnv string // the variable with user:password
 }
 
 const (
@@ -35,19 +38,17 @@ func (c *connection) open(allowHTTP bool) (stdio.Do, stdio.Options, error) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Fragment != "":
 		return nil, o, errors.New("--connect needs the URL of an MCP endpoint, such as https://bridge.example.com/mcp")
 	case u.User != nil:
-		return nil, o, errors.New("--connect has a user name or password in its URL: use --bearer-env, since other users of this machine can see arguments")
+		return nil, o, errors.New("--connect has a user name or password in its URL: use --basic-env, since other users of this machine can see arguments")
 	case u.Scheme == "http" && !allowHTTP && !isLoopback(u.Hostname()):
 		return nil, o, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
 	}
-	authorization := ""
-	o.Refused = "Name the environment variable that contains a token for it with --bearer-env."
-	if c.tokenEnv != "" {
-		token, err := c.token()
-		if err != nil {
-			return nil, o, err
-		}
-		authorization = "Bearer " + token
-		o.Refused = "Check that the token in the environment variable " + c.tokenEnv + " is valid for it."
+	authorization, err := c.authorization()
+	if err != nil {
+		return nil, o, err
+	}
+	o.Refused = "If it takes a token, name the environment variable that contains it with --bearer-env; if it takes a user name and a password, one that contains user:password with --basic-env."
+	if authorization != "" {
+		o.Refused = "Check that it takes what the environment variable " + c.tokenEnv + c.basicEnv + " contains."
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = connections
@@ -65,17 +66,35 @@ func (c *connection) open(allowHTTP bool) (stdio.Do, stdio.Options, error) {
 	}, o, nil
 }
 
-// token returns the token in the environment variable.
-func (c *connection) token() (string, error) {
-	if !envName.MatchString(c.tokenEnv) {
-		return "", errors.New("--bearer-env takes the name of an environment variable, not the token itself")
+// authorization returns the value of the field Authorization; empty: there is none.
+func (c *connection) authorization() (string, error) {
+	switch {
+	case c.tokenEnv != "" && c.basicEnv != "":
+		return "", errors.New("--bearer-env and --basic-env exclude each other")
+	case c.tokenEnv != "":
+		token, err := fromEnvironment("--bearer-env", c.tokenEnv)
+		if err == nil && strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			err = fmt.Errorf("--bearer-env: the environment variable %s has characters that no bearer token has", c.tokenEnv)
+		}
+		return "Bearer " + token, err
+	case c.basicEnv != "":
+		pair, err := fromEnvironment("--basic-env", c.basicEnv)
+		if err == nil && (!strings.Contains(pair, ":") || strings.ContainsFunc(pair, unicode.IsControl)) {
+			err = fmt.Errorf("--basic-env: the environment variable %s does not contain user:password", c.basicEnv)
+		}
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)), err
 	}
-	token := strings.TrimSpace(os.Getenv(c.tokenEnv))
-	if token == "" {
-		return "", fmt.Errorf("--bearer-env: the environment variable %s is empty or not set", c.tokenEnv)
+	return "", nil
+}
+
+// fromEnvironment returns the value of the environment variable that a flag names, without white space around it.
+func fromEnvironment(flag, name string) (string, error) {
+	if !envName.MatchString(name) {
+		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself")
 	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("--bearer-env: the environment variable %s has characters that no bearer token has", c.tokenEnv)
+	value := strings.TrimSpace(os.Getenv(name))
+	if value == "" {
+		return "", fmt.Errorf("%s: the environment variable %s is empty or not set", flag, name)
 	}
-	return token, nil
+	return value, nil
 }

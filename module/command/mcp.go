@@ -40,10 +40,11 @@ Caddy configuration (--config), which need not have the option mcp. Both run in 
 process, without listening; the caller is the principal «local». Or they are those of a
 bridge elsewhere, at the URL of its MCP endpoint (--connect).
 
-At most 64 requests are served at the same time. With --connect, a request that can't be
-sent, is refused or gets no answer of MCP is answered with an error. It is never sent
-twice, since it may have been executed. --bearer-env names the environment variable with
-the token for the bridge, which is sent to that URL only: redirects are not followed.` + providerHelp + `
+At most 64 requests are served at the same time; others wait. With --connect, a request
+that can't be sent, is refused or gets no answer of MCP is answered with an error. It is
+never sent twice, since it may have been executed. --bearer-env names the environment
+variable with a token for the bridge, --basic-env one with user:password. Either is sent to
+that URL only: redirects are not followed.` + providerHelp + `
 
 Exit status: 0 standard input ended, the client has closed standard output, or the command
 was interrupted; requests that are in progress have 2 seconds to end. 1 wrong usage, 5
@@ -52,7 +53,8 @@ reading or writing failed.`,
   ACME_KEY=... caddy skill-bridge mcp --api-key-env ACME_KEY https://skills.example.com
   caddy skill-bridge mcp --config /etc/caddy/Caddyfile
   caddy skill-bridge mcp --connect https://bridge.example.com/mcp
-  BRIDGE_TOKEN=... caddy skill-bridge mcp --connect https://bridge.example.com/mcp --bearer-env BRIDGE_TOKEN`,
+  BRIDGE_TOKEN=... caddy skill-bridge mcp --connect https://bridge.example.com/mcp --bearer-env BRIDGE_TOKEN
+  BRIDGE_LOGIN=user:password caddy skill-bridge mcp --connect https://bridge.example.com/mcp --basic-env BRIDGE_LOGIN`,
 		Args:              arguments(0, -1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -62,6 +64,7 @@ reading or writing failed.`,
 	f.StringVarP(&m.adapter, "adapter", "a", "", "Adapter of the configuration file")
 	f.StringVar(&m.url, "connect", "", "URL of the MCP endpoint of a bridge elsewhere")
 	f.StringVar(&m.tokenEnv, "bearer-env", "", "Environment variable that contains the bearer token for --connect")
+	f.StringVar(&m.basicEnv, "basic-env", "", "Environment variable that contains user:password for --connect")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, origins []string) (int, error) {
 		if err := m.check(origins); err != nil {
 			return 0, err
@@ -94,6 +97,8 @@ func (m *mcpFlags) check(origins []string) error {
 		return errors.New("--adapter needs --config")
 	case m.tokenEnv != "" && m.url == "":
 		return errors.New("--bearer-env needs --connect")
+	case m.basicEnv != "" && m.url == "":
+		return errors.New("--basic-env needs --connect")
 	}
 	return nil
 }

@@ -112,6 +112,9 @@ func bridgeElsewhere(t *testing.T, token string) *httptest.Server {
 		switch {
 		case r.URL.Path == "/moved":
 			http.Redirect(w, r, "/mcp", http.StatusTemporaryRedirect)
+		case r.URL.Path == "/basic" && r.Header.Get("Authorization") == "Basic YWxpY2U6b3BlbiBzZXNhbWU=":
+			answer(`"alice"`)
+		case r.URL.Path == "/mistyped": // as where Caddy has no handler
 		case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.WriteHeader(http.StatusUnauthorized)
@@ -178,9 +181,21 @@ func TestConnect(t *testing.T) {
 			t.Errorf("exit status %d after %v: %s", status, time.Since(stopping), &d.errs)
 		}
 	})
+	t.Run("a user name and a password", func(t *testing.T) {
+		d := startDesktop(t, []string{"LOGIN=alice:open sesame\n"}, "--connect", s.URL+"/basic", "--basic-env", "LOGIN")
+		d.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		if line := d.read(); !strings.Contains(line, `"id":1,"result":"alice"`) {
+			t.Error(line)
+		}
+		_ = d.in.Close()
+		if status := d.ends(); status != 0 || d.errs.Len() > 0 {
+			t.Errorf("exit status %d: %s", status, &d.errs)
+		}
+	})
 	t.Run("refused", func(t *testing.T) {
 		for _, tc := range []struct{ path, token, want string }{
-			{"/mcp", "abracadabra", "Check that the token in the environment variable TOKEN is valid"},
+			{"/mcp", "abracadabra", "Check that it takes what the environment variable TOKEN contains"},
+			{"/mistyped", "open-sesame", "nothing serves MCP there. Check that the URL"},
 			{"/moved", "open-sesame", "redirects to " + s.URL + "/mcp, which is not followed"},
 		} {
 			d := startDesktop(t, []string{"TOKEN=" + tc.token}, "--connect", s.URL+tc.path, "--bearer-env", "TOKEN")

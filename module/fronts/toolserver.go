@@ -1,6 +1,7 @@
 package fronts
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -92,16 +93,29 @@ func (c *canceledRuns) Has(ctx context.Context, principal string, ref *run.Ref) 
 
 // moduleVersion returns the version of the bridge.
 var moduleVersion = sync.OnceValue(func() string {
-	const path = "github.com/skill-bridge/caddy-skill-bridge"
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range append(info.Deps, &info.Main) {
-			if m.Path == path && m.Version != "" {
-				return m.Version
-			}
-		}
+		return versionIn(info)
 	}
-	return "(devel)"
+	return unreleased
 })
+
+// unreleased is the version of a bridge that was built from a working tree.
+const unreleased = "(devel)"
+
+// versionIn returns the version of the bridge in a program. A working tree that replaces the module has none.
+func versionIn(info *debug.BuildInfo) string {
+	const path = "github.com/skill-bridge/caddy-skill-bridge"
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != path {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		return cmp.Or(m.Version, unreleased)
+	}
+	return unreleased
+}
 
 // URL returns the URL of the endpoint, as the client of a request sees it.
 func (t *ToolServer) URL(r *http.Request) string {

@@ -77,7 +77,13 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 	}
 	w := r.open(resultComplete)
 	w.OpenArray("content")
-	w.TextContent(messageOf(f) + advice(next, token))
+	text := messageOf(f)
+	if next == run.NextFollowRun && f.Kind == run.Stopped { // the message says that the run goes on
+		text += " Do not start another one: call get_run with run_token " + token + "."
+	} else {
+		text += advice(next, token)
+	}
+	w.TextContent(text)
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {
@@ -87,7 +93,9 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 		w.Text("next", string(next))
 		w.Text("source", string(cmp.Or(f.By, run.Bridge)))
 		w.Raw("details", front.Details(f))
-		w.Raw("retry", front.Retry(f))
+		if next != run.NextFollowRun { // which is not to call the tool again
+			w.Raw("retry", front.Retry(f))
+		}
 		w.Optional("runToken", token)
 		w.Close()
 	})

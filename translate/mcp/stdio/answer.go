@@ -26,7 +26,7 @@ func (s *server) exchange(c *call) {
 		negotiated = *version
 	}
 	ctx := httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.sent.Store(true) }})
-	r, err := c.request(ctx, s.options.URL, negotiated)
+	r, err := c.request(ctx, s.options.URL, negotiated, &s.params)
 	if err != nil { // only a URL can be faulty
 		s.fail(c, jsonrpc.CodeInternalError, err.Error())
 		return
@@ -65,7 +65,7 @@ func (s *server) whole(c *call, resp *http.Response) {
 	case len(body) > maxAnswer:
 		s.broken(c, errAnswerSize)
 	case len(bytes.TrimSpace(body)) == 0 && resp.StatusCode < 300:
-		s.fail(c, jsonrpc.CodeInternalError, s.where+" accepted the request without answering it. It may have been executed.")
+		s.fail(c, jsonrpc.CodeInternalError, s.unanswered(resp.StatusCode))
 	default:
 		r, ok := parseReply(body, c.id)
 		if !ok || !r.isResponse {
@@ -119,6 +119,9 @@ func (s *server) respond(c *call, r reply) {
 		if version := negotiatedVersion(r.text); isVersion(version) {
 			s.version.Store(&version) // before the client can use it
 		}
+	}
+	if c.method == methodTools && c.modern {
+		s.params.learn(r.text)
 	}
 	s.write(c, r.text)
 }

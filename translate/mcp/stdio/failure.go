@@ -62,6 +62,14 @@ func (s *server) broken(c *call, err error) {
 	s.fail(c, jsonrpc.CodeInternalError, "The answer of "+s.where+" could not be read: "+reason+". The request may have been executed: check before you send it again.")
 }
 
+// endpointAdvice says what to do about a URL that may be wrong.
+const endpointAdvice = "Check that the URL is that of an MCP endpoint, such as https://bridge.example.com/mcp."
+
+// unanswered says what an HTTP answer without a body means. Caddy answers so where it serves nothing.
+func (s *server) unanswered(status int) string {
+	return fmt.Sprintf("%s answered with HTTP %d and an empty body: probably nothing serves MCP there. %s If it is one, the request may have been executed without answering.", s.where, status, endpointAdvice)
+}
+
 // refusal says why an HTTP answer is no answer to a message, and what to do.
 func (s *server) refusal(resp *http.Response) string {
 	status := fmt.Sprintf("%s answered with HTTP %d", s.where, resp.StatusCode)
@@ -87,5 +95,5 @@ func (s *server) refusal(resp *http.Response) string {
 	case code >= 500:
 		return status + ": the server, or a proxy before it, failed. The request may have been executed: check before you send it again."
 	}
-	return status + " and " + mediaTypeOf(resp) + " instead of a message of JSON-RPC. Check that the URL is that of an MCP endpoint, such as https://bridge.example.com/mcp."
+	return status + " and " + mediaTypeOf(resp) + " instead of a message of JSON-RPC. " + endpointAdvice
 }

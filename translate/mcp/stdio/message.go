@@ -12,13 +12,15 @@ const (
 	methodCancelled  = "notifications/cancelled"
 	methodInitialize = "initialize"
 	methodPing       = "ping"
+	methodTools      = "tools/list"
+	methodCall       = "tools/call"
 	methodListen     = "subscriptions/listen"
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 )
 
 // nameMembers are the params that are repeated in the header Mcp-Name, by method.
 var nameMembers = map[string]string{
-	"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
+	methodCall: "name", "prompts/get": "name", "resources/read": "uri",
 	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId", "tasks/list": "taskId", "tasks/result": "taskId",
 }
 
@@ -36,6 +38,8 @@ type message struct {
 	name     string         // that the header Mcp-Name repeats
 	named    bool           // there is such a name
 	requests jsontext.Value // the id of the request that the notification cancels
+
+	arguments jsontext.Value // of a tool
 }
 
 // validJSON reports whether a text is one JSON value in UTF-8. Whether names in it are unique is up to the server.
@@ -89,6 +93,8 @@ func (m *message) readParams(params jsontext.Value) {
 			})
 		case nameMember != "" && member == nameMember && value.Kind() == '"':
 			m.name, m.named = stringOf(value), true
+		case member == "arguments" && m.method == methodCall:
+			m.arguments = value
 		case member == "requestId" && m.method == methodCancelled && isID(value):
 			m.requests = value
 		}

@@ -111,6 +111,7 @@ type server struct {
 	ctx     context.Context //nolint:containedctx // of all calls
 	out     *output
 	version atomic.Pointer[string] // that the answer to initialize had; nil: there was none
+	params  headerParams
 
 	queue   *queue
 	full    sync.Once     // warns that messages are left out

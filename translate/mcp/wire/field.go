@@ -47,25 +47,38 @@ func Repeats(h http.Header, name, value string) bool {
 const HeaderParam = "Mcp-Param-"
 
 // MissingParam returns the name of a field that does not repeat an argument, or a part of it, as its schema demands; empty: all do.
-func MissingParam(h http.Header, schema, value jsontext.Value) (name string) {
-	if name := Text(Member(schema, HeaderKeyword)); name != "" {
-		want := string(value)
-		if value.Kind() == '"' {
-			want = Text(value)
+func MissingParam(h http.Header, schema, value jsontext.Value) (missing string) {
+	EachParam(schema, value, func(name, said string) bool {
+		if !Repeats(h, http.CanonicalHeaderKey(HeaderParam+name), said) {
+			missing = name
 		}
-		if !Repeats(h, http.CanonicalHeaderKey(HeaderParam+name), want) {
-			return name
+		return missing == ""
+	})
+	return missing
+}
+
+// EachParam calls a function with each field that repeats an argument, or a part of it, as its schema demands: its name without
+// [HeaderParam], and what it says. It ends, and returns false, once the function returns false.
+func EachParam(schema, value jsontext.Value, do func(name, said string) bool) bool {
+	if name := Text(Member(schema, HeaderKeyword)); name != "" {
+		said := string(value)
+		if value.Kind() == '"' {
+			said = Text(value)
+		}
+		if !do(name, said) {
+			return false
 		}
 	}
+	goOn := true
 	if value.Kind() == '{' {
 		jsonrpc.EachMember(Member(schema, "properties"), func(of, part jsontext.Value) bool {
 			if inner := Member(value, string(jsonrpc.Unquote(of))); inner != nil {
-				name = MissingParam(h, part, inner)
+				goOn = EachParam(part, inner, do)
 			}
-			return name == ""
+			return goOn
 		})
 	}
-	return name
+	return goOn
 }
 
 // Trim removes the white space that HTTP permits around a field's value (RFC 9110, section 5.5).
