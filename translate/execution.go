@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Execution is a call after [Bridge.Start] or [Bridge.Resume]: it has a run, or a failure. Exactly one of
@@ -102,6 +103,10 @@ func (x *execution) end() {
 		s.Source = x.source.Namespace
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
+	x.known.Output, x.outcome.Output = nil, nil // a front may keep the execution
+	if room, ok := x.call.Answer.(exchange.PatientBudget); ok {
+		room.Release()
+	}
 	if x.letGo != nil {
 		x.letGo()
 	}

@@ -67,6 +67,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 			MaxAnswerSize:  h.answerSize(),
 			MaxAnswers:     h.answers(debug.SetMemoryLimit(-1)),
 			Memory:         answers,
+			Owner:          func(ctx context.Context) string { return translate.RequestOf(ctx).Caller.Principal },
 			WriteTimeout:   config.Limits.BodyTimeout,
 			OnUnread:       func(ctx context.Context, written int64) { o.Unread(ctx, written, config.Limits.BodyTimeout) },
 			OnPanic:        o.Panicked,

@@ -112,6 +112,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 		front.ExtendedCard = agent.extendedCard
 	}
 	agent.server = s.Server(front, a2a.Profile(s.MaxBatch))
+	front.Server = agent.server
 	return agent, release, nil
 }
 

@@ -139,6 +139,37 @@ func TestAnswersReserveMemory(t *testing.T) {
 	})
 }
 
+// A run whose output finds no room while it is read waits for it. Nothing is lost, and nothing is counted once the task has the output.
+func TestRunsWaitForRoom(t *testing.T) {
+	for _, accepted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAgent(t, inBubble, func(a *agent) { a.maxAnswers = 2 << 20 })
+			a.front.Server = a.server
+			others := a.server.Room("others")
+			others.Reserve(2 << 20)
+			output := strings.Repeat("x", 200<<10)
+			if accepted {
+				a.accept("free")(output)
+			} else {
+				a.on("POST /run/free", completed("e1", output))
+			}
+			id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+			time.Sleep(2 * time.Minute)
+			get := request("GetTask", `{"id":"`+id+`","historyLength":0}`)
+			if state := a.post(t, "/a2a", get, nil).at("result.status.state"); state != "TASK_STATE_WORKING" && state != "TASK_STATE_SUBMITTED" {
+				t.Errorf("state %s", state)
+			}
+			others.Release()
+			time.Sleep(2 * time.Minute)
+			a.post(t, "/a2a", get, nil).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts.#=1")
+			a.received(t, "POST /run/free", 1)
+			if !others.Reserve(2<<20 + 64<<10) {
+				t.Error("something is still counted")
+			}
+		})
+	}
+}
+
 // The question which skill is meant has 50 skills as text and 1000 as data.
 func TestManySkills(t *testing.T) {
 	a := newAgent(t, func(a *agent) {

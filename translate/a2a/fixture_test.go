@@ -36,6 +36,7 @@ type agent struct {
 	config  translate.Config
 	handler http.Handler
 	bubble  bool // requests are passed on in memory
+	server  *jsonrpc.Server
 	// maxAnswers bounds the answers in memory, in bytes; 0: nothing does.
 	maxAnswers int64
 	url        string // empty in a bubble, where there is no network
@@ -86,7 +87,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	a.front.Retries = new(retry.Retries)
 	a.front.Retries.Begin(a.front)
 	tb.Cleanup(a.front.Retries.Close)
-	server := &jsonrpc.Server{
+	a.server = &jsonrpc.Server{
 		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20, MaxAnswers: a.maxAnswers,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
@@ -95,7 +96,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 		if skill := strings.TrimPrefix(r.URL.Path, "/a2a/"); skill != r.URL.Path && skill != "" {
 			ctx = a2a.WithSkill(ctx, skill)
 		}
-		server.Serve(ctx, w, r)
+		a.server.Serve(ctx, w, r)
 	})
 	if !a.bubble {
 		s := httptest.NewServer(a.handler)

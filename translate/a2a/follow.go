@@ -183,7 +183,7 @@ func (w *following) once(ctx context.Context, end time.Time) (goesOn bool) {
 	w.caller.Arrived = time.Now()
 	wait, id := max(0, time.Until(end)), w.task.ID
 	execution := w.front.Bridge.Resume(ctx, w.task.Ref, translate.Call{
-		Caller: w.caller, Detached: true, Wait: &wait, Task: func() string { return id },
+		Caller: w.caller, Detached: true, Wait: &wait, Task: func() string { return id }, Answer: w.front.Server.Room(w.caller.Principal),
 	})
 	for r := range execution.Watch() {
 		goesOn = r.Failure == nil && !r.State.Ended()

@@ -64,6 +64,8 @@ type Front struct {
 	Push *push.Webhooks
 	// NoDefault is called for a message that gets the default skill, if its caller sees no such skill. May be nil.
 	NoDefault func(ctx context.Context)
+	// Server has the memory for outputs of runs while they are read. Nil: there is no bound.
+	Server *jsonrpc.Server
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 

@@ -146,7 +146,10 @@ func contextField(v wire.Version) string {
 func (r *request) find(id string) (*task.Task, error) {
 	f := r.front
 	if r.reader == nil {
-		r.reader = &tasks.Reader{Room: r.Hold}
+		r.reader = &tasks.Reader{Room: func(size int64) (release func(), ok bool) {
+			room := f.Server.Room(r.caller.Principal)
+			return room.Release, room.Reserve(size)
+		}}
 		r.ctx = tasks.WithReader(r.ctx, r.reader)
 		r.OnAnswered(r.reader.End)
 	}

@@ -80,7 +80,7 @@ func (s *submission) run(ctx context.Context) {
 	}
 	execution := f.Bridge.Start(ctx, translate.Call{
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true,
-		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID,
+		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: f.Server.Room(s.request.caller.Principal),
 	})
 	s.mu.Lock()
 	s.execution = execution

@@ -38,6 +38,7 @@ func (s *Server) serveBatch(o *output, elements []element) {
 		server: s, elements: elements, answers: make([]answer, len(elements)),
 		ended: make(chan int, len(elements)), received: make([]bool, len(elements)), cancel: cancel,
 	}
+	owner := s.owner(o.ctx)
 	b.share = min(minShare, s.MaxAnswerSize/int64(len(elements)))
 	b.left = s.MaxAnswerSize - b.share*int64(len(elements))
 	for i := range elements {
@@ -46,7 +47,7 @@ func (s *Server) serveBatch(o *output, elements []element) {
 			continue
 		}
 		req := &elements[i].Request
-		req.batch, req.server, req.HTTP = b, s, o.request
+		req.batch, req.server, req.owner, req.HTTP = b, s, owner, o.request
 		defer req.end()
 		go b.serve(ctx, i)
 	}

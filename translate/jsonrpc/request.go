@@ -29,11 +29,12 @@ type Request struct {
 	stream   *Stream  // nil: Stream was not called
 	batch    *batch   // nil: the request is no part of a batch
 	server   *Server
-	kept     int64 // bytes of MaxAnswerSize that are reserved beyond the request's share of the batch
-	held     int64 // bytes of the batch's held that are reserved
-	pooled   int64 // bytes of MaxAnswers that are reserved, if there is no batch
-	shared   int64 // bytes of the answer that [Results] count
-	exceeded Limit // limit that the last failed Reserve exceeded
+	owner    string // of the answer, for the server's memory
+	kept     int64  // bytes of MaxAnswerSize that are reserved beyond the request's share of the batch
+	held     int64  // bytes of the batch's held that are reserved
+	pooled   int64  // bytes of MaxAnswers that are reserved, if there is no batch
+	shared   int64  // bytes of the answer that [Results] count
+	exceeded Limit  // limit that the last failed Reserve exceeded
 	answered []func()
 }
 
@@ -101,13 +102,12 @@ func (r *Request) hold(size int64) bool {
 	if r.batch != nil {
 		others, pooled = r.batch.held-r.held, &r.batch.pooled
 	}
-	beside := m.used - *pooled
-	fits := max(others+size-pieceSize, 0) <= s.MaxAnswers-beside
+	fits := m.fits(r.owner, *pooled, max(others+size-pieceSize, 0), s.MaxAnswers)
 	if !fits {
 		size = 0
 	}
 	counted := max(others+size-pieceSize, 0)
-	m.used = beside + counted
+	m.replace(r.owner, *pooled, counted)
 	atomic.StoreInt64(pooled, counted)
 	if r.batch != nil {
 		r.held, r.batch.held = size, others+size

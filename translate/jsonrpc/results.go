@@ -25,8 +25,9 @@ type sharedResult struct {
 	text jsontext.Value
 
 	memory  *AnswerMemory
-	counted int64 // in memory
-	users   int   // protected by the lock of the Results
+	owner   string // of the first request
+	counted int64  // in memory
+	users   int    // protected by the lock of the Results
 }
 
 // roomPause is the time between two attempts to get memory.
@@ -85,10 +86,10 @@ func (r *Results[K]) enter(req *Request, key K, size int64) *sharedResult {
 	shared := r.all[key]
 	if shared == nil {
 		server := req.server
-		shared = &sharedResult{memory: server.memory()}
+		shared = &sharedResult{memory: server.memory(), owner: req.owner}
 		shared.memory.mu.Lock()
 		defer shared.memory.mu.Unlock()
-		if server.MaxAnswers > 0 && size > pieceSize && size-pieceSize > server.MaxAnswers-shared.memory.used {
+		if server.MaxAnswers > 0 && !shared.memory.fits(shared.owner, 0, max(size-pieceSize, 0), server.MaxAnswers) {
 			return nil
 		}
 		shared.count(size)
@@ -116,24 +117,6 @@ func (r *Results[K]) leave(key K, shared *sharedResult) {
 // count replaces the bytes that are counted, without the first 64 KiB. The caller holds the lock of the memory.
 func (s *sharedResult) count(size int64) {
 	size = max(size-pieceSize, 0)
-	s.memory.used += size - s.counted
+	s.memory.replace(s.owner, s.counted, size)
 	s.counted = size
-}
-
-// Hold reserves memory that an answer needs beside its text, until release is called. It reports whether it is within
-// [Server.MaxAnswers].
-func (r *Request) Hold(size int64) (release func(), ok bool) {
-	server := r.server
-	held := &sharedResult{memory: server.memory()}
-	held.memory.mu.Lock()
-	defer held.memory.mu.Unlock()
-	if server.MaxAnswers > 0 && size > pieceSize && size-pieceSize > server.MaxAnswers-held.memory.used {
-		return nil, false
-	}
-	held.count(size)
-	return func() {
-		held.memory.mu.Lock()
-		defer held.memory.mu.Unlock()
-		held.count(0)
-	}, true
 }

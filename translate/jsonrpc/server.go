@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -29,6 +28,8 @@ type Server struct {
 	MaxAnswers int64
 	// Memory counts the answers of all servers that share MaxAnswers; nil: those of this server alone.
 	Memory *AnswerMemory
+	// Owner returns who has sent the HTTP request of a context, for the shares of the Memory. nil: all answers have one owner.
+	Owner func(context.Context) string
 	// WriteTimeout is how long a client may read nothing of its answer before it is disconnected. It does not apply to
 	// short answers over HTTP/1.1, whose writing never waits for the client. It does not extend the WriteTimeout of the
 	// HTTP server. 0: no limit.
@@ -42,19 +43,6 @@ type Server struct {
 	OnPanic func(ctx context.Context, value any, stack []byte)
 
 	own AnswerMemory // if Memory is nil
-}
-
-// AnswerMemory counts the bytes of answers in memory, for [Server.MaxAnswers]. Its zero value is ready for use.
-type AnswerMemory struct {
-	mu   sync.Mutex
-	used int64
-}
-
-func (s *Server) memory() *AnswerMemory {
-	if s.Memory != nil {
-		return s.Memory
-	}
-	return &s.own
 }
 
 // ServeHTTP answers one HTTP request. The package documentation lists the statuses.
@@ -120,7 +108,7 @@ func (s *Server) serveSingle(o *output, element *element) {
 		o.error(s.Profile.status(element.Err), req.ID, element.Err)
 		return
 	}
-	req.server, req.HTTP = s, o.request
+	req.server, req.owner, req.HTTP = s, s.owner(o.ctx), o.request
 	defer req.end()
 	a := s.call(o.ctx, req)
 	if a.aborted {

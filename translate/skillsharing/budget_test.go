@@ -93,3 +93,62 @@ func TestFollowersWithoutRoom(t *testing.T) {
 		}
 	})
 }
+
+// patientRoom is a budget that waits for a minute for each answer.
+type patientRoom struct {
+	room
+	awaited []int64 // the most of each
+}
+
+// Await implements exchange.PatientBudget.
+func (r *patientRoom) Await(ctx context.Context, size, most int64) bool {
+	if size <= r.kept {
+		return true
+	}
+	if r.kept > 0 {
+		panic("it waits while it has room")
+	}
+	r.awaited = append(r.awaited, most)
+	select {
+	case <-time.After(time.Minute):
+		r.kept = most
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Release implements exchange.PatientBudget.
+func (r *patientRoom) Release() { r.kept = 0 }
+
+// TestPatientBudget: reading an answer waits for room once, before most of it is read, and longer than a body may stop. It has room
+// for the whole answer then, and what it did not need is free when it is read. The next answer waits with nothing.
+func TestPatientBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("x", 100_000)
+		transport := script(t, then(says(200, strings.TrimSuffix(runs, "}")+`,"pad":"`+long+`"}`), says(503, long), says(200, `{"execution_id":"exec-1","status":"completed","output":"`+long+`"}`))...)
+		client, s := newClient(t, acme, transport), skillAt(t, acme)
+		client.Limits.BodyTimeout = 10 * time.Second
+		budget := &patientRoom{room: room{most: 1 << 30}}
+		r, e := client.Follow(in(t.Context(), budget), s, &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
+		if e != nil || len(r.Output) < len(long) {
+			t.Fatalf("%+v", e)
+		}
+		if len(budget.awaited) != 3 || budget.kept < int64(len(long)) || budget.kept > int64(len(long))+6000 {
+			t.Errorf("%d, and %d are kept", budget.awaited, budget.kept)
+		}
+		for _, most := range budget.awaited {
+			if most < int64(len(long)) || most > int64(len(long))+6000 && most < client.MaxResponseSize {
+				t.Errorf("%d for %d bytes", most, len(long))
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		transport = script(t, says(200, `{"execution_id":"e","status":"completed","output":"`+long+`"}`))
+		if _, e := newClient(t, acme, transport).Submit(in(ctx, &patientRoom{}), s, &skillsharing.Invocation{}, new(skillsharing.Stats)); e == nil {
+			t.Error("the call has room after its end")
+		} else {
+			wantError(t, e, run.RateLimited, run.ExecutedYes)
+		}
+	})
+}

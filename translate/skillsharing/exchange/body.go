@@ -36,6 +36,8 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 	body := &o.watched
 	body.watch(o.Context(), resp, s.Limits.BodyTimeout, size)
 	defer body.end()
+	body.budget = budgetOf(o.Context(), phase)
+	body.settle(0) // of an earlier answer of the call
 	text := o.room[:0]
 	if resp.ContentLength > smallBody || document.IsDocument(phase) { // documents are cached, and o.room would keep the request in memory
 		// One byte more than the content, so that the end of the body can be read without a larger buffer.
@@ -48,6 +50,7 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 		case int64(len(text)) > size:
 			return nil, nil, fmt.Errorf("%w: more than %d bytes (%s)", errTooLarge, size, option)
 		case errors.Is(err, io.EOF):
+			body.settle(len(text))
 			return text, nil, nil
 		case errors.Is(err, errTooLarge):
 			return nil, nil, fmt.Errorf("%w: more than %d bytes before decompression (%s)", err, size, option)
@@ -64,10 +67,13 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 			if announced := int(min(resp.ContentLength, size)) + 1; announced > len(text) {
 				more, wanted = min(more, announced-len(text)), announced // reserved at once, so that nothing more is read if there is no room
 			}
-			if len(text)+more > maxTrusted {
-				if full := keep(o.Context(), phase, wanted); full != nil {
-					return text, full, nil
-				}
+			most := int(size) + 1
+			if resp.ContentLength >= 0 {
+				most = wanted
+			}
+			if len(text)+more > maxTrusted && !body.keep(wanted, most) {
+				body.settle(0)
+				return text, body.budget, nil
 			}
 			text = slices.Grow(text, more)
 		}
@@ -100,6 +106,7 @@ type watchedBody struct {
 	body     io.ReadCloser
 	content  io.Reader // the decompressed body
 	inflater *inflater // nil: the body is not compressed
+	budget   AnswerBudget
 	timeout  time.Duration
 	deadline time.Time // of the call, if bounded
 	bounded  bool
@@ -151,6 +158,20 @@ func (w *watchedBody) stop() {
 	}
 	w.stalled.Store(true)
 	_ = w.body.Close() // ends a read in progress
+}
+
+// pause stops the timer, while the body is not read because there is no memory for it. The context ends then with the call.
+func (w *watchedBody) pause() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// resume ends a pause.
+func (w *watchedBody) resume() {
+	if w.timer != nil {
+		w.timer.Reset(w.patience())
+	}
 }
 
 // Read implements io.Reader.

@@ -21,22 +21,64 @@ type AnswerBudget interface {
 	AnswerLimit() (name string, most int64)
 }
 
+// PatientBudget is an [AnswerBudget] of a call that can wait until other answers have left room for its own.
+type PatientBudget interface {
+	AnswerBudget
+	// Await waits until there is room for an answer of which size bytes are needed now, and most bytes at the end at the most. It
+	// returns false if the context ends before, or if there will never be so much room.
+	Await(ctx context.Context, size, most int64) bool
+	// Release frees the room. The call does that at its end.
+	Release()
+}
+
+// Reserve reserves the memory for an answer that has been read. A [PatientBudget] waits for it.
+func Reserve(ctx context.Context, budget AnswerBudget, size int64) bool {
+	if patient, ok := budget.(PatientBudget); ok && !patient.Await(ctx, size, size) {
+		return false
+	}
+	return budget.Reserve(size)
+}
+
 // AnswerBudgetKey is the key of the [AnswerBudget] that the context of a call may have.
 type AnswerBudgetKey struct{}
 
 // ErrNoRoom is the cause of a [run.Failure] that is about an [AnswerBudget].
 var ErrNoRoom = errors.New("there is no room in the answer")
 
-// keep reserves memory for an answer about a run. It returns the budget that
-// has no room for it, or nil.
-func keep(ctx context.Context, phase run.Phase, size int) AnswerBudget {
+// budgetOf returns the budget for the answer to a request; nil: there is no bound.
+func budgetOf(ctx context.Context, phase run.Phase) AnswerBudget {
 	if document.IsDocument(phase) { // all calls share documents
 		return nil
 	}
-	if budget, ok := ctx.Value(AnswerBudgetKey{}).(AnswerBudget); ok && !budget.Reserve(int64(size)) {
-		return budget
+	budget, _ := ctx.Value(AnswerBudgetKey{}).(AnswerBudget)
+	return budget
+}
+
+// members is more than an answer to an agent has besides what a provider's answer has, in bytes.
+const members = 4 << 10
+
+// keep reserves memory for an answer of which size bytes are read now, and at most as many as most. It reports whether there is room.
+func (w *watchedBody) keep(size, most int) bool {
+	switch budget := w.budget.(type) {
+	case nil:
+		return true
+	case PatientBudget:
+		w.pause()
+		defer w.resume()
+		return budget.Await(w.ctx, int64(size), int64(most)+members)
+	default:
+		return budget.Reserve(int64(size))
 	}
-	return nil
+}
+
+// settle ends the reservation of memory that a PatientBudget has made for more than was read.
+func (w *watchedBody) settle(size int) {
+	if budget, ok := w.budget.(PatientBudget); ok {
+		if size > 0 {
+			size += members
+		}
+		budget.Reserve(int64(size))
+	}
 }
 
 // NoRoom returns the failure of a call whose answer exceeds a budget.

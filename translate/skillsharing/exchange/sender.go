@@ -203,6 +203,7 @@ func (s *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 	defer resp.Body.Close()
 	body, full, err := s.readBody(phase, o, resp)
 	if err != nil {
+		o.watched.settle(0)
 		return nil, &Error{err: err, Written: true, status: resp.StatusCode, malformed: corruptBody(err)}
 	}
 	o.answer.Status, o.answer.Header, o.answer.Body = resp.StatusCode, resp.Header, bytes.TrimPrefix(body, []byte("\ufeff"))
