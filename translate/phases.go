@@ -203,7 +203,7 @@ func (x *execution) fit(r *document.Response, failure *run.Failure) (*document.R
 	if r.Error != nil {
 		size += len(r.Error.Details)
 	}
-	if exchange.Reserve(x.ctx, budget, int64(size)) {
+	if budget.Reserve(int64(size)) {
 		return r, nil
 	}
 	skill, known := x.found.Skill, *r

@@ -226,7 +226,15 @@ func TestMountsShareMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	testbed.Eventually(t, 15*time.Second, func() bool { return len(c.Log.Lines(`"method":"execute_skill"`, `"outcome":"completed"`)) == 1 }, "the output is in memory")
-	(&visit{"POST", "/a2a", sendEcho, 429, "-32057"}).check(t, c.Client, base(c))
+	refused := (&visit{"POST", "/a2a", sendEcho, 429, "-32057"}).check(t, c.Client, base(c))
+	_, id, _ := strings.Cut(refused.Message, "Read the task ")
+	id, _, _ = strings.Cut(id, " ")
+	get := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":%q}}`, id)
+	(&visit{"POST", "/a2a", get, 200, "TASK_STATE_SUBMITTED"}).check(t, c.Client, base(c))
 	_ = conn.Close()
-	testbed.Eventually(t, 15*time.Second, func() bool { return c.Send(http.MethodPost, base(c)+"/a2a", sendEcho).Status == 200 }, "there is room again")
+	testbed.Eventually(t, 15*time.Second, func() bool {
+		a := c.Send(http.MethodPost, base(c)+"/a2a", get)
+		return a.Status == 200 && strings.Contains(string(a.Body), "TASK_STATE_COMPLETED") && len(a.Body) > 9<<20
+	}, "there is room again, and nothing was lost")
+	(&visit{"POST", "/a2a", sendEcho, 200, "TASK_STATE_COMPLETED"}).check(t, c.Client, base(c))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
 // background is the execution of a submission, which may outlive the request.
@@ -12,6 +13,15 @@ type background struct {
 	mu        sync.Mutex
 	execution translate.Execution
 	detached  bool
+	full      chan struct{} // closed when the output waits for memory
+	once      sync.Once     // closes full
+}
+
+// room returns the memory for the output of the run while it is read. The run waits for it, but no request does.
+func (s *submission) room() *jsonrpc.Room {
+	room := s.front.Server.Room(s.request.caller.Principal)
+	room.OnWait = func() { s.once.Do(func() { close(s.full) }) }
+	return room
 }
 
 // answered is called at the end of the request, with the state in its answer. If the call ends with that state, answered waits for

@@ -147,13 +147,20 @@ func TestRunsWaitForRoom(t *testing.T) {
 			a.front.Server = a.server
 			others := a.server.Room("others")
 			others.Reserve(2 << 20)
+			begun := time.Now()
 			output := strings.Repeat("x", 200<<10)
 			if accepted {
-				a.accept("free")(output)
+				a.Accept("free")(output)
 			} else {
-				a.on("POST /run/free", completed("e1", output))
+				a.On("POST /run/free", providertest.Completed("e1", output))
 			}
-			id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+			// The request that waits is told so, and which task it is.
+			refused := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "")
+			_, id, _ := strings.Cut(refused.at("error.message"), "Read the task ")
+			id, _, _ = strings.Cut(id, " ")
+			if refused.status != http.StatusTooManyRequests || refused.at("error.code") != "-32057" || time.Since(begun) > time.Minute {
+				t.Errorf("%d after %v: %s", refused.status, time.Since(begun), refused.text)
+			}
 			time.Sleep(2 * time.Minute)
 			get := request("GetTask", `{"id":"`+id+`","historyLength":0}`)
 			if state := a.post(t, "/a2a", get, nil).at("result.status.state"); state != "TASK_STATE_WORKING" && state != "TASK_STATE_SUBMITTED" {
@@ -162,7 +169,7 @@ func TestRunsWaitForRoom(t *testing.T) {
 			others.Release()
 			time.Sleep(2 * time.Minute)
 			a.post(t, "/a2a", get, nil).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts.#=1")
-			a.received(t, "POST /run/free", 1)
+			a.Received(t, "POST /run/free", 1)
 			if !others.Reserve(2<<20 + 64<<10) {
 				t.Error("something is still counted")
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -204,7 +205,7 @@ func (w *following) isNews(r *run.Run) bool {
 	isLate := !t.Deadline.IsZero() && time.Since(t.Deadline) >= w.skew
 	if r.Failure == nil {
 		if !r.State.Ended() && isLate {
-			r.Failure = timeIsUp(t, nil)
+			r.Failure = message.TimeIsUp(t, nil)
 		}
 		return true
 	}
@@ -214,7 +215,7 @@ func (w *following) isNews(r *run.Run) bool {
 	case failure.Kind == run.Stopped, failure.Kind == run.ClientGone, failure.Kind == run.CallerCanceled, !isLate:
 		return false
 	default:
-		r.Failure = timeIsUp(t, failure)
+		r.Failure = message.TimeIsUp(t, failure)
 		return true
 	}
 }
@@ -253,24 +254,6 @@ func isOutage(r *run.Run) bool {
 	f := r.Failure
 	return f != nil && r.State != 0 && r.ExecutionID != "" && f.Executed == run.ExecutedYes && !f.Lost && !f.Permanent() &&
 		f.Kind != run.Stopped && f.Kind != run.ClientGone && f.Kind != run.CallerCanceled
-}
-
-// timeIsUp is the failure of a run that has not ended at the deadline of its task. unknown says why its state can't be read; nil: the
-// run goes on.
-func timeIsUp(t *task.Task, unknown *run.Failure) *run.Failure {
-	f := &run.Failure{
-		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
-		Message: "The skill had not finished when its time was up. The run may still be going on, but the bridge no longer follows it. A new message may state a longer timeoutMs.",
-	}
-	switch {
-	case unknown == nil:
-	case unknown.Kind == run.DeadlineExceeded:
-		f.Timeout = unknown.Timeout
-	default:
-		f.Phase, f.Reach, f.HTTPStatus, f.URL, f.Cause = unknown.Phase, unknown.Reach, unknown.HTTPStatus, unknown.URL, unknown.Cause
-		f.Message = "The time of the run is up, and its state can't be read: " + unknown.Message
-	}
-	return f
 }
 
 // recovered reports a panic of a goroutine.

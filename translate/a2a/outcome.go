@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -71,23 +70,11 @@ func (f *Front) advance(t *task.Task, r *run.Run) {
 	case r.Failure != nil:
 		t.SetStatus(cmp.Or(stateOf[r.Failure.Kind], task.Failed), f.say(message.Failed(r.Failure)), now)
 	case r.State == run.Completed:
-		if parts := outputOf(r, t); len(parts) > 0 {
+		if parts := message.Output(r.Output, t.OutputType); len(parts) > 0 {
 			t.SetArtifact(parts)
 		}
 		t.SetStatus(task.Completed, nil, now)
 	}
-}
-
-// outputOf returns the output of a run as parts. Their data are copies: a slice of a provider's answer would keep the whole answer in
-// memory, and the buffer of a short answer also keeps its request.
-func outputOf(r *run.Run, t *task.Task) []task.Part {
-	content := front.Parts(r.Output, t.OutputType)
-	parts := make([]task.Part, len(content))
-	for i := range content {
-		parts[i].Part = content[i]
-		parts[i].Data = bytes.Clone(content[i].Data)
-	}
-	return parts
 }
 
 // say returns a message of the bridge.

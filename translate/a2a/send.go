@@ -43,6 +43,7 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 	}
 	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, until: time.Now().Add(longestWait(r)), made: make(chan struct{}), ended: make(chan struct{})}
+	s.full = make(chan struct{})
 	s.asks.message, s.asks.request = message.DirectionsIn(send.Message.Metadata), message.DirectionsIn(send.Metadata)
 	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(s); fault != nil {
@@ -251,13 +252,17 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	f, r := s.front, s.request
 	t, err := f.Tasks.Get(r.ctx, s.task.Owner, s.task.ID)
-	if err == nil && wait && !settled(t) {
+	full := wait && s.full != nil && isClosed(s.full)
+	if err == nil && wait && !full && !settled(t) {
 		t, err = s.await(t)
 	}
 	if err != nil {
 		return s.untold(err)
 	}
 	s.answered(t.Status.State)
+	if full && !settled(t) { // its run goes on
+		return nil, noRoom(r, "the task "+t.ID)
+	}
 	if fault := reserve(r, t); fault != nil { // then a task that would be answered with a message stays, too
 		return nil, fault
 	}
@@ -319,6 +324,7 @@ func (s *submission) wait() {
 	}
 	select {
 	case <-s.ended:
+	case <-s.full:
 	case <-longest.C:
 	case <-r.ctx.Done():
 	case <-stopping:

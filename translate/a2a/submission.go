@@ -80,7 +80,7 @@ func (s *submission) run(ctx context.Context) {
 	}
 	execution := f.Bridge.Start(ctx, translate.Call{
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true,
-		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: f.Server.Room(s.request.caller.Principal),
+		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: s.room(),
 	})
 	s.mu.Lock()
 	s.execution = execution
@@ -98,9 +98,9 @@ func (s *submission) run(ctx context.Context) {
 		}
 		switch late := !time.Now().Before(s.task.Deadline); {
 		case goesOn(&r) && late: // its wait ends with its timeout
-			r.Failure = timeIsUp(s.task, nil)
+			r.Failure = message.TimeIsUp(s.task, nil)
 		case isOutage(&r) && late:
-			r.Failure = timeIsUp(s.task, r.Failure)
+			r.Failure = message.TimeIsUp(s.task, r.Failure)
 		case isOutage(&r):
 			outage, r.State, r.Failure = true, run.Working, nil
 		}

@@ -63,6 +63,9 @@ func (s *Server) owner(ctx context.Context) string {
 // towards [Server.MaxAnswers], except the first 64 KiB. Unlike a [Request], it can wait until there is memory. The zero value has no
 // bound. It is not for concurrent use, but for one text after another.
 type Room struct {
+	// OnWait is called when Await has to wait, perhaps several times. May be nil.
+	OnWait func()
+
 	memory *AnswerMemory
 	owner  string
 	limit  Limit
@@ -95,6 +98,9 @@ func (r *Room) Await(ctx context.Context, size, most int64) bool {
 		freed := r.take(whole)
 		if freed == nil {
 			return true
+		}
+		if r.OnWait != nil {
+			r.OnWait()
 		}
 		select {
 		case <-freed:

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -121,7 +122,7 @@ func TestOwnersOfAnswers(t *testing.T) {
 		},
 		"shared": func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 			s := r.Stream()
-			if results.Send(s, 1, int(key.Add(1)), int64(len(large)), func(b []byte) []byte { return append(b, large...) }) != nil {
+			if results.Send(t.Context(), s, 0, 1, int(key.Add(1)), int64(len(large)), func(b []byte) []byte { return append(b, large...) }) != nil {
 				_ = s.Error(&jsonrpc.Error{Code: 7})
 			}
 			return nil, nil
@@ -134,10 +135,12 @@ func TestOwnersOfAnswers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &jsonrpc.Server{Handler: handler, MaxAnswers: 1_000_000, MaxAnswerSize: 1 << 20, Profile: jsonrpc.Profile{MaxBatch: 2}}
 				s.Owner = func(ctx context.Context) string { return ctx.Value(keyOfTest{}).(string) }
+				var served sync.WaitGroup
 				serve := func(owner string) *slowWriter {
 					w := &slowWriter{header: http.Header{}, pace: time.Minute}
 					ctx := context.WithValue(t.Context(), keyOfTest{}, owner)
-					go s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
+					r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body))
+					served.Go(func() { s.ServeHTTP(w, r) })
 					return w
 				}
 				var all []*slowWriter
@@ -146,7 +149,7 @@ func TestOwnersOfAnswers(t *testing.T) {
 					synctest.Wait()
 				}
 				other := serve("bob")
-				time.Sleep(24 * time.Hour)
+				served.Wait()
 				answered := 0
 				for _, w := range all {
 					if w.taken > len(large) {

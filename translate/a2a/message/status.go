@@ -1,11 +1,13 @@
 package message
 
 import (
+	"bytes"
 	"cmp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -57,4 +59,34 @@ func Abandoned(accepted bool) (text string, data jsontext.Value) {
 	}
 	return "The bridge no longer follows the run. The provider's protocol has no cancellation: the run goes on there, and what it does is done.",
 		jsontext.Value(`{"code":"ABANDONED","executed":"` + string(executed) + `","next":"none","source":"bridge"}`)
+}
+
+// TimeIsUp is the failure of a run that has not ended at the deadline of its task. unknown says why its state can't be read; nil: the
+// run goes on.
+func TimeIsUp(t *task.Task, unknown *run.Failure) *run.Failure {
+	f := &run.Failure{
+		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
+		Message: "The skill had not finished when its time was up. The run may still be going on, but the bridge no longer follows it. A new message may state a longer timeoutMs.",
+	}
+	switch {
+	case unknown == nil:
+	case unknown.Kind == run.DeadlineExceeded:
+		f.Timeout = unknown.Timeout
+	default:
+		f.Phase, f.Reach, f.HTTPStatus, f.URL, f.Cause = unknown.Phase, unknown.Reach, unknown.HTTPStatus, unknown.URL, unknown.Cause
+		f.Message = "The time of the run is up, and its state can't be read: " + unknown.Message
+	}
+	return f
+}
+
+// Output returns the output of a run as parts. Their data are copies: a slice of a provider's answer would keep the whole answer in
+// memory, and the buffer of a short answer also keeps its request.
+func Output(output jsontext.Value, contentType string) []task.Part {
+	content := front.Parts(output, contentType)
+	parts := make([]task.Part, len(content))
+	for i := range content {
+		parts[i].Part = content[i]
+		parts[i].Data = bytes.Clone(content[i].Data)
+	}
+	return parts
 }

@@ -21,7 +21,8 @@ type AnswerBudget interface {
 	AnswerLimit() (name string, most int64)
 }
 
-// PatientBudget is an [AnswerBudget] of a call that can wait until other answers have left room for its own.
+// PatientBudget is an [AnswerBudget] of a call that can wait until other answers have left room for its own. It waits only while an
+// answer is read: an answer that another watcher of the run has read is not kept without room.
 type PatientBudget interface {
 	AnswerBudget
 	// Await waits until there is room for an answer of which size bytes are needed now, and most bytes at the end at the most. It
@@ -29,14 +30,6 @@ type PatientBudget interface {
 	Await(ctx context.Context, size, most int64) bool
 	// Release frees the room. The call does that at its end.
 	Release()
-}
-
-// Reserve reserves the memory for an answer that has been read. A [PatientBudget] waits for it.
-func Reserve(ctx context.Context, budget AnswerBudget, size int64) bool {
-	if patient, ok := budget.(PatientBudget); ok && !patient.Await(ctx, size, size) {
-		return false
-	}
-	return budget.Reserve(size)
 }
 
 // AnswerBudgetKey is the key of the [AnswerBudget] that the context of a call may have.
