@@ -179,24 +179,38 @@ func (l *listing) describe() map[*catalog.Entry]*run.Failure {
 	return failed
 }
 
-// leaveOut removes the skills whose descriptors could not be read. It logs those that can't be called. The sources of the
-// others are unavailable.
+// leaveOut removes the skills whose descriptors could not be read. It logs those that can't be called. The sources of the others are
+// unavailable; one of which no descriptor could be read was not read at all.
 func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 	if len(failed) == 0 {
 		return
 	}
 	x := l.execution
 	kept := make([]catalog.Entry, 0, len(l.Skills))
+	read := map[*catalog.Section]bool{}
+	for i := range l.Skills {
+		if e := &l.Skills[i]; failed[e] == nil {
+			kept = append(kept, *e)
+			read[e.Section()] = true
+		}
+	}
+	unread := map[*catalog.Section]bool{}
 	for i := range l.Skills {
 		e := &l.Skills[i]
-		failure := failed[e]
+		s, failure := e.Section(), failed[e]
 		switch {
-		case failure == nil:
-			kept = append(kept, *e)
-		case catalog.IsSkillFault(failure):
+		case failure == nil || unread[s]:
+		case catalog.IsOfDescriptor(failure), read[s] && !catalog.MayPass(failure):
 			x.bridge.config.Observer.Notice(x.ctx, uncallable(e, failure))
-		case !slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace == e.Namespace }):
-			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: e.Namespace, Failure: failure})
+		default:
+			unread[s] = true
+			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
+			if !read[s] {
+				l.Read--
+			}
+			if failure.Kind != run.RateLimited {
+				x.bridge.config.Observer.Notice(x.ctx, incomplete(s, failure))
+			}
 		}
 	}
 	l.Skills = kept
@@ -239,6 +253,13 @@ func unreadable(s *catalog.Section, f *run.Failure) *exchange.Notice {
 		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f,
 		Attrs: []slog.Attr{slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Text())},
 	}
+}
+
+// incomplete is the notice that skills of a source are missing from a list because their descriptors can't be read.
+func incomplete(s *catalog.Section, f *run.Failure) *exchange.Notice {
+	n := unreadable(s, f)
+	n.Message, n.Unusable = "skills of a source can't be listed as tools, since their descriptors can't be read at the moment", nil
+	return n
 }
 
 // uncallable is the notice that a skill is missing from a list because its descriptor can't be used.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,6 +23,27 @@ func IsSkillFault(f *run.Failure) bool {
 		return f.By == run.Provider
 	}
 	return true
+}
+
+// MayPass reports whether a descriptor may be readable a moment later: its host can't be reached or is busy, or a limit or a stop of the
+// bridge prevented the reading. An HTTP status 500 is a fault of the one document, if others can be read.
+func MayPass(f *run.Failure) bool {
+	switch f.Kind {
+	case run.DeadlineExceeded, run.Stopped, run.RateLimited:
+		return true
+	case run.Unreachable:
+		return f.Refused == "" && f.HTTPStatus != http.StatusInternalServerError
+	}
+	return false
+}
+
+// IsOfDescriptor reports whether a descriptor can't be used as it is: it is invalid, it needs a newer protocol, or there is none.
+func IsOfDescriptor(f *run.Failure) bool {
+	switch f.Kind {
+	case run.InvalidDocument, run.VersionIncompatible, run.SkillNotFound:
+		return true
+	}
+	return false
 }
 
 // notFound returns the failure for an unknown name. unread names the sources that could not be
