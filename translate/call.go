@@ -64,6 +64,9 @@ type Listing struct {
 	Unavailable []catalog.Unavailable
 	// FreshUntil is when the first of the sources' lists of skills is no longer fresh; zero: one of them can't be read.
 	FreshUntil time.Time
+	// Private says that the listing depends on the principal: a source has skills that lists for anonymous callers do not have.
+	// All pages say the same.
+	Private bool
 	// Read is how many sources could be read.
 	Read int
 	// NextAfter is the AfterTool of the query for the next page; empty: there are no more skills, or it was no query for a page.
@@ -83,9 +86,8 @@ type Query struct {
 	CapabilityType document.CapabilityType
 	// Descriptors is how many skills the listing may have for their descriptors to be read, too; 0: none is read.
 	// They come from the cache where they are fresh. Reading the others takes at most 10 seconds, with 8 of a source at a time.
-	// A page, and the results of a search, have only those that could be read. Of the others, those of invalid descriptors and
-	// of unreachable hosts are logged. Those for which there was no time or too many calls are missing because of their
-	// source, which is Unavailable.
+	// A page, and the results of a search, have only those that could be read. Those whose descriptors can't be used are logged.
+	// The others are missing because of their source, which is Unavailable: there was no time, or a host can't be reached.
 	Descriptors int
 }
 

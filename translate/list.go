@@ -217,10 +217,11 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 	l.sourcesRead()
 }
 
-// sourcesRead sets what follows from the sources that are unavailable.
+// sourcesRead sets what follows from the sources that were read and those that are unavailable.
 func (l *listing) sourcesRead() {
 	slices.SortFunc(l.Unavailable, func(a, b catalog.Unavailable) int { return strings.Compare(a.Namespace, b.Namespace) })
 	l.FreshUntil = l.freshUntil()
+	l.Private = slices.ContainsFunc(l.execution.bridge.catalog.Sections(), (*catalog.Section).Hides)
 }
 
 // freshUntil returns when the first of the listed sources' lists is no longer fresh; zero: one of them can't be read.

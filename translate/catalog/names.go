@@ -34,6 +34,7 @@ type nameTable struct {
 	tools        toolTable
 	words        wordIndex
 	direct       *discovery.Skill // of a SkillSource
+	hides        bool             // lists for anonymous callers do not have all entries
 }
 
 // omit adds skills that are not listed to t.omitted, up to maxOmitted.
@@ -107,6 +108,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	for i, e := range t.entries {
 		e.at = i
 		e.listed.Hidden = e.hidden() && !s.ListPrivate
+		t.hides = t.hides || e.listed.Hidden
 		dotted, plain := dot(e.ID), s.nameOf(e.ID)
 		if t.byName[dotted] == nil {
 			t.byDotted[dotted] = append(t.byDotted[dotted], e)

@@ -107,6 +107,13 @@ func (s *Section) visible(entries []*entry, principal string, most int) []*entry
 // Admits reports whether a caller may use the source at all.
 func (s *Section) Admits(principal string) bool { return principal != "" || !s.RequirePrincipal }
 
+// Hides reports whether lists of the source's skills depend on the principal: those for anonymous callers do not have all skills. It is
+// about the list that was read last.
+func (s *Section) Hides() bool {
+	t := s.table.Load()
+	return t != nil && t.hides
+}
+
 // FreshUntil returns the time until which the list of the source's skills is fresh. It reads nothing; zero: the list is not
 // in the cache.
 func (s *Section) FreshUntil(ctx context.Context) time.Time {

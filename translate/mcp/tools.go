@@ -75,7 +75,7 @@ func (w *result) endPage(list string, l *translate.Listing) jsontext.Value {
 	if l.NextAfter != "" {
 		w.Text("nextCursor", wire.NewCursor(list, l.NextAfter))
 	}
-	w.freshness(l.FreshUntil, w.request.private())
+	w.freshness(l.FreshUntil, w.request.private() || l.Private)
 	return w.end(unavailable(l)...)
 }
 

@@ -293,44 +293,6 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// Section 3: a source whose descriptors can't be read at the moment is named, and if there is no other, the list is an error.
-func TestUnreadableDescriptors(t *testing.T) {
-	knowledge := object{"capability_type": "knowledge"}
-	for about, refusal := range map[string]http.HandlerFunc{
-		"unavailable": refused(503, "SERVICE_UNAVAILABLE"), "busy": refused(429, "RATE_LIMITED"), "timed out": answer(504, ""), "no access": refused(403, "PERMISSION_DENIED"), "broken": answer(500, object{}),
-	} {
-		var down *provider
-		s := newServer(t, func(s *server) {
-			down = newProvider(t, skill("one", merge(knowledge, object{"id": "down/one"})), skill("two", merge(knowledge, object{"id": "down/two"})))
-			s.source(t, "down", down)
-		}, skill("good", knowledge))
-		down.on("GET /skills/0.json", refusal)
-		down.on("GET /skills/1.json", refusal)
-		for method, list := range map[string]string{"tools/list": "tools", "prompts/list": "prompts"} {
-			g := s.modern(t, method, object{})
-			listed := names(at(g.result(), list).([]any))
-			if !slices.Contains(listed, "acme_good") || slices.ContainsFunc(listed, func(name string) bool { return strings.HasPrefix(name, "down") }) ||
-				at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "down" || at(g.result(), "ttlMs") != 5000.0 {
-				t.Errorf("%s, %s: %s", about, method, g.text)
-			}
-		}
-		none := newServer(t, func(s *server) {
-			s.on("GET /skills/0.json", refusal)
-		}, skill("one", knowledge))
-		for _, method := range []string{"tools/list", "prompts/list"} {
-			if g := none.modern(t, method, object{}); g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 {
-				t.Errorf("%s, %s: %d %s", about, method, g.status, g.text)
-			}
-		}
-	}
-	// One of several: it may be readable in a moment.
-	s := newServer(t, func(s *server) { s.on("GET /skills/0.json", refused(503, "SERVICE_UNAVAILABLE")) }, skill("busy", nil), skill("good", nil))
-	g := s.modern(t, "tools/list", object{})
-	if at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "acme" || !slices.Contains(names(at(g.result(), "tools").([]any)), "acme_good") {
-		t.Errorf("%s", g.text)
-	}
-}
-
 // Section 3: skills can't choose what proxies log, unless the operator permits it; then clients have to repeat these arguments.
 func TestHeaderParameters(t *testing.T) {
 	inputs := []object{

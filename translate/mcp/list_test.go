@@ -1,0 +1,84 @@
+package mcp_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+)
+
+// Section 3: a source whose descriptors can't be read at the moment is named, and if there is no other, the list is an error.
+func TestUnreadableDescriptors(t *testing.T) {
+	knowledge := object{"capability_type": "knowledge"}
+	for about, refusal := range map[string]http.HandlerFunc{
+		"unavailable": refused(503, "SERVICE_UNAVAILABLE"), "busy": refused(429, "RATE_LIMITED"), "timed out": answer(504, ""), "no access": refused(403, "PERMISSION_DENIED"), "broken": answer(500, object{}),
+	} {
+		var down *provider
+		s := newServer(t, func(s *server) {
+			down = newProvider(t, skill("one", merge(knowledge, object{"id": "down/one"})), skill("two", merge(knowledge, object{"id": "down/two"})))
+			s.source(t, "down", down)
+		}, skill("good", knowledge))
+		down.on("GET /skills/0.json", refusal)
+		down.on("GET /skills/1.json", refusal)
+		for method, list := range map[string]string{"tools/list": "tools", "prompts/list": "prompts"} {
+			g := s.modern(t, method, object{})
+			listed := names(at(g.result(), list).([]any))
+			if !slices.Contains(listed, "acme_good") || slices.ContainsFunc(listed, func(name string) bool { return strings.HasPrefix(name, "down") }) ||
+				at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "down" || at(g.result(), "ttlMs") != 5000.0 {
+				t.Errorf("%s, %s: %s", about, method, g.text)
+			}
+		}
+		none := newServer(t, func(s *server) {
+			s.on("GET /skills/0.json", refusal)
+		}, skill("one", knowledge))
+		for _, method := range []string{"tools/list", "prompts/list"} {
+			if g := none.modern(t, method, object{}); g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 {
+				t.Errorf("%s, %s: %d %s", about, method, g.status, g.text)
+			}
+		}
+	}
+	// One of several: it may be readable in a moment.
+	s := newServer(t, func(s *server) { s.on("GET /skills/0.json", refused(503, "SERVICE_UNAVAILABLE")) }, skill("busy", nil), skill("good", nil))
+	g := s.modern(t, "tools/list", object{})
+	if at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "acme" || !slices.Contains(names(at(g.result(), "tools").([]any)), "acme_good") {
+		t.Errorf("%s", g.text)
+	}
+}
+
+// Section 2: a list is private on all pages if it depends on the principal: a private skill is not listed for anonymous callers.
+func TestScopeOfLists(t *testing.T) {
+	for about, v := range map[string]struct {
+		access string
+		change func(*server)
+		want   string
+	}{
+		"public":           {"public", nil, "public"},
+		"private":          {"private", nil, "private"},
+		"listed for all":   {"private", func(s *server) { s.config.Sources[0].ListPrivate = true }, "public"},
+		"with an alias":    {"private", func(s *server) { s.config.Sources[0].Aliases = []catalog.Alias{{Name: "known", SkillID: "acme/s-149"}} }, "public"},
+		"of another alias": {"private", func(s *server) { s.config.Sources[0].Aliases = []catalog.Alias{{Name: "known", SkillID: "acme/s-001"}} }, "private"},
+	} {
+		skills := make([]object, 150)
+		for i := range skills {
+			skills[i] = skill(fmt.Sprintf("s-%03d", i), object{"capability_type": "knowledge"})
+		}
+		skills[149]["access"] = v.access
+		s := newServer(t, v.change, skills...)
+		for _, method := range []string{"tools/list", "resources/list", "prompts/list"} {
+			for _, user := range []string{"", "ada"} {
+				for params, page := (object{}), 1; params != nil; page++ {
+					r := s.modern(t, method, params, "User", user).result()
+					if params = nil; r["nextCursor"] != nil {
+						params = object{"cursor": r["nextCursor"]}
+					}
+					if r["cacheScope"] != v.want {
+						t.Errorf("%s: page %d of %s for %q: %v", about, page, method, user, r["cacheScope"])
+					}
+				}
+			}
+		}
+	}
+}
