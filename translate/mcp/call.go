@@ -89,7 +89,11 @@ func (r *request) answer(skill *translate.Skill, outcome *run.Run, name string) 
 		}
 		return stillRunning(r, outcome), nil
 	}
-	return completed(r, skill, outcome), nil
+	value, failure := completed(r, skill, outcome)
+	if failure != nil {
+		return explain(r, failure, r.tokenOf(outcome)), nil
+	}
+	return value, nil
 }
 
 // tokenOf returns the token of a run, or nothing if none was accepted or the token can't be made.

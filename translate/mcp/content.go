@@ -1,16 +1,48 @@
 package mcp
 
 import (
+	"fmt"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// completed returns the result of a run that has completed.
-func completed(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
+// completed returns the result of a run that has completed, or the failure of the call if there is no room for it.
+func completed(r *request, skill *translate.Skill, o *run.Run) (jsontext.Value, *run.Failure) {
+	if failure := r.noRoom(o, len(o.Output)); failure != nil {
+		return nil, failure
+	}
+	value := resultOf(r, skill, o)
+	if failure := r.noRoom(o, len(value)); failure != nil {
+		return nil, failure
+	}
+	return value, nil
+}
+
+// noRoom reserves memory for the result of a run. It returns the failure of a call for whose result there is no room.
+func (r *request) noRoom(o *run.Run, size int) *run.Failure {
+	const envelope, uncounted = 64, 64 << 10 // of each answer
+	need := int64(envelope + len(r.ID) + size)
+	if r.Reserve(need) {
+		return nil
+	}
+	failure := exchange.NoRoom(r.Request, run.PhaseResult, "", run.ExecutedYes, true)
+	failure.Ref = o.Ref
+	if name, most := r.AnswerLimit(); need-uncounted > most {
+		failure.Lost, failure.Retry = true, nil
+		failure.Message = fmt.Sprintf("The skill has completed, but its output is too large for an answer (limits %s: %d bytes). "+
+			"Do not call the tool again: tell the user to ask the operator of this server for a larger limit, or use arguments for a smaller output.", name, most)
+	}
+	return failure
+}
+
+// resultOf returns the result of a run that has completed.
+func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 	contentType := ""
 	if skill != nil {
 		contentType = skill.Descriptor.Output.ContentType

@@ -44,6 +44,9 @@ type server struct {
 	front  *mcp.Front
 	config translate.Config
 	url    string
+	// maxAnswers is the memory for answers, in bytes; 0: no limit.
+	maxAnswers int64
+	memory     *jsonrpc.AnswerMemory
 }
 
 // newServer returns a server of skills; change, which may be nil, changes it before it serves.
@@ -66,7 +69,7 @@ func newServer(tb testing.TB, change func(*server), skills ...object) *server {
 	}
 	s.front.Bridge = bridge
 	rpc := &jsonrpc.Server{
-		Handler: s.front, Profile: mcp.Profile(), MaxRequestSize: 1 << 20,
+		Handler: s.front, Profile: mcp.Profile(), MaxRequestSize: 1 << 20, MaxAnswers: s.maxAnswers, Memory: s.memory,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

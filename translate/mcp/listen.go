@@ -150,7 +150,7 @@ func (s *subscription) AwaitTask(ctx context.Context, index int) func() jsontext
 	return func() jsontext.Value {
 		own := *r
 		own.Request = new(jsonrpc.Request)
-		_, task := ofRun(&own, t.id, &t.ref, skill, &outcome)
+		_, _, task := ofRun(&own, t.id, &t.ref, skill, &outcome)
 		return task
 	}
 }

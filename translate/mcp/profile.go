@@ -9,6 +9,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Profile returns the JSON-RPC profile of MCP: no batches, ids are texts or whole numbers, errors without a readable id have none,
@@ -30,6 +33,7 @@ func Profile() jsonrpc.Profile {
 			return 0
 		},
 		ErrorData:  envelopeData,
+		TooLarge:   tooLarge,
 		LimitNames: front.LimitNames(),
 	}
 }
@@ -44,4 +48,22 @@ func envelopeData(_ int, reason string, limit *jsonrpc.Limit) jsontext.Value {
 	}
 	w.Close()
 	return w.Buf
+}
+
+// tooLarge returns the error for an answer that exceeds the memory for answers. If the answer is an error, it is that error without
+// its data. Results of runs do not come here: their calls know the run.
+func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
+	executed := run.ExecutedNo
+	switch req.Method {
+	case methodCallTool:
+		executed = run.ExecutedMaybe
+	case methodGetTask, methodGetPrompt:
+		executed = run.ExecutedYes
+	}
+	failure := exchange.NoRoom(req, "", "", executed, req.Method == methodGetTask)
+	e := failureError(failure)
+	if fault != nil {
+		e.Code, e.Message, e.Status = fault.Code, safetext.Line(fault.Message, maxMessage), fault.Status
+	}
+	return e
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"time"
@@ -148,7 +149,9 @@ func failureError(f *run.Failure) *jsonrpc.Error {
 	var w front.Writer
 	w.Open()
 	w.Text("code", errorCode(f))
+	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
 	w.Text("next", string(f.Next()))
+	w.Raw("details", front.Details(f))
 	w.Raw("retry", front.Retry(f))
 	w.Close()
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f), Data: w.Buf}

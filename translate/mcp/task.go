@@ -105,12 +105,8 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 	if o.Failure != nil && o.Failure.Kind == run.ClientGone {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(o.Failure)}
 	}
-	status, task := ofRun(r, id, ref, skill, o)
+	status, message, task := ofRun(r, id, ref, skill, o)
 	if status == taskWorking {
-		message := ""
-		if o.Failure != nil {
-			message = messageOf(o.Failure)
-		}
 		r.front.polled.Add(ref, recent.Poll{Message: message, RetryAfter: o.RetryAfter})
 	}
 	w := r.open(resultComplete)
@@ -119,10 +115,15 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 	return w.end(), nil
 }
 
-// ofRun returns a task as an object, with the result or error of a run that has ended.
-func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.Run) (status string, task jsontext.Value) {
-	message := ""
+// ofRun returns a task as an object, with the result or error of a run that has ended. While there is no room for its result, it goes on.
+func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.Run) (status, message string, task jsontext.Value) {
 	var ended jsontext.Value
+	if o.Failure == nil && o.State.Ended() {
+		var failure *run.Failure
+		if ended, failure = completed(r, skill, o); failure != nil {
+			o = &run.Run{Ref: o.Ref, State: o.State, Failure: failure}
+		}
+	}
 	var fault *jsonrpc.Error
 	switch failure := o.Failure; {
 	case isOpen(o):
@@ -131,7 +132,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 			message = messageOf(failure)
 		}
 	case failure == nil:
-		status, ended = taskCompleted, completed(r, skill, o)
+		status = taskCompleted
 	default:
 		status = taskCompleted
 		if ended, fault = failed(r, o, ref.SkillID); fault != nil {
@@ -150,7 +151,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 		w.Close()
 	}
 	w.Close()
-	return status, w.Buf
+	return status, message, w.Buf
 }
 
 // isOpen reports whether a run goes on, or may go on since its state can't be read.

@@ -1,0 +1,103 @@
+package mcp_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// take takes memory for answers, which the returned function frees.
+func take(t *testing.T, memory *jsonrpc.AnswerMemory, most, size int64) (free func()) {
+	t.Helper()
+	taken, release, done := make(chan bool), make(chan struct{}), make(chan struct{})
+	other := &jsonrpc.Server{MaxAnswers: most, Memory: memory, Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		taken <- r.Reserve(size)
+		<-release
+		return jsontext.Value("1"), nil
+	})}
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"m"}`))
+	r.Header.Set("Content-Type", "application/json")
+	go func() {
+		defer close(done)
+		other.Serve(t.Context(), httptest.NewRecorder(), r)
+	}()
+	if !<-taken {
+		t.Fatal("there is no room")
+	}
+	return func() {
+		close(release)
+		<-done
+	}
+}
+
+// Section 4: a call whose result finds no room in the memory for answers says that the skill was executed, and how to get the output:
+// a client must not start it again.
+func TestNoRoomForResults(t *testing.T) {
+	const most = 1 << 20
+	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(jsonrpc.AnswerMemory) }, skill("large", nil), skill("slow", nil))
+	tooLarge, large := strings.Repeat("x", 900_000), strings.Repeat("x", 300_000)
+	check := func(about string, v any, next, text string) (token string) {
+		t.Helper()
+		e, _ := at(v, "_meta", "io.github.skill-bridge/error").(object)
+		token, _ = e["runToken"].(string)
+		if at(v, "isError") != true || e["code"] != "RATE_LIMITED" || e["executed"] != "yes" || e["next"] != next || token == "" || !isJSON(e["details"], `{"limit":"answers","max":1048576}`) ||
+			!strings.Contains(at(v, "content", 0, "text").(string), text) {
+			t.Errorf("%s: %.600v", about, v)
+		}
+		return token
+	}
+	s.on("POST /run/large", completed(tooLarge))
+	progress := object{"name": "acme_large", "_meta": object{"progressToken": 1}}
+	check("always", s.call(t, "acme_large", object{}).result(), "none", "too large for an answer (limits answers: 1048576 bytes). Do not call the tool again")
+	check("legacy", s.legacy(t, "tools/call", object{"name": "acme_large"}).result(), "none", "too large")
+	check("with progress", s.modern(t, "tools/call", progress, "Accept", "text/event-stream").result(), "none", "too large")
+	end := s.accept("slow")
+	task := s.task(t, "acme_slow", "ada")
+	end(tooLarge)
+	eventually(t, func() bool { return s.about(t, "tasks/get", task, "ada").result()["status"] == "completed" }, "the task ends")
+	check("a task", s.about(t, "tasks/get", task, "ada").result()["result"], "none", "too large")
+
+	s.on("POST /run/large", completed(large))
+	end = s.accept("slow")
+	task = s.task(t, "acme_slow", "bob")
+	free := take(t, s.memory, most, 600_000)
+	token := check("now", s.call(t, "acme_large", object{}).result(), "follow_run", "do not start another one; call get_run with run_token ")
+	end(large)
+	eventually(t, func() bool {
+		message, _ := s.about(t, "tasks/get", task, "bob").result()["statusMessage"].(string)
+		return strings.Contains(message, "There is no room")
+	}, "the output of the task waits for room")
+	free()
+	s.on("GET /result/e1", completed(large))
+	s.on("GET /status/e1", completed(large))
+	if r := s.call(t, "get_run", object{"run_token": token}).result(); r["structuredContent"] != large {
+		t.Errorf("%.500v", r)
+	}
+	eventually(t, func() bool { return s.about(t, "tasks/get", task, "bob").result()["status"] == "completed" }, "the task has room")
+}
+
+// Another answer for which there is no room is a short error that says what happened.
+func TestNoRoomForOtherAnswers(t *testing.T) {
+	s := newServer(t, func(s *server) { s.maxAnswers = 1000 }, skill("large", object{"description": strings.Repeat("x", 200_000), "capability_type": "knowledge", "output": object{"content_type": "text/plain"}}))
+	s.on("POST /run/large", completed(strings.Repeat("x", 200_000)))
+	for about, v := range map[string]struct {
+		method string
+		params object
+		want   string
+	}{
+		"a file":   {"resources/read", object{"uri": "skill://acme.large/descriptor.json"}, "no"},
+		"a prompt": {"prompts/get", object{"name": "acme_large"}, "yes"},
+	} {
+		g := s.modern(t, v.method, v.params)
+		if g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 || !strings.Contains(at(g.failure(), "message").(string), "limits answers: 1000 bytes") ||
+			at(g.failure(), "data", "code") != "RATE_LIMITED" || at(g.failure(), "data", "details", "limit") != "answers" || v.want == "yes" && at(g.failure(), "data", "executed") != v.want {
+			t.Errorf("%s: %.500s", about, g.text)
+		}
+	}
+}
