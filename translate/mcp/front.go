@@ -26,8 +26,8 @@ type Bridge interface {
 	Start(ctx context.Context, call translate.Call) translate.Execution
 	// Resume finds a run that was accepted before.
 	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
-	// Report reports a call that was answered without the other methods.
-	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
+	// ReportRun reports a call that was answered without the other methods, perhaps about a run.
+	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
 	// List returns the skills that the query selects.
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Search returns the skills that have words of a text, best first.

@@ -8,21 +8,22 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 // Section 3: a source whose descriptors can't be read at the moment is named, and if there is no other, the list is an error.
 func TestUnreadableDescriptors(t *testing.T) {
 	knowledge := object{"capability_type": "knowledge"}
 	for about, refusal := range map[string]http.HandlerFunc{
-		"unavailable": refused(503, "SERVICE_UNAVAILABLE"), "busy": refused(429, "RATE_LIMITED"), "timed out": answer(504, ""), "no access": refused(403, "PERMISSION_DENIED"), "broken": answer(500, object{}),
+		"unavailable": providertest.Refused(503, "SERVICE_UNAVAILABLE"), "busy": providertest.Refused(429, "RATE_LIMITED"), "timed out": providertest.Answer(504, ""), "no access": providertest.Refused(403, "PERMISSION_DENIED"), "broken": providertest.Answer(500, object{}),
 	} {
-		var down *provider
+		var down *providertest.Provider
 		s := newServer(t, func(s *server) {
-			down = newProvider(t, skill("one", merge(knowledge, object{"id": "down/one"})), skill("two", merge(knowledge, object{"id": "down/two"})))
+			down = providertest.Start(t, skill("one", providertest.Merge(knowledge, object{"id": "down/one"})), skill("two", providertest.Merge(knowledge, object{"id": "down/two"})))
 			s.source(t, "down", down)
 		}, skill("good", knowledge))
-		down.on("GET /skills/0.json", refusal)
-		down.on("GET /skills/1.json", refusal)
+		down.On("GET /skills/0.json", refusal)
+		down.On("GET /skills/1.json", refusal)
 		for method, list := range map[string]string{"tools/list": "tools", "prompts/list": "prompts"} {
 			g := s.modern(t, method, object{})
 			listed := names(at(g.result(), list).([]any))
@@ -32,7 +33,7 @@ func TestUnreadableDescriptors(t *testing.T) {
 			}
 		}
 		none := newServer(t, func(s *server) {
-			s.on("GET /skills/0.json", refusal)
+			s.On("GET /skills/0.json", refusal)
 		}, skill("one", knowledge))
 		for _, method := range []string{"tools/list", "prompts/list"} {
 			if g := none.modern(t, method, object{}); g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 {
@@ -41,7 +42,7 @@ func TestUnreadableDescriptors(t *testing.T) {
 		}
 	}
 	// One of several: it may be readable in a moment.
-	s := newServer(t, func(s *server) { s.on("GET /skills/0.json", refused(503, "SERVICE_UNAVAILABLE")) }, skill("busy", nil), skill("good", nil))
+	s := newServer(t, func(s *server) { s.On("GET /skills/0.json", providertest.Refused(503, "SERVICE_UNAVAILABLE")) }, skill("busy", nil), skill("good", nil))
 	g := s.modern(t, "tools/list", object{})
 	if at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "acme" || !slices.Contains(names(at(g.result(), "tools").([]any)), "acme_good") {
 		t.Errorf("%s", g.text)

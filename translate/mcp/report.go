@@ -19,12 +19,15 @@ func (r *request) refuse(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) 
 }
 
 // report reports a call that was answered without the bridge; a nil failure means success.
-func (r *request) report(failure *run.Failure) {
+func (r *request) report(failure *run.Failure) { r.reportRun(&run.Run{Failure: failure}) }
+
+// reportRun reports a call about a run that was answered without the bridge.
+func (r *request) reportRun(o *run.Run) {
 	operation := translate.OperationDescribe
 	if r.method != nil {
 		operation = r.method.operation
 	}
-	r.front.Bridge.Report(r.ctx, translate.Call{Caller: r.caller}, operation, failure)
+	r.front.Bridge.ReportRun(r.ctx, translate.Call{Caller: r.caller}, operation, o)
 }
 
 // failureOf returns the failure of a call that this front itself answers with an error; nil: there is none.

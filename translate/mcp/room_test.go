@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -52,19 +53,19 @@ func TestNoRoomForResults(t *testing.T) {
 		}
 		return token
 	}
-	s.on("POST /run/large", completed(tooLarge))
+	s.On("POST /run/large", providertest.Completed("e1", tooLarge))
 	progress := object{"name": "acme_large", "_meta": object{"progressToken": 1}}
 	check("always", s.call(t, "acme_large", object{}).result(), "none", "too large for an answer (limits answers: 1048576 bytes). Do not call the tool again")
 	check("legacy", s.legacy(t, "tools/call", object{"name": "acme_large"}).result(), "none", "too large")
 	check("with progress", s.modern(t, "tools/call", progress, "Accept", "text/event-stream").result(), "none", "too large")
-	end := s.accept("slow")
+	end := s.Accept("slow")
 	task := s.task(t, "acme_slow", "ada")
 	end(tooLarge)
 	eventually(t, func() bool { return s.about(t, "tasks/get", task, "ada").result()["status"] == "completed" }, "the task ends")
 	check("a task", s.about(t, "tasks/get", task, "ada").result()["result"], "none", "too large")
 
-	s.on("POST /run/large", completed(large))
-	end = s.accept("slow")
+	s.On("POST /run/large", providertest.Completed("e1", large))
+	end = s.Accept("slow")
 	task = s.task(t, "acme_slow", "bob")
 	free := take(t, s.memory, most, 600_000)
 	token := check("now", s.call(t, "acme_large", object{}).result(), "follow_run", "do not start another one; call get_run with run_token ")
@@ -74,8 +75,8 @@ func TestNoRoomForResults(t *testing.T) {
 		return strings.Contains(message, "There is no room")
 	}, "the output of the task waits for room")
 	free()
-	s.on("GET /result/e1", completed(large))
-	s.on("GET /status/e1", completed(large))
+	s.On("GET /result/e1", providertest.Completed("e1", large))
+	s.On("GET /status/e1", providertest.Completed("e1", large))
 	if r := s.call(t, "get_run", object{"run_token": token}).result(); r["structuredContent"] != large {
 		t.Errorf("%.500v", r)
 	}
@@ -85,7 +86,7 @@ func TestNoRoomForResults(t *testing.T) {
 // Another answer for which there is no room is a short error that says what happened.
 func TestNoRoomForOtherAnswers(t *testing.T) {
 	s := newServer(t, func(s *server) { s.maxAnswers = 1000 }, skill("large", object{"description": strings.Repeat("x", 200_000), "capability_type": "knowledge", "output": object{"content_type": "text/plain"}}))
-	s.on("POST /run/large", completed(strings.Repeat("x", 200_000)))
+	s.On("POST /run/large", providertest.Completed("e1", strings.Repeat("x", 200_000)))
 	for about, v := range map[string]struct {
 		method string
 		params object

@@ -84,13 +84,13 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return r.refuse(fault)
 	}
 	if hasCanceled(r, &ref) {
-		r.report(nil)
+		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
 		w := r.open(resultComplete)
 		w.task(id, &ref, taskCancelled, abandoned, longestPoll)
 		return w.end(), nil
 	}
 	if known, ok := r.front.polled.Find(&ref); ok {
-		r.report(nil)
+		r.reportRun(&run.Run{Ref: ref, State: run.Working})
 		w := r.open(resultComplete)
 		w.task(id, &ref, taskWorking, known.Message, known.RetryAfter)
 		return w.end(), nil
@@ -180,7 +180,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return r.refuse(fault)
 	}
 	if hasCanceled(r, &ref) {
-		r.report(nil)
+		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
 	} else if !hasEnded(r, &ref) {
 		r.front.canceled.Add(r.ctx, r.front.Canceled, r.caller.Principal, &ref)
 	}
@@ -198,7 +198,7 @@ const cancelPoll = 5 * time.Second
 // hasEnded asks the provider whether a run has ended, unless it did not a second ago. It reports the call.
 func hasEnded(r *request, ref *run.Ref) bool {
 	if _, ok := r.front.polled.Find(ref); ok {
-		r.report(nil)
+		r.reportRun(&run.Run{Ref: *ref, State: run.Canceled})
 		return false
 	}
 	ctx, end := context.WithTimeout(r.ctx, cancelPoll)

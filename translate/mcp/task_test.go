@@ -2,13 +2,17 @@ package mcp_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -199,6 +203,35 @@ func TestCancel(t *testing.T) {
 	}
 	if n := s.Count("GET /status/x-slow"); n != polls || s.Count("DELETE ") > 0 {
 		t.Errorf("a canceled run was polled %d times", n-polls)
+	}
+}
+
+// reports are the calls that a front reports itself.
+type reports struct {
+	mcp.Bridge
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *reports) ReportRun(_ context.Context, call translate.Call, _ translate.Operation, o *run.Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, fmt.Sprintf("%s %s %s %v", call.Method, o.ExecutionID, o.State, o.Failure != nil))
+}
+
+// A call about a task that was answered without asking the provider is reported with the state of its run.
+func TestReportsOfTasks(t *testing.T) {
+	s := newServer(t, nil, skill("slow", nil))
+	reported := &reports{Bridge: s.front.Bridge}
+	s.front.Bridge = reported
+	s.Accept("slow")
+	id := s.task(t, "acme_slow", "ada")
+	for _, method := range []string{"tasks/get", "tasks/get", "tasks/cancel", "tasks/cancel", "tasks/get"} {
+		s.about(t, method, id, "ada")
+	}
+	want := []string{"tasks/get x-slow running false", "tasks/cancel x-slow canceled false", "tasks/cancel x-slow canceled false", "tasks/get x-slow canceled false"}
+	if !slices.Equal(reported.all, want) {
+		t.Errorf("%q", reported.all)
 	}
 }
 
