@@ -69,6 +69,8 @@ type Listing struct {
 	Private bool
 	// Read is how many sources could be read.
 	Read int
+	// Reserved says that the tool of [Query.Reserved] is on the page.
+	Reserved bool
 	// NextAfter is the AfterTool of the query for the next page; empty: there are no more skills, or it was no query for a page.
 	NextAfter string
 }
@@ -82,6 +84,8 @@ type Query struct {
 	Limit int
 	// AfterTool is the tool name after which the page begins.
 	AfterTool string
+	// Reserved is the name of a tool that is no skill, and takes a place in the pages; empty: there is none.
+	Reserved string
 	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.
 	CapabilityType document.CapabilityType
 	// Descriptors is how many skills the listing may have for their descriptors to be read, too; 0: none is read.

@@ -20,13 +20,19 @@ import (
 // not in the cache: at most one index of each source, or one for each type of a registry, and Descriptors descriptors.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	if q.Limit > 0 {
-		return b.fromViews(ctx, q, func(ctx context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
+		reserved := false
+		l := b.fromViews(ctx, q, func(ctx context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
 			page, more := catalog.Page(ctx, views, q.AfterTool, q.Limit, q.CapabilityType)
 			if more {
 				next = page[len(page)-1].Tool
 			}
+			if q.Reserved > q.AfterTool {
+				page, next, reserved = withReserved(page, next, &q)
+			}
 			return page, next
 		})
+		l.Reserved = reserved
+		return l
 	}
 	l := b.beginList(ctx, q)
 	defer l.end()
@@ -41,6 +47,22 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	}
 	slices.SortFunc(l.Skills, func(a, b catalog.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return l.Listing
+}
+
+// withReserved gives a tool that is no skill its place on the page that its name belongs to, or on the next one.
+func withReserved(page []catalog.Entry, next string, q *Query) (kept []catalog.Entry, nextAfter string, reserved bool) {
+	if len(page) < q.Limit {
+		return page, next, true
+	}
+	last := len(page) - 1
+	if page[last].Tool < q.Reserved {
+		return page, page[last].Tool, false
+	}
+	nextAfter = q.Reserved
+	if last > 0 {
+		nextAfter = max(nextAfter, page[last-1].Tool)
+	}
+	return page[:last], nextAfter, true
 }
 
 // Search returns the skills that the principal may see and that have words of a text, best first, at most limit (see

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -49,11 +50,11 @@ func numberArgument(arguments jsontext.Value, name string, standard uint64) (n u
 	if v == nil {
 		return standard, ""
 	}
-	n, err := strconv.ParseUint(string(v), 10, 31)
-	if err != nil {
+	f, err := strconv.ParseFloat(string(v), 64) // 1000.0 is a whole number, too
+	if v.Kind() != '0' || f < 0 || f != math.Trunc(f) || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0, name + " must be a whole number of 0 or more."
 	}
-	return n, ""
+	return uint64(min(f, math.MaxInt32)), ""
 }
 
 // getRun answers the tool get_run.

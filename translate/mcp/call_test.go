@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"encoding/json" // tests write numbers as they are
 	"net/http"
 	"strings"
 	"testing"
@@ -210,7 +211,13 @@ func TestStillRunning(t *testing.T) {
 	if g := follow(token, "ada"); at(g.result(), "_meta", "io.github.skill-bridge/error", "code") != "STILL_RUNNING" {
 		t.Errorf("%s", g.text)
 	}
+	for _, wait := range []string{"0", "10.0", "1e1", "100e-1"} { // the schema of wait_ms says integer
+		if g := s.call(t, "get_run", object{"run_token": token, "wait_ms": json.Number(wait)}, "User", "ada"); at(g.result(), "_meta", "io.github.skill-bridge/error", "code") != "STILL_RUNNING" {
+			t.Errorf("wait_ms %s: %s", wait, g.text)
+		}
+	}
 	for about, g := range map[string]*got{
+		"half a millisecond": s.call(t, "get_run", object{"run_token": token, "wait_ms": 0.5}, "User", "ada"), "a text": s.call(t, "get_run", object{"run_token": token, "wait_ms": "10"}, "User", "ada"),
 		"another principal": follow(token, "bob"), "anonymous": follow(token, ""), "forged": follow("AAAA", "ada"), "cut": follow(token[:len(token)-4], "ada"),
 		"changed": follow(token[:20]+"x"+token[21:], "ada"), "a number": follow(1, "ada"), "long": follow(strings.Repeat("A", 100_000), "ada"), "empty": follow("", "ada"),
 		"no arguments": s.call(t, "get_run", nil, "User", "ada"), "a wrong wait": s.call(t, "get_run", object{"run_token": token, "wait_ms": -1}, "User", "ada"),
@@ -226,6 +233,11 @@ func TestStillRunning(t *testing.T) {
 		}
 	}
 	end(object{"a": 1})
+	for _, wait := range []string{"2147483648", "1e300", "1e999"} {
+		if g := s.call(t, "get_run", object{"run_token": token, "wait_ms": json.Number(wait)}, "User", "ada"); g.result()["isError"] == true && strings.Contains(g.text, "wait_ms") {
+			t.Errorf("wait_ms %s: %s", wait, g.text)
+		}
+	}
 	eventually(t, func() bool { return isJSON(at(follow(token, "ada").result(), "structuredContent"), `{"a":1}`) }, "get_run answers with the output")
 }
 
@@ -297,6 +309,23 @@ func TestProgress(t *testing.T) {
 				t.Errorf("%d events, %v, %s", n, g.header, g.text)
 			}
 		})
+	}
+}
+
+// Section 6: the message of progress is the newest state; an answer to a poll that says an older one is no progress.
+func TestProgressOfStates(t *testing.T) {
+	s := newServer(t, nil, skill("slow", nil))
+	s.On("POST /run/slow", providertest.Answer(202, providertest.Response("x-slow", "running", nil)))
+	accepted, running := providertest.Answer(200, providertest.Response("x-slow", "accepted", nil)), providertest.Answer(200, providertest.Response("x-slow", "running", nil))
+	s.On("GET /status/x-slow", accepted, running, accepted, providertest.Completed("x-slow", 1))
+	s.On("GET /result/x-slow", providertest.Completed("x-slow", 1))
+	g := s.modern(t, "tools/call", object{"name": "acme_slow", "_meta": object{"progressToken": 1}}, "Accept", "text/event-stream")
+	var told []string
+	for _, e := range g.events[:len(g.events)-1] {
+		told = append(told, at(e, "params", "message").(string))
+	}
+	if len(told) != 1 || told[0] != "running" || g.result()["structuredContent"] == nil && g.result()["content"] == nil {
+		t.Errorf("%q %s", told, g.text)
 	}
 }
 

@@ -35,7 +35,7 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		switch wire.Text(name) {
 		case "name":
-			return r.completion(r.names(wire.Text(value))), nil
+			return r.completion(namesOf(r, wire.Text(value))), nil
 		case "file":
 			return r.completion(withPrefix([]string{fileSkill, fileDescriptor}, wire.Text(value))), nil
 		}
@@ -44,7 +44,7 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		if !r.front.Options.Prompts {
 			return nil, invalid("there are no prompts")
 		}
-		values, fault := r.valuesOf(wire.Text(wire.Member(reference, "name")), wire.Text(name))
+		values, fault := valuesOf(r, wire.Text(wire.Member(reference, "name")), wire.Text(name))
 		if fault != nil {
 			return nil, fault
 		}
@@ -70,8 +70,8 @@ func withPrefix(values []string, prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !strings.HasPrefix(v, prefix) })
 }
 
-// names returns the names of the skills that the caller may see that begin with a prefix.
-func (r *request) names(prefix string) []string {
+// namesOf returns the names of the skills that the caller may see that begin with a prefix.
+func namesOf(r *request, prefix string) []string {
 	caller := r.caller
 	caller.Front, caller.Method = "", "" // the list is a part of this call
 	var names []string
@@ -84,7 +84,7 @@ func (r *request) names(prefix string) []string {
 }
 
 // valuesOf returns the values of an argument of a prompt, if it has only some.
-func (r *request) valuesOf(prompt, argument string) ([]string, *jsonrpc.Error) {
+func valuesOf(r *request, prompt, argument string) ([]string, *jsonrpc.Error) {
 	caller := r.caller
 	caller.Front, caller.Method = "", "" // reading the descriptor is a part of this call
 	d, failure := r.front.Bridge.Describe(r.ctx, translate.Call{Caller: caller, Name: prompt})

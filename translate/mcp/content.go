@@ -14,18 +14,18 @@ import (
 
 // completed returns the result of a run that has completed, or the failure of the call if there is no room for it.
 func completed(r *request, skill *translate.Skill, o *run.Run) (jsontext.Value, *run.Failure) {
-	if failure := r.noRoom(o, len(o.Output)); failure != nil {
+	if failure := noRoom(r, o, len(o.Output)); failure != nil {
 		return nil, failure
 	}
 	value := resultOf(r, skill, o)
-	if failure := r.noRoom(o, len(value)); failure != nil {
+	if failure := noRoom(r, o, len(value)); failure != nil {
 		return nil, failure
 	}
 	return value, nil
 }
 
 // noRoom reserves memory for the result of a run. It returns the failure of a call for whose result there is no room.
-func (r *request) noRoom(o *run.Run, size int) *run.Failure {
+func noRoom(r *request, o *run.Run, size int) *run.Failure {
 	const envelope, uncounted = 64, 64 << 10 // of each answer
 	need := int64(envelope + len(r.ID) + size)
 	if r.Reserve(need) {

@@ -21,6 +21,7 @@ const (
 // Bounds of texts in answers, in characters.
 const (
 	maxMessage = 2000
+	maxURI     = 1000
 )
 
 // quoted returns a text of the client for a message.

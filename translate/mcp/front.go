@@ -141,6 +141,7 @@ type method struct {
 	serve          func(*request) (jsontext.Value, *jsonrpc.Error)
 	reports        bool // serve reports the call, or the bridge does
 	prompts        bool // it is about prompts
+	tasks          bool // it is about tasks
 }
 
 // methods are the methods by name.
@@ -160,9 +161,9 @@ func init() { // else it would refer to itself
 		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true, prompts: true},
 		methodComplete:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},
 		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen},
-		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true},
-		methodUpdateTask:    {modern: true, operation: translate.OperationDescribe, serve: updateTask},
-		methodCancelTask:    {modern: true, operation: translate.OperationFollow, serve: cancelTask, reports: true},
+		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true, tasks: true},
+		methodUpdateTask:    {modern: true, operation: translate.OperationDescribe, serve: updateTask, tasks: true},
+		methodCancelTask:    {modern: true, operation: translate.OperationFollow, serve: cancelTask, reports: true, tasks: true},
 	}
 }
 
@@ -199,15 +200,16 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	if r.method != nil {
 		r.caller.Method = req.Method
 	}
-	if fault := r.check(); fault != nil {
-		return r.refuse(fault)
-	}
+	repeated := r.readParams()
 	if reason, failure := front.Admit(f.RequirePrincipal, &r.caller); failure != nil {
 		if f.Refused != nil {
 			f.Refused(ctx, r.caller.Method, reason)
 		}
 		r.report(failure)
 		return nil, unauthorized(r, failure)
+	}
+	if fault := r.check(repeated); fault != nil {
+		return r.refuse(fault)
 	}
 	result, fault := r.method.serve(r)
 	if !r.method.reports {
@@ -216,15 +218,23 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	return result, fault
 }
 
-// check checks what all requests have in common, and reads their params.
-func (r *request) check() *jsonrpc.Error {
+// readParams reads the params, and returns the name of a member that is there twice; empty: none is.
+func (r *request) readParams() (repeated string) {
 	if r.Params != nil && r.Params.Kind() != '{' {
-		return invalid("params must be an object")
+		return ""
 	}
-	repeated := r.params.read(r.Request)
+	repeated = r.params.read(r.Request)
 	r.meta.read(r.params[paramMeta].Value)
 	if id := translate.TraceIDOf(r.meta.traceParent); id != "" {
 		r.caller.TraceID = id
+	}
+	return repeated
+}
+
+// check checks what all requests have in common.
+func (r *request) check(repeated string) *jsonrpc.Error {
+	if r.Params != nil && r.Params.Kind() != '{' {
+		return invalid("params must be an object")
 	}
 	if r.modern = r.saysModern(); r.modern {
 		switch {
@@ -240,7 +250,7 @@ func (r *request) check() *jsonrpc.Error {
 		return r.unsupportedVersion(version)
 	}
 	switch {
-	case r.method == nil, r.method.prompts && !r.front.Options.Prompts, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
+	case r.method == nil, r.method.prompts && !r.front.Options.Prompts, r.method.tasks && r.front.Options.TaskAfter < 0, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
 		return r.methodNotFound()
 	case repeated != "":
 		return invalid(repeated + " is there more than once")

@@ -157,6 +157,18 @@ func TestPrincipals(t *testing.T) {
 				t.Errorf("%s: %d %v %s", method, g.status, g.header, g.text)
 			}
 		}
+		for about, g := range map[string]*got{ // the principal comes first
+			"an unknown method":         s.modern(t, "none", object{}),
+			"an unknown legacy method":  s.legacy(t, "none", object{}),
+			"a version that is unknown": s.send(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "MCP-Protocol-Version", "2020-01-01"),
+			"a header that is missing":  s.send(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`),
+			"params that are no object": s.send(t, `{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}`),
+			"a member that is twice":    s.send(t, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"name":1,"name":1}}`),
+		} {
+			if g.status != http.StatusUnauthorized || g.header.Get("WWW-Authenticate") != challenge {
+				t.Errorf("%s: %d %v %s", about, g.status, g.header, g.text)
+			}
+		}
 		if g := s.modern(t, "tools/list", object{}, "User", "ada"); g.result()["cacheScope"] != "private" {
 			t.Errorf("%s", g.text)
 		}

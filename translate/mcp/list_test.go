@@ -83,3 +83,33 @@ func TestScopeOfLists(t *testing.T) {
 		}
 	}
 }
+
+// Section 3: get_run is one of the tools that are sorted by name, 100 a page, wherever its name belongs.
+func TestPlaceOfGetRun(t *testing.T) {
+	for before := range 4 {
+		for after := range 4 {
+			before, after := 97*min(before, 1)+before, 97*min(after, 1)+after
+			var skills []object
+			for i := range before {
+				skills = append(skills, skill(fmt.Sprintf("b%03d", i), nil))
+			}
+			for i := range after {
+				skills = append(skills, skill(fmt.Sprintf("z%03d", i), object{"id": fmt.Sprintf("z/z%03d", i)}))
+			}
+			s := newServer(t, func(s *server) {
+				s.config.Sources = nil
+				s.source(t, "a", providertest.Start(t, append(skills[:before:before], skill("c", nil))...))
+				s.source(t, "z", providertest.Start(t, append(skills[before:], skill("zz", object{"id": "z/zz"}))...))
+			})
+			tools, pages := s.tools(t, s.modern)
+			all := names(tools)
+			if n := before + after + 3; len(all) != n || pages != (n+99)/100 || !slices.IsSorted(all) || len(slices.Compact(slices.Clone(all))) != n || !slices.Contains(all, "get_run") {
+				t.Errorf("%d before, %d after: %d tools on %d pages", before, after, len(all), pages)
+			}
+			first := s.modern(t, "tools/list", object{})
+			if n := len(at(first.result(), "tools").([]any)); n != min(before+after+3, 100) {
+				t.Errorf("%d before, %d after: %d tools on the first page", before, after, n)
+			}
+		}
+	}
+}

@@ -94,7 +94,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 			w.Raw(c.member, jsontext.Value("true"))
 		}
 	}
-	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.tasks {
+	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.tasks && r.front.Options.TaskAfter >= 0 {
 		w.OpenArray("taskIds")
 		for _, v := range front.Items(ids) {
 			ref, err := r.front.Tokens.Open(r.ctx, wire.Text(v), r.caller.Principal)

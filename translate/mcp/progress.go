@@ -53,6 +53,7 @@ func (p *progress) watch(execution translate.Execution) run.Run {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	var newest run.Run
+	var told run.State
 	for {
 		select {
 		case state, more := <-states:
@@ -62,12 +63,13 @@ func (p *progress) watch(execution translate.Execution) run.Run {
 				}
 				return newest
 			}
-			if newest = state; state.Failure == nil && !state.State.Ended() {
-				p.notify(state.State)
+			if newest = state; state.Failure == nil && !state.State.Ended() && state.State > told { // a poll may say again what was told
+				told = state.State
+				p.notify(told)
 			}
 		case <-tick.C:
 			if p.begun {
-				p.notify(newest.State)
+				p.notify(told)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // listPrompts answers prompts/list: the skills of the type knowledge.
 func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
-	listing, fault := r.page(cursorPrompts, document.Knowledge, pageSize)
+	listing, fault := r.page(cursorPrompts, translate.Query{CapabilityType: document.Knowledge, Descriptors: pageSize})
 	if fault != nil {
 		return nil, fault
 	}

@@ -29,7 +29,7 @@ var mediaTypes = map[string]string{fileSkill: "text/markdown", fileDescriptor: "
 
 // listResources answers resources/list: the SKILL.md of each skill.
 func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
-	listing, fault := r.page(cursorResources, "", 0)
+	listing, fault := r.page(cursorResources, translate.Query{})
 	if fault != nil {
 		return nil, fault
 	}
@@ -51,8 +51,8 @@ func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // listTemplates answers resources/templates/list.
 func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
-	if _, fault := r.cursor(cursorTemplates); fault != nil {
-		return nil, fault
+	if r.params[paramCursor].Value != nil {
+		return nil, unknownCursor()
 	}
 	w := r.open(resultComplete)
 	w.OpenArray("resourceTemplates")
@@ -115,14 +115,14 @@ func parseResource(uri string) (name, file string, ok bool) {
 		return "", "", false
 	}
 	name, err := url.PathUnescape(segment)
-	return name, file, err == nil && name != ""
+	return name, file, err == nil && name != "" && escape(name) == segment // each file has one URI
 }
 
 // noResource returns the error for a URI that means nothing.
 func noResource(r *request, uri string) *jsonrpc.Error {
 	var w front.Writer
 	w.Open()
-	w.Text("uri", safetext.Line(uri, wire.MaxQuoted))
+	w.Text("uri", safetext.Line(uri, maxURI))
 	w.Close()
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Resource not found", Data: w.Buf}
 	if !r.modern {
@@ -133,7 +133,7 @@ func noResource(r *request, uri string) *jsonrpc.Error {
 
 // skillPage renders the SKILL.md of a skill for callers of its tool.
 func skillPage(d *translate.Description) (string, error) {
-	name := d.Tool()
+	name := cmp.Or(d.Tool(), d.Name)
 	var w front.Writer
 	w.Open()
 	w.Text("name", name)

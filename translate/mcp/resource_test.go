@@ -23,6 +23,11 @@ func TestResources(t *testing.T) {
 	if at(g.result(), "resourceTemplates", 0, "uriTemplate") != "skill://{name}/{file}" {
 		t.Errorf("%s", g.text)
 	}
+	for _, cursor := range []string{"bTE6YWE", ""} { // there is one page
+		if g := s.modern(t, "resources/templates/list", object{"cursor": cursor}); at(g.failure(), "code") != -32602.0 {
+			t.Errorf("templates after %q: %s", cursor, g.text)
+		}
+	}
 	g = s.modern(t, "resources/read", object{"uri": "skill://acme.tool/SKILL.md"})
 	if text, _ := at(g.result(), "contents", 0, "text").(string); !strings.Contains(text, "acme_tool") || at(g.result(), "contents", 0, "mimeType") != "text/markdown" || at(g.result(), "contents", 0, "uri") != "skill://acme.tool/SKILL.md" || g.result()["ttlMs"] == nil {
 		t.Errorf("%s", g.text)
@@ -36,7 +41,7 @@ func TestResources(t *testing.T) {
 	}
 	for _, uri := range []string{
 		"", "skill://", "skill:///SKILL.md", "skill://acme.tool", "skill://acme.tool/", "skill://acme.tool/skill.md", "skill://acme.tool/SKILL.md/", "skill://acme.tool/../acme.tool/SKILL.md",
-		"skill://acme.tool/..%2fSKILL.md", "skill://acme.tool/%53KILL.md", "skill://acme.tool/SKILL.md?x", "skill://acme.tool/SKILL.md#x", "SKILL://acme.tool/SKILL.md", "skill://acme_tool/SKILL.md",
+		"skill://acme.tool/..%2fSKILL.md", "skill://acme.tool/%53KILL.md", "skill://acme.tool/SKILL.md?x", "skill://acme.tool/SKILL.md#x", "SKILL://acme.tool/SKILL.md", "skill://acme_tool/SKILL.md", "skill://acme%2Etool/SKILL.md", "skill://acme.too%6c/SKILL.md",
 		"skill://acme.nope/SKILL.md", "skill://nope/SKILL.md", "skill://ACME.tool/SKILL.md", "skill://acme.tool%00/SKILL.md", "skill://acme.tool%zz/SKILL.md", "file:///etc/passwd", "http://127.0.0.1/SKILL.md",
 		"skill://user@acme.tool/SKILL.md", strings.Repeat("skill://", 10_000),
 	} {

@@ -206,6 +206,29 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// Section 10: with task_after off there are no tasks, and a client is told so.
+func TestWithoutTasks(t *testing.T) {
+	s := newServer(t, func(s *server) { s.front.Options.TaskAfter, s.front.Options.Wait = -1, 20*time.Millisecond }, skill("slow", nil))
+	s.Accept("slow")
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		if g := s.about(t, method, "AAAA", ""); g.status != http.StatusNotFound || at(g.failure(), "code") != -32601.0 {
+			t.Errorf("%s: %d %s", method, g.status, g.text)
+		}
+	}
+	if g := s.modern(t, "server/discover", object{}); at(g.result(), "capabilities", "extensions") != nil || g.result() == nil {
+		t.Errorf("%s", g.text)
+	}
+	g := s.call(t, "acme_slow", object{}, asTaker, "yes")
+	if g.result()["isError"] != true || g.result()["taskId"] != nil {
+		t.Errorf("%s", g.text)
+	}
+	token := at(g.result(), "_meta", "io.github.skill-bridge/error", "runToken")
+	l := s.listen(t, object{"taskIds": []any{token}, "toolsListChanged": true}, asTaker, "yes")
+	if ack := l.next(); !isJSON(at(ack, "params", "notifications"), `{"toolsListChanged":true}`) {
+		t.Errorf("%v", ack)
+	}
+}
+
 // reports are the calls that a front reports itself.
 type reports struct {
 	mcp.Bridge

@@ -10,7 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // pageSize is the number of tools of a page.
@@ -21,19 +20,23 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if r.front.Options.Search {
 		return listSearchTools(r)
 	}
-	listing, fault := r.page(cursorTools, "", pageSize)
+	listing, fault := r.page(cursorTools, translate.Query{Descriptors: pageSize, Reserved: wire.GetRun})
 	if fault != nil {
 		return nil, fault
 	}
 	w := r.open(resultComplete)
 	w.OpenArray("tools")
-	if r.params[paramCursor].Value == nil {
-		w.Next()
-		w.Buf = append(w.Buf, wire.GetRunTool...)
-	}
+	getRun := listing.Reserved
 	for i := range listing.Skills {
 		e := &listing.Skills[i]
+		if getRun && e.Tool > wire.GetRun {
+			w.getRun()
+			getRun = false
+		}
 		w.Tool(&wire.Definition{Tool: e.Tool, Name: e.Name, Descriptor: e.Descriptor, Output: e.OutputSchema()}, r.tools())
+	}
+	if getRun {
+		w.getRun()
 	}
 	w.CloseArray()
 	if report := r.front.Long; report != nil && listing.NextAfter != "" {
@@ -42,10 +45,16 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return w.endPage(cursorTools, listing), nil
 }
 
+// getRun adds the definition of get_run.
+func (w *result) getRun() {
+	w.Next()
+	w.Buf = append(w.Buf, wire.GetRunTool...)
+}
+
 // listSearchTools answers tools/list if skills are searched. No source is asked.
 func listSearchTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if r.params[paramCursor].Value != nil {
-		return r.refuse(invalid("cursor is none of this server; begin with the first page"))
+		return r.refuse(unknownCursor())
 	}
 	r.report(nil)
 	w := r.open(resultComplete)
@@ -54,16 +63,15 @@ func listSearchTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return w.end(), nil
 }
 
-// page returns a page of a list of skills, of one type or all, with as many descriptors. It is reported as a call.
-func (r *request) page(list string, only document.CapabilityType, descriptors int) (*translate.Listing, *jsonrpc.Error) {
+// page returns the page of a list of skills that the client asks for. It is reported as a call.
+func (r *request) page(list string, of translate.Query) (*translate.Listing, *jsonrpc.Error) {
 	after, fault := r.cursor(list)
 	if fault != nil {
 		_, fault = r.refuse(fault)
 		return nil, fault
 	}
-	listing := r.front.Bridge.List(r.ctx, translate.Query{
-		Caller: r.caller, AfterTool: after, Limit: pageSize, Descriptors: descriptors, CapabilityType: only,
-	})
+	of.Caller, of.AfterTool, of.Limit = r.caller, after, pageSize
+	listing := r.front.Bridge.List(r.ctx, of)
 	if listing.Read == 0 && len(listing.Unavailable) > 0 {
 		return nil, unreadable(&listing)
 	}
@@ -114,9 +122,12 @@ func unreadable(l *translate.Listing) *jsonrpc.Error {
 const (
 	cursorTools     = "t"
 	cursorResources = "r"
-	cursorTemplates = "m"
 	cursorPrompts   = "p"
 )
+
+func unknownCursor() *jsonrpc.Error {
+	return invalid("cursor is none of this server; begin with the first page")
+}
 
 // cursor returns the name after which the page of a list begins; empty: it is the first page.
 func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
@@ -129,7 +140,7 @@ func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
 	}
 	after, ok := wire.ParseCursor(list, said)
 	if !ok {
-		return "", invalid("cursor is none of this server; begin with the first page")
+		return "", unknownCursor()
 	}
 	return after, nil
 }

@@ -60,13 +60,13 @@ func TestToolPages(t *testing.T) {
 	}
 	s := newServer(t, nil, skills...)
 	first := s.modern(t, "tools/list", object{})
-	if n := len(at(first.result(), "tools").([]any)); n != 101 || s.Count("GET /skills/") != 100 {
+	if n := len(at(first.result(), "tools").([]any)); n != 100 || s.Count("GET /skills/") != 100 {
 		t.Errorf("%d tools, %d descriptors were read", n, s.Count("GET /skills/"))
 	}
 	for name, list := range map[string]func(testing.TB, string, object, ...string) *got{"modern": s.modern, "legacy": s.legacy} {
 		tools, pages := s.tools(t, list)
 		all := names(tools)
-		if pages != 3 || len(all) != 251 || all[0] != "get_run" || !slices.IsSorted(all[1:]) || len(slices.Compact(slices.Sorted(slices.Values(all)))) != 251 {
+		if pages != 3 || len(all) != 251 || !slices.Contains(all, "get_run") || !slices.IsSorted(all) || len(slices.Compact(slices.Sorted(slices.Values(all)))) != 251 {
 			t.Errorf("%s: %d pages, %d tools: %v", name, pages, len(all), all)
 		}
 	}
@@ -278,7 +278,7 @@ func TestUnreadable(t *testing.T) {
 		s.source(t, "broken", broken)
 	}, skill("good", nil), skill("newer", object{"protocol": object{"version": "2.0.0"}}), skill("bad", object{"endpoint": object{"url": "no URL"}}))
 	g := s.modern(t, "tools/list", object{})
-	if listed := names(at(g.result(), "tools").([]any)); !slices.Equal(listed, []string{"get_run", "acme_good"}) {
+	if listed := names(at(g.result(), "tools").([]any)); !slices.Equal(listed, []string{"acme_good", "get_run"}) {
 		t.Errorf("%v", listed)
 	}
 	if at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "broken" || at(g.result(), "ttlMs") != 5000.0 {
@@ -349,7 +349,7 @@ func TestHiddenTools(t *testing.T) {
 		private.RequirePrincipal = true
 		s.front.Options.Private = true
 	}, skill("open", nil))
-	for user, want := range map[string][]string{"": {"get_run", "acme_open"}, "ada": {"get_run", "acme_open", "private_secret"}} {
+	for user, want := range map[string][]string{"": {"acme_open", "get_run"}, "ada": {"acme_open", "get_run", "private_secret"}} {
 		g := s.modern(t, "tools/list", object{}, "User", user)
 		if listed := names(at(g.result(), "tools").([]any)); !slices.Equal(listed, want) || at(g.result(), "cacheScope") != "private" {
 			t.Errorf("%q: %v, %v", user, listed, at(g.result(), "cacheScope"))
