@@ -82,6 +82,7 @@ func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
 		})
 	}
 	var changed <-chan struct{}
+	refreshed := make(chan time.Time, 1)
 	refresh := time.NewTimer(0)
 	defer refresh.Stop()
 	if len(s.Lists) > 0 {
@@ -109,7 +110,12 @@ func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
 				return
 			}
 		case <-refresh.C:
-			refresh.Reset(time.Until(l.Refresh(ctx, s.Principal, s.ReadLists)))
+			group.Go(func() { // a source may be slow
+				defer s.Recovered(ctx)
+				refreshed <- l.Refresh(ctx, s.Principal, s.ReadLists)
+			})
+		case next := <-refreshed:
+			refresh.Reset(time.Until(next))
 		case <-changed:
 			changed = s.ListsChanged()
 			for _, method := range s.Lists {
