@@ -95,10 +95,10 @@ func TestMCPSearch(t *testing.T) {
 	expectMCP(t, "a task", sendMCP(c, asTask, mcpHeader("tools/call", "call_skill")...), 200, `"resultType":"task"`)
 }
 
-// Section 3: the first list of more than 100 tools is worth a warning, once. Without a search, its tools don't exist.
+// Section 3: the first list of more than 100 tools, of which get_run is one, is worth a warning, once. Without a search, its tools don't exist.
 func TestMCPLongList(t *testing.T) {
 	const text = "the MCP mount lists more than 100 tools"
-	for _, most := range []int{100, 101} {
+	for _, most := range []int{99, 100} {
 		skills := make([]hostile.Skill, most)
 		for i := range skills {
 			skills[i].ID = fmt.Sprintf("acme/skill%d", i)
@@ -106,13 +106,26 @@ func TestMCPLongList(t *testing.T) {
 		p := hostile.NewProvider(t, skills...)
 		c := testbed.StartCaddy(t, inSite(p, alone, "mcp"))
 		for range 2 {
-			expectMCP(t, "list", sendMCP(c, modern("tools/list", ""), mcpHeader("tools/list", "")...), 200, `"name":"get_run"`, "!search_skills")
+			expectMCP(t, "list", sendMCP(c, modern("tools/list", ""), mcpHeader("tools/list", "")...), 200, `"name":"acme_skill0"`, "!search_skills")
 		}
 		expectMCP(t, "no search", callTool(c, "search_skills", `{"query":"skill"}`), 200, `"code":-32602`)
 		c.Stop()
-		if got, want := strings.Count(c.Log.Text(), text), most-100; got != want {
+		if got, want := strings.Count(c.Log.Text(), text), most-99; got != want {
 			t.Errorf("%d skills: %d warnings, want %d", most, got, want)
 		}
 		p.Down()
+	}
+}
+
+// A task_after that is longer than wait has no effect, which is worth a warning when the configuration loads. The default is no mistake.
+func TestMCPTaskAfterWait(t *testing.T) {
+	const text = "mcp task_after is longer than wait"
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	for options, want := range map[string]int{"wait 1s\ntask_after 2s": 1, "wait 1s": 0, "wait 2s\ntask_after 2s": 0, "wait 1s\ntask_after off": 0} {
+		c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\n"+options+"\n}"))
+		c.Stop()
+		if got := strings.Count(c.Log.Text(), text); got != want {
+			t.Errorf("%q: %d warnings, want %d", options, got, want)
+		}
 	}
 }

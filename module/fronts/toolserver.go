@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -52,6 +53,10 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 		},
 	}
 	front.Options.Private = s.Private
+	if o := &front.Options; m.TaskAfter != "" && o.TaskAfter > o.Wait {
+		ctx.Logger().Warn("mcp task_after is longer than wait: calls of clients that take tasks are answered with a task when wait is over",
+			zap.Duration("task_after", o.TaskAfter), zap.Duration("wait", o.Wait))
+	}
 	if kept := storage.Of(ctx); kept != nil {
 		front.Canceled = &canceledRuns{storage.NewCanceledRuns(kept), s.Realm, observe.NewWarnings(ctx.Logger(), 2)}
 	}

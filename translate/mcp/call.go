@@ -8,16 +8,17 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // callTool answers tools/call: it runs a skill, and waits for its end.
 func callTool(r *request) (jsontext.Value, *jsonrpc.Error) {
-	name, fault := r.text(paramName)
+	name, fault := r.text(wire.ParamName)
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	arguments := r.params[paramArguments]
+	arguments := r.params[wire.ParamArguments]
 	if arguments.Value != nil && arguments.Value.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
@@ -51,13 +52,13 @@ func (r *request) wait() *time.Duration {
 
 // takesTasks reports whether the call may be answered with a task.
 func (r *request) takesTasks() bool {
-	return r.modern && r.meta.tasks && r.front.Options.TaskAfter >= 0
+	return r.modern && r.meta.Tasks && r.front.Options.TaskAfter >= 0
 }
 
 // await waits for the end of a run, reports its progress if the client wants that, and answers.
 func (r *request) await(execution translate.Execution, name string) (jsontext.Value, *jsonrpc.Error) {
 	stream := r.progressStream()
-	r.params, r.Request.Params, r.Request.Members = params{}, nil, nil
+	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
 	if stream == nil {
 		r.Release()
 		outcome := execution.Wait()

@@ -20,7 +20,7 @@ const maxCompletions = 100
 
 // complete answers completion/complete: names for the template of resources, and values of the arguments of prompts.
 func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
-	reference, argument := r.params[paramReference].Value, r.params[paramArgument].Value
+	reference, argument := r.params[wire.ParamReference].Value, r.params[wire.ParamArgument].Value
 	if reference.Kind() != '{' || argument.Kind() != '{' {
 		return nil, invalid("ref and argument must be objects")
 	}

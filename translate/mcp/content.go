@@ -97,7 +97,7 @@ func misfit(r *request, fault *run.Failure, output jsontext.Value) jsontext.Valu
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {
-		w.OpenMember(metaError)
+		w.OpenMember(wire.MetaError)
 		w.Text("code", "INVALID_OUTPUT")
 		w.Text("executed", string(run.ExecutedYes))
 		w.Text("next", string(run.NextNone))

@@ -61,3 +61,15 @@ func (r *request) methodNotFound() *jsonrpc.Error {
 	}
 	return e
 }
+
+// text returns the text of a member that is one. fault is the error for one that is missing or of another type.
+func (r *request) text(of wire.Param) (value string, fault *jsonrpc.Error) {
+	v := r.params[of].Value
+	switch {
+	case v == nil:
+		return "", invalid(of.String() + " is required")
+	case v.Kind() != '"':
+		return "", invalid(of.String() + " must be a string")
+	}
+	return wire.Text(v), nil
+}

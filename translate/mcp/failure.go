@@ -87,7 +87,7 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {
-		w.OpenMember(metaError)
+		w.OpenMember(wire.MetaError)
 		w.Text("code", errorCode(f))
 		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
 		w.Text("next", string(next))
@@ -136,7 +136,7 @@ func stillRunning(r *request, o *run.Run) jsontext.Value {
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {
-		w.OpenMember(metaError)
+		w.OpenMember(wire.MetaError)
 		w.Text("code", "STILL_RUNNING")
 		w.Text("executed", string(run.ExecutedYes))
 		w.Text("next", string(next))

@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -105,6 +106,7 @@ type Front struct {
 	Panicked func(ctx context.Context, value any, stack []byte)
 
 	polled    recent.Polled
+	ended     recent.Ended[endedRun]
 	canceled  recent.Canceled
 	listeners listeners.Listeners
 	long      sync.Once // calls Long
@@ -183,8 +185,8 @@ type request struct {
 	ctx    context.Context //nolint:containedctx // of this request
 	caller run.Caller
 	method *method // nil: there is no such method
-	params params
-	meta   meta
+	params wire.Params
+	meta   wire.Meta
 	modern bool
 	// indirect says that the call is about a skill whose name is an argument of a built-in tool.
 	indirect bool
@@ -223,9 +225,9 @@ func (r *request) readParams() (repeated string) {
 	if r.Params != nil && r.Params.Kind() != '{' {
 		return ""
 	}
-	repeated = r.params.read(r.Request)
-	r.meta.read(r.params[paramMeta].Value)
-	if id := translate.TraceIDOf(r.meta.traceParent); id != "" {
+	repeated = r.params.Read(r.Request)
+	r.meta.Read(r.params[wire.ParamMeta].Value)
+	if id := translate.TraceIDOf(r.meta.TraceParent); id != "" {
 		r.caller.TraceID = id
 	}
 	return repeated
@@ -238,10 +240,10 @@ func (r *request) check(repeated string) *jsonrpc.Error {
 	}
 	if r.modern = r.saysModern(); r.modern {
 		switch {
-		case r.meta.version.Kind() != '"':
-			return malformed("_meta needs the text " + metaVersion)
-		case r.meta.capabilities.Kind() != '{':
-			return malformed("_meta needs the object " + metaCapabilities)
+		case r.meta.Version.Kind() != '"':
+			return malformed("_meta needs the text " + wire.MetaVersion)
+		case r.meta.Capabilities.Kind() != '{':
+			return malformed("_meta needs the object " + wire.MetaCapabilities)
 		}
 		if fault := r.checkHeader(); fault != nil {
 			return fault

@@ -7,9 +7,9 @@ import (
 )
 
 // nameParams are the members of params that the field Mcp-Name repeats, by method.
-var nameParams = map[string]param{
-	methodCallTool: paramName, methodGetPrompt: paramName, methodReadResource: paramURI,
-	methodGetTask: paramTaskID, methodUpdateTask: paramTaskID, methodCancelTask: paramTaskID,
+var nameParams = map[string]wire.Param{
+	methodCallTool: wire.ParamName, methodGetPrompt: wire.ParamName, methodReadResource: wire.ParamURI,
+	methodGetTask: wire.ParamTaskID, methodUpdateTask: wire.ParamTaskID, methodCancelTask: wire.ParamTaskID,
 }
 
 // checkHeader checks that the header of a modern request repeats what its body says, so that proxies can rely on it.
@@ -19,10 +19,10 @@ func (r *request) checkHeader() *jsonrpc.Error {
 	}
 	if said, ok := wire.Field(r.HTTP.Header, headerVersion); !ok {
 		return headerMismatch("the field MCP-Protocol-Version is missing or is there more than once")
-	} else if version := wire.Text(r.meta.version); said != version {
+	} else if version := wire.Text(r.meta.Version); said != version {
 		return headerMismatch("the field MCP-Protocol-Version says " + quoted(said) + ", and _meta says " + quoted(version))
 	}
-	if version := wire.Text(r.meta.version); !isModern(version) || !r.front.Options.serves(version) {
+	if version := wire.Text(r.meta.Version); !isModern(version) || !r.front.Options.serves(version) {
 		return r.unsupportedVersion(version)
 	}
 	if said, ok := wire.Field(r.HTTP.Header, headerMethod); !ok || said != r.Method {
@@ -33,7 +33,7 @@ func (r *request) checkHeader() *jsonrpc.Error {
 		return nil // the method refuses the params
 	}
 	if !wire.Repeats(r.HTTP.Header, headerName, wire.Text(value)) {
-		return headerMismatch("the field Mcp-Name must say the " + paramNames[nameParams[r.Method]] + " of the params")
+		return headerMismatch("the field Mcp-Name must say the " + nameParams[r.Method].String() + " of the params")
 	}
 	return nil
 }

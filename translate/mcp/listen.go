@@ -46,7 +46,7 @@ type followedTask struct {
 
 // listen answers subscriptions/listen with a stream of notifications.
 func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
-	wanted := r.params[paramNotifications].Value
+	wanted := r.params[wire.ParamNotifications].Value
 	if wanted.Kind() != '{' {
 		return nil, invalid("notifications must be an object")
 	}
@@ -67,8 +67,8 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 		defer report(-1)
 	}
 	s.stream = r.Stream()
-	r.params, r.Request.Params, r.Request.Members = params{}, nil, nil
-	r.meta = meta{tasks: r.meta.tasks}
+	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
+	r.meta = wire.Meta{Tasks: r.meta.Tasks}
 	r.Release()
 	if s.stream.Notify("notifications/subscriptions/acknowledged", s.params(func(w *front.Writer) { w.Raw("notifications", s.accepted) })) != nil {
 		return nil, nil
@@ -79,7 +79,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 		})
 	}
 	w := r.open(resultComplete)
-	_ = s.stream.Result(0, w.end(func(w *front.Writer) { w.Raw(metaSubscription, s.id) })) // an error would mean that the client is gone
+	_ = s.stream.Result(0, w.end(func(w *front.Writer) { w.Raw(wire.MetaSubscription, s.id) })) // an error would mean that the client is gone
 	return nil, nil
 }
 
@@ -94,7 +94,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 			w.Raw(c.member, jsontext.Value("true"))
 		}
 	}
-	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.tasks && r.front.Options.TaskAfter >= 0 {
+	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
 		w.OpenArray("taskIds")
 		for _, v := range front.Items(ids) {
 			ref, err := r.front.Tokens.Open(r.ctx, wire.Text(v), r.caller.Principal)
@@ -120,7 +120,7 @@ func (s *subscription) params(add func(*front.Writer)) jsontext.Value {
 		add(&w)
 	}
 	w.OpenMember("_meta")
-	w.Raw(metaSubscription, s.id)
+	w.Raw(wire.MetaSubscription, s.id)
 	w.Close()
 	w.Close()
 	return w.Buf
@@ -161,12 +161,13 @@ func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.
 // CanceledTask implements [listeners.Feed].
 func (s *subscription) CanceledTask(index int) jsontext.Value {
 	t := s.tasks[index]
-	if !hasCanceled(s.request, &t.ref) {
+	at := canceledAt(s.request, &t.ref)
+	if at.IsZero() {
 		return nil
 	}
 	w := result{request: s.request}
 	w.Buf = append(w.Buf, '{')
-	w.task(t.id, &t.ref, taskCancelled, abandoned, longestPoll)
+	w.task(t.id, &t.ref, canceledSince(at))
 	w.Close()
 	return w.Buf
 }

@@ -27,7 +27,7 @@ type progress struct {
 
 // progressStream returns the stream for the progress of a call; nil: its token is none or too long, or the client can't read streams.
 func (r *request) progressStream() *jsonrpc.Stream {
-	token := r.meta.progressToken
+	token := r.meta.ProgressToken
 	isWhole := token.Kind() == '0' && !strings.ContainsAny(string(token), ".eE")
 	if token.Kind() != '"' && !isWhole || len(token) > jsonrpc.MaxStreamID || !acceptsStream(r) {
 		return nil
@@ -36,7 +36,7 @@ func (r *request) progressStream() *jsonrpc.Stream {
 }
 
 func newProgress(r *request, stream *jsonrpc.Stream) *progress {
-	return &progress{request: r, stream: stream, token: r.meta.progressToken.Clone()}
+	return &progress{request: r, stream: stream, token: r.meta.ProgressToken.Clone()}
 }
 
 // watch waits for the end of a run. The stream begins when the run is accepted, unless it completes at once.

@@ -110,11 +110,11 @@ func argumentFailure(field run.Field, name, problem string) *run.Failure {
 
 // getPrompt answers prompts/get: it runs the skill, and each part of its output is a message.
 func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
-	name, fault := r.text(paramName)
+	name, fault := r.text(wire.ParamName)
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	arguments := r.params[paramArguments].Value
+	arguments := r.params[wire.ParamArguments].Value
 	if arguments != nil && arguments.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}

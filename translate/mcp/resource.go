@@ -51,7 +51,7 @@ func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // listTemplates answers resources/templates/list.
 func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
-	if r.params[paramCursor].Value != nil {
+	if r.params[wire.ParamCursor].Value != nil {
 		return nil, unknownCursor()
 	}
 	w := r.open(resultComplete)
@@ -69,7 +69,7 @@ func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // readResource answers resources/read.
 func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
-	uri, fault := r.text(paramURI)
+	uri, fault := r.text(wire.ParamURI)
 	if fault != nil {
 		return r.refuse(fault)
 	}

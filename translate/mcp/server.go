@@ -37,7 +37,7 @@ func (w *result) end(own ...func(*front.Writer)) jsontext.Value {
 	if w.request.modern || len(own) > 0 {
 		w.OpenMember("_meta")
 		if w.request.modern {
-			w.Name(metaServerInfo)
+			w.Name(wire.MetaServerInfo)
 			w.serverInfo()
 		}
 		for _, add := range own {
@@ -104,7 +104,7 @@ func (w *result) capabilities() {
 	w.Close()
 	if modern && o.TaskAfter >= 0 {
 		w.OpenMember("extensions")
-		w.OpenMember(extensionTasks)
+		w.OpenMember(wire.ExtensionTasks)
 		w.Close()
 		w.Close()
 	}
@@ -126,13 +126,13 @@ func (r *request) private() bool { return r.front.RequirePrincipal || r.front.Op
 
 // initialize answers initialize.
 func initialize(r *request) (jsontext.Value, *jsonrpc.Error) {
-	version, fault := r.text(paramProtocolVersion)
+	version, fault := r.text(wire.ParamProtocolVersion)
 	if fault != nil {
 		return nil, fault
 	}
 	if isModern(version) || !r.front.Options.serves(version) {
 		if version = r.front.Options.newestLegacy(); version == "" {
-			return nil, r.unsupportedVersion(wire.Text(r.params[paramProtocolVersion].Value))
+			return nil, r.unsupportedVersion(wire.Text(r.params[wire.ParamProtocolVersion].Value))
 		}
 	}
 	w := r.open(resultComplete)

@@ -11,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -37,20 +38,36 @@ func newTask(r *request, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
 		return stillRunning(r, o), nil
 	}
 	w := r.open(resultTask)
-	w.task(token, &o.Ref, taskWorking, "", o.RetryAfter)
+	w.task(token, &o.Ref, taskState{status: taskWorking, retryAfter: o.RetryAfter})
 	return w.end(), nil
 }
 
+// taskState is the state of a task.
+type taskState struct {
+	status, message string
+	since           time.Time     // when it changed; zero: now
+	retryAfter      time.Duration // of a task that works
+}
+
+// canceledSince returns the state of a task that was canceled.
+func canceledSince(at time.Time) taskState {
+	return taskState{status: taskCancelled, message: abandoned, since: at}
+}
+
 // task adds the members of a task.
-func (w *result) task(id string, ref *run.Ref, status, message string, retryAfter time.Duration) {
-	created := ref.Accepted.UTC()
+func (w *result) task(id string, ref *run.Ref, s taskState) {
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
 	w.Text("taskId", id)
-	w.Text("status", status)
-	w.Optional("statusMessage", message)
-	w.Text("createdAt", created.Format(timeLayout))
-	w.Text("lastUpdatedAt", time.Now().UTC().Format(timeLayout))
+	w.Text("status", s.status)
+	w.Optional("statusMessage", s.message)
+	w.Text("createdAt", ref.Accepted.UTC().Format(timeLayout))
+	w.Text("lastUpdatedAt", s.since.UTC().Format(timeLayout))
 	w.Integer("ttlMs", runtoken.Lifetime.Milliseconds())
-	w.Integer("pollIntervalMs", min(max(retryAfter, shortestPoll), longestPoll).Milliseconds())
+	if s.status == taskWorking {
+		w.Integer("pollIntervalMs", min(max(s.retryAfter, shortestPoll), longestPoll).Milliseconds())
+	}
 }
 
 // timeLayout is that of ISO 8601, with milliseconds.
@@ -58,13 +75,13 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // openTask returns the run of the task that a request is about.
 func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
-	if !r.meta.tasks {
+	if !r.meta.Tasks {
 		return "", ref, &jsonrpc.Error{
-			Code: codeMissingCapability, Message: "Missing required client capability: the extension " + extensionTasks, Status: http.StatusBadRequest,
-			Data: jsontext.Value(`{"requiredCapabilities":{"extensions":{"` + extensionTasks + `":{}}}}`),
+			Code: codeMissingCapability, Message: "Missing required client capability: the extension " + wire.ExtensionTasks, Status: http.StatusBadRequest,
+			Data: jsontext.Value(`{"requiredCapabilities":{"extensions":{"` + wire.ExtensionTasks + `":{}}}}`),
 		}
 	}
-	if id, fault = r.text(paramTaskID); fault != nil {
+	if id, fault = r.text(wire.ParamTaskID); fault != nil {
 		return "", ref, fault
 	}
 	ref, err := r.front.Tokens.Open(r.ctx, id, r.caller.Principal)
@@ -83,26 +100,43 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	if hasCanceled(r, &ref) {
+	if at := canceledAt(r, &ref); !at.IsZero() {
 		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
 		w := r.open(resultComplete)
-		w.task(id, &ref, taskCancelled, abandoned, longestPoll)
+		w.task(id, &ref, canceledSince(at))
 		return w.end(), nil
 	}
 	if known, ok := r.front.polled.Find(&ref); ok {
 		r.reportRun(&run.Run{Ref: ref, State: run.Working})
 		w := r.open(resultComplete)
-		w.task(id, &ref, taskWorking, known.Message, known.RetryAfter)
+		w.task(id, &ref, taskState{status: taskWorking, message: known.Message, retryAfter: known.RetryAfter})
 		return w.end(), nil
+	}
+	if known, ok := r.front.ended.Find(&ref); ok {
+		r.reportRun(&known.outcome)
+		return detailed(r, id, &ref, known.skill, &known.outcome)
 	}
 	execution := r.front.Bridge.Resume(r.ctx, ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)})
 	outcome := execution.Wait()
-	return detailed(r, id, &ref, execution.Skill(), &outcome)
+	skill := execution.Skill()
+	if !isOpen(&outcome) && !isGone(&outcome) && len(outcome.Output) <= recent.MostOutput {
+		r.front.ended.Add(&ref, endedRun{skill, outcome})
+	}
+	return detailed(r, id, &ref, skill, &outcome)
 }
+
+// endedRun is a run that has ended, as a poll has said.
+type endedRun struct {
+	skill   *translate.Skill
+	outcome run.Run
+}
+
+// isGone reports whether a call about a run ended because its client has left.
+func isGone(o *run.Run) bool { return o.Failure != nil && o.Failure.Kind == run.ClientGone }
 
 // detailed returns a task with the result or error that the call would have been answered with.
 func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
-	if o.Failure != nil && o.Failure.Kind == run.ClientGone {
+	if isGone(o) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(o.Failure)}
 	}
 	status, message, task := ofRun(r, id, ref, skill, o)
@@ -141,7 +175,11 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	}
 	w := result{request: r}
 	w.Buf = append(w.Buf, '{')
-	w.task(id, ref, status, message, o.RetryAfter)
+	state := taskState{status: status, message: message, retryAfter: o.RetryAfter}
+	if status != taskWorking {
+		state.since = r.front.ended.Since(ref)
+	}
+	w.task(id, ref, state)
 	w.Raw("result", ended)
 	if fault != nil {
 		w.OpenMember("error")
@@ -179,7 +217,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	if hasCanceled(r, &ref) {
+	if !canceledAt(r, &ref).IsZero() {
 		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
 	} else if !hasEnded(r, &ref) {
 		r.front.canceled.Add(r.ctx, r.front.Canceled, r.caller.Principal, &ref)
@@ -187,9 +225,9 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return r.open(resultComplete).end(), nil
 }
 
-// hasCanceled reports whether the caller has canceled a run.
-func hasCanceled(r *request, ref *run.Ref) bool {
-	return r.front.canceled.Has(r.ctx, r.front.Canceled, r.caller.Principal, ref)
+// canceledAt returns when the caller has canceled a run; zero: it has not.
+func canceledAt(r *request, ref *run.Ref) time.Time {
+	return r.front.canceled.When(r.ctx, r.front.Canceled, r.caller.Principal, ref)
 }
 
 // cancelPoll bounds how long tasks/cancel waits to learn whether the run has ended.
@@ -204,7 +242,7 @@ func hasEnded(r *request, ref *run.Ref) bool {
 	ctx, end := context.WithTimeout(r.ctx, cancelPoll)
 	defer end()
 	o := r.front.Bridge.Resume(ctx, *ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)}).Wait()
-	return !isOpen(&o) && (o.Failure == nil || o.Failure.Kind != run.ClientGone)
+	return !isOpen(&o) && !isGone(&o)
 }
 
 // updateTask answers tasks/update. Tasks never ask for input.

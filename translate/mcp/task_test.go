@@ -229,6 +229,44 @@ func TestWithoutTasks(t *testing.T) {
 	}
 }
 
+// Section 5: one poll a second and run at most, also of a run that has ended, whose task no longer changes and is not to be polled.
+func TestEndedTasks(t *testing.T) {
+	s := newServer(t, nil, skill("slow", nil), skill("failing", nil), skill("canceled", nil))
+	end := s.Accept("slow")
+	s.Accept("failing")
+	s.Accept("canceled")
+	for tool, v := range map[string]struct {
+		status string
+		end    func(id string)
+	}{
+		"slow": {"completed", func(string) { end(object{"a": 1}) }},
+		"failing": {"completed", func(string) {
+			s.On("GET /status/x-failing", providertest.Answer(200, providertest.Response("x-failing", "failed", object{"error": object{"code": "X", "message": "No."}})))
+		}},
+		"canceled": {"cancelled", func(id string) { s.about(t, "tasks/cancel", id, "ada") }},
+	} {
+		id := s.task(t, "acme_"+tool, "ada")
+		v.end(id)
+		var first object
+		eventually(t, func() bool {
+			first = s.about(t, "tasks/get", id, "ada").result()
+			return first["status"] == v.status
+		}, tool+" ends")
+		polls := s.Count("GET /status/x-"+tool) + s.Count("GET /result/x-"+tool)
+		began := time.Now()
+		for range 5 {
+			r := s.about(t, "tasks/get", id, "ada").result()
+			if r["status"] != v.status || r["lastUpdatedAt"] != first["lastUpdatedAt"] || r["pollIntervalMs"] != nil {
+				t.Errorf("%s: %v, before %v", tool, r, first)
+			}
+		}
+		most := 2 * int(time.Since(began)/time.Second+1)
+		if n := s.Count("GET /status/x-"+tool) + s.Count("GET /result/x-"+tool) - polls; n > most {
+			t.Errorf("%s: %d polls, at most %d are due", tool, n, most)
+		}
+	}
+}
+
 // reports are the calls that a front reports itself.
 type reports struct {
 	mcp.Bridge

@@ -53,7 +53,7 @@ func (w *result) getRun() {
 
 // listSearchTools answers tools/list if skills are searched. No source is asked.
 func listSearchTools(r *request) (jsontext.Value, *jsonrpc.Error) {
-	if r.params[paramCursor].Value != nil {
+	if r.params[wire.ParamCursor].Value != nil {
 		return r.refuse(unknownCursor())
 	}
 	r.report(nil)
@@ -93,7 +93,7 @@ func unavailable(l *translate.Listing) []func(*front.Writer) {
 		return nil
 	}
 	return []func(*front.Writer){func(w *front.Writer) {
-		w.OpenArray(metaUnavailable)
+		w.OpenArray(wire.MetaUnavailable)
 		for _, u := range l.Unavailable {
 			w.Open()
 			w.Text("namespace", u.Namespace)
@@ -131,10 +131,10 @@ func unknownCursor() *jsonrpc.Error {
 
 // cursor returns the name after which the page of a list begins; empty: it is the first page.
 func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
-	if r.params[paramCursor].Value == nil {
+	if r.params[wire.ParamCursor].Value == nil {
 		return "", nil
 	}
-	said, fault := r.text(paramCursor)
+	said, fault := r.text(wire.ParamCursor)
 	if fault != nil {
 		return "", fault
 	}

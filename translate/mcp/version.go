@@ -32,7 +32,7 @@ const (
 // saysModern reports whether a request is of a modern client. Some clients of legacy servers send Mcp-Method, too, but never
 // without their version.
 func (r *request) saysModern() bool {
-	if r.meta.version != nil {
+	if r.meta.Version != nil {
 		return true
 	}
 	if r.HTTP == nil {

@@ -2,7 +2,9 @@ package recent
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -17,19 +19,30 @@ type CanceledStore interface {
 	Has(ctx context.Context, principal string, ref *run.Ref) bool
 }
 
+// MostStored bounds the runs of one principal that are stored within the time for which they are kept, so that one principal does not
+// take the place of others in the store. The further ones are known to this instance only.
+const MostStored = 1000
+
 // Canceled are the runs whose tasks were canceled, here or at another instance. The zero value is ready for use.
 type Canceled struct {
-	runs Runs[struct{}]
-	mu   sync.Mutex
-	next chan struct{} // nil: no one waits
+	runs   Runs[time.Time] // when they were canceled
+	mu     sync.Mutex
+	next   chan struct{}      // nil: no one waits
+	stored map[string]*stored // by principal
+}
+
+// stored counts what was stored for a principal since a time.
+type stored struct {
+	since time.Time
+	count int
 }
 
 // Add notes that a principal has canceled a run, also in a store, which may be nil.
 func (c *Canceled) Add(ctx context.Context, store CanceledStore, principal string, ref *run.Ref) {
-	if store != nil {
+	if store != nil && c.mayStore(principal) {
 		store.Add(ctx, principal, ref)
 	}
-	c.runs.Add(KeyOf(principal, ref), struct{}{}, runtoken.Lifetime)
+	c.runs.Add(KeyOf(principal, ref), time.Now(), runtoken.Lifetime)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.next != nil {
@@ -38,17 +51,42 @@ func (c *Canceled) Add(ctx context.Context, store CanceledStore, principal strin
 	}
 }
 
-// Has reports whether a principal has canceled a run. The store, which may be nil, knows those that were canceled elsewhere.
-func (c *Canceled) Has(ctx context.Context, store CanceledStore, principal string, ref *run.Ref) bool {
+// mayStore counts a run of a principal that is to be stored, and reports whether it may be.
+func (c *Canceled) mayStore(principal string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	s := c.stored[principal]
+	if s == nil || now.Sub(s.since) >= runtoken.Lifetime {
+		if c.stored == nil {
+			c.stored = map[string]*stored{}
+		}
+		if len(c.stored) >= Most {
+			maps.DeleteFunc(c.stored, func(_ string, s *stored) bool { return now.Sub(s.since) >= runtoken.Lifetime })
+		}
+		if len(c.stored) >= Most {
+			return false
+		}
+		s = &stored{since: now}
+		c.stored[principal] = s
+	}
+	s.count++
+	return s.count <= MostStored
+}
+
+// When returns when a principal has canceled a run, or when this instance has learned it; zero: it has not. The store, which may be nil,
+// knows those that were canceled elsewhere.
+func (c *Canceled) When(ctx context.Context, store CanceledStore, principal string, ref *run.Ref) time.Time {
 	key := KeyOf(principal, ref)
-	if _, ok := c.runs.Find(key); ok {
-		return true
+	if at, ok := c.runs.Find(key); ok {
+		return at
 	}
 	if store == nil || !store.Has(ctx, principal, ref) {
-		return false
+		return time.Time{}
 	}
-	c.runs.Add(key, struct{}{}, runtoken.Lifetime)
-	return true
+	now := time.Now()
+	c.runs.Add(key, now, runtoken.Lifetime)
+	return now
 }
 
 // Changed returns a channel that is closed when Add is called the next time.

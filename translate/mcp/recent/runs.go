@@ -37,14 +37,16 @@ func (m *Runs[V]) Find(key Key) (V, bool) {
 }
 
 // Add remembers a value. If there are too many, those that have expired are forgotten, and then the one that would expire first.
-func (m *Runs[V]) Add(key Key, value V, lasts time.Duration) {
+func (m *Runs[V]) Add(key Key, value V, lasts time.Duration) { m.addWithin(Most, key, value, lasts) }
+
+func (m *Runs[V]) addWithin(most int, key Key, value V, lasts time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if m.of == nil {
 		m.of = map[Key]timed[V]{}
 	}
-	if _, known := m.of[key]; !known && len(m.of) >= Most {
+	if _, known := m.of[key]; !known && len(m.of) >= most {
 		var first Key
 		var earliest time.Time
 		for k, e := range m.of {
@@ -54,7 +56,7 @@ func (m *Runs[V]) Add(key Key, value V, lasts time.Duration) {
 				first, earliest = k, e.until
 			}
 		}
-		if len(m.of) >= Most {
+		if len(m.of) >= most {
 			delete(m.of, first)
 		}
 	}

@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+)
+
+// Param is a known member of params.
+type Param int
+
+// The known members.
+const (
+	ParamUnknown Param = iota
+	ParamMeta
+	ParamName
+	ParamArguments
+	ParamURI
+	ParamCursor
+	ParamTaskID
+	ParamProtocolVersion
+	ParamReference
+	ParamArgument
+	ParamNotifications
+	ParamCount
+)
+
+var paramNames = [ParamCount]string{
+	ParamMeta:            "_meta",
+	ParamName:            "name",
+	ParamArguments:       "arguments",
+	ParamURI:             "uri",
+	ParamCursor:          "cursor",
+	ParamTaskID:          "taskId",
+	ParamProtocolVersion: "protocolVersion",
+	ParamReference:       "ref",
+	ParamArgument:        "argument",
+	ParamNotifications:   "notifications",
+}
+
+// String returns the name of the member.
+func (p Param) String() string { return paramNames[p] }
+
+func paramOf(name []byte) Param {
+	for i, known := range paramNames {
+		if known == string(name) {
+			return Param(i)
+		}
+	}
+	return ParamUnknown
+}
+
+// Params are the known members of the params of one request. That of ParamUnknown is always empty.
+type Params [ParamCount]jsonrpc.Member
+
+// Read reads params. It returns the name of a member that is there twice; empty: none is.
+func (p *Params) Read(req *jsonrpc.Request) (repeated string) {
+	assign := func(m jsonrpc.Member) {
+		switch id := paramOf(jsonrpc.Unquote(m.Name)); {
+		case id == ParamUnknown:
+		case p[id].Value != nil:
+			repeated = paramNames[id]
+		default:
+			p[id] = m
+		}
+	}
+	if req.Members != nil {
+		for _, m := range req.Members {
+			assign(m)
+		}
+		return repeated
+	}
+	jsonrpc.EachMember(req.Params, func(name, value jsontext.Value) bool { // there are none or too many
+		assign(jsonrpc.Member{Name: name, Value: value})
+		return true
+	})
+	return repeated
+}
+
+// The members of _meta.
+const (
+	MetaVersion      = "io.modelcontextprotocol/protocolVersion"
+	MetaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaServerInfo   = "io.modelcontextprotocol/serverInfo"
+	MetaSubscription = "io.modelcontextprotocol/subscriptionId"
+	MetaProgress     = "progressToken"
+	MetaTraceParent  = "traceparent"
+
+	// ExtensionTasks is the extension for tasks (SEP-2663).
+	ExtensionTasks = "io.modelcontextprotocol/tasks"
+
+	MetaError       = "io.github.skill-bridge/error"
+	MetaUnavailable = "io.github.skill-bridge/unavailable"
+)
+
+// Meta is what the _meta of a request says.
+type Meta struct {
+	Version, Capabilities jsontext.Value // nil: absent
+	ProgressToken         jsontext.Value
+	TraceParent           string
+	Tasks                 bool // the client takes tasks as answers
+}
+
+// Read reads the member _meta of params.
+func (m *Meta) Read(object jsontext.Value) {
+	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
+		switch string(jsonrpc.Unquote(name)) {
+		case MetaVersion:
+			m.Version = value
+		case MetaCapabilities:
+			m.Capabilities = value
+			m.Tasks = Member(Member(value, "extensions"), ExtensionTasks).Kind() == '{'
+		case MetaProgress:
+			m.ProgressToken = value
+		case MetaTraceParent:
+			m.TraceParent = Text(value)
+		}
+		return true
+	})
+}
