@@ -85,6 +85,12 @@ func (w *Writer) Integer(name string, n int64) {
 	w.Buf = strconv.AppendInt(w.Buf, n, 10)
 }
 
+// Unsigned adds a number.
+func (w *Writer) Unsigned(name string, n uint64) {
+	w.Name(name)
+	w.Buf = strconv.AppendUint(w.Buf, n, 10)
+}
+
 // AppendText appends a text as a JSON string.
 func AppendText(b []byte, s string) []byte {
 	b, _ = jsontext.AppendQuote(b, s) // the only error is bad UTF-8, which is replaced

@@ -18,16 +18,15 @@ var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontex
 
 // Encode returns the record of a version of a task. Its data is appended to a buffer, which may move the data of earlier records.
 func Encode(to *bytes.Buffer, t *Task, at time.Time) (*run.Record, error) {
-	start := to.Len()
-	if err := json.MarshalWrite(to, t, recordOptions); err != nil {
-		to.Truncate(start)
+	data, err := appendTask(to.AvailableBuffer(), t)
+	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", t.ID, err)
 	}
-	data := to.Bytes()[start:]
 	if len(data) > run.MaxRecord {
-		to.Truncate(start)
 		return nil, fmt.Errorf("task %s: its record would have %d bytes, and %d are stored at most", t.ID, len(data), run.MaxRecord)
 	}
+	to.Write(data)
+	data = to.Bytes()[to.Len()-len(data):]
 	return &run.Record{Owner: t.Owner, ID: t.ID, Event: t.Event, At: at, Data: data, Standing: standing(t.Status.State)}, nil
 }
 

@@ -18,6 +18,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
+		sameAsJSON(t, got)
 		again, err := task.Encode(new(bytes.Buffer), got, time.Now())
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,115 @@
+package task_test
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+)
+
+// recordOptions are those of the records.
+var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
+// sameAsJSON compares the record of a task with the JSON of package json.
+func sameAsJSON(t *testing.T, of *task.Task) {
+	t.Helper()
+	buffer := bytes.NewBufferString("earlier")
+	r, err := task.Encode(buffer, of, time.Now())
+	want, failed := json.Marshal(of, recordOptions)
+	if (err != nil) != (failed != nil) {
+		t.Fatalf("the errors are %v and, of package json, %v", err, failed)
+	}
+	if err != nil {
+		if buffer.String() != "earlier" {
+			t.Errorf("after an error, the buffer has %q", buffer)
+		}
+		return
+	}
+	if string(r.Data) != string(want) || buffer.String() != "earlier"+string(want) {
+		t.Errorf("%s\nof package json: %s", r.Data, want)
+	}
+}
+
+// fill gives all fields of a value other values than zero, below depth many pointers, slices and structs. Fields that are not encoded are left out.
+func fill(v reflect.Value, text string) {
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Date(2026, 11, 23, 14, 30, 0, 120_000_000, time.FixedZone("", 19800))))
+		return
+	case jsontext.Value:
+		v.Set(reflect.ValueOf(jsontext.Value(` { "a" : [ 1.0e2, "\u0041 b" , null ] , "a" : {} } `)))
+		return
+	case task.State:
+		v.Set(reflect.ValueOf(task.Working))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(-1 << 50)
+	case reflect.Uint64:
+		v.SetUint(1<<64 - 1)
+	case reflect.Uint8:
+		v.SetUint(255)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2)) // the second element stays zero
+		fill(v.Index(0), text)
+	case reflect.Struct:
+		for field, of := range v.Fields() {
+			if field.IsExported() {
+				fill(of, text)
+			}
+		}
+	default:
+		panic(v.Type())
+	}
+}
+
+func TestEncodeIsJSON(t *testing.T) {
+	sameAsJSON(t, new(task.Task))
+	full := new(task.Task)
+	fill(reflect.ValueOf(full).Elem(), "a \"b\" <&> \u2028 \x00 \x7f \xff é 𝄞")
+	sameAsJSON(t, full)
+	for field, v := range reflect.ValueOf(full).Elem().Fields() { // each field alone
+		if field.IsExported() {
+			one := new(task.Task)
+			reflect.ValueOf(one).Elem().FieldByIndex(field.Index).Set(v)
+			sameAsJSON(t, one)
+		}
+	}
+	for _, v := range []jsontext.Value{{}, jsontext.Value(" "), jsontext.Value("{"), jsontext.Value("1 2"), jsontext.Value("nul"), jsontext.Value("\"\xff\""), jsontext.Value(`"\ud800"`)} {
+		sameAsJSON(t, &task.Task{Inputs: v})
+	}
+	for _, at := range []time.Time{time.Unix(1<<40, 0), time.Unix(0, 0).In(time.FixedZone("", 25*3600)), time.Unix(0, 1).In(time.FixedZone("", -30)), time.Time{}.UTC()} {
+		sameAsJSON(t, &task.Task{Created: at, Deadline: at})
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	at := time.Date(2026, 11, 23, 14, 30, 0, 123_456_789, time.UTC)
+	t := &task.Task{
+		ID: "01997a5c-7b2a-7000-8000-000000000000", Context: "01997a5c-7b2a-7000-8000-000000000001", Skill: "bench.now", OutputType: "application/json", Deadline: at, Created: at,
+		History: []task.Message{{ID: "req-000042", Role: task.User, Parts: make([]task.Part, 1), Metadata: jsontext.Value(`{"skillId":"bench.now"}`)}}, Event: 4, Told: 4,
+		Status: task.Status{State: task.Completed, At: at}, Artifact: &task.Artifact{Parts: make([]task.Part, 1)},
+	}
+	t.Ref.Source, t.Ref.SkillID, t.Ref.ExecutionID, t.Ref.Accepted = "bench", "now", "e-1", at
+	for _, p := range []*task.Part{&t.History[0].Parts[0], &t.Artifact.Parts[0]} {
+		p.Kind, p.Data = 2, jsontext.Value(`{"location":"Tokyo","days":5}`)
+	}
+	buffer := new(bytes.Buffer)
+	for b.Loop() {
+		buffer.Reset()
+		if _, err := task.Encode(buffer, t, at); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
