@@ -120,7 +120,7 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 // appendRecord appends the JSON of a record, in one line. It does not check the data, which would take longer than the rest:
 // invalid data would damage only one line of a batch, and the reader notices that.
 func appendRecord(to []byte, r *run.Record, checked bool) ([]byte, error) {
-	if checked || bytes.ContainsAny(r.Data, "\r\n") {
+	if checked || bytes.IndexByte(r.Data, '\n') >= 0 || bytes.IndexByte(r.Data, '\r') >= 0 { // ContainsAny takes much longer
 		text, err := json.Marshal(storedRecord{r.ID, r.Event, r.At.UTC(), r.Data}, recordOptions)
 		return append(to, text...), err
 	}

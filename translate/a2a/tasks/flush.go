@@ -91,6 +91,7 @@ func (w *writer) flush(ctx context.Context, all bool) time.Duration {
 	}
 	switch {
 	case queued == 0:
+		w.buffers.Drop()
 		return 0
 	case w.failures > 0:
 		return min(w.interval<<min(w.failures-1, 10), 30*time.Second)

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -33,6 +32,7 @@ type writer struct {
 	failures int // in a row
 	records  int // written since the Store was trimmed
 	bytes    int64
+	buffers  task.Buffers // until the queue is empty
 }
 
 // flight is one exchange of a task with the Store, which several callers wait for.
@@ -68,8 +68,9 @@ func (w *writer) until(ctx context.Context, e *entry, done func(*writer, *entry)
 	for {
 		e.mu.Lock()
 		if done(w, e) {
-			defer e.mu.Unlock()
-			return e.now, nil
+			t := e.now
+			e.mu.Unlock() // a deferred call in a loop would be allocated
+			return t, nil
 		}
 		var err error
 		if f := e.flight; f != nil {
@@ -141,24 +142,13 @@ func (w *writer) exchange(ctx context.Context, e *entry, write bool) *flight {
 	return f
 }
 
-// recordBuffers pools the buffers of records that are written.
-var recordBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// maxRecordBuffer is the largest buffer that is kept, in bytes.
-const maxRecordBuffer = 2 << 20
-
 // put stores versions of tasks of one owner, and returns their size. An ended task that can't be written is left out: it stays
 // in memory as if it were stored.
 func (w *writer) put(ctx context.Context, versions ...version) (int64, error) {
 	records := make([]*run.Record, 0, len(versions))
 	var size int64
-	buffer := recordBuffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buffer.Cap() <= maxRecordBuffer {
-			buffer.Reset()
-			recordBuffers.Put(buffer)
-		}
-	}()
+	buffer := w.buffers.Take()
+	defer w.buffers.GiveBack(buffer)
 	buffer.Grow(min(len(versions)*int(task.Size(versions[0].t)), batchSize)) // about as much as it takes
 	for _, v := range versions {
 		r, err := task.Encode(buffer, v.t, w.memory.changedAt(v.e))
