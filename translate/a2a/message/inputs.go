@@ -23,6 +23,8 @@ type Inputs struct {
 	list []input
 	at   map[string]int // indexes by name; nil: there are fewer inputs than manyInputs
 	text jsontext.Value // the JSON object of all inputs; nil: not encoded yet
+	// members are those of text; nil: not collected yet, or there are none.
+	members []jsonrpc.Member
 }
 
 // manyInputs is the number of inputs from which on a map is faster than a search.
@@ -120,6 +122,9 @@ func isStructured(p task.Part) bool {
 // merge adds the members of an object as inputs.
 func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failure) {
 	alone := len(l.list) == 0
+	if alone && len(object) > 0 {
+		l.list = make([]input, 0, 4)
+	}
 	eachMember(object, func(name []byte, value jsontext.Value) bool {
 		failure = l.add(string(name), value, field)
 		return failure == nil
@@ -132,7 +137,7 @@ func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failur
 
 // add adds an input. field is its path in the request.
 func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failure {
-	l.text = nil
+	l.text, l.members = nil, nil
 	i, given := l.find(name)
 	if !given {
 		l.list = append(l.list, input{name, value, field})
@@ -307,28 +312,34 @@ func fits(given, wanted string) bool {
 
 // Object returns the inputs as a JSON object.
 func (l *Inputs) Object() jsonrpc.Object {
-	if l.text != nil {
-		return jsonrpc.Object{Text: l.text}
+	if l.text == nil {
+		size := 2
+		for _, in := range l.list {
+			size += len(in.name) + len(in.value) + 8
+		}
+		w := front.Writer{Buf: make([]byte, 0, size)}
+		w.Open()
+		for _, in := range l.list {
+			w.Next()
+			w.Buf = append(append(front.AppendText(w.Buf, in.name), ':'), in.value...)
+		}
+		w.Close()
+		l.text = w.Buf
 	}
-	size := 2
-	for _, in := range l.list {
-		size += len(in.name) + len(in.value) + 8
+	if l.members == nil && len(l.list) > 0 { // else the object is parsed, to be checked
+		l.members = make([]jsonrpc.Member, 0, len(l.list))
+		jsonrpc.EachMember(l.text, func(name, value jsontext.Value) bool {
+			l.members = append(l.members, jsonrpc.Member{Name: name, Value: value})
+			return true
+		})
 	}
-	w := front.Writer{Buf: make([]byte, 0, size)}
-	w.Open()
-	for _, in := range l.list {
-		w.Next()
-		w.Buf = append(append(front.AppendText(w.Buf, in.name), ':'), in.value...)
-	}
-	w.Close()
-	l.text = w.Buf
-	return jsonrpc.Object{Text: l.text}
+	return jsonrpc.Object{Text: l.text, Members: l.members}
 }
 
 // Remove removes an input.
 func (l *Inputs) Remove(name string) {
 	l.list = slices.DeleteFunc(l.list, func(in input) bool { return in.name == name })
-	l.text = nil
+	l.text, l.members = nil, nil
 	l.index()
 }
 

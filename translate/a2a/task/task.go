@@ -133,13 +133,21 @@ func (t *Task) SetStatus(s State, m *Message, at time.Time) {
 		t.History = append(slices.Clip(t.History), *old)
 	}
 	t.Status = Status{State: s, At: at, Message: m}
-	t.events = append(t.events, Event{t.Status, t.Artifact, len(t.History), false})
+	t.addEvent(false)
 }
 
 // SetArtifact gives a task that is being changed its output.
 func (t *Task) SetArtifact(parts []Part) {
 	t.Artifact = &Artifact{Parts: parts}
-	t.events = append(t.events, Event{t.Status, t.Artifact, len(t.History), true})
+	t.addEvent(true)
+}
+
+// addEvent notes that the status or the artifact has changed.
+func (t *Task) addEvent(isArtifact bool) {
+	if t.events == nil && t.Event > 0 {
+		t.events = make([]Event, 0, 3) // a run that ends at once is accepted, has an output and is completed
+	}
+	t.events = append(t.events, Event{t.Status, t.Artifact, len(t.History), isArtifact})
 }
 
 // AddMessage adds a message of the client to the history. This is not an event.

@@ -9,6 +9,11 @@ import (
 // claim identifies a task of an owner.
 type claim struct{ owner, id string }
 
+// follower follows a claimed task.
+type follower struct {
+	end func() // ends the following; nil: nothing does
+}
+
 // Claim makes the caller the only follower of a task's run in this process, until release. ok is false if there is another one. A
 // claimed task does not expire. end is called by [Tasks.Unfollow], and when another instance has ended the task, to end the
 // following; nil: nothing ends it.
@@ -21,10 +26,10 @@ func (s *Tasks) Unfollow(owner, id string) { s.memory.unfollow(claim{owner, id})
 
 func (m *memory) unfollow(c claim) {
 	m.mu.Lock()
-	end := m.claims[c]
+	f := m.claims[c]
 	m.mu.Unlock()
-	if end != nil {
-		end()
+	if f != nil && f.end != nil {
+		f.end()
 	}
 }
 

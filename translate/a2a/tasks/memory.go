@@ -17,7 +17,7 @@ type memory struct {
 
 	mu     sync.Mutex
 	room   room
-	claims map[claim]func() // the functions that end the following; nil: there is none
+	claims map[claim]*follower
 	queue  queue
 }
 
@@ -325,12 +325,15 @@ func (m *memory) claim(c claim, end func()) (release func(), ok bool) {
 	if _, taken := m.claims[c]; taken {
 		return nil, false
 	}
-	m.claims[c] = end
-	return sync.OnceFunc(func() {
+	f := &follower{end}
+	m.claims[c] = f
+	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.claims, c)
-	}), true
+		if m.claims[c] == f {
+			delete(m.claims, c)
+		}
+	}, true
 }
 
 func (m *memory) stats() (byState map[task.State]int, size int64) {

@@ -82,7 +82,7 @@ func New(c Config) *Tasks {
 	c.Most, c.MostPerOwner = cmp.Or(max(c.Most, 0), 10000), cmp.Or(max(c.MostPerOwner, 0), 1000)
 	c.MaxSize, c.TTL, c.Flush = cmp.Or(max(c.MaxSize, 0), 256<<20), cmp.Or(max(c.TTL, 0), 24*time.Hour), cmp.Or(max(c.Flush, 0), time.Second)
 	c.Flush = max(c.Flush, time.Millisecond)
-	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]func(){}, queue: queue{kick: make(chan struct{}, 1)}}
+	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]*follower{}, queue: queue{kick: make(chan struct{}, 1)}}
 	w := &writer{
 		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1), used: make(chan struct{}),
 	}
