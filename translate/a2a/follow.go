@@ -262,15 +262,3 @@ func (f *Front) recovered(ctx context.Context) {
 		f.Panicked(ctx, value, debug.Stack())
 	}
 }
-
-// stackOfRun is about how much stack a run takes, in bytes.
-const stackOfRun = 4 << 10
-
-// growStack makes the stack of a new goroutine as large as a run needs it. To grow it later costs more, since all frames in use are
-// adjusted then: 2 to 3 % of a short run.
-//
-//go:noinline
-func growStack(n int) byte {
-	var space [stackOfRun]byte
-	return space[n%len(space)]
-}

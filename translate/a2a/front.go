@@ -71,6 +71,7 @@ type Front struct {
 
 	events  jsonrpc.Results[wire.Event] // and answers that are being sent
 	streams front.Places                // the open ones
+	timers  front.Timers                // of requests that wait
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)

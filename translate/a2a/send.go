@@ -53,7 +53,11 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if t != nil && (t.Status.State == task.Submitted || t.Status.State == task.Working) {
 		return s.join()
 	}
-	go s.run(context.WithoutCancel(r.ctx))
+	ctx := context.WithoutCancel(r.ctx)
+	go func() {
+		front.GrowStack(0)
+		s.run(ctx)
+	}()
 	waits := !s.send.Immediately || r.version == wire.V01
 	if waits && !r.method.streams && !r.IsNotification() {
 		s.wait() // before made is read: most runs end at once, and then the request is woken once instead of twice
@@ -316,8 +320,8 @@ func settled(t *task.Task) bool {
 // wait waits until the submission has ended, for as long as a request may wait.
 func (s *submission) wait() {
 	r := s.request
-	longest := time.NewTimer(time.Until(s.until))
-	defer longest.Stop()
+	longest := r.front.timers.Take(time.Until(s.until))
+	defer r.front.timers.GiveBack(longest)
 	var stopping <-chan struct{}
 	if r.front.Stopping != nil {
 		stopping = r.front.Stopping.Done()

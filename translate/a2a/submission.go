@@ -61,7 +61,6 @@ func (s *submission) unlocked() {
 
 // run executes the call for the message and follows its run. It is a goroutine of its own: the run may outlive the request.
 func (s *submission) run(ctx context.Context) {
-	growStack(0)
 	f := s.front
 	defer s.finish(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
