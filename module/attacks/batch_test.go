@@ -374,13 +374,13 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 // of it kept than limits answers. The others are told how to have it, and there is room
 // again when those who do not read are gone.
 func TestS47AnswersOfMany(t *testing.T) {
-	const clients, most = 10, 2 // of 9 MiB in 20 MiB
+	const clients, most = 10, 2 // of 9 MiB in 20 MiB: one caller alone has half of 40 MiB
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
 	p.Lean()
 	gate := hostile.NewGate(t)
 	p.On("acme/x", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/x", hostile.Status, gate.Then(producing(large(9<<20), true)))
-	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
+	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 40MiB\n}"))
 	a := c.Call("execute_skill", hostile.Object{"name": "acme.x", "wait_ms": 0})
 	var run struct {
 		Token string `json:"run_token"`
@@ -413,7 +413,7 @@ func TestS47AnswersOfMany(t *testing.T) {
 		}
 		_ = conn.Close() // first, so that closing the body does not read the rest
 		_ = response.Body.Close()
-		if strings.Contains(string(text), `"details":{"limit":"answers","max":20971520}`) && strings.Contains(string(text), `"next":"follow_run"`) {
+		if strings.Contains(string(text), `"details":{"limit":"answers","max":41943040}`) && strings.Contains(string(text), `"next":"follow_run"`) {
 			refused++
 		}
 	}
@@ -442,14 +442,14 @@ func unread(t *testing.T, port, body string) net.Conn {
 // than limits answers has room for: of a batch, 64 KiB do not count. One call of each batch
 // goes on: a batch that has ended is not kept any more once the system has all of it to send.
 func TestS47SmallAnswersOfBatches(t *testing.T) {
-	const clients, calls, size, most = 14, 49, 63 << 10, 20 << 20 // 42 MiB in all
+	const clients, calls, size, most = 14, 49, 63 << 10, 20 << 20 // 42 MiB in all; one caller alone has half of limits answers
 	const beside = clients * (64 << 10)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/y"}, hostile.Skill{ID: "acme/z"})
 	p.Lean()
 	gate, last := hostile.NewGate(t), hostile.NewGate(t)
 	p.On("acme/x", hostile.Invoke, gate.Then(producing(large(size), true)))
 	p.On("acme/z", hostile.Invoke, last.Then(hostile.Complete("z")))
-	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 20MiB\n}"))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 40MiB\n}"))
 	var conns []net.Conn
 	for range clients {
 		conns = append(conns, unread(t, c.Port("PORT"), strings.TrimSuffix(testbed.Batch(1, "acme.z"), "]")+","+strings.TrimPrefix(testbed.Batch(calls, "acme.x"), "[")))
