@@ -41,10 +41,12 @@ func TestREADMENamesTheTestCommand(t *testing.T) {
 
 // These parts of an answer differ each time.
 var (
-	runID   = regexp.MustCompile(`"(run_id|executionId)":"exec-[a-z2-7]{26}"`)
-	taskID  = regexp.MustCompile(`"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"`)
-	status  = regexp.MustCompile(`"timestamp":"[^"]*"`)
-	elapsed = regexp.MustCompile(` completed in (\d+ ms|\d+\.\d s)\.`)
+	runID    = regexp.MustCompile(`"(run_id|executionId)":"exec-[a-z2-7]{26}"`)
+	taskID   = regexp.MustCompile(`"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"`)
+	status   = regexp.MustCompile(`"timestamp":"[^"]*"`)
+	runToken = regexp.MustCompile(`"taskId":"[\w-]{100,}"`)
+	varying  = regexp.MustCompile(`"(createdAt|lastUpdatedAt)":"[^"]*"|"pollIntervalMs":\d+|"serverInfo":\{[^}]*\}`)
+	elapsed  = regexp.MustCompile(` completed in (\d+ ms|\d+\.\d s)\.`)
 )
 
 // sameAnswer compares answers without run ids and times. A run of less than a millisecond has no
@@ -59,6 +61,7 @@ func sameAnswer(got, printed string) bool {
 func normalized(answer string) string {
 	answer = runID.ReplaceAllString(answer, `"$1":"exec-…"`)
 	answer = status.ReplaceAllString(taskID.ReplaceAllString(answer, `"…"`), `"timestamp":"…"`)
+	answer = varying.ReplaceAllString(runToken.ReplaceAllString(answer, `"taskId":"…"`), `"…":"…"`)
 	return elapsed.ReplaceAllString(answer, " completed.")
 }
 
@@ -66,6 +69,7 @@ func normalized(answer string) string {
 // ones; once with --json, once with the options of an older curl.
 func TestManualsCommands(t *testing.T) {
 	e := open(t, "quickstart")
+	e.replace("\t\tmcp\n", "\t\tmcp {\n\t\t\ttask_after 0s\n\t\t}\n") // since its runs are shorter here
 	b := startQuickstart(e)
 	const older = `-H 'Content-Type: application/json' -d`
 	if !strings.Contains(readFile(t, "README.md"), "`"+older+"`") {
@@ -98,10 +102,25 @@ func TestManualsCommands(t *testing.T) {
 				}
 				for printed, made := range ids {
 					c.body = strings.ReplaceAll(c.body, printed, made)
+					for i := range c.header {
+						c.header[i] = strings.ReplaceAll(c.header[i], printed, made)
+					}
 				}
-				got := b.send(http.MethodPost, strings.TrimSuffix(b.endpoint, "/rpc")+path, c.body, c.header...)
-				if printed, made := taskID.FindString(want), taskID.FindString(got.body); printed != "" && made != "" {
-					ids[printed] = made
+				url := strings.TrimSuffix(b.endpoint, "/rpc") + path
+				if c.endless {
+					if got, want := b.firstEvent(url, c.body, c.header...), strings.TrimSpace(want); got != want {
+						t.Errorf("%s\ngot  %s\nwant %s", variant, got, want)
+					}
+					continue
+				}
+				got := b.send(http.MethodPost, url, c.body, c.header...)
+				for strings.Contains(want, `"status":"completed"`) && strings.Contains(got.body, `"status":"working"`) { // the manual was not so fast
+					got = b.send(http.MethodPost, url, c.body, c.header...)
+				}
+				for _, id := range []*regexp.Regexp{taskID, runToken} {
+					if printed, made := id.FindString(want), id.FindString(got.body); printed != "" && made != "" {
+						ids[strings.Trim(strings.TrimPrefix(printed, `"taskId":`), `"`)] = strings.Trim(strings.TrimPrefix(made, `"taskId":`), `"`)
+					}
 				}
 				if want := strings.TrimSuffix(want, "\n"); !sameAnswer(strings.TrimRight(got.body, "\n"), strings.TrimRight(want, "\n")) {
 					t.Errorf("%s\ngot  %s\nwant %s", variant, got.body, want)
@@ -163,6 +182,7 @@ func comparableOutput(text string) string {
 type curl struct {
 	url, body string
 	header    []string // names and values
+	endless   bool     // the answer is a stream that ends when curl does (-m)
 }
 
 func parseCurl(command string) (*curl, error) {
@@ -176,7 +196,7 @@ func parseCurl(command string) (*curl, error) {
 	c := new(curl)
 	for i := 1; i < len(words); i++ {
 		word := words[i]
-		takesValue := word == "--json" || word == "-d" || word == "-H"
+		takesValue := word == "--json" || word == "-d" || word == "-H" || word == "-m"
 		if takesValue {
 			if i++; i == len(words) {
 				return nil, fmt.Errorf("%s has no value", word)
@@ -184,9 +204,11 @@ func parseCurl(command string) (*curl, error) {
 		}
 		switch {
 		case word == "-s", word == "-sN":
+		case word == "-m":
+			c.endless = true
 		case word == "--json":
 			c.body = words[i]
-			c.header = append(c.header, "Content-Type", "application/json", "Accept", "application/json")
+			c.header = append([]string{"Content-Type", "application/json", "Accept", "application/json"}, c.header...) // -H replaces them
 		case word == "-d":
 			c.body = words[i]
 		case word == "-H":

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bufio"
 	"io"
 	"net/http"
 	"os"
@@ -47,6 +48,33 @@ type answer struct {
 // send sends a request, with header names and values in turn.
 func (b *bridge) send(method, url, body string, header ...string) answer {
 	b.t.Helper()
+	response := b.begin(method, url, body, header...)
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return answer{response.StatusCode, string(read)}
+}
+
+// firstEvent sends a request that a stream answers, and returns the first line of the stream that is no comment.
+func (b *bridge) firstEvent(url, body string, header ...string) string {
+	b.t.Helper()
+	response := b.begin(http.MethodPost, url, body, header...)
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if line := lines.Text(); line != "" && line[0] != ':' {
+			return line
+		}
+	}
+	b.t.Errorf("HTTP %d without an event: %v", response.StatusCode, lines.Err())
+	return ""
+}
+
+// begin sends a request and returns the answer, of which the header was read.
+func (b *bridge) begin(method, url, body string, header ...string) *http.Response {
+	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
@@ -58,12 +86,7 @@ func (b *bridge) send(method, url, body string, header ...string) answer {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer response.Body.Close()
-	read, err := io.ReadAll(response.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return answer{response.StatusCode, string(read)}
+	return response
 }
 
 // post sends a body to the endpoint.

@@ -266,7 +266,7 @@ func TestGuards(t *testing.T) {
 func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
 	t.Helper()
 	var all strings.Builder
-	for _, above := range []string{"", "module", "translate", "translate/skillsharing", "translate/catalog"} {
+	for _, above := range []string{"", "module", "translate", "translate/skillsharing", "translate/catalog", "translate/mcp"} {
 		files, err := filepath.Glob(filepath.Join(manuals.Repository(t), above, name, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,45 @@
+package fronts_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+// TestWebPage: a page of the origin in the manual can use MCP with the manual's Caddyfile, also where it gets errors, and no other page.
+func TestWebPage(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	var site string
+	for _, block := range manuals.In(t, "caddyfile", manuals.MCP) {
+		if strings.Contains(block.Text, "@preflight") {
+			site = strings.NewReplacer("tools.example.com {", "http://127.0.0.1:{$PORT} {", "provider https://skills.example.com",
+				"allow_http\n\t\t\tallow_networks 127.0.0.1\n\t\t\tprovider "+p.URL()+" {\n\t\t\t\tnamespace acme\n\t\t\t}").Replace(block.Text)
+		}
+	}
+	c := testbed.StartCaddy(t, site)
+	const page = "https://app.example.com"
+	for _, tc := range []struct {
+		about, method, origin, body string
+		status                      int
+		allowed                     string // the origin
+	}{
+		{"preflight", http.MethodOptions, page, "", 204, page},
+		{"a call", http.MethodPost, page, modern("tools/call", `"name":"acme_echo"`), 200, page},
+		{"an error", http.MethodPost, page, modern("tools/nope", ""), 400, page}, // the field Mcp-Method says something else
+		{"preflight of another page", http.MethodOptions, "https://other.example.com", "", 403, page},
+		{"a call of another page", http.MethodPost, "https://other.example.com", modern("tools/call", `"name":"acme_echo"`), 403, page},
+	} {
+		options := []testbed.Option{
+			testbed.Fresh(), testbed.Header("Origin", tc.origin), testbed.Header("Content-Type", "application/json"),
+			testbed.Header("Mcp-Protocol-Version", "2026-07-28"), testbed.Header("Mcp-Method", "tools/call"), testbed.Header("Mcp-Name", "acme_echo"),
+		}
+		a := c.With(options...).Send(tc.method, base(c)+"/mcp", tc.body)
+		if a.Err != nil || a.Status != tc.status || a.Header.Get("Access-Control-Allow-Origin") != tc.allowed || tc.status == 204 && !strings.Contains(a.Header.Get("Access-Control-Allow-Headers"), "Mcp-Name") {
+			t.Errorf("%s: %v", tc.about, a)
+		}
+	}
+}
