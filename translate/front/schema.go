@@ -3,6 +3,7 @@ package front
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,8 +18,8 @@ const (
 )
 
 // CleanSchema returns a JSON Schema of a provider whose texts for people and models are visible and have at most 2,000 characters,
-// without the keyword omitted; empty: with all. What calls are checked against stays as it is: the names of properties, values, and
-// references.
+// without the keyword omitted; empty: with all. Texts in default values and examples are visible, too. What calls are checked against
+// stays as it is: the names of properties, values, and references.
 func CleanSchema(schema jsontext.Value, omitted string) jsontext.Value {
 	if !slices.ContainsFunc(schema, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) &&
 		(omitted == "" || !bytes.Contains(schema, []byte(omitted))) {
@@ -72,7 +73,9 @@ func (c *cleaner) add(v jsontext.Value, names bool) {
 func (c *cleaner) keyword(keyword string, name, value jsontext.Value) {
 	c.member(name)
 	switch keyword {
-	case "default", "const", "enum", "examples", // data
+	case "default", "examples":
+		c.data(value)
+	case "const", "enum",
 		"$ref", "$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "type", "format", "pattern", "contentEncoding", "contentMediaType",
 		"required", "dependentRequired":
 		c.Buf = append(c.Buf, value...)
@@ -80,6 +83,35 @@ func (c *cleaner) keyword(keyword string, name, value jsontext.Value) {
 		c.add(value, true)
 	default: // also unknown ones
 		c.add(value, false)
+	}
+}
+
+// data adds a value of which nothing depends.
+func (c *cleaner) data(v jsontext.Value) {
+	switch v.Kind() {
+	case '{':
+		c.Buf = append(c.Buf, '{')
+		jsonrpc.EachMember(v, func(name, value jsontext.Value) bool {
+			c.member(name)
+			c.data(value)
+			return true
+		})
+		c.Buf = append(c.Buf, '}')
+	case '[':
+		c.Buf = append(c.Buf, '[')
+		for _, item := range Items(v) {
+			c.Next()
+			c.data(item)
+		}
+		c.Buf = append(c.Buf, ']')
+	case '"':
+		lines := strings.Split(string(jsonrpc.Unquote(v)), "\n")
+		for i, line := range lines {
+			lines[i] = safetext.Line(line, len(line)+1)
+		}
+		c.Buf = AppendText(c.Buf, strings.Join(lines, "\n"))
+	default:
+		c.Buf = append(c.Buf, v...)
 	}
 }
 

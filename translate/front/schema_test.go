@@ -15,7 +15,8 @@ func TestCleanSchema(t *testing.T) {
 		{`{"title":"a` + hidden + `b"}`, "", `{"title":"ab"}`},
 		{`{"x-notes":["a` + hidden + `b"],"y` + hidden + `":"c"}`, "", `{"x-notes":["ab"]}`},
 		{`{"properties":{"p` + hidden + `":{"description":"a` + hidden + `b"}}}`, "", `{"properties":{"p` + hidden + `":{"description":"ab"}}}`},
-		{`{"enum":["` + hidden + `"],"default":"` + hidden + `","required":["` + hidden + `"]}`, "", `{"enum":["` + hidden + `"],"default":"` + hidden + `","required":["` + hidden + `"]}`},
+		{`{"enum":["` + hidden + `"],"required":["` + hidden + `"],"const":"` + hidden + `"}`, "", `{"enum":["` + hidden + `"],"required":["` + hidden + `"],"const":"` + hidden + `"}`},
+		{`{"default":{"k":["a` + hidden + `\nb",1]},"examples":["` + hidden + `c",{"enum":"` + hidden + `"}]}`, "", `{"default":{"k":["a\nb",1]},"examples":["c",{"enum":""}]}`},
 		{`{"x":1,"allOf":[{"x":2}]}`, "x", `{"allOf":[{}]}`},
 		{`{"title":"plain"}`, "x", `{"title":"plain"}`},
 	} {

@@ -84,7 +84,7 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case failure != nil:
 		return nil, failureError(failure)
 	}
-	content := string(d.Document)
+	content := safetext.Escape(string(d.Document), "\t\r\n") // the JSON keeps its meaning
 	if file == fileSkill {
 		page, err := skillPage(d)
 		if err != nil {

@@ -162,3 +162,29 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// The files of a skill show what is hidden in its descriptor: texts are without it, and JSON has it as escapes.
+func TestHiddenTextInFiles(t *testing.T) {
+	const hidden = "\u202e\u200b\U000e0041\u3164\ufe0f"
+	s := newServer(t, nil, skill("tool", providertest.Merge(output("application/json", object{"title": "O" + hidden, "enum": []any{"V" + hidden, nil}}), object{"name": "N" + hidden, "description": "D" + hidden}),
+		providertest.Input("p", "string", object{"description": "P" + hidden, "default": "E" + hidden, "schema": object{"type": "string", "examples": []any{"X" + hidden}}})))
+	visible := func(about, text string) {
+		t.Helper()
+		for _, r := range hidden {
+			if strings.ContainsRune(text, r) {
+				t.Errorf("%s shows %U: %.300q", about, r, text)
+			}
+		}
+	}
+	for _, file := range []string{"SKILL.md", "descriptor.json"} {
+		text, _ := at(s.modern(t, "resources/read", object{"uri": "skill://acme.tool/" + file}).result(), "contents", 0, "text").(string)
+		visible(file, text)
+		if file == "descriptor.json" && (at(parse(t, text), "name") != "N"+hidden || at(parse(t, text), "output", "schema", "enum", 0) != "V"+hidden) {
+			t.Errorf("the descriptor is changed: %s", text)
+		}
+	}
+	text, _ := at(s.tool(t, "acme_tool"), "inputSchema", "properties", "p", "default").(string)
+	if examples := at(s.tool(t, "acme_tool"), "inputSchema", "properties", "p", "examples", 0); text != "E" || examples != "X" {
+		t.Errorf("default %q, example %q", text, examples)
+	}
+}

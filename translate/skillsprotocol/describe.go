@@ -50,11 +50,11 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	b.Text("version", s.Version)
 	b.Text("description", s.Description)
 	b.Text("kind", kindAction)
-	b.Raw("inputs", d.InputSchema)
+	b.Raw("inputs", front.CleanSchema(d.InputSchema, ""))
 	b.OpenMember("output")
 	b.Text("content_type", s.Output.ContentType)
 	if withOutputSchema {
-		b.Raw("schema", s.Output.Schema)
+		b.Raw("schema", front.CleanSchema(s.Output.Schema, ""))
 	}
 	b.Optional("description", s.Output.Description)
 	b.Close()

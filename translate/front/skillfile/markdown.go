@@ -86,5 +86,5 @@ func block(value jsontext.Value) (Markdown, error) {
 	if err != nil {
 		return "", err
 	}
-	return Markdown("```json\n" + string(text) + "\n```"), nil
+	return Markdown("```json\n" + safetext.Escape(string(text), "\n") + "\n```"), nil
 }
