@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -14,9 +15,6 @@ import (
 )
 
 const (
-	// clockSkew is the largest difference between the clocks of two instances. The deadline of a task that another process began
-	// may be by another clock, so the time of its run is up only this much later.
-	clockSkew = 5 * time.Minute
 	// firstAnswer bounds how long a request about a task waits for the first state of a run that was not followed.
 	firstAnswer = 2 * time.Second
 	// firstRefresh is the time until a waiting request reads its task again. It doubles each time, up to keepAlive.
@@ -92,13 +90,13 @@ func (r *request) followLater(t *task.Task) <-chan struct{} {
 	}
 	news := make(chan struct{})
 	if t.Ref.ExecutionID == "" {
-		f.giveUp(ctx, t)
+		_, _ = f.Tasks.Change(ctx, t.Owner, t.ID, f.loses) // a failure is reported
 		release()
 		cancel(nil)
 		close(news)
 		return news
 	}
-	skew := clockSkew
+	skew := task.ClockSkew
 	if last, ok := f.Retries.Take(t); ok {
 		skew = last
 	}
@@ -114,20 +112,17 @@ func (r *request) followLater(t *task.Task) <-chan struct{} {
 	return news
 }
 
-// giveUp ends a task whose invocation another process began, if that process must have ended. The skill is not invoked again,
-// since it may have been executed.
-func (f *Front) giveUp(ctx context.Context, t *task.Task) {
-	deadline := t.Deadline
-	if deadline.IsZero() { // the task has no run, only a question or a failure
-		deadline = t.Status.At
+// loses ends a task whose invocation another process began, if that process must have ended. The skill is not invoked again, since it may
+// have been executed.
+func (f *Front) loses(t *task.Task) error {
+	if at := t.LostAt(); at.IsZero() || time.Now().Before(at) {
+		return errors.New("the invocation may go on")
 	}
-	if time.Since(deadline) < clockSkew {
-		return
-	}
-	f.update(ctx, t, &run.Run{Failure: &run.Failure{
+	f.advance(t, &run.Run{Failure: &run.Failure{
 		Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
 		Message: "The bridge was stopped while it invoked the skill, so it does not know whether the skill was executed.",
 	}})
+	return nil
 }
 
 // following follows the run of a task that was accepted before: by a call that ended before the run, or by another process.
@@ -236,7 +231,7 @@ func (s *submission) resume(ctx context.Context) {
 	}
 	s.invoked = true
 	s.done()
-	s.follow(ctx, s.task, s.request.caller.Method, clockSkew)
+	s.follow(ctx, s.task, s.request.caller.Method, task.ClockSkew)
 }
 
 // isAwaited reports whether a webhook waits for the events of a task.

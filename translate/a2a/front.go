@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/loads"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -149,7 +150,7 @@ type request struct {
 	tenant  string        // the name of the skill whose tasks the params are about; empty: they are about those of all skills
 	task    *task.Task    // that the call is about, for its report; nil: none, or a new one
 	failed  *run.Failure  // that the call is answered with; nil: none is known
-	reader  *tasks.Reader // set by find
+	reader  *loads.Reader // set by find
 }
 
 // owner returns the owner of the caller's tasks.

@@ -125,6 +125,7 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	page, err := f.Tasks.List(r.ctx, r.owner(), tasks.Query{
 		Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
+		GiveUp: f.loses,
 	})
 	switch {
 	case errors.Is(err, tasks.ErrBadToken):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/loads"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -151,11 +152,11 @@ func contextField(v wire.Version) string {
 func (r *request) find(id string) (*task.Task, error) {
 	f := r.front
 	if r.reader == nil {
-		r.reader = &tasks.Reader{Room: func(size int64) (release func(), ok bool) {
+		r.reader = &loads.Reader{Room: func(size int64) (release func(), ok bool) {
 			room := f.Server.Room(r.caller.Principal)
 			return room.Release, room.Reserve(size)
 		}}
-		r.ctx = tasks.WithReader(r.ctx, r.reader)
+		r.ctx = loads.WithReader(r.ctx, r.reader)
 		r.OnAnswered(r.reader.End)
 	}
 	by, otherwise := f.Tasks.Get, f.Tasks.Named

@@ -127,6 +127,22 @@ type Update struct {
 	Artifact bool
 }
 
+// ClockSkew is the largest difference between the clocks of two instances.
+const ClockSkew = 5 * time.Minute
+
+// LostAt returns when it is certain that the instance which invokes the skill of a task has ended without telling what became of the run,
+// unless the task changes before: [ClockSkew] after its deadline. Zero: the run was accepted, so that each instance can follow it, or the task
+// does not run.
+func (t *Task) LostAt() time.Time {
+	switch runs := t.Status.State == Submitted || t.Status.State == Working; {
+	case !runs || t.Ref.ExecutionID != "":
+		return time.Time{}
+	case t.Deadline.IsZero(): // the task has no run, only a question or a failure
+		return t.Status.At.Add(ClockSkew)
+	}
+	return t.Deadline.Add(ClockSkew)
+}
+
 // SetStatus gives a task that is being made or changed a new status. The message of the old status moves to the history.
 func (t *Task) SetStatus(s State, m *Message, at time.Time) {
 	if old := t.Status.Message; old != nil {

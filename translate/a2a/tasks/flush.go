@@ -232,7 +232,7 @@ func (w *writer) sweep(closing <-chan struct{}, bounds run.Bounds) {
 		case <-tick.C:
 		case <-w.trim:
 		}
-		bounds.Before = time.Now().Add(-w.memory.ttl - 2*clockSlack)
+		bounds.Before = time.Now().Add(-w.memory.ttl - 2*task.ClockSkew)
 		open := w.memory.open()
 		if err := w.storage.Trim(ctx, bounds, func(id string) bool { return open[id] }); err != nil && ctx.Err() == nil {
 			w.report(err)

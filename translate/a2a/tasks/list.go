@@ -24,6 +24,8 @@ type Query struct {
 	Limit   int        // the largest number of tasks of a page; 0: 50
 	// Artifacts says that the tasks of the page have their artifacts. Otherwise the artifacts are left out.
 	Artifacts bool
+	// GiveUp ends a task whose invocation was lost with its instance, for [Tasks.Change]; nil: such a task stays as it is stored.
+	GiveUp func(*task.Task) error
 }
 
 // maxPage is the approximate size of the largest page, in bytes. A page has at least one task.
@@ -47,6 +49,7 @@ type summary struct {
 	size    int64     // the approximate size of the task, in bytes
 	output  int64     // the part of the artifact in size
 	entry   *entry    // nil: the task is only in the Store
+	lostAt  time.Time // see [task.Task.LostAt]
 	changed time.Time // if it is only in the Store: the time of its record
 }
 
@@ -58,7 +61,7 @@ type summaries struct {
 }
 
 func summarize(t *task.Task, e *entry) summary {
-	return summary{t.ID, t.Version(), t.Context, t.Skill, t.Status.State, t.Status.At, task.Size(t), t.Artifact.Size(), e, time.Time{}}
+	return summary{t.ID, t.Version(), t.Context, t.Skill, t.Status.State, t.Status.At, task.Size(t), t.Artifact.Size(), e, t.LostAt(), time.Time{}}
 }
 
 // pageOf returns the number of summaries that fit into a page, at most limit.
@@ -102,6 +105,9 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
+	if q.GiveUp != nil {
+		s.giveUp(ctx, owner, found, q.GiveUp)
+	}
 	found = slices.DeleteFunc(found, func(t summary) bool {
 		return t.state == 0 || q.Context != "" && t.context != q.Context || q.Skill != "" && t.skill != q.Skill || q.State != 0 && t.state != q.State || t.at.Before(q.Since)
 	})
@@ -120,6 +126,22 @@ func (s *Tasks) List(ctx context.Context, owner string, q Query) (Page, error) {
 	}
 	page.Tasks, err = s.tasksOf(ctx, owner, found, q.Artifacts)
 	return page, err
+}
+
+// giveUp ends the tasks whose invocation was lost. If that fails, the next list tries again.
+func (s *Tasks) giveUp(ctx context.Context, owner string, found []summary, end func(*task.Task) error) {
+	for i, f := range found {
+		if f.lostAt.IsZero() || time.Now().Before(f.lostAt) {
+			continue
+		}
+		if release, ok := s.Claim(owner, f.id, nil); ok { // else this process still invokes it
+			t, err := s.Change(ctx, owner, f.id, end)
+			release()
+			if e, _ := s.memory.find(owner, f.id); err == nil && e != nil {
+				found[i] = summarize(t, e)
+			}
+		}
+	}
 }
 
 // tasksOf returns the tasks of summaries, with or without artifacts. It leaves out those that were dropped meanwhile.
@@ -196,7 +218,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 			return v.Compare(inMemory) > 0
 		}
 		if l, ok := listed[id]; ok && l.version == v {
-			if now.Sub(l.changed) <= s.config.TTL+clockSlack {
+			if now.Sub(l.changed) <= s.config.TTL+task.ClockSkew {
 				keep[id] = l
 			}
 			return false
@@ -239,7 +261,7 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 		case err != nil:
 			s.writer.report(err)
 			keep[r.ID] = summary{id: r.ID, version: r.Version(), at: r.At, changed: r.At}
-		case now.Sub(r.At) <= s.config.TTL+clockSlack:
+		case now.Sub(r.At) <= s.config.TTL+task.ClockSkew:
 			of := summarize(t, nil)
 			of.changed = r.At
 			keep[r.ID] = of

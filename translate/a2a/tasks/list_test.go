@@ -101,3 +101,46 @@ func TestListsReadOnce(t *testing.T) {
 		}
 	})
 }
+
+// A list ends the tasks whose invocation was lost with its instance, also those that are only in the Store, as soon as their time is over. The end is
+// stored.
+func TestListsGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore()
+		one := open(t, tasks.Config{Store: st})
+		made := &task.Task{ID: one.NewID(), Owner: "ada", Deadline: time.Now().Add(time.Minute)}
+		made.SetStatus(task.Submitted, nil, time.Now())
+		if err := one.Add(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := one.Get(t.Context(), "ada", made.ID); err != nil {
+			t.Fatal(err)
+		}
+		two := open(t, tasks.Config{Store: st})
+		ends := 0
+		state := func(s *tasks.Tasks) task.State {
+			page, err := s.List(t.Context(), "ada", tasks.Query{GiveUp: func(t *task.Task) error { ends++; return to(task.Failed)(t) }})
+			if err != nil || len(page.Tasks) != 1 {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			return page.Tasks[0].Status.State
+		}
+		if got := state(two); got != task.Submitted || ends != 0 {
+			t.Errorf("at once: %s", got)
+		}
+		time.Sleep(time.Minute + task.ClockSkew - time.Second)
+		if got := state(two); got != task.Submitted || ends != 0 {
+			t.Errorf("before the time is over: %s", got)
+		}
+		time.Sleep(time.Second)
+		for range 3 {
+			if got := state(two); got != task.Failed || ends != 1 {
+				t.Errorf("%s, ended %d times", got, ends)
+			}
+		}
+		two.Close(t.Context())
+		if page, err := open(t, tasks.Config{Store: st}).List(t.Context(), "ada", tasks.Query{}); err != nil || len(page.Tasks) != 1 || page.Tasks[0].Status.State != task.Failed {
+			t.Errorf("in another instance: %+v, %v", page, err)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/loads"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -48,18 +49,18 @@ func TestReadersShareStoredTasks(t *testing.T) {
 	defer s.Close(context.Background())
 	var room, taken atomic.Int64
 	room.Store(1)
-	reader := func() (*tasks.Reader, context.Context) {
-		r := &tasks.Reader{Room: func(int64) (func(), bool) {
+	reader := func() (*loads.Reader, context.Context) {
+		r := &loads.Reader{Room: func(int64) (func(), bool) {
 			if taken.Add(1) > room.Load() {
 				taken.Add(-1)
 				return nil, false
 			}
 			return func() { taken.Add(-1) }, true
 		}}
-		return r, tasks.WithReader(t.Context(), r)
+		return r, loads.WithReader(t.Context(), r)
 	}
 	var mu sync.Mutex
-	var readers []*tasks.Reader
+	var readers []*loads.Reader
 	found := map[*task.Task]bool{}
 	var all sync.WaitGroup
 	for range 50 {

@@ -146,7 +146,7 @@ func (m *memory) expired(e *entry, now time.Time) bool {
 	}
 	ttl := m.ttl
 	if e.place.foreign {
-		ttl += clockSlack
+		ttl += task.ClockSkew
 	}
 	return now.Sub(e.place.changed) > ttl
 }
@@ -189,7 +189,7 @@ func (m *memory) expire() {
 	m.mu.Lock()
 	for _, o := range m.room.owners {
 		for _, e := range o.entries {
-			if !e.place.held && m.expired(e, now.Add(-clockSlack)) { // another instance may have changed it
+			if !e.place.held && m.expired(e, now.Add(-task.ClockSkew)) { // another instance may have changed it
 				expired = append(expired, e)
 			}
 		}

@@ -10,9 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 )
 
-// clockSlack is the largest difference between the clocks of two instances.
-const clockSlack = 5 * time.Minute
-
 // room bounds the tasks in memory by number and size. If there are too many, the owner with the largest share of those with a task
 // that may be dropped has to make room: first by its oldest ended tasks, and then by its oldest ones that wait for a message. So the
 // tasks of an owner, of whatever state, do not push out those of owners with a smaller share. What is in the Store is read

@@ -28,21 +28,20 @@ func (s *Tasks) load(ctx context.Context, owner, id string, keep bool) (*entry, 
 	if s.config.Store == nil || !mayBeStored(id, s.config.TTL) {
 		return nil, ErrNoTask
 	}
-	c := claim{owner, id}
 	read := func(ctx context.Context) (*task.Task, time.Time, error) { return s.writer.read(ctx, owner, id) }
 	var t *task.Task
 	var at time.Time
 	var err error
 	if keep { // it may be changed, so it has to be the newest version
-		s.loads.forget(c)
-		t, at, err = s.loads.queue(ctx, read, func(int64) error { return nil })
+		s.loads.Forget(owner, id)
+		t, at, err = s.loads.Queue(ctx, read)
 	} else {
-		t, at, err = s.loads.read(ctx, c, read)
+		t, at, err = s.loads.Read(ctx, owner, id, read)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if time.Since(at) > s.config.TTL+clockSlack {
+	if time.Since(at) > s.config.TTL+task.ClockSkew {
 		return nil, ErrNoTask
 	}
 	e := &entry{id: id, owner: owner, name: t.Name, now: t, stored: t.Version(), single: true}

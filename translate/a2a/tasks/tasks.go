@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/loads"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -68,7 +69,7 @@ type Tasks struct {
 	locks         keyLocks // of tasks
 	lists         keyLocks // of owners
 	listed        summaries
-	loads         loads
+	loads         *loads.Group
 	subscriptions atomic.Int64
 
 	ids     run.IDs
@@ -86,7 +87,7 @@ func New(c Config) *Tasks {
 	w := &writer{
 		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1), used: make(chan struct{}),
 	}
-	s := &Tasks{config: c, memory: m, writer: w, closing: make(chan struct{}), loads: loads{large: make(chan struct{}, largeLoads)}}
+	s := &Tasks{config: c, memory: m, writer: w, closing: make(chan struct{}), loads: loads.New()}
 	s.ended.Go(func() { w.background(s.closing) })
 	if c.Store != nil {
 		bounds := run.Bounds{IDs: c.Most, IDsPerOwner: c.MostPerOwner, Bytes: storedFactor * c.MaxSize}
@@ -177,7 +178,7 @@ func changeEntry(s *Tasks, e *entry, change func(*task.Task) error) (*task.Task,
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if state := e.now.Status.State; state.Terminal() || state.Interrupted() {
-		defer s.loads.forget(claim{e.owner, e.id})
+		defer s.loads.Forget(e.owner, e.id)
 		if !s.memory.hold(e) {
 			return nil, errGone
 		}

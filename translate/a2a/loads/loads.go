@@ -1,4 +1,4 @@
-package tasks
+package loads
 
 import (
 	"context"
@@ -17,7 +17,10 @@ const (
 	largeLoads = 4
 )
 
-// Reader is a request that reads tasks. An ended task that is only in the Store is read once for all readers that have it at a
+// Read reads a task from the storage. It returns the time of its record, too.
+type Read func(context.Context) (*task.Task, time.Time, error)
+
+// Reader is a request that reads tasks. An ended task that is only in the storage is read once for all readers that have it at a
 // time. A reader has what it has read until [Reader.End].
 type Reader struct {
 	// Room reserves memory for a task before it is read, until release is called. If there is none, ok is false, and the error of
@@ -31,12 +34,12 @@ type Reader struct {
 
 type readerKey struct{}
 
-// WithReader returns a context for the methods of [Tasks] that makes r hold what they read.
+// WithReader returns a context for [Group.Read] that makes r hold what they read.
 func WithReader(ctx context.Context, r *Reader) context.Context {
 	return context.WithValue(ctx, readerKey{}, r)
 }
 
-// Holds reports whether the reader has a task that is only in the Store.
+// Holds reports whether the reader has a task that is only in the storage.
 func (r *Reader) Holds() bool {
 	if r == nil {
 		return false
@@ -77,33 +80,42 @@ func (r *Reader) add(l *loaded, leave func()) bool {
 	return true
 }
 
-// loads are the tasks that are read from the Store, or that readers hold.
-type loads struct {
+// Group has the tasks that are read from the storage, or that readers hold.
+type Group struct {
 	mu     sync.Mutex
-	of     map[claim]*loaded
+	of     map[key]*loaded
 	single *loaded       // the one large task for which no memory is reserved
 	large  chan struct{} // of capacity largeLoads: the large records that are read
 }
 
-// loaded is a task that is read from the Store.
+// New returns an empty group.
+func New() *Group { return &Group{of: map[key]*loaded{}, large: make(chan struct{}, largeLoads)} }
+
+// key identifies a task of an owner.
+type key struct{ owner, id string }
+
+// errUnread is the error of a task whose reader has panicked.
+var errUnread = errors.New("the task was not read")
+
+// loaded is a task that is read from the storage.
 type loaded struct {
-	claim claim
-	done  chan struct{}
+	key  key
+	done chan struct{}
 	// task, at and err are set before done is closed.
 	task *task.Task
 	at   time.Time // of the record
 	err  error
 
-	readers int    // protected by the lock of the loads
+	readers int    // protected by the lock of the group
 	size    int64  // of the last file that was read
 	release func() // frees the reserved memory; nil: there is none
 }
 
-// read returns a task by a function that reads it from the Store, unless another caller reads it at the moment, or a reader holds it.
-func (l *loads) read(ctx context.Context, c claim, from func(context.Context) (*task.Task, time.Time, error)) (*task.Task, time.Time, error) {
+// Read returns a task by a function that reads it, unless another caller reads it at the moment, or a reader holds it.
+func (l *Group) Read(ctx context.Context, owner, id string, from Read) (*task.Task, time.Time, error) {
 	reader, _ := ctx.Value(readerKey{}).(*Reader)
 	for {
-		it, first := l.enter(c)
+		it, first := l.enter(key{owner, id})
 		if first {
 			l.fill(ctx, it, reader, from)
 		} else {
@@ -125,26 +137,23 @@ func (l *loads) read(ctx context.Context, c claim, from func(context.Context) (*
 	}
 }
 
-func (l *loads) enter(c claim) (it *loaded, first bool) {
+func (l *Group) enter(of key) (it *loaded, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if it = l.of[c]; it == nil {
-		it, first = &loaded{claim: c, done: make(chan struct{}), err: ErrNoTask}, true
-		if l.of == nil {
-			l.of = map[claim]*loaded{}
-		}
-		l.of[c] = it
+	if it = l.of[of]; it == nil {
+		it, first = &loaded{key: of, done: make(chan struct{}), err: errUnread}, true
+		l.of[of] = it
 	}
 	it.readers++
 	return it, first
 }
 
-func (l *loads) leave(it *loaded) {
+func (l *Group) leave(it *loaded) {
 	l.mu.Lock()
 	it.readers--
 	last := it.readers == 0
-	if last && l.of[it.claim] == it {
-		delete(l.of, it.claim)
+	if last && l.of[it.key] == it {
+		delete(l.of, it.key)
 	}
 	l.mu.Unlock()
 	if last {
@@ -152,15 +161,15 @@ func (l *loads) leave(it *loaded) {
 	}
 }
 
-// forget makes later callers read a task again.
-func (l *loads) forget(c claim) {
+// Forget makes later callers read a task again.
+func (l *Group) Forget(owner, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.of, c)
+	delete(l.of, key{owner, id})
 }
 
 // fill reads a task for all its readers.
-func (l *loads) fill(ctx context.Context, it *loaded, reader *Reader, from func(context.Context) (*task.Task, time.Time, error)) {
+func (l *Group) fill(ctx context.Context, it *loaded, reader *Reader, from Read) {
 	defer close(it.done)
 	it.task, it.at, it.err = l.queue(ctx, from, func(size int64) error { return l.reserve(it, reader, size) })
 	if it.err == nil && it.task.Status.State.Terminal() {
@@ -171,13 +180,18 @@ func (l *loads) fill(ctx context.Context, it *loaded, reader *Reader, from func(
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[it.claim] == it {
-		delete(l.of, it.claim) // the next caller finds it in memory, or tries again
+	if l.of[it.key] == it {
+		delete(l.of, it.key) // the next caller finds it in memory, or tries again
 	}
 }
 
+// Queue reads a task for one caller. The error is that of from.
+func (l *Group) Queue(ctx context.Context, from Read) (*task.Task, time.Time, error) {
+	return l.queue(ctx, from, func(int64) error { return nil })
+}
+
 // queue reads a task. Large records are read a few at a time. reserve is called for each before it is read.
-func (l *loads) queue(ctx context.Context, from func(context.Context) (*task.Task, time.Time, error), reserve func(size int64) error) (*task.Task, time.Time, error) {
+func (l *Group) queue(ctx context.Context, from Read, reserve func(size int64) error) (*task.Task, time.Time, error) {
 	reads := false
 	defer func() {
 		if reads {
@@ -198,7 +212,7 @@ func (l *loads) queue(ctx context.Context, from func(context.Context) (*task.Tas
 }
 
 // reserve reserves memory for a task, instead of what was reserved for it before.
-func (l *loads) reserve(it *loaded, reader *Reader, size int64) error {
+func (l *Group) reserve(it *loaded, reader *Reader, size int64) error {
 	l.free(it)
 	it.size = size
 	if size <= smallRecord || reader == nil || reader.Room == nil || l.alone(it) {
@@ -213,7 +227,7 @@ func (l *loads) reserve(it *loaded, reader *Reader, size int64) error {
 }
 
 // alone makes a task the one that needs no memory reserved, if there is none.
-func (l *loads) alone(it *loaded) bool {
+func (l *Group) alone(it *loaded) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.single == nil {
@@ -223,7 +237,7 @@ func (l *loads) alone(it *loaded) bool {
 }
 
 // free frees the memory that is reserved for a task.
-func (l *loads) free(it *loaded) {
+func (l *Group) free(it *loaded) {
 	l.mu.Lock()
 	if l.single == it {
 		l.single = nil
