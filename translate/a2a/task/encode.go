@@ -145,15 +145,36 @@ func (e *encoder) time(name string, t time.Time) {
 	e.fail(err)
 }
 
-// value adds a value without the whitespace between its tokens, unless it is nil.
+// value adds a value without the whitespace between its tokens, unless it is nil. Values were parsed when they were read, so compact ones
+// are copied.
 func (e *encoder) value(name string, v jsontext.Value) {
 	if v == nil {
 		return
 	}
 	e.Name(name)
+	if isCompact(v) {
+		e.Buf = append(e.Buf, v...)
+		return
+	}
 	b, err := jsontext.AppendFormat(e.Buf, v, recordOptions)
 	e.Buf = b
 	e.fail(err)
+}
+
+// isCompact reports whether a valid value has no whitespace between its tokens.
+func isCompact(v jsontext.Value) bool {
+	text := false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '"':
+			text = !text
+		case text && c == '\\':
+			i++
+		case !text && c <= ' ':
+			return false
+		}
+	}
+	return len(v) > 0
 }
 
 func (e *encoder) fail(err error) {

@@ -86,8 +86,10 @@ func TestEncodeIsJSON(t *testing.T) {
 			sameAsJSON(t, one)
 		}
 	}
-	for _, v := range []jsontext.Value{{}, jsontext.Value(" "), jsontext.Value("{"), jsontext.Value("1 2"), jsontext.Value("nul"), jsontext.Value("\"\xff\""), jsontext.Value(`"\ud800"`)} {
-		sameAsJSON(t, &task.Task{Inputs: v})
+	for _, v := range []string{
+		`"a b\\"`, `"a b\\" `, `{"a b":"\" ","c":[1,"\u0020"]}`, `{"a b": 1}`, "[1,\n2]", "\t1", "1\r", "null", `"\ud800"`, "\"\xff\"", "\"\u00a0\u2028\"", "", " ", "{ ", "1 2",
+	} {
+		sameAsJSON(t, &task.Task{Inputs: jsontext.Value(v)})
 	}
 	for _, at := range []time.Time{time.Unix(1<<40, 0), time.Unix(0, 0).In(time.FixedZone("", 25*3600)), time.Unix(0, 1).In(time.FixedZone("", -30)), time.Time{}.UTC()} {
 		sameAsJSON(t, &task.Task{Created: at, Deadline: at})
