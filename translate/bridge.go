@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,18 +151,41 @@ func (b *Bridge) Find(ctx context.Context, name, principal string) (listed strin
 	if section != nil && !section.Admits(principal) {
 		return "", anonymous()
 	}
+	failure = b.look(ctx, func(ctx context.Context) (failure *run.Failure) {
+		l, failure := b.catalog.Resolve(ctx, name, principal)
+		if failure == nil {
+			listed = l.Name
+		}
+		return failure
+	})
+	return listed, failure
+}
+
+// Tools returns the names of the tools of skills that the principal may see. A skill without one, or that is not known, keeps its name.
+// It is not reported as a call.
+func (b *Bridge) Tools(ctx context.Context, skills []string, principal string) []string {
+	tools := slices.Clone(skills)
+	_ = b.look(ctx, func(ctx context.Context) *run.Failure { // without room, they keep their names
+		for i, name := range skills {
+			if l, failure := b.catalog.Resolve(ctx, name, principal); failure == nil {
+				tools[i] = cmp.Or(l.Tool(ctx), name)
+			}
+		}
+		return nil
+	})
+	return tools
+}
+
+// look calls a function that reads lists of skills, within the limits and the time for it.
+func (b *Bridge) look(ctx context.Context, read func(context.Context) *run.Failure) *run.Failure {
 	if !b.runs.acquire() {
-		return "", b.runs.exceeded()
+		return b.runs.exceeded()
 	}
 	h := new(hold)
 	defer h.end([]*limiter{&b.runs})
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, discovery.HoldKey{}, h), discoveryTimeout)
 	defer cancel()
-	l, failure := b.catalog.Resolve(ctx, name, principal)
-	if failure != nil {
-		return "", failure
-	}
-	return l.Name, nil
+	return read(ctx)
 }
 
 // Report reports a call to the observer that a front answered without the bridge. A nil

@@ -312,6 +312,17 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// A name that is nearly that of a tool is answered with the names of tools, which are what clients know.
+func TestSimilarTools(t *testing.T) {
+	s := newServer(t, nil, skill("summarize", nil), skill("secret", object{"access": "private"}))
+	for _, name := range []string{"acme_sumarize", "acme.sumarize"} {
+		g := s.call(t, name, object{})
+		if at(g.failure(), "code") != -32602.0 || !isJSON(at(g.failure(), "data", "candidates"), `["acme_summarize"]`) {
+			t.Errorf("%s: %s", name, g.text)
+		}
+	}
+}
+
 // Section 6: the message of progress is the newest state; an answer to a poll that says an older one is no progress.
 func TestProgressOfStates(t *testing.T) {
 	s := newServer(t, nil, skill("slow", nil))

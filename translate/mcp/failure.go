@@ -53,7 +53,7 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 		var w front.Writer
 		w.Open()
 		if len(f.Argument.Candidates) > 0 {
-			w.Texts("candidates", f.Argument.Candidates)
+			w.Texts("candidates", r.front.Bridge.Tools(r.ctx, f.Argument.Candidates, r.caller.Principal))
 		}
 		w.Close()
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + safetext.Line(name, wire.MaxQuoted), Data: w.Buf}

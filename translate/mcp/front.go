@@ -33,6 +33,8 @@ type Bridge interface {
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Search returns the skills that have words of a text, best first.
 	Search(ctx context.Context, q translate.Query, words string, limit int) translate.Listing
+	// Tools returns the names of the tools of skills that the principal may see. A skill without one, or that is not known, keeps its name.
+	Tools(ctx context.Context, skills []string, principal string) []string
 	// Changed returns a channel that is closed when the list of a source changes the next time.
 	Changed() <-chan struct{}
 	// Describe returns the descriptor of a skill and what the bridge knows about it.
