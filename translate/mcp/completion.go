@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -35,11 +36,11 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		switch wire.Text(name) {
 		case "name":
-			return r.completion(namesOf(r, wire.Text(value))), nil
+			return r.completion(namesOf(r), wire.Text(value)), nil
 		case "file":
-			return r.completion(withPrefix([]string{fileSkill, fileDescriptor}, wire.Text(value))), nil
+			return r.completion(slices.Values([]string{fileSkill, fileDescriptor}), wire.Text(value)), nil
 		}
-		return r.completion(nil), nil
+		return r.completion(slices.Values[[]string](nil), ""), nil
 	case "ref/prompt":
 		if !r.front.Options.Prompts {
 			return nil, invalid("there are no prompts")
@@ -48,39 +49,45 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		if fault != nil {
 			return nil, fault
 		}
-		return r.completion(withPrefix(values, wire.Text(value))), nil
+		return r.completion(slices.Values(values), wire.Text(value)), nil
 	default:
 		return nil, invalid("ref must be of the type ref/resource or ref/prompt")
 	}
 }
 
-// completion returns the result with values.
-func (r *request) completion(values []string) jsontext.Value {
+// completion returns the result with the first values that begin with a prefix, and the number of all.
+func (r *request) completion(values iter.Seq[string], prefix string) jsontext.Value {
+	var found []string
+	total := 0
+	for value := range values {
+		if !strings.HasPrefix(value, prefix) {
+			continue
+		}
+		if total++; total <= maxCompletions {
+			found = append(found, value)
+		}
+	}
 	w := r.open(resultComplete)
 	w.OpenMember("completion")
-	w.Texts("values", values[:min(len(values), maxCompletions)])
-	w.Integer("total", int64(len(values)))
+	w.Texts("values", found)
+	w.Integer("total", int64(total))
 	w.Name("hasMore")
-	w.Buf = appendBool(w.Buf, len(values) > maxCompletions)
+	w.Buf = appendBool(w.Buf, total > maxCompletions)
 	w.Close()
 	return w.end()
 }
 
-func withPrefix(values []string, prefix string) []string {
-	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !strings.HasPrefix(v, prefix) })
-}
-
-// namesOf returns the names of the skills that the caller may see that begin with a prefix.
-func namesOf(r *request, prefix string) []string {
+// namesOf returns the names of the skills that the caller may see.
+func namesOf(r *request) iter.Seq[string] {
 	caller := r.caller
 	caller.Front, caller.Method = "", "" // the list is a part of this call
-	var names []string
-	for _, e := range r.front.Bridge.List(r.ctx, translate.Query{Caller: caller}).Skills {
-		if strings.HasPrefix(e.Name, prefix) {
-			names = append(names, e.Name)
+	return func(yield func(string) bool) {
+		for _, e := range r.front.Bridge.List(r.ctx, translate.Query{Caller: caller}).Skills {
+			if !yield(e.Name) {
+				return
+			}
 		}
 	}
-	return names
 }
 
 // valuesOf returns the values of an argument of a prompt, if it has only some.
