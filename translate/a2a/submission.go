@@ -89,7 +89,7 @@ func (s *submission) run(ctx context.Context) {
 		execution.Detach()
 	}
 	var t *task.Task
-	outage := false
+	outage, stopped := false, false
 	for r := range execution.Watch() {
 		if !s.invoked {
 			s.refuse(ctx, &r)
@@ -103,13 +103,17 @@ func (s *submission) run(ctx context.Context) {
 		case isOutage(&r):
 			outage, r.State, r.Failure = true, run.Working, nil
 		}
+		stopped = r.Failure != nil && r.Failure.Kind == run.Stopped
 		t = f.update(ctx, cmp.Or(t, s.task), &r)
 	}
 	if t == nil || !isOpen(t) {
 		s.refused = t != nil && t.Status.State.Interrupted() && t.Ref.ExecutionID == ""
 		return
 	}
-	if outage {
+	switch {
+	case stopped: // the next process follows the run
+		return
+	case outage:
 		f.Retries.Later(f.Tasks, t, 0)
 		return
 	}
