@@ -134,9 +134,17 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		return &Description{Name: x.listed.Name, Namespace: x.listed.Section.Namespace}, failure
 	}
 	f := x.found
+	status := f.Status(ctx)
+	state, since := status.State()
+	denied := f.Denied()
+	if state == catalog.NeedsCredentials {
+		denied = cmp.Or(denied, status.Fault)
+	}
+	typical, p95 := f.Invoker.Client.Times(f.Skill)
 	return &Description{
 		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document,
-		InputSchema: inputs.InputSchema(f.Skill.Inputs), FreshUntil: f.Section.FreshUntil(x.ctx), Denied: f.Denied(),
+		InputSchema: inputs.InputSchema(f.Skill.Inputs), FreshUntil: f.Section.FreshUntil(x.ctx), Denied: denied,
+		State: state, Since: since, Typical: typical, P95: p95, Timeout: x.effectiveTimeout(),
 		tool: func() string { return f.Tool(ctx) }, output: f.Skill.OutputSchema,
 	}, nil
 }

@@ -57,8 +57,8 @@ func (c *Call) until(timeout time.Duration) time.Time {
 
 // Listing is the answer to a [Query].
 type Listing struct {
-	// Skills are in the byte order of their names; those of a page are in the byte order of their tool names, and the results
-	// of a search in the order of their ranks.
+	// Skills are in the byte order of their names; those of a page are in the byte order of their tool names, unless the query
+	// says ByName, and the results of a search in the order of their ranks.
 	Skills []catalog.Entry
 	// Unavailable are the sources that could not be read.
 	Unavailable []catalog.Unavailable
@@ -71,7 +71,7 @@ type Listing struct {
 	Read int
 	// Reserved says that the tool of [Query.Reserved] is on the page.
 	Reserved bool
-	// NextAfter is the AfterTool of the query for the next page; empty: there are no more skills, or it was no query for a page.
+	// NextAfter is the AfterTool or AfterName of the query for the next page; empty: there are no more skills, or it was no query for a page.
 	NextAfter string
 }
 
@@ -80,12 +80,19 @@ type Query struct {
 	run.Caller
 
 	Namespace string // only this one; empty: all
-	// Limit is how many skills a page has at most. A page has only skills with tool names. 0: the listing is not a page.
+	// Limit is how many skills a page has at most. 0: the listing is not a page. A page is in the order of the tool names, and
+	// has only skills with tool names, unless ByName is set.
 	Limit int
 	// AfterTool is the tool name after which the page begins.
 	AfterTool string
 	// Reserved is the name of a tool that is no skill, and takes a place in the pages; empty: there is none.
 	Reserved string
+	// ByName says that the page is in the order of the skills' names, and has all of them. It begins after the name AfterName.
+	ByName    bool
+	AfterName string
+	// Usable leaves out the skills of a page, or the results of a search, that are not in the state [catalog.Available] after
+	// their Descriptors were read. So there may be less than Limit.
+	Usable bool
 	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.
 	CapabilityType document.CapabilityType
 	// Descriptors is how many skills the listing may have for their descriptors to be read, too; 0: none is read.
@@ -107,8 +114,16 @@ type Description struct {
 	InputSchema jsontext.Value
 	// FreshUntil is when the source's list of skills is no longer fresh; zero: it is not in the cache.
 	FreshUntil time.Time
-	// Denied is the failure of a call because the bridge has no usable credential for the skill; nil: it has one, or needs none.
+	// Denied is the failure of a call because the bridge has no usable credential for the skill, or because the provider has
+	// refused it; nil: it has one, or needs none.
 	Denied *run.Failure
+	// State is what is known about calls of the skill, and Since when it became known; zero: it is not known since when.
+	State catalog.State
+	Since time.Time
+	// Typical and P95 are the median and the 95th percentile of the execution times of earlier runs; zero: none is known.
+	Typical, P95 time.Duration
+	// Timeout is the one of a call that states none.
+	Timeout time.Duration
 
 	tool   func() string
 	output func() jsontext.Value

@@ -76,6 +76,8 @@ type Statistics struct {
 	Descriptor cache.State
 	// Found, Submitted and Followed are when these phases of the call ended; zero: it did not reach the end of that phase.
 	Found, Submitted, Followed time.Time
+	// Unknown are the names of inputs that the skill does not define, at most 8.
+	Unknown []string
 	// Listed and Unavailable are how many skills a list has, and how many sources could not be read for it. Listed is -1 if the
 	// list is none of skills.
 	Listed, Unavailable int

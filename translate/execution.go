@@ -33,6 +33,8 @@ type Execution interface {
 	Leave() run.Run
 	// Skill returns the skill of the call; nil: none was found. It may also be called after the call has ended.
 	Skill() *Skill
+	// Unknown returns names of inputs of the call that the skill does not define, at most 8: they are likely to be misspelt.
+	Unknown() []string
 	// Detach says that no caller waits for the end of the run any more: the limits of the [Config] do not count the call from
 	// now on, but [Bridge.InProgress] does. Any goroutine may call it at any time, also while another one waits or watches.
 	// Further calls have no effect.
@@ -204,6 +206,12 @@ func (x *execution) Skill() *Skill {
 	return skillOf(x)
 }
 
+// Unknown implements [Execution].
+func (x *execution) Unknown() []string { return x.figures.Unknown }
+
+// maxUnknown bounds the unknown inputs that are named.
+const maxUnknown = 8
+
 // skillOf returns the skill that a call has found.
 func skillOf(x *execution) *Skill {
 	f := x.found
@@ -220,6 +228,9 @@ func (x *execution) await(show func(*document.Response) bool) {
 		r, failure = x.follow(show)
 	case r.State == run.Completed && r.Output == nil && r.ExecutionID != "" && x.found.Skill.Endpoint.ResultURL != "":
 		r, failure = x.fetchResult()
+	}
+	if failure != nil && x.found != nil {
+		x.found.NoteCall(failure)
 	}
 	if x.operation == OperationFollow {
 		failure = withoutTimeout(x.ctx, failure, x.ref.ExecutionID)

@@ -19,6 +19,15 @@ import (
 // List returns the skills that the principal may see, and the sources that can't be read. It asks the sources for what is
 // not in the cache: at most one index of each source, or one for each type of a registry, and Descriptors descriptors.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
+	if q.Limit > 0 && q.ByName {
+		return b.fromViews(ctx, q, func(_ context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
+			page, more := catalog.PageByName(views, q.AfterName, q.Limit)
+			if more {
+				next = page[len(page)-1].Name
+			}
+			return page, next
+		})
+	}
 	if q.Limit > 0 {
 		reserved := false
 		l := b.fromViews(ctx, q, func(ctx context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
@@ -86,6 +95,13 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Con
 	l.Skills, l.NextAfter = choose(l.execution.ctx, views)
 	if len(l.Skills) <= q.Descriptors {
 		l.leaveOut(l.describe())
+	}
+	if q.Usable {
+		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool {
+			status := e.Status(l.execution.ctx)
+			state, _ := status.State()
+			return state != catalog.Available
+		})
 	}
 	return l.Listing
 }

@@ -38,6 +38,7 @@ func (x *execution) submit() *run.Failure {
 	if failure != nil {
 		return failure
 	}
+	x.figures.Unknown = f.Skill.UnknownInputs(x.call.Inputs, maxUnknown)
 	if prepared == nil || !prepared.checked(x.call.Inputs.Text) {
 		if e := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
 			return e
@@ -59,6 +60,7 @@ func (x *execution) submit() *run.Failure {
 		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
+	f.NoteCall(err)
 	if err != nil {
 		if err.Gone() {
 			f.Forget()

@@ -75,7 +75,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	maxBatch := cmp.Or(h.MaxBatch, defaultMaxBatch)
 	h.server = server(&skillsprotocol.Front{
-		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Refused: refused,
+		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Version: fronts.ModuleVersion(), Refused: refused,
 	}, skillsprotocol.Profile(maxBatch))
 	setup := &fronts.Setup{
 		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Realm: h.tokens.Realm, RequirePrincipal: h.RequirePrincipal, Refused: refused,

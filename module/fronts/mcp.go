@@ -146,7 +146,7 @@ func checkOrigin(text string) error {
 func (m *MCP) options(namespaces []string) mcp.Options {
 	after, _ := m.taskAfter() // checked before
 	o := mcp.Options{
-		Name: m.Name, Title: m.Title, Instructions: m.Instructions, Version: moduleVersion(),
+		Name: m.Name, Title: m.Title, Instructions: m.Instructions, Version: ModuleVersion(),
 		Versions: mcp.AllVersions(), Wait: duration(m.Wait, mcp.DefaultWait), TaskAfter: after,
 		Validate: m.Validate != off, AllowHeaderParameters: m.AllowHeaderParameters,
 		Search: m.Catalog == catalogSearch, Prompts: m.Prompts != off,

@@ -96,8 +96,8 @@ func (c *canceledRuns) Has(ctx context.Context, principal string, ref *run.Ref) 
 	return has
 }
 
-// moduleVersion returns the version of the bridge.
-var moduleVersion = sync.OnceValue(func() string {
+// ModuleVersion returns the version of the bridge.
+var ModuleVersion = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return versionIn(info)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -29,6 +30,7 @@ type Faults struct {
 type fault struct {
 	id      string
 	failure *run.Failure
+	since   time.Time // of the first of the failures of this kind in a row
 }
 
 // Bounds in bytes. They are needed because documents supply the ids and most of the texts.
@@ -51,9 +53,13 @@ func (f *Faults) note(l *Listed, failure *run.Failure) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	since := time.Now()
+	if known := f.known[l.ID]; known != nil && failure != nil && known.Value.(*fault).failure.Kind == failure.Kind {
+		since = known.Value.(*fault).since
+	}
 	f.forget(l.ID)
 	if failure != nil {
-		f.add(&fault{strings.Clone(l.ID), shortened(failure)})
+		f.add(&fault{strings.Clone(l.ID), shortened(failure), since})
 	}
 	f.count.Store(int64(len(f.known)))
 }
@@ -113,14 +119,14 @@ func (f *Faults) forget(id string) {
 	delete(f.known, id)
 }
 
-// get returns the failure of a skill; nil: there is none.
-func (f *Faults) get(id string) *run.Failure {
+// get returns the failure of a skill, and since when it has failures of this kind; nil: there is none.
+func (f *Faults) get(id string) (*run.Failure, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.known[id]; known != nil {
-		return known.Value.(*fault).failure
+		return known.Value.(*fault).failure, known.Value.(*fault).since
 	}
-	return nil
+	return nil, time.Time{}
 }
 
 // prune removes the failures of skills that the source does not list any more, and of those

@@ -17,9 +17,11 @@ type SkillStatus struct {
 	// fresh.
 	Cached               bool
 	FetchedAt, ExpiresAt time.Time
-	// Fault says why the skill can't be called: its descriptor can't be read, or there is no credential for it. nil: no
-	// reason is known.
+	// Fault says why the skill can't be called: its descriptor can't be read, there is no credential for it, or the provider has
+	// refused the credential. nil: no reason is known.
 	Fault *run.Failure
+	// Since is when the Fault was first found, or when the descriptor was read; zero: that is not known.
+	Since time.Time
 }
 
 // inventoryTimeout bounds the reading of indexes that are not cached, so that the status of
@@ -92,14 +94,20 @@ func (c *Catalog) status(ctx context.Context, l *Listed, status SkillStatus) Ski
 		f.Invoker, f.unlistedBy, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 			return c.peek(ctx, s), nil
 		})
-		status.Fault = f.Denied()
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
+		status.Since = doc.FetchedAt
+		if status.Fault = f.Denied(); status.Fault == nil {
+			if refused, since := l.Section.refusals.get(l.ID); refused != nil {
+				status.Fault, status.Since = refused, since
+			}
+		}
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
 	}
+	fault, since := l.Section.Faults.get(l.ID)
 	if err != nil {
-		status.Fault = err
-	} else if fault := l.Section.Faults.get(l.ID); fault != nil {
-		status.Fault = fault
+		status.Fault, status.Since = err, since
+	} else if fault != nil {
+		status.Fault, status.Since = fault, since
 	}
 	return status
 }

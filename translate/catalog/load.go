@@ -88,6 +88,7 @@ func (c *Catalog) renew(ctx context.Context, s *Section, indexes []*document.Ind
 	t := c.nameTable(ctx, s, indexes)
 	before := s.table.Swap(t)
 	s.Faults.prune(t, before)
+	s.refusals.prune(t, before)
 	c.changes.compare(before, t)
 	return t
 }

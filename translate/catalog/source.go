@@ -79,9 +79,10 @@ type Section struct {
 	// Index is the index of the source in the order of the configuration.
 	Index int
 
-	catalog *Catalog
-	table   atomic.Pointer[nameTable]
-	near    *near.Index // of the names in the configuration
+	catalog  *Catalog
+	refusals Faults // of credentials, by calls with this configuration
+	table    atomic.Pointer[nameTable]
+	near     *near.Index // of the names in the configuration
 }
 
 // visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -98,6 +100,38 @@ func Page(ctx context.Context, views []*View, after string, limit int, only docu
 			e := view.table.entry(same[0])
 			e.Tool = tool
 			page = append(page, e)
+		}
+	}
+}
+
+// PageByName is [Page] in the byte order of the skills' names. It has all skills that the caller may see.
+func PageByName(views []*View, after string, limit int) (page []Entry, more bool) {
+	rest := make([][]*entry, len(views))
+	for i, v := range views {
+		at, found := slices.BinarySearchFunc(v.table.entries, after, func(e *entry, name string) int { return strings.Compare(e.name, name) })
+		if found {
+			at++
+		}
+		rest[i] = v.table.entries[at:]
+	}
+	for {
+		least := -1
+		for i := range rest {
+			if len(rest[i]) > 0 && (least < 0 || rest[i][0].name < rest[least][0].name) {
+				least = i
+			}
+		}
+		if least < 0 {
+			return page, false
+		}
+		e, v := rest[least][0], views[least]
+		rest[least] = rest[least][1:]
+		switch {
+		case !v.lists(e, ""):
+		case len(page) == limit:
+			return page, true
+		default:
+			page = append(page, v.table.entry(e))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package polling
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,25 @@ func (s *Store) Learner(key Key) *Learner {
 		s.rebuild(l)
 	}
 	return l
+}
+
+// Times returns the median and the 95th percentile of the execution times that are known of a skill; zero: none is known.
+func (s *Store) Times(key Key) (median, p95 time.Duration) {
+	s.mu.Lock()
+	found := s.skills[key]
+	s.mu.Unlock()
+	if found == nil {
+		return 0, 0
+	}
+	times := found.Value.(*entry).learner.history.snapshot()
+	if len(times) == 0 {
+		return 0, 0
+	}
+	slices.Sort(times)
+	at := func(part float64) time.Duration {
+		return time.Duration(float64(times[int(part*float64(len(times)-1)+0.5)]) * float64(time.Second))
+	}
+	return max(at(0.5), 1), max(at(0.95), 1)
 }
 
 // learner is Learner with s.mu held.

@@ -49,11 +49,23 @@ func (s *schedule) rest(after time.Duration) {
 func (p *Polling) planFor(c *Client, s *discovery.Skill, options *FollowOptions, deadline time.Time) polling.Run {
 	plan := p.Plan
 	if plan == nil {
-		plan = p.Store.Learner(polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version})
+		plan = p.Store.Learner(c.pollingKey(s))
 	}
 	budget := p.Budgets.Of(s.Polled)
 	if options.Resumed {
 		return polling.Resume(plan, budget, options.Accepted, deadline)
 	}
 	return polling.Start(plan, budget, time.Now(), deadline)
+}
+
+func (c *Client) pollingKey(s *discovery.Skill) polling.Key {
+	return polling.Key{Provider: c.Origin.String(), Skill: s.ID, Version: s.Version}
+}
+
+// Times returns the median and the 95th percentile of the execution times of a skill's runs that were polled; zero: none is known.
+func (c *Client) Times(s *discovery.Skill) (median, p95 time.Duration) {
+	if c.Polling.Store == nil {
+		return 0, 0
+	}
+	return c.Polling.Store.Times(c.pollingKey(s))
 }

@@ -1,11 +1,13 @@
 package skillsprotocol
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -46,10 +48,13 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	s := d.Descriptor
 	b.OpenMember("manifest")
 	b.Text("name", d.Name)
+	b.Optional("tool_name", d.Tool())
 	b.Text("display_name", s.Name)
 	b.Text("version", s.Version)
 	b.Text("description", s.Description)
 	b.Text("kind", kindAction)
+	b.state(cmp.Or(d.State, catalog.Unknown), d.Since)
+	b.timing(d)
 	b.Raw("inputs", front.CleanSchema(d.InputSchema, ""))
 	b.OpenMember("output")
 	b.Text("content_type", s.Output.ContentType)
@@ -68,6 +73,17 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	b.Optional("url", s.Provider.URL)
 	b.Optional("contact", s.Provider.Contact)
 	b.Close()
+	b.Close()
+}
+
+// timing adds how long runs of the skill take, in milliseconds, as far as earlier runs have shown, and the timeout of calls.
+func (b *builder) timing(d *translate.Description) {
+	b.OpenMember("timing")
+	if d.Typical > 0 {
+		b.Integer("typical_ms", max(d.Typical.Milliseconds(), 1))
+		b.Integer("p95_ms", max(d.P95.Milliseconds(), 1))
+	}
+	b.Integer("timeout_ms", d.Timeout.Milliseconds())
 	b.Close()
 }
 

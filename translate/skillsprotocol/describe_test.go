@@ -5,6 +5,7 @@ import (
 	"html"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +17,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -68,9 +70,12 @@ func describe(t *testing.T, text string) *translate.Description {
 func TestDescribe(t *testing.T) {
 	d := describe(t, weather)
 	d.InputSchema = jsontext.Value(`{"type":"object",  "x":1.0}`)
+	d.State, d.Since, d.Timeout = catalog.Available, time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), 30*time.Second
+	d.Typical, d.P95 = 1500*time.Millisecond, time.Microsecond
 	manifest := func(schema string) string {
 		return `{"skill":{"manifest":{"name":"example-corp.weather-forecast","display_name":"Weather Forecast","version":"2.1.0",` +
-			`"description":"Forecasts the weather.","kind":"action","inputs":{"type":"object",  "x":1.0},` +
+			`"description":"Forecasts the weather.","kind":"action","state":"available","state_since":"2026-01-02T03:04:05Z",` +
+			`"timing":{"typical_ms":1500,"p95_ms":1,"timeout_ms":30000},"inputs":{"type":"object",  "x":1.0},` +
 			`"output":{"content_type":"application/json",` + schema + `"description":"The forecast."},` +
 			`"auth":{"type":"oauth2","description":"Sign in.","oauth2":{"authorization_url":"https://a.example","token_url":"https://t.example",` +
 			`"scopes":{"read:\"x":"R","write:x":"W"}}},"access":"restricted","capability_type":"api","tags":["weather","forecast"],` +

@@ -30,6 +30,9 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 		}
 	}
 	execution := f.bridge(p).Start(ctx, call)
+	if p.unknown = execution.Unknown(); len(p.unknown) > 0 {
+		p.skill = execution.Skill()
+	}
 	p.release()
 	outcome := execution.Wait()
 	return f.answerOutcome(ctx, p.request, &outcome, call.Name)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -24,6 +25,8 @@ type Bridge interface {
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
 	List(ctx context.Context, q translate.Query) translate.Listing
+	// Search returns the skills that the query selects and that have words of a text, best first, at most limit.
+	Search(ctx context.Context, q translate.Query, words string, limit int) translate.Listing
 	// Describe describes the skill that the call's Name, Version and Principal select. Exactly one of its values is
 	// not nil.
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
@@ -40,6 +43,8 @@ type Front struct {
 	RequirePrincipal bool
 	// Tokens makes and opens run tokens. It is required.
 	Tokens Tokens
+	// Version is that of the bridge, for rpc.discover.
+	Version string
 	// Refused is called for each call that was refused because of its principal, with the reason. May be nil.
 	Refused func(ctx context.Context, method, reason string)
 }
@@ -88,12 +93,16 @@ const (
 	methodDescribe = "describe_skill"
 	methodReadFile = "read_skill_file"
 	methodGuide    = "load_skills_protocol_guide"
+	methodDiscover = "rpc.discover"
 
 	methodUnknown = "unknown" // any other method, in reports
 )
 
 // methods are the supported methods.
-var methods = []string{methodExecute, methodGetRun, methodList, methodDescribe, methodReadFile, methodGuide}
+var methods = []string{methodExecute, methodGetRun, methodList, methodDescribe, methodReadFile, methodGuide, methodDiscover}
+
+// methodIndex finds methods by similar names.
+var methodIndex = near.NewIndex(slices.Sorted(slices.Values(methods)))
 
 // unsupported are the methods of the Skills Protocol without a counterpart in the Skill
 // Sharing Protocol.
@@ -122,11 +131,11 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	p := readParams(req)
 	switch {
 	case p.failure != nil:
-		fault = p.refusal()
+		_, fault = p.withRemarks(nil, p.refusal())
 	case req.IsNotification():
 		fault = f.submitSkill(ctx, &p)
 	default:
-		result, fault = f.serve(ctx, &p)
+		result, fault = p.withRemarks(f.serve(ctx, &p))
 	}
 	if !p.called {
 		f.report(ctx, req.Method, p.failure)
@@ -150,6 +159,8 @@ func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.
 		return f.readSkillFile(ctx, p)
 	case methodGuide:
 		return f.loadGuide(ctx, p)
+	case methodDiscover:
+		return f.discover()
 	}
 	fault, _ := methodNotFound(p.request.Method)
 	return nil, fault
@@ -181,6 +192,10 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	name := safetext.Field(method, maxName)
 	reason, next, message := reasonUnknown, run.NextFixParams,
 		"Method not found: load_skills_protocol_guide tells which methods exist"
+	similar := near.Find(name, methodIndex)
+	if len(similar) > 0 {
+		message = "Method not found: did you mean " + similar[0] + "? load_skills_protocol_guide tells which methods exist"
+	}
 	if slices.Contains(unsupported, method) {
 		reason, next = run.Unsupported, run.NextNone
 		message = "Method not found: this bridge executes remote skills only and does not support " + name
@@ -189,6 +204,9 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	b.Open()
 	b.Text("method", name)
 	b.Text("reason", string(reason))
+	if len(similar) > 0 && next == run.NextFixParams {
+		b.Texts("candidates", similar)
+	}
 	b.advice(run.Bridge, run.ExecutedNo, next)
 	b.Close()
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: message, Data: b.Buf}, invalidParam("", reason, message, nil)

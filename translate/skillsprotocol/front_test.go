@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ type fakeBridge struct {
 	description *translate.Description
 	failure     *run.Failure
 	namespaces  []string
+	unknown     []string // arguments
 
 	executed, submitted, described, followed []translate.Call
 
@@ -89,9 +91,28 @@ func (x *fakeExecution) Leave() run.Run {
 
 func (*fakeExecution) Detach() {}
 
-func (*fakeExecution) Skill() *translate.Skill { return nil }
+func (x *fakeExecution) Unknown() []string { return x.bridge.unknown }
+
+func (x *fakeExecution) Skill() *translate.Skill {
+	if x.bridge.description == nil {
+		return nil
+	}
+	return &translate.Skill{Descriptor: x.bridge.description.Descriptor}
+}
 
 func (b *fakeBridge) List(_ context.Context, q translate.Query) translate.Listing {
+	b.queries = append(b.queries, q)
+	page := b.listing
+	page.Skills = slices.DeleteFunc(slices.Clone(page.Skills), func(e catalog.Entry) bool { return e.Name <= q.AfterName })
+	if len(page.Skills) > q.Limit {
+		page.Skills = page.Skills[:q.Limit]
+		page.NextAfter = page.Skills[q.Limit-1].Name
+	}
+	return page
+}
+
+func (b *fakeBridge) Search(_ context.Context, q translate.Query, words string, limit int) translate.Listing {
+	q.AfterName, q.Limit = words, limit // for tests
 	b.queries = append(b.queries, q)
 	return b.listing
 }
@@ -144,7 +165,7 @@ func request(method, params string) *jsonrpc.Request {
 // ask sends one request to a front over b.
 func ask(t *testing.T, b *fakeBridge, method, params string) (jsontext.Value, *jsonrpc.Error) {
 	t.Helper()
-	result, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}).ServeRPC(t.Context(), request(method, params))
+	result, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Version: "v1.2.3"}).ServeRPC(t.Context(), request(method, params))
 	switch {
 	case fault == nil && !result.IsValid(jsontext.AllowDuplicateNames(true)):
 		t.Fatalf("the result is not JSON: %s", result)
@@ -179,7 +200,7 @@ func TestUnknownMethods(t *testing.T) {
 	for _, c := range []struct{ method, data string }{
 		{"initialize", `{"method":"initialize","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
 		{"", `{"method":"","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
-		{"Execute_Skill", `{"method":"Execute_Skill","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
+		{"Execute_Skill", `{"method":"Execute_Skill","reason":"unknown","candidates":["execute_skill"],"source":"bridge","executed":"no","next":"fix_params"}`},
 		{"a\nb", `{"method":"a b","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
 		{"run_code", `{"method":"run_code","reason":"not_supported_by_bridge","source":"bridge","executed":"no","next":"none"}`},
 		{"create_blob", `{"method":"create_blob","reason":"not_supported_by_bridge","source":"bridge","executed":"no","next":"none"}`},
@@ -286,7 +307,8 @@ func TestParams(t *testing.T) {
 
 		{"execute_skill", ``, `{"param":"name","reason":"required"` + advice},
 		{"execute_skill", `{}`, `{"param":"name","reason":"required"` + advice},
-		{"execute_skill", `{"Name":"a"}`, `{"param":"name","reason":"required"` + advice},
+		{"execute_skill", `{"Name":"a"}`, `{"param":"name","reason":"required"` + advice[:len(advice)-1] +
+			`,"ignored":["Name"],"hint":{"param":"Name","reason":"unknown","candidates":["name"],"message":"'Name' was ignored: execute_skill has no such member; use 'name'"}}`},
 		{"describe_skill", `{}`, `{"param":"name","reason":"required"` + advice},
 		{"read_skill_file", `{"path":"SKILL.md"}`, `{"param":"name","reason":"required"` + advice},
 		{"read_skill_file", `{"name":"a"}`, `{"param":"path","reason":"required"` + advice},
@@ -325,7 +347,7 @@ func TestParams(t *testing.T) {
 		{"list_skills", `{"limit":null}`, invalid("limit")},
 		{"list_skills", `{"namespace":7}`, invalid("namespace")},
 		{"list_skills", `{"namespace":""}`, invalid("namespace")},
-		{"list_skills", `{"detail":"full"}`, `{"param":"detail","reason":"invalid","candidates":["names","summary"]` + advice},
+		{"list_skills", `{"detail":"full"}`, `{"param":"detail","reason":"invalid","candidates":["names","summary","tools"]` + advice},
 		{"list_skills", `{"detail":1}`, invalid("detail")},
 		{"list_skills", `{"cursor":"not-a-cursor"}`, invalid("cursor")},
 		{"list_skills", `{"cursor":""}`, invalid("cursor")},

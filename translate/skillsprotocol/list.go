@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,6 +27,7 @@ const (
 const (
 	detailNames    = "names"
 	detailSummary  = "summary"
+	detailTools    = "tools"
 	detailManifest = "manifest"
 	detailFull     = "full"
 )
@@ -33,81 +35,102 @@ const (
 // kindAction is the kind of skills that can be executed, as all skills of a bridge.
 const kindAction = "action"
 
-// listSkills answers list_skills with one page of skills, in the byte order of their names.
+// listQuery is what list_skills is asked for.
+type listQuery struct {
+	translate.Query
+	words  string // of a search; empty: all skills
+	detail string
+	format string // of tools
+}
+
+// listQueryOf reads the params of list_skills.
+func listQueryOf(ctx context.Context, p *params) listQuery {
+	q := listQuery{
+		words:  p.text(paramQuery),
+		detail: p.oneOf(paramDetail, detailNames, detailSummary, detailTools),
+		format: p.oneOf(paramFormat, toolFormats...),
+		Query: translate.Query{
+			Caller: callerFor(ctx, p.request.Method), Namespace: p.text(paramNamespace), Usable: p.boolean(paramUsable),
+			Limit: p.integer(paramLimit, 1, maxLimit, defaultLimit), ByName: true, AfterName: p.cursor(),
+		},
+	}
+	if q.words != "" && q.AfterName != "" {
+		p.reject(paramCursor, reasonInvalid, "must be left out with 'query': a search has one page, of 'limit' skills")
+	}
+	if q.detail != detailTools && p.values[paramFormat] != nil {
+		p.reject(paramFormat, reasonInvalid, "is for 'detail': 'tools' only")
+	}
+	if q.Usable = q.Usable || q.detail == detailTools; q.Usable {
+		q.Descriptors = q.Limit
+	}
+	return q
+}
+
+// listSkills answers list_skills with one page of skills, in the byte order of their names, or with the results of a search, best
+// first.
 func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
-	namespace := p.text(paramNamespace)
-	detail := p.oneOf(paramDetail, detailNames, detailSummary)
-	limit := p.integer(paramLimit, 1, maxLimit, defaultLimit)
-	after := p.cursor()
+	q := listQueryOf(ctx, p)
 	if p.failure != nil {
 		return nil, p.refusal()
 	}
-	listing := f.bridge(p).List(ctx, translate.Query{
-		Caller:    callerFor(ctx, p.request.Method),
-		Namespace: namespace,
-	})
-	page, more := pageAfter(listing.Skills, after, limit)
-
+	var listing translate.Listing
+	if q.words != "" {
+		listing = f.bridge(p).Search(ctx, q.Query, q.words, q.Limit)
+	} else {
+		listing = f.bridge(p).List(ctx, q.Query)
+	}
 	size := 128
-	for i := range page {
-		size += 64 + len(page[i].Name)
-		if detail == detailSummary {
-			size += 128 + min(len(page[i].Description), 4*maxMessage)
-		}
+	for i := range listing.Skills {
+		size += q.sizeOf(&listing.Skills[i])
 	}
 	if !p.request.Reserve(int64(size)) {
 		return nil, tooLarge(p.request, nil)
 	}
 	b := builder{front.Writer{Buf: make([]byte, 0, size)}}
 	b.Open()
-	b.OpenArray("skills")
-	for i := range page {
-		b.entry(&page[i], detail)
+	if q.detail == detailTools {
+		b.OpenArray("tools")
+		for i := range listing.Skills {
+			b.tool(ctx, &listing.Skills[i], q.format)
+		}
+	} else {
+		b.OpenArray("skills")
+		for i := range listing.Skills {
+			b.entry(ctx, &listing.Skills[i], q.detail)
+		}
 	}
 	b.CloseArray()
-	if more {
-		b.Text("next_cursor", cursorAfter(page[len(page)-1].Name))
+	if listing.NextAfter != "" {
+		b.Text("next_cursor", cursorAfter(listing.NextAfter))
 	} else {
 		b.Raw("next_cursor", jsontext.Value("null"))
 	}
 	if len(listing.Unavailable) > 0 {
 		b.unavailable(listing.Unavailable)
 	}
-	if namespace != "" {
-		b.unknownNamespace(namespace, f.Bridge.Namespaces())
+	if q.Namespace != "" {
+		p.hinted = b.unknownNamespace(q.Namespace, f.Bridge.Namespaces())
 	}
 	b.Close()
 	return b.Buf, nil
 }
 
-// pageAfter returns the first skills after a name, at most limit, and whether there are
-// more.
-func pageAfter(skills []catalog.Entry, after string, limit int) (page []catalog.Entry, more bool) {
-	start := 0
-	if after != "" {
-		at, found := slices.BinarySearchFunc(skills, after, func(e catalog.Entry, name string) int {
-			return strings.Compare(e.Name, name)
-		})
-		start = at
-		if found {
-			start++
-		}
+// sizeOf returns about how many bytes a skill takes in the answer, at least.
+func (q *listQuery) sizeOf(e *catalog.Entry) int {
+	if q.detail == detailTools && e.Descriptor != nil {
+		return toolSize(e.Descriptor)
 	}
-	rest := skills[start:]
-	if len(rest) <= limit {
-		return rest, false
-	}
-	return rest[:limit], true
+	return 288 + 2*len(e.Name) + min(len(e.Description), 4*maxMessage)
 }
 
 // maxNamespaces bounds the namespaces in the hint about an unknown one.
 const maxNamespaces = 20
 
-// unknownNamespace adds a hint if no source has the namespace. This is not an error: the
+// unknownNamespace adds a hint if no source has the namespace, and reports whether it has done so. This is not an error: the
 // namespace is a filter, and a filter may match nothing.
-func (b *builder) unknownNamespace(namespace string, all []string) {
+func (b *builder) unknownNamespace(namespace string, all []string) bool {
 	if slices.Contains(all, namespace) {
-		return
+		return false
 	}
 	others, candidates := "the namespaces are '"+strings.Join(all, "', '")+"'", all
 	if len(all) > maxNamespaces {
@@ -117,13 +140,17 @@ func (b *builder) unknownNamespace(namespace string, all []string) {
 	b.argument(&run.Argument{Field: run.FieldOther, Name: paramNames[paramNamespace], Reason: run.NotFound, Candidates: candidates})
 	b.Text("message", "no source has the namespace '"+safetext.Line(namespace, maxName)+"'; "+others)
 	b.Close()
+	return true
 }
 
-func (b *builder) entry(e *catalog.Entry, detail string) {
+func (b *builder) entry(ctx context.Context, e *catalog.Entry, detail string) {
 	b.Open()
 	b.Text("name", e.Name)
+	b.Optional("tool_name", e.ToolName(ctx))
 	b.Text("version", e.Version)
 	b.Text("description", safetext.Line(e.Description, maxMessage))
+	status := e.Status(ctx)
+	b.state(status.State())
 	if detail == detailSummary {
 		b.Text("namespace", e.Namespace)
 		b.Text("kind", kindAction)
@@ -131,6 +158,14 @@ func (b *builder) entry(e *catalog.Entry, detail string) {
 		b.Text("access", string(e.Access))
 	}
 	b.Close()
+}
+
+// state adds what is known about calls of a skill.
+func (b *builder) state(state catalog.State, since time.Time) {
+	b.Text("state", string(state))
+	if !since.IsZero() {
+		b.Text("state_since", since.UTC().Format(time.RFC3339))
+	}
 }
 
 // unavailable adds the sources that could not be read, so that an agent does not conclude

@@ -20,10 +20,10 @@ type listPage struct {
 func TestListDetails(t *testing.T) {
 	b := &fakeBridge{listing: translate.Listing{Skills: entries(1)}}
 	for params, want := range map[string]string{
-		``:                   `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000."}],"next_cursor":null}`,
-		`{}`:                 `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000."}],"next_cursor":null}`,
-		`{"detail":"names"}`: `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000."}],"next_cursor":null}`,
-		`{"detail":"summary"}`: `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000.","namespace":"corp",` +
+		``:                   `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000.","state":"unknown"}],"next_cursor":null}`,
+		`{}`:                 `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000.","state":"unknown"}],"next_cursor":null}`,
+		`{"detail":"names"}`: `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000.","state":"unknown"}],"next_cursor":null}`,
+		`{"detail":"summary"}`: `{"skills":[{"name":"corp.skill-1000","version":"1.0.1000","description":"Does 1000.","state":"unknown","namespace":"corp",` +
 			`"kind":"action","capability_type":"api","access":"public"}],"next_cursor":null}`,
 	} {
 		if got := result(t, b, "list_skills", params); got != want {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -42,6 +43,9 @@ const (
 	paramLimit
 	paramCursor
 	paramPath
+	paramQuery
+	paramFormat
+	paramUsable
 	paramCount
 )
 
@@ -58,6 +62,9 @@ var paramNames = [paramCount]string{
 	paramLimit:     "limit",
 	paramCursor:    "cursor",
 	paramPath:      "path",
+	paramQuery:     "query",
+	paramFormat:    "format",
+	paramUsable:    "usable",
 }
 
 func paramOf(name []byte) param {
@@ -75,8 +82,12 @@ type params struct {
 	values    [paramCount]jsontext.Value // nil: absent
 	arguments []jsonrpc.Member           // members of args, if they are known
 	request   *jsonrpc.Request
-	failure   *run.Failure // why the request is answered without calling the bridge
-	called    bool         // the bridge was called, so that it reports the call
+	ignored   []string         // names of members that the method does not have
+	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
+	skill     *translate.Skill // that has unknown arguments
+	hinted    bool             // the answer has a hint already
+	failure   *run.Failure     // why the request is answered without calling the bridge
+	called    bool             // the bridge was called, so that it reports the call
 }
 
 // readParams reads the names of params, which must be unique. It does not parse the values,
@@ -99,6 +110,7 @@ func readParams(req *jsonrpc.Request) params {
 		}
 	}
 	if repeated := p.assign(members); repeated != "" {
+		p.ignored = nil
 		name := safetext.Line(repeated, maxName)
 		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
 	}
@@ -125,6 +137,9 @@ func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 			if id == paramArgs {
 				p.arguments = m.Members
 			}
+			if !knows(p.request.Method, id) {
+				p.ignore(name)
+			}
 			continue
 		}
 		if others[string(name)] {
@@ -134,6 +149,7 @@ func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 			others = map[string]bool{}
 		}
 		others[string(name)] = true
+		p.ignore(name)
 	}
 	return ""
 }
@@ -224,6 +240,18 @@ func (p *params) inputs() jsonrpc.Object {
 		p.reject(paramArgs, reasonInvalid, "must be an object")
 	}
 	return args
+}
+
+// boolean returns a boolean, or false if it is absent.
+func (p *params) boolean(id param) bool {
+	value := p.values[id]
+	if value == nil {
+		return false
+	}
+	if kind := value.Kind(); kind != 't' && kind != 'f' {
+		p.reject(id, reasonInvalid, "must be true or false")
+	}
+	return value.Kind() == 't'
 }
 
 // milliseconds returns a duration, or 0 if it is absent. It may have a fraction. If it is

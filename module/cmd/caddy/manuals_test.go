@@ -467,7 +467,7 @@ func withoutComments(text string) []string {
 
 var (
 	codeRow   = regexp.MustCompile("(?m)^\\| (-32\\d{3}) \\| `?([A-Z_]*)")
-	methodRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
+	methodRow = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\|")
 	quoted    = regexp.MustCompile("`([a-z_]+)`")
 )
 
@@ -540,7 +540,7 @@ func TestManualsMethods(t *testing.T) {
 			t.Errorf("%s does not exist", found[1])
 		}
 	}
-	if len(methods) != 6 {
+	if len(methods) != 7 {
 		t.Errorf("the manual has the methods %v", methods)
 	}
 	absent, _, _ = strings.Cut("`run_code`"+absent, "are answered -32601")

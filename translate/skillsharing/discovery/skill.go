@@ -146,6 +146,12 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jso
 	return e
 }
 
+// UnknownInputs returns the names of arguments that the descriptor does not define, at most most. It returns none of arguments
+// whose Members are not known.
+func (s *Skill) UnknownInputs(arguments jsonrpc.Object, most int) []string {
+	return s.inputs.Unknown(arguments.Members, most)
+}
+
 // CheckGiven is [Skill.CheckInputs] without the failure of a required input that is missing. The names of those are missing,
 // in the order of the descriptor.
 func (s *Skill) CheckGiven(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) (missing []string, invalid *run.Failure) {

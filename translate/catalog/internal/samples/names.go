@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,9 +25,9 @@ func Names(r *rand.Rand, n int) []string {
 		case 1:
 			name += word() + "_" + word() + "_" + word()
 		case 2:
-			name += word() + "/" + strings.ToUpper(word()[:1]) + word() + fmt.Sprint(r.IntN(50))
+			name += word() + "/" + strings.ToUpper(word()[:1]) + word() + strconv.Itoa(r.IntN(50))
 		case 3:
-			name += "com.example." + word() + "-" + word() + "-v" + fmt.Sprint(r.IntN(9))
+			name += "com.example." + word() + "-" + word() + "-v" + strconv.Itoa(r.IntN(9))
 		default:
 			name += fmt.Sprintf("skill-%05d", r.IntN(100_000))
 		}

@@ -1,0 +1,146 @@
+package skillsprotocol
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// methodParams are the params of the methods.
+var methodParams = map[string][]param{
+	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramWait, paramBlobs},
+	methodGetRun:   {paramRunToken, paramWait},
+	methodList:     {paramNamespace, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor},
+	methodDescribe: {paramName, paramVersion, paramDetail},
+	methodReadFile: {paramName, paramPath, paramVersion},
+	methodGuide:    {},
+	methodDiscover: {},
+}
+
+// knows reports whether a method has a param.
+func knows(method string, id param) bool { return slices.Contains(methodParams[method], id) }
+
+// otherNames are names that agents write for params, beside misspelt ones.
+var otherNames = map[string]param{
+	"arguments": paramArgs, "argument": paramArgs, "input": paramArgs, "inputs": paramArgs, "parameters": paramArgs, "params": paramArgs,
+	"skill": paramName, "skill_name": paramName, "skill_id": paramName, "id": paramName, "tool": paramName, "tool_name": paramName,
+	"timeout": paramTimeout, "wait": paramWait, "token": paramRunToken, "run_id": paramRunToken, "next_cursor": paramCursor,
+	"search": paramQuery, "q": paramQuery, "page_size": paramLimit, "file": paramPath,
+}
+
+// Bounds of what an answer says about members and arguments that it does not know. Agents choose their names.
+const (
+	maxIgnored     = 8
+	maxIgnoredName = 64  // characters
+	maxNearInputs  = 256 // inputs among which a similar one is looked for
+)
+
+// ignore notes a member that the method does not have.
+func (p *params) ignore(name []byte) {
+	if len(p.ignored) < maxIgnored {
+		p.ignored = append(p.ignored, safetext.Line(string(name), maxIgnoredName))
+	}
+}
+
+// remarks adds what was not used of the request to the object of an answer: the result, or the data of the error. They tell an agent that
+// its call was understood differently from what it meant.
+func (p *params) remarks(object jsontext.Value) jsontext.Value {
+	if len(p.ignored) == 0 && len(p.unknown) == 0 || len(object) < 2 || object[len(object)-1] != '}' {
+		return object
+	}
+	b := builder{front.Writer{Buf: object[:len(object)-1]}}
+	if len(p.ignored) > 0 {
+		b.Texts("ignored", p.ignored)
+		if !p.hinted {
+			p.hint(&b)
+		}
+	}
+	if len(p.unknown) > 0 {
+		similar := inputIndex(p.skill)
+		b.OpenArray("warnings")
+		for _, name := range p.unknown {
+			b.unknownInput(name, similar)
+		}
+		b.CloseArray()
+	}
+	b.Close()
+	return b.Buf
+}
+
+// hint adds which param was meant by the first ignored member that resembles one.
+func (p *params) hint(b *builder) {
+	method := p.request.Method
+	for _, name := range p.ignored {
+		meant := ""
+		if id := otherNames[name]; id != paramUnknown && knows(method, id) {
+			meant = paramNames[id]
+		} else if similar := near.Find(name, paramIndexes[method]); len(similar) > 0 {
+			meant = similar[0]
+		}
+		if meant == "" {
+			continue
+		}
+		b.OpenMember("hint")
+		b.Text("param", name)
+		b.Text("reason", string(reasonUnknown))
+		b.Texts("candidates", []string{meant})
+		b.Text("message", "'"+name+"' was ignored: "+method+" has no such member; use '"+meant+"'")
+		b.Close()
+		return
+	}
+}
+
+// unknownInput adds a warning about an argument that the skill does not have.
+func (b *builder) unknownInput(name string, inputs *near.Index) {
+	b.Open()
+	b.Text("argument", name)
+	b.Text("reason", string(reasonUnknown))
+	message := "the skill has no input '" + name + "'"
+	if similar := near.Find(name, inputs); len(similar) > 0 {
+		message += "; did you mean '" + similar[0] + "'?"
+		b.Texts("candidates", similar[:1])
+	}
+	b.Text("message", message)
+	b.Close()
+}
+
+// inputIndex finds the inputs of a skill by similar names.
+func inputIndex(s *translate.Skill) *near.Index {
+	var names []string
+	if s != nil && len(s.Descriptor.Inputs) <= maxNearInputs {
+		for i := range s.Descriptor.Inputs {
+			names = append(names, s.Descriptor.Inputs[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return near.NewIndex(names)
+}
+
+// paramIndexes find the params of methods by similar names.
+var paramIndexes = func() map[string]*near.Index {
+	indexes := map[string]*near.Index{}
+	for method, ids := range methodParams {
+		var names []string
+		for _, id := range ids {
+			names = append(names, paramNames[id])
+		}
+		slices.Sort(names)
+		indexes[method] = near.NewIndex(names)
+	}
+	return indexes
+}()
+
+// withRemarks returns an answer with the remarks about its request.
+func (p *params) withRemarks(result jsontext.Value, fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
+	if fault == nil {
+		return p.remarks(result), nil
+	}
+	fault.Data = p.remarks(fault.Data)
+	return nil, fault
+}

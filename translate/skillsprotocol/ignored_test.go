@@ -1,0 +1,64 @@
+package skillsprotocol_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// TestIgnoredMembers: an answer names the members that the method does not have, and the one that was meant.
+func TestIgnoredMembers(t *testing.T) {
+	for _, c := range []struct{ method, params, ignored, meant string }{
+		{"list_skills", `{"limit":1}`, ``, ""},
+		{"list_skills", `{"name":"a","limits":1}`, `["name","limits"]`, "limit"},
+		{"list_skills", `{"zzzzzzzz":1}`, `["zzzzzzzz"]`, ""},
+		{"execute_skill", `{"name":"a","arguments":{"x":1}}`, `["arguments"]`, "args"},
+		{"execute_skill", `{"name":"a","inputs":{},"wait":1}`, `["inputs","wait"]`, "args"},
+		{"execute_skill", `{"name":"a","timeoutms":1}`, `["timeoutms"]`, "timeout_ms"},
+		{"describe_skill", `{"name":"a","args":{}}`, `["args"]`, ""},
+		{"load_skills_protocol_guide", `{"name":"a"}`, `["name"]`, ""},
+	} {
+		b := &fakeBridge{outcome: done, description: describe(t, "{}"), listing: translate.Listing{Skills: entries(1)}}
+		got := decode[struct {
+			Ignored []string `json:"ignored"`
+			Hint    struct {
+				Candidates []string `json:"candidates"`
+			} `json:"hint"`
+		}](t, result(t, b, c.method, c.params))
+		ignored := ""
+		if got.Ignored != nil {
+			ignored = `["` + strings.Join(got.Ignored, `","`) + `"]`
+		}
+		if ignored != c.ignored || strings.Join(got.Hint.Candidates, " ") != c.meant {
+			t.Errorf("%s %s: %+v", c.method, c.params, got)
+		}
+	}
+}
+
+// TestIgnoredMembersAreBounded: an agent that sends many unknown members gets a few of their names back, cut and visible.
+func TestIgnoredMembersAreBounded(t *testing.T) {
+	var params strings.Builder
+	for i := range 1000 {
+		params.WriteString(`"` + strings.Repeat("é\u202e", 500) + strings.Repeat("x", i) + `":1,`)
+	}
+	got := result(t, &fakeBridge{outcome: done}, "execute_skill", `{`+params.String()+`"name":"a"}`)
+	if len(got) > 3000 || strings.ContainsRune(got, '\u202e') || strings.Count(got, "éé") == 0 {
+		t.Errorf("%d bytes: %.300s", len(got), got)
+	}
+}
+
+// TestUnknownArguments: a result, and an error, warn of arguments that the skill does not have, and name the nearest input.
+func TestUnknownArguments(t *testing.T) {
+	b := &fakeBridge{outcome: done, description: describe(t, weather), unknown: []string{"lokation", "zzzzzz"}}
+	want := `"warnings":[{"argument":"lokation","reason":"unknown","candidates":["location"],"message":"the skill has no input 'lokation'; did you mean 'location'?"},` +
+		`{"argument":"zzzzzz","reason":"unknown","message":"the skill has no input 'zzzzzz'"}]}`
+	if got := result(t, b, "execute_skill", `{"name":"a","args":{}}`); !strings.HasSuffix(got, want) {
+		t.Error(got)
+	}
+	b.outcome.Failure = &run.Failure{Kind: run.InvalidArguments, Message: "wrong", By: run.Bridge}
+	if _, fault := ask(t, b, "execute_skill", `{"name":"a","args":{}}`); !strings.HasSuffix(string(fault.Data), want) {
+		t.Errorf("%s", fault.Data)
+	}
+}

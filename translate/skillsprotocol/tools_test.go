@@ -1,0 +1,66 @@
+package skillsprotocol_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+// TestToolDefinitions: the definitions have the members that the APIs of language models take, and only usable skills are asked for.
+func TestToolDefinitions(t *testing.T) {
+	const schema = `{"type":"object","properties":{"location":{"type":"string","description":"City name."},` +
+		`"days":{"type":"number","description":"Days (1-14).","minimum":1,"default":7.0}},"required":["location"]}`
+	for params, want := range map[string]string{
+		`{"detail":"tools"}`:                      `{"name":"corp_weather","description":"Forecasts the weather.","input_schema":` + schema + `}`,
+		`{"detail":"tools","format":"anthropic"}`: `{"name":"corp_weather","description":"Forecasts the weather.","input_schema":` + schema + `}`,
+		`{"detail":"tools","format":"openai"}`:    `{"type":"function","function":{"name":"corp_weather","description":"Forecasts the weather.","parameters":` + schema + `}}`,
+		`{"detail":"tools","format":"mcp"}`:       `{"name":"corp_weather","title":"Weather Forecast","description":"Forecasts the weather.","inputSchema":` + schema + `}`,
+	} {
+		skills := entries(2)
+		skills[0].Tool, skills[0].Descriptor = "corp_weather", describe(t, weather).Descriptor
+		b := &fakeBridge{listing: translate.Listing{Skills: skills}} // the second has no tool name
+		if got := result(t, b, "list_skills", params); got != `{"tools":[`+want+`],"next_cursor":null}` {
+			t.Errorf("%s: %s", params, got)
+		}
+		if q := b.queries[0]; !q.Usable || q.Descriptors != 50 || !q.ByName {
+			t.Errorf("%+v", q)
+		}
+	}
+}
+
+// TestToolsAreVisible: what a model reads of a definition has no hidden characters, and no keyword that chooses header fields.
+func TestToolsAreVisible(t *testing.T) {
+	d := describe(t, strings.ReplaceAll(weather, "City name.", `City\u202e name.`)).Descriptor
+	d.Inputs[0].Schema = jsontext.Value(`{"x-mcp-header":"Secret","title":"a\u200bb"}`)
+	skills := entries(1)
+	skills[0].Tool, skills[0].Descriptor = "a", d
+	got := result(t, &fakeBridge{listing: translate.Listing{Skills: skills}}, "list_skills", `{"detail":"tools"}`)
+	for _, bad := range []string{"\u202e", `\u202e`, "\u200b", `\u200b`, "x-mcp-header"} {
+		if strings.Contains(got, bad) {
+			t.Errorf("%q in %s", bad, got)
+		}
+	}
+}
+
+// TestListSearch: with words, skills are searched, and there is one page.
+func TestListSearch(t *testing.T) {
+	b := &fakeBridge{listing: translate.Listing{Skills: entries(1)}}
+	result(t, b, "list_skills", `{"query":"weather","limit":7,"usable":true,"namespace":"corp"}`)
+	if q := b.queries[0]; q.AfterName != "weather" || q.Limit != 7 || !q.Usable || q.Descriptors != 7 || q.Namespace != "corp" {
+		t.Errorf("%+v", q)
+	}
+	for params, want := range map[string]string{
+		`{"query":"a","cursor":"AWE"}`:         `{"param":"cursor","reason":"invalid"`,
+		`{"query":""}`:                         `{"param":"query","reason":"invalid"`,
+		`{"format":"openai"}`:                  `{"param":"format","reason":"invalid"`,
+		`{"detail":"tools","format":"gemini"}`: `{"param":"format","reason":"invalid","candidates":["anthropic","openai","mcp"]`,
+		`{"usable":"yes"}`:                     `{"param":"usable","reason":"invalid"`,
+	} {
+		if _, fault := ask(t, b, "list_skills", params); fault == nil || !strings.HasPrefix(string(fault.Data), want) {
+			t.Errorf("%s: %+v", params, fault)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package translate_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// states returns the states of all skills that are listed, by their names, and since how many seconds they have them.
+func states(ctx context.Context, b *translate.Bridge) string {
+	var all []string
+	for _, e := range b.List(ctx, translate.Query{Limit: 100, ByName: true}).Skills {
+		status := e.Status(ctx)
+		state, since := status.State()
+		text := strings.TrimPrefix(e.Name, "acme.") + "=" + string(state)
+		if !since.IsZero() {
+			text += "/" + time.Since(since).Round(time.Second).String()
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestStates: a list says of each skill whether it can be called and since when, as far as it is known, and forgets what has changed.
+func TestStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		secured := object{"auth": object{"type": "api_key"}}
+		p.Publish(
+			providertest.Skill("acme/broken", object{"inputs": 7}), providertest.Skill("acme/down", nil),
+			providertest.Skill("acme/fine", nil), providertest.Skill("acme/later", object{"protocol": object{"version": "9.0.0"}}),
+			providertest.Skill("acme/locked", object{"auth": object{"type": "oauth2", "oauth2": object{
+				"authorization_url": "https://a.example", "token_url": "https://t.example", "scopes": object{},
+			}}}),
+			providertest.Skill("acme/refused", secured), providertest.Skill("acme/unread", nil),
+		)
+		p.On("GET /skills/1.json", providertest.Answer(http.StatusInternalServerError, "{}"))
+		p.On("POST /run/refused", providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED"))
+		source := p.Source(t, "acme")
+		source.Credentials = key("k-12345")
+		b := newBridge(t, source)
+
+		if got, want := states(t.Context(), b), "broken=unknown down=unknown fine=unknown later=unknown locked=unknown refused=unknown unread=unknown"; got != want {
+			t.Errorf("before:\n got %s\nwant %s", got, want)
+		}
+		call := func(name string) *run.Failure {
+			outcome := b.Start(t.Context(), translate.Call{Name: "acme." + name, Inputs: jsonrpc.Object{}}).Wait()
+			return outcome.Failure
+		}
+		for _, name := range []string{"broken", "down", "fine", "later", "locked", "refused"} {
+			call(name)
+		}
+		time.Sleep(10 * time.Second)
+		call("broken")
+		call("refused")
+		time.Sleep(20 * time.Second)
+		want := "broken=invalid/30s down=unreachable/30s fine=available/30s later=incompatible/30s locked=needs_credentials/30s refused=needs_credentials/30s unread=unknown"
+		if got := states(t.Context(), b); got != want {
+			t.Errorf("after the calls:\n got %s\nwant %s", got, want)
+		}
+		d, failure := b.Describe(t.Context(), translate.Call{Name: "acme.refused"})
+		if failure != nil || d.State != catalog.NeedsCredentials || d.Denied == nil || time.Since(d.Since) != 30*time.Second {
+			t.Errorf("%+v %+v", d, failure)
+		}
+
+		p.On("POST /run/refused", providertest.Completed("e", 1))
+		if failure := call("refused"); failure != nil {
+			t.Error(failure)
+		}
+		want = strings.Replace(want, "refused=needs_credentials/30s", "refused=available/30s", 1)
+		if got := states(t.Context(), b); got != want {
+			t.Errorf("after the key was accepted:\n got %s\nwant %s", got, want)
+		}
+
+		// Usable skills are read, unless they are known not to be usable.
+		l := b.List(t.Context(), translate.Query{Limit: 100, ByName: true, Usable: true, Descriptors: 100})
+		var names []string
+		for _, e := range l.Skills {
+			if names = append(names, e.Name); e.Descriptor == nil {
+				t.Errorf("%s has no descriptor", e.Name)
+			}
+		}
+		if want := []string{"acme.fine", "acme.refused", "acme.unread"}; !slices.Equal(names, want) {
+			t.Errorf("%q", names)
+		}
+	})
+}
+
+// TestPagesByName: pages in the order of names have each skill once, also of several sources, and no private ones of others.
+func TestPagesByName(t *testing.T) {
+	p, q := providertest.Start(t), providertest.Start(t)
+	p.Publish(providertest.Skill("acme/b", nil), providertest.Skill("acme/d", object{"access": "private"}), providertest.Skill("acme/e", nil), providertest.Skill("acme/a", nil))
+	q.Publish(providertest.Skill("acme.c/x", nil), providertest.Skill("acme.c/y", nil))
+	b := newBridge(t, p.Source(t, "acme"), q.Source(t, "acme.c"))
+	for limit := 1; limit < 7; limit++ {
+		for principal, want := range map[string]string{"": "acme.a acme.b acme.c.x acme.c.y acme.e", "ada": "acme.a acme.b acme.c.x acme.c.y acme.d acme.e"} {
+			var names []string
+			query := translate.Query{Limit: limit, ByName: true, Caller: run.Caller{Principal: principal}}
+			for pages := 0; pages == 0 || query.AfterName != ""; pages++ {
+				l := b.List(t.Context(), query)
+				for _, e := range l.Skills {
+					names = append(names, e.Name)
+					if tool := e.ToolName(t.Context()); tool != strings.ReplaceAll(e.Name, ".", "_") && !strings.HasPrefix(tool, "acme_c_") {
+						t.Errorf("%s has the tool name %q", e.Name, tool)
+					}
+				}
+				query.AfterName = l.NextAfter
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("pages of %d for %q: %s", limit, principal, got)
+			}
+		}
+	}
+}
