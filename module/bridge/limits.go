@@ -55,9 +55,10 @@ type Limits struct {
 
 	// How many bytes all answers that agents have not read yet may have together. The first
 	// 64 KiB of each answer do not count; a batch is one answer. Calls whose output does not
-	// fit are answered RATE_LIMITED, as with `answer_size`. Outputs of tasks of A2A count while
-	// they are read, and wait for room. A caller whose answers are in memory gets more room only
-	// while as much remains free as all its answers take: alone it has half. While an answer is written, up to
+	// fit are answered RATE_LIMITED, as with `answer_size`. Outputs of tasks of A2A and MCP count
+	// until they are stored; while there is no room for one, it waits, and its client is told to
+	// read the task later. A caller whose answers are in memory gets more room only while as much
+	// remains free as all its answers take: alone it has half. While answers are written, up to
 	// twice as much memory is in use. At least `answer_size`. Default: a quarter of
 	// GOMEMLIMIT, which Caddy takes from its container or system, or 1073741824 (1 GiB)
 	// where there is none; never less than `answer_size`.

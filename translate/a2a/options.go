@@ -38,4 +38,6 @@ const (
 	keepAlive = 15 * time.Second
 	// maxStream bounds the duration of a stream.
 	maxStream = time.Hour
+	// lastEvent is how much longer its client may read the last event.
+	lastEvent = time.Minute
 )

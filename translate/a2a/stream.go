@@ -87,6 +87,7 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 	r.Release()
 	f.observer().Streaming(1)
 	defer f.observer().Streaming(-1)
+	s.EndBy(time.Now().Add(maxStream + lastEvent))
 	if r.version != wire.V01 {
 		if ok, fault := sendEvent(r, t.Event, wire.TaskEvent(r.version, t, wire.WholeTask, historyLength)); !ok {
 			return fault

@@ -12,6 +12,7 @@ import (
 type AnswerMemory struct {
 	mu     sync.Mutex
 	used   int64
+	waits  int64            // bytes of texts that wait for memory in [Results.Send]
 	shares map[string]int64 // by owner
 	freed  chan struct{}    // closed when bytes become free; nil: there is no waiter
 }
@@ -43,6 +44,18 @@ func (m *AnswerMemory) replace(owner string, old, size int64) {
 		close(m.freed)
 		m.freed = nil
 	}
+}
+
+// wait counts bytes of a text that waits for memory while its source is in memory. It reports whether these are few enough: as many
+// as a quarter of most.
+func (m *AnswerMemory) wait(size, most int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if size > 0 && m.waits+size > most/4 {
+		return false
+	}
+	m.waits += size
+	return true
 }
 
 func (s *Server) memory() *AnswerMemory {
@@ -79,6 +92,9 @@ func (s *Server) Room(owner string) *Room {
 	}
 	return &Room{memory: s.memory(), owner: owner, limit: Limit{s.Profile.LimitNames.Answers, s.MaxAnswers}}
 }
+
+// Room returns an empty room of the sender of the request, for texts that are read while the request is answered.
+func (r *Request) Room() *Room { return r.server.Room(r.owner) }
 
 // Await waits until there is memory for a text of which size bytes are needed now, and most bytes at the end at the most. It takes the
 // memory for the whole text at once, so that a reader that has a part of its text never waits for more. It returns false if the

@@ -37,6 +37,7 @@ type output struct {
 	request *http.Request
 	arrived time.Time
 
+	until     time.Time // when all writes have to end; zero: there is no such time
 	deadline  time.Time // of the current write; zero: none was set
 	written   int64
 	unflushed int   // bytes written since the last flush, which a handler in front may buffer
@@ -155,13 +156,17 @@ func (o *output) extendDeadline() {
 	}
 }
 
-// serverDeadline returns the write deadline of the HTTP server; zero: there is none.
+// serverDeadline returns the earlier one of the write deadline of the HTTP server and the end of the stream; zero: there is none.
 func (o *output) serverDeadline() time.Time {
 	server, ok := o.request.Context().Value(http.ServerContextKey).(*http.Server)
 	if !ok || server.WriteTimeout <= 0 {
-		return time.Time{}
+		return o.until
 	}
-	return o.arrived.Add(server.WriteTimeout)
+	last := o.arrived.Add(server.WriteTimeout)
+	if !o.until.IsZero() && o.until.Before(last) {
+		return o.until
+	}
+	return last
 }
 
 // fail stores the error of a write. If the client did not read in time, it calls OnUnread.

@@ -34,13 +34,19 @@ type sharedResult struct {
 const roomPause = 100 * time.Millisecond
 
 // Send sends the result of a key as an event of a stream, like [Stream.Result]. appendTo appends it to a buffer; size is about its
-// length. The text must not depend on the stream. If there is no room, Send waits for it. After ErrNoRoom, nothing was sent and the
-// stream goes on.
+// length. The text must not depend on the stream. If there is no room, Send waits for it, unless much waits already. After ErrNoRoom,
+// nothing was sent and the stream goes on.
 func (r *Results[K]) Send(ctx context.Context, s *Stream, wait time.Duration, number uint64, key K, size int64, appendTo func([]byte) []byte) error {
 	if s.output.err != nil {
 		return s.output.err
 	}
 	shared := r.enter(s.request, key, size)
+	if server := s.request.server; shared == nil && wait > 0 {
+		if !server.memory().wait(size, server.MaxAnswers) {
+			return ErrNoRoom
+		}
+		defer server.memory().wait(-size, server.MaxAnswers)
+	}
 	for end := time.Now().Add(wait); shared == nil; shared = r.enter(s.request, key, size) {
 		if !time.Now().Before(end) {
 			return ErrNoRoom

@@ -80,6 +80,69 @@ func TestSharedResults(t *testing.T) {
 
 type keyOfTest struct{}
 
+// TestFewWaitForRoom: of the results that wait for room, at most a quarter of MaxAnswers is in memory. The others are refused at once.
+func TestFewWaitForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var results jsonrpc.Results[int]
+		var mu sync.Mutex
+		sent, refused, next := 0, 0, 0
+		s := newStreamServer(func(ctx context.Context, s *jsonrpc.Stream) {
+			mu.Lock()
+			next++
+			key := next
+			mu.Unlock()
+			begun := time.Now()
+			err := results.Send(ctx, s, time.Hour, 7, key, 200_000, func(b []byte) []byte { return append(b, '1') })
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				sent++
+			case errors.Is(err, jsonrpc.ErrNoRoom) && time.Since(begun) == 0:
+				refused++
+			default:
+				t.Errorf("%v after %v", err, time.Since(begun))
+			}
+		})
+		s.MaxAnswers = 1_600_000
+		all := s.Room("")
+		all.Reserve(s.MaxAnswers + uncounted)
+		serve := func() {
+			go s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(ping)))
+		}
+		for range 10 {
+			serve()
+		}
+		time.Sleep(time.Minute)
+		all.Release()
+		time.Sleep(time.Minute)
+		serve()
+		synctest.Wait()
+		if sent != 3 || refused != 8 {
+			t.Errorf("%d sent, %d refused", sent, refused)
+		}
+	})
+}
+
+// TestStreamEnds: a client that reads a little at a time does not have its stream for longer than the stream may last.
+func TestStreamEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed error
+		s := newStreamServer(func(_ context.Context, s *jsonrpc.Stream) {
+			s.EndBy(time.Now().Add(time.Hour))
+			noError(t, s.KeepAlive())
+			failed = s.Result(0, []byte(`"`+strings.Repeat("x", 10<<20)+`"`))
+		})
+		s.WriteTimeout = time.Minute
+		w := &slowWriter{header: http.Header{}, pace: 50 * time.Second}
+		begun := time.Now()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(ping)))
+		if took := time.Since(begun); failed == nil || took > time.Hour || took < 58*time.Minute {
+			t.Errorf("%v after %v", failed, took)
+		}
+	})
+}
+
 // TestEmptySharedResult: what can't be made is answered with an error in each stream.
 func TestEmptySharedResult(t *testing.T) {
 	var results jsonrpc.Results[int]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -84,6 +85,10 @@ func (s *Stream) Notify(method string, params jsontext.Value) error {
 	}, params, "}")
 	return s.output.err
 }
+
+// EndBy sets the time at which the client is disconnected, also if it is reading an event: one that reads a little at a time would
+// otherwise keep the stream, and the text that it reads, for any time.
+func (s *Stream) EndBy(at time.Time) { s.output.until = at }
 
 // KeepAlive sends a comment, so that clients and proxies do not close the connection as idle.
 func (s *Stream) KeepAlive() error {

@@ -288,7 +288,9 @@ func (s *server) listen(tb testing.TB, notifications object, header ...string) *
 	if response.StatusCode != http.StatusOK {
 		tb.Fatalf("status %d", response.StatusCode)
 	}
-	return &stream{tb, bufio.NewScanner(response.Body), end}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 4<<20)
+	return &stream{tb, lines, end}
 }
 
 // next returns the data of the next event; nil: the stream has ended.

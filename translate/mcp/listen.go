@@ -67,6 +67,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 		defer report(-1)
 	}
 	s.stream = r.Stream()
+	s.stream.EndBy(time.Now().Add(listeners.Longest + time.Minute))
 	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
 	r.meta = wire.Meta{Tasks: r.meta.Tasks}
 	r.Release()
@@ -141,11 +142,13 @@ func (s *subscription) AwaitTask(ctx context.Context, index int) func() jsontext
 	r, t := s.request, s.tasks[index]
 	caller := r.caller
 	caller.Arrived = time.Now()
-	execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true})
-	outcome := execution.Wait()
-	if isOpen(&outcome) || ctx.Err() != nil {
+	room := r.Room()
+	execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true, Answer: room})
+	outcome := execution.Wait() // without the room, which the call has released
+	if isOpen(&outcome) || ctx.Err() != nil || !room.Reserve(int64(len(outcome.Output))) {
 		return nil
 	}
+	context.AfterFunc(ctx, room.Release) // after that, the stream counts the notification
 	skill := execution.Skill()
 	return func() jsontext.Value {
 		own := *r

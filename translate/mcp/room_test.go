@@ -83,6 +83,35 @@ func TestNoRoomForResults(t *testing.T) {
 	eventually(t, func() bool { return s.about(t, "tasks/get", task, "bob").result()["status"] == "completed" }, "the task has room")
 }
 
+// Section 6: a listener is told the end of a task once there is room for its output.
+func TestListenersWaitForRoom(t *testing.T) {
+	const most = 1 << 20
+	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(jsonrpc.AnswerMemory) }, skill("slow", nil))
+	end := s.Accept("slow")
+	task := s.task(t, "acme_slow", "ada")
+	free := take(t, s.memory, most, most)
+	l := s.listen(t, object{"taskIds": []any{task}}, asTaker, "yes", "User", "ada")
+	l.next()
+	output := strings.Repeat("x", 300_000)
+	s.Forget()
+	end(output)
+	told := make(chan object, 1)
+	go func() { told <- l.next() }()
+	eventually(t, func() bool { return s.Count("GET /status/") > 0 }, "the state is read")
+	if status := s.about(t, "tasks/get", task, "ada").result()["status"]; status != "working" {
+		t.Errorf("the task is %v", status)
+	}
+	select {
+	case e := <-told:
+		t.Errorf("%.500v", e)
+	default:
+	}
+	free()
+	if e := <-told; at(e, "params", "status") != "completed" || at(e, "params", "result", "structuredContent") != output {
+		t.Errorf("%.500v", e)
+	}
+}
+
 // Another answer for which there is no room is a short error that says what happened.
 func TestNoRoomForOtherAnswers(t *testing.T) {
 	s := newServer(t, func(s *server) { s.maxAnswers = 1000 }, skill("large", object{"description": strings.Repeat("x", 200_000), "capability_type": "knowledge", "output": object{"content_type": "text/plain"}}))

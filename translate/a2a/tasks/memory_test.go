@@ -1,9 +1,13 @@
 package tasks_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -59,4 +63,51 @@ func TestMemory(t *testing.T) {
 	for _, sub := range subs {
 		sub.Close()
 	}
+}
+
+// Who ends a task with a large output waits until it is stored, a few at a time, while readers see the end at once. If the Store fails, the
+// task stays in memory.
+func TestLargeEndsWaitForTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore()
+		st.slow = time.Minute
+		s := open(t, tasks.Config{Store: st, Flush: 24 * time.Hour})
+		end := func(size int) (took time.Duration) {
+			made, begun := add(t, s, "ada"), time.Now()
+			change(t, s, made, func(t *task.Task) error {
+				t.SetArtifact([]task.Part{{Part: front.Part{Kind: front.PartData, Data: []byte(`"` + strings.Repeat("x", size) + `"`)}}})
+				t.SetStatus(task.Completed, nil, time.Now())
+				return nil
+			})
+			return time.Since(begun)
+		}
+		if took := end(60 << 10); took != 0 {
+			t.Errorf("a short output took %v", took)
+		}
+		var wg sync.WaitGroup
+		begun := time.Now()
+		for range 8 {
+			wg.Go(func() {
+				if took := end(70 << 10); took < time.Minute {
+					t.Errorf("a large output took %v", took)
+				}
+			})
+		}
+		synctest.Wait()
+		if byState, _, _ := s.Stats(); byState[task.Completed] != 9 {
+			t.Errorf("before they are stored: %v", byState)
+		}
+		wg.Wait()
+		if took := time.Since(begun); took < 2*time.Minute { // four at a time
+			t.Errorf("all took %v", took)
+		}
+		st.fail(errors.New("disk full"))
+		if took := end(70 << 10); took > time.Hour {
+			t.Errorf("a failure took %v", took)
+		}
+		if byState, _, _ := s.Stats(); byState[task.Completed] != 10 {
+			t.Errorf("after a failure: %v", byState)
+		}
+		st.fail(nil)
+	})
 }

@@ -85,7 +85,7 @@ func New(c Config) *Tasks {
 	c.Flush = max(c.Flush, time.Millisecond)
 	m := &memory{ttl: c.TTL, storing: c.Store != nil, room: newRoom(&c), claims: map[claim]*follower{}, queue: queue{kick: make(chan struct{}, 1)}}
 	w := &writer{
-		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1), used: make(chan struct{}),
+		storage: c.Store, memory: m, observer: c.Observer, interval: c.Flush, batch: min(maxBatch, max(1, c.MostPerOwner/4)), most: max(1, c.Most/4), size: c.MaxSize, trim: make(chan struct{}, 1), used: make(chan struct{}), large: make(chan struct{}, largeWrites),
 	}
 	s := &Tasks{config: c, memory: m, writer: w, closing: make(chan struct{}), loads: loads.New()}
 	s.ended.Go(func() { w.background(s.closing) })
@@ -153,6 +153,8 @@ func (s *Tasks) Add(ctx context.Context, t *task.Task) error {
 // Change makes the next version of a task, under the lock of the task. If change returns an error, nothing changes.
 // A change without a new status or artifact is no event, but has a number. If another instance has stored a version meanwhile,
 // change is called again later, on top of that version, also after Change has returned: it must only use what does not change.
+// The end of a task that has more than 64 KiB is stored before Change returns, or that has failed: those who have many large outputs
+// wait for the Store, so that the memory is enough for what it does not have.
 func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*task.Task) error) (*task.Task, error) {
 	for range 3 {
 		e, err := s.current(ctx, owner, id, true)
@@ -162,6 +164,9 @@ func (s *Tasks) Change(ctx context.Context, owner, id string, change func(*task.
 		t, err := changeEntry(s, e, change)
 		if errors.Is(err, errGone) {
 			continue
+		}
+		if err == nil && s.config.Store != nil && t.Status.State.Terminal() && task.Size(t) > largeEnd {
+			storeLarge(ctx, s.writer, e) // if it fails, the background goroutine tries again
 		}
 		if err == nil && s.config.Store != nil && isClosed(s.closing) {
 			s.writer.flush(ctx, true)

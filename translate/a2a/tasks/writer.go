@@ -11,8 +11,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// writeTimeout bounds the duration of a write.
-const writeTimeout = 30 * time.Second
+const (
+	// writeTimeout bounds the duration of a write.
+	writeTimeout = 30 * time.Second
+	// largeWrites is the number of callers that store the large end of a task at a time.
+	largeWrites = 4
+	// largeEnd is the size of an ended task from which on its end is large, in bytes.
+	largeEnd = 64 << 10
+)
 
 // writer stores tasks. Clients see an open version only after it is stored.
 type writer struct {
@@ -27,6 +33,8 @@ type writer struct {
 	trim chan struct{} // of capacity 1: so much was written
 	used chan struct{} // closed by the first use
 	use  sync.Once     // closes it
+
+	large chan struct{} // of capacity largeWrites: the large ends that are being stored by those who have made them
 
 	mu       sync.Mutex
 	failures int // in a row
@@ -61,6 +69,15 @@ func (w *writer) show(ctx context.Context, e *entry) (*task.Task, error) {
 func (w *writer) store(ctx context.Context, e *entry) error {
 	_, err := w.until(ctx, e, func(_ *writer, e *entry) bool { return e.stored.Event == 0 || e.isStored() })
 	return err
+}
+
+// storeLarge stores the current version of a task. A few callers do that at a time, since a record takes several times its size until
+// it is stored.
+func storeLarge(ctx context.Context, w *writer, e *entry) {
+	ctx = context.WithoutCancel(ctx)
+	w.large <- struct{}{}
+	defer func() { <-w.large }()
+	_, _ = w.until(ctx, e, func(_ *writer, e *entry) bool { return e.isStored() }) // errors were reported
 }
 
 // until stores a task until a condition holds, which is called under its lock, and returns the version for which it holds.

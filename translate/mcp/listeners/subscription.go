@@ -11,8 +11,9 @@ import (
 // Bounds of a subscription.
 const (
 	// MostTasks is the largest number of tasks of a subscription.
-	MostTasks             = 16
-	longest               = time.Hour
+	MostTasks = 16
+	// Longest bounds the duration of a subscription.
+	Longest               = time.Hour
 	keepAlive             = 15 * time.Second
 	pauseBetweenFollowing = 30 * time.Second
 	// outputKept is how long the output of a task is kept for a stream that is being written.
@@ -42,7 +43,8 @@ type Feed interface {
 	ListsChanged() <-chan struct{}
 	// ReadLists reads the lists of all sources that are stale, and returns until when all are fresh.
 	ReadLists(ctx context.Context) time.Time
-	// AwaitTask waits for the end of a task, and returns a function that returns the task as an object; nil: it goes on.
+	// AwaitTask waits for the end of a task, and returns a function that returns the task as an object; nil: it goes on. The function is
+	// not used any more after the end of the context.
 	AwaitTask(ctx context.Context, index int) func() jsontext.Value
 	// TasksCanceled returns a channel that is closed when a task is canceled the next time.
 	TasksCanceled() <-chan struct{}
@@ -58,7 +60,7 @@ type Feed interface {
 
 // Serve sends notifications until the client leaves, the server stops or the time is over.
 func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	ctx, cancel := context.WithTimeout(ctx, Longest)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
@@ -178,19 +180,22 @@ func (s *Subscription) awaitCancellations(ctx context.Context, ended chan<- ende
 // follow waits for the end of a task and sends it. If the client reads slowly, so that other notifications wait, it sends the task
 // without a text: a listener does not keep the outputs of all its tasks.
 func (s *Subscription) follow(ctx context.Context, index int, ended chan<- endedTask) {
-	text := s.AwaitTask(ctx, index)
+	held, drop := context.WithCancel(ctx)
+	defer drop()
+	text := s.AwaitTask(held, index)
 	for text == nil {
 		select {
 		case <-time.After(pauseBetweenFollowing):
 		case <-ctx.Done():
 			return
 		}
-		text = s.AwaitTask(ctx, index)
+		text = s.AwaitTask(held, index)
 	}
 	select {
 	case ended <- endedTask{index, text}:
 	case <-ctx.Done():
 	case <-time.After(outputKept):
+		drop()
 		send(ctx, ended, endedTask{index: index})
 	}
 }
