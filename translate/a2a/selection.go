@@ -6,7 +6,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -22,9 +24,9 @@ type selection struct {
 	name string // empty: the message names none
 	// field is the path of the member of the request that has the name.
 	field string
-	// byText means that the whole text of the message is the name, so that the text is not an input.
-	byText bool
-	ref    run.Ref // identifies the skill, once it is found
+	// texts are the indexes of the parts whose text is the name, so that it is not an input.
+	texts []int
+	ref   run.Ref // identifies the skill, once it is found
 }
 
 // selectSkill returns the skill that the message of a submission selects. If the request has different names, agree finds out
@@ -63,10 +65,22 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	if len(choices) > 0 {
 		return r.agree(choices)
 	}
-	if name := strings.TrimSpace(message.JoinedText(send.Message.Parts)); name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \n\t{") {
-		if listed, failure := f.Bridge.Find(r.ctx, name, r.caller.Principal); failure == nil {
-			return selection{name: listed, field: "message.parts", byText: true}, nil
+	var texts []int
+	for i, looked := 0, 0; i < len(send.Message.Parts) && looked < message.MaxNames; i++ {
+		name := nameIn(&send.Message.Parts[i])
+		if name == "" {
+			continue
 		}
+		looked++
+		if listed, failure := f.Bridge.Find(r.ctx, name, r.caller.Principal); failure == nil {
+			add(message.PartField(i), listed)
+			texts = append(texts, i)
+		}
+	}
+	if len(choices) > 0 {
+		chosen, fault := r.agree(choices)
+		chosen.texts = texts
+		return chosen, fault
 	}
 	if standard := f.Options.DefaultSkill; standard != "" {
 		if _, failure := f.Bridge.Find(r.ctx, standard, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound && f.NoDefault != nil {
@@ -75,6 +89,15 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 		return selection{name: standard, field: "skill"}, nil
 	}
 	return selection{}, nil
+}
+
+// nameIn returns the text of a part if it may be the name of a skill; otherwise it is empty.
+func nameIn(p *task.Part) string {
+	name := strings.TrimSpace(p.Text)
+	if p.Kind != front.PartText || len(name) > maxName || strings.ContainsAny(name, " \n\t{") {
+		return ""
+	}
+	return name
 }
 
 // agree returns the skill that all choices mean; if they mean several skills, an error.

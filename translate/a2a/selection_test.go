@@ -7,6 +7,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 const extension = `"` + wire.Extension + `"`
@@ -42,6 +43,16 @@ func TestSelection(t *testing.T) {
 		{"text that is a name", "", text("", "acme.free"), "", "", "result.task.metadata.EXT.skill=acme.free;result.task.status.state=TASK_STATE_COMPLETED"},
 		{"text that is a name, beside data", "", text("", "acme.echo") + "," + data("", echo), "", "", "ok"},
 		{"text that is a name, in blanks", "", text("", " acme.free\n"), "", "", "result.task.status.state=TASK_STATE_COMPLETED"},
+		{"one of two texts is a name", "", text("", "acme.echo") + "," + x, "", "", "ok"},
+		{"the last text is a name", "", x + "," + text("", " acme/echo "), "", "", "ok"},
+		{"two texts are its name", "", text("", "acme.echo") + "," + text("", "acme/echo"), "", "", "result.task.metadata.EXT.skill=acme.echo;result.task.status.message.parts.1.data.missing=[\"text\"]"},
+		{"two texts are names", "", text("", "acme.echo") + "," + text("", "acme.free"), "", "", "differ"},
+		{"of many texts, the first few are looked up", "", strings.Repeat(text("", "a")+",", 16) + text("", "acme.free"), "", "", "result.task.status.message.parts.1.data.missing=[\"skill\"]"},
+		{"data with a member beside input", "", data("", `{"skill":"acme.echo","input":`+echo+`,"n":1}`), "", "", "result.task.status.message.parts.1.data.missing=[\"skill\"];result.task.status.message.parts.0.text~message.parts[0] names no skill: only an object of"},
+		{"data without input, but inputs", "", x + "," + data("", `{"text":"x","skill":"acme.echo"}`), "", "", "result.task.status.message.parts.1.data.missing=[\"skill\"];result.task.status.message.parts.0.text~message.parts[1] names no skill"},
+		{"data whose input is no object", "", data("", `{"skill":"acme.echo","input":"x"}`), "", "", "result.task.status.message.parts.0.text~message.parts[0] names no skill"},
+		{"text that is no such object", "", text("", `{"skill":"acme.echo","text":"x"}`), "", "", "result.task.status.message.parts.0.text~message.parts[0] names no skill"},
+		{"data that names it, beside data that does not", "", data("", `{"skill":"acme.free"}`) + "," + data("", `{"skill":"x","n":1}`), "", "", "result.task.metadata.EXT.skill=acme.free"},
 		{"not in a list of names", "", text("", "acme.free acme.echo"), "", "", "result.task.status.state=TASK_STATE_INPUT_REQUIRED"},
 		{"all agree", "/a2a/acme.echo", data("", `{"skill":"acme/echo","input":`+echo+`}`), `"metadata":{"skillId":"acme.echo"}`, `"tenant":"acme.echo","metadata":{"skill":"acme.echo"}`, "ok"},
 		{"null is absent", "", x, `"metadata":{"skillId":"acme.echo","skill":null}`, `"tenant":null,"metadata":null`, "ok"},
@@ -111,6 +122,7 @@ func TestUnclear(t *testing.T) {
 	newAgent(t, only("echo"), reject).send10(t, x, "", "").check(t, `result.task.artifacts.0.parts.0.data={"text":"x"}`)
 	newAgent(t, only("echo"), with("secret", object{"access": "private"})).send10(t, x, "", "").check(t, `result.task.metadata.EXT.skill=acme.echo`)
 	newAgent(t, reject).send10(t, x, "", "").check(t, `200;error.code=-32602;error.data.0.fieldViolations.0.field=message`)
+	newAgent(t, reject).send10(t, data("", `{"skill":"acme.free","n":1}`), "", "").check(t, `200;error.code=-32602;error.message~message.parts[0] names no skill`)
 	newAgent(t, only("number"), standard).send10(t, x, "", "").check(t, `error.code=-32602`)
 }
 
@@ -136,6 +148,7 @@ func TestInputs(t *testing.T) {
 		{"text fills the first", "form", text("", "Rome"), "missing days"},
 		{"the only input, parsed", "number", text("", " 1.50 "), `{"n":1.50}`},
 		{"the only input, not JSON", "number", text("", "one"), `{}`},
+		{"text that is JSON, of a wrong type", "form", text("", `{"city":"Rome","days":"two"}`), "error.code=-32602;error.data.0.fieldViolations.0.field=input.days"},
 		{"no input", "free", text("", "one"), `{}`},
 		{"several optional ones", "files", text("", "one"), `{}`},
 		{"a wrong type", "form", data("", `{"city":1,"days":1}`), "error.code=-32602;error.data.0.fieldViolations.0.field=input.city;!result"},
@@ -185,6 +198,34 @@ func TestInputs(t *testing.T) {
 	}
 }
 
+// Section 5: a text that is not JSON is no value of an input of another type. The question says so, in the first message and later.
+func TestUnreadText(t *testing.T) {
+	required := object{"required": true}
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		for i, c := range []struct{ kind, say, want string }{
+			{"integer", "three", "That does not fit: argument \"n\" must be an integer, not a string. The skill acme.typed needs further inputs: n (integer): The n."},
+			{"number", "3,5", "must be a number, not a string"},
+			{"boolean", "yes", "must be a boolean, not a string"},
+			{"array", "a, b", "must be an array, not a string"},
+			{"object", "{a: 1}", "must be an object, not a string"},
+			{"integer", "", "The skill acme.typed needs further inputs: n (integer): The n."},
+		} {
+			a := newAgent(t, func(a *agent) {
+				a.skills = append(a.skills, skill("typed", providertest.Input("n", c.kind, required), providertest.Input("note", "string", nil)))
+			})
+			asked := "200;" + d.task + ".status.state=" + d.state("input-required") + ";" + d.task + `.status.message.parts.1.data.missing=["n"];` + d.task + ".status.message.parts.0.text"
+			if asked += "~" + c.want; strings.HasPrefix(c.want, "The skill") {
+				asked = strings.ReplaceAll(asked, "text~", "text=")
+			}
+			got := a.call(t, d.send, d.params(idOf(d, i), text(d.version, c.say), `"metadata":{"skill":"acme.typed"}`))
+			got.check(t, asked)
+			a.call(t, d.send, d.params(got.at(d.task+".id"), text(d.version, c.say), "")).check(t, asked)
+			a.Received(t, "POST /run/typed", 0)
+		}
+	})
+}
+
 // Section 5: clients that only send text are asked until all is there, in each version. Nothing is sent before.
 func TestDialogue(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
@@ -198,7 +239,7 @@ func TestDialogue(t *testing.T) {
 			{"what?", asked + `missing=["skill"]`},
 			{"acme.form", asked + `missing=["city","days"]`},
 			{"Rome", asked + `missing=["days"]`},
-			{"many", asked + `missing=["days"]`},
+			{"many", asked + `missing=["days"];` + d.task + `.status.message.parts.0.text~an integer, not a string`},
 			{"11", asked + `missing=["days"];` + d.task + `.status.message.parts.0.text~10`},
 			{`{"city":7}`, asked + `missing=["city","days"]`},
 			{`{"city":"Oslo"}`, asked + `missing=["days"]`},

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -194,7 +195,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 			parts = nil
 		}
 	}
-	list, failure := message.Gather(have, earlier, parts, skill, s.chosen.byText)
+	list, failure := message.Gather(have, earlier, parts, skill, s.chosen.texts)
 	if failure != nil {
 		return jsonrpc.Object{}, failure
 	}
@@ -220,7 +221,11 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 		return jsonrpc.Object{}, &asked
 	}
 	if len(missing) > 0 {
-		s.asked = s.front.say(message.WhichInputs(skill, missing, ""))
+		problem := ""
+		if list.Unread != "" {
+			problem = message.Unread(skill, list.Unread)
+		}
+		s.asked = s.front.say(message.WhichInputs(skill, missing, problem))
 		return jsonrpc.Object{}, &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message:  "the input " + quoted(missing[0]) + " is required",
@@ -388,7 +393,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		return true
 	}
 	if s.front.Options.RejectUnclear && failure == nil {
-		s.fault = s.request.invalid("message", "names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}")
+		s.fault = s.request.invalid("message", strings.TrimSpace("names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}. "+message.NoEnvelope(s.send.Message.Parts)))
 		reportAs(s.request, translate.OperationExecute, s.task, withCode(s.request.failureOf(s.fault), s.fault))
 		return false
 	}
@@ -402,7 +407,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		failure = wrong
 	case failure == nil:
 		s.inputs = list
-		s.asked = s.front.say(message.WhichSkill(all))
+		s.asked = s.front.say(message.WhichSkill(all, message.NoEnvelope(s.send.Message.Parts)))
 		failure = &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},

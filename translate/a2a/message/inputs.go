@@ -20,6 +20,9 @@ import (
 
 // Inputs are the inputs for a skill, in the order of the parts that have them.
 type Inputs struct {
+	// Unread is the name of the input that the text is for, if it can't be its value because the text is not JSON.
+	Unread string
+
 	list []input
 	at   map[string]int // indexes by name; nil: there are fewer inputs than manyInputs
 	text jsontext.Value // the JSON object of all inputs; nil: not encoded yet
@@ -38,9 +41,9 @@ type input struct {
 
 // Gather returns the inputs of a task together with those of a message. Inputs of the message replace those of the task with the
 // same name; two parts of the message with the same input are a failure. earlier are the messages to the task before its skill was
-// known: their data are inputs of the task, but which inputs their files are is not known before. byText says that the text of the
-// message is the name of the skill.
-func Gather(have jsontext.Value, earlier []task.Message, parts []task.Part, s *translate.Skill, byText bool) (*Inputs, *run.Failure) {
+// known: their data are inputs of the task, but which inputs their files are is not known before. names are the indexes of
+// the parts whose text is the name of the skill.
+func Gather(have jsontext.Value, earlier []task.Message, parts []task.Part, s *translate.Skill, names []int) (*Inputs, *run.Failure) {
 	list := inputsOf(have)
 	for i := range earlier {
 		for j := range earlier[i].Parts {
@@ -61,8 +64,8 @@ func Gather(have jsontext.Value, earlier []task.Message, parts []task.Part, s *t
 			}
 		}
 	}
-	if !byText && !slices.ContainsFunc(parts, isStructured) {
-		if f := list.addText(JoinedText(parts), s); f != nil {
+	if !slices.ContainsFunc(parts, isStructured) {
+		if f := list.addText(joinedText(parts, names), s); f != nil {
 			return nil, f
 		}
 	}
@@ -225,6 +228,7 @@ func (l *Inputs) addText(text string, s *translate.Skill) *run.Failure {
 	case p.Type == "string":
 		value = front.AppendText(nil, text)
 	case !isJSON(value):
+		l.Unread = p.Name
 		return nil
 	default:
 		value = jsontext.Value(strings.TrimSpace(text))
@@ -369,11 +373,11 @@ func inputOf(metadata jsontext.Value) (name string) {
 	return name
 }
 
-// JoinedText returns the texts of parts, joined by line breaks.
-func JoinedText(parts []task.Part) string {
+// joinedText returns the texts of the parts, joined by line breaks, without the parts that are names.
+func joinedText(parts []task.Part, names []int) string {
 	var texts []string
 	for i := range parts {
-		if parts[i].Kind == front.PartText {
+		if parts[i].Kind == front.PartText && !slices.Contains(names, i) {
 			texts = append(texts, parts[i].Text)
 		}
 	}

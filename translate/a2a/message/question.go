@@ -9,6 +9,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -19,9 +21,12 @@ const (
 	maxListedData = 1000
 )
 
-// WhichSkill returns the text and the data of the question for a skill.
-func WhichSkill(skills []catalog.Entry) (text string, data jsontext.Value) {
+// WhichSkill returns the text and the data of the question for a skill. problem says why the message names none, if it seems to; empty: it does not.
+func WhichSkill(skills []catalog.Entry, problem string) (text string, data jsontext.Value) {
 	var b strings.Builder
+	if problem != "" {
+		b.WriteString(problem + " ")
+	}
 	b.WriteString("Which skill do you want to use? Send the name of one, or a data part {\"skill\": <name>, \"input\": {…}}.")
 	for i := range skills[:min(len(skills), maxListedText)] {
 		b.WriteString("\n- " + skills[i].Name)
@@ -71,6 +76,15 @@ func WhichInputs(skill *translate.Skill, missing []string, problem string) (text
 	w.Raw("inputSchema", front.CleanSchema(skill.InputSchema(), ""))
 	w.Close()
 	return b.String(), w.Buf
+}
+
+// Unread says that a text can't be the value of an input, since it is not JSON.
+func Unread(skill *translate.Skill, name string) string {
+	given := jsonrpc.Object{Members: []jsonrpc.Member{{Name: front.AppendText(nil, name), Value: jsontext.Value(`""`)}}}
+	if _, wrong := skill.Check(given); wrong != nil && wrong.Argument != nil && wrong.Argument.Reason == run.WrongType {
+		return Text(wrong)
+	}
+	return "the text for " + safetext.Line(name, maxQuoted) + " is not JSON"
 }
 
 // describeInput returns the name, type and description of an input.
