@@ -177,6 +177,30 @@ func TestRunsWaitForRoom(t *testing.T) {
 	}
 }
 
+// An answer without history takes no memory for the history of its task.
+func TestHistoryTakesMemory(t *testing.T) {
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		a := newAgent(t, func(a *agent) { a.maxAnswers = 1000 })
+		a.say.Set("User", "ada")
+		none, all := `"configuration":{"historyLength":0}`, `"configuration":{"historyLength":9}`
+		if d.version == "0.1" {
+			none, all = `"historyLength":0`, `"historyLength":9`
+		}
+		long := text(d.version, strings.Repeat("x", 200<<10))
+		first := d.params("", long, none+`,"metadata":{"skill":"acme.form"}`)
+		got := a.call(t, d.send, first)
+		got.check(t, "200;"+d.task+".status.state="+d.state("input-required"))
+		id := got.at(d.task + ".id")
+		a.call(t, d.send, d.params(id, text(d.version, "?"), none)).check(t, "200")
+		a.call(t, d.send, d.params(id, text(d.version, "?"), all)).check(t, "429;error.message~Read the task")
+		a.call(t, d.get, fmt.Sprintf(`{"id":%q,"historyLength":0}`, id)).check(t, "200")
+		a.call(t, d.get, fmt.Sprintf(`{"id":%q,"historyLength":9}`, id)).check(t, "429")
+		a.call(t, "ListTasks", `{"historyLength":0}`).check(t, "200;result.totalSize=1")
+		a.call(t, "ListTasks", `{"historyLength":9}`).check(t, "429;error.message~Read the tasks")
+	})
+}
+
 // The question which skill is meant has 50 skills as text and 1000 as data.
 func TestManySkills(t *testing.T) {
 	a := newAgent(t, func(a *agent) {
@@ -208,6 +232,7 @@ func TestCostOfMessages(t *testing.T) {
 		"inputs":            `{"message":` + message("1.0", data("", `{`+list(60_000, func(i int) string { return fmt.Sprintf(`"n%d":1`, i) })+`}`), `"metadata":{"skill":"acme.form"}`) + `}`,
 		"files":             `{"message":` + message("1.0", list(12_000, func(int) string { return `{"raw":"AAAA"}` }), `"metadata":{"skill":"acme.files"}`) + `}`,
 		"texts":             `{"message":` + message("1.0", list(12_000, func(int) string { return text("", "{") }), `"metadata":{"skill":"acme.echo"}`) + `}`,
+		"names in texts":    `{"message":` + message("1.0", list(12_000, func(i int) string { return text("", fmt.Sprintf("acme.s%d", i)) }), "") + `}`,
 		"a deep text":       `{"message":` + message("1.0", text("", strings.Repeat(`{"skill":`, 50_000)), `"metadata":{"skill":"acme.echo"}`) + `}`,
 		"members":           `{` + list(80_000, func(i int) string { return fmt.Sprintf(`"n%d":1`, i) }) + `}`,
 	} {

@@ -133,7 +133,7 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case err != nil:
 		return nil, r.taskError("", err)
 	}
-	if fault := reserve(r, page.Tasks...); fault != nil {
+	if fault := reserve(r, wire.PageSize(page.Tasks, &q), "the tasks"); fault != nil {
 		return nil, fault
 	}
 	return wire.AppendPage(nil, page.Tasks, page.NextToken, q.PageSize, page.Total, &q), nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -17,23 +16,16 @@ const (
 	maxOwnEvent = 4 << 10
 )
 
-// reserve reserves the memory for an answer with these tasks before the answer is made. It returns an error if other answers
+// reserve reserves the memory for an answer before the answer is made. which says what it has. It returns an error if other answers
 // use the memory.
-func reserve(r *request, tasks ...*task.Task) *jsonrpc.Error {
-	var size int64
-	for _, t := range tasks {
-		size += task.Size(t)
-	}
+func reserve(r *request, size int64, which string) *jsonrpc.Error {
 	if r.Reserve(size) {
 		return nil
 	}
-	if len(tasks) == 1 {
-		return noRoom(r, "the task "+tasks[0].ID)
-	}
-	return noRoom(r, "the tasks")
+	return noRoom(r, which)
 }
 
-// noRoom returns the error for an answer with these tasks while other answers use the memory.
+// noRoom returns the error for an answer while other answers use the memory.
 func noRoom(r *request, which string) *jsonrpc.Error {
 	return r.failureError(&run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Retry: run.RetryIn(time.Second, 5),

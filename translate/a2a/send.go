@@ -268,7 +268,7 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	if full && !settled(t) { // its run goes on
 		return nil, noRoom(r, "the task "+t.ID)
 	}
-	if fault := reserve(r, t); fault != nil { // then a task that would be answered with a message stays, too
+	if fault := reserve(r, wire.TaskEvent(r.version, t, wire.WholeTask, s.send.HistoryLength).Size(), "the task "+t.ID); fault != nil { // then a task that would be answered with a message stays, too
 		return nil, fault
 	}
 	if s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && r.version != wire.V01 && slices.Contains(f.Options.ReplyMessage, t.Skill) {

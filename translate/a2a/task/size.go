@@ -20,6 +20,18 @@ func Size(t *Task) int64 {
 	return int64(n)
 }
 
+// AnswerSize returns about the length of the JSON of a task with the newest messages of its history, and with its artifact or without.
+func AnswerSize(t *Task, messages int, artifact bool) int64 {
+	n := overhead + sizeOfMessage(t.Status.Message)
+	for i := range t.History[max(0, len(t.History)-messages):] {
+		n += sizeOfMessage(&t.History[len(t.History)-1-i])
+	}
+	if artifact {
+		n += int(t.Artifact.Size())
+	}
+	return int64(n)
+}
+
 func sizeOfMessage(m *Message) int {
 	if m == nil {
 		return 0

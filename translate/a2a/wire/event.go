@@ -24,14 +24,19 @@ type Event struct {
 
 // TaskEvent returns the event, or the answer, with a task and a part of its history; nil: what the version says.
 func TaskEvent(v Version, t *task.Task, kind EventKind, historyLength *int) Event {
-	n := len(t.History)
-	switch {
+	return Event{t, v, kind, messages(v, t, historyLength)}
+}
+
+// messages returns how many messages of its history an answer with a task has.
+func messages(v Version, t *task.Task, historyLength *int) int {
+	switch n := len(t.History); {
 	case historyLength != nil:
-		n = min(n, *historyLength)
-	case v == V01:
-		n = 0 // its clients have to ask for the history
+		return min(n, *historyLength)
+	case v == V01: // its clients have to ask for the history
+		return 0
+	default:
+		return n
 	}
-	return Event{t, v, kind, n}
 }
 
 // UpdateEvent returns the event for an update of a task. last says that the stream ends with it.
@@ -48,8 +53,11 @@ func UpdateEvent(v Version, u *task.Update, last bool) Event {
 
 // Size returns about the length of the text.
 func (e Event) Size() int64 {
-	if e.Kind == WholeTask || e.Kind == ArtifactEvent || e.Kind == TaskAnswer {
-		return task.Size(e.Task)
+	switch e.Kind {
+	case WholeTask, TaskAnswer:
+		return task.AnswerSize(e.Task, e.History, true)
+	case ArtifactEvent:
+		return e.Task.Artifact.Size()
 	}
 	n := 0
 	if m := e.Task.Status.Message; m != nil {
@@ -58,6 +66,14 @@ func (e Event) Size() int64 {
 		}
 	}
 	return int64(n)
+}
+
+// PageSize returns about the length of the text of a page of ListTasks.
+func PageSize(tasks []*task.Task, q *ListQuery) (size int64) {
+	for _, t := range tasks {
+		size += task.AnswerSize(t, messages(V10, t, q.HistoryLength), q.Artifacts)
+	}
+	return size
 }
 
 // AppendTo appends the text.

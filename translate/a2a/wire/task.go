@@ -158,13 +158,7 @@ func (w *writer) all(historyLength *int, artifacts bool) {
 // history appends the newest messages of the history, if there are any.
 func (w *writer) history(length *int) {
 	all := w.task.History
-	first := 0
-	switch {
-	case length != nil:
-		first = max(0, len(all)-*length)
-	case w.version == V01:
-		first = len(all)
-	}
+	first := len(all) - messages(w.version, w.task, length)
 	if first == len(all) {
 		return
 	}
