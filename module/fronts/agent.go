@@ -74,13 +74,24 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	}()
 	front := &a2a.Front{
 		Bridge: s.Bridge, Tasks: kept.Tasks, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
-		Retries: kept.retries, Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Observer.Panicked, Observer: callReporter{s.Observer},
+		Retries: kept.retries, Streams: kept.streams, Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Observer.Panicked, Observer: callReporter{s.Observer},
 		NoDefault: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Message: "a message that names no skill gets an error: the default_skill of a2a does not exist, or the caller may not see it",
 				Attrs: []slog.Attr{slog.String("default_skill", a.DefaultSkill)},
 			})
 		},
+	}
+	if a.DefaultSkill != "" {
+		look := func() {
+			_, failure := s.Bridge.Find(ctx, a.DefaultSkill, anyone)
+			if failure != nil && failure.Kind == run.SkillNotFound && ctx.Err() == nil {
+				front.NoDefault(ctx)
+			}
+		}
+		if err := lifetime.OnStart(ctx, func() { go look() }); err != nil {
+			return nil, release, err
+		}
 	}
 	releaseKept := release
 	release = func() { kept.retries.End(front); releaseKept() }
@@ -115,6 +126,9 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	front.Server = agent.server
 	return agent, release, nil
 }
+
+// anyone is a principal, for whom also private skills exist.
+const anyone = "any principal"
 
 // checkSkills checks the names of skills in the options by the sources, without reading these. An error is an [options.ConfigError].
 func (a *A2A) checkSkills(bridge *translate.Bridge) error {

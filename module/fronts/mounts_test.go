@@ -211,6 +211,29 @@ func TestMountStreams(t *testing.T) {
 	}
 }
 
+// A reload does not begin a new count of the streams.
+func TestStreamsAreCountedOverReloads(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/other"})
+	site := func(more ...string) string { return inSite(p, alone, append(more, "a2a {\ntasks {\nkeep 100\n}\n}")...) }
+	c := testbed.StartCaddy(t, site())
+	asked := (&visit{"POST", "/a2a", sendNothing, 200, "TASK_STATE_INPUT_REQUIRED"}).check(t, c.Client, base(c))
+	_, id, _ := strings.Cut(string(asked.Body), `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	subscribe := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":%q}}`, id)
+	for range 50 { // half of the places
+		response, err := http.Post(base(c)+"/a2a", "application/json", strings.NewReader(subscribe))
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response, err)
+		}
+		defer response.Body.Close()
+	}
+	(&visit{"POST", "/a2a", subscribe, 429, "Too many streams"}).check(t, c.Client, base(c))
+	if err := c.Reload(site("rpc")); err != nil {
+		t.Fatal(err)
+	}
+	(&visit{"POST", "/a2a", subscribe, 429, "Too many streams"}).check(t, c.Client, base(c))
+}
+
 // The memory for answers that clients have not read yet is one for all mounts.
 func TestMountsShareMemory(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})

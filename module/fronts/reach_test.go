@@ -85,6 +85,9 @@ func TestUnknownSkillsInOptions(t *testing.T) {
 		}
 		if err == nil {
 			unknown := strings.HasSuffix(c.option, "nope")
+			if unknown { // before any message
+				testbed.Eventually(t, 15*time.Second, func() bool { return len(bridge.Log.Lines(`"level":"warn"`, `"default_skill":"acme.nope"`)) == 1 }, "a warning")
+			}
 			want := "TASK_STATE_COMPLETED"
 			if unknown {
 				want = "-32602"

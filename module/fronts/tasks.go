@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -29,6 +30,7 @@ type pooledTasks struct {
 	*tasks.Tasks
 	push    *push.Deliverer // shared by all configurations, like the retries
 	retries *retry.Retries
+	streams *front.Places
 	hide    func() // removes the tasks from the metrics and the admin API
 }
 
@@ -112,7 +114,7 @@ func newTasks(config tasks.Config, reporter *taskReporter) *pooledTasks {
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	live.tasks = append(live.tasks, Live{t, reporter.newest})
-	return &pooledTasks{t, reporter.Deliverer, new(retry.Retries), func() {
+	return &pooledTasks{t, reporter.Deliverer, new(retry.Retries), new(front.Places), func() {
 		uncount()
 		live.mu.Lock()
 		defer live.mu.Unlock()

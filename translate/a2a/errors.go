@@ -212,10 +212,10 @@ func isUnshown(f *run.Failure) bool {
 }
 
 // untold returns the failure of a call whose task goes on, but can't be shown to the client because the storage has failed.
-func untold(t *task.Task, err error) *run.Failure {
+func untold(v wire.Version, t *task.Task, err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
-		Message: "The bridge can't store tasks at the moment, so it can't show how the task " + t.ID + " is. Its run goes on: don't repeat the message, read the task with GetTask later.",
+		Message: "The bridge can't store tasks at the moment, so it can't show how the task " + t.ID + " is. Its run goes on: don't repeat the message, read the task with " + wire.GetMethod(v) + " later.",
 		Cause:   errors.Join(errNotKept, err),
 	}
 }

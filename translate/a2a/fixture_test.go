@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
@@ -63,6 +64,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	tb.Helper()
 	a := &agent{Provider: providertest.New(), skills: skills(), say: http.Header{}}
 	a.front = &a2a.Front{
+		Streams:  new(front.Places),
 		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait, Follow: a2a.DefaultFollow},
 		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}

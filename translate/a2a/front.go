@@ -69,10 +69,11 @@ type Front struct {
 	Server *jsonrpc.Server
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
+	// Streams counts the open streams. Fronts may share it. Nil: their number has no bound.
+	Streams *front.Places
 
-	events  jsonrpc.Results[wire.Event] // and answers that are being sent
-	streams front.Places                // the open ones
-	timers  front.Timers                // of requests that wait
+	events jsonrpc.Results[wire.Event] // and answers that are being sent
+	timers front.Timers                // of requests that wait
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)

@@ -115,6 +115,9 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if q.PageSize == 0 {
 		q.PageSize = wire.DefaultPageSize
 	}
+	if q.PageToken != "" && !tasks.IsToken(q.PageToken) {
+		return nil, r.invalid("pageToken", "is none that this agent has made")
+	}
 	if r.caller.Principal == "" { // anonymous callers can't be distinguished, and each would see the tasks of all
 		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
 	}
@@ -127,10 +130,7 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 		Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
 		GiveUp: f.loses,
 	})
-	switch {
-	case errors.Is(err, tasks.ErrBadToken):
-		return nil, r.invalid("pageToken", "is none that this agent has made")
-	case err != nil:
+	if err != nil {
 		return nil, r.taskError("", err)
 	}
 	if fault := reserve(r, wire.PageSize(page.Tasks, &q), "the tasks"); fault != nil {

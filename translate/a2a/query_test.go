@@ -364,6 +364,8 @@ func TestListTasks(t *testing.T) {
 		list(c[0], ada).check(t, "200;"+c[1])
 	}
 	list(`{}`, nil).check(t, "200;result.totalSize=0;result.tasks=[];result.nextPageToken=;result.pageSize=50")
+	list(`{"pageToken":"!"}`, nil).check(t, "200;error.code=-32602;error.data.0.fieldViolations.0.field=pageToken")
+	a.post(t, "/a2a/acme.form", request("ListTasks", `{"tenant":"acme.echo","pageToken":"!"}`), ada).check(t, "error.code=-32602")
 	list(`{}`, by("bob")).check(t, "200;result.totalSize=0")
 	a.post(t, "/a2a/acme.form", request("ListTasks", "{}"), ada).check(t, "result.totalSize=1;result.tasks.0.metadata.EXT.skill=acme.form")
 }

@@ -297,7 +297,7 @@ func (s *submission) await(t *task.Task) (*task.Task, error) {
 
 // untold answers a message whose task can't be shown, because the storage has failed.
 func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
-	failure := untold(s.task, err)
+	failure := untold(s.request.version, s.task, err)
 	if s.ended != nil && (!s.invoked || isClosed(s.ended) && s.refused) { // nothing was executed: the client may send the message again
 		failure = notKept(err)
 		if s.first { // and it does not know the task

@@ -22,7 +22,10 @@ func stopSubscribing(s task.State) bool { return s.Terminal() }
 // enterStream counts a stream, or returns the failure if too many are open.
 func (f *Front) enterStream(principal string) (leave func(), full *run.Failure) {
 	o := &f.Options
-	leave, ok := f.streams.Enter(principal, cmp.Or(o.Streams, math.MaxInt), cmp.Or(o.StreamsOfOne, math.MaxInt))
+	if f.Streams == nil {
+		return func() {}, nil
+	}
+	leave, ok := f.Streams.Enter(principal, cmp.Or(o.Streams, math.MaxInt), cmp.Or(o.StreamsOfOne, math.MaxInt))
 	if ok {
 		return leave, nil
 	}
@@ -47,7 +50,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 		if r.version == wire.V01 {
 			return nil, r.replay(t)
 		}
-		return r.fail(unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with GetTask"))
+		return r.fail(unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with "+wire.GetMethod(r.version)))
 	}
 	current, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)
 	if err != nil {

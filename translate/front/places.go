@@ -9,12 +9,13 @@ type Places struct {
 	of    map[string]int // by principal
 }
 
-// Enter counts one more of a principal, if there are fewer than most of all, and fewer than mostOfOne of the principal. All anonymous
-// callers count as one.
+// Enter counts one more of a principal, if there are fewer than most of all, and fewer than mostOfOne of the principal. Further
+// ones of n principals take at most n/(n+1) of all, so that others always find room. All anonymous callers count as one.
 func (p *Places) Enter(principal string, most, mostOfOne int) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.count >= most || p.of[principal] >= mostOfOne {
+	own, n := p.of[principal], len(p.of)
+	if p.count >= most || own >= mostOfOne || own > 0 && p.count >= most-most/(n+1) {
 		return nil, false
 	}
 	if p.of == nil {

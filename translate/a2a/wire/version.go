@@ -21,6 +21,14 @@ func (v Version) String() string {
 	return ""
 }
 
+// GetMethod returns the name of the method that reads a task.
+func GetMethod(v Version) string {
+	if v == V10 {
+		return "GetTask"
+	}
+	return "tasks/get"
+}
+
 // Extension is the URI of the bridge's extension, and the name of the member in metadata that holds its data.
 const Extension = "https://github.com/skill-bridge/caddy-skill-bridge/a2a/v1"
 
