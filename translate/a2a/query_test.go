@@ -403,8 +403,11 @@ func TestTenant(t *testing.T) {
 		{"", "CancelTask", id, "acme.echo", "error.code=-32002"},
 		{"", "SubscribeToTask", id, "acme.form", "404;error.code=-32001"},
 		{"", "SubscribeToTask", id, "acme.echo", "400;error.code=-32004"},
-		{"", "GetTask", asked, "acme.form", "result.id=" + asked}, // no skill is chosen yet
+		{"", "GetTask", asked, "acme.form", "result.id=" + asked},             // no skill is chosen yet
+		{"", "GetTask", asked, strings.Repeat("x", 257), "error.code=-32001"}, // no skill has such a name
+		{"", "CancelTask", asked, strings.Repeat("x", 257), "error.code=-32001"},
 		{"", "ListTasks", "", "", "result.totalSize=2"},
+		{"", "ListTasks", "", strings.Repeat("x", 5000), "result.totalSize=0"},
 		{"", "ListTasks", "", "acme/echo", "result.totalSize=1;result.tasks.0.id=" + id},
 		{"", "ListTasks", "", "acme.form", "result.totalSize=0;result.pageSize=50"},
 		{"/acme.echo", "ListTasks", "", "acme.echo", "result.totalSize=1"},

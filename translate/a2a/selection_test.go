@@ -226,6 +226,26 @@ func TestUnreadText(t *testing.T) {
 	})
 }
 
+// What people read in the schema of a question is visible, and what calls are checked against is as the provider has it.
+func TestSchemaOfQuestion(t *testing.T) {
+	const hidden = "\u202e\u200b"
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		a := newAgent(t, func(a *agent) {
+			a.skills = append(a.skills, skill("shown", providertest.Input("n", "string", object{
+				"required": true, "description": "The" + hidden + " n.",
+				"schema": object{"title": "T" + hidden, "x-note": "X" + hidden, "enum": []any{"a" + hidden, "b"}, "$comment": strings.Repeat("é", 3000)},
+			})))
+		})
+		got := a.call(t, d.send, d.params("", data(d.version, `{}`), `"metadata":{"skill":"acme.shown"}`))
+		schema := d.task + ".status.message.parts.1.data.inputSchema.properties.n."
+		got.check(t, d.task+".status.message.parts.0.text=The skill acme.shown needs further inputs: n (string): The n.;"+schema+"description=The n.;"+schema+"title=T;"+schema+"x-note=X;"+schema+`enum=["a`+hidden+`","b"]`)
+		if n := len([]rune(got.at(schema + "$comment"))); n > 2000 {
+			t.Errorf("a text of %d characters", n)
+		}
+	})
+}
+
 // Section 5: clients that only send text are asked until all is there, in each version. Nothing is sent before.
 func TestDialogue(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {

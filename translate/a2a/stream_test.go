@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -179,6 +180,35 @@ func TestLongIDsOfStreams(t *testing.T) {
 		}
 	}
 	a.post(t, "/a2a", strings.Replace(request("GetTask", "{}"), `"id":1`, `"id":`+id(5000), 1), nil).check(t, "200;error.code=-32602;id="+strings.Trim(id(5000), `"`))
+}
+
+// A stream keeps nothing of the metadata of its request, which may be long and is read before.
+func TestMetadataOfStreams(t *testing.T) {
+	a := newAgent(t)
+	a.Accept("slow")
+	const streams, long = 30, 900 << 10
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	before := heap()
+	body := request("SendStreamingMessage", `{"message":`+message("1.0", text("", "x"), "")+`,"metadata":{"skillId":"acme.slow","long":"`+strings.Repeat("m", long)+`"}}`)
+	for i := range streams {
+		wg.Go(func() { a.postWith(t, ctx, "/a2a", body, nil) })
+		eventually(t, func() bool { _, subscriptions, _ := a.front.Tasks.Stats(); return subscriptions == i+1 }, "the stream is open")
+	}
+	if grown := heap() - before; grown > streams*long/4 {
+		t.Errorf("%d streams take %d KiB", streams, grown>>10)
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // Section 8: subscriptions see the same events as the stream that sends, close only at the end, and nothing ends if one leaves.

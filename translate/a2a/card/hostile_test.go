@@ -3,6 +3,7 @@ package card_test
 import (
 	stdjson "encoding/json" // what many clients read cards with
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -112,6 +113,31 @@ func TestHostileDescriptors(t *testing.T) {
 	b.set(many...)
 	for _, d := range []card.Document{card.AgentCard, card.Agent} {
 		check(t, cardOf(t, newBuilder(t, b, card.Config{}), request(func(r *card.Request) { r.Document = d })))
+	}
+}
+
+// TestSchemasInCards: what people read in the schemas of a card is visible, and what calls are checked against is as the provider has it.
+func TestSchemasInCards(t *testing.T) {
+	const hidden = `\u202e\u200b`
+	b := &bridge{}
+	b.set(entry("acme.shown", func(d *document.Descriptor) {
+		d.Inputs = []document.Parameter{{Name: "n\u202e", Type: "string", Description: "The\u202e n.", Required: true, Schema: jsontext.Value(`{"title":"T` + hidden + `","default":"d` + hidden + `"}`)}}
+		d.Output.Schema = jsontext.Value(`{"title":"O` + hidden + `","$comment":"` + strings.Repeat("é", 3000) + `","properties":{"p` + hidden + `":{"description":"P` + hidden + `","enum":["e` + hidden + `"]}}}`)
+	}))
+	for _, version := range []string{"", "1.0", "0.3"} {
+		c := check(t, cardOf(t, newBuilder(t, b, card.Config{}), request(func(r *card.Request) { r.Version = version })))
+		extension := c["capabilities"].(map[string]any)["extensions"].([]any)[0].(map[string]any)
+		shown := extension["params"].(map[string]any)["skills"].(map[string]any)["acme.shown"].(map[string]any)
+		input := shown["inputSchema"].(map[string]any)["properties"].(map[string]any)["n\u202e"].(map[string]any)
+		output := shown["outputSchema"].(map[string]any)
+		p := output["properties"].(map[string]any)["p\u202e\u200b"].(map[string]any)
+		got := []any{input["description"], input["title"], input["default"], output["title"], p["description"], p["enum"].([]any)[0]}
+		if want := []any{"The n.", "T", "d\u202e\u200b", "O", "P", "e\u202e\u200b"}; !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", version, got, want)
+		}
+		if n := len([]rune(output["$comment"].(string))); n > 2000 {
+			t.Errorf("a text of %d characters", n)
+		}
 	}
 }
 
