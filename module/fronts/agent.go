@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -73,8 +74,11 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 		}
 	}()
 	front := &a2a.Front{
-		Bridge: s.Bridge, Tasks: kept.Tasks, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
-		Retries: kept.retries, Streams: kept.streams, Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Panicked: s.Observer.Panicked, Observer: callReporter{s.Observer},
+		Runs: runs.Runs{
+			Tasks: kept.Tasks, Resume: s.Bridge.Resume, Follow: a.follow(), Retries: kept.retries, Panicked: s.Observer.Panicked,
+		},
+		Bridge: s.Bridge, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
+		Streams: kept.streams, Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Observer: callReporter{s.Observer},
 		NoDefault: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Message: "a message that names no skill gets an error: the default_skill of a2a does not exist, or the caller may not see it",
@@ -280,13 +284,15 @@ func duration(d caddy.Duration, standard time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
+func (a *A2A) follow() time.Duration { return duration(a.Follow, a2a.DefaultFollow) }
+
 // options returns the options of the front.
 func (a *A2A) options() a2a.Options {
 	o := a2a.Options{
 		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill, RejectUnclear: a.Unclear == unclearReject,
 		ReplyMessage: slices.Clone(a.ReplyMessage),
-		Wait:         duration(a.Wait, a2a.DefaultWait), Follow: duration(a.Follow, a2a.DefaultFollow),
-		Abandon: a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
+		Wait:         duration(a.Wait, a2a.DefaultWait),
+		Abandon:      a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
 	}
 	bounds := cmp.Or(a.Tasks, new(Tasks)).bounds()
 	o.Streams, o.StreamsOfOne = max(bounds.Most, minStreams), max(bounds.MostPerOwner, minStreams)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -22,6 +23,7 @@ type effective struct {
 	rpc, a2a, card, store string
 	options               a2a.Options
 	bounds                tasks.Config
+	follow                time.Duration
 	mcp                   string
 	tools                 mcp.Options
 }
@@ -45,7 +47,7 @@ func effectiveOf(t *testing.T, lines string) effective {
 	}
 	tools := cmp.Or(m.MCP, new(MCP))
 	return effective{
-		rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), cmp.Or(kept.Store, storeCaddy), a.options(), kept.bounds(), tools.path(), tools.options(nil),
+		rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), cmp.Or(kept.Store, storeCaddy), a.options(), kept.bounds(), a.follow(), tools.path(), tools.options(nil),
 	}
 }
 

@@ -214,7 +214,9 @@ func TestMountStreams(t *testing.T) {
 // A reload does not begin a new count of the streams.
 func TestStreamsAreCountedOverReloads(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/other"})
-	site := func(more ...string) string { return inSite(p, alone, append(more, "a2a {\ntasks {\nkeep 100\n}\n}")...) }
+	site := func(more ...string) string {
+		return inSite(p, alone, append(more, "a2a {\ntasks {\nkeep 100\n}\n}")...)
+	}
 	c := testbed.StartCaddy(t, site())
 	asked := (&visit{"POST", "/a2a", sendNothing, 200, "TASK_STATE_INPUT_REQUIRED"}).check(t, c.Client, base(c))
 	_, id, _ := strings.Cut(string(asked.Body), `"id":"`)

@@ -15,7 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -29,7 +29,7 @@ var tasksPool = lifetime.NewPool[*pooledTasks]()
 type pooledTasks struct {
 	*tasks.Tasks
 	push    *push.Deliverer // shared by all configurations, like the retries
-	retries *retry.Retries
+	retries *runs.Retries
 	streams *front.Places
 	hide    func() // removes the tasks from the metrics and the admin API
 }
@@ -114,7 +114,7 @@ func newTasks(config tasks.Config, reporter *taskReporter) *pooledTasks {
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	live.tasks = append(live.tasks, Live{t, reporter.newest})
-	return &pooledTasks{t, reporter.Deliverer, new(retry.Retries), new(front.Places), func() {
+	return &pooledTasks{t, reporter.Deliverer, new(runs.Retries), new(front.Places), func() {
 		uncount()
 		live.mu.Lock()
 		defer live.mu.Unlock()

@@ -1,7 +1,9 @@
 package a2a
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -60,4 +62,23 @@ func (s *submission) detach() {
 	if s.execution != nil {
 		s.execution.Detach()
 	}
+}
+
+// follow follows the run of the task as a call of its own.
+func (s *submission) follow(ctx context.Context, t *task.Task, method string, skew time.Duration) {
+	caller := s.request.caller
+	caller.Method = method
+	s.front.FollowNow(ctx, t, caller, skew)
+}
+
+// resume follows the run of a task that waited for a credential.
+func (s *submission) resume(ctx context.Context) {
+	err := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) })
+	if err != nil {
+		s.fault = s.request.failureError(notKept(err))
+		return
+	}
+	s.invoked = true
+	s.done()
+	s.follow(ctx, s.task, s.request.caller.Method, task.ClockSkew)
 }

@@ -4,5 +4,6 @@
 // [Front.ServeRPC] reads the version and the method of a request. A message becomes a call in two steps: the selection of
 // the skill, and the collection of its inputs. A task is made directly before the provider is invoked, and its run
 // is followed in the background, also after the request has ended. Package message reads messages, package task has the data
-// of tasks, package tasks keeps them, package wire encodes and decodes each version, package push calls webhooks, and package card makes the agent cards.
+// of tasks, package tasks keeps them, package runs follows their runs, package wire encodes and decodes each version, package push calls
+// webhooks, and package card makes the agent cards.
 package a2a

@@ -15,7 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -64,10 +64,11 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	tb.Helper()
 	a := &agent{Provider: providertest.New(), skills: skills(), say: http.Header{}}
 	a.front = &a2a.Front{
-		Streams:  new(front.Places),
-		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait, Follow: a2a.DefaultFollow},
-		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
+		Streams: new(front.Places),
+		Options: a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait},
 	}
+	a.front.Follow = a2a.DefaultFollow
+	a.front.Panicked = func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) }
 	a.config = providertest.Config(tb)
 	for _, change := range setups {
 		change(a)
@@ -81,12 +82,12 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	if a.bridge, err = translate.New(a.config); err != nil {
 		tb.Fatal(err)
 	}
-	a.front.Bridge = a.bridge
+	a.front.Bridge, a.front.Resume = a.bridge, a.bridge.Resume
 	if a.front.Tasks == nil {
 		a.front.Tasks = tasks.New(tasks.Config{})
 		tb.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
 	}
-	a.front.Retries = new(retry.Retries)
+	a.front.Retries = new(runs.Retries)
 	a.front.Retries.Begin(a.front)
 	tb.Cleanup(a.front.Retries.Close)
 	a.server = &jsonrpc.Server{

@@ -9,9 +9,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/loads"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/retry"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -25,8 +24,6 @@ const Name = "a2a"
 type Bridge interface {
 	// Start invokes a skill.
 	Start(ctx context.Context, call translate.Call) translate.Execution
-	// Resume finds a run that was accepted before.
-	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
 	// ReportRun reports a call that the other methods do not report.
 	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
 	// List returns the skills that the query selects, in the byte order of their names.
@@ -37,10 +34,9 @@ type Bridge interface {
 
 // Front answers the methods of A2A. Its fields must not be changed while it is used.
 type Front struct {
+	runs.Runs
 	// Bridge executes the calls. It is required.
 	Bridge Bridge
-	// Tasks stores the tasks. It is required. Fronts may share it.
-	Tasks *tasks.Tasks
 	// Realm distinguishes the bridges that share the Tasks or their storage: a principal is the same caller in all fronts with
 	// the same realm. Nil: there is only one bridge.
 	Realm func() string
@@ -56,17 +52,8 @@ type Front struct {
 	Exiting <-chan struct{}
 	// Stopping ends when all calls have to end because the process will exit. May be nil.
 	Stopping context.Context //nolint:containedctx // of the process
-	// Panicked is called after a panic in the background, with its stack. May be nil.
-	Panicked func(ctx context.Context, value any, stack []byte)
-	// Retries tries again to follow runs whose provider can't be reached for the moment.
-	// Nil: only requests about their tasks do.
-	Retries *retry.Retries
-	// Push delivers events to webhooks; nil: clients can't set any.
-	Push *push.Webhooks
 	// NoDefault is called for a message that gets the default skill, if its caller sees no such skill. May be nil.
 	NoDefault func(ctx context.Context)
-	// Server has the memory for outputs of runs while they are read. Nil: there is no bound.
-	Server *jsonrpc.Server
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 	// Streams counts the open streams. Fronts may share it. Nil: their number has no bound.

@@ -14,8 +14,6 @@ type Options struct {
 	ReplyMessage []string
 	// Wait is the time that a request waits for the end of a task.
 	Wait time.Duration
-	// Follow is the time that a run is followed without a request.
-	Follow time.Duration
 	// Abandon lets clients cancel tasks with a submitted run. The run goes on at the provider, but is no longer followed.
 	Abandon bool
 	// Streams is how many streams are open at most, and StreamsOfOne how many of one principal; all anonymous callers count as one.

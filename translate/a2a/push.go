@@ -47,7 +47,6 @@ func (f *Front) principal(owner string) (principal string, ok bool) {
 // Continue follows the run of a task whose instance has ended, unless this process does.
 func (f *Front) Continue(ctx context.Context, t *task.Task) {
 	if principal, ok := f.principal(t.Owner); ok {
-		r := &request{front: f, ctx: ctx, caller: run.Caller{Principal: principal, Front: Name, Method: MethodFollow}}
-		r.followLater(t)
+		f.FollowLater(ctx, t, run.Caller{Principal: principal, Front: Name, Method: MethodFollow})
 	}
 }

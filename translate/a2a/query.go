@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -38,7 +39,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	t = r.follow(t)
+	t = r.front.Current(r.ctx, t, r.caller)
 	r.task = t
 	answer := wire.TaskEvent(r.version, t, wire.TaskAnswer, q.HistoryLength)
 	size := answer.Size()
@@ -52,12 +53,8 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return result, nil
 }
 
-var (
-	// errEnded means that a task can't be changed any more.
-	errEnded = errors.New("the task has ended")
-	// errGoesOn means that a task can't be canceled.
-	errGoesOn = errors.New("its run was submitted to the provider, whose protocol has no cancellation; it goes on")
-)
+// errGoesOn means that a task can't be canceled.
+var errGoesOn = errors.New("its run was submitted to the provider, whose protocol has no cancellation; it goes on")
 
 // cancelTask answers CancelTask and tasks/cancel. The Skill Sharing Protocol has no cancellation: a run that was submitted goes
 // on.
@@ -76,18 +73,18 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		var m *task.Message
 		switch {
 		case t.Status.State.Terminal():
-			return errEnded
+			return runs.ErrEnded
 		case t.Status.State.Interrupted() && t.Ref.ExecutionID == "":
 		case !f.Options.Abandon:
 			return errGoesOn
 		default:
-			m = f.say(message.Abandoned(t.Ref.ExecutionID != ""))
+			m = f.Say(message.Abandoned(t.Ref.ExecutionID != ""))
 		}
 		t.SetStatus(task.Canceled, m, time.Now())
 		return nil
 	})
 	unlock() // it is stored, unless another instance has ended the task meanwhile
-	if refused != nil && !errors.Is(refused, errEnded) && !errors.Is(refused, errGoesOn) {
+	if refused != nil && !errors.Is(refused, runs.ErrEnded) && !errors.Is(refused, errGoesOn) {
 		return nil, r.taskError(q.ID, refused)
 	}
 	now, err := f.Tasks.Get(r.ctx, t.Owner, t.ID)
@@ -107,7 +104,6 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // listTasks answers ListTasks.
 func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
-	f := r.front
 	q, violations := wire.DecodeList(r.params())
 	if len(violations) > 0 {
 		return nil, r.violated(violations...)
@@ -115,28 +111,34 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if q.PageSize == 0 {
 		q.PageSize = wire.DefaultPageSize
 	}
-	if q.PageToken != "" && !tasks.IsToken(q.PageToken) {
-		return nil, r.invalid("pageToken", "is none that this agent has made")
-	}
-	if r.caller.Principal == "" { // anonymous callers can't be distinguished, and each would see the tasks of all
-		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
-	}
 	r.tenant = q.Tenant
-	skill, one := r.onlySkill()
-	if !one {
-		return wire.AppendPage(nil, nil, "", q.PageSize, 0, &q), nil
-	}
-	page, err := f.Tasks.List(r.ctx, r.owner(), tasks.Query{
-		Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
-		GiveUp: f.loses,
-	})
-	if err != nil {
+	page, err := r.list(&q)
+	switch {
+	case errors.Is(err, tasks.ErrBadToken):
+		return nil, r.invalid("pageToken", "is none that this agent has made")
+	case err != nil:
 		return nil, r.taskError("", err)
 	}
 	if fault := reserve(r, wire.PageSize(page.Tasks, &q), "the tasks"); fault != nil {
 		return nil, fault
 	}
 	return wire.AppendPage(nil, page.Tasks, page.NextToken, q.PageSize, page.Total, &q), nil
+}
+
+// list returns a page of the caller's tasks. It is empty for anonymous callers: they can't be distinguished, and each would see the tasks
+// of all.
+func (r *request) list(q *wire.ListQuery) (tasks.Page, error) {
+	skill, one := r.onlySkill()
+	switch {
+	case one && r.caller.Principal != "":
+		return r.front.Tasks.List(r.ctx, r.owner(), tasks.Query{
+			Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
+			GiveUp: r.front.Loses,
+		})
+	case q.PageToken != "": // an empty list has no further page
+		return tasks.Page{}, tasks.ErrBadToken
+	}
+	return tasks.Page{}, nil
 }
 
 // extendedCard answers GetExtendedAgentCard and agent/getAuthenticatedExtendedCard.

@@ -113,7 +113,7 @@ func TestTimeouts(t *testing.T) {
 // Section 6: a run outlives its request. It is followed for a time, and later when a client asks.
 func TestRunOutlivesItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, inBubble, options(func(o *a2a.Options) { o.Follow = time.Minute }))
+		a := newAgent(t, inBubble, func(a *agent) { a.front.Follow = time.Minute })
 		end := a.Accept("slow")
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)

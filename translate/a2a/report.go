@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -20,7 +21,7 @@ const (
 	MethodCard = "agent_card"
 	// MethodFollow is the method of calls that follow a run without a request: for a task that a client has asked about, or that
 	// has a webhook.
-	MethodFollow = "follow"
+	MethodFollow = runs.MethodFollow
 )
 
 // Observer gets reports of what calls do to tasks, and of streams. Its methods must not block.

@@ -242,12 +242,12 @@ func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
 		if err != nil {
 			return r.refused(r.taskError(s.send.Task, err))
 		}
-		r.follow(t)
+		f.Current(r.ctx, t, r.caller)
 		fault := r.stream(t, subscription, s.send.HistoryLength, stopSending)
 		r.report(withCode(r.failureOf(fault), fault))
 		return nil, fault
 	}
-	r.follow(t)
+	f.Current(r.ctx, t, r.caller)
 	result, fault := s.answer(!s.send.Immediately || r.version == wire.V01)
 	r.report(withCode(r.failureOf(fault), fault))
 	return result, fault

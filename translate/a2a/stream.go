@@ -145,7 +145,7 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 				return nil
 			}
 		case <-exiting:
-			if exiting = nil; !f.follows(t) {
+			if exiting = nil; !f.Follows(t) {
 				return nil
 			}
 		case <-longest.C:

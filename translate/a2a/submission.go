@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -74,8 +75,8 @@ func (s *submission) run(ctx context.Context) {
 		s.resume(ctx)
 		return
 	}
-	wait := f.Options.Follow
-	if f.Push != nil && s.send.Push != nil || s.task != nil && f.isAwaited(s.task) {
+	wait := f.Follow
+	if f.Push != nil && s.send.Push != nil || s.task != nil && f.IsAwaited(s.task) {
 		wait = math.MaxInt64 // the timeout of the call is shorter
 	}
 	execution := f.Bridge.Start(ctx, translate.Call{
@@ -97,17 +98,17 @@ func (s *submission) run(ctx context.Context) {
 			continue
 		}
 		switch late := !time.Now().Before(s.task.Deadline); {
-		case goesOn(&r) && late: // its wait ends with its timeout
+		case runs.GoesOn(&r) && late: // its wait ends with its timeout
 			r.Failure = message.TimeIsUp(s.task, nil)
-		case isOutage(&r) && late:
+		case runs.IsOutage(&r) && late:
 			r.Failure = message.TimeIsUp(s.task, r.Failure)
-		case isOutage(&r):
+		case runs.IsOutage(&r):
 			outage, r.State, r.Failure = true, run.Working, nil
 		}
 		stopped = r.Failure != nil && r.Failure.Kind == run.Stopped
-		t = f.update(ctx, cmp.Or(t, s.task), &r)
+		t = f.Update(ctx, cmp.Or(t, s.task), &r)
 	}
-	if t == nil || !isOpen(t) {
+	if t == nil || !runs.IsOpen(t) {
 		s.refused = t != nil && t.Status.State.Interrupted() && t.Ref.ExecutionID == ""
 		return
 	}
@@ -118,7 +119,7 @@ func (s *submission) run(ctx context.Context) {
 		f.Retries.Later(f.Tasks, t, 0)
 		return
 	}
-	if now, err := f.Tasks.Get(ctx, t.Owner, t.ID); err == nil && isOpen(now) && f.isAwaited(now) { // a webhook was set meanwhile
+	if now, err := f.Tasks.Get(ctx, t.Owner, t.ID); err == nil && runs.IsOpen(now) && f.IsAwaited(now) { // a webhook was set meanwhile
 		s.follow(ctx, now, MethodFollow, 0)
 	}
 }
@@ -131,7 +132,7 @@ func (s *submission) finish(ctx context.Context) {
 		}
 		failure := &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
 		if s.task != nil && s.invoked {
-			s.front.update(ctx, s.task, &run.Run{Failure: failure})
+			s.front.Update(ctx, s.task, &run.Run{Failure: failure})
 		} else if !s.isMade() {
 			s.fault = s.request.failureError(failure)
 		}
@@ -215,7 +216,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 				wanted = append(wanted, name)
 			}
 		}
-		s.asked = s.front.say(message.WhichInputs(skill, wanted, message.Text(failure)))
+		s.asked = s.front.Say(message.WhichInputs(skill, wanted, message.Text(failure)))
 		asked, argument := *failure, *failure.Argument
 		argument.Reason, asked.Argument = run.Asked, &argument
 		return jsonrpc.Object{}, &asked
@@ -225,7 +226,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 		if list.Unread != "" {
 			problem = message.Unread(skill, list.Unread)
 		}
-		s.asked = s.front.say(message.WhichInputs(skill, missing, problem))
+		s.asked = s.front.Say(message.WhichInputs(skill, missing, problem))
 		return jsonrpc.Object{}, &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message:  "the input " + quoted(missing[0]) + " is required",
@@ -340,7 +341,7 @@ func (s *submission) abandon(ctx context.Context, failure *run.Failure) {
 		s.subscription = nil
 	}
 	if !s.first {
-		f.update(ctx, t, &run.Run{Failure: failure})
+		f.Update(ctx, t, &run.Run{Failure: failure})
 		return
 	}
 	f.Tasks.Drop(t.Owner, t.ID)
@@ -361,7 +362,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		if s.asked != nil {
 			t.SetStatus(task.InputRequired, s.asked, time.Now())
 		} else {
-			f.advance(t, r)
+			f.Advance(t, r)
 		}
 	}
 	err := s.make(ctx, func(t *task.Task) {
@@ -376,7 +377,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		}
 	})
 	if err == nil && s.first {
-		if _, err = f.change(ctx, s.task, ends); err != nil {
+		if _, err = f.Change(ctx, s.task, ends); err != nil {
 			s.abandon(ctx, notKept(err))
 		}
 	}
@@ -407,7 +408,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		failure = wrong
 	case failure == nil:
 		s.inputs = list
-		s.asked = s.front.say(message.WhichSkill(all, message.NoEnvelope(s.send.Message.Parts)))
+		s.asked = s.front.Say(message.WhichSkill(all, message.NoEnvelope(s.send.Message.Parts)))
 		failure = &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},

@@ -99,7 +99,7 @@ func TestWebhookGetsTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				to := new(hooks)
-				a := newAgent(t, inBubble, options(func(o *a2a.Options) { o.Follow = time.Minute }), withWebhooks(t, to))
+				a := newAgent(t, inBubble, func(a *agent) { a.front.Follow = time.Minute }, withWebhooks(t, to))
 				end := a.Accept("slow")
 				webhook, inline := `{"url":"https://example.com/hook"}`, ""
 				if set == 0 {

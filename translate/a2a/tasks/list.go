@@ -304,12 +304,6 @@ func (a summary) token() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(a.at.UTC().Format(time.RFC3339Nano) + " " + a.id))
 }
 
-// IsToken reports whether a text has the form of the tokens that [Tasks.List] makes.
-func IsToken(text string) bool {
-	_, err := decodeToken(text)
-	return err == nil
-}
-
 func decodeToken(token string) (summary, error) {
 	text, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(text) > 100 {
