@@ -25,7 +25,7 @@ func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *
 	}
 	d, failure := f.bridge(p).Describe(ctx, call)
 	if failure != nil {
-		return nil, failureError(failure, subject{name: call.Name})
+		return nil, failureError(failure, subject{name: call.Name, tools: f.toolsOf(ctx, failure)})
 	}
 	b := builder{front.Writer{Buf: make([]byte, 0, 1024+len(d.InputSchema))}}
 	b.Open()

@@ -46,7 +46,8 @@ type subject struct {
 	name        string // as the agent wrote it
 	skillID     string
 	executionID string
-	runToken    string // may be empty
+	runToken    string   // may be empty
+	tools       []string // tool names of the candidates, in their order
 }
 
 // failureError returns the error of a call.
@@ -72,6 +73,9 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 	b.Optional("phase", string(f.Phase))
 	b.Optional("execution_id", cmp.Or(f.ExecutionID, about.executionID))
 	b.Optional("run_token", about.runToken)
+	if len(about.tools) > 0 {
+		b.Texts("tool_names", about.tools)
+	}
 	if f.Kind == run.SkillNotFound && front.Details(f) == nil {
 		b.notFoundDetails(f, about)
 	}

@@ -83,7 +83,7 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.
 		return appendCompleted(req.ResultBuffer(), r, cmp.Or(r.SkillID, name)), nil
 	}
 	failure := r.Failure
-	about := subject{name: name, skillID: r.SkillID, executionID: r.ExecutionID}
+	about := subject{name: name, skillID: r.SkillID, executionID: r.ExecutionID, tools: f.toolsOf(ctx, failure)}
 	runID := runIDOf(r)
 	skill := cmp.Or(r.SkillID, failure.SkillID, name)
 	switch {

@@ -31,7 +31,7 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 	}
 	d, failure := f.bridge(p).Describe(ctx, call)
 	if failure != nil {
-		return nil, failureError(failure, subject{name: call.Name})
+		return nil, failureError(failure, subject{name: call.Name, tools: f.toolsOf(ctx, failure)})
 	}
 	content := string(d.Document)
 	if path == fileSkill {

@@ -27,6 +27,8 @@ type Bridge interface {
 	List(ctx context.Context, q translate.Query) translate.Listing
 	// Search returns the skills that the query selects and that have words of a text, best first, at most limit.
 	Search(ctx context.Context, q translate.Query, words string, limit int) translate.Listing
+	// Tools returns the tool names of skills that the principal may see; of a skill without one, its name.
+	Tools(ctx context.Context, skills []string, principal string) []string
 	// Describe describes the skill that the call's Name, Version and Principal select. Exactly one of its values is
 	// not nil.
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
@@ -164,6 +166,14 @@ func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.
 	}
 	fault, _ := methodNotFound(p.request.Method)
 	return nil, fault
+}
+
+// toolsOf returns the tool names of the skills that were probably meant by a name that means none.
+func (f *Front) toolsOf(ctx context.Context, failure *run.Failure) []string {
+	if a := failure.Argument; a != nil && a.Field == run.FieldSkill && len(a.Candidates) > 0 {
+		return f.Bridge.Tools(ctx, a.Candidates, translate.RequestOf(ctx).Principal)
+	}
+	return nil
 }
 
 // bridge returns the bridge for a call, which the bridge will report.

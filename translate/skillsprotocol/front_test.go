@@ -117,6 +117,14 @@ func (b *fakeBridge) Search(_ context.Context, q translate.Query, words string, 
 	return b.listing
 }
 
+func (*fakeBridge) Tools(_ context.Context, skills []string, _ string) []string {
+	tools := slices.Clone(skills)
+	for i := range tools {
+		tools[i] = strings.ReplaceAll(tools[i], ".", "_")
+	}
+	return tools
+}
+
 func (b *fakeBridge) Describe(_ context.Context, call translate.Call) (*translate.Description, *run.Failure) {
 	b.described = append(b.described, call)
 	return b.description, b.failure

@@ -139,7 +139,7 @@ func TestArgumentErrors(t *testing.T) {
 		{
 			"ambiguous", run.InvalidArguments,
 			run.Failure{Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: []string{"a.x", "b.x"}}},
-			`{"param":"name","reason":"ambiguous","candidates":["a.x","b.x"],` + advice,
+			`{"param":"name","reason":"ambiguous","candidates":["a.x","b.x"],"tool_names":["a_x","b_x"],` + advice,
 		},
 		{"nobody knows", run.InvalidArguments, run.Failure{}, `{"param":"args","reason":"invalid",` + advice},
 		{
@@ -155,7 +155,7 @@ func TestArgumentErrors(t *testing.T) {
 		{
 			"unknown name with details", run.SkillNotFound,
 			run.Failure{Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: "asked.for", Candidates: []string{"asked.four"}}},
-			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","details":{"skill_id":"asked.for","candidates":["asked.four"]},` + advice,
+			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","tool_names":["asked_four"],"details":{"skill_id":"asked.for","candidates":["asked.four"]},` + advice,
 		},
 	} {
 		c.err.Kind, c.err.By, c.err.Executed, c.err.Message = c.kind, run.Bridge, run.ExecutedNo, "m"
