@@ -25,7 +25,8 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
 //	GET  /skill_bridge/tasks      the A2A tasks in memory, those with the newest state first: state, principal, skill and
 //	                              run, webhooks by host; the number of tasks in each state, and why they can't be
-//	                              stored. ?id=…, ?state=… select tasks, ?limit=… (0 to 1000) bounds them
+//	                              stored. ?id=…, ?state=… select tasks, ?limit=… (0 to 1000) bounds them; ?stored=…
+//	                              (0 to 100) adds the newest ones that are only in the storage
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: removes one descriptor; without skill_id, all
 //	                              documents of one source; without namespace, all documents. Any other body is
 //	                              refused

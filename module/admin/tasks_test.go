@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -123,7 +124,7 @@ func TestTaskStorageFailure(t *testing.T) {
 
 // TestWebhooksOfTasks: of a webhook, the host and the state are shown, but not what may be secret.
 func TestWebhooksOfTasks(t *testing.T) {
-	shown := newTask(&task.Task{Owner: "realm\nada", Name: "canary", Push: []task.PushConfig{
+	shown := newTask(new(fronts.Live), &task.Task{Owner: "realm\nada", Name: "canary", Push: []task.PushConfig{
 		{ID: "a", URL: "https://canary@hooks.example:8443/canary?canary#canary", Version: "1.0", Secrets: "canary", Scheme: "canary", Sent: 3},
 		{ID: "b", URL: "https://b.example", Version: "0.3", Sent: 4, Lost: 1},
 		{ID: "c", URL: "https://c.example", Version: "0.1", Lost: task.MaxLost},

@@ -46,7 +46,7 @@ type adminFlags struct {
 // adminClient sends requests to the admin API of a running Caddy.
 type adminClient struct {
 	address caddy.NetworkAddress
-	status  string // the command that shows the status of this Caddy
+	given   []string // the flags that name it
 }
 
 // client returns a client of the admin API. It fails if the flags are invalid.
@@ -69,7 +69,12 @@ func (f *adminFlags) client() (*adminClient, error) {
 	if a.IsUnixNetwork() {
 		a.Host, _, _ = strings.Cut(a.Host, "|") // without the permissions of the socket
 	}
-	return &adminClient{a, cli.ShellCommand(append([]string{"caddy", "skill-bridge", "status"}, given(f.FlagSet)...)...)}, nil
+	return &adminClient{a, given(f.FlagSet)}, nil
+}
+
+// command returns the text of another command about the same Caddy.
+func (a *adminClient) command(name string) string {
+	return cli.ShellCommand(append([]string{"caddy", "skill-bridge", name}, a.given...)...)
 }
 
 // adminError is the error of an admin request, and the advice about it.
@@ -108,7 +113,7 @@ func (a *adminClient) ask(ctx context.Context, method, path string, body, answer
 		return a.notAdmin(fmt.Sprintf("HTTP %d", resp.StatusCode))
 	}
 	if resp.StatusCode == http.StatusNotFound {
-		return &adminError{refusal.Error, "see which sources and skills there are: " + a.status}
+		return &adminError{refusal.Error, "see which sources and skills there are: " + a.command("status")}
 	}
 	return &adminError{message: refusal.Error}
 }

@@ -97,6 +97,9 @@ type Live struct {
 	*tasks.Tasks
 	// Trouble returns the newest failure of the storage in the last minute; nil: there was none.
 	Trouble func() *Trouble
+
+	records *storage.Records // nil: the tasks are only in memory
+	ttl     time.Duration
 }
 
 // live lists all tasks that are in use in this process.
@@ -110,10 +113,11 @@ func newTasks(config tasks.Config, reporter *taskReporter) *pooledTasks {
 	config.Observer = reporter
 	t := tasks.New(config)
 	reporter.Bind(t)
+	records, _ := config.Store.(*storage.Records)
 	uncount := observe.CountTasks(func() map[string]int { return statesOf(t) })
 	live.mu.Lock()
 	defer live.mu.Unlock()
-	live.tasks = append(live.tasks, Live{t, reporter.newest})
+	live.tasks = append(live.tasks, Live{t, reporter.newest, records, config.TTL})
 	return &pooledTasks{t, reporter.Deliverer, new(runs.Retries), new(front.Places), func() {
 		uncount()
 		live.mu.Lock()

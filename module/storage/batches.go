@@ -243,7 +243,7 @@ func (s *Records) yieldDay(ctx context.Context, owner, folder string, ids []stri
 			}
 		}
 		if r == nil && (errors.Is(err, run.ErrDamaged) || errors.Is(err, fs.ErrNotExist)) {
-			r, err = s.Get(ctx, owner, id) // an older one, or a newer one that was stored since the folder was listed
+			r, err = s.get(ctx, folder, id) // an older one, or a newer one that was stored since the folder was listed
 		}
 		if r == nil && (err == nil || errors.Is(err, run.ErrNoRecord)) {
 			continue // it was deleted since its folder was listed

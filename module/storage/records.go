@@ -150,7 +150,16 @@ func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error
 	if err != nil {
 		return nil, run.ErrNoRecord // Put refuses such an id
 	}
-	folder := path.Join(ownerKey(owner), day)
+	r, err := s.get(ctx, path.Join(ownerKey(owner), day), id)
+	if err != nil {
+		return nil, err
+	}
+	r.Owner = owner
+	return r, nil
+}
+
+// get is Get in the folder of a day of an owner. It does not set the owner.
+func (s *Records) get(ctx context.Context, folder, id string) (*run.Record, error) {
 	r, err := s.newest(ctx, folder, id, run.Version{})
 	if r == nil && (err == nil || errors.Is(err, run.ErrDamaged)) {
 		if batched, failed := s.batched(ctx, folder, id); batched != nil {
@@ -162,7 +171,6 @@ func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error
 	if err != nil {
 		return nil, err
 	}
-	r.Owner = owner
 	return r, nil
 }
 

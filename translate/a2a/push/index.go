@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// indexOwner is the owner of the records of the index. It can't be a principal, which has no control characters except line
+	// IndexOwner is the owner of the records of the index in the storage of tasks. It can't be a principal, which has no control characters except line
 	// breaks.
-	indexOwner = "\x00a2a push"
+	IndexOwner = "\x00a2a push"
 	// maxNoted bounds the tasks that an instance remembers to have noted. It writes the records of further ones again.
 	maxNoted = 20_000
 	// maxIndexed bounds the records that are read at once.
@@ -66,7 +66,7 @@ func (x *index) served(ctx context.Context, t *task.Task) bool {
 		return false
 	}
 	event := t.Event
-	if r, err := x.store.Get(ctx, indexOwner, t.ID); err == nil {
+	if r, err := x.store.Get(ctx, IndexOwner, t.ID); err == nil {
 		var e entry
 		if json.Unmarshal(r.Data, &e) == nil && e.Instance == "" {
 			return true
@@ -91,7 +91,7 @@ func (x *index) put(ctx context.Context, owner, id string, event uint64) {
 	if x.unlock == nil {
 		wait, cancel := context.WithTimeout(ctx, markTimeout)
 		defer cancel()
-		unlock, err := x.store.Lock(wait, indexOwner, x.instance)
+		unlock, err := x.store.Lock(wait, IndexOwner, x.instance)
 		if err != nil {
 			return
 		}
@@ -116,7 +116,7 @@ func (x *index) write(ctx context.Context, e entry, id string, event uint64) err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
-	return x.store.Put(ctx, &run.Record{Owner: indexOwner, ID: id, Event: event, At: time.Now(), Data: data, Standing: standing})
+	return x.store.Put(ctx, &run.Record{Owner: IndexOwner, ID: id, Event: event, At: time.Now(), Data: data, Standing: standing})
 }
 
 // done writes a record that all events of a task were sent. If that fails, another instance reads the task later, and finds nothing
@@ -165,7 +165,7 @@ func (x *index) read(ctx context.Context, seen map[string]run.Version) (open map
 		final[id] = v
 		return false
 	}
-	for r, err := range x.store.List(ctx, indexOwner, maxIndexed, need) {
+	for r, err := range x.store.List(ctx, IndexOwner, maxIndexed, need) {
 		if err != nil {
 			if r == nil && ctx.Err() != nil {
 				return nil, nil, err
@@ -187,7 +187,7 @@ func (x *index) ended(ctx context.Context, instance string, use func()) {
 	if instance != x.instance {
 		wait, cancel := context.WithTimeout(ctx, leaseTimeout)
 		defer cancel()
-		unlock, err := x.store.Lock(wait, indexOwner, instance)
+		unlock, err := x.store.Lock(wait, IndexOwner, instance)
 		if err != nil {
 			return
 		}
