@@ -35,16 +35,17 @@ func (s *store) Newer(context.Context, string, string, run.Version) (*run.Record
 // follower counts how often it is asked to follow a run.
 type follower struct {
 	owners string // the first letters of those whose tasks it owns
-	asked  int
-	skew   time.Duration
+	asked  atomic.Int64
+	skew   atomic.Int64
 	from   *runs.Retries
 }
 
 func (f *follower) Owns(owner string) bool { return strings.Contains(f.owners, owner[:1]) }
 func (f *follower) Continue(_ context.Context, t *task.Task) {
-	f.asked++
+	f.asked.Add(1)
 	if f.from != nil {
-		f.skew, _ = f.from.Take(t)
+		skew, _ := f.from.Take(t)
+		f.skew.Store(int64(skew))
 	}
 }
 
@@ -80,20 +81,20 @@ func TestNewestFollowerIsAsked(t *testing.T) {
 		}
 		time.Sleep(runs.Pause - time.Millisecond)
 		synctest.Wait()
-		if oldest.asked+newest.asked+other.asked != 0 {
-			t.Errorf("asked before the pause has ended: %d, %d, %d", oldest.asked, newest.asked, other.asked)
+		if oldest.asked.Load()+newest.asked.Load()+other.asked.Load() != 0 {
+			t.Errorf("asked before the pause has ended: %d, %d, %d", oldest.asked.Load(), newest.asked.Load(), other.asked.Load())
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if oldest.asked != 1 || newest.asked != 1 || other.asked != 0 || newest.skew != time.Minute {
-			t.Errorf("asked: %d, %d, %d, with %s", oldest.asked, newest.asked, other.asked, newest.skew)
+		if oldest.asked.Load() != 1 || newest.asked.Load() != 1 || other.asked.Load() != 0 || newest.skew.Load() != int64(time.Minute) {
+			t.Errorf("asked: %d, %d, %d, with %s", oldest.asked.Load(), newest.asked.Load(), other.asked.Load(), time.Duration(newest.skew.Load()))
 		}
 		r.Later(s, ada, 0)
 		r.End(newest)
 		time.Sleep(runs.Pause)
 		synctest.Wait()
-		if oldest.asked != 2 || newest.asked != 1 {
-			t.Errorf("asked after the newest has ended: %d, %d", oldest.asked, newest.asked)
+		if oldest.asked.Load() != 2 || newest.asked.Load() != 1 {
+			t.Errorf("asked after the newest has ended: %d, %d", oldest.asked.Load(), newest.asked.Load())
 		}
 		if _, waits := r.Take(ada); waits {
 			t.Error("a retry is left")
@@ -105,7 +106,7 @@ func TestNewestFollowerIsAsked(t *testing.T) {
 func TestRetriesGoOnWhileStorageFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		then  func(*runs.Retries, *task.Task, *store)
-		asked int
+		asked int64
 	}{
 		"storage works again": {func(_ *runs.Retries, _ *task.Task, st *store) { st.fails.Store(false) }, 1},
 		"taken":               {func(r *runs.Retries, t *task.Task, _ *store) { r.Take(t) }, 0},
@@ -126,16 +127,16 @@ func TestRetriesGoOnWhileStorageFails(t *testing.T) {
 				for tries := range int64(3) {
 					time.Sleep(runs.Pause)
 					synctest.Wait()
-					if st.reads.Load() < tries+1 || f.asked != 0 {
-						t.Fatalf("%d reads, asked %d times", st.reads.Load(), f.asked)
+					if st.reads.Load() < tries+1 || f.asked.Load() != 0 {
+						t.Fatalf("%d reads, asked %d times", st.reads.Load(), f.asked.Load())
 					}
 				}
 				c.then(&r, made, st)
 				before := st.reads.Load()
 				time.Sleep(3 * runs.Pause)
 				synctest.Wait()
-				if f.asked != c.asked || st.reads.Load()-before != int64(c.asked) {
-					t.Errorf("asked %d times after %d reads", f.asked, st.reads.Load()-before)
+				if f.asked.Load() != c.asked || st.reads.Load()-before != c.asked {
+					t.Errorf("asked %d times after %d reads", f.asked.Load(), st.reads.Load()-before)
 				}
 			})
 		})
