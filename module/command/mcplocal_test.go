@@ -178,7 +178,7 @@ func TestClientConfigurations(t *testing.T) {
 		}
 		for _, s := range servers {
 			if s.Command == "" {
-				if s.URL != "https://tools.example.com/mcp" {
+				if s.URL != "https://tools.example.com/mcp" && s.URL != "https://agents.example.com/mcp" {
 					t.Errorf("%s has no URL of an endpoint", block.Text)
 				}
 				connected++
