@@ -78,58 +78,68 @@ func TestManualsCommands(t *testing.T) {
 	commands := 0
 	ids := map[string]string{} // of tasks: the printed ones, and those in the answers
 	for _, block := range manuals.In(t, "console") {
-		for exchange := range strings.SplitSeq("\n"+block.Text, "\n$ ") {
-			if exchange == "" {
-				continue
-			}
-			commands++
-			command, want, _ := strings.Cut(exchange, "\n")
-			if strings.HasPrefix(command, "caddy ") {
-				here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin).Replace(command)
-				if got := runCaddy(t, here); comparableOutput(got) != comparableOutput(want) {
-					t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
+		for _, option := range []string{"--json", older} { // the commands of a block follow one another
+			for exchange := range strings.SplitSeq("\n"+block.Text, "\n$ ") {
+				if exchange == "" {
+					continue
 				}
-				continue
-			}
-			for _, variant := range []string{command, strings.Replace(command, "--json", older, 1)} {
-				c, err := parseCurl(variant)
-				if err != nil {
-					t.Fatalf("%s: %v", variant, err)
-				}
-				path, ok := strings.CutPrefix(c.url, "http://localhost:8080")
-				if !ok || path != "/rpc" && path != "/mcp" && path != "/a2a" && !strings.HasPrefix(path, "/a2a/") {
-					t.Fatalf("%s: not the address of the quickstart", variant)
-				}
-				for printed, made := range ids {
-					c.body = strings.ReplaceAll(c.body, printed, made)
-					for i := range c.header {
-						c.header[i] = strings.ReplaceAll(c.header[i], printed, made)
+				commands++
+				command, want, _ := strings.Cut(exchange, "\n")
+				if strings.HasPrefix(command, "caddy ") {
+					if option == older {
+						continue
 					}
-				}
-				url := strings.TrimSuffix(b.endpoint, "/rpc") + path
-				if c.endless {
-					if got, want := b.firstEvent(url, c.body, c.header...), strings.TrimSpace(want); got != want {
-						t.Errorf("%s\ngot  %s\nwant %s", variant, got, want)
+					here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin).Replace(command)
+					if got := runCaddy(t, here); comparableOutput(got) != comparableOutput(want) {
+						t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
 					}
 					continue
 				}
-				got := b.send(http.MethodPost, url, c.body, c.header...)
-				for strings.Contains(want, `"status":"completed"`) && strings.Contains(got.body, `"status":"working"`) { // the manual was not so fast
-					got = b.send(http.MethodPost, url, c.body, c.header...)
-				}
-				for _, id := range []*regexp.Regexp{taskID, runToken} {
-					if printed, made := id.FindString(want), id.FindString(got.body); printed != "" && made != "" {
-						ids[strings.Trim(strings.TrimPrefix(printed, `"taskId":`), `"`)] = strings.Trim(strings.TrimPrefix(made, `"taskId":`), `"`)
-					}
-				}
-				if want := strings.TrimSuffix(want, "\n"); !sameAnswer(strings.TrimRight(got.body, "\n"), strings.TrimRight(want, "\n")) {
-					t.Errorf("%s\ngot  %s\nwant %s", variant, got.body, want)
-				}
+				checkExchange(t, b, strings.Replace(command, "--json", option, 1), want, ids)
 			}
 		}
 	}
 	if commands < 6 {
 		t.Errorf("the manuals have only %d commands", commands)
+	}
+}
+
+// checkExchange sends the request of a command and compares the answer with the printed one. ids are of tasks: the printed ones, and those in the
+// answers.
+func checkExchange(t *testing.T, b *bridge, command, want string, ids map[string]string) {
+	t.Helper()
+	c, err := parseCurl(command)
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	path, ok := strings.CutPrefix(c.url, "http://localhost:8080")
+	if !ok || path != "/rpc" && path != "/mcp" && path != "/a2a" && !strings.HasPrefix(path, "/a2a/") {
+		t.Fatalf("%s: not the address of the quickstart", command)
+	}
+	for printed, made := range ids {
+		c.body = strings.ReplaceAll(c.body, printed, made)
+		for i := range c.header {
+			c.header[i] = strings.ReplaceAll(c.header[i], printed, made)
+		}
+	}
+	url := strings.TrimSuffix(b.endpoint, "/rpc") + path
+	if c.endless {
+		if got, want := b.firstEvent(url, c.body, c.header...), strings.TrimSpace(want); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
+		}
+		return
+	}
+	got := b.send(http.MethodPost, url, c.body, c.header...)
+	for strings.Contains(want, `"status":"completed"`) && strings.Contains(got.body, `"status":"working"`) { // the manual was not so fast
+		got = b.send(http.MethodPost, url, c.body, c.header...)
+	}
+	for _, id := range []*regexp.Regexp{taskID, runToken} {
+		if printed, made := id.FindString(want), id.FindString(got.body); printed != "" && made != "" {
+			ids[strings.Trim(strings.TrimPrefix(printed, `"taskId":`), `"`)] = strings.Trim(strings.TrimPrefix(made, `"taskId":`), `"`)
+		}
+	}
+	if want := strings.TrimSuffix(want, "\n"); !sameAnswer(strings.TrimRight(got.body, "\n"), strings.TrimRight(want, "\n")) {
+		t.Errorf("%s\ngot  %s\nwant %s", command, got.body, want)
 	}
 }
 
