@@ -129,6 +129,11 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
+// validate validates a document by itself.
+func validate(text []byte, kind Kind, header http.Header) validation {
+	return (&Validator{Kind: kind}).validate(context.Background(), text, header)
+}
+
 // TestValidateMediaType: the media type must be JSON; only for an index may it be absent.
 func TestValidateMediaType(t *testing.T) {
 	header := http.Header{"Content-Type": {"text/html"}}

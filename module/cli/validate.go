@@ -13,10 +13,12 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Kind is the kind of a document.
@@ -30,18 +32,44 @@ const (
 
 // validation is the result of validating a document.
 type validation struct {
-	Valid  bool            `json:"valid"`
-	Kind   Kind            `json:"kind"`
-	Faults []run.Violation `json:"faults"`
+	Valid    bool            `json:"valid"`
+	Kind     Kind            `json:"kind"`
+	Faults   []run.Violation `json:"faults"`
+	Warnings []run.Violation `json:"warnings,omitzero"`
 	// More says that there may be further faults.
 	More bool `json:"more,omitzero"`
+	// Descriptors are those that the index lists, in its order, if they were read.
+	Descriptors []listedDescriptor `json:"descriptors,omitzero"`
+}
+
+// listedDescriptor is the result of validating a descriptor that an index lists.
+type listedDescriptor struct {
+	ID       string          `json:"id"`
+	URL      string          `json:"url"`
+	Valid    bool            `json:"valid"`
+	Faults   []run.Violation `json:"faults"`
+	Warnings []run.Violation `json:"warnings,omitzero"`
+	// Error says why the descriptor could not be read.
+	Error string `json:"error,omitzero"`
+}
+
+// Validator validates documents.
+type Validator struct {
+	// Kind of the document; empty: it is recognized.
+	Kind Kind
+	// Strict lets warnings count as faults.
+	Strict bool
+	// Private says that the documents may be at addresses that are not public, and at plain HTTP.
+	Private bool
+	// Fetch reads the descriptors that an index lists; nil: they are not read.
+	Fetch func(ctx context.Context, url string) ([]byte, http.Header, error)
 }
 
 // maxFaults is the maximum number of faults of a document that are reported.
 const maxFaults = 50
 
 // ValidateFile validates a file, or standard input for "-", and returns the exit status.
-func (s *Screen) ValidateFile(ctx context.Context, name string, kind Kind) int {
+func (s *Screen) ValidateFile(ctx context.Context, name string, v Validator) int {
 	// Opening or reading a pipe may block forever, and no context interrupts it.
 	finished := context.AfterFunc(ctx, func() { os.Exit(s.Interrupted()) })
 	document, err := readFile(name)
@@ -53,7 +81,7 @@ func (s *Screen) ValidateFile(ctx context.Context, name string, kind Kind) int {
 	case err != nil:
 		return s.Fail(err, "")
 	}
-	return s.Validate(document, kind, nil)
+	return s.Validate(ctx, document, nil, v)
 }
 
 // readFile reads a file, or standard input for "-". It fails if the file exceeds the size limit
@@ -75,24 +103,17 @@ func readFile(name string) ([]byte, error) {
 	return document, err
 }
 
-// Validate validates a document by the rules of the bridge, writes its faults, and returns the
+// Validate validates a document by the rules of the bridge, writes its faults and warnings, and returns the
 // exit status. The header is the response's; nil: the document was read from a file.
-func (s *Screen) Validate(document []byte, kind Kind, header http.Header) int {
-	v := validate(document, kind, header)
+func (s *Screen) Validate(ctx context.Context, document []byte, header http.Header, by Validator) int {
+	v := by.validate(ctx, document, header)
 	switch {
+	case ctx.Err() != nil:
+		return s.Interrupted()
 	case s.AsJSON:
 		s.JSON(v)
-	case v.Valid:
-		fmt.Fprintf(s.Out, "valid %s\n", v.Kind)
 	default:
-		plural := "s"
-		if len(v.Faults) == 1 {
-			plural = ""
-		}
-		fmt.Fprintf(s.Out, "invalid %s: %d fault%s\n%s", v.Kind, len(v.Faults), plural, faultLines(v.Faults))
-		if v.More {
-			fmt.Fprintf(s.Out, "  and perhaps more: only %d are shown; correct these and validate again\n", maxFaults)
-		}
+		fmt.Fprint(s.Out, v.text())
 	}
 	if v.Valid {
 		return OK
@@ -100,36 +121,154 @@ func (s *Screen) Validate(document []byte, kind Kind, header http.Header) int {
 	return Invalid
 }
 
-func validate(document []byte, kind Kind, header http.Header) validation {
-	if kind == "" {
-		kind = kindOf(document)
+// text describes the result for people.
+func (v *validation) text() string {
+	var b strings.Builder
+	if len(v.Faults) == 0 {
+		fmt.Fprintf(&b, "valid %s\n", v.Kind)
+	} else {
+		fmt.Fprintf(&b, "invalid %s: %s\n%s", v.Kind, counted(len(v.Faults), "fault"), faultLines(v.Faults))
 	}
-	v := validation{Kind: kind}
-	checkType, parse := discovery.CheckDescriptorType, parseDescriptor
-	if kind == Index {
-		checkType, parse = discovery.CheckIndexType, parseIndex
+	if v.More {
+		fmt.Fprintf(&b, "  and perhaps more: only %d are shown; correct these and validate again\n", maxFaults)
 	}
-	if header != nil {
-		if f := checkType(header); f != nil {
-			v.Faults = faults(f)
+	if len(v.Warnings) > 0 {
+		fmt.Fprintf(&b, "%s\n%s", counted(len(v.Warnings), "warning"), faultLines(v.Warnings))
+	}
+	good := 0
+	for i := range v.Descriptors {
+		d := &v.Descriptors[i]
+		if d.Valid {
+			good++
+		}
+		switch {
+		case d.Error != "":
+			fmt.Fprintf(&b, "%s can't be read: %s\n  %s\n", printable(d.ID), printable(d.Error), printable(d.URL))
+		case len(d.Faults) > 0:
+			fmt.Fprintf(&b, "%s is invalid: %s\n  %s\n%s", printable(d.ID), counted(len(d.Faults), "fault"), printable(d.URL), faultLines(d.Faults))
+		}
+		if len(d.Warnings) > 0 {
+			fmt.Fprintf(&b, "%s has %s\n%s", printable(d.ID), counted(len(d.Warnings), "warning"), faultLines(d.Warnings))
 		}
 	}
-	err := parse(document)
-	if f, ok := errors.AsType[*run.Failure](err); ok {
-		v.Faults = append(v.Faults, faults(f)...)
+	if len(v.Descriptors) > 0 {
+		fmt.Fprintf(&b, "%d of %s valid\n", good, counted(len(v.Descriptors), "descriptor"))
 	}
-	v.Valid, v.More = err == nil && len(v.Faults) == 0, len(v.Faults) >= maxFaults
+	return b.String()
+}
+
+// counted returns a number with a noun.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// validate validates a document, and the descriptors that it lists.
+func (by *Validator) validate(ctx context.Context, text []byte, header http.Header) validation {
+	kind := by.Kind
+	if kind == "" {
+		kind = kindOf(text)
+	}
+	v := validation{Kind: kind}
+	var index *document.Index
+	if kind == Index {
+		index, v.Faults, v.Warnings = by.index(text, header)
+	} else {
+		_, v.Faults, v.Warnings = by.descriptor(ctx, text, header)
+	}
+	v.More = len(v.Faults) >= maxFaults
+	v.Valid = len(v.Faults) == 0 && (!by.Strict || len(v.Warnings) == 0)
+	if index == nil || by.Fetch == nil {
+		return v
+	}
+	v.Descriptors = by.follow(ctx, index)
+	v.Valid = v.Valid && !slices.ContainsFunc(v.Descriptors, func(d listedDescriptor) bool { return !d.Valid })
 	return v
 }
 
-func parseIndex(text []byte) error {
-	_, err := document.ParseIndex(text)
-	return err
+// fetchedAtOnce is how many descriptors are read at a time.
+const fetchedAtOnce = 8
+
+// follow validates the descriptors that an index lists.
+func (by *Validator) follow(ctx context.Context, index *document.Index) []listedDescriptor {
+	all := make([]listedDescriptor, len(index.Skills))
+	var g errgroup.Group
+	g.SetLimit(fetchedAtOnce)
+	for i := range index.Skills {
+		g.Go(func() error {
+			if ctx.Err() == nil {
+				all[i] = by.listed(ctx, &index.Skills[i])
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // there are no errors
+	return all
 }
 
-func parseDescriptor(text []byte) error {
-	_, err := discovery.NewSkill(text, nil)
-	return err
+// listed validates the descriptor of an entry of an index.
+func (by *Validator) listed(ctx context.Context, e *document.IndexEntry) listedDescriptor {
+	l := listedDescriptor{ID: e.ID, URL: e.DescriptorURL, Faults: []run.Violation{}}
+	text, header, err := by.Fetch(ctx, e.DescriptorURL)
+	if err != nil {
+		l.Error = err.Error()
+		if f, ok := errors.AsType[*run.Failure](err); ok {
+			l.Error = f.Text()
+		}
+		return l
+	}
+	skill, faults, warnings := by.descriptor(ctx, text, header)
+	if l.Warnings = warnings; faults != nil {
+		l.Faults = faults
+	}
+	if skill != nil {
+		if skill.ID != e.ID {
+			l.Faults = append(l.Faults, run.Violation{Path: "/id", Message: "differs from the id in the index, so that the skill can't be called", Expected: jsonvalue.Quoted(e.ID), Actual: jsonvalue.Quoted(skill.ID)})
+		}
+		for _, m := range []struct{ path, here, there string }{
+			{"/version", skill.Version, e.Version},
+			{"/access", string(skill.Access), string(e.Access)},
+			{"/capability_type", string(skill.CapabilityType), string(e.CapabilityType)},
+		} {
+			if m.here != m.there {
+				l.Warnings = append(l.Warnings, run.Violation{Path: m.path, Message: "differs from the index", Expected: jsonvalue.Quoted(m.there), Actual: jsonvalue.Quoted(m.here)})
+			}
+		}
+	}
+	l.Valid = len(l.Faults) == 0 && (!by.Strict || len(l.Warnings) == 0)
+	return l
+}
+
+// index returns the index if it is valid, its faults, and what is probably a mistake.
+func (by *Validator) index(text []byte, header http.Header) (*document.Index, []run.Violation, []run.Violation) {
+	found := []run.Violation{}
+	if header != nil {
+		if f := discovery.CheckIndexType(header); f != nil {
+			found = append(found, faults(f)...)
+		}
+	}
+	index, err := document.ParseIndex(text)
+	if f, ok := errors.AsType[*run.Failure](err); ok {
+		return nil, append(found, faults(f)...), nil
+	}
+	return index, found, by.warningsOfIndex(index)
+}
+
+// descriptor is index for a descriptor.
+func (by *Validator) descriptor(ctx context.Context, text []byte, header http.Header) (*discovery.Skill, []run.Violation, []run.Violation) {
+	found := []run.Violation{}
+	if header != nil {
+		if f := discovery.CheckDescriptorType(header); f != nil {
+			found = append(found, faults(f)...)
+		}
+	}
+	skill, err := discovery.NewSkill(text, nil)
+	if f, ok := errors.AsType[*run.Failure](err); ok {
+		return nil, append(found, faults(f)...), nil
+	}
+	return skill, found, by.warningsOfDescriptor(ctx, skill)
 }
 
 // kindOf returns Index for a document with the member skills, else Descriptor.

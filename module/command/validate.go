@@ -3,13 +3,13 @@ package command
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -20,7 +20,7 @@ import (
 
 func validateCommand() *cobra.Command {
 	var r providerFlags
-	var index, descriptor bool
+	var index, descriptor, strict, descriptors, example bool
 	cmd := &cobra.Command{
 		Use:   "validate <file-or-url>",
 		Short: "Validates an index or a descriptor, and shows each fault",
@@ -28,10 +28,13 @@ func validateCommand() *cobra.Command {
 bridge, and shows each fault (50 at most) with its JSON Pointer, the expected and the
 actual value. "more" says that there may be further faults. - is standard input. For a
 URL without a path, it reads the index there. A document with an array "skills" is an
-index, unless --descriptor is set.
+index, unless --descriptor is set. Of an index at a URL, it also reads and validates
+the descriptors. Warnings are about what the protocol allows and is most likely a
+mistake; --strict counts them as faults.
 
 With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
-"actual"}]}, or {"error": {"message", …}} if the document could not be read. A key
+"actual"}], "warnings", "descriptors": [{"id", "url", "valid", "faults", "warnings",
+"error"}]}, without empty "warnings" and "descriptors", or {"error": {"message", …}} if the document could not be read. A key
 is sent only to the origin of the URL and to hosts of --trust; to subdomains only if
 --trust names them (*.example.com).
 
@@ -40,28 +43,42 @@ reading the document or writing the result failed, 130 interrupted.`,
 		Example: `  caddy skill-bridge validate descriptor.json
   caddy skill-bridge validate --json https://skills.example.com/.well-known/skill-sharing
   caddy skill-bridge validate https://skills.example.com
-  generate-index | caddy skill-bridge validate --index -`,
-		Args: arguments(1, 1),
+  generate-index | caddy skill-bridge validate --index -
+  caddy skill-bridge validate --example`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if example {
+				return arguments(0, 0)(cmd, args)
+			}
+			return arguments(1, 1)(cmd, args)
+		},
 		RunE: exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
-			kind := cli.Kind("")
+			if example {
+				return screen.Example(), nil
+			}
+			v := cli.Validator{Strict: strict, Private: r.allowHTTP || len(r.allowNetworks) > 0}
 			switch {
 			case index && descriptor:
 				return 0, errors.New("--index and --descriptor exclude each other")
 			case index:
-				kind = cli.Index
+				v.Kind = cli.Index
 			case descriptor:
-				kind = cli.Descriptor
+				v.Kind = cli.Descriptor
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
 			if !strings.Contains(args[0], "://") {
-				return screen.ValidateFile(ctx, args[0], kind), nil
+				return screen.ValidateFile(ctx, args[0], v), nil
 			}
-			if kind == "" && isOrigin(args[0]) {
-				kind = cli.Index
+			if v.Kind == "" && isOrigin(args[0]) {
+				v.Kind = cli.Index
 			}
 			start := time.Now()
-			response, err := r.fetch(ctx, args[0])
+			fetch, release, err := r.fetcher(args[0])
+			if err != nil {
+				return 0, err
+			}
+			defer release()
+			body, header, err := fetch(ctx, wellKnown(args[0]))
 			failure, isFailure := errors.AsType[*run.Failure](err)
 			switch {
 			case ctx.Err() != nil:
@@ -73,12 +90,18 @@ reading the document or writing the result failed, 130 interrupted.`,
 			case err != nil:
 				return 0, err
 			}
-			return screen.Validate(response.Body, kind, response.Header), nil
+			if descriptors {
+				v.Fetch = fetch
+			}
+			return screen.Validate(ctx, body, header, v), nil
 		}),
 	}
 	r.addFlags(cmd, false)
 	addJSON(cmd, "Write JSON")
 	cmd.Flags().BoolVar(&index, "index", false, "Validate the document as an index")
+	cmd.Flags().BoolVar(&descriptors, "descriptors", true, "Of an index at a URL, validate the descriptors, too")
+	cmd.Flags().BoolVar(&example, "example", false, "Write a minimal index and the descriptor that it lists, and validate nothing")
+	cmd.Flags().BoolVar(&strict, "strict", false, "Count warnings as faults")
 	cmd.Flags().BoolVar(&descriptor, "descriptor", false, "Validate the document as a descriptor")
 	return cmd
 }
@@ -89,41 +112,53 @@ func isOrigin(from string) bool {
 	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/")
 }
 
-// fetch reads a document as the bridge does.
-func (r *providerFlags) fetch(ctx context.Context, from string) (*cache.Response, error) {
+// wellKnown returns the URL of the index for an origin, else the URL itself.
+func wellKnown(from string) string {
+	if u, err := url.Parse(from); err == nil && isOrigin(from) {
+		u.Path = document.WellKnownPath
+		return u.String()
+	}
+	return from
+}
+
+// fetcher returns a function that reads documents as a bridge to the origin of a URL does.
+func (r *providerFlags) fetcher(from string) (fetch func(context.Context, string) ([]byte, http.Header, error), release func(), err error) {
 	plain := handlerConfig{AllowHTTP: true, Skills: []skillConfig{{"document", from}}}
 	if err := plain.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	u, err := url.Parse(from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if isOrigin(from) {
-		u.Path = document.WellKnownPath
-	}
-	r.private = r.keyEnv != "" // the only use of a key is to read the document
+	r.private = r.keyEnv != "" // the only use of a key is to read documents
 	h, err := r.handler((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config, release, err := r.load(h)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer release()
 	s := &config.Sources[0]
 	hosts, err := credential.NewAllowedHosts(s.URL, s.Trust)
 	if err != nil {
-		return nil, err
+		release()
+		return nil, nil, err
 	}
 	client := &discovery.Reader{Sender: exchange.Sender{
 		Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
 		MaxResponseSize: config.MaxResponseSize, Limits: config.Limits, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
 	}}
-	response, failure := client.Read(ctx, u)
-	if failure != nil {
-		return nil, failure
-	}
-	return response, nil
+	return func(ctx context.Context, from string) ([]byte, http.Header, error) {
+		u, err := url.Parse(from)
+		if err != nil {
+			return nil, nil, err
+		}
+		response, failure := client.Read(ctx, u)
+		if failure != nil {
+			return nil, nil, failure
+		}
+		return response.Body, response.Header, nil
+	}, release, nil
 }

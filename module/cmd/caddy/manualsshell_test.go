@@ -33,6 +33,7 @@ var runners = []struct {
 	{"go run ./module/cmd/caddy run ", (*aShell).runQuickstart},
 	{"caddy skill-bridge --provider ", (*aShell).serve},
 	{"ACME_KEY=... caddy skill-bridge --provider ", (*aShell).serve},
+	{"caddy skill-bridge validate https://", (*aShell).validate},
 	{"caddy skill-bridge ", (*aShell).ask},
 }
 
@@ -218,6 +219,15 @@ func (s *aShell) command(line string, further ...string) *exec.Cmd {
 	command := asCaddyCommand(s.t, append(words[1:], further...)...)
 	command.Dir = s.folder
 	return command
+}
+
+// validate validates the documents of the demo provider, of which one skill is for version 2 of the protocol.
+func (s *aShell) validate(line string) {
+	s.t.Helper()
+	text, err := s.command(line).CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(text), "valid index\ndemo/telepathy is invalid: 1 fault\n") || !strings.HasSuffix(string(text), "4 of 5 descriptors valid\n") {
+		s.t.Errorf("%s: %v\n%s", line, err, text)
+	}
 }
 
 // ask runs a command that exits by itself.

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const plainDescriptor = `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"id":"acme/a","name":"A","version":"1.0.0","capability_type":"api",
+	"description":"Does a.","endpoint":{"url":"https://acme.example/a","method":"POST"},"inputs":[
+	{"name":"n","type":"integer","description":"N.","required":false,"default":1}],"output":{"content_type":"application/json"},"auth":{"type":"none"},"access":"public"}`
+
+// TestWarnings: what the protocol allows and is most likely a mistake is a warning, at its place; with Strict, the document is not valid.
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct{ old, replaced, path, message string }{
+		{`"type":"integer"`, `"type":"int"`, "/inputs/0/type", "did you mean integer?"},
+		{`"type":"integer"`, `"type":"sting"`, "/inputs/0/type", "did you mean string?"},
+		{`"default":1`, `"default":"1"`, "/inputs/0/default", "must be an integer, not a string"},
+		{`"default":1`, `"schema":{"minimum":3},"default":1`, "/inputs/0/default", "does not fit the input"},
+		{`"default":1`, `"discription":"N."`, "/inputs/0/discription", "did you mean description?"},
+		{`"access":"public"`, `"access":"public","tag":["a"]`, "/tag", "did you mean tags?"},
+		{`"method":"POST"`, `"method":"POST","status_url":"https://acme.example/status"`, "/endpoint/status_url", "has no {execution_id}"},
+		{`"url":"https://acme.example/a"`, `"url":"http://acme.example/a"`, "/endpoint/url", "is plain HTTP: bridges refuse it"},
+		{`"url":"https://acme.example/a"`, `"url":"https://127.0.0.1/a"`, "/endpoint/url", "is at 127.0.0.1:443, which is not public"},
+		{`"url":"https://acme.example/a"`, `"url":"https://10.1.2.3:8443/a"`, "/endpoint/url", "is at 10.1.2.3:8443, which is not public"},
+		{`"name":"Acme"`, `"name":" "`, "/provider/name", "is empty"},
+		{`"description":"Does a."`, `"description":""`, "/description", "is empty"},
+	} {
+		text := []byte(strings.Replace(plainDescriptor, c.old, c.replaced, 1))
+		v := (&Validator{}).validate(t.Context(), text, nil)
+		if !v.Valid || len(v.Warnings) != 1 || v.Warnings[0].Path != c.path || !strings.Contains(v.Warnings[0].Message, c.message) {
+			t.Errorf("%s: %+v", c.replaced, v)
+		}
+		if v := (&Validator{Strict: true}).validate(t.Context(), text, nil); v.Valid {
+			t.Errorf("%s: valid, though strict", c.replaced)
+		}
+	}
+	secret := strings.NewReplacer(`"type":"none"`, `"type":"api_key"`, "https://acme.example/a", "http://acme.example/a").Replace(plainDescriptor)
+	if v := (&Validator{}).validate(t.Context(), []byte(secret), nil); len(v.Warnings) != 2 || !strings.Contains(v.Warnings[1].Message, "carry a credential") {
+		t.Errorf("%+v", v)
+	}
+	if v := (&Validator{Strict: true}).validate(t.Context(), []byte(plainDescriptor), nil); !v.Valid {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestWarningsAreBounded: a document with any number of misspelt members has a few warnings.
+func TestWarningsAreBounded(t *testing.T) {
+	var more strings.Builder
+	for i := range 5000 {
+		more.WriteString(`"tag` + strings.Repeat("s", i%3) + strings.Repeat("x", i/3) + `":1,`)
+	}
+	text := strings.Replace(plainDescriptor, `"access"`, more.String()+`"access"`, 1)
+	text = strings.Replace(text, `"tags":1,`, "", 1)
+	if v := (&Validator{}).validate(t.Context(), []byte(text), nil); len(v.Warnings) > maxWarnings {
+		t.Errorf("%d warnings", len(v.Warnings))
+	}
+}
+
+// TestFollowIndex: of an index at a URL, the descriptors are validated, too, and held against their entries.
+func TestFollowIndex(t *testing.T) {
+	entry := func(id, version string) string {
+		return `{"id":"acme/` + id + `","name":"A","capability_type":"api","description":"Does a.","descriptor_url":"https://acme.example/` + id + `","access":"public","version":"` + version + `"}`
+	}
+	index := `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"skills":[` + entry("a", "1.0.0") + "," + entry("b", "1.0.0") + "," + entry("c", "2.0.0") + "," + entry("d", "1.0.0") + "," + entry("e", "1.0.0") + `]}`
+	v := Validator{Fetch: func(_ context.Context, url string) ([]byte, http.Header, error) {
+		id := url[len(url)-1:]
+		text := strings.Replace(plainDescriptor, "acme/a", "acme/"+id, 1)
+		switch id {
+		case "b":
+			text = strings.Replace(text, "acme/b", "acme/other", 1)
+		case "d":
+			return nil, nil, errors.New("it does not answer")
+		case "e":
+			text = strings.Replace(text, `"endpoint"`, `"end"`, 1)
+		}
+		return []byte(text), http.Header{"Content-Type": {"application/json"}}, nil
+	}}
+	var out bytes.Buffer
+	s := &Screen{Out: bufio.NewWriter(&out)}
+	if status := s.Validate(t.Context(), []byte(index), nil, v); status != Invalid {
+		t.Errorf("status %d", status)
+	}
+	if err := s.Out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const want = `valid index
+acme/b is invalid: 1 fault
+  https://acme.example/b
+  /id: differs from the id in the index, so that the skill can't be called
+      expected: "acme/b"
+      actual:   "acme/other"
+acme/c has 1 warning
+  /version: differs from the index
+      expected: "2.0.0"
+      actual:   "1.0.0"
+acme/d can't be read: it does not answer
+  https://acme.example/d
+acme/e is invalid: 1 fault
+  https://acme.example/e
+`
+	if got := out.String(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "2 of 5 descriptors valid\n") {
+		t.Error(got)
+	}
+}
