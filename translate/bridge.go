@@ -134,12 +134,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		return &Description{Name: x.listed.Name, Namespace: x.listed.Section.Namespace}, failure
 	}
 	f := x.found
-	status := f.Status(ctx)
-	state, since := status.State()
-	denied := f.Denied()
-	if state == catalog.NeedsCredentials {
-		denied = cmp.Or(denied, status.Fault)
-	}
+	state, since, denied := f.Condition(ctx, call.Principal)
 	typical, p95 := f.Invoker.Client.Times(f.Skill)
 	return &Description{
 		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document,
@@ -170,17 +165,12 @@ func (b *Bridge) Find(ctx context.Context, name, principal string) (listed strin
 }
 
 // Tools returns the names of the tools of skills that the principal may see. A skill without one, or that is not known, keeps its name.
-// It is not reported as a call.
+// It reads nothing, and is not reported as a call.
 func (b *Bridge) Tools(ctx context.Context, skills []string, principal string) []string {
 	tools := slices.Clone(skills)
-	_ = b.look(ctx, func(ctx context.Context) *run.Failure { // without room, they keep their names
-		for i, name := range skills {
-			if l, failure := b.catalog.Resolve(ctx, name, principal); failure == nil {
-				tools[i] = cmp.Or(l.Tool(ctx), name)
-			}
-		}
-		return nil
-	})
+	for i, name := range skills {
+		tools[i] = cmp.Or(b.catalog.KnownTool(ctx, name, principal), name)
+	}
 	return tools
 }
 

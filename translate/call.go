@@ -90,8 +90,8 @@ type Query struct {
 	// ByName says that the page is in the order of the skills' names, and has all of them. It begins after the name AfterName.
 	ByName    bool
 	AfterName string
-	// Usable leaves out the skills of a page, or the results of a search, that are not in the state [catalog.Available] after
-	// their Descriptors were read. So there may be less than Limit.
+	// Usable leaves out the skills of a page, or the results of a search, that the principal can't call, as far as is known when their
+	// Descriptors were read, of which there must be as many as Limit. So there may be fewer skills than Limit.
 	Usable bool
 	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.
 	CapabilityType document.CapabilityType

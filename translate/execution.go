@@ -230,7 +230,7 @@ func (x *execution) await(show func(*document.Response) bool) {
 		r, failure = x.fetchResult()
 	}
 	if failure != nil && x.found != nil {
-		x.found.NoteCall(failure)
+		x.found.NoteCall(x.call.Principal, failure)
 	}
 	if x.operation == OperationFollow {
 		failure = withoutTimeout(x.ctx, failure, x.ref.ExecutionID)

@@ -97,11 +97,7 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Con
 		l.leaveOut(l.describe())
 	}
 	if q.Usable {
-		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool {
-			status := e.Status(l.execution.ctx)
-			state, _ := status.State()
-			return state != catalog.Available
-		})
+		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return !e.Usable(l.execution.ctx, q.Principal) })
 	}
 	return l.Listing
 }

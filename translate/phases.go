@@ -60,7 +60,7 @@ func (x *execution) submit() *run.Failure {
 		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
-	f.NoteCall(err)
+	f.NoteCall(x.call.Principal, err)
 	if err != nil {
 		if err.Gone() {
 			f.Forget()

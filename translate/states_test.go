@@ -20,7 +20,7 @@ import (
 func states(ctx context.Context, b *translate.Bridge) string {
 	var all []string
 	for _, e := range b.List(ctx, translate.Query{Limit: 100, ByName: true}).Skills {
-		status := e.Status(ctx)
+		status := e.Status(ctx, "")
 		state, since := status.State()
 		text := strings.TrimPrefix(e.Name, "acme.") + "=" + string(state)
 		if !since.IsZero() {
@@ -94,6 +94,46 @@ func TestStates(t *testing.T) {
 			t.Errorf("%q", names)
 		}
 	})
+}
+
+// TestUsableSkillsThatAreNotCached: a skill is usable also if its descriptor may not be stored; and what one principal's call was answered with
+// decides nothing for another.
+func TestUsableSkillsThatAreNotCached(t *testing.T) {
+	p := providertest.Start(t, providertest.Skill("acme/volatile", object{"auth": object{"type": "api_key"}}), providertest.Skill("acme/open", nil))
+	stored := p.Descriptor(providertest.Skill("acme/volatile", object{"auth": object{"type": "api_key"}}))
+	p.On("GET /skills/0.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		stored(w, r)
+	})
+	p.On("POST /run/volatile", providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED"))
+	p.On("POST /run/open", providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED"))
+	source := p.Source(t, "acme")
+	source.Credentials = key("k-12345")
+	b := newBridge(t, source)
+	for _, c := range []struct{ calls, principal, want string }{
+		{"", "ada", "acme.open acme.volatile"},
+		{"ada", "ada", "acme.open"},
+		{"", "bob", "acme.open acme.volatile"},
+	} {
+		if c.calls != "" {
+			for _, name := range []string{"acme.volatile", "acme.open"} {
+				if o := b.Start(t.Context(), translate.Call{Name: name, Caller: run.Caller{Principal: c.calls}}).Wait(); o.Failure == nil || o.Failure.Kind != run.AuthRequired {
+					t.Errorf("%s: %+v", name, o.Failure)
+				}
+			}
+		}
+		var names []string
+		for _, e := range b.List(t.Context(), translate.Query{Limit: 10, ByName: true, Usable: true, Descriptors: 10, Caller: run.Caller{Principal: c.principal}}).Skills {
+			names = append(names, e.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("for %s: %s, want %s", c.principal, got, c.want)
+		}
+		d, failure := b.Describe(t.Context(), translate.Call{Name: "acme.volatile", Caller: run.Caller{Principal: c.principal}})
+		if failure != nil || (d.State == catalog.Available) != strings.Contains(c.want, "volatile") {
+			t.Errorf("for %s: %+v %v", c.principal, d, failure)
+		}
+	}
 }
 
 // TestPagesByName: pages in the order of names have each skill once, also of several sources, and no private ones of others.

@@ -216,7 +216,7 @@ func TestS47OutputThatIsLost(t *testing.T) {
 
 // S47: other methods have no larger answers than calls.
 func TestS47BatchOfLargeDescriptions(t *testing.T) {
-	skills := make([]hostile.Skill, 40)
+	skills := make([]hostile.Skill, 35)
 	for i := range skills {
 		skills[i] = hostile.Skill{ID: "acme/s" + strconv.Itoa(i), EditEntry: func(e hostile.Object) { e["description"] = large(1000) }}
 	}

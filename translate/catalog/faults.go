@@ -48,18 +48,23 @@ func (f *Faults) note(l *Listed, failure *run.Failure) {
 	if l.Section.Kind == SkillSource && l.ID != "" {
 		return // l is the skill of an earlier run; the source may offer another one now
 	}
+	f.noteAs(l.ID, failure)
+}
+
+// noteAs stores the failure under an id; nil removes it.
+func (f *Faults) noteAs(id string, failure *run.Failure) {
 	if failure == nil && f.count.Load() == 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	since := time.Now()
-	if known := f.known[l.ID]; known != nil && failure != nil && known.Value.(*fault).failure.Kind == failure.Kind {
+	if known := f.known[id]; known != nil && failure != nil && known.Value.(*fault).failure.Kind == failure.Kind {
 		since = known.Value.(*fault).since
 	}
-	f.forget(l.ID)
+	f.forget(id)
 	if failure != nil {
-		f.add(&fault{strings.Clone(l.ID), shortened(failure), since})
+		f.add(&fault{strings.Clone(id), shortened(failure), since})
 	}
 	f.count.Store(int64(len(f.known)))
 }
@@ -135,8 +140,12 @@ func (f *Faults) prune(now, before *nameTable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id := range f.known {
-		listed := now.byID[id]
-		if listed == nil || before != nil && before.byID[id] != nil && before.byID[id].Version != listed.Version {
+		skill := id
+		if at := strings.LastIndexByte(id, separator); at >= 0 && now.byID[id] == nil {
+			skill = id[:at]
+		}
+		listed := now.byID[skill]
+		if listed == nil || before != nil && before.byID[skill] != nil && before.byID[skill].Version != listed.Version {
 			f.forget(id)
 		}
 	}

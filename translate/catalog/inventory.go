@@ -38,7 +38,7 @@ func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) 
 	var unavailable []Unavailable
 	for _, s := range c.sections {
 		if s.Kind == SkillSource {
-			skills = append(skills, c.status(ctx, c.operators[s.Namespace].listed, SkillStatus{Name: s.Namespace}))
+			skills = append(skills, c.status(ctx, c.operators[s.Namespace].listed, anyone, SkillStatus{Name: s.Namespace}))
 		}
 	}
 	loaded := c.loadAll(ctx, func(s *Section) bool { return s.Kind != SkillSource })
@@ -48,7 +48,7 @@ func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) 
 			continue
 		}
 		for _, e := range l.table.entries {
-			skills = append(skills, c.status(ctx, e.listed, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
+			skills = append(skills, c.status(ctx, e.listed, anyone, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
 		}
 	}
 	return skills, unavailable
@@ -85,20 +85,18 @@ func (c *Catalog) LeftOut(ctx context.Context) []LeftOut {
 	return list
 }
 
-func (c *Catalog) status(ctx context.Context, l *Listed, status SkillStatus) SkillStatus {
+// status returns what is known about a skill. It counts the calls of one principal that were refused, or those of anyone.
+func (c *Catalog) status(ctx context.Context, l *Listed, principal string, status SkillStatus) SkillStatus {
 	status.Namespace = l.Section.Namespace
 	doc, err := l.Section.Client.Peek(ctx, l.descriptor)
 	if doc != nil {
 		skill := doc.Value.(*discovery.Skill)
-		f := Found{Listed: l, Skill: skill}
-		f.Invoker, f.unlistedBy, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
-			return c.peek(ctx, s), nil
-		})
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.Since = doc.FetchedAt
-		if status.Fault = f.Denied(); status.Fault == nil {
-			if refused, since := l.Section.refusals.get(l.ID); refused != nil {
-				status.Fault, status.Since = refused, since
+		if denied, since := c.denied(ctx, l, skill, principal); denied != nil {
+			status.Fault = denied
+			if !since.IsZero() {
+				status.Since = since
 			}
 		}
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
@@ -110,4 +108,17 @@ func (c *Catalog) status(ctx context.Context, l *Listed, status SkillStatus) Ski
 		status.Fault, status.Since = fault, since
 	}
 	return status
+}
+
+// denied returns why calls of a skill fail for want of a credential: there is none that the bridge may use, or the provider has refused it in
+// calls of the principal, since a time. nil: no reason is known.
+func (c *Catalog) denied(ctx context.Context, l *Listed, skill *discovery.Skill, principal string) (*run.Failure, time.Time) {
+	f := Found{Listed: l, Skill: skill}
+	f.Invoker, f.unlistedBy, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+		return c.peek(ctx, s), nil
+	})
+	if denied := f.Denied(); denied != nil {
+		return denied, time.Time{}
+	}
+	return l.Section.refusals.get(refusedBy(l.ID, principal))
 }

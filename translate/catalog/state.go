@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // State says whether a call of a skill can succeed, as far as it is known without asking the provider.
@@ -28,7 +29,7 @@ func StateOf(f *run.Failure) State {
 	switch f.Kind {
 	case run.AuthRequired, run.PermissionDenied:
 		return NeedsCredentials
-	case run.InvalidDocument, run.SkillNotFound:
+	case run.InvalidDocument:
 		return Invalid
 	case run.VersionIncompatible:
 		return Incompatible
@@ -47,17 +48,36 @@ func (s *SkillStatus) State() (State, time.Time) {
 	return Unknown, time.Time{}
 }
 
-// Status returns what is known about the skill. It reads nothing from its source.
-func (e *Entry) Status(ctx context.Context) SkillStatus {
+// Status returns what is known about the skill for a principal. It reads nothing from its source.
+func (e *Entry) Status(ctx context.Context, principal string) SkillStatus {
 	if e.listed == nil {
 		return SkillStatus{}
 	}
-	return e.listed.Status(ctx)
+	return e.Section().catalog.status(ctx, e.listed, principal, SkillStatus{Name: e.Name, ID: e.listed.ID})
 }
 
-// Status is [Entry.Status].
-func (l *Listed) Status(ctx context.Context) SkillStatus {
-	return l.Section.catalog.status(ctx, l, SkillStatus{Name: l.Name, ID: l.ID})
+// Usable reports whether calls of the principal can succeed, as far as is known. The Descriptor of the entry must have been read.
+func (e *Entry) Usable(ctx context.Context, principal string) bool {
+	if e.skill == nil {
+		return false
+	}
+	denied, _ := e.Section().catalog.denied(ctx, e.listed, e.skill, principal)
+	return denied == nil
+}
+
+// Condition returns the state of the skill for a principal, since when it is known, and the failure of calls because of the credential, if it is
+// known. The descriptor was read, so that it is not unknown.
+func (f *Found) Condition(ctx context.Context, principal string) (state State, since time.Time, denied *run.Failure) {
+	c := f.Section.catalog
+	status := c.status(ctx, f.Listed, principal, SkillStatus{Name: f.Name, ID: f.ID})
+	if status.Cached {
+		since = status.Since
+	}
+	denied, refused := c.denied(ctx, f.Listed, f.Skill, principal)
+	if !refused.IsZero() {
+		since = refused
+	}
+	return StateOf(denied), since, denied
 }
 
 // ToolName returns the name for language models, also if the entry is not from a page or a search; empty: the skill has none.
@@ -68,10 +88,39 @@ func (e *Entry) ToolName(ctx context.Context) string {
 	return e.listed.Tool(ctx)
 }
 
-// NoteCall remembers the failure of a call because of its credential, and forgets it with a nil failure: a call was accepted.
-// Other failures change nothing.
-func (f *Found) NoteCall(failure *run.Failure) {
-	if failure == nil || failure.Kind == run.AuthRequired && failure.Next() == run.NextAskOperator {
-		f.Section.refusals.note(f.Listed, failure)
+// KnownTool returns the tool name of a skill that the principal may see, by its name in lists; empty: there is none, or the list that it is in
+// was not read.
+func (c *Catalog) KnownTool(ctx context.Context, name, principal string) string {
+	if given, ok := c.operators[name]; ok && given.listed != nil {
+		return given.listed.Tool(ctx)
 	}
+	for _, s := range c.sections {
+		t := s.table.Load()
+		if t == nil || !s.Admits(principal) {
+			continue
+		}
+		if e := t.byName[name]; e != nil && e.name == name && (principal != "" || !e.listed.Hidden) {
+			return e.listed.Tool(ctx)
+		}
+	}
+	return ""
+}
+
+// anyone stands for all principals, in the status for the operator.
+const anyone = "\x01"
+
+// separator is between the id of a skill and a principal.
+const separator = 0
+
+// refusedBy is the id under which a refused call of a principal is noted. Others are not affected: a call may be refused because of its arguments.
+func refusedBy(id, principal string) string { return id + string(rune(separator)) + principal }
+
+// NoteCall remembers the failure of a call of a principal because of its credential, and forgets it with a nil failure: a call was accepted.
+// Other failures change nothing, and neither do those of skills without authentication.
+func (f *Found) NoteCall(principal string, failure *run.Failure) {
+	if failure != nil && (failure.Kind != run.AuthRequired || failure.Next() != run.NextAskOperator || f.Skill.Auth.Type == document.AuthNone) {
+		return
+	}
+	f.Section.refusals.noteAs(refusedBy(f.ID, principal), failure)
+	f.Section.refusals.noteAs(refusedBy(f.ID, anyone), failure)
 }

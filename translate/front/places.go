@@ -9,13 +9,17 @@ type Places struct {
 	of    map[string]int // by principal
 }
 
-// Enter counts one more of a principal, if there are fewer than most of all, and fewer than mostOfOne of the principal. Further
-// ones of n principals take at most n/(n+1) of all, so that others always find room. All anonymous callers count as one.
+// fewFill is how many principals are few: if so many can take all places, the rule of [Places.Enter] holds that leaves room for others.
+const fewFill = 16
+
+// Enter counts one more of a principal, if there are fewer than most of all, and fewer than mostOfOne of the principal. If few
+// principals could take all, further ones of n principals take at most n/(n+1), so that others always find room. All anonymous callers count as
+// one.
 func (p *Places) Enter(principal string, most, mostOfOne int) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own, n := p.of[principal], len(p.of)
-	if p.count >= most || own >= mostOfOne || own > 0 && p.count >= most-most/(n+1) {
+	if p.count >= most || own >= mostOfOne || mostOfOne*fewFill > most && own > 0 && p.count >= most-most/(n+1) {
 		return nil, false
 	}
 	if p.of == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -49,9 +50,9 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	b.OpenMember("manifest")
 	b.Text("name", d.Name)
 	b.Optional("tool_name", d.Tool())
-	b.Text("display_name", s.Name)
+	b.Text("display_name", line(s.Name))
 	b.Text("version", s.Version)
-	b.Text("description", s.Description)
+	b.Text("description", line(s.Description))
 	b.Text("kind", kindAction)
 	b.state(cmp.Or(d.State, catalog.Unknown), d.Since)
 	b.timing(d)
@@ -61,20 +62,31 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	if withOutputSchema {
 		b.Raw("schema", front.CleanSchema(s.Output.Schema, ""))
 	}
-	b.Optional("description", s.Output.Description)
+	b.Optional("description", line(s.Output.Description))
 	b.Close()
 	b.auth(&s.Auth)
 	b.Text("access", string(s.Access))
 	b.Text("capability_type", string(s.CapabilityType))
-	b.Texts("tags", s.Tags)
-	b.Optional("documentation_url", s.DocumentationURL)
+	b.OpenArray("tags")
+	for _, tag := range s.Tags {
+		b.Next()
+		b.Buf = front.AppendText(b.Buf, line(tag))
+	}
+	b.CloseArray()
+	b.Optional("documentation_url", line(s.DocumentationURL))
 	b.OpenMember("provider")
-	b.Text("name", s.Provider.Name)
-	b.Optional("url", s.Provider.URL)
-	b.Optional("contact", s.Provider.Contact)
+	b.Text("name", line(s.Provider.Name))
+	b.Optional("url", line(s.Provider.URL))
+	b.Optional("contact", line(s.Provider.Contact))
 	b.Close()
 	b.Close()
 }
+
+// line returns a text of a provider as one visible line.
+func line(text string) string { return safetext.Line(text, maxShown) }
+
+// maxShown bounds the texts of a manifest, in characters.
+const maxShown = 4000
 
 // timing adds how long runs of the skill take, in milliseconds, as far as earlier runs have shown, and the timeout of calls.
 func (b *builder) timing(d *translate.Description) {
@@ -91,7 +103,7 @@ func (b *builder) timing(d *translate.Description) {
 func (b *builder) auth(a *document.Auth) {
 	b.OpenMember("auth")
 	b.Text("type", string(a.Type))
-	b.Optional("description", a.Description)
+	b.Optional("description", line(a.Description))
 	b.Optional("header", a.Header)
 	if o := a.OAuth2; o != nil {
 		b.OpenMember("oauth2")
@@ -102,7 +114,7 @@ func (b *builder) auth(a *document.Auth) {
 	}
 	if c := a.Custom; c != nil {
 		b.OpenMember("custom")
-		b.Text("instructions", c.Instructions)
+		b.Text("instructions", line(c.Instructions))
 		b.OpenArray("parameters")
 		for i := range c.Parameters {
 			b.parameter(&c.Parameters[i])
@@ -116,9 +128,9 @@ func (b *builder) auth(a *document.Auth) {
 // parameter adds a parameter of a custom authentication.
 func (b *builder) parameter(p *document.Parameter) {
 	b.Open()
-	b.Text("name", p.Name)
-	b.Text("type", p.Type)
-	b.Text("description", p.Description)
+	b.Text("name", line(p.Name))
+	b.Text("type", line(p.Type))
+	b.Text("description", line(p.Description))
 	b.Name("required")
 	if p.Required {
 		b.Buf = append(b.Buf, "true"...)

@@ -44,8 +44,16 @@ const (
 // ignore notes a member that the method does not have.
 func (p *params) ignore(name []byte) {
 	if len(p.ignored) < maxIgnored {
-		p.ignored = append(p.ignored, safetext.Line(string(name), maxIgnoredName))
+		p.ignored = append(p.ignored, visible(string(name)))
 	}
+}
+
+// visible returns a name with escapes for what is not visible in it.
+func visible(name string) string {
+	if !safetext.Printable(name) {
+		name = safetext.Escape(safetext.Clip(name, maxIgnoredName), "")
+	}
+	return safetext.Line(name, maxIgnoredName)
 }
 
 // remarks adds what was not used of the request to the object of an answer: the result, or the data of the error. They tell an agent that
@@ -98,6 +106,7 @@ func (p *params) hint(b *builder) {
 
 // unknownInput adds a warning about an argument that the skill does not have.
 func (b *builder) unknownInput(name string, inputs *near.Index) {
+	name = visible(name)
 	b.Open()
 	b.Text("argument", name)
 	b.Text("reason", string(reasonUnknown))

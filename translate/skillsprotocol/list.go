@@ -149,7 +149,7 @@ func (b *builder) entry(ctx context.Context, e *catalog.Entry, detail string) {
 	b.Optional("tool_name", e.ToolName(ctx))
 	b.Text("version", e.Version)
 	b.Text("description", safetext.Line(e.Description, maxMessage))
-	status := e.Status(ctx)
+	status := e.Status(ctx, translate.RequestOf(ctx).Principal)
 	b.state(status.State())
 	if detail == detailSummary {
 		b.Text("namespace", e.Namespace)

@@ -130,20 +130,20 @@ func (in *Inputs) CheckGiven(ctx context.Context, who turns.Line, arguments json
 	return missing, cmp.Or(broken, invalid)
 }
 
-// Unknown returns the names of arguments that the descriptor does not define, at most most, each at most 64 characters.
+// Unknown returns the names of arguments that the descriptor does not define, at most most, each at most 64 bytes and an ellipsis.
 func (in *Inputs) Unknown(arguments []jsonrpc.Member, most int) (names []string) {
 	for _, m := range arguments {
 		if len(names) == most {
 			break
 		}
 		if _, known := in.find(m.Name); !known {
-			names = append(names, safetext.Line(string(jsonrpc.Unquote(m.Name)), maxUnknownName))
+			names = append(names, safetext.Clip(string(jsonrpc.Unquote(m.Name)), maxUnknownName))
 		}
 	}
 	return names
 }
 
-const maxUnknownName = 64 // characters
+const maxUnknownName = 64 // bytes
 
 // checkText checks the arguments that are given, and marks them. It returns the failure of the first invalid one, or that
 // of arguments that are not an object.
