@@ -22,7 +22,7 @@ func TestR57ListedSkillsAreDescribed(t *testing.T) {
 		if err := json.Unmarshal(c.Call("list_skills", params).Result, &list, json.MatchCaseInsensitiveNames(true)); err != nil || len(list.Skills) != 2 {
 			t.Fatalf("%s: %v, %+v", about, err, list)
 		}
-		if members := len(list.Skills[0]); (members == 3) != (about != "summary") {
+		if members := len(list.Skills[0]); (members == 5) != (about != "summary") {
 			t.Errorf("%s: %d members: %v", about, members, list.Skills[0])
 		}
 		if got := list.Skills[0]["description"]; got != "Does one thing." {
