@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +168,12 @@ func (b *Bridge) Find(ctx context.Context, name, principal string) (listed strin
 func (b *Bridge) Tools(ctx context.Context, skills []string, principal string) []string {
 	tools := slices.Clone(skills)
 	for i, name := range skills {
-		tools[i] = cmp.Or(b.catalog.KnownTool(ctx, name, principal), name)
+		for _, s := range b.catalog.Sections() {
+			if tool := s.KnownTool(ctx, name, principal); tool != "" {
+				tools[i] = tool
+				break
+			}
+		}
 	}
 	return tools
 }

@@ -93,7 +93,7 @@ func (c *Catalog) status(ctx context.Context, l *Listed, principal string, statu
 		skill := doc.Value.(*discovery.Skill)
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.Since = doc.FetchedAt
-		if denied, since := c.denied(ctx, l, skill, principal); denied != nil {
+		if denied, since := l.denied(ctx, skill, principal); denied != nil {
 			status.Fault = denied
 			if !since.IsZero() {
 				status.Since = since
@@ -112,8 +112,8 @@ func (c *Catalog) status(ctx context.Context, l *Listed, principal string, statu
 
 // denied returns why calls of a skill fail for want of a credential: there is none that the bridge may use, or the provider has refused it in
 // calls of the principal, since a time. nil: no reason is known.
-func (c *Catalog) denied(ctx context.Context, l *Listed, skill *discovery.Skill, principal string) (*run.Failure, time.Time) {
-	f := Found{Listed: l, Skill: skill}
+func (l *Listed) denied(ctx context.Context, skill *discovery.Skill, principal string) (*run.Failure, time.Time) {
+	f, c := Found{Listed: l, Skill: skill}, l.Section.catalog
 	f.Invoker, f.unlistedBy, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 		return c.peek(ctx, s), nil
 	})

@@ -61,19 +61,18 @@ func (e *Entry) Usable(ctx context.Context, principal string) bool {
 	if e.skill == nil {
 		return false
 	}
-	denied, _ := e.Section().catalog.denied(ctx, e.listed, e.skill, principal)
+	denied, _ := e.listed.denied(ctx, e.skill, principal)
 	return denied == nil
 }
 
 // Condition returns the state of the skill for a principal, since when it is known, and the failure of calls because of the credential, if it is
 // known. The descriptor was read, so that it is not unknown.
 func (f *Found) Condition(ctx context.Context, principal string) (state State, since time.Time, denied *run.Failure) {
-	c := f.Section.catalog
-	status := c.status(ctx, f.Listed, principal, SkillStatus{Name: f.Name, ID: f.ID})
+	status := f.Section.catalog.status(ctx, f.Listed, principal, SkillStatus{Name: f.Name, ID: f.ID})
 	if status.Cached {
 		since = status.Since
 	}
-	denied, refused := c.denied(ctx, f.Listed, f.Skill, principal)
+	denied, refused := f.Listed.denied(ctx, f.Skill, principal)
 	if !refused.IsZero() {
 		since = refused
 	}
@@ -88,17 +87,16 @@ func (e *Entry) ToolName(ctx context.Context) string {
 	return e.listed.Tool(ctx)
 }
 
-// KnownTool returns the tool name of a skill that the principal may see, by its name in lists; empty: there is none, or the list that it is in
-// was not read.
-func (c *Catalog) KnownTool(ctx context.Context, name, principal string) string {
-	if given, ok := c.operators[name]; ok && given.listed != nil {
-		return given.listed.Tool(ctx)
+// KnownTool returns the tool name of a skill of the source that the principal may see, by its name in lists; empty: there is none, or the source's
+// list was not read.
+func (s *Section) KnownTool(ctx context.Context, name, principal string) string {
+	if !s.Admits(principal) {
+		return ""
 	}
-	for _, s := range c.sections {
-		t := s.table.Load()
-		if t == nil || !s.Admits(principal) {
-			continue
-		}
+	if s.Kind == SkillSource && s.Namespace == name {
+		return s.catalog.operators[name].listed.Tool(ctx)
+	}
+	if t := s.table.Load(); t != nil {
 		if e := t.byName[name]; e != nil && e.name == name && (principal != "" || !e.listed.Hidden) {
 			return e.listed.Tool(ctx)
 		}

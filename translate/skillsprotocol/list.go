@@ -21,6 +21,8 @@ import (
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
+	// maxRead bounds a page for which descriptors are read: a short request costs as many of the provider's documents.
+	maxRead = 250
 )
 
 // The values of detail. Its default depends on the method.
@@ -61,6 +63,7 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 		p.reject(paramFormat, reasonInvalid, "is for 'detail': 'tools' only")
 	}
 	if q.Usable = q.Usable || q.detail == detailTools; q.Usable {
+		q.Limit = min(q.Limit, maxRead)
 		q.Descriptors = q.Limit
 	}
 	return q

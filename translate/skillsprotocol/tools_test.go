@@ -31,6 +31,17 @@ func TestToolDefinitions(t *testing.T) {
 	}
 }
 
+// TestToolsAreBounded: a request makes the bridge read at most 250 descriptors.
+func TestToolsAreBounded(t *testing.T) {
+	for _, params := range []string{`{"detail":"tools","limit":1000}`, `{"usable":true,"limit":251}`, `{"query":"a","usable":true,"limit":1000}`} {
+		b := &fakeBridge{}
+		result(t, b, "list_skills", params)
+		if q := b.queries[0]; q.Limit != 250 || q.Descriptors != 250 {
+			t.Errorf("%s: %+v", params, q)
+		}
+	}
+}
+
 // TestToolsAreVisible: what a model reads of a definition has no hidden characters, and no keyword that chooses header fields.
 func TestToolsAreVisible(t *testing.T) {
 	d := describe(t, strings.ReplaceAll(weather, "City name.", `City\u202e name.`)).Descriptor
