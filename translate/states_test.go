@@ -73,11 +73,16 @@ func TestStates(t *testing.T) {
 			t.Errorf("%+v %+v", d, failure)
 		}
 
+		time.Sleep(5 * time.Minute)
+		if got := states(t.Context(), b); !strings.Contains(got, " refused=available/") {
+			t.Errorf("minutes after the refusal: %s", got)
+		}
+		call("refused")
 		p.On("POST /run/refused", providertest.Completed("e", 1))
 		if failure := call("refused"); failure != nil {
 			t.Error(failure)
 		}
-		want = strings.Replace(want, "refused=needs_credentials/30s", "refused=available/30s", 1)
+		want = strings.ReplaceAll(strings.Replace(want, "refused=needs_credentials", "refused=available", 1), "/30s", "/5m30s")
 		if got := states(t.Context(), b); got != want {
 			t.Errorf("after the key was accepted:\n got %s\nwant %s", got, want)
 		}

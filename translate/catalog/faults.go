@@ -31,6 +31,7 @@ type fault struct {
 	id      string
 	failure *run.Failure
 	since   time.Time // of the first of the failures of this kind in a row
+	noted   time.Time // of the newest of them
 }
 
 // Bounds in bytes. They are needed because documents supply the ids and most of the texts.
@@ -64,7 +65,7 @@ func (f *Faults) noteAs(id string, failure *run.Failure) {
 	}
 	f.forget(id)
 	if failure != nil {
-		f.add(&fault{strings.Clone(id), shortened(failure), since})
+		f.add(&fault{strings.Clone(id), shortened(failure), since, time.Now()})
 	}
 	f.count.Store(int64(len(f.known)))
 }
@@ -129,6 +130,16 @@ func (f *Faults) get(id string) (*run.Failure, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.known[id]; known != nil {
+		return known.Value.(*fault).failure, known.Value.(*fault).since
+	}
+	return nil, time.Time{}
+}
+
+// recent is get without failures that were noted longer ago than a time.
+func (f *Faults) recent(id string, within time.Duration) (*run.Failure, time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.known[id]; known != nil && time.Since(known.Value.(*fault).noted) < within {
 		return known.Value.(*fault).failure, known.Value.(*fault).since
 	}
 	return nil, time.Time{}

@@ -120,5 +120,5 @@ func (l *Listed) denied(ctx context.Context, skill *discovery.Skill, principal s
 	if denied := f.Denied(); denied != nil {
 		return denied, time.Time{}
 	}
-	return l.Section.refusals.get(refusedBy(l.ID, principal))
+	return l.Section.refusals.recent(refusedBy(l.ID, principal), refusalTTL)
 }

@@ -104,6 +104,10 @@ func (s *Section) KnownTool(ctx context.Context, name, principal string) string 
 	return ""
 }
 
+// refusalTTL is how long a refused call decides the state of a skill: the credential may have been replaced since, and what is not listed as usable
+// is not called.
+const refusalTTL = 5 * time.Minute
+
 // anyone stands for all principals, in the status for the operator.
 const anyone = "\x01"
 
