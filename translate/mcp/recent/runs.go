@@ -15,7 +15,9 @@ const Most = 10_000
 type Key struct{ principal, source, skill, executionID string }
 
 // KeyOf returns the key of a run of a principal; with an empty one, all callers share it.
-func KeyOf(principal string, ref *run.Ref) Key { return Key{principal, ref.Source, ref.SkillID, ref.ExecutionID} }
+func KeyOf(principal string, ref *run.Ref) Key {
+	return Key{principal, ref.Source, ref.SkillID, ref.ExecutionID}
+}
 
 // Runs are values that expire, by run. The zero value is ready for use, also by several goroutines.
 type Runs[V any] struct {
