@@ -46,6 +46,17 @@ func EachMember(object jsontext.Value, each func(name, value jsontext.Value) boo
 	}
 }
 
+// Flatten replaces the line ends of a JSON text, so that it is one line. A valid text has them only as white space between tokens.
+func Flatten(text []byte) {
+	for _, end := range []byte("\r\n") {
+		rest := text
+		for i := bytes.IndexByte(rest, end); i >= 0; i = bytes.IndexByte(rest, end) {
+			rest[i] = ' '
+			rest = rest[i+1:]
+		}
+	}
+}
+
 func skipSpace(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
 		i++

@@ -116,7 +116,7 @@ func (o *output) line(text []byte) {
 		text = text[len(piece):]
 		if bytes.ContainsAny(piece, "\r\n") {
 			piece = bytes.Clone(piece)
-			flatten(piece)
+			Flatten(piece)
 		}
 		o.write(piece)
 	}

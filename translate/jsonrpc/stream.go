@@ -1,7 +1,6 @@
 package jsonrpc
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -142,7 +141,7 @@ func (s *Stream) event(number uint64, appendHead func([]byte) []byte, text []byt
 	if len(head)+len(text) < minBuffer {
 		start := len(head)
 		head = append(head, text...)
-		flatten(head[start:])
+		Flatten(head[start:])
 		o.write(append(append(head, rest...), "\n\n"...))
 		putBuffer(buffer)
 	} else {
@@ -152,15 +151,6 @@ func (s *Stream) event(number uint64, appendHead func([]byte) []byte, text []byt
 		o.write(append([]byte(rest), "\n\n"...))
 	}
 	o.pause()
-}
-
-// flatten replaces the line ends of a JSON text, since the data of an event is one line. A valid text has them only as
-// white space between tokens.
-func flatten(text []byte) {
-	for i := bytes.IndexAny(text, "\r\n"); i >= 0; i = bytes.IndexAny(text, "\r\n") {
-		text[i] = ' '
-		text = text[i+1:]
-	}
 }
 
 // begin writes the header before the first event.

@@ -346,3 +346,38 @@ func TestDefaults(t *testing.T) {
 		t.Error(mcp.DefaultWait, mcp.DefaultTaskAfter, mcp.AllVersions())
 	}
 }
+
+// Section 1: a body is one line, however a provider prints its outputs and the details of its errors.
+func TestBodiesAreOneLine(t *testing.T) {
+	knowledge := object{"capability_type": "knowledge"}
+	s := newServer(t, nil, skill("tool", nil), skill("guide", knowledge), skill("slow", nil))
+	const status = "{\"execution_id\":\"x-slow\",\"skill_id\":\"x\",\"status\":\"completed\",\"timestamps\":{\"created_at\":\"2026-01-02T03:04:05Z\",\"updated_at\":\"2026-01-02T03:04:05Z\"},"
+	completed := providertest.Answer(200, status+"\"output\":{\r\n\t\"a\":\r\"b\\n\"\n}\n}\n")
+	failed := providertest.Answer(422, "{\"error\":{\"code\":\"INVALID_INPUT\",\"message\":\"No.\",\"details\":{\n\"a\":\r\n1}}}")
+	s.Accept("slow")
+	task := s.task(t, "acme_slow", "")
+	s.On("GET /status/x-slow", completed)
+	s.On("GET /result/x-slow", completed)
+	line := func(g *got) *got {
+		t.Helper()
+		if strings.ContainsAny(g.text, "\r\n") || g.body == nil {
+			t.Errorf("%q", g.text)
+		}
+		return g
+	}
+	s.On("POST /run/tool", completed)
+	for _, g := range []*got{s.call(t, "acme_tool", object{}), s.legacy(t, "tools/call", object{"name": "acme_tool"})} {
+		if at(line(g).result(), "structuredContent", "a") != "b\n" {
+			t.Errorf("%q", g.text)
+		}
+	}
+	eventually(t, func() bool { return line(s.about(t, "tasks/get", task, "")).result()["status"] == "completed" }, "the task ends")
+	s.On("POST /run/tool", failed)
+	s.On("POST /run/guide", failed)
+	if g := line(s.call(t, "acme_tool", object{})); at(g.result(), "_meta", "io.github.skill-bridge/error", "details", "error", "details", "a") != 1.0 {
+		t.Errorf("%q", g.text)
+	}
+	if g := line(s.modern(t, "prompts/get", object{"name": "acme_guide"})); at(g.failure(), "data", "details", "error", "details", "a") != 1.0 {
+		t.Errorf("%q", g.text)
+	}
+}

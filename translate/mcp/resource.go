@@ -154,5 +154,6 @@ func failureError(f *run.Failure) *jsonrpc.Error {
 	w.Raw("details", front.Details(f))
 	w.Raw("retry", front.Retry(f))
 	w.Close()
+	jsonrpc.Flatten(w.Buf)
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f), Data: w.Buf}
 }

@@ -32,7 +32,7 @@ const (
 	resultTask     = "task"
 )
 
-// end ends a result with its _meta. own are members of the _meta.
+// end ends a result with its _meta. own are members of the _meta. The result is one line, though values of providers may have more.
 func (w *result) end(own ...func(*front.Writer)) jsontext.Value {
 	if w.request.modern || len(own) > 0 {
 		w.OpenMember("_meta")
@@ -46,6 +46,7 @@ func (w *result) end(own ...func(*front.Writer)) jsontext.Value {
 		w.Close()
 	}
 	w.Close()
+	jsonrpc.Flatten(w.Buf)
 	return w.Buf
 }
 

@@ -161,7 +161,7 @@ func parseReply(text []byte, id jsontext.Value) (r reply, ok bool) {
 	if r.isResponse && id != nil && (ids != 1 || !bytes.Equal(own, id)) {
 		text = withID(text, id)
 	}
-	flatten(text)
+	jsonrpc.Flatten(text)
 	r.text = text
 	return r, true
 }
@@ -179,12 +179,4 @@ func withID(response []byte, id jsontext.Value) []byte {
 		return true
 	})
 	return append(text, '}')
-}
-
-// flatten replaces the line ends of a JSON text, which has them only as white space between tokens.
-func flatten(text []byte) {
-	for i := bytes.IndexAny(text, "\r\n"); i >= 0; i = bytes.IndexAny(text, "\r\n") {
-		text[i] = ' '
-		text = text[i+1:]
-	}
 }
