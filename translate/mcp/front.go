@@ -222,13 +222,15 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	return result, fault
 }
 
-// readParams reads the params, and returns the name of a member that is there twice; empty: none is.
+// readParams reads the params, and returns the name of a member of them or of their _meta that is there twice; empty: none is.
 func (r *request) readParams() (repeated string) {
 	if r.Params != nil && r.Params.Kind() != '{' {
 		return ""
 	}
 	repeated = r.params.Read(r.Request)
-	r.meta.Read(r.params[wire.ParamMeta].Value)
+	if inMeta := r.meta.Read(r.params[wire.ParamMeta].Value); repeated == "" {
+		repeated = inMeta
+	}
 	if id := translate.TraceIDOf(r.meta.TraceParent); id != "" {
 		r.caller.TraceID = id
 	}
@@ -240,6 +242,9 @@ func (r *request) check(repeated string) *jsonrpc.Error {
 	if r.Params != nil && r.Params.Kind() != '{' {
 		return invalid("params must be an object")
 	}
+	if repeated != "" {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: " + repeated + " is there more than once"}
+	}
 	if r.modern = r.saysModern(); r.modern {
 		switch {
 		case r.meta.Version.Kind() != '"':
@@ -250,14 +255,12 @@ func (r *request) check(repeated string) *jsonrpc.Error {
 		if fault := r.checkHeader(); fault != nil {
 			return fault
 		}
-	} else if version := r.legacyVersion(); r.Method != methodInitialize && (isModern(version) || !r.front.Options.serves(version)) {
+	} else if version, said := r.legacyVersion(); (said || r.Method != methodInitialize) && (isModern(version) || !r.front.Options.serves(version)) {
 		return r.unsupportedVersion(version)
 	}
 	switch {
 	case r.method == nil, r.method.prompts && !r.front.Options.Prompts, r.method.tasks && r.front.Options.TaskAfter < 0, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
 		return r.methodNotFound()
-	case repeated != "":
-		return invalid(repeated + " is there more than once")
 	}
 	return nil
 }

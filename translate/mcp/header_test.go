@@ -63,8 +63,12 @@ func TestOrderOfRefusals(t *testing.T) {
 		{"the bridge's name in the header", body(modernMeta, named), of(version, method, []string{"Mcp-Name", "acme.tool"}), 400, -32020},
 		{"bad UTF-8 in base64", body(modernMeta, named), of(version, method, []string{"Mcp-Name", "=?base64?/w==?="}), 400, -32020},
 		{"base64 without an end", body(modernMeta, named), of(version, method, []string{"Mcp-Name", "=?base64?YWNtZV90b29s"}), 400, -32020},
-		{"_meta twice", body(modernMeta+","+modernMeta, named), of(version, method, name), 200, -32602},
-		{"name twice", body(modernMeta, named+named), of(version, method, name), 200, -32602},
+		{"_meta twice", body(modernMeta+","+modernMeta, named), nil, 400, -32600},
+		{"name twice", body(modernMeta, named+named), nil, 400, -32600},
+		{"a version twice", body(strings.Replace(modernMeta, "{", `{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`, 1), named), of(version, method, name), 400, -32600},
+		{"capabilities twice", body(strings.Replace(modernMeta, "{", `{"io.modelcontextprotocol/clientCapabilities":{},`, 1), named), of(version, method, name), 400, -32600},
+		{"a progress token twice", body(strings.Replace(modernMeta, "{", `{"progressToken":1,"progress\u0054oken":2,`, 1), named), of(version, method, name), 400, -32600},
+		{"a trace twice", body(strings.Replace(modernMeta, "{", `{"traceparent":"","traceparent":1,`, 1), named), of(version, method, name), 400, -32600},
 	} {
 		g := s.send(t, v.body, v.header...)
 		if code, _ := at(g.failure(), "code").(float64); g.status != v.status || code != v.code {
@@ -106,12 +110,15 @@ func TestEras(t *testing.T) {
 		}
 	}
 	for _, v := range []string{"2024-11-05", "", "x", "2026-07-29"} {
-		if g := s.legacy(t, "ping", object{}, "MCP-Protocol-Version", v); v != "" && (g.status != 400 || at(g.failure(), "code") != -32022.0 || at(g.failure(), "data", "requested") != v) {
-			t.Errorf("%q: %d %s", v, g.status, g.text)
+		for _, method := range []string{"ping", "initialize"} {
+			g := s.legacy(t, method, object{"protocolVersion": "2025-11-25"}, "MCP-Protocol-Version", v)
+			if g.status != 400 || at(g.failure(), "code") != -32022.0 || at(g.failure(), "data", "requested") != v {
+				t.Errorf("%s of %q: %d %s", method, v, g.status, g.text)
+			}
 		}
 	}
 	for asked, want := range map[string]string{"2025-03-26": "2025-03-26", "2025-11-25": "2025-11-25", "2026-07-28": "2025-11-25", "1999-01-01": "2025-11-25", "x": "2025-11-25"} {
-		g := s.legacy(t, "initialize", object{"protocolVersion": asked, "capabilities": object{}, "clientInfo": object{"name": "x"}})
+		g := s.send(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+asked+`","capabilities":{},"clientInfo":{"name":"x"}}}`)
 		if g.result()["protocolVersion"] != want || g.header.Get("Mcp-Session-Id") != "" || at(g.result(), "capabilities", "tools", "listChanged") != nil || at(g.result(), "capabilities", "tasks") != nil ||
 			at(g.result(), "capabilities", "logging") != nil || at(g.result(), "capabilities", "extensions") != nil || at(g.result(), "serverInfo", "name") != "test" {
 			t.Errorf("%s: %s", asked, g.text)

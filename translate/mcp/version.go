@@ -45,13 +45,13 @@ func (r *request) saysModern() bool {
 	return len(r.HTTP.Header[headerMethod]) > 0
 }
 
-// legacyVersion returns the version that the header of a legacy request says.
-func (r *request) legacyVersion() string {
+// legacyVersion returns the version of a legacy request, and whether its header says one. If that is empty, or is there twice, it is none.
+func (r *request) legacyVersion() (version string, said bool) {
 	if r.HTTP == nil || len(r.HTTP.Header[headerVersion]) == 0 {
-		return version20250326
+		return version20250326, false
 	}
-	said, _ := wire.Field(r.HTTP.Header, headerVersion)
-	return said
+	version, _ = wire.Field(r.HTTP.Header, headerVersion)
+	return version, true
 }
 
 // newestLegacy is the version that initialize offers to clients that ask for one that is not served; empty: none is served.

@@ -101,20 +101,27 @@ type Meta struct {
 	Tasks                 bool // the client takes tasks as answers
 }
 
-// Read reads the member _meta of params.
-func (m *Meta) Read(object jsontext.Value) {
+// Read reads the member _meta of params. It returns the name of a known member that is there twice; empty: none is.
+func (m *Meta) Read(object jsontext.Value) (repeated string) {
+	var trace jsontext.Value
+	known := [...]struct {
+		name string
+		to   *jsontext.Value
+	}{{MetaVersion, &m.Version}, {MetaCapabilities, &m.Capabilities}, {MetaProgress, &m.ProgressToken}, {MetaTraceParent, &trace}}
 	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
-		switch string(jsonrpc.Unquote(name)) {
-		case MetaVersion:
-			m.Version = value
-		case MetaCapabilities:
-			m.Capabilities = value
-			m.Tasks = Member(Member(value, "extensions"), ExtensionTasks).Kind() == '{'
-		case MetaProgress:
-			m.ProgressToken = value
-		case MetaTraceParent:
-			m.TraceParent = Text(value)
+		text := jsonrpc.Unquote(name)
+		for _, k := range known {
+			switch {
+			case k.name != string(text):
+			case *k.to != nil:
+				repeated = k.name
+			default:
+				*k.to = value
+			}
 		}
 		return true
 	})
+	m.Tasks = Member(Member(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
+	m.TraceParent = Text(trace)
+	return repeated
 }
