@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,7 +56,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	s := subscriptionOf(r, wanted)
 	if !acceptsStream(r) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Not acceptable: send Accept: text/event-stream", Status: http.StatusNotAcceptable}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: subscriptions are streams; send Accept: text/event-stream", Status: http.StatusOK}
 	}
 	release, ok := r.front.listeners.Enter(r.caller.Principal)
 	if !ok {
@@ -98,13 +99,17 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
 		w.OpenArray("taskIds")
 		for _, v := range front.Items(ids) {
-			ref, err := r.front.Tokens.Open(r.ctx, wire.Text(v), r.caller.Principal)
-			if err != nil || len(s.tasks) == listeners.MostTasks {
+			id := wire.Text(v)
+			if len(s.tasks) == listeners.MostTasks || slices.ContainsFunc(s.tasks, func(t followedTask) bool { return t.id == id }) {
 				continue
 			}
-			s.tasks = append(s.tasks, followedTask{wire.Text(v), ref})
+			ref, err := r.front.Tokens.Open(r.ctx, id, r.caller.Principal)
+			if err != nil {
+				continue
+			}
+			s.tasks = append(s.tasks, followedTask{id, ref})
 			w.Next()
-			w.Buf = front.AppendText(w.Buf, wire.Text(v))
+			w.Buf = front.AppendText(w.Buf, id)
 		}
 		w.CloseArray()
 	}

@@ -305,11 +305,12 @@ func TestListenToTasks(t *testing.T) {
 	for range 18 {
 		ids = append(ids, s.task(t, "acme_long", "ada"))
 	}
+	ids = append([]any{ids[0], ids[0]}, ids...) // the same task counts once
 	foreign := s.task(t, "acme_long", "bob")
 	l := s.listen(t, object{"taskIds": append([]any{foreign, "AAAA", 1, nil}, ids...), "toolsListChanged": true, "resourcesListChanged": false, "nope": true}, asTaker, "yes", "User", "ada")
 	ack := l.next()
 	honoured, _ := at(ack, "params", "notifications", "taskIds").([]any)
-	if ack["method"] != "notifications/subscriptions/acknowledged" || len(honoured) != 16 || honoured[0] != ids[0] || at(ack, "params", "notifications", "toolsListChanged") != true ||
+	if ack["method"] != "notifications/subscriptions/acknowledged" || len(honoured) != 16 || honoured[0] != ids[0] || !slices.Equal(honoured, ids[2:18]) || at(ack, "params", "notifications", "toolsListChanged") != true ||
 		at(ack, "params", "notifications", "resourcesListChanged") != nil || at(ack, "params", "notifications", "nope") != nil || at(ack, "params", "_meta", "io.modelcontextprotocol/subscriptionId") != 1.0 {
 		t.Errorf("%v", ack)
 	}
@@ -403,8 +404,11 @@ func TestListChanges(t *testing.T) {
 			t.Errorf("%s: %s", about, g.text)
 		}
 	}
-	if g := s.modern(t, "subscriptions/listen", object{"notifications": object{}}); g.status != http.StatusNotAcceptable {
-		t.Errorf("without Accept: %d %s", g.status, g.text)
+	for _, accept := range []string{"", "application/json", "text/event-stream;q=0", "application/json, text/event-stream; q=0.0"} {
+		g := s.modern(t, "subscriptions/listen", object{"notifications": object{}}, "Accept", accept)
+		if g.status != http.StatusOK || at(g.failure(), "code") != -32600.0 || g.events != nil {
+			t.Errorf("Accept: %s: %d %s", accept, g.status, g.text)
+		}
 	}
 	if g := s.legacy(t, "subscriptions/listen", object{"notifications": object{}}); at(g.failure(), "code") != -32601.0 {
 		t.Errorf("legacy: %s", g.text)
