@@ -99,7 +99,7 @@ func valuesOf(r *request, prompt, argument string) ([]string, *jsonrpc.Error) {
 	case failure != nil && (isUnknownTool(failure) || failure.Kind == run.InvalidArguments), failure == nil && d.Descriptor.CapabilityType != document.Knowledge:
 		return nil, invalid("ref names no prompt")
 	case failure != nil:
-		return nil, failureError(failure)
+		return nil, refusal(r, failure)
 	}
 	at := slices.IndexFunc(d.Descriptor.Inputs, func(in document.Parameter) bool { return in.Name == argument })
 	if at < 0 {

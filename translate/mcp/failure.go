@@ -40,10 +40,8 @@ func isUnknownTool(f *run.Failure) bool {
 // failed answers a call that has failed: what a model can act on is a result, and the rest an error.
 func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error) {
 	f := o.Failure
-	if f.Demand != nil && f.Demand.CallerActs {
-		if challenge := r.challenge(); challenge != "" {
-			return nil, unauthorized(r, f)
-		}
+	if fault := unauthenticated(r, f); fault != nil {
+		return nil, fault
 	}
 	if code, own := errors.AsType[codeError](f.Cause); own && code == codeHeaderMismatch {
 		return nil, headerMismatch(messageOf(f))

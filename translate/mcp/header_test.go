@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
@@ -178,6 +180,47 @@ func TestPrincipals(t *testing.T) {
 		}
 		if g := s.modern(t, "tools/list", object{}, "User", "ada"); g.result()["cacheScope"] != "private" {
 			t.Errorf("%s", g.text)
+		}
+	}
+}
+
+// Section 8: if the only source wants a principal, all methods refuse anonymous callers with the status 401 where they can learn how to
+// get one.
+func TestPrincipalsOfSources(t *testing.T) {
+	challenge := ""
+	s := newServer(t, func(s *server) {
+		s.config.Sources[0].RequirePrincipal = true
+		s.front.Challenge = func(*http.Request) string { return challenge }
+		s.front.Options.Search = true
+	}, skill("tool", object{"capability_type": "knowledge", "output": object{"content_type": "text/plain"}}))
+	s.On("POST /run/tool", providertest.Completed("e1", "x"))
+	list := newServer(t, func(o *server) { o.front.Challenge, o.config = s.front.Challenge, s.config })
+	for _, challenge = range []string{"", `Bearer resource_metadata="x"`} {
+		for _, v := range []struct {
+			of     *server
+			method string
+			params object
+		}{
+			{list, "tools/list", object{}},
+			{list, "prompts/list", object{}},
+			{list, "resources/list", object{}},
+			{list, "tools/call", object{"name": "acme_tool"}},
+			{list, "prompts/get", object{"name": "acme_tool"}},
+			{list, "resources/read", object{"uri": "skill://acme.tool/SKILL.md"}},
+			{list, "completion/complete", object{"ref": object{"type": "ref/prompt", "name": "acme_tool"}, "argument": object{"name": "a", "value": ""}}},
+			{s, "tools/call", object{"name": "search_skills", "arguments": object{"query": "tool"}}},
+			{s, "tools/call", object{"name": "describe_skill", "arguments": object{"name": "acme_tool"}}},
+			{s, "tools/call", object{"name": "call_skill", "arguments": object{"name": "acme_tool"}}},
+		} {
+			for era, send := range map[string]func(testing.TB, string, object, ...string) *got{"modern": v.of.modern, "legacy": v.of.legacy} {
+				g := send(t, v.method, v.params)
+				if refused := g.status == http.StatusUnauthorized; refused != (challenge != "") || g.header.Get("WWW-Authenticate") != challenge || at(g.result(), "isError") == nil && g.failure() == nil {
+					t.Errorf("%s %s %v: %d %v %s", era, v.method, v.params, g.status, g.header, g.text)
+				}
+				if g := send(t, v.method, v.params, "User", "ada"); g.result() == nil || at(g.result(), "isError") != nil {
+					t.Errorf("%s %s %v of ada: %d %s", era, v.method, v.params, g.status, g.text)
+				}
+			}
 		}
 	}
 }

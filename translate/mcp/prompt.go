@@ -130,7 +130,7 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case f != nil && f.Kind == run.InvalidArguments && f.By == run.Bridge:
 		return nil, invalid(messageOf(f))
 	case f != nil:
-		return nil, failureError(f)
+		return nil, refusal(r, f)
 	case !outcome.State.Ended():
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The prompt takes too long to make; try again later, or call its tool."}
 	}

@@ -81,6 +81,15 @@ func unauthorized(r *request, failure *run.Failure) *jsonrpc.Error {
 	return e
 }
 
+// unauthenticated returns the error for a caller that has to authenticate and can learn how; nil: the failure has another reason, or
+// the caller can't.
+func unauthenticated(r *request, f *run.Failure) *jsonrpc.Error {
+	if f.Demand == nil || !f.Demand.CallerActs || r.challenge() == "" {
+		return nil
+	}
+	return unauthorized(r, f)
+}
+
 // challenge returns the WWW-Authenticate field for the caller; empty: there is none.
 func (r *request) challenge() string {
 	if r.front.Challenge == nil || r.HTTP == nil {

@@ -82,7 +82,7 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case failure != nil && isUnknownTool(failure), failure == nil && d.Name != name:
 		return nil, noResource(r, uri)
 	case failure != nil:
-		return nil, failureError(failure)
+		return nil, refusal(r, failure)
 	}
 	content := safetext.Escape(string(d.Document), "\t\r\n") // the JSON keeps its meaning
 	if file == fileSkill {
@@ -144,7 +144,15 @@ func skillPage(d *translate.Description) (string, error) {
 	})
 }
 
-// failureError returns the error for a failure in a method whose results have no isError.
+// refusal returns the error for a failure in a method whose results have no isError.
+func refusal(r *request, f *run.Failure) *jsonrpc.Error {
+	if fault := unauthenticated(r, f); fault != nil {
+		return fault
+	}
+	return failureError(f)
+}
+
+// failureError returns the error for a failure that has nothing to do with the caller.
 func failureError(f *run.Failure) *jsonrpc.Error {
 	var w front.Writer
 	w.Open()

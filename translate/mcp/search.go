@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"cmp"
+	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,6 +27,9 @@ func searchSkills(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrp
 	limit = min(max(limit, 1), wire.MaxSearchLimit)
 	found := r.front.Bridge.Search(r.ctx, translate.Query{Caller: r.caller}, query, int(limit))
 	if found.Read == 0 && len(found.Unavailable) > 0 {
+		if fault := unreadable(r, &found); fault.Status == http.StatusUnauthorized {
+			return nil, fault
+		}
 		return explain(r, found.Unavailable[0].Failure, ""), nil
 	}
 	var w wire.Writer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -106,26 +107,53 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		w.task(id, &ref, canceledSince(at))
 		return w.end(), nil
 	}
-	if known, ok := r.front.polled.Find(&ref); ok {
-		r.reportRun(&run.Run{Ref: ref, State: run.Working})
-		w := r.open(resultComplete)
-		w.task(id, &ref, taskState{status: taskWorking, message: known.Message, retryAfter: known.RetryAfter})
-		return w.end(), nil
-	}
-	if known, ok := r.front.ended.Find(&ref); ok {
+	if known, ok := r.front.ended.Find(keyOf(r, &ref)); ok {
 		r.reportRun(&known.outcome)
 		return detailed(r, id, &ref, known.skill, &known.outcome)
 	}
-	execution := r.front.Bridge.Resume(r.ctx, ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)})
-	outcome := execution.Wait()
-	skill := execution.Skill()
-	if !isOpen(&outcome) && !isGone(&outcome) && len(outcome.Output) <= recent.MostOutput {
-		r.front.ended.Add(&ref, endedRun{skill, outcome})
+	if known, ok := r.front.polled.Find(&ref); ok {
+		r.reportRun(&run.Run{Ref: ref, State: run.Working})
+		return working(r, id, &ref, known)
 	}
-	return detailed(r, id, &ref, skill, &outcome)
+	p, _ := poll(r, r.ctx, &ref)
+	return detailed(r, id, &ref, p.skill, &p.outcome)
 }
 
-// endedRun is a run that has ended, as a poll has said.
+// poll asks the provider once about a run. What it says of a run that has ended is kept, unless it is long.
+func poll(r *request, ctx context.Context, ref *run.Ref) (endedRun, bool) { //nolint:revive // the context may end before that of the request
+	execution := r.front.Bridge.Resume(ctx, *ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)})
+	p := endedRun{outcome: execution.Wait()}
+	p.skill = execution.Skill()
+	if isOpen(&p.outcome) || isGone(&p.outcome) {
+		return p, false
+	}
+	if kept, ok := recent.Copy(&p.outcome); ok {
+		r.front.ended.Add(keyOf(r, ref), endedRun{p.skill, kept})
+	}
+	return p, true
+}
+
+// keyOf returns the key of a run of the caller.
+func keyOf(r *request, ref *run.Ref) recent.Key { return recent.KeyOf(r.caller.Principal, ref) }
+
+// working answers tasks/get for a run that goes on, or whose state can't be read. It is an error if the run has ended: the states of
+// tasks that have ended do not change, and the client can ask again for the result.
+func working(r *request, id string, ref *run.Ref, said recent.Poll) (jsontext.Value, *jsonrpc.Error) {
+	if r.front.ended.Has(keyOf(r, ref)) {
+		return nil, failureError(&run.Failure{
+			Kind: run.Unreachable, Phase: run.PhaseResult, By: run.Bridge, Ref: *ref, Executed: run.ExecutedYes, Retry: run.RetryIn(max(said.RetryAfter, shortestPoll), taskReadings),
+			Message: strings.TrimSpace("The task has ended, but its result can't be read at the moment; call tasks/get again later. " + said.Message),
+		})
+	}
+	w := r.open(resultComplete)
+	w.task(id, ref, taskState{status: taskWorking, message: said.Message, retryAfter: said.RetryAfter})
+	return w.end(), nil
+}
+
+// taskReadings is how often a client should try to read a result that can't be read at the moment.
+const taskReadings = 10
+
+// endedRun is a run as a poll has said, which has ended if it is kept.
 type endedRun struct {
 	skill   *translate.Skill
 	outcome run.Run
@@ -141,7 +169,9 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 	}
 	status, message, task := ofRun(r, id, ref, skill, o)
 	if status == taskWorking {
-		r.front.polled.Add(ref, recent.Poll{Message: message, RetryAfter: o.RetryAfter})
+		said := recent.Poll{Message: message, RetryAfter: o.RetryAfter}
+		r.front.polled.Add(ref, said)
+		return working(r, id, ref, said)
 	}
 	w := r.open(resultComplete)
 	w.Next()
@@ -177,7 +207,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	w.Buf = append(w.Buf, '{')
 	state := taskState{status: status, message: message, retryAfter: o.RetryAfter}
 	if status != taskWorking {
-		state.since = r.front.ended.Since(ref)
+		state.since = r.front.ended.Since(keyOf(r, ref))
 	}
 	w.task(id, ref, state)
 	w.Raw("result", ended)
@@ -233,16 +263,24 @@ func canceledAt(r *request, ref *run.Ref) time.Time {
 // cancelPoll bounds how long tasks/cancel waits to learn whether the run has ended.
 const cancelPoll = 5 * time.Second
 
-// hasEnded asks the provider whether a run has ended, unless it did not a second ago. It reports the call.
+// hasEnded reports whether a run has ended. It asks the provider, unless it is known or was polled within the last second. It reports
+// the call.
 func hasEnded(r *request, ref *run.Ref) bool {
+	if r.front.ended.Has(keyOf(r, ref)) {
+		r.reportRun(&run.Run{Ref: *ref, State: run.Completed})
+		return true
+	}
 	if _, ok := r.front.polled.Find(ref); ok {
 		r.reportRun(&run.Run{Ref: *ref, State: run.Canceled})
 		return false
 	}
 	ctx, end := context.WithTimeout(r.ctx, cancelPoll)
 	defer end()
-	o := r.front.Bridge.Resume(ctx, *ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)}).Wait()
-	return !isOpen(&o) && !isGone(&o)
+	_, ended := poll(r, ctx, ref)
+	if ended {
+		r.front.ended.Since(keyOf(r, ref))
+	}
+	return ended
 }
 
 // updateTask answers tasks/update. Tasks never ask for input.

@@ -267,6 +267,54 @@ func TestEndedTasks(t *testing.T) {
 	}
 }
 
+// Section 5: a task that has ended stays as it ended, also when its provider fails afterwards, or says something else. If its output is
+// too long to be kept, its result can't be read then, which is an error that says when to ask again.
+func TestEndedTasksStay(t *testing.T) {
+	for _, v := range []struct {
+		about, tool, output string
+		later               http.HandlerFunc
+		kept                bool
+	}{
+		{"a short output, unavailable", "slow", "x", providertest.Refused(503, "SERVICE_UNAVAILABLE"), true},
+		{"a short output, running again", "slow", "x", providertest.Answer(200, providertest.Response("x-slow", "running", nil)), true},
+		{"a long output, unavailable", "large", strings.Repeat("x", 100_000), providertest.Refused(503, "SERVICE_UNAVAILABLE"), false},
+		{"a long output, running again", "large", strings.Repeat("x", 100_000), providertest.Answer(200, providertest.Response("x-large", "running", nil)), false},
+	} {
+		s := newServer(t, nil, skill("slow", nil), skill("large", nil))
+		end := s.Accept(v.tool)
+		id := s.task(t, "acme_"+v.tool, "ada")
+		end(v.output)
+		var first object
+		eventually(t, func() bool {
+			first = s.about(t, "tasks/get", id, "ada").result()
+			return first["status"] == "completed"
+		}, v.about+": the task ends")
+		s.On("GET /status/x-"+v.tool, v.later)
+		s.On("GET /result/x-"+v.tool, v.later)
+		for since := time.Now(); time.Since(since) < 1200*time.Millisecond; { // results of polls are shared for a second
+			g := s.about(t, "tasks/get", id, "ada")
+			if v.kept {
+				if r := g.result(); r["status"] != "completed" || r["lastUpdatedAt"] != first["lastUpdatedAt"] || at(r, "result", "structuredContent") != v.output {
+					t.Fatalf("%s: %s", v.about, g.text)
+				}
+			} else if e := g.failure(); e == nil && g.result()["status"] != "completed" || e != nil && (e["code"] != -32603.0 || at(e, "data", "executed") != "yes" ||
+				at(e, "data", "next") != "follow_run" || at(e, "data", "retry") == nil || !strings.Contains(e["message"].(string), "has ended, but its result can't be read at the moment")) {
+				t.Fatalf("%s: %.300s", v.about, g.text)
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+		if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" {
+			t.Errorf("%s: %s", v.about, g.text)
+		}
+		s.On("GET /status/x-"+v.tool, providertest.Completed("x-"+v.tool, v.output))
+		s.On("GET /result/x-"+v.tool, providertest.Completed("x-"+v.tool, v.output))
+		eventually(t, func() bool { return s.about(t, "tasks/get", id, "ada").result()["status"] == "completed" }, v.about+": the result can be read again")
+		if r := s.about(t, "tasks/get", id, "ada").result(); r["lastUpdatedAt"] != first["lastUpdatedAt"] {
+			t.Errorf("%s: %.300v", v.about, r)
+		}
+	}
+}
+
 // reports are the calls that a front reports itself.
 type reports struct {
 	mcp.Bridge

@@ -73,7 +73,7 @@ func (r *request) page(list string, of translate.Query) (*translate.Listing, *js
 	of.Caller, of.AfterTool, of.Limit = r.caller, after, pageSize
 	listing := r.front.Bridge.List(r.ctx, of)
 	if listing.Read == 0 && len(listing.Unavailable) > 0 {
-		return nil, unreadable(&listing)
+		return nil, unreadable(r, &listing)
 	}
 	return &listing, nil
 }
@@ -106,7 +106,12 @@ func unavailable(l *translate.Listing) []func(*front.Writer) {
 }
 
 // unreadable returns the error for a list of which nothing can be read: an empty one would say that there are no tools.
-func unreadable(l *translate.Listing) *jsonrpc.Error {
+func unreadable(r *request, l *translate.Listing) *jsonrpc.Error {
+	for _, u := range l.Unavailable {
+		if fault := unauthenticated(r, u.Failure); fault != nil {
+			return fault
+		}
+	}
 	var w front.Writer
 	w.Open()
 	w.Text("code", errorCode(l.Unavailable[0].Failure))
