@@ -98,7 +98,7 @@ func (b *Bounds) answers(memory int64) int64 {
 	if memory == math.MaxInt64 { // there is no limit
 		memory = 4 * defaultAnswers
 	}
-	return max(memory/4, b.answerSize())
+	return max(min(memory/4, defaultAnswers), b.answerSize())
 }
 
 // checkAnswers checks that answers is not less than the size of the largest answer to a batch.

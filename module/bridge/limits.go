@@ -58,10 +58,10 @@ type Limits struct {
 	// fit are answered RATE_LIMITED, as with `answer_size`. Outputs of tasks of A2A and MCP count
 	// until they are stored; while there is no room for one, it waits, and its client is told to
 	// read the task later. A caller whose answers are in memory gets more room only while as much
-	// remains free as all its answers take: alone it has half. While answers are written, up to
-	// twice as much memory is in use. At least `answer_size`. Default: a quarter of
-	// GOMEMLIMIT, which Caddy takes from its container or system, or 1073741824 (1 GiB)
-	// where there is none; never less than `answer_size`.
+	// remains free as all its answers take: alone it has half. While answers are parsed and
+	// written, up to about three times as much memory is in use. At least `answer_size`. Default: 1073741824 (1 GiB),
+	// or a quarter of GOMEMLIMIT, which Caddy takes from its container or system, if that is
+	// less; never less than `answer_size`.
 	Answers int64 `json:"answers,omitempty"`
 
 	// How long reading the body of a provider's answer, or writing an answer to an agent,

@@ -119,5 +119,5 @@ func (c *CanceledRuns) trim(ctx context.Context) error {
 
 // canceledRun is the storage key of a canceled run.
 func canceledRun(owner string, ref *run.Ref) string {
-	return path.Join(canceledKey, digest("canceled", digest("owner", owner)+digest("source", ref.Source)+ref.ExecutionID))
+	return path.Join(canceledKey, digest("canceled", digest("owner", owner)+digest("source", ref.Source)+digest("skill", ref.SkillID)+ref.ExecutionID))
 }

@@ -27,7 +27,8 @@ func TestCanceledRuns(t *testing.T) {
 		want         bool
 	}{
 		{"the same run", "ada", *canceled, true},
-		{"another version of its skill", "ada", run.Ref{Source: "acme", Version: "2.0.0", ExecutionID: "x/../y"}, true},
+		{"another version of its skill", "ada", run.Ref{Source: "acme", SkillID: "acme/slow", Version: "2.0.0", ExecutionID: "x/../y"}, true},
+		{"another skill with the same id of its run", "ada", run.Ref{Source: "acme", SkillID: "acme/other", ExecutionID: "x/../y"}, false},
 		{"another owner", "bob", *canceled, false},
 		{"anonymous callers", "", *canceled, false},
 		{"another provider", "ada", run.Ref{Source: "bank", ExecutionID: "x/../y"}, false},

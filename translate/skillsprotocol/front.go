@@ -106,6 +106,13 @@ var methods = []string{methodExecute, methodGetRun, methodList, methodDescribe, 
 // methodIndex finds methods by similar names.
 var methodIndex = near.NewIndex(slices.Sorted(slices.Values(methods)))
 
+// otherMethods are names that agents write for methods, beside misspelt ones, and methods of other protocols.
+var otherMethods = map[string]string{
+	"execute": methodExecute, "run_skill": methodExecute, "call_skill": methodExecute, "invoke_skill": methodExecute, "exec_skill": methodExecute, "tools/call": methodExecute,
+	"list": methodList, "search_skills": methodList, "find_skills": methodList, "tools/list": methodList,
+	"describe": methodDescribe, "get_skill": methodDescribe, "wait_run": methodGetRun, "run_status": methodGetRun, "discover": methodDiscover,
+}
+
 // unsupported are the methods of the Skills Protocol without a counterpart in the Skill
 // Sharing Protocol.
 var unsupported = []string{"run_code", "create_blob", "read_blob"}
@@ -203,6 +210,9 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	reason, next, message := reasonUnknown, run.NextFixParams,
 		"Method not found: load_skills_protocol_guide tells which methods exist"
 	similar := near.Find(name, methodIndex)
+	if other := otherMethods[method]; other != "" {
+		similar = []string{other}
+	}
 	if len(similar) > 0 {
 		message = "Method not found: did you mean " + similar[0] + "? load_skills_protocol_guide tells which methods exist"
 	}

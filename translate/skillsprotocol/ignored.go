@@ -31,6 +31,7 @@ var otherNames = map[string]param{
 	"arguments": paramArgs, "argument": paramArgs, "input": paramArgs, "inputs": paramArgs, "parameters": paramArgs, "params": paramArgs,
 	"skill": paramName, "skill_name": paramName, "skill_id": paramName, "id": paramName, "tool": paramName, "tool_name": paramName,
 	"timeout": paramTimeout, "wait": paramWait, "token": paramRunToken, "run_id": paramRunToken, "next_cursor": paramCursor,
+	"filter": paramQuery, "keyword": paramQuery, "keywords": paramQuery, "max_results": paramLimit, "detail_level": paramDetail,
 	"search": paramQuery, "q": paramQuery, "page_size": paramLimit, "file": paramPath,
 }
 

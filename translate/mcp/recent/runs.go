@@ -11,16 +11,16 @@ import (
 // Most bounds the runs that [Runs] remember.
 const Most = 10_000
 
-// Key names a run of a caller.
+// Key names a run of a caller. Two skills of a source may give their runs the same execution id.
 type Key struct {
-	principal, source, executionID string
-	accepted                       int64 // in Unix milliseconds, as run tokens have it
+	principal, source, skill, executionID string
+	accepted                              int64 // in Unix milliseconds, as run tokens have it
 }
 
 // KeyOf returns the key of a run of a principal; with an empty one, all callers share it. A provider may use an execution id again, so
 // that runs which were accepted at different times are different ones.
 func KeyOf(principal string, ref *run.Ref) Key {
-	return Key{principal, ref.Source, ref.ExecutionID, ref.Accepted.UnixMilli()}
+	return Key{principal, ref.Source, ref.SkillID, ref.ExecutionID, ref.Accepted.UnixMilli()}
 }
 
 // Runs are values that expire, by run. The zero value is ready for use, also by several goroutines.
