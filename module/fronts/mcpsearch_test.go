@@ -66,7 +66,7 @@ func TestMCPSearch(t *testing.T) {
 		has                    []string
 	}{
 		{"a limit", "search_skills", `{"query":"weather","limit":1}`, []string{"acme_weather", "!acme_invoice"}},
-		{"a limit of 0", "search_skills", `{"query":"weather","limit":0}`, []string{"acme_weather", "!acme_invoice"}},
+		{"a limit of 0", "search_skills", `{"query":"weather","limit":0}`, []string{`"isError":true`, "limit must be a whole number of 1 or more"}},
 		{"a large limit", "search_skills", `{"query":"weather","limit":1000000}`, []string{"acme_weather", "acme_invoice"}},
 		{"nothing found", "search_skills", `{"query":"zebra"}`, []string{`"structuredContent":{"skills":[]}`}},
 		{"a hidden skill", "search_skills", `{"query":"hidden"}`, []string{"!acme_hidden"}},

@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"errors"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,39 +30,14 @@ func (o *Options) builtIn(name string) func(*request, jsontext.Value) (jsontext.
 	return nil
 }
 
-// textArgument returns an argument of a built-in tool that is a text; problem says why it is none.
-func textArgument(arguments jsontext.Value, name, about string) (value, problem string) {
-	v := wire.Member(arguments, name)
-	switch value = wire.Text(v); {
-	case v == nil:
-		return "", name + " is required: " + about + "."
-	case value == "":
-		return "", name + " must be a text: " + about + "."
-	}
-	return value, ""
-}
-
-// numberArgument returns an argument of a built-in tool that is a number of 0 or more, or standard if it is absent.
-func numberArgument(arguments jsontext.Value, name string, standard uint64) (n uint64, problem string) {
-	v := wire.Member(arguments, name)
-	if v == nil {
-		return standard, ""
-	}
-	f, err := strconv.ParseFloat(string(v), 64) // 1000.0 is a whole number, too
-	if v.Kind() != '0' || f < 0 || f != math.Trunc(f) || err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, name + " must be a whole number of 0 or more."
-	}
-	return uint64(min(f, math.MaxInt32)), ""
-}
-
 // getRun answers the tool get_run.
 func getRun(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
-	token, problem := textArgument(arguments, "run_token", "the text that an earlier answer gave")
+	token, problem := wire.TextArgument(arguments, "run_token", "the text that an earlier answer gave")
 	if problem != "" {
 		return wrongArgument(r, "run_token", problem)
 	}
 	wait := *r.wait()
-	ms, problem := numberArgument(arguments, "wait_ms", uint64(wait.Milliseconds())) //nolint:gosec // waits are positive
+	ms, problem := wire.NumberArgument(arguments, "wait_ms", 0, uint64(wait.Milliseconds())) //nolint:gosec // waits are positive
 	if problem != "" {
 		return wrongArgument(r, "wait_ms", problem)
 	}

@@ -94,6 +94,10 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 			if at(r, "_meta", "io.github.skill-bridge/error", "executed") != "yes" {
 				t.Errorf("%s, %s: %s", text, era, g.text)
 			}
+			said, _ := at(r, "content", 0, "text").(string)
+			if _, about, _ := strings.Cut(said, "has published "); !strings.HasPrefix(about, "(the output") || strings.Contains(about, "argument") || strings.Contains(about, "/output") || text[:2] == `{"` && !strings.HasPrefix(about, "(the output: /n must") {
+				t.Errorf("%s", said)
+			}
 		}
 	}
 	off := newServer(t, func(s *server) { s.front.Options.Validate = false }, d)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -72,7 +73,7 @@ func (r *request) completion(values iter.Seq[string], prefix string) jsontext.Va
 	w.Texts("values", found)
 	w.Integer("total", int64(total))
 	w.Name("hasMore")
-	w.Buf = appendBool(w.Buf, total > maxCompletions)
+	w.Buf = strconv.AppendBool(w.Buf, total > maxCompletions)
 	w.Close()
 	return w.end()
 }
@@ -99,7 +100,7 @@ func valuesOf(r *request, prompt, argument string) ([]string, *jsonrpc.Error) {
 	case failure != nil && (isUnknownTool(failure) || failure.Kind == run.InvalidArguments), failure == nil && d.Descriptor.CapabilityType != document.Knowledge:
 		return nil, invalid("ref names no prompt")
 	case failure != nil:
-		return nil, refusal(r, failure)
+		return nil, refusal(r, failure, "")
 	}
 	at := slices.IndexFunc(d.Descriptor.Inputs, func(in document.Parameter) bool { return in.Name == argument })
 	if at < 0 {

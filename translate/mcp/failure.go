@@ -75,13 +75,7 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 	}
 	w := r.open(resultComplete)
 	w.OpenArray("content")
-	text := messageOf(f)
-	if next == run.NextFollowRun && f.Kind == run.Stopped { // the message says that the run goes on
-		text += " Do not start another one: call get_run with run_token " + token + "."
-	} else {
-		text += advice(next, token)
-	}
-	w.TextContent(text)
+	w.TextContent(messageOf(f) + advice(f, next, token))
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {
@@ -99,14 +93,17 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 	})
 }
 
-// advice returns a sentence that tells a model what to do next, after a space.
-func advice(next run.Next, token string) string {
+// advice returns a sentence that tells a model what to do next after a failure, after a space.
+func advice(f *run.Failure, next run.Next, token string) string {
 	switch next {
 	case run.NextFixParams:
 		return " Correct the arguments and call the tool again."
 	case run.NextRetry:
 		return " Nothing was executed: call the tool again in a moment."
 	case run.NextFollowRun:
+		if f.Kind == run.Stopped { // the message says that the run goes on
+			return " Do not start another one: call get_run with run_token " + token + "."
+		}
 		return " The run was started and may still be going on: do not start another one; call get_run with run_token " + token + "."
 	case run.NextAuthenticate:
 		return " Tell the user to sign in to this server, and call the tool again."
@@ -121,27 +118,34 @@ func advice(next run.Next, token string) string {
 // stillRunning is the answer to a call whose run goes on. It is an error, since tools with an output schema may not answer
 // otherwise.
 func stillRunning(r *request, o *run.Run) jsontext.Value {
-	token := r.tokenOf(o)
+	text, add := runningOn(r.tokenOf(o))
 	w := r.open(resultComplete)
 	w.OpenArray("content")
-	text := "The skill is still running."
-	next := run.NextNone
-	if token != "" {
-		next = run.NextFollowRun
-		text += " Do not start another run; call get_run with run_token " + token + " to learn how it ends."
-	}
 	w.TextContent(text)
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {
 		w.OpenMember(wire.MetaError)
+		add(w)
+		w.Close()
+	})
+}
+
+// runningOn returns what is said about a run that goes on: a text, and the members for programs, which add adds. An empty token is none.
+func runningOn(token string) (text string, add func(*front.Writer)) {
+	text = "The skill is still running."
+	next := run.NextNone
+	if token != "" {
+		next = run.NextFollowRun
+		text += " Do not start another run; call get_run with run_token " + token + " to learn how it ends."
+	}
+	return text, func(w *front.Writer) {
 		w.Text("code", "STILL_RUNNING")
 		w.Text("executed", string(run.ExecutedYes))
 		w.Text("next", string(next))
 		w.Text("source", string(run.Bridge))
 		w.Optional("runToken", token)
-		w.Close()
-	})
+	}
 }
 
 // errorCode returns the code of a failure in the words of the Skill Sharing Protocol.

@@ -61,7 +61,7 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 		executed = run.ExecutedYes
 	}
 	failure := exchange.NoRoom(req, "", "", executed, req.Method == methodGetTask)
-	e := failureError(failure)
+	e := failureError(failure, "")
 	if fault != nil {
 		e.Code, e.Message, e.Status = fault.Code, safetext.Line(fault.Message, maxMessage), fault.Status
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -36,7 +37,7 @@ func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
 			w.Text("name", in.Name)
 			w.Optional("description", safetext.Line(in.Description, wire.MaxQuoted))
 			w.Name("required")
-			w.Buf = appendBool(w.Buf, in.Required)
+			w.Buf = strconv.AppendBool(w.Buf, in.Required)
 			w.Close()
 		}
 		w.CloseArray()
@@ -44,13 +45,6 @@ func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	w.CloseArray()
 	return w.endPage(cursorPrompts, listing), nil
-}
-
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, "true"...)
-	}
-	return append(b, "false"...)
 }
 
 // promptInputs makes the inputs of a skill of the texts that a client sends for its prompt.
@@ -130,9 +124,14 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case f != nil && f.Kind == run.InvalidArguments && f.By == run.Bridge:
 		return nil, invalid(messageOf(f))
 	case f != nil:
-		return nil, refusal(r, f)
+		return nil, refusal(r, f, r.tokenOf(&outcome))
 	case !outcome.State.Ended():
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "The prompt takes too long to make; try again later, or call its tool."}
+		text, add := runningOn(r.tokenOf(&outcome))
+		var w front.Writer
+		w.Open()
+		add(&w)
+		w.Close()
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: w.Buf}
 	}
 	d := execution.Skill().Descriptor
 	w := r.open(resultComplete)

@@ -82,7 +82,7 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case failure != nil && isUnknownTool(failure), failure == nil && d.Name != name:
 		return nil, noResource(r, uri)
 	case failure != nil:
-		return nil, refusal(r, failure)
+		return nil, refusal(r, failure, "")
 	}
 	content := safetext.Escape(string(d.Document), "\t\r\n") // the JSON keeps its meaning
 	if file == fileSkill {
@@ -144,24 +144,30 @@ func skillPage(d *translate.Description) (string, error) {
 	})
 }
 
-// refusal returns the error for a failure in a method whose results have no isError.
-func refusal(r *request, f *run.Failure) *jsonrpc.Error {
+// refusal returns the error for a failure in a method whose results have no isError. token is that of the run; empty: there is none.
+func refusal(r *request, f *run.Failure, token string) *jsonrpc.Error {
 	if fault := unauthenticated(r, f); fault != nil {
 		return fault
 	}
-	return failureError(f)
+	return failureError(f, token)
 }
 
-// failureError returns the error for a failure that has nothing to do with the caller.
-func failureError(f *run.Failure) *jsonrpc.Error {
+// failureError returns the error for a failure that has nothing to do with the caller. token is that of the run; empty: there is none.
+func failureError(f *run.Failure, token string) *jsonrpc.Error {
+	text, next := messageOf(f), f.Next()
 	var w front.Writer
 	w.Open()
 	w.Text("code", errorCode(f))
 	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
-	w.Text("next", string(f.Next()))
+	w.Text("next", string(next))
 	w.Raw("details", front.Details(f))
-	w.Raw("retry", front.Retry(f))
+	if token != "" && next == run.NextFollowRun {
+		text += advice(f, next, token)
+	} else {
+		w.Raw("retry", front.Retry(f))
+	}
+	w.Optional("runToken", token)
 	w.Close()
 	jsonrpc.Flatten(w.Buf)
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f), Data: w.Buf}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: w.Buf}
 }

@@ -102,6 +102,25 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: %d %s", v.about, g.status, g.text)
 		}
 	}
+	// A run that goes on is followed, so that the client does not start another one.
+	for _, lost := range []bool{false, true} {
+		if lost {
+			s.On("GET /status/x-slow", providertest.Refused(401, "AUTH_REQUIRED"))
+		}
+		g := s.modern(t, "prompts/get", object{"name": "acme_slow"})
+		token, _ := at(g.failure(), "data", "runToken").(string)
+		if token == "" || at(g.failure(), "data", "executed") != "yes" || at(g.failure(), "data", "next") != "follow_run" ||
+			!lost && at(g.failure(), "data", "code") != "STILL_RUNNING" || !strings.Contains(at(g.failure(), "message").(string), "call get_run with run_token "+token) {
+			t.Errorf("%v: %s", lost, g.text)
+			continue
+		}
+		if g := s.call(t, "get_run", object{"run_token": token, "wait_ms": 0}); !lost && at(g.result(), "_meta", "io.github.skill-bridge/error", "code") != "STILL_RUNNING" {
+			t.Errorf("%s", g.text)
+		}
+	}
+	if n := s.Count("POST /run/slow"); n != 3 {
+		t.Errorf("%d runs", n)
+	}
 	off := newServer(t, func(s *server) { s.front.Options.Prompts = false }, skill("guide", knowledge))
 	if g := off.modern(t, "prompts/list", object{}); g.status != http.StatusNotFound || at(g.failure(), "code") != -32601.0 {
 		t.Errorf("prompts off: %d %s", g.status, g.text)

@@ -16,15 +16,15 @@ import (
 
 // searchSkills answers the tool search_skills.
 func searchSkills(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
-	query, problem := textArgument(arguments, "query", "a few words of the task")
+	query, problem := wire.TextArgument(arguments, "query", "a few words of the task")
 	if problem != "" {
 		return wrongArgument(r, "query", problem)
 	}
-	limit, problem := numberArgument(arguments, "limit", wire.SearchLimit)
+	limit, problem := wire.NumberArgument(arguments, "limit", 1, wire.SearchLimit)
 	if problem != "" {
 		return wrongArgument(r, "limit", problem)
 	}
-	limit = min(max(limit, 1), wire.MaxSearchLimit)
+	limit = min(limit, wire.MaxSearchLimit)
 	found := r.front.Bridge.Search(r.ctx, translate.Query{Caller: r.caller}, query, int(limit))
 	if found.Read == 0 && len(found.Unavailable) > 0 {
 		if fault := unreadable(r, &found); fault.Status == http.StatusUnauthorized {
@@ -51,7 +51,7 @@ func searchSkills(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrp
 
 // describeSkill answers the tool describe_skill with what tools/list says of a skill.
 func describeSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
-	name, problem := textArgument(arguments, "name", "that of a skill, as search_skills gives it")
+	name, problem := wire.TextArgument(arguments, "name", "that of a skill, as search_skills gives it")
 	if problem != "" {
 		return wrongArgument(r, "name", problem)
 	}
@@ -67,7 +67,7 @@ func describeSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonr
 
 // callSkill answers the tool call_skill as a call of the tool of a skill.
 func callSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
-	name, problem := textArgument(arguments, "name", "that of a skill, as search_skills gives it")
+	name, problem := wire.TextArgument(arguments, "name", "that of a skill, as search_skills gives it")
 	if problem != "" {
 		return wrongArgument(r, "name", problem)
 	}

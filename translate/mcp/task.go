@@ -143,7 +143,7 @@ func working(r *request, id string, ref *run.Ref, said recent.Poll) (jsontext.Va
 		return nil, failureError(&run.Failure{
 			Kind: run.Unreachable, Phase: run.PhaseResult, By: run.Bridge, Ref: *ref, Executed: run.ExecutedYes, Retry: run.RetryIn(max(said.RetryAfter, shortestPoll), taskReadings),
 			Message: strings.TrimSpace("The task has ended, but its result can't be read at the moment; call tasks/get again later. " + said.Message),
-		})
+		}, "")
 	}
 	w := r.open(resultComplete)
 	w.task(id, ref, taskState{status: taskWorking, message: said.Message, retryAfter: said.RetryAfter})

@@ -369,6 +369,13 @@ func TestSearchTools(t *testing.T) {
 	if found := names(at(g.result(), "structuredContent", "skills").([]any)); !slices.Equal(found, []string{"acme_translate", "acme_other"}) {
 		t.Errorf("%v", found)
 	}
+	for limit, want := range map[any]int{1: 1, 1.0: 1, 500: 2, 0: -1, -1: -1, 0.5: -1, "1": -1} {
+		g := s.call(t, "search_skills", object{"query": "translate", "limit": limit})
+		found, _ := at(g.result(), "structuredContent", "skills").([]any)
+		if want < 0 && (at(g.result(), "isError") != true || !strings.Contains(g.text, "limit must be a whole number of 1 or more.")) || want > 0 && len(found) != want {
+			t.Errorf("limit %v: %s", limit, g.text)
+		}
+	}
 	if g := s.call(t, "describe_skill", object{"name": "acme_translate"}); at(g.result(), "structuredContent", "inputSchema", "type") != "object" {
 		t.Errorf("%s", g.text)
 	}

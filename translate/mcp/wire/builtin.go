@@ -1,5 +1,13 @@
 package wire
 
+import (
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
 // The names of the built-in tools, which are no skills.
 const (
 	GetRun        = "get_run"
@@ -34,3 +42,28 @@ const SearchTools = `{"name":"call_skill","title":"Call a skill","description":"
 	`something can't be done.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"A few words: what is to be done, and with what."},` +
 	`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"How many skills to return at most; 10 if it is not given."}},"required":["query"]},` +
 	`"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
+
+// TextArgument returns an argument of a built-in tool that is a text; problem says why it is none.
+func TextArgument(arguments jsontext.Value, name, about string) (value, problem string) {
+	v := Member(arguments, name)
+	switch value = Text(v); {
+	case v == nil:
+		return "", name + " is required: " + about + "."
+	case value == "":
+		return "", name + " must be a text: " + about + "."
+	}
+	return value, ""
+}
+
+// NumberArgument returns an argument of a built-in tool that is a whole number of at least least, or standard if it is absent.
+func NumberArgument(arguments jsontext.Value, name string, least, standard uint64) (n uint64, problem string) {
+	v := Member(arguments, name)
+	if v == nil {
+		return standard, ""
+	}
+	f, err := strconv.ParseFloat(string(v), 64) // 1000.0 is a whole number, too
+	if v.Kind() != '0' || f < float64(least) || f != math.Trunc(f) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, name + " must be a whole number of " + strconv.FormatUint(least, 10) + " or more."
+	}
+	return uint64(min(f, math.MaxInt32)), ""
+}

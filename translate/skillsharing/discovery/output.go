@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -60,5 +61,10 @@ func (s *Skill) CheckOutput(ctx context.Context, principal string, output jsonte
 	if checks == nil {
 		checks = new(inputs.Checks)
 	}
-	return of.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, []jsonrpc.Member{{Name: jsontext.Value(`"` + outputName + `"`), Value: output}}, checks)
+	fault := of.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, []jsonrpc.Member{{Name: jsontext.Value(`"` + outputName + `"`), Value: output}}, checks)
+	if fault != nil { // it calls the output an argument
+		problem := strings.TrimPrefix(fault.Message, `argument "`+outputName+`"`)
+		fault.Message = "the output" + strings.Replace(problem, ": /"+outputName+"/", ": /", 1)
+	}
+	return fault
 }
