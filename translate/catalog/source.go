@@ -116,7 +116,7 @@ func (s *Section) Hides() bool {
 }
 
 // FreshUntil returns the time until which the list of the source's skills is fresh. It reads nothing; zero: the list is not
-// in the cache.
+// in the cache, or it is stale and can't be renewed.
 func (s *Section) FreshUntil(ctx context.Context) time.Time {
 	switch s.Kind {
 	case ProviderSource:

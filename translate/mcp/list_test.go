@@ -113,3 +113,29 @@ func TestPlaceOfGetRun(t *testing.T) {
 		}
 	}
 }
+
+// Section 2: what is left of the index's freshness, and 5 seconds while a source can't be read, also if its stale index is used.
+func TestFreshnessOfStaleLists(t *testing.T) {
+	s := newServer(t, nil, skill("one", object{"capability_type": "knowledge"}))
+	s.On("GET /.well-known/skill-sharing", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=0")
+		providertest.Answer(http.StatusOK, object{
+			"protocol": object{"version": "1.0.0"}, "provider": object{"name": "Test"},
+			"skills": []object{{"id": "acme/one", "name": "one", "capability_type": "knowledge", "description": "d", "descriptor_url": s.URL + "/skills/0.json", "access": "public", "version": "1.0.0"}},
+		})(w, r)
+	})
+	read := func(about string, ttl float64) {
+		t.Helper()
+		for method, list := range map[string]string{"tools/list": "tools", "resources/list": "resources", "prompts/list": "prompts"} {
+			g := s.modern(t, method, object{})
+			if all, _ := at(g.result(), list).([]any); at(g.result(), "ttlMs") != ttl || len(all) == 0 {
+				t.Errorf("%s, %s: %s", about, method, g.text)
+			}
+		}
+	}
+	read("an index that is never fresh", 0)
+	s.On("GET /.well-known/skill-sharing", providertest.Refused(503, "SERVICE_UNAVAILABLE"))
+	for range 5 { // also when the circuit breaker is open
+		read("a stale index", 5000)
+	}
+}

@@ -77,7 +77,9 @@ func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse
 	if err != nil {
 		return nil, err
 	}
-	return doc.Value.(*keptIndex).Index, nil
+	kept := doc.Value.(*keptIndex)
+	kept.stale.Store(doc.State == cache.Stale)
+	return kept.Index, nil
 }
 
 // Location is the URL of a descriptor, in the form that is the key in the cache. It is a text, because
@@ -197,7 +199,8 @@ func (r *Reader) Peek(ctx context.Context, at Location) (*cache.Document, *run.F
 	return doc, r.documentFailure(ctx, run.PhaseDescriptor, u, err)
 }
 
-// PeekIndex returns the index of a provider from the cache, or nil, and until when it is fresh, which may be past.
+// PeekIndex returns the index of a provider from the cache, or nil, and until when it is fresh, which may be past; zero: it is stale,
+// and could not be renewed.
 func (r *Reader) PeekIndex() (*document.Index, time.Time) {
 	return r.peekIndex(r.below(document.WellKnownPath), indexDocument)
 }
@@ -212,7 +215,11 @@ func (r *Reader) peekIndex(u *url.URL, kind documentKind) (*document.Index, time
 	if doc == nil {
 		return nil, time.Time{}
 	}
-	return doc.Value.(*keptIndex).Index, doc.ExpiresAt
+	kept := doc.Value.(*keptIndex)
+	if kept.stale.Load() && !time.Now().Before(doc.ExpiresAt) {
+		return kept.Index, time.Time{}
+	}
+	return kept.Index, doc.ExpiresAt
 }
 
 // ForgetIndex drops the index of a provider from the cache.

@@ -28,6 +28,7 @@ type verdicts struct {
 type keptIndex struct {
 	*document.Index
 	verdicts verdicts
+	stale    atomic.Bool // it could not be renewed when it was read last
 }
 
 type verdict struct {
