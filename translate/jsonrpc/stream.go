@@ -78,6 +78,14 @@ func (s *Stream) Notify(method string, params jsontext.Value) error {
 		return s.output.err
 	}
 	defer s.request.Reserve(0)
+	return s.NotifyCounted(method, params)
+}
+
+// NotifyCounted is like Notify, but does not count the params: their owner has counted them, as with a [Room].
+func (s *Stream) NotifyCounted(method string, params jsontext.Value) error {
+	if s.output.err != nil {
+		return s.output.err
+	}
 	s.event(0, func(head []byte) []byte {
 		head, _ = jsontext.AppendQuote(append(head, `{"jsonrpc":"2.0","method":`...), method) // an error would say that bad UTF-8 was replaced
 		return append(head, `,"params":`...)

@@ -28,12 +28,16 @@ func completed(r *request, skill *translate.Skill, o *run.Run) (jsontext.Value, 
 func noRoom(r *request, o *run.Run, size int) *run.Failure {
 	const envelope, uncounted = 64, 64 << 10 // of each answer
 	need := int64(envelope + len(r.ID) + size)
-	if r.Reserve(need) {
+	budget := exchange.AnswerBudget(r.Request)
+	if r.room != nil {
+		budget = r.room
+	}
+	if budget.Reserve(need) {
 		return nil
 	}
-	failure := exchange.NoRoom(r.Request, run.PhaseResult, "", run.ExecutedYes, true)
+	failure := exchange.NoRoom(budget, run.PhaseResult, "", run.ExecutedYes, true)
 	failure.Ref = o.Ref
-	if name, most := r.AnswerLimit(); need-uncounted > most {
+	if name, most := budget.AnswerLimit(); need-uncounted > most {
 		failure.Lost, failure.Retry = true, nil
 		failure.Message = fmt.Sprintf("The skill has completed, but its output is too large for an answer (limits %s: %d bytes). "+
 			"Do not call the tool again: tell the user to ask the operator of this server for a larger limit, or use arguments for a smaller output.", name, most)

@@ -75,7 +75,7 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 	}
 	w := r.open(resultComplete)
 	w.OpenArray("content")
-	w.TextContent(messageOf(f) + advice(f, next, token))
+	w.TextContent(messageOf(f) + wire.Advice(f, next, token))
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {
@@ -91,28 +91,6 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 		w.Optional("runToken", token)
 		w.Close()
 	})
-}
-
-// advice returns a sentence that tells a model what to do next after a failure, after a space.
-func advice(f *run.Failure, next run.Next, token string) string {
-	switch next {
-	case run.NextFixParams:
-		return " Correct the arguments and call the tool again."
-	case run.NextRetry:
-		return " Nothing was executed: call the tool again in a moment."
-	case run.NextFollowRun:
-		if f.Kind == run.Stopped { // the message says that the run goes on
-			return " Do not start another one: call get_run with run_token " + token + "."
-		}
-		return " The run was started and may still be going on: do not start another one; call get_run with run_token " + token + "."
-	case run.NextAuthenticate:
-		return " Tell the user to sign in to this server, and call the tool again."
-	case run.NextAskOperator:
-		return " You can't solve this: tell the user to ask the operator of this server."
-	case run.NextOtherSkill:
-		return " Use another tool."
-	}
-	return ""
 }
 
 // stillRunning is the answer to a call whose run goes on. It is an error, since tools with an output schema may not answer

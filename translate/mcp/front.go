@@ -164,7 +164,7 @@ func init() { // else it would refer to itself
 		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true, prompts: true},
 		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true, prompts: true},
 		methodComplete:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},
-		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen},
+		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen, reports: true},
 		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true, tasks: true},
 		methodUpdateTask:    {modern: true, operation: translate.OperationDescribe, serve: updateTask, tasks: true},
 		methodCancelTask:    {modern: true, operation: translate.OperationFollow, serve: cancelTask, reports: true, tasks: true},
@@ -192,6 +192,8 @@ type request struct {
 	modern bool
 	// indirect says that the call is about a skill whose name is an argument of a built-in tool.
 	indirect bool
+	// room counts the result instead of the Request. May be nil.
+	room *listeners.Room
 }
 
 // ServeRPC answers one request. Notifications have no effect.

@@ -45,24 +45,31 @@ type followedTask struct {
 	ref run.Ref
 }
 
+// errTooManyListeners is the error for a subscription that is one too many.
+var errTooManyListeners = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Too many subscriptions are open; close one, or try again later"}
+
 // listen answers subscriptions/listen with a stream of notifications.
 func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	wanted := r.params[wire.ParamNotifications].Value
 	if wanted.Kind() != '{' {
-		return nil, invalid("notifications must be an object")
+		return r.refuse(invalid("notifications must be an object"))
 	}
 	if fault := r.StreamFault(); fault != nil {
-		return nil, fault
+		return r.refuse(fault)
 	}
 	s := subscriptionOf(r, wanted)
 	if !acceptsStream(r) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: subscriptions are streams; send Accept: text/event-stream", Status: http.StatusOK}
+		return r.refuse(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: subscriptions are streams; send Accept: text/event-stream", Status: http.StatusOK})
 	}
 	release, ok := r.front.listeners.Enter(r.caller.Principal)
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Too many subscriptions are open; close one, or try again later"}
+		failure := failureOf(errTooManyListeners)
+		failure.Kind = run.RateLimited // which is no fault of the server
+		r.report(failure)
+		return nil, errTooManyListeners
 	}
 	defer release()
+	defer r.report(nil)
 	if report := r.front.Streaming; report != nil {
 		report(1)
 		defer report(-1)
@@ -125,6 +132,13 @@ func (s *subscription) params(add func(*front.Writer)) jsontext.Value {
 	if add != nil {
 		add(&w)
 	}
+	w.Close()
+	return s.withID(w.Buf)
+}
+
+// withID adds the id of the subscription to the params of a notification, in their buffer.
+func (s *subscription) withID(params jsontext.Value) jsontext.Value {
+	w := front.Writer{Buf: params[:len(params)-1]}
 	w.OpenMember("_meta")
 	w.Raw(wire.MetaSubscription, s.id)
 	w.Close()
@@ -142,27 +156,6 @@ func (s *subscription) ReadLists(ctx context.Context) time.Time {
 	return s.request.front.Bridge.List(ctx, translate.Query{Caller: caller}).FreshUntil
 }
 
-// AwaitTask implements [listeners.Feed].
-func (s *subscription) AwaitTask(ctx context.Context, index int) func() jsontext.Value {
-	r, t := s.request, s.tasks[index]
-	caller := r.caller
-	caller.Arrived = time.Now()
-	room := r.Room()
-	execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true, Answer: room})
-	outcome := execution.Wait() // without the room, which the call has released
-	if isOpen(&outcome) || ctx.Err() != nil || !room.Reserve(int64(len(outcome.Output))) {
-		return nil
-	}
-	context.AfterFunc(ctx, room.Release) // after that, the stream counts the notification
-	skill := execution.Skill()
-	return func() jsontext.Value {
-		own := *r
-		own.Request = new(jsonrpc.Request)
-		_, _, task := ofRun(&own, t.id, &t.ref, skill, &outcome)
-		return task
-	}
-}
-
 // TasksCanceled implements [listeners.Feed].
 func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.canceled.Changed() }
 
@@ -175,18 +168,17 @@ func (s *subscription) CanceledTask(index int) jsontext.Value {
 	}
 	w := result{request: s.request}
 	w.Buf = append(w.Buf, '{')
-	w.task(t.id, &t.ref, canceledSince(at))
+	w.Task(t.id, &t.ref, canceledSince(at))
 	w.Close()
-	return w.Buf
+	return s.withID(w.Buf)
 }
 
 // SendChange implements [listeners.Feed].
 func (s *subscription) SendChange(method string) error { return s.stream.Notify(method, s.params(nil)) }
 
 // SendTask implements [listeners.Feed].
-func (s *subscription) SendTask(task jsontext.Value) error {
-	members := task[1 : len(task)-1]
-	return s.stream.Notify("notifications/tasks", s.params(func(w *front.Writer) { w.Buf = append(w.Buf, members...) }))
+func (s *subscription) SendTask(params jsontext.Value) error {
+	return s.stream.NotifyCounted("notifications/tasks", params)
 }
 
 // KeepAlive implements [listeners.Feed].

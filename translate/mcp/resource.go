@@ -162,7 +162,7 @@ func failureError(f *run.Failure, token string) *jsonrpc.Error {
 	w.Text("next", string(next))
 	w.Raw("details", front.Details(f))
 	if token != "" && next == run.NextFollowRun {
-		text += advice(f, next, token)
+		text += wire.Advice(f, next, token)
 	} else {
 		w.Raw("retry", front.Retry(f))
 	}

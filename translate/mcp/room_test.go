@@ -131,3 +131,51 @@ func TestNoRoomForOtherAnswers(t *testing.T) {
 		}
 	}
 }
+
+// Section 6: the tasks of listeners are told one after the other if there is not room for all, and a task for which there will never be
+// room is told as tasks/get tells it. The stream goes on until all are told.
+func TestListenersTakeTurns(t *testing.T) {
+	const most = 1 << 19
+	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(jsonrpc.AnswerMemory) }, skill("slow", nil), skill("large", nil), skill("huge", nil))
+	end, endLarge, endHuge := s.Accept("slow"), s.Accept("large"), s.Accept("huge")
+	large, huge := s.task(t, "acme_large", "ada"), s.task(t, "acme_huge", "ada")
+	ids := []any{large, huge}
+	for range 6 {
+		ids = append(ids, s.task(t, "acme_slow", "ada"))
+	}
+	var all []*stream
+	for range 3 {
+		l := s.listen(t, object{"taskIds": ids}, asTaker, "yes", "User", "ada")
+		l.next()
+		all = append(all, l)
+	}
+	output := strings.Repeat("x", 200_000)
+	end(output)
+	endLarge(strings.Repeat("x", 400_000))
+	endHuge(strings.Repeat("x", 900_000))
+	for _, l := range all {
+		told := map[any]bool{}
+		for range ids {
+			e := l.next()
+			id, result := at(e, "params", "taskId"), at(e, "params", "result")
+			told[id] = true
+			if at(e, "params", "status") != "completed" {
+				t.Fatalf("%.300v", e)
+			}
+			if id != large && id != huge {
+				if at(result, "structuredContent") != output {
+					t.Errorf("%.500v", e)
+				}
+				continue
+			}
+			if text, _ := at(result, "content", 0, "text").(string); at(result, "isError") != true || !strings.Contains(text, "too large for an answer (limits answers: 524288 bytes)") {
+				t.Errorf("%.500v", e)
+			}
+		}
+		if last := l.next(); len(told) != len(ids) || at(last, "result", "resultType") != "complete" || l.next() != nil {
+			t.Errorf("%d tasks of %d are told, and then %v", len(told), len(ids), last)
+		}
+	}
+	free := take(t, s.memory, most, most) // all of it is free again
+	free()
+}

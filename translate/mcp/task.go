@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,20 +18,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// The states of tasks.
-const (
-	taskWorking   = "working"
-	taskCompleted = "completed"
-	taskFailed    = "failed"
-	taskCancelled = "cancelled"
-)
-
-// Bounds of pollIntervalMs.
-const (
-	shortestPoll = 500 * time.Millisecond
-	longestPoll  = 30 * time.Second
-)
-
 // newTask answers a call with a task, since its run goes on. The id of the task is the run token, so that no instance has to store
 // tasks.
 func newTask(r *request, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
@@ -39,40 +26,14 @@ func newTask(r *request, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
 		return stillRunning(r, o), nil
 	}
 	w := r.open(resultTask)
-	w.task(token, &o.Ref, taskState{status: taskWorking, retryAfter: o.RetryAfter})
+	w.Task(token, &o.Ref, wire.TaskState{Status: wire.TaskWorking, RetryAfter: o.RetryAfter})
 	return w.end(), nil
 }
 
-// taskState is the state of a task.
-type taskState struct {
-	status, message string
-	since           time.Time     // when it changed; zero: now
-	retryAfter      time.Duration // of a task that works
-}
-
 // canceledSince returns the state of a task that was canceled.
-func canceledSince(at time.Time) taskState {
-	return taskState{status: taskCancelled, message: abandoned, since: at}
+func canceledSince(at time.Time) wire.TaskState {
+	return wire.TaskState{Status: wire.TaskCancelled, Message: abandoned, Since: at}
 }
-
-// task adds the members of a task.
-func (w *result) task(id string, ref *run.Ref, s taskState) {
-	if s.since.IsZero() {
-		s.since = time.Now()
-	}
-	w.Text("taskId", id)
-	w.Text("status", s.status)
-	w.Optional("statusMessage", s.message)
-	w.Text("createdAt", ref.Accepted.UTC().Format(timeLayout))
-	w.Text("lastUpdatedAt", s.since.UTC().Format(timeLayout))
-	w.Integer("ttlMs", runtoken.Lifetime.Milliseconds())
-	if s.status == taskWorking {
-		w.Integer("pollIntervalMs", min(max(s.retryAfter, shortestPoll), longestPoll).Milliseconds())
-	}
-}
-
-// timeLayout is that of ISO 8601, with milliseconds.
-const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // openTask returns the run of the task that a request is about.
 func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
@@ -104,7 +65,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if at := canceledAt(r, &ref); !at.IsZero() {
 		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
 		w := r.open(resultComplete)
-		w.task(id, &ref, canceledSince(at))
+		w.Task(id, &ref, canceledSince(at))
 		return w.end(), nil
 	}
 	if known, ok := r.front.ended.Find(keyOf(r, &ref)); ok {
@@ -141,12 +102,12 @@ func keyOf(r *request, ref *run.Ref) recent.Key { return recent.KeyOf(r.caller.P
 func working(r *request, id string, ref *run.Ref, said recent.Poll) (jsontext.Value, *jsonrpc.Error) {
 	if r.front.ended.Has(keyOf(r, ref)) {
 		return nil, failureError(&run.Failure{
-			Kind: run.Unreachable, Phase: run.PhaseResult, By: run.Bridge, Ref: *ref, Executed: run.ExecutedYes, Retry: run.RetryIn(max(said.RetryAfter, shortestPoll), taskReadings),
+			Kind: run.Unreachable, Phase: run.PhaseResult, By: run.Bridge, Ref: *ref, Executed: run.ExecutedYes, Retry: run.RetryIn(max(said.RetryAfter, wire.ShortestPoll), taskReadings),
 			Message: strings.TrimSpace("The task has ended, but its result can't be read at the moment; call tasks/get again later. " + said.Message),
 		}, "")
 	}
 	w := r.open(resultComplete)
-	w.task(id, ref, taskState{status: taskWorking, message: said.Message, retryAfter: said.RetryAfter})
+	w.Task(id, ref, wire.TaskState{Status: wire.TaskWorking, Message: said.Message, RetryAfter: said.RetryAfter})
 	return w.end(), nil
 }
 
@@ -168,7 +129,7 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(o.Failure)}
 	}
 	status, message, task := ofRun(r, id, ref, skill, o)
-	if status == taskWorking {
+	if status == wire.TaskWorking {
 		said := recent.Poll{Message: message, RetryAfter: o.RetryAfter}
 		r.front.polled.Add(ref, said)
 		return working(r, id, ref, said)
@@ -191,25 +152,26 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	var fault *jsonrpc.Error
 	switch failure := o.Failure; {
 	case isOpen(o):
-		status = taskWorking
+		status = wire.TaskWorking
 		if failure != nil {
 			message = messageOf(failure)
 		}
 	case failure == nil:
-		status = taskCompleted
+		status = wire.TaskCompleted
 	default:
-		status = taskCompleted
+		status = wire.TaskCompleted
 		if ended, fault = failed(r, o, ref.SkillID); fault != nil {
-			status = taskFailed
+			status = wire.TaskFailed
 		}
 	}
 	w := result{request: r}
 	w.Buf = append(w.Buf, '{')
-	state := taskState{status: status, message: message, retryAfter: o.RetryAfter}
-	if status != taskWorking {
-		state.since = r.front.ended.Since(keyOf(r, ref))
+	state := wire.TaskState{Status: status, Message: message, RetryAfter: o.RetryAfter}
+	if status != wire.TaskWorking {
+		state.Since = r.front.ended.Since(keyOf(r, ref))
 	}
-	w.task(id, ref, state)
+	w.Task(id, ref, state)
+	w.Buf = slices.Grow(w.Buf, len(ended)+4<<10) // append would reserve much more than a long result and the other members need
 	w.Raw("result", ended)
 	if fault != nil {
 		w.OpenMember("error")

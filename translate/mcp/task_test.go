@@ -318,13 +318,17 @@ func TestEndedTasksStay(t *testing.T) {
 // reports are the calls that a front reports itself.
 type reports struct {
 	mcp.Bridge
-	mu  sync.Mutex
-	all []string
+	mu    sync.Mutex
+	all   []string
+	kinds []run.Kind // of the failures
 }
 
 func (r *reports) ReportRun(_ context.Context, call translate.Call, _ translate.Operation, o *run.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if o.Failure != nil {
+		r.kinds = append(r.kinds, o.Failure.Kind)
+	}
 	r.all = append(r.all, fmt.Sprintf("%s %s %s %v", call.Method, o.ExecutionID, o.State, o.Failure != nil))
 }
 
@@ -407,6 +411,20 @@ func TestListenersAreBounded(t *testing.T) {
 	}
 	if !refused("cy") {
 		t.Error("there are more than 1,000")
+	}
+}
+
+// A subscription that is one too many is reported as a matter of a limit: it is no fault of the server.
+func TestReportOfOneListenerTooMany(t *testing.T) {
+	s := newServer(t, nil, skill("one", nil))
+	reported := &reports{Bridge: s.front.Bridge}
+	s.front.Bridge = reported
+	for range 16 {
+		s.listen(t, object{"toolsListChanged": true}, "User", "ada").next()
+	}
+	s.modern(t, "subscriptions/listen", object{"notifications": object{}}, "Accept", "text/event-stream", "User", "ada")
+	if !slices.Equal(reported.kinds, []run.Kind{run.RateLimited}) {
+		t.Errorf("%v", reported.kinds)
 	}
 }
 

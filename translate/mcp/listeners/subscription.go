@@ -43,17 +43,17 @@ type Feed interface {
 	ListsChanged() <-chan struct{}
 	// ReadLists reads the lists of all sources that are stale, and returns until when all are fresh.
 	ReadLists(ctx context.Context) time.Time
-	// AwaitTask waits for the end of a task, and returns a function that returns the task as an object; nil: it goes on. The function is
-	// not used any more after the end of the context.
-	AwaitTask(ctx context.Context, index int) func() jsontext.Value
+	// AwaitTask waits for the end of a task, and returns the params of its notification, which are not used any more after the end of
+	// the context; nil: the task goes on.
+	AwaitTask(ctx context.Context, index int) jsontext.Value
 	// TasksCanceled returns a channel that is closed when a task is canceled the next time.
 	TasksCanceled() <-chan struct{}
-	// CanceledTask returns a task as an object if it was canceled; nil: it was not.
+	// CanceledTask returns the params of the notification of a task if it was canceled; nil: it was not.
 	CanceledTask(index int) jsontext.Value
 	// SendChange sends a notification about a list.
 	SendChange(method string) error
-	// SendTask sends a task that has ended.
-	SendTask(task jsontext.Value) error
+	// SendTask sends the notification of a task that has ended.
+	SendTask(params jsontext.Value) error
 	// KeepAlive sends a comment.
 	KeepAlive() error
 }
@@ -101,14 +101,18 @@ func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
 			if followers[task.index] == nil {
 				continue
 			}
-			followers[task.index]()
-			if task.text == nil { // it is read again
+			end := followers[task.index]
+			if task.params == nil { // it is read again
+				end()
 				begin(task.index)
 				continue
 			}
 			followers[task.index] = nil
 			open--
-			if s.SendTask(task.text()) != nil {
+			err := s.SendTask(task.params)
+			end()
+			task.drop()
+			if err != nil {
 				return
 			}
 		case <-refresh.C:
@@ -140,8 +144,10 @@ func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
 // endedTask is a task of a subscription, with its index there.
 type endedTask struct {
 	index int
-	// text returns the task as an object, which is made when it is sent; nil: the task is not kept.
-	text func() jsontext.Value
+	// params are those of the notification; nil: they are not kept.
+	params jsontext.Value
+	// drop frees the params.
+	drop func()
 }
 
 func send(ctx context.Context, to chan<- endedTask, t endedTask) {
@@ -165,7 +171,7 @@ func (s *Subscription) awaitCancellations(ctx context.Context, ended chan<- ende
 			}
 			if task := s.CanceledTask(i); task != nil {
 				told[i] = true
-				send(ctx, ended, endedTask{i, func() jsontext.Value { return task }})
+				send(ctx, ended, endedTask{i, task, func() {}})
 			}
 		}
 		select {
@@ -178,24 +184,32 @@ func (s *Subscription) awaitCancellations(ctx context.Context, ended chan<- ende
 }
 
 // follow waits for the end of a task and sends it. If the client reads slowly, so that other notifications wait, it sends the task
-// without a text: a listener does not keep the outputs of all its tasks.
+// without params: a listener does not keep the outputs of all its tasks.
 func (s *Subscription) follow(ctx context.Context, index int, ended chan<- endedTask) {
-	held, drop := context.WithCancel(ctx)
-	defer drop()
-	text := s.AwaitTask(held, index)
-	for text == nil {
+	for !s.offer(ctx, index, ended) {
 		select {
 		case <-time.After(pauseBetweenFollowing):
 		case <-ctx.Done():
 			return
 		}
-		text = s.AwaitTask(held, index)
+	}
+}
+
+// offer waits for the end of a task and sends it. It reports false if the task goes on.
+func (s *Subscription) offer(ctx context.Context, index int, ended chan<- endedTask) bool {
+	held, drop := context.WithCancel(ctx)
+	params := s.AwaitTask(held, index)
+	if params == nil {
+		drop()
+		return false
 	}
 	select {
-	case ended <- endedTask{index, text}:
+	case ended <- endedTask{index, params, drop}:
 	case <-ctx.Done():
+		drop()
 	case <-time.After(outputKept):
 		drop()
 		send(ctx, ended, endedTask{index: index})
 	}
+	return true
 }

@@ -46,10 +46,10 @@ func (f *feed) CanceledTask(int) jsontext.Value         { return nil }
 func (f *feed) SendChange(string) error                 { return f.send("change") }
 func (f *feed) SendTask(task jsontext.Value) error      { return f.send(string(task)) }
 func (f *feed) KeepAlive() error                        { return f.send("comment") }
-func (f *feed) AwaitTask(ctx context.Context, _ int) func() jsontext.Value {
+func (f *feed) AwaitTask(ctx context.Context, _ int) jsontext.Value {
 	select {
 	case <-f.ended:
-		return func() jsontext.Value { return jsontext.Value("{}") }
+		return jsontext.Value("{}")
 	case <-ctx.Done():
 		return nil
 	}
@@ -107,4 +107,30 @@ func TestListsAreReadAgain(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// counted is a feed of a task whose memory is freed with the context of AwaitTask.
+type counted struct {
+	feed
+	held context.Context //nolint:containedctx // of the task
+	kept bool            // while the task was sent
+}
+
+func (f *counted) AwaitTask(ctx context.Context, _ int) jsontext.Value {
+	f.held = ctx
+	return jsontext.Value("{}")
+}
+
+func (f *counted) SendTask(jsontext.Value) error {
+	f.kept = f.held.Err() == nil
+	return nil
+}
+
+// The memory of a task is freed when its notification is written, not before.
+func TestTasksAreCountedUntilTheyAreSent(t *testing.T) {
+	f := &counted{}
+	new(listeners.Listeners).Serve(t.Context(), &listeners.Subscription{Tasks: 1, Recovered: func(context.Context) {}, Feed: f})
+	if !f.kept || f.held.Err() == nil {
+		t.Errorf("the memory is kept: %t, freed: %t", f.kept, f.held.Err() != nil)
+	}
 }

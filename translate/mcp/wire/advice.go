@@ -1,0 +1,25 @@
+package wire
+
+import "github.com/skill-bridge/caddy-skill-bridge/translate/run"
+
+// Advice returns a sentence that tells a model what to do next after a failure, after a space.
+func Advice(f *run.Failure, next run.Next, token string) string {
+	switch next {
+	case run.NextFixParams:
+		return " Correct the arguments and call the tool again."
+	case run.NextRetry:
+		return " Nothing was executed: call the tool again in a moment."
+	case run.NextFollowRun:
+		if f.Kind == run.Stopped { // the message says that the run goes on
+			return " Do not start another one: call get_run with run_token " + token + "."
+		}
+		return " The run was started and may still be going on: do not start another one; call get_run with run_token " + token + "."
+	case run.NextAuthenticate:
+		return " Tell the user to sign in to this server, and call the tool again."
+	case run.NextAskOperator:
+		return " You can't solve this: tell the user to ask the operator of this server."
+	case run.NextOtherSkill:
+		return " Use another tool."
+	}
+	return ""
+}
