@@ -178,6 +178,7 @@ func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 // their own.
 type scripted struct {
 	start   time.Time
+	mu      sync.Mutex // for answers and asked
 	answers []scriptedAnswer
 	asked   []asked
 	open    atomic.Int32 // bodies not closed yet
@@ -205,7 +206,9 @@ func script(tb testing.TB, answers ...scriptedAnswer) *scripted {
 }
 
 func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
 	s.asked = append(s.asked, asked{time.Since(s.start), r.Method + " " + r.URL.String(), r.Header.Clone()})
+	s.mu.Unlock()
 	if r.Body != nil {
 		_, _ = io.Copy(io.Discard, r.Body) // it is in memory
 		_ = r.Body.Close()                 // it is in memory
@@ -213,10 +216,12 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GetConn != nil {
 		trace.GetConn(r.URL.Host)
 	}
+	s.mu.Lock()
 	answer := s.answers[0]
 	if len(s.answers) > 1 {
 		s.answers = s.answers[1:]
 	}
+	s.mu.Unlock()
 	resp, err := answer(r)
 	if resp != nil {
 		s.open.Add(1)
@@ -227,6 +232,8 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // times are when the requests were made.
 func (s *scripted) times() []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var times []time.Duration
 	for _, a := range s.asked {
 		times = append(times, a.at)
