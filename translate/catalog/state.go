@@ -123,6 +123,9 @@ func (f *Found) NoteCall(principal string, failure *run.Failure) {
 	if failure != nil && (failure.Kind != run.AuthRequired || failure.Next() != run.NextAskOperator || f.Skill.Auth.Type == document.AuthNone) {
 		return
 	}
+	if failure == nil && f.Section.refusals.count.Load() == 0 {
+		return // the common case, without an allocation
+	}
 	f.Section.refusals.noteAs(refusedBy(f.ID, principal), failure)
 	f.Section.refusals.noteAs(refusedBy(f.ID, anyone), failure)
 }
