@@ -17,6 +17,10 @@ const (
 	maxSchemaText = 2000 // characters of a text in a schema
 )
 
+// HeaderKeyword is the keyword of a schema with which a server of MCP makes clients repeat an argument in a header field. Without the operator's
+// consent, a provider could so choose what proxies log.
+const HeaderKeyword = "x-mcp-header"
+
 // CleanSchema returns a JSON Schema of a provider whose texts for people and models are visible and have at most 2,000 characters,
 // without the keyword omitted; empty: with all. Texts in default values and examples are visible, too. What calls are checked against
 // stays as it is: the names of properties, values, and references.
@@ -56,12 +60,7 @@ func (c *cleaner) add(v jsontext.Value, names bool) {
 		})
 		c.Buf = append(c.Buf, '}')
 	case '[':
-		c.Buf = append(c.Buf, '[')
-		for _, item := range Items(v) {
-			c.Next()
-			c.add(item, false)
-		}
-		c.Buf = append(c.Buf, ']')
+		c.items(v, func(item jsontext.Value) { c.add(item, false) })
 	case '"':
 		c.Buf = AppendText(c.Buf, safetext.Line(string(jsonrpc.Unquote(v)), maxSchemaText))
 	default:
@@ -98,12 +97,7 @@ func (c *cleaner) data(v jsontext.Value) {
 		})
 		c.Buf = append(c.Buf, '}')
 	case '[':
-		c.Buf = append(c.Buf, '[')
-		for _, item := range Items(v) {
-			c.Next()
-			c.data(item)
-		}
-		c.Buf = append(c.Buf, ']')
+		c.items(v, c.data)
 	case '"':
 		lines := strings.Split(string(jsonrpc.Unquote(v)), "\n")
 		for i, line := range lines {
@@ -113,6 +107,16 @@ func (c *cleaner) data(v jsontext.Value) {
 	default:
 		c.Buf = append(c.Buf, v...)
 	}
+}
+
+// items adds an array whose elements add adds.
+func (c *cleaner) items(array jsontext.Value, add func(jsontext.Value)) {
+	c.Buf = append(c.Buf, '[')
+	for _, item := range Items(array) {
+		c.Next()
+		add(item)
+	}
+	c.Buf = append(c.Buf, ']')
 }
 
 // member adds the name of a member.

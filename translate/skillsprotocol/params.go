@@ -67,6 +67,20 @@ var paramNames = [paramCount]string{
 	paramUsable:    "usable",
 }
 
+// methodParams are the params of the methods.
+var methodParams = map[string][]param{
+	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramWait, paramBlobs},
+	methodGetRun:   {paramRunToken, paramWait},
+	methodList:     {paramNamespace, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor},
+	methodDescribe: {paramName, paramVersion, paramDetail},
+	methodReadFile: {paramName, paramPath, paramVersion},
+	methodGuide:    {},
+	methodDiscover: {},
+}
+
+// knows reports whether a method has a param.
+func knows(method string, id param) bool { return slices.Contains(methodParams[method], id) }
+
 func paramOf(name []byte) param {
 	for i, n := range paramNames {
 		if n == string(name) {

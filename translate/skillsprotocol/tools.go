@@ -3,8 +3,6 @@ package skillsprotocol
 import (
 	"context"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -22,9 +20,6 @@ const (
 // toolFormats are the formats; the first is the default.
 var toolFormats = []string{formatAnthropic, formatOpenAI, formatMCP}
 
-// headerKeyword is a keyword of MCP's schemas with which a provider could make clients repeat an argument in a header field.
-const headerKeyword = "x-mcp-header"
-
 // tool adds the definition of a skill as a tool. A skill without a tool name has none.
 func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) {
 	name := e.ToolName(ctx)
@@ -32,7 +27,7 @@ func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) {
 		return
 	}
 	description := safetext.Line(e.Descriptor.Description, maxMessage)
-	schema := toolSchema(inputs.InputSchema(e.Descriptor.Inputs))
+	schema := front.CleanSchema(inputs.InputSchema(e.Descriptor.Inputs), front.HeaderKeyword)
 	b.Open()
 	switch format {
 	case formatOpenAI:
@@ -63,9 +58,4 @@ func toolSize(d *document.Descriptor) int {
 		size += 64 + 2*len(in.Name) + len(in.Description) + len(in.Schema) + len(in.Default)
 	}
 	return size
-}
-
-// toolSchema returns the schema of arguments with visible texts.
-func toolSchema(schema jsontext.Value) jsontext.Value {
-	return front.CleanSchema(schema, headerKeyword)
 }

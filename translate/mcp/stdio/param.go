@@ -27,14 +27,14 @@ type headerParams struct {
 func (p *headerParams) learn(response jsontext.Value) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.schemas) == 0 && !bytes.Contains(response, []byte(wire.HeaderKeyword)) {
+	if len(p.schemas) == 0 && !bytes.Contains(response, []byte(front.HeaderKeyword)) {
 		return
 	}
 	for _, tool := range front.Items(wire.Member(wire.Member(response, "result"), "tools")) {
 		name, schema := wire.Text(wire.Member(tool, "name")), wire.Member(tool, "inputSchema")
 		p.size -= len(p.schemas[name])
 		delete(p.schemas, name)
-		if !bytes.Contains(schema, []byte(wire.HeaderKeyword)) || p.size+len(schema) > maxSchemas {
+		if !bytes.Contains(schema, []byte(front.HeaderKeyword)) || p.size+len(schema) > maxSchemas {
 			continue
 		}
 		if p.schemas == nil {

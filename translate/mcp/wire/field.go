@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -60,7 +61,7 @@ func MissingParam(h http.Header, schema, value jsontext.Value) (missing string) 
 // EachParam calls a function with each field that repeats an argument, or a part of it, as its schema demands: its name without
 // [HeaderParam], and what it says. It ends, and returns false, once the function returns false.
 func EachParam(schema, value jsontext.Value, do func(name, said string) bool) bool {
-	if name := Text(Member(schema, HeaderKeyword)); name != "" {
+	if name := Text(Member(schema, front.HeaderKeyword)); name != "" {
 		said := string(value)
 		if value.Kind() == '"' {
 			said = Text(value)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
@@ -42,7 +43,7 @@ func FuzzMissingParam(f *testing.F) {
 		}
 		h := http.Header{"Mcp-Param-Region": {said}}
 		missing := wire.MissingParam(h, s, v)
-		if name := wire.Text(wire.Member(s, wire.HeaderKeyword)); name != "" && v.Kind() != '{' && (missing == "") != wire.Repeats(h, http.CanonicalHeaderKey(wire.HeaderParam+name), text(v)) {
+		if name := wire.Text(wire.Member(s, front.HeaderKeyword)); name != "" && v.Kind() != '{' && (missing == "") != wire.Repeats(h, http.CanonicalHeaderKey(wire.HeaderParam+name), text(v)) {
 			t.Errorf("%q for %s with %s: %q", said, schema, value, missing)
 		}
 		if decoded, ok := wire.DecodeField(wire.Trim(said)); ok && !strings.HasPrefix(decoded, "=?") && wire.Repeats(h, "Mcp-Param-Region", decoded) != ok {

@@ -88,14 +88,10 @@ func (how Tools) OutputSchema(d *document.Descriptor, schema jsontext.Value) jso
 // IsOfObjects reports whether a schema permits only objects, by its type.
 func IsOfObjects(schema jsontext.Value) bool { return Text(Member(schema, "type")) == "object" }
 
-// HeaderKeyword is the keyword of a schema with which a server makes clients repeat an argument in a header field. Without the operator's
-// consent, a provider could so choose what proxies log.
-const HeaderKeyword = "x-mcp-header"
-
 // clean returns a schema whose texts for models are visible, and without the keyword for header fields unless those are allowed.
 func (how Tools) clean(schema jsontext.Value) jsontext.Value {
 	if how.Headers {
 		return front.CleanSchema(schema, "")
 	}
-	return front.CleanSchema(schema, HeaderKeyword)
+	return front.CleanSchema(schema, front.HeaderKeyword)
 }

@@ -12,20 +12,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// methodParams are the params of the methods.
-var methodParams = map[string][]param{
-	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramWait, paramBlobs},
-	methodGetRun:   {paramRunToken, paramWait},
-	methodList:     {paramNamespace, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor},
-	methodDescribe: {paramName, paramVersion, paramDetail},
-	methodReadFile: {paramName, paramPath, paramVersion},
-	methodGuide:    {},
-	methodDiscover: {},
-}
-
-// knows reports whether a method has a param.
-func knows(method string, id param) bool { return slices.Contains(methodParams[method], id) }
-
 // otherNames are names that agents write for params, beside misspelt ones.
 var otherNames = map[string]param{
 	"arguments": paramArgs, "argument": paramArgs, "input": paramArgs, "inputs": paramArgs, "parameters": paramArgs, "params": paramArgs,
