@@ -1,0 +1,185 @@
+package callers
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+)
+
+// maxKeySize bounds the keys of requests, in bytes, so that hashing one costs little.
+const maxKeySize = 4096
+
+// digest is the SHA-256 of a key.
+type digest [sha256.Size]byte
+
+// keys are the keys of a file. The index has the digests hashed with a random salt: a caller who
+// tries keys and measures how long the answers take learns nothing about the digests.
+type keys struct {
+	salt  digest
+	index map[digest]owner
+}
+
+// owner is the principal of a key.
+type owner struct {
+	key       digest
+	principal string
+	line      int
+}
+
+func newKeys() *keys {
+	k := &keys{index: make(map[digest]owner)}
+	_, _ = rand.Read(k.salt[:]) // never returns an error
+	return k
+}
+
+// salted returns the place of a digest in the index.
+func (k *keys) salted(d digest) digest {
+	var text [2 * sha256.Size]byte
+	copy(text[:], k.salt[:])
+	copy(text[sha256.Size:], d[:])
+	return sha256.Sum256(text[:])
+}
+
+// principal returns the principal of a key; empty: there is no such key.
+func (k *keys) principal(key string) string {
+	if key == "" || len(key) > maxKeySize {
+		return ""
+	}
+	sent := digest(sha256.Sum256([]byte(key)))
+	found := k.index[k.salted(sent)]
+	if subtle.ConstantTimeCompare(found.key[:], sent[:]) != 1 {
+		return ""
+	}
+	return found.principal
+}
+
+// equal reports whether the keys of two files are the same, with the same principals.
+func (k *keys) equal(other *keys) bool {
+	if len(k.index) != len(other.index) {
+		return false
+	}
+	for _, o := range k.index {
+		if same, ok := other.index[other.salted(o.key)]; !ok || same.principal != o.principal {
+			return false
+		}
+	}
+	return true
+}
+
+// parse reads the text of a file. Its error begins with the number of the line and quotes nothing, since somebody may have written a key
+// instead of its hash.
+func parse(text string) (*keys, error) {
+	k, n := newKeys(), 0
+	for line := range strings.Lines(text) {
+		n++
+		words := strings.Fields(line)
+		if comment := firstComment(words); comment >= 0 {
+			words = words[:comment]
+		}
+		if len(words) == 0 {
+			continue
+		}
+		if err := k.add(words, n); err != nil {
+			return nil, fmt.Errorf("%d: %w", n, err)
+		}
+	}
+	return k, nil
+}
+
+// firstComment returns the index of the word that begins a comment: the first one, or one after the hash. -1: there is none.
+func firstComment(words []string) int {
+	for _, i := range []int{0, 2} {
+		if i < len(words) && strings.HasPrefix(words[i], "#") {
+			return i
+		}
+	}
+	return -1
+}
+
+// add adds the key of a line.
+func (k *keys) add(words []string, line int) error {
+	if len(words) != 2 {
+		return fmt.Errorf("has %d words: a line is a principal and the SHA-256 of a key, separated by spaces", len(words))
+	}
+	key, err := hashOf(words[1])
+	if err != nil {
+		return err
+	}
+	if err := checkPrincipal(words[0]); err != nil {
+		return err
+	}
+	place := k.salted(key)
+	if other, ok := k.index[place]; ok {
+		return fmt.Errorf("has the same key as line %d", other.line)
+	}
+	k.index[place] = owner{key, words[0], line}
+	return nil
+}
+
+// hashOf returns the SHA-256 that is written in hexadecimal.
+func hashOf(word string) (d digest, err error) {
+	if n, err := hex.Decode(d[:], []byte(word[:min(len(word), hex.EncodedLen(len(d)))])); err != nil || n != len(d) || len(word) != hex.EncodedLen(len(d)) {
+		return d, fmt.Errorf("the second word is not the SHA-256 of a key, which has %d hexadecimal digits", hex.EncodedLen(len(d)))
+	}
+	if d == sha256.Sum256(nil) {
+		return d, errors.New("the second word is the SHA-256 of an empty key")
+	}
+	return d, nil
+}
+
+// checkPrincipal checks that a principal can't be mistaken for another.
+func checkPrincipal(name string) error {
+	switch {
+	case len(name) > options.MaxNameSize:
+		return fmt.Errorf("the principal is longer than %d bytes", options.MaxNameSize)
+	case !utf8.ValidString(name):
+		return errors.New("the principal is not valid UTF-8")
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }):
+		return errors.New("the principal has an invisible character, such as a byte order mark")
+	}
+	return nil
+}
+
+// Line returns the line of a file that gives a key to a principal.
+func Line(principal, key string) (string, error) {
+	if fields := strings.Fields(principal); len(fields) != 1 || fields[0] != principal || strings.HasPrefix(principal, "#") {
+		return "", errors.New("a principal is one word that does not begin with #")
+	}
+	if err := checkPrincipal(principal); err != nil {
+		return "", err
+	}
+	hash := sha256.Sum256([]byte(key))
+	return principal + " " + hex.EncodeToString(hash[:]), nil
+}
+
+// minKeySize is the size of the shortest key that [CheckKey] accepts, in bytes.
+const minKeySize = 22
+
+// CheckKey checks that a key can be sent as a bearer token (RFC 6750, section 2.1), and that it may be long enough. Whether it is
+// random can't be checked.
+func CheckKey(key string) error {
+	switch {
+	case len(key) < minKeySize:
+		return fmt.Errorf("the key is shorter than %d characters, so that it might be guessed from its hash", minKeySize)
+	case len(key) > maxKeySize:
+		return fmt.Errorf("the key is longer than %d bytes", maxKeySize)
+	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("the key has a character that can't be part of a header field, such as a space or a line end")
+	}
+	return nil
+}
+
+// NewKey returns a random key of 256 bits.
+func NewKey() string {
+	var key [sha256.Size]byte
+	_, _ = rand.Read(key[:]) // never returns an error
+	return hex.EncodeToString(key[:])
+}

@@ -1,0 +1,2 @@
+// Package usage counts which callers use which skills, within a bound of memory.
+package usage
