@@ -1,0 +1,324 @@
+package acceptor
+
+import (
+	"math/big"
+	"unsafe"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
+)
+
+// Acceptor recognizes values that a schema certainly accepts. It is immutable and safe for concurrent use.
+type Acceptor struct {
+	kinds  kinds // of values that it may accept
+	only   *values
+	text   *length
+	number *bounds
+	array  *items
+	object *members
+}
+
+// kinds is a set of kinds of JSON values.
+type kinds uint8
+
+const (
+	null kinds = 1 << iota
+	boolean
+	integer
+	fraction // a number with a fraction or an exponent
+	text
+	array
+	object
+
+	numbers = integer | fraction
+	every   = null | boolean | numbers | text | array | object
+)
+
+// kindsOf has the kinds of the types of JSON Schema. A number with a fraction can be an integer, such as 1.0: the library decides.
+var kindsOf = map[string]kinds{
+	"null": null, "boolean": boolean, "integer": integer, "number": numbers, "string": text, "array": array, "object": object,
+}
+
+// length bounds the characters of a string.
+type length struct{ least, most int }
+
+// items is what the schema asks of an array.
+type items struct {
+	least, most int
+	first       []*Acceptor
+	rest        *Acceptor
+}
+
+// members is what the schema asks of an object.
+type members struct {
+	least, most int
+	named       []member
+	byName      map[string]int // index in named; nil: there are few, which a search finds faster
+	required    uint64         // a bit for each required member
+	others      *Acceptor
+}
+
+type member struct {
+	name   string
+	before string // what stands before the value in most texts; empty: the name needs escape sequences
+	value  *Acceptor
+}
+
+func newMember(name string, value *Acceptor) member {
+	m := member{name: name, before: `"` + name + `":`, value: value}
+	if end, _, isPlain := strictjson.String([]byte(m.before), 0); end != len(m.before)-1 || !isPlain {
+		m.before = ""
+	}
+	return m
+}
+
+// manyNamed is the smallest number of named members for which there is a map.
+const manyNamed = 9
+
+// index returns the index of a member among the named; -1: it is not one of them.
+func (m *members) index(name []byte) int {
+	if m.byName != nil {
+		if i, named := m.byName[string(name)]; named {
+			return i
+		}
+		return -1
+	}
+	for i := range m.named {
+		if m.named[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// maxNamed is the largest number of named members: each has a bit.
+const maxNamed = 64
+
+// unbounded stands for a missing upper bound.
+const unbounded = int(^uint(0) >> 1)
+
+var (
+	anything = &Acceptor{kinds: every}
+	nothing  = &Acceptor{}
+)
+
+// New returns the acceptor of a schema, and its memory in bytes. The work is proportional to the text of the schema.
+func New(s *jsonschema.Schema) (*Acceptor, int) {
+	var b builder
+	a := b.schema(s)
+	return a, b.bytes
+}
+
+// builder makes acceptors and counts their memory.
+type builder struct{ bytes int }
+
+func (b *builder) schema(s *jsonschema.Schema) *Acceptor {
+	if s.Bool != nil {
+		if *s.Bool {
+			return anything
+		}
+		return nothing
+	}
+	if !onlyUsual(s) {
+		return nothing
+	}
+	a := &Acceptor{kinds: every}
+	if s.Types != nil && !s.Types.IsEmpty() {
+		a.kinds = 0
+		for _, name := range s.Types.ToStrings() {
+			a.kinds |= kindsOf[name]
+		}
+	}
+	b.bytes += int(unsafe.Sizeof(*a))
+	b.values(a, s)
+	b.length(a, s)
+	b.bounds(a, s)
+	b.items(a, s)
+	b.members(a, s)
+	return a
+}
+
+// onlyUsual reports whether a schema has none of the keywords for all kinds of values that only the library applies.
+func onlyUsual(s *jsonschema.Schema) bool {
+	return s.Ref == nil && s.RecursiveRef == nil && s.DynamicRef == nil && s.Not == nil && s.If == nil && s.Then == nil && s.Else == nil && s.Format == nil &&
+		len(s.AllOf) == 0 && len(s.AnyOf) == 0 && len(s.OneOf) == 0 && len(s.Extensions) == 0
+}
+
+func (b *builder) length(a *Acceptor, s *jsonschema.Schema) {
+	switch {
+	case s.Pattern != nil || s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil:
+		a.kinds &^= text
+	case a.kinds&text != 0 && (s.MinLength != nil || s.MaxLength != nil):
+		a.text = &length{least: valueOr(s.MinLength, 0), most: valueOr(s.MaxLength, unbounded)}
+		b.bytes += int(unsafe.Sizeof(*a.text))
+	}
+}
+
+func (b *builder) bounds(a *Acceptor, s *jsonschema.Schema) {
+	if a.kinds&numbers == 0 || s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
+		return
+	}
+	a.number = new(bounds)
+	b.bytes += int(unsafe.Sizeof(*a.number))
+	for i, limit := range []*big.Rat{s.Minimum, s.ExclusiveMinimum, s.Maximum, s.ExclusiveMaximum} {
+		if limit != nil {
+			a.number.limits[i] = newLimit(limit)
+		}
+	}
+	if s.MultipleOf != nil {
+		a.kinds &^= fraction
+		if m := s.MultipleOf; m.IsInt() && m.Num().IsInt64() && m.Sign() > 0 {
+			a.number.divisor = m.Num().Int64()
+		} else {
+			a.kinds &^= numbers
+		}
+	}
+}
+
+func (b *builder) items(a *Acceptor, s *jsonschema.Schema) {
+	if s.UniqueItems || s.Contains != nil || s.UnevaluatedItems != nil {
+		a.kinds &^= array
+	}
+	if a.kinds&array == 0 {
+		return
+	}
+	first, rest := s.PrefixItems, any(s.Items2020)
+	if s.Items2020 == nil {
+		rest = nil
+	}
+	if s.DraftVersion < 2020 {
+		first, rest = nil, nil
+		switch of := s.Items.(type) {
+		case nil: // additionalItems has no effect without items
+		case *jsonschema.Schema:
+			rest = of
+		case []*jsonschema.Schema:
+			first, rest = of, s.AdditionalItems
+		default:
+			a.kinds &^= array
+			return
+		}
+		if s.Items == nil && s.AdditionalItems != nil {
+			a.kinds &^= array // the library applies it to all items
+			return
+		}
+	}
+	if first == nil && rest == nil && s.MinItems == nil && s.MaxItems == nil {
+		return
+	}
+	a.array = &items{least: valueOr(s.MinItems, 0), most: valueOr(s.MaxItems, unbounded), rest: b.rest(rest)}
+	b.bytes += int(unsafe.Sizeof(*a.array)) + 8*len(first)
+	for _, of := range first {
+		a.array.first = append(a.array.first, b.schema(of))
+	}
+}
+
+func (b *builder) members(a *Acceptor, s *jsonschema.Schema) {
+	if s.PropertyNames != nil || len(s.PatternProperties) > 0 || len(s.Dependencies) > 0 || len(s.DependentRequired) > 0 ||
+		len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil || len(s.Properties)+len(s.Required) > maxNamed {
+		a.kinds &^= object
+	}
+	if a.kinds&object == 0 || len(s.Properties) == 0 && len(s.Required) == 0 && s.AdditionalProperties == nil && s.MinProperties == nil && s.MaxProperties == nil {
+		return
+	}
+	m := &members{least: valueOr(s.MinProperties, 0), most: valueOr(s.MaxProperties, unbounded), others: b.rest(s.AdditionalProperties)}
+	a.object = m
+	for name, of := range s.Properties {
+		m.named = append(m.named, newMember(name, b.schema(of)))
+	}
+	for _, name := range s.Required {
+		i := m.index([]byte(name))
+		if i < 0 {
+			i = len(m.named)
+			m.named = append(m.named, newMember(name, m.others))
+		}
+		m.required |= 1 << i
+	}
+	b.bytes += int(unsafe.Sizeof(*m)) + 2*int(unsafe.Sizeof(member{}))*len(m.named)
+	for i := range m.named {
+		b.bytes += len(m.named[i].before)
+	}
+	if len(m.named) >= manyNamed {
+		m.byName = make(map[string]int, len(m.named))
+		for i, member := range m.named {
+			m.byName[member.name] = i
+		}
+		b.bytes += 64 + 48*len(m.named)
+	}
+}
+
+// rest returns the acceptor of a keyword whose value is nothing, a boolean or a schema.
+func (b *builder) rest(keyword any) *Acceptor {
+	switch of := keyword.(type) {
+	case nil:
+		return anything
+	case bool:
+		if of {
+			return anything
+		}
+	case *jsonschema.Schema:
+		return b.schema(of)
+	}
+	return nothing
+}
+
+func valueOr(n *int, missing int) int {
+	if n == nil {
+		return missing
+	}
+	return *n
+}
+
+// values are the values that enum or const allow. Arrays and objects among them are left to the library.
+type values struct {
+	texts    map[string]struct{}
+	integers map[int64]struct{}
+	yes, no  bool
+}
+
+func (b *builder) values(a *Acceptor, s *jsonschema.Schema) {
+	var list []any
+	switch {
+	case s.Enum != nil && s.Const != nil:
+		a.kinds = 0
+		return
+	case s.Enum != nil:
+		list = s.Enum.Values
+	case s.Const != nil:
+		list = []any{*s.Const}
+	default:
+		return
+	}
+	only := &values{}
+	allowed := kinds(0)
+	for _, v := range list {
+		switch v := v.(type) {
+		case nil:
+			allowed |= null
+		case bool:
+			allowed |= boolean
+			only.yes, only.no = only.yes || v, only.no || !v
+		case string:
+			if only.texts == nil {
+				only.texts = map[string]struct{}{}
+			}
+			only.texts[v] = struct{}{}
+			allowed |= text
+			b.bytes += 2 * int(unsafe.Sizeof(v))
+		case jsonvalue.Number:
+			if n, exact := exactInteger([]byte(v)); exact {
+				if only.integers == nil {
+					only.integers = map[int64]struct{}{}
+				}
+				only.integers[n] = struct{}{}
+				allowed |= integer
+				b.bytes += 16
+			}
+		}
+	}
+	a.only = only
+	a.kinds &= allowed
+	b.bytes += int(unsafe.Sizeof(*only)) + 64
+}
