@@ -1,0 +1,90 @@
+// Package credentialflags has the flags of commands about the credentials for a provider. No flag has a secret: other users of a machine can
+// see the command line.
+package credentialflags
+
+import (
+	"encoding/json" // for Caddy's raw modules
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/spf13/pflag"
+)
+
+// The flags that say which credentials there are.
+const (
+	KeyFlag    = "--api-key-env"
+	ClientFlag = "--oauth-client-id"
+)
+
+// Flags are the values of the flags.
+type Flags struct {
+	keyEnv, keyHeader             string
+	clientID, secretEnv, tokenURL string
+	scopes                        []string
+}
+
+// AddTo adds the flags to a set.
+func (f *Flags) AddTo(set *pflag.FlagSet) {
+	set.StringVar(&f.keyEnv, "api-key-env", "", "Environment variable that contains the API key")
+	set.StringVar(&f.keyHeader, "api-key-header", "", "Header for the key (default: the descriptor's, else X-API-Key)")
+	set.StringVar(&f.clientID, "oauth-client-id", "", "OAuth client with which to get tokens (client credentials)")
+	set.StringVar(&f.secretEnv, "oauth-secret-env", "", "Environment variable that contains the client's secret")
+	set.StringVar(&f.tokenURL, "oauth-token-url", "", "Token endpoint (default: the descriptor's)")
+	set.StringSliceVar(&f.scopes, "oauth-scopes", nil, "Scopes of the tokens (default: the token endpoint decides)")
+}
+
+// Kind returns [KeyFlag] or [ClientFlag]; empty: there are no credentials.
+func (f *Flags) Kind() string {
+	switch {
+	case f.keyEnv != "":
+		return KeyFlag
+	case f.clientID != "":
+		return ClientFlag
+	}
+	return ""
+}
+
+// Module returns the configuration of the module for the credentials; nil: there are none. It has the secret as a placeholder, so that no
+// log shows it. forDocuments says that requests for documents have them, too.
+func (f *Flags) Module(forDocuments bool) (json.RawMessage, error) {
+	ofClient := f.secretEnv != "" || f.tokenURL != "" || len(f.scopes) > 0
+	switch {
+	case f.keyEnv == "" && f.keyHeader != "":
+		return nil, errors.New("--api-key-header needs " + KeyFlag)
+	case f.keyEnv != "" && (f.clientID != "" || ofClient):
+		return nil, errors.New(KeyFlag + " and " + ClientFlag + " exclude each other: write a Caddyfile for several credentials")
+	case f.clientID == "" && ofClient:
+		return nil, errors.New("--oauth-secret-env, --oauth-token-url and --oauth-scopes need " + ClientFlag)
+	case f.keyEnv != "":
+		_, err := FromEnvironment(KeyFlag, f.keyEnv)
+		return caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + f.keyEnv + "}", "header": f.keyHeader}, nil), err
+	case f.clientID == "":
+		return nil, nil
+	case f.secretEnv == "":
+		return nil, errors.New(ClientFlag + " needs --oauth-secret-env, which names the environment variable with the client's secret")
+	case forDocuments && f.tokenURL == "":
+		return nil, errors.New("with " + ClientFlag + ", reading documents needs --oauth-token-url: they are read before a descriptor can name a token endpoint")
+	}
+	_, err := FromEnvironment("--oauth-secret-env", f.secretEnv)
+	return caddyconfig.JSON(map[string]any{
+		"type": "oauth2", "client_id": f.clientID, "client_secret": "{env." + f.secretEnv + "}", "token_url": f.tokenURL, "scopes": f.scopes,
+	}, nil), err
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// FromEnvironment returns the value of the environment variable that a flag names, without white space around it.
+func FromEnvironment(flag, name string) (string, error) {
+	if !envName.MatchString(name) {
+		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself")
+	}
+	value := strings.TrimSpace(os.Getenv(name))
+	if value == "" {
+		return "", fmt.Errorf("%s: the environment variable %s is empty or not set", flag, name)
+	}
+	return value, nil
+}
