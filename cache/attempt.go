@@ -49,6 +49,23 @@ type reply struct {
 }
 
 func (a *attempt) run(ctx context.Context) outcome {
+	o := a.get(ctx)
+	if k := a.known.document(); k != nil && time.Now().Before(k.hit.ExpiresAt) && (o.err != nil || o.doc.State == Stale) {
+		return a.unconfirmed(k, o.next) // only a request with AskedSince asks for a fresh document
+	}
+	return o
+}
+
+// unconfirmed returns the outcome of a failure to confirm a fresh document.
+func (a *attempt) unconfirmed(fresh *kept, failed *entry) outcome {
+	o := outcome{doc: fresh.hit, next: a.known}
+	if failed != nil && failed.failure != nil {
+		o.next = &entry{key: a.key, kept: fresh, failure: failed.failure}
+	}
+	return o
+}
+
+func (a *attempt) get(ctx context.Context) outcome {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.req.Timeout, defaultTimeout))
 	defer cancel()
 	base := a.known.document()
@@ -172,7 +189,7 @@ func (a *attempt) settle(document *kept, doc Document, header http.Header, r rep
 	}
 	hit := doc
 	hit.State = Hit
-	document.hit = &hit
+	document.hit, document.asked = &hit, r.requested
 	document.header = lastingOf(header, v.omit)
 	document.staleUntil = v.staleUntil
 	last := slices.MaxFunc([]time.Time{v.expires, v.staleUntil, r.received}, time.Time.Compare)

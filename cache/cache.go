@@ -104,15 +104,16 @@ func (c *Cache) Fresh(url, partition string) *Document {
 }
 
 // Peek returns the document that is kept, fresh or not, or nil; and the failure
-// that is remembered for the owner, or nil. It does not ask the origin, and is not
-// counted.
+// that is remembered for the owner, or nil. It returns no failure while Get returns
+// a stale document instead. It does not ask the origin, and is not counted.
 func (c *Cache) Peek(url, partition string, owner uint64) (*Document, error) {
 	e := c.store.get(key{url, partition})
 	var doc *Document
-	if kept := e.document(); kept != nil {
+	kept, now := e.document(), time.Now()
+	if kept != nil {
 		doc = kept.hit
 	}
-	if f := e.failureFor(owner, time.Now()); f != nil {
+	if f := e.failureFor(owner, now); f != nil && (f.stale == nil || !now.Before(kept.staleUntil)) {
 		return doc, f.remembered
 	}
 	return doc, nil
@@ -128,16 +129,20 @@ func (c *Cache) Peek(url, partition string, owner uint64) (*Document, error) {
 func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
 	k := key{req.URL, req.Partition}
 	for {
-		err, began := ctx.Err(), false
+		err, began, joined := ctx.Err(), false, false
 		var doc *Document
 		if err == nil {
-			doc, err = c.answer(c.store.get(k), req.Owner)
+			doc, err = c.answer(c.store.get(k), &req)
 		}
 		if doc == nil && err == nil {
 			doc, began, err = c.share(ctx, k, req)
+			joined = !began
 		}
 		if doc == nil && err == nil {
 			continue // the flight had an error that concerns another owner
+		}
+		if doc != nil && joined && !req.AskedSince.IsZero() {
+			continue // the flight may have begun before
 		}
 		if !began && req.Done != nil {
 			req.Done()
@@ -146,10 +151,10 @@ func (c *Cache) Get(ctx context.Context, req Request) (*Document, error) {
 	}
 }
 
-// answer returns what an entry has for an owner, a document or an error, and
+// answer returns what an entry has for a request, a document or an error, and
 // counts it. Both are nil if the origin must be asked.
-func (c *Cache) answer(e *entry, owner uint64) (*Document, error) {
-	doc, err := e.answer(time.Now(), owner)
+func (c *Cache) answer(e *entry, req *Request) (*Document, error) {
+	doc, err := e.answer(time.Now(), req)
 	if doc != nil || err != nil {
 		c.counters.count(doc, err, &c.counters.remembered)
 	}
@@ -162,7 +167,7 @@ func (c *Cache) share(ctx context.Context, k key, req Request) (doc *Document, b
 	c.mu.Lock()
 	// A flight may have ended after the caller of share looked into the store.
 	known := c.store.get(k)
-	if doc, err := c.answer(known, req.Owner); doc != nil || err != nil {
+	if doc, err := c.answer(known, &req); doc != nil || err != nil {
 		c.mu.Unlock()
 		return doc, false, err
 	}

@@ -26,6 +26,7 @@ type entry struct {
 type kept struct {
 	hit        *Document // its ExpiresAt is the end of freshness
 	header     http.Header
+	asked      time.Time         // when the origin was last asked for it
 	digest     [sha256.Size]byte // of the body
 	staleUntil time.Time         // zero: never stale
 	keepUntil  time.Time
@@ -40,16 +41,20 @@ type failure struct {
 	size       int64
 }
 
-// answer returns what the entry has for an owner, a document or an error. Both are
+// answer returns what the entry has for a request, a document or an error. Both are
 // nil if the origin must be asked.
-func (e *entry) answer(now time.Time, owner uint64) (*Document, error) {
+func (e *entry) answer(now time.Time, req *Request) (*Document, error) {
 	k := e.document()
-	if k != nil && now.Before(k.hit.ExpiresAt) {
+	fresh := k != nil && now.Before(k.hit.ExpiresAt)
+	if fresh && !k.asked.Before(req.AskedSince) {
 		return k.hit, nil
 	}
-	f := e.failureFor(owner, now)
-	if f == nil {
+	f := e.failureFor(req.Owner, now)
+	switch {
+	case f == nil:
 		return nil, nil
+	case fresh:
+		return k.hit, nil
 	}
 	if f.stale != nil && now.Before(k.staleUntil) {
 		return f.stale, nil

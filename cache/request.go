@@ -37,6 +37,10 @@ type Request struct {
 	// has ended, before its callers return, even if this caller has left before;
 	// or before Get returns if it has begun none.
 	Done func()
+	// AskedSince, if it is not zero, is for a caller that has a reason to expect a new document: a fresh one for which the origin was
+	// last asked before this time is confirmed first. If that fails, the fresh one stays and is returned, and it is not
+	// confirmed early again for Config.NegativeTTL.
+	AskedSince time.Time
 	// Timeout bounds a flight from its start: one fetch or, if the first answer
 	// is about another version than the one known, two. 0: 30 seconds.
 	Timeout time.Duration

@@ -279,3 +279,76 @@ func TestVaryOnEverythingIsRevalidated(t *testing.T) {
 		s.wantsError(3)
 	})
 }
+
+// AskedSince has a fresh document confirmed. A failure changes nothing for others, and is remembered.
+func TestEarlyConfirmation(t *testing.T) {
+	play(t, config, func(s scene) {
+		t := s.T
+		since := func(asked time.Time) *cache.Document {
+			t.Helper()
+			r := s.request()
+			r.AskedSince = asked
+			doc, err := s.cache.Get(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return doc
+		}
+		s.says(200, header("ETag", `"1"`), "one")
+		s.wants(cache.Fetched, "one", 1)
+		s.is(since(time.Now()), cache.Hit, "one") // it was asked for at this moment
+		s.asked(1)
+		time.Sleep(time.Second)
+		s.says(304, header("ETag", `"1"`), "")
+		s.is(since(time.Now()), cache.Revalidated, "one")
+		s.asked(2)
+		s.is(since(time.Now()), cache.Hit, "one")
+		s.wants(cache.Hit, "one", 2)
+
+		for about, fail := range map[string]func(){
+			"trouble": func() { s.says(503, header(), "") },
+			"refusal": func() { s.says(404, header(), "") },
+			"invalid": func() { s.says(200, header(), "invalid") },
+			"network": func() { s.fails(errInvalid) },
+		} {
+			time.Sleep(6 * time.Second)
+			before, _ := s.counts()
+			fail()
+			for range 3 {
+				if doc := since(time.Now()); doc.State != cache.Hit || doc.Value.(*parsed).body != "one" || doc.Err != nil {
+					t.Errorf("%s: %+v", about, doc)
+				}
+				s.wants(cache.Hit, "one", before+1)
+				time.Sleep(time.Second)
+			}
+		}
+		time.Sleep(6 * time.Second)
+		before, _ := s.counts()
+		s.says(200, header(), "two")
+		s.is(since(time.Now()), cache.Fetched, "two")
+		s.wants(cache.Hit, "two", before+1)
+	})
+}
+
+// A flight that began before is not enough.
+func TestEarlyConfirmationDuringAnother(t *testing.T) {
+	play(t, config, func(s scene) {
+		s.delay = time.Second
+		s.wants(cache.Fetched, "one", 1)
+		time.Sleep(10 * time.Minute)
+		joined := make(chan struct{})
+		go func() {
+			defer close(joined)
+			_, _ = s.get()
+		}()
+		time.Sleep(time.Millisecond)
+		r := s.request()
+		r.AskedSince = time.Now()
+		doc, err := s.cache.Get(s.Context(), r)
+		<-joined
+		if err != nil || doc.State != cache.Fetched {
+			s.Errorf("%+v, %v", doc, err)
+		}
+		s.asked(3)
+	})
+}

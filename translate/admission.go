@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -61,6 +62,7 @@ type admission struct {
 	source   *catalog.Section // the last one that the call was admitted to
 	limiters [4]*limiter
 	acquired int
+	grant    *quota.Grant // of a call that executes a skill; nil: no quota applies
 	hold     hold
 }
 
@@ -93,6 +95,50 @@ func (x *execution) admitTo(s *catalog.Section) *run.Failure {
 		return anonymous()
 	}
 	return x.acquire(&x.bridge.sources[s.Index])
+}
+
+// takeQuota counts a call that executes a skill under the quotas of its caller, once it is known which skill it is.
+func takeQuota(x *execution) (failure *run.Failure) {
+	quotas := x.bridge.config.Quotas
+	if quotas == nil || x.operation != OperationExecute {
+		return nil
+	}
+	namespace := x.listed.Section.Namespace
+	if x.listed.Section.Kind == catalog.SkillSource {
+		namespace = ""
+	}
+	x.grant, failure = quotas.Take(x.call.Principal, namespace, x.listed)
+	return failure
+}
+
+// endQuota says under the quotas of the caller that the call has ended, and whether its run goes on. A run whose provider the bridge no longer
+// waits for may go on, also without an execution id: it counts on like an accepted one, so that hanging up makes no place. Further calls have no
+// effect.
+func endQuota(x *execution) {
+	quotas, grant := x.bridge.config.Quotas, x.grant
+	if quotas == nil {
+		return
+	}
+	x.grant = nil
+	o := &x.outcome
+	over := o.State.Ended() && o.State != run.Canceled || o.Failure != nil && o.Failure.Lost // a provider goes on with a run that was canceled
+	switch {
+	case x.operation == OperationFollow && over:
+		quotas.Ended(x.call.Principal, &x.ref)
+	case x.operation == OperationFollow || grant == nil:
+	case x.ref.ExecutionID == "" && !abandoned(o.Failure) || over:
+		grant.End(quota.Ending{Unused: x.ref.ExecutionID == "" && o.Failure != nil && o.Failure.Executed == run.ExecutedNo})
+	default: // a caller does not decide for how long its runs count
+		grant.End(quota.Ending{Ref: &x.ref, Until: x.call.deadline(max(x.timeout, x.timeoutFor(0), x.bridge.config.DefaultTimeout))})
+	}
+}
+
+// abandoned reports whether a call has ended because the bridge no longer waited for the answer to a submission.
+func abandoned(f *run.Failure) bool {
+	if f == nil || f.By != run.Bridge || f.Executed != run.ExecutedMaybe {
+		return false
+	}
+	return f.Kind == run.DeadlineExceeded || f.Kind == run.CallerGone || f.Kind == run.CallerCanceled
 }
 
 // hold keeps limiters acquired until the call has ended, and each reading of a document that

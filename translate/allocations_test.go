@@ -2,8 +2,10 @@ package translate
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,8 +13,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
@@ -52,8 +56,7 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector takes memory of its own")
 	}
 	call := Call{Caller: run.Caller{TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}, Name: "acme.skill-50", Inputs: jsonrpc.Object{Text: jsontext.Value(`{"location":"Tokyo","days":5}`)}}
-	of := func(provider http.RoundTripper, runs int) int {
-		bridge := newBenchBridge(t, call)
+	of := func(bridge *Bridge, provider http.RoundTripper, runs int) int {
 		for _, s := range bridge.Catalog().Sections() {
 			s.Client.Transport = provider
 			s.Client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Millisecond}}
@@ -64,8 +67,41 @@ func TestAllocations(t *testing.T) {
 			}
 		}))
 	}
-	immediate, one, four := of(benchProvider{}, 1000), of(&slowProvider{polls: 1}, 25), of(&slowProvider{polls: 4}, 25)
-	if got, want := [2]int{immediate, (four - one) / 3}, [2]int{46, 7}; got != want {
+	immediate, one, four := of(newBenchBridge(t, call), benchProvider{}, 1000), of(newBenchBridge(t, call), &slowProvider{polls: 1}, 25), of(newBenchBridge(t, call), &slowProvider{polls: 4}, 25)
+	limited := newBenchBridge(t, call)
+	limited.config.Quotas = quota.New(&quota.Rules{List: []quota.Rule{
+		{Principal: "*", Skills: "*", Rate: quota.Amount{Count: 1e9, Per: time.Millisecond}, Concurrent: 10}, {Principal: "*", Skills: call.Name, Runs: quota.Amount{Count: 1e9, Per: time.Hour}},
+	}}, quota.NewCounters(nil), func() string { return "" })
+	if more := of(limited, benchProvider{}, 1000) - immediate; more != 1 {
+		t.Errorf("quotas take %d allocations, want 1", more)
+	}
+	if got, want := [2]int{immediate, (four - one) / 3}, [2]int{21, 7}; got != want {
 		t.Errorf("a call that completes at once and a poll take %v allocations, want %v", got, want)
+	}
+}
+
+// TestAllocationsOfLists: a list of sources whose indexes are fresh takes few allocations for each of them, since they are read one after
+// another, without goroutines.
+func TestAllocationsOfLists(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector takes memory of its own")
+	}
+	of := func(n int) float64 {
+		sources := make([]catalog.Source, n)
+		for i := range sources {
+			host := fmt.Sprintf("%d.example.com", i)
+			sources[i] = catalog.Source{Namespace: fmt.Sprintf("s%d", i), URL: &url.URL{Scheme: "https", Host: host}, Transport: benchProvider{1}, Partition: host}
+		}
+		bridge := newBenchBridgeTo(t, sources)
+		list := func() {
+			if l := bridge.List(t.Context(), Query{ByName: true, Limit: 1}); len(l.Unavailable) > 0 || l.FreshUntil.IsZero() {
+				t.Fatal(l.Unavailable)
+			}
+		}
+		list()
+		return testing.AllocsPerRun(50, list)
+	}
+	if each := (of(40) - of(20)) / 20; each > 6 {
+		t.Errorf("%v allocations for each source, want at most 6", each)
 	}
 }

@@ -66,24 +66,30 @@ func newBenchBridge(tb testing.TB, call Call) *Bridge {
 
 func newBenchBridgeOf(tb testing.TB, skills int, call Call) *Bridge {
 	tb.Helper()
+	bridge := newBenchBridgeTo(tb, []catalog.Source{{
+		Namespace: "acme", URL: &url.URL{Scheme: "https", Host: "skills.example.com"}, Transport: benchProvider{skills},
+		Partition: strings.Repeat("0", 64),
+	}})
+	if o := bridge.Start(tb.Context(), call).Wait(); o.Failure != nil {
+		tb.Fatal(o.Failure)
+	}
+	return bridge
+}
+
+// newBenchBridgeTo makes a bridge to sources.
+func newBenchBridgeTo(tb testing.TB, sources []catalog.Source) *Bridge {
+	tb.Helper()
 	documents, err := cache.New(cache.Config{MaxSize: 32 << 20, TTL: time.Hour, MaxTTL: time.Hour})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(documents.Close)
 	bridge, err := New(Config{
-		Sources: []catalog.Source{{
-			Namespace: "acme", URL: &url.URL{Scheme: "https", Host: "skills.example.com"}, Transport: benchProvider{skills},
-			Partition: strings.Repeat("0", 64),
-		}},
-		Cache: documents, Caller: skillsharing.Caller{ID: "skill-bridge", Type: "service"}, Priority: skillsharing.PriorityNormal,
+		Sources: sources, Cache: documents, Caller: skillsharing.Caller{ID: "skill-bridge", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		DefaultTimeout: 25 * time.Second, MaxTimeout: 10 * time.Minute, Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Second, Longest: time.Second}}, MaxResponseSize: 10 << 20,
 	})
 	if err != nil {
 		tb.Fatal(err)
-	}
-	if o := bridge.Start(tb.Context(), call).Wait(); o.Failure != nil {
-		tb.Fatal(o.Failure)
 	}
 	return bridge
 }

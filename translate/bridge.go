@@ -7,7 +7,10 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -24,6 +27,9 @@ type Bridge struct {
 	runs    limiter   // calls in progress
 	sources []limiter // calls in progress that concern a source, in the order of the configuration
 	waiting limiter   // calls that wait for the end of their run
+
+	listening listening
+	rereading []rereading // in the order of the configuration
 }
 
 // New makes a bridge. It makes no network call. An error names what in the configuration
@@ -47,7 +53,7 @@ func New(config Config) (*Bridge, error) {
 	b := &Bridge{
 		config:  config,
 		runs:    limiter{limitName: runsLimit, most: int64(config.MaxRuns)},
-		sources: make([]limiter, len(config.Sources)),
+		sources: make([]limiter, len(config.Sources)), rereading: make([]rereading, len(config.Sources)),
 		waiting: limiter{limitName: waitingLimit, most: int64(config.MaxWaiting)},
 	}
 	sections := make([]*catalog.Section, len(config.Sources))
@@ -57,11 +63,11 @@ func New(config Config) (*Bridge, error) {
 			return nil, fmt.Errorf("source %q: %w", s.Namespace, err)
 		}
 		if s.Faults == nil {
-			s.Faults = new(catalog.Faults)
+			s.Faults = new(faults.Faults)
 		}
 		b.sources[i].limitName, b.sources[i].most = runsPerSourceLimit, int64(config.MaxRunsPerSource)
 		sections[i] = &catalog.Section{Source: s, Index: i, Client: &skillsharing.Client{
-			Reader: discovery.Reader{Cache: config.Cache, Sender: exchange.Sender{
+			Reader: discovery.Reader{Cache: config.Cache, Guard: s.Guard, Site: s.Kind == catalog.SiteSource, Sender: exchange.Sender{
 				Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, Partition: s.Partition,
 				Credentials: s.Credentials, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
 				MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,
@@ -72,21 +78,56 @@ func New(config Config) (*Bridge, error) {
 		}}
 	}
 	var err error
-	if b.catalog, err = catalog.New(sections, config.Observer); err != nil {
+	if b.catalog, err = catalog.New(sections, config.Observer, config.Access, namesOf(config.Quotas)...); err != nil {
 		return nil, err
 	}
+	for i, s := range sections {
+		b.rereading[i] = rereading{listening: &b.listening, section: s, hold: config.Hold}
+	}
 	return b, nil
+}
+
+// namesOf returns the names of skills in quotas, each once.
+func namesOf(quotas *quota.Policy) []string {
+	var names []string
+	for _, r := range quotas.Rules() {
+		if isName(r.Skills) {
+			names = append(names, r.Skills)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// isName reports whether a pattern of skills is a name.
+func isName(pattern string) bool {
+	_, of := access.Source(pattern)
+	return !of && pattern != access.Everyone
 }
 
 // Catalog returns the catalog of the configured sources.
 func (b *Bridge) Catalog() *catalog.Catalog { return b.catalog }
 
-// Namespaces returns those of the configured sources, in order.
-func (b *Bridge) Namespaces() []string { return b.catalog.Namespaces() }
+// Namespaces returns those of the configured sources that a principal may know, in order.
+func (b *Bridge) Namespaces(principal string) []string { return b.catalog.Namespaces(principal) }
 
-// Changed returns a channel that is closed when the list of a source changes the next time. Lists are only read for calls, so
-// that a change may be noticed late.
-func (b *Bridge) Changed() <-chan struct{} { return b.catalog.Changed() }
+// Audience returns the same number for all principals that may use the same skills by the access rules, and 0 for all if there are none.
+func (b *Bridge) Audience(principal string) int {
+	if role := b.catalog.Policy().Role(principal); role != nil {
+		return role.ID
+	}
+	return 0
+}
+
+// Permits reports whether the access rules let a principal use the skill of a run. If none apply to the principal, it may use all skills. It
+// reads nothing, and is not reported as a call.
+func (b *Bridge) Permits(ref *run.Ref, principal string) bool {
+	return b.catalog.Permits(ref, principal)
+}
+
+// Changed returns a channel that is closed when the list of a source changes the next time. Lists are only read for calls, and after
+// them if there is a listener (see [Bridge.Listen]), so that a change may be noticed late.
+func (b *Bridge) Changed(principal string) <-chan struct{} { return b.catalog.Changed(principal) }
 
 // SourceStatus tells how many calls of a source are in progress.
 type SourceStatus struct {
@@ -114,7 +155,7 @@ func (b *Bridge) InProgress() (calls, waiting int64) {
 }
 
 // Describe returns the descriptor of a skill and what the bridge knows about it. With a
-// failure, the description has no more than Name and Namespace, or is nil if no source has the name.
+// failure, the description has no more than Name, Namespace and Since, or is nil if no source has the name.
 func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Failure) {
 	x := b.begin(ctx, OperationDescribe, call)
 	defer x.end()
@@ -130,16 +171,17 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		return nil, failure
 	}
 	if failure != nil {
-		return &Description{Name: x.listed.Name, Namespace: x.listed.Section.Namespace}, failure
+		return &Description{Name: x.listed.Name, Namespace: x.listed.Section.Namespace, Since: x.listed.FaultSince()}, failure
 	}
 	f := x.found
 	state, since, denied := f.Condition(ctx, call.Principal)
+	fresh, _ := f.Section.FreshUntil(x.ctx)
 	typical, p95 := f.Invoker.Client.Times(f.Skill)
 	return &Description{
-		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document,
-		InputSchema: inputs.InputSchema(f.Skill.Inputs), FreshUntil: f.Section.FreshUntil(x.ctx), Denied: denied,
-		State: state, Since: since, Typical: typical, P95: p95, Timeout: x.effectiveTimeout(),
-		tool: func() string { return f.Tool(ctx) }, output: f.Skill.OutputSchema,
+		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document, Files: f.Skill.Files,
+		InputSchema: inputs.InputSchema(f.Skill.Inputs), FreshUntil: fresh, Denied: denied,
+		Held: f.Skill.Held, State: state, Since: since, Typical: typical, P95: p95, Timeout: x.timeoutFor(x.call.Timeout),
+		tool: func() string { return f.Tool(ctx, call.Principal) }, output: f.Skill.OutputSchema,
 	}, nil
 }
 
@@ -149,7 +191,7 @@ func (b *Bridge) MayMean(name string) bool { return b.catalog.MayMean(name) }
 
 // Find returns the name under which the skill is listed that a name means. It is not reported as a call.
 func (b *Bridge) Find(ctx context.Context, name, principal string) (listed string, failure *run.Failure) {
-	section := b.catalog.Owner(name)
+	section := b.catalog.Owner(name, principal)
 	if section != nil && !section.Admits(principal) {
 		return "", anonymous()
 	}
@@ -174,6 +216,14 @@ func (b *Bridge) Tools(ctx context.Context, skills []string, principal string) [
 				break
 			}
 		}
+	}
+	return tools
+}
+
+// ToolNames returns the tool names of all skills that are known, for any principal; see [catalog.Section.ToolNames].
+func (b *Bridge) ToolNames(ctx context.Context) (tools []string) {
+	for _, s := range b.catalog.Sections() {
+		tools = append(tools, s.ToolNames(ctx)...)
 	}
 	return tools
 }

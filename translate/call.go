@@ -8,9 +8,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // Call asks the bridge to execute, describe or follow something, in no front's words.
@@ -62,6 +64,8 @@ type Listing struct {
 	Skills []catalog.Entry
 	// Unavailable are the sources that could not be read.
 	Unavailable []catalog.Unavailable
+	// Stale are the sources whose lists are those of before, since they can't be read at the moment.
+	Stale []catalog.Unavailable
 	// FreshUntil is when the first of the sources' lists of skills is no longer fresh; zero: one of them can't be read.
 	FreshUntil time.Time
 	// Private says that the listing depends on the principal: a source has skills that lists for anonymous callers do not have.
@@ -91,8 +95,11 @@ type Query struct {
 	ByName    bool
 	AfterName string
 	// Usable leaves out the skills of a page, or the results of a search, that the principal can't call, as far as is known when their
-	// Descriptors were read, of which there must be as many as Limit. So there may be fewer skills than Limit.
+	// Descriptors were read, of which there must be as many as Limit, and those that are not Executable. So there may be fewer skills
+	// than Limit.
 	Usable bool
+	// Executable leaves out the sources whose skills can only be read.
+	Executable bool
 	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.
 	CapabilityType document.CapabilityType
 	// Descriptors is how many skills the listing may have for their descriptors to be read, too; 0: none is read.
@@ -110,6 +117,8 @@ type Description struct {
 	Descriptor *document.Descriptor
 	// Document is the descriptor as published.
 	Document jsontext.Value
+	// Files are those of a skill that can only be read; nil: the skill can be executed.
+	Files *skillsite.Files
 	// InputSchema is a JSON Schema object for the arguments, made from the descriptor's inputs.
 	InputSchema jsontext.Value
 	// FreshUntil is when the source's list of skills is no longer fresh; zero: it is not in the cache.
@@ -117,6 +126,8 @@ type Description struct {
 	// Denied is the failure of a call because the bridge has no usable credential for the skill, or because the provider has
 	// refused it; nil: it has one, or needs none.
 	Denied *run.Failure
+	// Held says that the provider has changed the descriptor, and that the earlier one is used; nil: it is the newest.
+	Held *discovery.Held
 	// State is what is known about calls of the skill, and Since when it became known; zero: it is not known since when.
 	State catalog.State
 	Since time.Time

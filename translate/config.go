@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -17,6 +19,8 @@ import (
 type Config struct {
 	// Sources of skills, in the order in which they were configured.
 	Sources []catalog.Source
+	// Access says which skills callers may use; nil: all.
+	Access *access.Rules
 	// Cache keeps the documents. Bridges that reach the network in the same way may share it.
 	Cache *cache.Cache
 	// Caller identifies the bridge towards providers.
@@ -33,9 +37,8 @@ type Config struct {
 	MaxResponseSize int64
 	// Limits bounds the parts of documents and answers.
 	Limits document.Limits
-	// MaxRuns and MaxRunsPerSource bound the calls in progress, MaxWaiting those that wait for the end of a submitted
-	// run. 0: no bound.
-	MaxRuns, MaxRunsPerSource, MaxWaiting int
+	// Places bounds the calls.
+	Places
 	// Breakers are the circuit breakers of the hosts; nil: there are none. Bridges may share them, like the cache.
 	Breakers *exchange.Breakers
 	// RetryBudget is the share of the calls to a source, from 0 to 1, that may be retries at any time.
@@ -44,14 +47,32 @@ type Config struct {
 	AllowHTTP bool
 	// Stop ends the calls in progress before the process exits; nil: nothing does.
 	Stop *Stop
+	Hooks
+	// Observer receives reports; nil: nothing is reported.
+	Observer Observer
+}
+
+// Hooks are functions that a [Bridge] calls.
+type Hooks struct {
 	// Hold is called when an execution begins. It keeps what the bridge needs until the execution has ended, calls release
 	// and so allows it to be released: an execution may outlive the request that it came with. nil: nothing is kept.
 	Hold func() (release func())
+	// Kept is called before a provider is asked about a run of which the bridge keeps a record, for a call of [Bridge.Resume]. If it is known
+	// how the run has ended, Kept returns that, within the call's Answer, and the provider is not asked. Otherwise asking is the context
+	// for asking, and end returns the outcome of the call from what the provider has said, so that all calls have the same one. nil: no records are kept.
+	Kept func(ctx context.Context, ref *run.Ref, call *Call) (asking context.Context, known *run.Run, end func(said run.Run) run.Run)
 	// Following is called before the bridge waits for the end or the output of a run, so that a front can prepare its
 	// answer in the meantime. It must not block; nil: it is not called.
 	Following func()
-	// Observer receives reports; nil: nothing is reported.
-	Observer Observer
+}
+
+// Places bounds the calls of all callers together, and those of each.
+type Places struct {
+	// MaxRuns and MaxRunsPerSource bound the calls in progress, MaxWaiting those that wait for the end of a submitted
+	// run. 0: no bound.
+	MaxRuns, MaxRunsPerSource, MaxWaiting int
+	// Quotas bound the calls of each caller that execute skills; nil: nothing does.
+	Quotas *quota.Policy
 }
 
 // Observer receives reports, for logs, metrics and traces. Calls wait for its methods, so these

@@ -312,7 +312,7 @@ func TestCallerGone(t *testing.T) {
 		cancel()
 	})
 	o := newBridge(t, s).Start(ctx, call(`{"city":"x"}`)).Wait()
-	if o.Failure == nil || o.Failure.Kind != run.ClientGone || o.Failure.ExecutionID != "e1" || !strings.Contains(o.Failure.Message, "went away") {
+	if o.Failure == nil || o.Failure.Kind != run.CallerGone || o.Failure.ExecutionID != "e1" || !strings.Contains(o.Failure.Message, "went away") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	if n := len(p.Requests("GET /status/e1")); n > 2 {

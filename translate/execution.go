@@ -54,7 +54,6 @@ type execution struct {
 	found   *catalog.Found  // once the descriptor is read
 	reached catalog.Found   // that found points to
 	timeout time.Duration   // that applies to the call
-	ref     run.Ref         // once the run is accepted
 	outcome run.Run
 	figures Statistics
 
@@ -64,7 +63,15 @@ type execution struct {
 	begun     bool   // Start or Resume returns it, so that one of its methods will end it
 	letGo     func() // ends the hold of the call; nil: it needs none
 
+	accepted
 	admission
+}
+
+// accepted is the run of a call.
+type accepted struct {
+	ref    run.Ref                    // once it is accepted
+	kept   *run.Run                   // how it has ended, from its record; nil: that is not known
+	settle func(said run.Run) run.Run // of [Hooks]; nil: there is no record
 }
 
 func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
@@ -93,6 +100,7 @@ func (x *execution) end() {
 	}
 	x.bridge.config.Stop.remove(&x.stop)
 	x.release()
+	endQuota(x)
 	s := &x.figures
 	s.Operation, s.Duration = x.operation, time.Since(x.call.Arrived)
 	if x.found != nil {
@@ -103,8 +111,13 @@ func (x *execution) end() {
 		s.Source = x.listed.Section.Namespace
 	case x.source != nil:
 		s.Source = x.source.Namespace
+	case x.kept != nil:
+		s.Source = x.ref.Source
 	}
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
+	if x.found != nil && x.outcome.State.Ended() {
+		x.bridge.rereading[x.found.Invoker.Index].ranSkill(x.caller.Context)
+	}
 	x.known.Output, x.outcome.Output = nil, nil // a front may keep the execution
 	if room, ok := x.call.Answer.(exchange.PatientBudget); ok {
 		room.Release()
@@ -138,12 +151,20 @@ func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	default:
 		call.Wait = &b.config.DefaultTimeout
 	}
+	var known *run.Run
+	var settle func(run.Run) run.Run
+	if ref.Kept != "" && b.config.Kept != nil {
+		ctx, known, settle = b.config.Kept(ctx, &ref, &call)
+	}
 	x := b.begin(ctx, OperationFollow, call)
 	x.letGo = b.config.Hold()
-	x.ref, x.hold.detached = ref, call.Detached
+	x.ref, x.hold.detached, x.kept, x.settle = ref, call.Detached, known, settle
 	defer x.endIfPanicking()
 	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
+	if call.Detached {
+		b.config.Quotas.Follow(call.Principal, &ref, x.call.deadline(x.timeout))
+	}
 	x.known = document.Response{ExecutionID: ref.ExecutionID, State: run.Accepted}
 	x.failure = x.findRun(ref)
 	x.begun = true
@@ -194,8 +215,20 @@ func (x *execution) Leave() run.Run {
 		x.operation = OperationSubmit
 	}
 	defer x.end()
-	x.outcome = x.judge(&x.known, x.failure)
+	x.conclude(&x.known, x.failure)
 	return x.outcome
+}
+
+// conclude sets the outcome of the call.
+func (x *execution) conclude(r *document.Response, failure *run.Failure) {
+	if x.kept != nil && failure == nil {
+		x.outcome = *x.kept
+		return
+	}
+	x.outcome = x.judge(r, failure)
+	if x.settle != nil {
+		x.outcome = x.settle(x.outcome)
+	}
 }
 
 // Skill implements [Execution].
@@ -223,7 +256,7 @@ func skillOf(x *execution) *Skill {
 func (x *execution) await(show func(*document.Response) bool) {
 	r, failure := &x.known, x.failure
 	switch {
-	case failure != nil:
+	case failure != nil, x.kept != nil:
 	case !r.State.Ended():
 		r, failure = x.follow(show)
 	case r.State == run.Completed && r.Output == nil && r.ExecutionID != "" && x.found.Skill.Endpoint.ResultURL != "":
@@ -235,7 +268,11 @@ func (x *execution) await(show func(*document.Response) bool) {
 	if x.operation == OperationFollow {
 		failure = withoutTimeout(x.ctx, failure, x.ref.ExecutionID)
 	}
-	x.outcome = x.judge(x.fit(r, failure))
+	if x.kept == nil {
+		r, failure = x.fit(r, failure)
+	}
+	x.conclude(r, failure)
+	endQuota(x) // before the caller learns of the end, so that its next call has a place
 }
 
 // follow polls the run until it has ended.

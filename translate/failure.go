@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // aboutRun turns a failure to find a skill into a failure to follow a run of that skill.
@@ -59,6 +62,20 @@ func slowDiscovery(e *run.Failure, remembered time.Duration) *run.Failure {
 	}
 }
 
+// mentionHeld adds to a failure of a request to a provider that the bridge used an earlier descriptor of the skill, which may be the cause.
+func mentionHeld(f *run.Failure, found *catalog.Found) *run.Failure {
+	if found == nil || found.Skill.Held == nil || f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor {
+		return f
+	}
+	switch {
+	case f.Kind == run.CallerGone, f.Kind == run.CallerCanceled, f.Kind == run.Stopped, f.By == run.Bridge && (f.Kind == run.InvalidArguments || f.Kind == run.RateLimited):
+		return f
+	}
+	mentioned := *f // a copy, because other calls may share f
+	mentioned.Message += fmt.Sprintf(" (The provider has changed this skill: %s. The bridge uses the earlier descriptor until its operator approves the change.)", strings.Join(found.Skill.Held.Parts, ", "))
+	return &mentioned
+}
+
 // addTimeout adds the timeout to a failure that says that the deadline has passed.
 func addTimeout(e *run.Failure, timeout time.Duration) {
 	if e.Kind != run.DeadlineExceeded || e.By != run.Bridge || !errors.Is(e.Cause, context.DeadlineExceeded) {
@@ -74,4 +91,13 @@ func addTimeout(e *run.Failure, timeout time.Duration) {
 		e.Message = "The provider had not accepted the run when its " + after
 	}
 	e.Timeout = timeout
+}
+
+// unexecutable is the failure of a call that executes a skill that can only be read. Each front adds how it is read there.
+func unexecutable(f *catalog.Found) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: f.Skill.ID},
+		Message:  fmt.Sprintf("skill '%s' can't be executed: it consists of instructions, which you read in its file %s and follow yourself.", f.Name, skillsite.Main),
+		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.OnlyRead, Value: f.Name},
+	}
 }

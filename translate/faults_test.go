@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -15,7 +15,7 @@ import (
 func TestFaultsAreBounded(t *testing.T) {
 	const skills = 1200
 	p, s := weather(t, nil)
-	s.Faults = new(catalog.Faults)
+	s.Faults = new(faults.Faults)
 	id := func(n int) string { return fmt.Sprintf("acme/%04d-%s", n, strings.Repeat("x", 200)) }
 	var entries []any
 	for n := range skills {

@@ -21,7 +21,7 @@ import (
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	if q.Limit > 0 && q.ByName {
 		return b.fromViews(ctx, q, func(_ context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
-			page, more := catalog.PageByName(views, q.AfterName, q.Limit)
+			page, more := catalog.PageByName(ctx, views, q.AfterName, q.Limit)
 			if more {
 				next = page[len(page)-1].Name
 			}
@@ -50,7 +50,12 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 		lists[s.Index], failure = b.catalog.List(ctx, s, q.Principal)
 		return failure
 	})
-	l.Skills = slices.Concat(lists...)
+	lists = slices.DeleteFunc(lists, func(list []catalog.Entry) bool { return len(list) == 0 })
+	if len(lists) == 1 {
+		l.Skills = lists[0] // thousands of entries without a copy
+	} else {
+		l.Skills = slices.Concat(lists...)
+	}
 	if len(l.Skills) <= q.Descriptors {
 		_ = l.describe()
 	}
@@ -106,11 +111,21 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Con
 type listing struct {
 	Listing
 	execution *execution
-	namespace string // only this one; empty: all
+	namespace string   // only this one; empty: all
+	wanted    []string // only the sources with these namespaces; nil: all
+
+	executable bool // not the sources whose skills can only be read
+
+	freshUntil []time.Time // of the sources that were fresh before they were read; zero: the others
+}
+
+// wants reports whether the listing is about a source.
+func (l *listing) wants(s *catalog.Section) bool {
+	return (!l.executable || s.Kind != catalog.SiteSource) && (l.namespace == "" || l.namespace == s.Namespace) && (l.wanted == nil || slices.Contains(l.wanted, s.Namespace))
 }
 
 func (b *Bridge) beginList(ctx context.Context, q Query) *listing {
-	l := &listing{execution: b.begin(ctx, OperationList, Call{Caller: q.Caller}), namespace: q.Namespace}
+	l := &listing{execution: b.begin(ctx, OperationList, Call{Caller: q.Caller}), namespace: q.Namespace, executable: q.Executable || q.Usable, freshUntil: make([]time.Time, len(b.sources))}
 	l.execution.setDeadline(b.config.MaxTimeout)
 	return l
 }
@@ -119,25 +134,28 @@ func (b *Bridge) beginList(ctx context.Context, q Query) *listing {
 func (l *listing) end() {
 	x := l.execution
 	x.figures.Listed, x.figures.Unavailable = len(l.Skills), len(l.Unavailable)
+	if len(l.Unavailable) > 0 && callerLeft(x) {
+		x.outcome = x.judge(nil, exchange.Interrupted(x.ctx, run.PhaseDiscovery, "", run.ExecutedNo))
+	}
 	x.end()
 }
 
 // read calls read for each source, within the limits and at the same time.
 func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure) {
 	x := l.execution
-	refused := x.acquire(&x.bridge.runs)
+	refused, role := x.acquire(&x.bridge.runs), x.bridge.catalog.Policy().Role(x.call.Principal)
 	var (
 		mu sync.Mutex
 		wg sync.WaitGroup
 	)
 	for _, s := range x.bridge.catalog.Sections() {
-		if l.namespace != "" && l.namespace != s.Namespace {
+		if !l.wants(s) || !s.Knows(role) {
 			continue
 		}
 		if l.namespace != "" {
 			x.figures.Source = l.namespace // which is configured, so that agents can't add labels to metrics
 		}
-		wg.Go(func() {
+		readOne := func() {
 			failure := refused
 			if failure == nil {
 				failure = l.readSource(s, read)
@@ -149,7 +167,13 @@ func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure
 				return
 			}
 			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
-		})
+		}
+		if until, _ := s.FreshUntil(x.ctx); s.Ready() && time.Now().Before(until) {
+			l.freshUntil[s.Index] = until
+			readOne() // from memory
+		} else {
+			wg.Go(readOne)
+		}
 	}
 	wg.Wait()
 	l.sourcesRead()
@@ -163,7 +187,7 @@ func (l *listing) readSource(s *catalog.Section, read func(context.Context, *cat
 	}
 	exceeded := x.within(x.ctx, s, func(ctx context.Context) { failure = read(ctx, s) })
 	failure = cmp.Or(exceeded, failure)
-	if failure != nil && failure.Next() != run.NextAuthenticate && failure.Kind != run.RateLimited {
+	if failure != nil && failure.Next() != run.NextAuthenticate && failure.Kind != run.RateLimited && !callerLeft(x) {
 		x.bridge.config.Observer.Notice(x.ctx, unreadable(s, failure))
 	}
 	return failure
@@ -220,6 +244,7 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 		return
 	}
 	x := l.execution
+	left := callerLeft(x)
 	kept := make([]catalog.Entry, 0, len(l.Skills))
 	read := map[*catalog.Section]bool{}
 	for i := range l.Skills {
@@ -242,7 +267,7 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 			if !read[s] {
 				l.Read--
 			}
-			if failure.Kind != run.RateLimited {
+			if failure.Kind != run.RateLimited && !left {
 				x.bridge.config.Observer.Notice(x.ctx, incomplete(s, failure))
 			}
 		}
@@ -254,32 +279,42 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 // sourcesRead sets what follows from the sources that were read and those that are unavailable.
 func (l *listing) sourcesRead() {
 	slices.SortFunc(l.Unavailable, func(a, b catalog.Unavailable) int { return strings.Compare(a.Namespace, b.Namespace) })
-	l.FreshUntil = l.freshUntil()
-	l.Private = slices.ContainsFunc(l.execution.bridge.catalog.Sections(), (*catalog.Section).Hides)
+	l.freshness()
+	c := l.execution.bridge.catalog
+	l.Private = c.Policy().Distinguishes() || slices.ContainsFunc(c.Sections(), (*catalog.Section).Hides)
 }
 
-// freshUntil returns when the first of the listed sources' lists is no longer fresh; zero: one of them can't be read.
-// Sources that the caller may not use do not count.
-func (l *listing) freshUntil() (first time.Time) {
+// freshness sets when the first of the listed sources' lists is no longer fresh; zero: one of them can't be read. It also sets which lists
+// are stale. Sources that the caller may not use do not count.
+func (l *listing) freshness() {
+	unread := false
 	for _, u := range l.Unavailable {
-		if u.Failure.Kind != run.AuthRequired || u.Failure.By != run.Bridge {
-			return time.Time{}
-		}
+		unread = unread || u.Failure.Kind != run.AuthRequired || u.Failure.By != run.Bridge
 	}
 	x := l.execution
+	var first time.Time
+	l.Stale = nil
+	role := x.bridge.catalog.Policy().Role(x.call.Principal)
 	for _, s := range x.bridge.catalog.Sections() {
-		if l.namespace != "" && l.namespace != s.Namespace || !s.Admits(x.call.Principal) {
+		if !l.wants(s) || !s.Admits(x.call.Principal) || !s.Knows(role) {
 			continue
 		}
-		until := s.FreshUntil(x.ctx)
+		until, stale := l.freshUntil[s.Index], (*run.Failure)(nil)
 		if until.IsZero() {
-			return until
+			until, stale = s.FreshUntil(x.ctx)
 		}
+		if stale != nil && !slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace == s.Namespace }) {
+			l.Stale = append(l.Stale, catalog.Unavailable{Namespace: s.Namespace, Failure: stale})
+		}
+		unread = unread || until.IsZero()
 		if first.IsZero() || until.Before(first) {
 			first = until
 		}
 	}
-	return first
+	if unread {
+		first = time.Time{}
+	}
+	l.FreshUntil = first
 }
 
 // unreadable is the notice that the skills of a source are missing from a list.

@@ -142,7 +142,7 @@ func TestEveryListedNameCanBeCalled(t *testing.T) {
 	if len(listing.Unavailable) > 0 {
 		t.Errorf("unavailable: %+v", listing.Unavailable)
 	}
-	if got, want := bridge.Namespaces(), []string{"acme", "other", "tool"}; !slices.Equal(got, want) {
+	if got, want := bridge.Namespaces(""), []string{"acme", "other", "tool"}; !slices.Equal(got, want) {
 		t.Errorf("namespaces %q, want %q", got, want)
 	}
 }

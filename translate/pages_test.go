@@ -161,3 +161,31 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// TestSearchTags: a search finds skills by the tags of the descriptors that were read, and by their new tags.
+func TestSearchTags(t *testing.T) {
+	p := providertest.Start(t, providertest.Skill("acme/books", object{"tags": []string{"Billing"}}), providertest.Skill("acme/other", nil))
+	b := newBridge(t, p.Source(t, "acme"))
+	found := func(words string) (names []string) {
+		for _, e := range b.Search(t.Context(), translate.Query{}, words, 5).Skills {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	if names := found("billing"); names != nil {
+		t.Errorf("not read: %v", names)
+	}
+	read := func() {
+		if _, failure := b.Describe(t.Context(), translate.Call{Name: "acme.books"}); failure != nil {
+			t.Fatal(failure)
+		}
+	}
+	if read(); !slices.Equal(found("bills"), []string{"acme.books"}) {
+		t.Errorf("read: %v", found("bills"))
+	}
+	p.Publish(providertest.Skill("acme/books", object{"tags": []string{"ledger"}}), providertest.Skill("acme/other", nil))
+	b.Catalog().Purge(t.Context(), "acme", "acme/books")
+	if read(); !slices.Equal(found("ledger"), []string{"acme.books"}) || found("billing") != nil {
+		t.Errorf("read again: %v, %v", found("ledger"), found("billing"))
+	}
+}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // setDeadline sets the deadline of the call, counted from its arrival.
@@ -33,7 +35,10 @@ func (x *execution) submit() *run.Failure {
 	}
 	x.figures.Found = time.Now()
 	f := x.found
-	x.setDeadline(x.effectiveTimeout())
+	if f.Skill.Files != nil {
+		return unexecutable(f)
+	}
+	x.setDeadline(x.timeoutFor(x.call.Timeout))
 	prepared, failure := prepare(x)
 	if failure != nil {
 		return failure
@@ -84,7 +89,7 @@ func (x *execution) accept(r *document.Response) {
 
 // refOf returns what a run of a skill is known by before it is submitted.
 func refOf(f *catalog.Found) run.Ref {
-	return run.Ref{Source: f.Section.Namespace, SkillID: f.Skill.ID, Version: safetext.Clip(f.Skill.Version, 200)}
+	return run.Ref{Source: f.Section.Namespace, SkillID: cmp.Or(f.ID, f.Skill.ID), Version: safetext.Clip(f.Skill.Version, 200)}
 }
 
 // discoveryTimeout bounds how long a call waits for the documents of a skill. The reading itself goes
@@ -109,12 +114,34 @@ func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failu
 // findByName resolves the name and reads the descriptor.
 func (x *execution) findByName(ctx context.Context) (failure *run.Failure) {
 	// If the name alone tells the source, the call is admitted to it before it is read.
-	if failure = x.admitTo(x.bridge.catalog.Owner(x.call.Name)); failure != nil {
+	if failure = x.admitTo(x.bridge.catalog.Owner(x.call.Name, x.call.Principal)); failure != nil {
 		return failure
 	}
 	if x.listed, failure = x.bridge.catalog.Resolve(ctx, x.call.Name, x.call.Principal); failure != nil {
 		return failure
 	}
+	if failure = takeQuota(x); failure != nil {
+		return failure
+	}
+	if failure = x.read(ctx, x.call.Version); failure != nil {
+		return x.readAgain(ctx, failure)
+	}
+	return nil
+}
+
+// readAgain reads the index of a site again, if it seems to be older than a file, since the file is gone or has another digest, and then the
+// file that it lists now. If there is none, it returns the failure of the first reading.
+func (x *execution) readAgain(ctx context.Context, failure *run.Failure) *run.Failure {
+	s := x.listed.Section
+	if s.Kind != catalog.SiteSource || !failure.Gone() && !skillsite.IsChange(failure) {
+		return failure
+	}
+	s.Reread(ctx, time.Now().Add(-rereadPause))
+	listed, unknown := x.bridge.catalog.Resolve(ctx, x.call.Name, x.call.Principal)
+	if unknown != nil || listed == x.listed {
+		return failure
+	}
+	x.listed = listed
 	return x.read(ctx, x.call.Version)
 }
 
@@ -146,10 +173,9 @@ func (x *execution) withhold() *run.Failure {
 	return e
 }
 
-// effectiveTimeout is the agent's timeout, else the descriptor's, else the default, within the bounds. The default of a
+// timeoutFor is the agent's timeout, else (0) the descriptor's, else the default, within the bounds. The default of a
 // patient call is the maximum.
-func (x *execution) effectiveTimeout() time.Duration {
-	timeout := x.call.Timeout
+func (x *execution) timeoutFor(timeout time.Duration) time.Duration {
 	if timeout <= 0 {
 		timeout = x.found.Skill.Timeout()
 	}
@@ -177,11 +203,19 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	}
 	failure = x.discover(func(ctx context.Context) *run.Failure {
 		var failure *run.Failure
-		if x.listed, failure = x.bridge.catalog.ByRef(ctx, ref); failure != nil {
+		if x.kept != nil {
+			limited, cancel := context.WithTimeout(ctx, keptDiscovery)
+			defer cancel()
+			ctx = limited
+		}
+		if x.listed, failure = x.bridge.catalog.ByRef(ctx, ref, x.call.Principal); failure != nil {
 			return failure
 		}
 		return x.read(ctx, "")
 	})
+	if x.kept != nil && x.bridge.Permits(&ref, x.call.Principal) {
+		return nil
+	}
 	if failure != nil {
 		return failure
 	}
@@ -191,6 +225,9 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	}
 	return x.acquire(&x.bridge.waiting)
 }
+
+// keptDiscovery bounds the time for finding the skill of a run whose outcome is known: it only tells the type of the output.
+const keptDiscovery = 2 * time.Second
 
 // answerMembers is an upper bound of the size of an answer without the output of the run, in bytes.
 const answerMembers = 2 << 10
@@ -229,7 +266,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	}
 	if failure != nil {
 		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && callerLeft(x) {
-			failure.Kind = run.ClientGone
+			failure.Kind = run.CallerGone
 			if errors.Is(context.Cause(x.ctx), run.ErrCallerCanceled) {
 				failure.Kind, failure.Message = run.CallerCanceled, "The caller has canceled the call. A run that was accepted goes on, since the protocol of the provider has no cancellation."
 			}
@@ -238,7 +275,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 			failure.SkillID = o.SkillID
 		}
 		addTimeout(failure, x.timeout)
-		o.Failure = failure
+		o.Failure = mentionHeld(failure, x.found)
 	}
 	if r == nil || r.State == 0 {
 		return o

@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // Preparation is what a front does during [Bridge.Start], if it has to know the skill before it has the inputs, or has to
@@ -40,6 +41,16 @@ type Skill struct {
 
 // InputSchema returns a JSON Schema object for the inputs, as in a [Description].
 func (s *Skill) InputSchema() jsontext.Value { return inputs.InputSchema(s.Descriptor.Inputs) }
+
+// Main returns the SKILL.md of a skill that can only be read; nil: the skill can be executed.
+func (s *Skill) Main() []byte {
+	files := s.execution.found.Skill.Files
+	if files == nil {
+		return nil
+	}
+	text, _ := files.Get(skillsite.Main)
+	return text
+}
 
 // Check checks the inputs that are given. It returns the failure of the first invalid one, and the names of the required
 // inputs without a default that are missing, in the descriptor's order. A check counts like that of the bridge itself, which

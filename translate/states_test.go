@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
@@ -101,6 +102,43 @@ func TestStates(t *testing.T) {
 	})
 }
 
+// TestStatesWithStaleDescriptors: a skill is available while the bridge uses a stale descriptor of it, and unreachable afterwards.
+func TestStatesWithStaleDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		p.Publish(providertest.Skill("acme/fine", nil))
+		config := bridgeConfig(t, nil, p.Source(t, "acme"))
+		documents, err := cache.New(cache.Config{MaxSize: 8 << 20, TTL: 5 * time.Minute, MaxTTL: time.Hour, StaleIfError: time.Hour, NegativeTTL: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer documents.Close()
+		config.Cache = documents
+		b, err := translate.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		describes := func(about string, state catalog.State) {
+			t.Helper()
+			d, failure := b.Describe(t.Context(), translate.Call{Name: "acme.fine"})
+			if (failure == nil) != (state == catalog.Available) {
+				t.Errorf("%s: %v", about, failure)
+			} else if failure == nil && d.State != state {
+				t.Errorf("%s: described as %s", about, d.State)
+			}
+			if got := states(t.Context(), b); !strings.HasPrefix(got, "fine="+string(state)) {
+				t.Errorf("%s: listed as %s", about, got)
+			}
+		}
+		describes("at first", catalog.Available)
+		p.On("GET /skills/0.json", providertest.Answer(http.StatusInternalServerError, "{}"))
+		time.Sleep(6 * time.Minute)
+		describes("while it can't be renewed", catalog.Available)
+		time.Sleep(2 * time.Hour)
+		describes("after stale_if_error", catalog.Unreachable)
+	})
+}
+
 // TestUsableSkillsThatAreNotCached: a skill is usable also if its descriptor may not be stored; and what one principal's call was answered with
 // decides nothing for another.
 func TestUsableSkillsThatAreNotCached(t *testing.T) {
@@ -155,7 +193,7 @@ func TestPagesByName(t *testing.T) {
 				l := b.List(t.Context(), query)
 				for _, e := range l.Skills {
 					names = append(names, e.Name)
-					if tool := e.ToolName(t.Context()); tool != strings.ReplaceAll(e.Name, ".", "_") && !strings.HasPrefix(tool, "acme_c_") {
+					if tool := e.ToolName(t.Context(), ""); tool != strings.ReplaceAll(e.Name, ".", "_") && !strings.HasPrefix(tool, "acme_c_") {
 						t.Errorf("%s has the tool name %q", e.Name, tool)
 					}
 				}

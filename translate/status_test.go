@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -125,7 +126,7 @@ func TestInProgress(t *testing.T) {
 // are remembered.
 func TestInventoryKeepsFaults(t *testing.T) {
 	p, s := weather(t, nil)
-	s.Faults = new(catalog.Faults)
+	s.Faults = new(faults.Faults)
 	bridge := newBridge(t, s)
 	fault := func() *run.Failure {
 		t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -11,8 +12,17 @@ import (
 // Stop ends the calls in progress when the process is about to exit. Bridges may share it. Its zero
 // value is ready for use.
 type Stop struct {
+	stopped atomic.Bool
+	added   atomic.Uint32
+	parts   [stopParts]stopPart
+}
+
+// stopParts is the number of lists of a Stop, each with a lock of its own, so that calls that begin and end at the same time rarely wait.
+const stopParts = 32
+
+// stopPart is one of these lists.
+type stopPart struct {
 	mu      sync.Mutex
-	stopped bool
 	waiting map[*stoppable]struct{}
 }
 
@@ -20,6 +30,7 @@ type Stop struct {
 type stoppable struct {
 	call   *Call // whose name, principal, arrival and trace do not change
 	bridge *Bridge
+	part   *stopPart // that has it; nil: none
 
 	mu      sync.Mutex
 	run     run.Ref // once it is accepted
@@ -73,13 +84,16 @@ type CallInProgress struct {
 
 // InProgress returns the oldest calls in progress, up to most of them, and the number of all calls in progress.
 func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]CallInProgress, 0, len(s.waiting))
-	for w := range s.waiting {
-		w.mu.Lock()
-		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})
-		w.mu.Unlock()
+	var list []CallInProgress
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.mu.Lock()
+		for w := range p.waiting {
+			w.mu.Lock()
+			list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})
+			w.mu.Unlock()
+		}
+		p.mu.Unlock()
 	}
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
 	return list[:min(len(list), most)], len(list)
@@ -88,29 +102,35 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 // Now ends all calls in progress, and all calls that begin later. Each is answered with the current state of its run,
 // or, if it has none, with a failure of the kind [run.Stopped].
 func (s *Stop) Now() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = true
-	for w := range s.waiting {
-		w.stop()
+	s.stopped.Store(true)
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.mu.Lock()
+		for w := range p.waiting {
+			w.stop()
+		}
+		p.mu.Unlock()
 	}
 }
 
 func (s *Stop) add(w *stoppable) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
+	p := &s.parts[s.added.Add(1)%stopParts]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.stopped.Load() { // otherwise Now, which sets it first, finds w in the list
 		w.stop()
 		return
 	}
-	if s.waiting == nil {
-		s.waiting = make(map[*stoppable]struct{})
+	if p.waiting == nil {
+		p.waiting = make(map[*stoppable]struct{})
 	}
-	s.waiting[w] = struct{}{}
+	p.waiting[w], w.part = struct{}{}, p
 }
 
-func (s *Stop) remove(w *stoppable) {
-	s.mu.Lock()
-	delete(s.waiting, w)
-	s.mu.Unlock()
+func (*Stop) remove(w *stoppable) {
+	if p := w.part; p != nil {
+		p.mu.Lock()
+		delete(p.waiting, w)
+		p.mu.Unlock()
+	}
 }

@@ -271,7 +271,7 @@ func TestTheLastWatcherEndsThePolling(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		leave()
 		for _, heard := range all {
-			if w := <-heard; w.last.Failure == nil || w.last.Failure.Kind != run.ClientGone {
+			if w := <-heard; w.last.Failure == nil || w.last.Failure.Kind != run.CallerGone {
 				t.Errorf("%+v, %+v", w.last, w.last.Failure)
 			}
 		}

@@ -10,12 +10,13 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 func init() { caddy.RegisterModule(adminAPI{}) }
 
-// adminAPI shows what the bridges of this process do, and removes cached documents. It
+// adminAPI shows what the bridges of this process do, removes cached documents, and approves changed descriptors. It
 // shows no secrets, arguments or outputs.
 //
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
@@ -27,6 +28,14 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	                              run, webhooks by host; the number of tasks in each state, and why they can't be
 //	                              stored. ?id=…, ?state=… select tasks, ?limit=… (0 to 1000) bounds them; ?stored=…
 //	                              (0 to 100) adds the newest ones that are only in the storage
+//	GET  /skill_bridge/usage      what each caller has used of each skill since the process began: calls, accepted runs, calls
+//	                              that a quota refused; those with the most calls first. ?principal=… (empty: anonymous
+//	                              callers), ?namespace=… and ?skill_id=… select rows, ?limit=… (0 to 10000) bounds them
+//	GET  /skill_bridge/notifications  the ends of runs that callers were not told yet (notify): how many, since when, and
+//	                              by host and principal
+//	GET  /skill_bridge/changes    the changes of descriptors that wait for approval (on_change hold), with what differs. ?skill=…
+//	                              (a name or an id) selects those of a skill, with all that differs
+//	POST /skill_bridge/approve    {"namespace": …, "skill_id": …, "digest": …}: approves one of them
 //	POST /skill_bridge/purge      {"namespace": …, "skill_id": …}: removes one descriptor; without skill_id, all
 //	                              documents of one source; without namespace, all documents. Any other body is
 //	                              refused
@@ -46,7 +55,7 @@ func (adminAPI) CaddyModule() caddy.ModuleInfo {
 // configurations are answered before the process exits, even if the last configuration has
 // no bridge. Caddy provisions the admin API with each configuration, before its apps.
 func (adminAPI) Provision(ctx caddy.Context) error {
-	observe.KeepQuiet()
+	stdlog.KeepQuiet()
 	if _, err := ctx.App("events"); err != nil {
 		return nil //nolint:nilerr // Caddy reports the error when it loads the app
 	}
@@ -63,6 +72,10 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: "/skill_bridge/skills", Handler: shows(a.skills)},
 		{Pattern: "/skill_bridge/runs", Handler: shows(a.runs)},
 		{Pattern: "/skill_bridge/tasks", Handler: caddy.AdminHandlerFunc(a.tasks)},
+		{Pattern: "/skill_bridge/usage", Handler: caddy.AdminHandlerFunc(a.usage)},
+		{Pattern: "/skill_bridge/notifications", Handler: shows(a.notifications)},
+		{Pattern: "/skill_bridge/changes", Handler: shows(a.changes)},
+		{Pattern: "/skill_bridge/approve", Handler: caddy.AdminHandlerFunc(a.approve)},
 		{Pattern: "/skill_bridge/purge", Handler: caddy.AdminHandlerFunc(a.purge)},
 	}
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json" // of Caddy's admin API
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
 )
 
 // admin is the admin API of a Caddy.
@@ -337,6 +339,51 @@ func TestPurgeRequest(t *testing.T) {
 	} {
 		if _, err := readPurgeRequest(strings.NewReader(body)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// TestUsage: the admin API shows what each caller has used of each skill, and the metrics count it.
+func TestUsage(t *testing.T) {
+	namespace, principal := testbed.NewCall(), testbed.NewCall() // the process also counts what other tests use
+	p := hostile.NewProvider(t, hostile.Skill{ID: "usage/echo"}, hostile.Skill{ID: "usage/failed"})
+	p.On("usage/failed", hostile.Invoke, hostile.Respond(http.StatusServiceUnavailable, ""))
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Bridge(
+		"provider "+p.URL()+" {", "namespace "+namespace, "}", "principal {http.request.header.X-User}", "quota "+principal+" * {", "runs 2 1h", "}"))
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+	ask := func(query string, want ...usage.Row) {
+		t.Helper()
+		var got usage.Usage
+		a.ask(http.MethodGet, "/skill_bridge/usage?namespace="+namespace+"&"+query, "", http.StatusOK, &got)
+		for i := range got.Rows {
+			if row := &got.Rows[i]; row.Since.Before(got.Since) || row.Last.Before(row.Since) {
+				t.Errorf("%s: times of %+v, since %s", query, row, got.Since)
+			}
+			got.Rows[i].Since, got.Rows[i].Last = time.Time{}, time.Time{}
+		}
+		if !slices.Equal(got.Rows, want) && (len(got.Rows) > 0 || len(want) > 0) {
+			t.Errorf("%s: got %+v, want %+v", query, got.Rows, want)
+		}
+	}
+	ask("")
+	ada := c.With(testbed.Header("X-User", principal))
+	for range 3 {
+		ada.Execute(namespace+".usage.echo", nil)
+	}
+	c.Execute(namespace+".usage.failed", nil)
+	c.Call("describe_skill", map[string]any{"name": namespace + ".usage.echo"})
+	echo := usage.Row{Principal: principal, Namespace: namespace, SkillID: "usage/echo", Counts: usage.Counts{Calls: 3, Runs: 2, Refused: 1}}
+	failed := usage.Row{Namespace: namespace, SkillID: "usage/failed", Counts: usage.Counts{Calls: 1}}
+	ask("", echo, failed)
+	ask("principal=", failed)
+	ask("principal="+principal+"&skill_id=usage/echo", echo)
+	ask("limit=1", echo)
+	ask("limit=0")
+	a.ask(http.MethodGet, "/skill_bridge/usage?limit=10001", "", http.StatusBadRequest, nil)
+	metrics := string(c.Send(http.MethodGet, "http://127.0.0.1:"+c.Port("ADMIN")+"/metrics", "").Body)
+	for event, n := range map[string]int{"call": 3, "run": 2, "refused": 1} {
+		if line := fmt.Sprintf("caddy_skill_bridge_usage_total{event=%q,principal=%q,skill=\"usage/echo\"} %d\n", event, principal, n); !strings.Contains(metrics, line) {
+			t.Errorf("the metrics lack %s", line)
 		}
 	}
 }

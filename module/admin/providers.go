@@ -15,7 +15,7 @@ import (
 type Provider struct {
 	Bridge          int              `json:"bridge"`
 	Namespace       string           `json:"namespace"`
-	Kind            string           `json:"kind"` // provider, skill or registry
+	Kind            string           `json:"kind"` // provider, skill, registry or site
 	URL             string           `json:"url"`
 	Health          string           `json:"health"` // ok, trouble or unknown
 	LastAnswer      *time.Time       `json:"last_answer,omitempty"`
@@ -44,6 +44,7 @@ type CircuitBreaker struct {
 
 var sourceKinds = map[catalog.SourceKind]string{
 	catalog.ProviderSource: "provider", catalog.SkillSource: "skill", catalog.RegistrySource: "registry",
+	catalog.SiteSource: "site",
 }
 
 func (adminAPI) providers(*http.Request) any {

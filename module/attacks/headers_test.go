@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -133,7 +134,8 @@ var ownHeaders = []string{"Accept", "Accept-Encoding", "Content-Length", "Conten
 func TestS16HeadersOfAgents(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-API-Key")}, hostile.Skill{ID: "acme/get", Edit: inEndpoint("method", "GET")})
 	p.On("acme/x", hostile.Invoke, hostile.AcceptForResult(1))
-	p.MustNotReceive("of-the-agent", "evil.example.com")
+	const key = "9f2c1c52-6a3e-4b7d-8f0a-3d1e5c7b9a0" // and a digit for each skill
+	p.MustNotReceive("of-the-agent", "evil.example.com", key)
 	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "allow_anonymous",
 		provider(p.URL(), "acme", "credentials api_key a-secret-key", "discovery_credentials api_key a-discovery-key")))
 	agent := c.With(
@@ -144,15 +146,15 @@ func TestS16HeadersOfAgents(t *testing.T) {
 		testbed.Header("Forwarded", "for=of-the-agent;host=evil.example.com"), testbed.Header("X-Real-IP", "of-the-agent"),
 		testbed.Header("Via", "of-the-agent"), testbed.Header("Origin", "https://evil.example.com"), testbed.Header("Referer", "https://evil.example.com"),
 		testbed.Header("User-Agent", "of-the-agent"), testbed.Header("Accept", "text/of-the-agent"), testbed.Header("Accept-Language", "of-the-agent"),
-		testbed.Header("Idempotency-Key", "of-the-agent"), testbed.Header("X-Idempotency-Key", "of-the-agent"), testbed.Header("Range", "bytes=of-the-agent"),
+		testbed.Header("X-Idempotency-Key", "of-the-agent"), testbed.Header("Range", "bytes=of-the-agent"),
 		testbed.Header("If-None-Match", `"of-the-agent"`), testbed.Header("Cache-Control", "of-the-agent"), testbed.Header("Connection", "X-API-Key, Content-Length"),
 		testbed.Header("TE", "trailers, of-the-agent"), testbed.Header("Keep-Alive", "of-the-agent"), testbed.Header("Upgrade", "of-the-agent"),
 		testbed.Header("Host", "evil.example.com"), testbed.Header("X-HTTP-Method-Override", "DELETE"), testbed.Header("X-Original-URL", "/of-the-agent"),
 		testbed.Header("Tracestate", "acme=of-the-agent"), testbed.Header("Baggage", "user=of-the-agent"), testbed.Header("X-Request-Id", "of-the-agent"),
 		testbed.Header("A2A-Extensions", "of-the-agent"), testbed.Header("MCP-Session-Id", "of-the-agent"),
 	)
-	for _, name := range []string{"acme.x", "acme.key", "acme.get"} {
-		mustComplete(t, agent.Execute(name, nil))
+	for i, name := range []string{"acme.x", "acme.key", "acme.get"} {
+		mustComplete(t, agent.With(testbed.Header("Idempotency-Key", `"`+key+strconv.Itoa(i)+`"`)).Execute(name, nil))
 	}
 	if a := agent.Call("list_skills", hostile.Object{}); a.Result == nil {
 		t.Errorf("%v", a)

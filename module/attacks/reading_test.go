@@ -127,7 +127,7 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 	}
 	testbed.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == atOneHost }, "so many are read")
 	later := began(func() { mustComplete(t, soon.Execute("acme.later", nil)) }) // once these are left
-	impatient := c.With(testbed.Timeout(time.Second))
+	impatient := c.With(testbed.Timeout(3 * time.Second))                       // long enough to reach the limit on a busy machine
 	var told sync.WaitGroup
 	for i := atOneHost; i < 2*atOneHost; i++ {
 		told.Go(func() {

@@ -50,6 +50,43 @@ func TestS70WebhookAddresses(t *testing.T) {
 	}
 }
 
+// S70, for the ends of runs (notify).
+func TestS70CallbackAddresses(t *testing.T) {
+	canary := hostile.NewCanaryAt(t, ":0")
+	names := hostile.NewNameServer(t)
+	setForbidden(names)
+	p := inHouse(t, hostile.Skill{ID: "acme/x"})
+	c := testbed.StartCaddy(t, bridge(
+		"allow_networks 127.0.0.0/8 10.0.0.0/8 ::1 "+house, "allow_ports "+canary.Port(), "allow_anonymous", names.Transport(), provider(p.URL(), "acme"),
+		"notifications {\n\tallow_http\n\tallow_ports "+canary.Port()+"\n}",
+	))
+	call := func(url string) testbed.Answer {
+		return c.With(testbed.Param("notify", hostile.Object{"url": url, "token": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"})).Execute("acme.x", hostile.Object{"call": url})
+	}
+	named := 0
+	for _, f := range forbiddenForms {
+		a := call("http://" + f.host + ":" + canary.Port() + "/")
+		isName := strings.Contains(f.host, "example.test") || strings.HasPrefix(strings.ToLower(f.host), "localhost") || strings.HasPrefix(f.host, "metadata.")
+		switch {
+		case isName && a.Code == 0:
+			named++
+		case isName || a.Code != -32602 || a.Data.Param != "notify.url":
+			t.Errorf("%s: %v", f.host, a)
+		case f.resolved != "" && strings.Contains(string(a.Body), f.resolved):
+			t.Errorf("%s: the answer tells the address: %v", f.host, a)
+		}
+	}
+	for _, url := range invalidURLs {
+		if a := call(strings.ReplaceAll(url, "PORT", canary.Port())); a.Code != -32602 {
+			t.Errorf("%q: %v", url, a)
+		}
+	}
+	testbed.Eventually(t, 30*time.Second, func() bool { return len(c.Log.Lines("did not connect", "notifications")) >= 5 }, "names are refused when they are dialed")
+	if named < 8 {
+		t.Errorf("only %d names were tried", named)
+	}
+}
+
 // S70: a name that leads to a private address gets no request, and neither the log nor an answer has the secrets of the webhook.
 func TestS70WebhookSecrets(t *testing.T) {
 	canary := hostile.NewCanary(t)

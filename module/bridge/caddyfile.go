@@ -59,6 +59,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			list_private
 //			prefer_wait           <duration>
 //			require_principal
+//			on_change             warn|hold|off
 //			transport             http { ... }
 //		}
 //		skill <name> <descriptor-url> {
@@ -66,6 +67,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			credentials       <module> ... { ... }
 //			prefer_wait       <duration>
 //			require_principal
+//			on_change         warn|hold|off
 //			transport         http { ... }
 //		}
 //		registry <url> {
@@ -73,6 +75,15 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			capability_types      <type>...
 //			discovery_credentials <module> ... { ... }
 //			require_principal
+//			on_change             warn|hold|off
+//		}
+//		agent_skills <origin> {
+//			namespace             <name>
+//			alias                 <name> <skill-id>
+//			trust                 <host[:port]>...
+//			discovery_credentials <module> ... { ... }
+//			require_principal
+//			transport             http { ... }
 //		}
 //
 //		rpc [<path>]
@@ -122,10 +133,32 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			scopes       <scope>...
 //		}
 //
+//		notifications {
+//			secrets        <secret>...
+//			allow_http
+//			allow_networks <cidr>...|private_ranges
+//			allow_ports    <port>...|any
+//		}
+//
+//		agent_skills {
+//			url <url>
+//		}
+//
 //		name              <name>
 //		caller            <id> [<type>]
 //		principal         <placeholder>
+//		callers_file      <path>
 //		require_principal | allow_anonymous
+//		access {
+//			group <name> <principal>...
+//			allow <principal|group|*> <skill-pattern>...
+//			deny  <principal|group|*> <skill-pattern>...
+//		}
+//		quota <principal|group|*> [<skill-pattern>] {
+//			rate       <calls> <duration>
+//			concurrent <n>
+//			runs       <n> <duration>
+//		}
 //		browse            [<template-file>]
 //		priority          low|normal|high
 //		timeout           <default> [<max>]
@@ -174,7 +207,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //
 // A host of trust is *.example.com for all subdomains of example.com.
 //
-// The lines provider, skill, registry, alias, trust, trust_registry, capability_types,
+// The lines provider, skill, registry, agent_skills with an origin, quota, alias, trust, trust_registry, capability_types,
 // allow_networks and allow_ports may be repeated. Every error names file and line.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	p := parser{options.NewReader(d)}
@@ -187,6 +220,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if fault := h.check(); fault != nil {
 		return p.At(fault.Path, fault.Err)
 	}
+	p.Remember(h)
 	return nil
 }
 
@@ -195,13 +229,18 @@ type parser struct{ *options.Reader }
 
 func (p parser) handler(h *Handler) error {
 	targets := h.Sources.Targets(p.Reader)
-	maps.Copy(targets, h.Mounts.Targets(p.Reader))
+	mounts := h.Mounts.Targets(p.Reader)
+	mounts["agent_skills"] = h.Sources.ReadSite(p.Reader, mounts["agent_skills"].(func() error))
+	maps.Copy(targets, mounts)
 	maps.Copy(targets, options.Targets{
 		"name":              &h.Name,
 		"caller":            func() error { return p.caller(&h.Caller) },
 		"principal":         &h.Principal,
+		"callers_file":      &h.CallersFile,
 		"require_principal": &h.RequirePrincipal,
 		"allow_anonymous":   &h.AllowAnonymous,
+		"access":            func() error { return p.access(&h.Access) },
+		"quota":             options.Repeatable(func() error { return p.quota(&h.Quotas) }),
 		"browse":            func() error { return p.browse(&h.Browse) },
 		"priority":          &h.Priority,
 		"timeout":           p.span("timeout", &h.Timeout, &h.MaxTimeout),

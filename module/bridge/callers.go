@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -23,15 +25,37 @@ type Callers struct {
 	// Example: `{http.request.header.Remote-User}`.
 	Principal string `json:"principal,omitempty"`
 
+	// A file with the keys of callers, instead of `principal`. Each line has a principal and
+	// the SHA-256 of a key in hexadecimal, separated by spaces; after `#` there may be a
+	// comment. A principal may have several keys. A caller with a key, which is sent as
+	// `Authorization: Bearer <key>`, is its principal; any other key, and a call without one
+	// unless `allow_anonymous` is set, is answered with HTTP status 401. The file is read
+	// again when it has changed, at most once a second; if it then has a wrong line, the
+	// earlier keys remain valid and an error is logged. Anyone who can read the file can try
+	// to guess keys, so keys have to be random; `caddy skill-bridge hash-key` makes them. Global
+	// placeholders such as `{env.CREDENTIALS_DIRECTORY}` are resolved. Example: `/etc/caddy/callers`.
+	CallersFile string `json:"callers_file,omitempty"`
+
 	// Answer callers without a principal with AUTH_REQUIRED. Either this or
 	// `allow_anonymous` is needed if any credentials are configured, except in providers,
-	// skills and registries with their own `require_principal`. Default: false.
+	// skills, registries and sites with their own `require_principal`. Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
 
 	// Let all callers use the credentials configured in the handler, except those of
-	// providers, skills and registries with `require_principal`. Use it only where something
+	// providers, skills, registries and sites with `require_principal`. Use it only where something
 	// else restricts who can reach the handler. Default: false.
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
+
+	// Which callers may use which skills. Default: all callers may use all skills that lists
+	// show them. Example: `{"rules": [{"effect": "allow", "principal": "alice", "skills": ["acme.*"]}]}`.
+	Access *Access `json:"access,omitempty"`
+
+	// How much each caller may use skills. All quotas that apply bind. Default: no bounds.
+	// Example: `[{"principal": "*", "rate": {"count": 60, "per": "1m"}, "concurrent": 4}]`.
+	Quotas []Quota `json:"quotas,omitempty"`
+
+	keys    *callers.File                                                        // nil: there is no callers_file
+	refused func(ctx context.Context, caller run.Caller, reason, message string) // reports a caller without a key of the file
 }
 
 const defaultPrincipal = "{http.auth.user.id}"
@@ -40,6 +64,9 @@ const defaultPrincipal = "{http.auth.user.id}"
 func (c *Callers) check(k *options.Checker) {
 	if c.Principal != "" {
 		k.Check("principal", checkPrincipal(c.Principal))
+	}
+	if c.CallersFile != "" && c.Principal != "" {
+		k.Check("callers_file", errors.New("principal and callers_file exclude each other: the keys in the file say who the caller is"))
 	}
 	if c.RequirePrincipal && c.AllowAnonymous {
 		k.Check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
@@ -57,8 +84,19 @@ func checkPrincipal(text string) error {
 	return nil
 }
 
-// placeholder returns the placeholder whose value is the caller's principal.
-func (c *Callers) placeholder() string { return cmp.Or(c.Principal, defaultPrincipal) }
+// requires reports whether callers without a principal are refused.
+func (c *Callers) requires() bool {
+	return c.RequirePrincipal || c.CallersFile != "" && !c.AllowAnonymous
+}
+
+// placeholder returns what says who the caller is: the placeholder whose value is the principal, or callers_file. The path of the
+// file does not belong to it: run tokens remain valid if the file is moved.
+func (c *Callers) placeholder() string {
+	if c.CallersFile != "" {
+		return "callers_file"
+	}
+	return cmp.Or(c.Principal, defaultPrincipal)
+}
 
 // principalOf returns the caller's principal, which an earlier handler has set; it is empty
 // for an anonymous caller. For a value that could be mistaken for another principal,
@@ -82,10 +120,15 @@ func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
 			return "", run.SeveralPrincipals
 		}
 	}
-	if strings.TrimFunc(principal, isInvisible) != principal || strings.ContainsFunc(principal, unicode.IsControl) {
+	if !canBePrincipal(principal) {
 		return "", run.AmbiguousPrincipal
 	}
 	return principal, ""
+}
+
+// canBePrincipal reports whether a text could not be mistaken for another principal.
+func canBePrincipal(text string) bool {
+	return strings.TrimFunc(text, isInvisible) == text && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // isJoined reports whether a header's value looks like several values that Caddy has joined by commas without spaces, as

@@ -25,8 +25,16 @@ func (h *Handler) check() *options.ConfigError {
 	if h.Browse != nil && h.Any() && h.RPC == nil {
 		c.Check("browse", errors.New("browse needs the option rpc: the page is served at its path, and runs skills with it"))
 	}
-	h.Sources.Check(c, h.AllowHTTP, h.RequirePrincipal || h.AllowAnonymous)
+	h.Sources.Check(c, h.AllowHTTP, h.requires() || h.AllowAnonymous)
 	h.Callers.check(c)
+	if c.Fault == nil {
+		names := h.Names()
+		h.Access.check(c, &names, h.Quotas)
+		h.checkQuotas(c, &names)
+	}
+	if h.CallersFile != "" && h.MCP != nil && len(h.MCP.AuthorizationServer) > 0 {
+		c.Check("callers_file", errors.New("callers_file and the authorization_server of mcp exclude each other: the bridge accepts the keys in the file, and no tokens of the server"))
+	}
 	switch skillsharing.Priority(h.Priority) {
 	case "", skillsharing.PriorityLow, skillsharing.PriorityNormal, skillsharing.PriorityHigh:
 	default:

@@ -94,6 +94,7 @@ type endpoints struct {
 	server  *jsonrpc.Server    // of the Skills Protocol
 	agent   *fronts.Agent      // nil: A2A is not served
 	tools   *fronts.ToolServer // nil: MCP is not served
+	files   *fronts.SkillFiles // nil: files of Agent Skills are not served
 	browser *browse.Handler    // nil: there is no page
 }
 

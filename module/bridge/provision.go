@@ -13,15 +13,19 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -35,6 +39,8 @@ var vocabularies = observe.Fronts{
 
 // Provision sets up the bridge. It makes no network call and writes nothing.
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
+	lines := options.LinesOf(h)
+	defer func() { err = lines.Locate(err) }()
 	config, o, err := h.begin(ctx)
 	if err != nil {
 		return err
@@ -47,15 +53,32 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := lifetime.WatchStop(ctx); err != nil {
 		return err
 	}
+	var kept *fronts.KeptRuns // which needs the bridge
+	config.Kept = func(ctx context.Context, ref *run.Ref, call *translate.Call) (context.Context, *run.Run, func(run.Run) run.Run) {
+		if kept == nil {
+			return ctx, nil, nil
+		}
+		return kept.Follow(ctx, kept.Owner(call.Principal), ref, call)
+	}
 	bridge, err := translate.New(*config)
 	if err != nil {
 		return err
 	}
+	h.refused = func(ctx context.Context, caller run.Caller, reason, message string) {
+		o.RefusedCaller(ctx, h.placeholder(), caller.Method, reason)
+		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationDescribe, front.Unauthenticated(message))
+	}
 	refused := func(ctx context.Context, method, reason string) {
+		if reason == run.PrincipalRequired && h.CallersFile != "" {
+			reason = run.KeyRequired
+		}
 		o.RefusedCaller(ctx, h.placeholder(), method, reason)
 	}
-	if h.browser, err = h.Browse.Handler(bridge, h.RequirePrincipal, refused); err != nil {
+	if h.browser, err = h.Browse.Handler(bridge, h.requires(), refused); err != nil {
 		return &options.ConfigError{Path: "browse.template_file", Err: err}
+	}
+	if h.browser != nil {
+		h.browser.Name, h.browser.URL, h.browser.Challenge = h.Name, fronts.URLOf, h.challenge()
 	}
 	answers := new(jsonrpc.AnswerMemory) // of all mounts
 	server := func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
@@ -74,15 +97,37 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		}
 	}
 	maxBatch := cmp.Or(h.MaxBatch, defaultMaxBatch)
-	h.server = server(&skillsprotocol.Front{
-		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.RequirePrincipal, Version: fronts.ModuleVersion(), Refused: refused,
-	}, skillsprotocol.Profile(maxBatch))
 	setup := &fronts.Setup{
-		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Realm: h.tokens.Realm, RequirePrincipal: h.RequirePrincipal, Refused: refused,
-		Private:  slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
-		Identity: h.Name + "\n" + h.placeholder(), Observer: o,
+		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Realm: h.tokens.Realm, RequirePrincipal: h.requires(), Challenge: h.challenge(), Refused: refused,
+		Private:  bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
+		Identity: h.identity(), Observer: o,
 		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
 	}
+	setup.Canceled = fronts.CanceledRuns(ctx, h.tokens.Realm)
+	var release func()
+	kept, release, err = fronts.KeepRuns(ctx, setup, func() *jsonrpc.Server { return h.server })
+	if err != nil {
+		return err
+	}
+	h.usage.OnRelease(release)
+	if kept != nil {
+		kept.MaxOutput = min(cmp.Or(config.Limits.OutputSize, config.MaxResponseSize), config.MaxResponseSize)
+	}
+	rpc := &skillsprotocol.Front{
+		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(), Files: len(h.Sites) > 0, Refused: refused,
+	}
+	notifications, release, err := h.Notifications.Serve(ctx, setup, kept)
+	if err != nil {
+		return err
+	}
+	h.usage.OnRelease(release)
+	if notifications != nil {
+		notifications.Body, rpc.Callbacks = skillsprotocol.CallbackOf(rpc), notifications
+		if err := lifetime.OnStart(ctx, notifications.Begin); err != nil {
+			return err
+		}
+	}
+	h.server = server(rpc, skillsprotocol.Profile(maxBatch))
 	if h.MCP != nil {
 		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {
 			return err
@@ -102,7 +147,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		}
 		h.usage.OnRelease(release)
 	}
-	if h.Any() {
+	if h.AgentSkills != nil {
+		h.files = h.AgentSkills.Serve(setup, &h.Mounts)
+		rpc.Page = h.files.Page
+	}
+	if h.Any() || h.files != nil {
 		if err := lifetime.OnStart(ctx, func() { h.warnOfRoutes(ctx) }); err != nil {
 			return err
 		}
@@ -110,17 +159,20 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	h.usage.OnRelease(o.Show(bridge, h.shared.breakers))
+	h.usage.OnRelease(o.Show(bridge, h.shared.breakers, lines.At))
 	if len(config.Sources) == 0 {
-		h.logger.Warn("no provider, skill or registry is configured, so there are no skills")
+		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")
 	}
 	return nil
 }
 
+// identity identifies the handler's principals, as far as its configuration alone says it.
+func (h *Handler) identity() string { return h.Name + "\n" + h.placeholder() }
+
 // warnOfRoutes logs warnings about the routes that lead to the mounts. All handlers must be provisioned.
 func (h *Handler) warnOfRoutes(ctx caddy.Context) {
 	if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
-		h.WarnOfRoutes(app.(*caddyhttp.App), h, h.RequirePrincipal, h.logger)
+		h.WarnOfRoutes(app.(*caddyhttp.App), h, h.requires(), h.logger)
 	}
 }
 
@@ -130,6 +182,9 @@ func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer
 	h.logger = ctx.Logger(h)
 	if fault := h.check(); fault != nil {
 		return nil, nil, fault
+	}
+	if err := h.openKeys(h.logger); err != nil {
+		return nil, nil, err
 	}
 	o := observe.NewObserver(h.logger, h.Audit, vocabularies)
 	config, idle, err := h.config(ctx, o)
@@ -159,6 +214,13 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	}
 	h.usage.OnRelease(release)
 	h.tokens = runtokens.New(ctx, h.Name, h.placeholder(), config.Sources, keys, tokensOf)
+	if config.Quotas, release, err = h.holdQuotas(h.identity(), h.tokens.Realm); err != nil {
+		return err
+	}
+	h.usage.OnRelease(release)
+	if config.Quotas != nil {
+		o.Measure()
+	}
 	config.Following = keys.Prepare
 	config.Hold = holdRun(h.usage)
 	if err := h.holdPolling(ctx, &config.Polling); err != nil {
@@ -169,13 +231,34 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
 		config.Breakers = h.shared.breakers
 	}
-	loud, err := observe.QuietWhileRunning(ctx)
+	loud, err := stdlog.QuietWhileRunning(ctx)
 	if err != nil {
 		return err
 	}
 	h.usage.OnRelease(loud)
 	o.HoldHealth(h.poolKey(), config.Sources, h.usage)
+	h.announce(ctx, config, o)
 	return nil
+}
+
+// announce lets the observer emit events of Caddy, which have the name of the bridge.
+func (h *Handler) announce(ctx caddy.Context, config *translate.Config, o *observe.Observer) {
+	documents := make(map[string]bool)
+	for i := range config.Sources {
+		documents[config.Sources[i].Namespace] = config.Sources[i].DiscoveryCredentials != nil
+	}
+	o.Announce(h.emitter(ctx), documents)
+}
+
+// emitter returns a function that emits events of Caddy with the name of the bridge. It does not keep the handler in memory.
+func (h *Handler) emitter(ctx caddy.Context) observe.Emit {
+	emit, bridge := lifetime.Emitter(ctx), h.Name
+	return func(name string, data map[string]any) bool {
+		if bridge != "" {
+			data["bridge"] = bridge
+		}
+		return emit(name, data)
+	}
 }
 
 // holdRun returns the function that an execution calls to keep what a handler holds. The execution may outlive its request.
@@ -226,9 +309,11 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	}
 	o.Protect(secrets)
 	warnRefused(h.logger, rules, loaded)
+	emit := lifetime.InBackground(h.emitter(ctx))
+	h.Sources.Guard(ctx, loaded, func(source string, c changes.Change) { changed(o, emit, secrets, source, c) })
 	caller := cmp.Or(h.Caller, new(Caller))
 	return &translate.Config{
-		Sources: loaded,
+		Sources: loaded, Access: h.Access.rules(),
 		Caller: skillsharing.Caller{
 			ID:   cmp.Or(caller.ID, defaultCallerID),
 			Type: cmp.Or(caller.Type, defaultCallerType),
@@ -239,11 +324,11 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 		Polling:         skillsharing.Polling{Plan: h.plan()},
 		MaxResponseSize: h.maxResponseSize(),
 		Limits:          h.readingLimits(),
-		MaxRuns:         limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting,
-		RetryBudget: h.retryBudget(),
-		AllowHTTP:   h.AllowHTTP,
-		Stop:        lifetime.Calls(),
-		Observer:    o,
+		Places:          translate.Places{MaxRuns: limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting},
+		RetryBudget:     h.retryBudget(),
+		AllowHTTP:       h.AllowHTTP,
+		Stop:            lifetime.Calls(),
+		Observer:        o,
 	}, idle, nil
 }
 

@@ -16,7 +16,8 @@ import (
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	toAgent := h.agent != nil && h.agent.Serves(r)
 	toTools := h.tools != nil && h.tools.Serves(r)
-	if !toAgent && !toTools && h.Any() && !h.IsRPC(r.URL.Path) {
+	toFiles := h.files != nil && h.files.Serves(r)
+	if !toAgent && !toTools && !toFiles && h.Any() && !h.IsRPC(r.URL.Path) {
 		return next.ServeHTTP(w, r)
 	}
 	arrived := time.Now()
@@ -31,17 +32,32 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		// (request smuggling, RFC 9112, section 6.1). Without a proxy, all requests of a connection are one client's.
 		w.Header().Set("Connection", "close")
 	}
-	principal, ambiguous := h.principalOf(r)
-	if h.browser != nil && r.Method != http.MethodPost && !toAgent && !toTools {
+	var principal, ambiguous string
+	var refused *noKey
+	if h.keys != nil {
+		principal, refused = h.authenticate(r)
+	} else {
+		principal, ambiguous = h.principalOf(r)
+	}
+	if refused == nil && h.browser != nil && r.Method != http.MethodPost && !toAgent && !toTools && !toFiles {
 		return h.browser.Serve(r.Context(), w, r, principal, ambiguous)
 	}
 	caller := run.Caller{Principal: principal, Ambiguous: ambiguous, TraceID: traceID(r.Header["Traceparent"]), Arrived: arrived}
+	if refused != nil && caller.TraceID == "" {
+		caller.TraceID = translate.NewTraceID() // the lines about the refusal have one
+	}
 	ctx, served := observe.NewRequest(w, r, caller)
 	switch {
+	case refused != nil:
+		h.refuse(ctx, served.Writer(), r, caller, refused, toAgent, toTools)
 	case toTools:
 		h.tools.Serve(ctx, served.Writer(), r)
 	case toAgent:
 		h.agent.Serve(ctx, served.Writer(), r, caller)
+	case toFiles:
+		h.files.Serve(ctx, served.Writer(), r, caller)
+	case h.files != nil:
+		h.server.Serve(h.files.Context(ctx, r), served.Writer(), r)
 	default:
 		h.server.Serve(ctx, served.Writer(), r)
 	}

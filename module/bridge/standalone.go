@@ -5,7 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
@@ -23,7 +23,7 @@ func (h *Handler) Check() error {
 // no server. It returns the configuration of a bridge, and a function that releases
 // what the bridge holds. Errors are like those of [Handler.Check].
 func (h *Handler) Standalone(ctx caddy.Context) (*translate.Config, func(), error) {
-	observe.Quiet() // until the process ends
+	stdlog.Quiet() // until the process ends
 	config, _, err := h.begin(ctx)
 	if fault, ok := errors.AsType[*options.ConfigError](err); ok {
 		err = fault.Err

@@ -75,7 +75,30 @@ func TestValidate(t *testing.T) {
 			credentials api_key {env.SKILL_BRIDGE_TEST_UNSET}
 		}
 		allow_anonymous
-`, "providers[0].credentials (https://skills.example.com): "},
+`, "environment variable SKILL_BRIDGE_TEST_UNSET is not set, at Caddyfile:11"},
+		"secret of an oauth2 block that is not there": {`
+		provider https://skills.example.com
+		skill one https://example.com/one.json {
+			trust example.org
+			credentials oauth2 {
+				client_id {file./no/such/file}
+				client_secret {env.SKILL_BRIDGE_TEST_KEY}
+			}
+		}
+		allow_anonymous
+`, "file /no/such/file: no such file or directory, at Caddyfile:13"},
+		"keys in a file whose variable is not there": {`
+		callers_file {env.SKILL_BRIDGE_TEST_UNSET}
+`, "callers_file: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set, at Caddyfile:10"},
+		"keys in a file that is not there": {`
+		callers_file /no/such/file
+`, "no such file or directory; make it with caddy skill-bridge hash-key, at Caddyfile:10"},
+		"secret of call-backs that is not there": {`
+		rpc
+		notifications {
+			secrets {env.SKILL_BRIDGE_TEST_UNSET}
+		}
+`, "skill_bridge: notifications.secrets[0]: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set, at Caddyfile:12"},
 		"secret for everyone": {`
 		provider https://skills.example.com {
 			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}

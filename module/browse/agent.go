@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
 // Agent says where the bridge serves A2A.
@@ -44,9 +43,9 @@ func (m *pageMaker) agentOf(d *translate.Description) A2A {
 		return A2A{}
 	}
 	var a A2A
-	a.Endpoint = m.text(m.agent+"/"+url.PathEscape(d.Name), maxShownLink)
+	a.Endpoint = plain(m.agent+"/"+url.PathEscape(d.Name), maxShownLink)
 	if !d.Hidden {
-		a.Card = m.text(a.Endpoint+"/.well-known/agent-card.json", maxShownLink)
+		a.Card = plain(a.Endpoint+"/.well-known/agent-card.json", maxShownLink)
 	}
 	words := []string{"curl", quoted(a.Endpoint)}
 	for _, option := range m.curlOptions {
@@ -60,19 +59,7 @@ func (m *pageMaker) agentOf(d *translate.Description) A2A {
 		words = append(words, "-H 'A2A-Version: "+m.agentVersion+"'")
 	}
 	body := strings.ReplaceAll(message, "DATA", sample(d))
-	command := strings.Join(append(words, "-d", quoted(body)), " ")
-	a.Command = m.text(command, len(command))
+	command := strings.Join(append(words, "-d", quoted(shellSafe.Replace(body))), " ")
+	a.Command = plain(command, len(command))
 	return a
 }
-
-// sample returns example inputs, without characters that the page would not show as they are.
-func sample(d *translate.Description) string {
-	inputs := front.SampleInputs(d.Descriptor.Inputs)
-	if err := inputs.Compact(); err != nil || len(inputs) > maxShownText || plain(string(inputs), len(inputs)) != string(inputs) {
-		return "{}"
-	}
-	return string(inputs)
-}
-
-// quoted quotes a word for shells.
-func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

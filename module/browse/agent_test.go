@@ -2,6 +2,7 @@ package browse
 
 import (
 	"net/http"
+	"net/url"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -19,12 +20,34 @@ func agentSite(p *hostile.Provider, a2a string) string {
 		p.URL() + " {\n\t\t\tnamespace acme\n\t\t}\n\t\t" + a2a + "\n\t}\n}")
 }
 
-// commands returns the shell commands on a page.
-func (f fetched) commands(t *testing.T) (found []string) {
+// pages opens the pages of all skills on a page.
+func (f fetched) pages(t *testing.T, at string, header ...string) (pages []fetched) {
+	t.Helper()
+	for _, name := range f.shown(t) {
+		pages = append(pages, look(t, at+"?skill="+url.QueryEscape(name), header...))
+	}
+	return pages
+}
+
+// code returns the texts on a page that are to be copied.
+func (f fetched) code(t *testing.T) (found []string) {
 	t.Helper()
 	for n := range parse(t, f.body).Descendants() {
-		if n.Type == html.TextNode && n.Parent.Data == "pre" && strings.HasPrefix(n.Data, "curl ") {
+		if n.Type == html.TextNode && n.Parent.Data == "pre" {
 			found = append(found, n.Data)
+		}
+	}
+	return found
+}
+
+// commands returns the shell commands for A2A on pages.
+func commands(t *testing.T, pages []fetched) (found []string) {
+	t.Helper()
+	for _, page := range pages {
+		for _, text := range page.code(t) {
+			if strings.HasPrefix(text, "curl ") && !strings.Contains(text, `"execute_skill"`) {
+				found = append(found, text)
+			}
 		}
 	}
 	return found
@@ -46,8 +69,8 @@ func TestBrowseShowsA2A(t *testing.T) {
 	} {
 		c := testbed.StartCaddy(t, agentSite(p, tc.lines))
 		origin := "http://127.0.0.1:" + c.Port("PORT") + "/agents"
-		page := look(t, origin+"/rpc", "X-User", "ada")
-		all := page.commands(t)
+		pages := look(t, origin+"/rpc", "X-User", "ada").pages(t, origin+"/rpc", "X-User", "ada")
+		all := commands(t, pages)
 		if len(all) != 3 {
 			t.Fatalf("%s: %q", tc.version, all)
 		}
@@ -59,18 +82,20 @@ func TestBrowseShowsA2A(t *testing.T) {
 			}
 		}
 		cards := 0
-		for n := range parse(t, page.body).Descendants() {
-			if link := attributeOf(n, "href"); strings.HasSuffix(link, "/.well-known/agent-card.json") {
-				cards++
-				if a := ask(t, http.MethodGet, link, ""); a.status != http.StatusOK || !strings.HasPrefix(link, origin) {
-					t.Errorf("%s: %d %s", link, a.status, a.body)
+		for _, page := range pages {
+			for n := range parse(t, page.body).Descendants() {
+				if link := attributeOf(n, "href"); strings.HasSuffix(link, "/.well-known/agent-card.json") {
+					cards++
+					if a := ask(t, http.MethodGet, link, ""); a.status != http.StatusOK || !strings.HasPrefix(link, origin) {
+						t.Errorf("%s: %d %s", link, a.status, a.body)
+					}
 				}
 			}
 		}
 		if cards != 2 { // none of the private skill
 			t.Errorf("%s: %d cards", tc.version, cards)
 		}
-		if len(p.Requests("acme/it's $(id)", hostile.Invoke)) == 0 || !strings.Contains(p.Requests("acme/it's $(id)", hostile.Invoke)[0].Body, "o'clock $HOME `id`") {
+		if invoked := p.Requests("acme/it's $(id)", hostile.Invoke); len(invoked) == 0 || !strings.Contains(strings.ReplaceAll(invoked[0].Body, `\u0027`, "'"), "o'clock $HOME `id`") {
 			t.Error("the example input did not arrive")
 		}
 		c.Stop()
@@ -93,7 +118,8 @@ func TestBrowseShowsCredentials(t *testing.T) {
 		"a2a {\nsecurity x mutual_tls\n}":                         "' --cert '<certificate file>' --key '<key file>' -H",
 	} {
 		c := testbed.StartCaddy(t, agentSite(p, lines))
-		if all := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc", "X-User", "ada").commands(t); len(all) != 1 || !strings.Contains(all[0], want) {
+		at := "http://127.0.0.1:" + c.Port("PORT") + "/agents/rpc"
+		if all := commands(t, look(t, at, "X-User", "ada").pages(t, at, "X-User", "ada")); len(all) != 1 || !strings.Contains(all[0], want) {
 			t.Errorf("%s: %q, want %s", lines, all, want)
 		}
 		c.Stop()
@@ -104,13 +130,15 @@ func TestBrowseShowsCredentials(t *testing.T) {
 func TestBrowseWithoutA2A(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 	c := browsing(t, p)
-	if page := look(t, c.URL); strings.Contains(page.visible(t), "A2A") || len(page.commands(t)) != 0 {
-		t.Error(page.visible(t))
+	for _, page := range look(t, c.URL).pages(t, c.URL) {
+		if strings.Contains(page.visible(t), "A2A") || len(commands(t, []fetched{page})) != 0 {
+			t.Error(page.visible(t))
+		}
 	}
 	c.Stop()
 	c = testbed.StartCaddy(t, agentSite(p, "a2a {\n\turl https://agents.example.com/a2a/\n}"))
-	page := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc")
-	if !strings.Contains(page.visible(t), "https://agents.example.com/a2a/acme.echo ") || !regexp.MustCompile(`^curl 'https://agents.example.com/a2a/acme.echo' `).MatchString(strings.Join(page.commands(t), "")) {
+	page := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc?skill=acme.echo")
+	if !strings.Contains(page.visible(t), "https://agents.example.com/a2a/acme.echo ") || !regexp.MustCompile(`^curl 'https://agents.example.com/a2a/acme.echo' `).MatchString(strings.Join(commands(t, []fetched{page}), "")) {
 		t.Error(page.visible(t))
 	}
 }

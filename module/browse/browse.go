@@ -2,6 +2,7 @@ package browse
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -10,9 +11,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -27,10 +30,23 @@ var pageTemplate string
 // The style and the script of the page. Neither contains anything from a provider.
 var (
 	//go:embed page.css
-	browseStyle string
+	styleSource string
 	//go:embed page.js
-	browseScript string
+	scriptSource string
+
+	browseStyle, browseScript = lean(styleSource), lean(scriptSource)
 )
+
+// lean returns a source without indentation and lines of comments, which browsers need not load. No string in it has several lines.
+func lean(source string) string {
+	var b strings.Builder
+	for line := range strings.Lines(source) {
+		if line = strings.TrimLeft(line, "\t"); !strings.HasPrefix(line, "//") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
 
 // Config configures the page that shows the skills to browsers.
 type Config struct {
@@ -78,10 +94,17 @@ func (c *Config) template() (*template.Template, error) {
 
 // Handler answers the requests to the endpoint that are not POST requests.
 type Handler struct {
+	// Name is the name of the bridge; empty: the page shows the host. It must not be changed while the handler serves.
+	Name string
+	// URL returns the URL of a request as its client sees it, without the query. It is required, and must not be changed while the handler serves.
+	URL func(r *http.Request) string
 	// Tools is the endpoint of MCP, which the page names; nil: there is none. It must not be changed while the handler serves.
 	Tools Tools
 	// Agent is the endpoint of A2A, which the page names; nil: there is none. It must not be changed while the handler serves.
 	Agent Agent
+	// Challenge is the WWW-Authenticate field for callers that have to authenticate to the handler itself; empty: something in front of
+	// it authenticates them. It must not be changed while the handler serves.
+	Challenge string
 
 	template         *template.Template
 	bridge           *translate.Bridge
@@ -107,6 +130,9 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return fmt.Errorf("executing the template of browse: %w", err)
 	}
 	guardPage(header, page.Nonce)
+	if status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", h.Challenge)
+	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
@@ -117,6 +143,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // page returns the page for a request and its status. Callers whom the bridge refuses get a page that says why.
 func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguous string) (*Page, int) {
 	page := &Page{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
+	page.Endpoint, page.Name = h.endpoint(r)
 	switch {
 	case ambiguous != "":
 		h.refused(ctx, "browse", ambiguous)
@@ -125,36 +152,47 @@ func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguou
 	case h.requirePrincipal && principal == "":
 		h.refused(ctx, "browse", run.PrincipalRequired)
 		page.Problem = "This bridge shows its skills only to authenticated callers. Authenticate as its operator told you, and load this page again."
+		if h.Challenge != "" {
+			return page, http.StatusUnauthorized
+		}
 		return page, http.StatusForbidden
 	}
-	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page}
+	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page, now: time.Now(), needsPrincipal: h.requirePrincipal}
 	if h.Agent != nil {
 		m.agent, m.agentVersion, m.curlOptions = h.Agent.URL(r), h.Agent.Version(), h.Agent.CurlOptions()
 	}
 	if h.Tools != nil {
-		page.MCP = clientsOf(h.Tools.URL(r), h.Tools.NeedsToken())
+		_, _, hasPassword := r.BasicAuth()
+		page.MCP = clientsOf(h.Tools.URL(r), h.Tools.NeedsToken(), hasPassword)
 	}
 	query := r.URL.Query()
-	if name := first(query["skill"]); name != "" {
+	if query.Get(queryPart) != "" {
+		page.Style, page.Script = "", ""
+	}
+	if name := query.Get(querySkill); name != "" {
 		return page, m.one(ctx, name)
 	}
-	return page, m.all(ctx, first(query["namespace"]))
+	page.Filter = filterOf(query)
+	return page, m.all(ctx)
 }
 
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
+// endpoint returns the URL to which agents POST, and the name of the bridge for people. The URL is empty if the page can't show it.
+func (h *Handler) endpoint(r *http.Request) (endpoint, name string) {
+	endpoint = h.URL(r)
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || plain(endpoint, maxShownLink) != endpoint {
+		return "", cmp.Or(plain(h.Name, maxShownName), "Skills")
 	}
-	return values[0]
+	return endpoint, plain(cmp.Or(h.Name, u.Host), maxShownName)
 }
 
 // guardPage sets headers that make texts from providers harmless (Content Security Policy
 // Level 3): the browser applies only styles and scripts that have the nonce of this answer,
-// loads no other resources, and connects only to the page's own origin. Trusted types
+// loads no other resources except images that the script makes of outputs, and connects only to the page's own origin. Trusted types
 // prevent even the page's own script from turning text into HTML.
 func guardPage(header http.Header, nonce string) {
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+nonce+"'; style-src 'nonce-"+nonce+"'; "+
-		"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "+
+		"connect-src 'self'; img-src blob:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")

@@ -98,6 +98,24 @@ func (f fetched) shown(t *testing.T) []string {
 	return names
 }
 
+// rows are the texts of the rows of a page, by the names of the skills.
+func (f fetched) rows(t *testing.T) map[string]string {
+	t.Helper()
+	rows := map[string]string{}
+	for n := range parse(t, f.body).Descendants() {
+		if name := attributeOf(n, "data-name"); name != "" {
+			var b strings.Builder
+			for part := range n.Descendants() {
+				if part.Type == html.TextNode {
+					b.WriteString(part.Data + " ")
+				}
+			}
+			rows[name] = strings.Join(strings.Fields(b.String()), " ")
+		}
+	}
+	return rows
+}
+
 func attributeOf(n *html.Node, name string) string {
 	for _, a := range n.Attr {
 		if a.Key == name {
@@ -187,7 +205,7 @@ func TestBrowseGuardsThePage(t *testing.T) {
 	directives := strings.Split(strings.ReplaceAll(policy, nonce[1], "N"), "; ")
 	for _, want := range []string{
 		"default-src 'none'", "script-src 'nonce-N'", "style-src 'nonce-N'", "connect-src 'self'", "form-action 'none'",
-		"frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+		"frame-ancestors 'none'", "base-uri 'none'", "img-src blob:", "require-trusted-types-for 'script'", "trusted-types 'none'",
 	} {
 		if !slices.Contains(directives, want) {
 			t.Errorf("%q is not in %q", want, policy)
@@ -254,23 +272,36 @@ func TestBrowseShowsWhatDescriptorsSay(t *testing.T) {
 		"skill alone "+p.URLOf("single", hostile.Descriptor),
 		"provider http://"+hostile.Refused(t)+" {", "namespace gone", "}")
 	page := look(t, c.URL)
-	text := page.visible(t)
-	for _, want := range []string{
-		"7 skills",
-		"Some sources could not be read gone The provider can't be reached",
-		"Single skills alone 1.0.0 available",
-		"acme.echo 1.2.3 restricted needs credentials Says it again.",
-		"text string required What to say.",
-		"times integer, default 2 How often. One of 1 2",
-		"Title Echo", "Output text/plain What was said.", "OAuth 2.0 with the scopes skills:run", "Tags sound, nature", "documentation at docs.example.com",
-		"An API key in the header X-Key", "Ask nicely.",
-		"acme.faulty 1.0.0 faulty", "/endpoint is required",
-		"acme.newer 1.0.0 incompatible", "Protocol version 2.0.0 is not compatible",
-		"acme.lost 1.0.0 unreadable",
-		"need JavaScript",
+	for query, wanted := range map[string][]string{
+		"": {
+			"7 skills",
+			"Some sources could not be read gone The provider can't be reached",
+			"Single skills alone Does something. Open alone", // what is normal has no badge
+			"restricted needs credentials",
+			"acme.faulty", "invalid",
+			"acme.newer Protocol version 2.0.0 is not compatible", "incompatible",
+			"acme.lost", "unreachable",
+			"need JavaScript",
+		},
+		"?skill=acme.echo": {
+			"Says it again. Echo version 1.2.3", "tool name acme_echo sound nature",
+			"needs credentials since", " UTC Skill acme/echo needs authentication",
+			"text string, required What to say.",
+			"times integer How often. one of 1 2 default 2",
+			"Output text/plain What was said.", "OAuth 2.0 with the scopes skills:run : this bridge can’t get a token", "documentation at docs.example.com", "Access restricted",
+			"curl 'http://127.0.0.1:", `"input_schema": {`, `"parameters": {`, `"inputSchema": {`,
+		},
+		"?skill=acme.key":    {"An API key in the header X-Key"},
+		"?skill=acme.custom": {"Ask nicely."},
+		"?skill=acme.faulty": {"invalid since", "/endpoint is required"},
+		"?skill=acme.newer":  {"incompatible since", "Protocol version 2.0.0 is not compatible"},
+		"?skill=acme.lost":   {"unreachable since"},
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in %s", want, text)
+		text := look(t, c.URL+query).visible(t)
+		for _, want := range wanted {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is not in %s", query, want, text)
+			}
 		}
 	}
 	if names := page.shown(t); !slices.Equal(names, []string{"alone", "acme.custom", "acme.echo", "acme.faulty", "acme.key", "acme.lost", "acme.newer"}) {
@@ -357,7 +388,7 @@ func TestBrowseLinks(t *testing.T) {
 	}
 	page := look(t, browsing(t, hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: func(d hostile.Object) {
 		d["documentation_url"] = "https://docs.example.com/"
-	}})).URL)
+	}})).URL+"?skill=acme.echo")
 	if want := `<a href="https://docs.example.com/" rel="noopener noreferrer nofollow">`; !strings.Contains(page.body, want) {
 		t.Errorf("%s is not in %s", want, page.body)
 	}
@@ -462,12 +493,12 @@ func TestBrowseShowsABrokenSkillWithItsSource(t *testing.T) {
 	p.On("acme/lost", hostile.Descriptor, hostile.Respond(http.StatusServiceUnavailable, ""))
 	p.On("single", hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"single"}`))
 	c := browsing(t, p, "skill alone "+p.URLOf("single", hostile.Descriptor))
-	for name, want := range map[string]string{
-		"acme.broken": "acme acme.broken faulty", "acme/broken": "acme acme.broken faulty",
-		"acme.lost": "acme acme.lost unreadable", "alone": "Single skills alone faulty",
+	for name, want := range map[string][2]string{
+		"acme.broken": {"acme", "invalid"}, "acme/broken": {"acme", "invalid"}, "acme.lost": {"acme", "unreachable"}, "alone": {"Single skills", "invalid"},
 	} {
-		if page := look(t, c.URL+"?skill="+name); page.status != http.StatusOK || !strings.Contains(page.visible(t), want) {
-			t.Errorf("%s: %d %s", name, page.status, page.visible(t))
+		page := look(t, c.URL+"?skill="+name)
+		if text := page.visible(t); page.status != http.StatusOK || !strings.Contains(text, "All skills · "+want[0]+" ") || !strings.Contains(text, " "+want[1]+" since ") {
+			t.Errorf("%s: %d %s", name, page.status, text)
 		}
 	}
 }
@@ -500,23 +531,28 @@ func TestBrowseTellsWhatACallWouldMeet(t *testing.T) {
 			}
 		}
 	}
-	text := page.visible(t)
+	rows := page.rows(t)
 	for namespace, lacking := range map[string][]string{"none": {"key", "custom", "token", "sent", "followed"}, "key": {"custom", "token", "sent", "followed"}} {
 		for _, s := range skills {
 			name := namespace + "." + s.ID
-			badge := name + " 1.0.0 needs credentials Does something. This skill needs credentials that the bridge does not have. "
-			if got := strings.Contains(text, badge); got != slices.Contains(lacking, s.ID) {
-				t.Errorf("%s needs credentials: %t; %s", name, got, text)
+			row := rows[name]
+			if got := strings.Contains(row, "needs credentials"); row == "" || got != slices.Contains(lacking, s.ID) {
+				t.Errorf("%s needs credentials: %t; %s", name, got, row)
 			}
-			if got := strings.Contains(text, name+" 1.0.0 available") || strings.Contains(text, name+" 1.0.0 uses a credential available"); got == slices.Contains(lacking, s.ID) {
-				t.Errorf("%s is available: %t; %s", name, got, text)
-			}
+			one := look(t, c.URL+"?skill="+name).visible(t)
 			if !slices.Contains(lacking, s.ID) {
+				if strings.Contains(one, "needs credentials") || !strings.Contains(row, "Does something.") {
+					t.Errorf("%s is available: %s; %s", name, row, one)
+				}
 				continue
 			}
 			a := c.Execute(name, nil)
-			if a.Outcome() != "AUTH_REQUIRED" || !strings.Contains(text, badge+strings.Join(strings.Fields(a.Message), " ")) {
-				t.Errorf("%s: a call meets %v, and the page says %s", name, a, text)
+			message := strings.Join(strings.Fields(a.Message), " ")
+			if a.Outcome() != "AUTH_REQUIRED" || !strings.Contains(one, "needs credentials since ") || !strings.Contains(one, " UTC "+message) {
+				t.Errorf("%s: a call meets %v, and the page says %s", name, a, one)
+			}
+			if !strings.Contains(row, strings.TrimSuffix(plain(message, maxRowText), "…")) {
+				t.Errorf("%s: a call meets %v, and the row says %s", name, a, row)
 			}
 		}
 	}
@@ -524,9 +560,6 @@ func TestBrowseTellsWhatACallWouldMeet(t *testing.T) {
 		if a := c.Execute(name, nil); a.Outcome() != want {
 			t.Errorf("%s: %v", name, a)
 		}
-	}
-	if one := look(t, c.URL+"?skill=none.key"); !strings.Contains(one.visible(t), "none.key 1.0.0 needs credentials") {
-		t.Errorf("alone: %s", one.visible(t))
 	}
 }
 
@@ -580,23 +613,41 @@ func TestBrowseIsBounded(t *testing.T) {
 	}
 	p := hostile.NewProvider(t, skills...)
 	limits := standardPageLimits
-	limits.described, limits.named = 2, 4
-	page := look(t, served(t, limits, "", p))
-	if names, text := page.shown(t), page.visible(t); !slices.Equal(names, []string{"acme.s0", "acme.s1"}) || !strings.Contains(text, "acme.s3") ||
-		strings.Contains(text, "acme.s4") || !strings.Contains(text, "6 skills") || !strings.Contains(text, "And 2 more") {
+	limits.rows = 2
+	url := served(t, limits, "", p)
+	page := look(t, url)
+	if names, text := page.shown(t), page.visible(t); !slices.Equal(names, []string{"acme.s0", "acme.s1"}) || !strings.Contains(text, "6 skills") || !strings.Contains(text, "All 6 of acme") {
 		t.Errorf("shown are %v in %s", names, text)
 	}
 	if n := descriptors(p); n != 2 {
 		t.Errorf("%d descriptors were read", n)
 	}
-	if !strings.Contains(page.body, `<a class="name" href="?skill=acme.s3">`) {
-		t.Errorf("a skill that is only named has no link: %s", page.body)
+	for row := range strings.Lines(page.body) {
+		if len(row) > 4*maxRowText {
+			t.Errorf("a row has %d bytes: %.200s", len(row), row)
+		}
+	}
+	for from, want := range map[string][]string{"0": {"acme.s0", "acme.s1"}, "2": {"acme.s2", "acme.s3"}, "5": {"acme.s5"}, "6": nil, "99": nil, "-1": {"acme.s0", "acme.s1"}, "x": {"acme.s0", "acme.s1"}} {
+		if names := look(t, url+"?namespace=acme&from="+from).shown(t); !slices.Equal(names, want) {
+			t.Errorf("from %s, shown are %v, want %v", from, names, want)
+		}
+	}
+	middle := look(t, url+"?namespace=acme&from=2").body
+	for _, want := range []string{`<a href="?namespace=acme">Previous</a>`, `<a href="?from=4&amp;namespace=acme">Next</a>`} {
+		if !strings.Contains(middle, want) {
+			t.Errorf("%s is not in %s", want, middle)
+		}
 	}
 
 	limits = standardPageLimits
-	limits.text = 3 * maxShownText
-	if names := look(t, served(t, limits, "", hostile.NewProvider(t, skills...))).shown(t); len(names) == 0 || len(names) == 6 {
-		t.Errorf("with little text, shown are %v", names)
+	limits.documents = 2000
+	p = hostile.NewProvider(t, skills...)
+	url = served(t, limits, "", p)
+	for range 2 {
+		look(t, url)
+	}
+	if n := descriptors(p); n == 0 || n == 6 {
+		t.Errorf("with few bytes of descriptors, %d were read", n)
 	}
 }
 
@@ -633,52 +684,34 @@ func manySkills(n, text int) []hostile.Skill {
 func TestBrowseIsFair(t *testing.T) {
 	big, small, other := hostile.NewProvider(t, manySkills(9, 10)...), hostile.NewProvider(t, manySkills(1, 10)...), hostile.NewProvider(t, manySkills(3, 10)...)
 	limits := standardPageLimits
-	limits.described, limits.named = 5, 8
-	page := look(t, served(t, limits, "", big, small, other))
+	limits.rows = 5
+	url := served(t, limits, "", big, small, other)
+	page := look(t, url)
 	if names := page.shown(t); !slices.Equal(names, []string{"acme.s0", "acme.s1", "other.s0", "third.s0", "third.s1"}) {
-		t.Errorf("described are %v", names)
+		t.Errorf("shown are %v", names)
 	}
 	text := page.visible(t)
 	for _, want := range []string{
 		"13 skills", "acme 9", "other 1", "third 3", // in the list of sources
-		"acme.s3 1.0.0 And 5 more not shown here. Show only acme",
-		"third.s2 1.0.0 1 of these is only named here. Show only third",
+		"All 9 of acme", "All 3 of third",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %s", want, text)
 		}
 	}
-	for _, namespace := range []string{"acme", "third"} {
-		if !strings.Contains(page.body, `<a href="?namespace=`+namespace+`">`) {
-			t.Errorf("there is no link to all of %s", namespace)
-		}
-	}
-	if strings.Contains(page.body, `<a href="?namespace=other">`) {
+	if strings.Contains(text, "All 1 of") {
 		t.Error("there is a link to all of a source of which all is shown")
 	}
+	if names := look(t, url+"?namespace=acme&from=5").shown(t); !slices.Equal(names, []string{"acme.s5", "acme.s6", "acme.s7", "acme.s8"}) {
+		t.Errorf("of the rest of a source, shown are %v", names)
+	}
 
-	limits.described, limits.named = 1, 1
+	limits.rows = 1
 	page = look(t, served(t, limits, "", big, small, other))
-	for _, want := range []string{"And 8 more not shown here.", "other 1 skill not shown here.", "third 3 skills not shown here."} {
+	for _, want := range []string{"All 9 of acme", "All 1 of other"} {
 		if text := page.visible(t); !strings.Contains(text, want) {
 			t.Errorf("with too little room for all sources, %q is not in %s", want, text)
 		}
-	}
-
-	talker, quiet := hostile.NewProvider(t, manySkills(9, maxShownText)...), hostile.NewProvider(t, manySkills(9, 1)...)
-	limits = standardPageLimits
-	limits.text = 5 * maxShownText
-	names := look(t, served(t, limits, "", talker, quiet)).shown(t)
-	of := func(namespace string) (n int) {
-		for _, name := range names {
-			if strings.HasPrefix(name, namespace+".") {
-				n++
-			}
-		}
-		return n
-	}
-	if of("other") != 9 || of("acme") == 0 || of("acme") == 9 {
-		t.Errorf("beside a source that talks much, described are %v", names)
 	}
 }
 
@@ -688,7 +721,7 @@ func TestBrowseDoesNotWaitForever(t *testing.T) {
 	limits := standardPageLimits
 	limits.whole = 300 * time.Millisecond
 	page := look(t, served(t, limits, "", p))
-	if text := page.visible(t); !strings.Contains(text, "acme.quick 1.0.0 available") || !strings.Contains(text, "acme.stuck 1.0.0 unreadable Does something. It did not answer in time.") {
+	if text := page.visible(t); !strings.Contains(text, "acme.quick Does something.") || !strings.Contains(text, "acme.stuck It did not answer in time. unreachable") {
 		t.Errorf("%s", text)
 	}
 
@@ -698,7 +731,7 @@ func TestBrowseDoesNotWaitForever(t *testing.T) {
 	limits = standardPageLimits
 	limits.listing = 100 * time.Millisecond
 	text := look(t, served(t, limits, "", p, hostile.NewProvider(t, hostile.Skill{ID: "echo"}))).visible(t)
-	if !strings.Contains(text, "Some sources could not be read acme It did not answer in time.") || !strings.Contains(text, "other.echo 1.0.0 available") {
+	if !strings.Contains(text, "Some sources could not be read acme It did not answer in time.") || !strings.Contains(text, "other.echo Does something.") {
 		t.Errorf("%s", text)
 	}
 }
@@ -713,7 +746,7 @@ func TestBrowseReadsSourcesApart(t *testing.T) {
 	limits := standardPageLimits
 	limits.whole = 500 * time.Millisecond
 	text := look(t, served(t, limits, "", p, hostile.NewProvider(t, hostile.Skill{ID: "echo"}))).visible(t)
-	if !strings.Contains(text, "other.echo 1.0.0 available") {
+	if !strings.Contains(text, "other.echo Does something.") {
 		t.Errorf("%s", text)
 	}
 }

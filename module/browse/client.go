@@ -23,14 +23,19 @@ type MCP struct {
 // Client is a client of MCP and what its configuration file needs to have.
 type Client struct{ Name, File, Config string }
 
-// clientsOf returns how to use the skills by MCP at an endpoint; the zero value: the endpoint can't be known.
-func clientsOf(endpoint string, needsToken bool) MCP {
+// clientsOf returns how to use the skills by MCP at an endpoint; the zero value: the endpoint can't be known. A reader of the page who has
+// a password is asked for it by the endpoint, too, so that clients need it.
+func clientsOf(endpoint string, needsToken, hasPassword bool) MCP {
 	if endpoint == "" || plain(endpoint, maxShownLink) != endpoint {
 		return MCP{}
 	}
 	url := strconv.Quote(endpoint) // no character of it needs an escape that JSON does not have
 	header, flag := "", "]"
-	if needsToken {
+	switch {
+	case hasPassword:
+		header = `, "headers": {"Authorization": "Basic <Base64 of user:password>"}`
+		flag = `, "--basic-env", "BRIDGE_LOGIN"], "env": {"BRIDGE_LOGIN": "<user>:<password>"}`
+	case needsToken:
 		header = `, "headers": {"Authorization": "<credentials>"}`
 		flag = `, "--bearer-env", "BRIDGE_TOKEN"], "env": {"BRIDGE_TOKEN": "<token>"}`
 	}

@@ -72,7 +72,15 @@ func TestBrowseShowsClients(t *testing.T) {
 		}
 		c.Stop()
 	}
-	c := testbed.StartCaddy(t, agentSite(p, "a2a"))
+	c := testbed.StartCaddy(t, agentSite(p, "mcp\nrequire_principal"))
+	page := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc", "X-User", "ada", "Authorization", "Basic YWRhOnNlY3JldA==")
+	all := strings.Join(page.configurations(t), "\n")
+	if strings.Count(all, `"headers": {"Authorization": "Basic <Base64 of user:password>"}`) != 2 || !strings.Contains(all, `"--basic-env", "BRIDGE_LOGIN"], "env": {"BRIDGE_LOGIN": "<user>:<password>"}}}}`) ||
+		strings.Contains(all, "bearer") || strings.Contains(all, "YWRh") {
+		t.Errorf("for a reader with a password: %s", all)
+	}
+	c.Stop()
+	c = testbed.StartCaddy(t, agentSite(p, "a2a"))
 	if page := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc"); strings.Contains(page.visible(t), "Add to your client") {
 		t.Error("the page names clients of MCP, which is not served")
 	}

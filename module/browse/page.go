@@ -1,44 +1,71 @@
 package browse
 
-import "html/template"
+import (
+	"html/template"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+)
 
 // Page is the data of the template of `browse`. All texts of providers in it
 // are bounded, without control characters and characters that change the direction
 // of text. A template must still escape them, as html/template does.
 type Page struct {
+	// Name is the name of the bridge: the option name of the handler, else the host of the request.
+	Name string
+	// Endpoint is the URL to which agents POST; empty: it can't be known.
+	Endpoint string
 	// Problem says why nothing is shown; empty: there is no problem.
 	Problem string
-	// Groups are the shown skills, by source.
+	// Groups are the shown skills, by source, or the results of a search.
 	Groups []Group
+	// Sources are all sources with skills that the caller may see.
+	Sources []Source
 	// Unavailable are the sources that could not be read.
 	Unavailable []Unavailable
-	// Skills is the number of all skills, including those that are not shown.
-	Skills int
-	// Hidden is the number of skills of which not even the name is shown: the sum of Hidden of all groups.
+	// Skills is the number of all skills, including those that are not shown. Found is how many of them the filter selects.
+	Skills, Found int
+	// Hidden is how many of the selected skills are not shown: the sum of Hidden of all groups.
 	Hidden int
-	// Skill and Namespace are the values of skill and namespace in the query. If both are empty, all skills are shown.
-	Skill, Namespace string
+	// Unread is how many skills a filter of states or tags leaves out because their descriptors were not read yet.
+	Unread int
+	// Filter selects the skills of a list.
+	Filter Filter
+	// Choices are the values of the filter.
+	Choices Choices
+	// Skill is the value of skill in the query; empty: the page is a list.
+	Skill string
 	// MCP has no Endpoint if the bridge does not serve MCP, or shows no skills.
 	MCP MCP
 	// Principal is the caller; empty: anonymous.
 	Principal string
 	// Nonce is the attribute nonce of the page's styles and scripts. The browser ignores those without it.
 	Nonce string
-	// Style and Script are the style and the script of the embedded template.
+	// Style and Script are the style and the script of the embedded template; empty: its script asks for a part of the page.
 	Style  template.CSS
 	Script template.JS
 }
 
-// Group has the skills of one source. Each source with skills has a group, even
+// Group has shown skills of one source, or the results of a search. Each source with selected skills has a group, even
 // if none of its skills is shown.
 type Group struct {
-	// Namespace is empty for the skills that were configured one by one.
+	// Namespace is empty for the skills that were configured one by one, and for the results of a search.
 	Namespace string
+	// Results says that the skills are the results of a search, best first.
+	Results bool
 	// Skills are the shown skills.
 	Skills []Skill
-	// Total is the number of the source's skills. Hidden of them are not in Skills. Named of them are in Skills without
-	// the content of their descriptors, in the state listed.
-	Total, Hidden, Named int
+	// Total is how many skills of the source the filter selects. Hidden of them are not in Skills.
+	Total, Hidden int
+	// Before and More are relative URLs of pages with the skills that are not shown; empty: there is none.
+	Before, More string
+}
+
+// Source is a source of skills.
+type Source struct {
+	Namespace string // empty for the skills that were configured one by one
+	Total     int    // the number of its skills
+	Link      string // a relative URL of the page with its skills; empty: there is none
 }
 
 // Unavailable is a source that could not be read.
@@ -46,41 +73,86 @@ type Unavailable struct {
 	Namespace, Reason string
 }
 
-// The values of [Skill.State].
-const (
-	stateAvailable        = "available"         // it can be called
-	stateNeedsCredentials = "needs-credentials" //nolint:gosec // needs credentials that this bridge does not have, or may not send there
-	stateFaulty           = "faulty"            // its descriptor is invalid
-	stateIncompatible     = "incompatible"      // it needs a newer version of the protocol
-	stateUnreadable       = "unreadable"        // its descriptor can't be read at the moment
-	stateListed           = "listed"            // its descriptor was not read for this page
-)
+// Choice is a value of a filter.
+type Choice struct {
+	Value, Label string
+	Chosen       bool
+}
 
-// Skill is one skill.
+// Choices are the values of the fields of a [Filter].
+type Choices struct{ States, Types, Tags []Choice }
+
+// Skill is one skill. Lists have only its names, texts, types, tags and condition.
 type Skill struct {
 	// Name is the skill's name in calls. Title is the provider's name for it, if known.
 	Name, Title, Namespace, Version, Description string
 	// CapabilityType and Access are values of the Skill Sharing Protocol.
 	CapabilityType, Access string
-	// State is one of available, needs-credentials, faulty, incompatible, unreadable and listed.
-	State string
-	// Reason says why a skill is not available, and Faults what is wrong with its descriptor.
-	Reason string
-	Faults []Fault
+	Condition
+
+	// Tool is the name for language models; empty: there is none.
+	Tool string
 
 	// The following fields are set only for skills that are available or need credentials.
 
 	Inputs     []Input
 	MoreInputs int // number of inputs that are not in Inputs
-	// OutputType is a media type.
-	OutputType, OutputDescription string
-	Auth                          Auth
-	Tags                          []string
-	Provider                      string
-	ProviderLink, Documentation   Link
+	Output     Output
+	Auth       Auth
+	Tags       []string
+	Provider   string
+
+	ProviderLink, Documentation Link
+	// Code is how programs call the skill; none if its URL or its name can't be written.
+	Code []Code
 	// A2A has no Endpoint if the bridge does not serve A2A.
 	A2A A2A
+	// Reading is the text of a skill that is read and can't be executed, and names its further files; empty: the skill is executed. Such a
+	// skill has no Inputs and no A2A, and its Code reads it.
+	Reading string
 }
+
+// Condition says whether a skill can be called.
+type Condition struct {
+	// State is one of available, readable, needs_credentials, incompatible, invalid, unreachable and unknown. Lists of the endpoint have the same states.
+	State catalog.State
+	// Since is when the state became known; zero: it is not known since when. Ago is the time since then, such as "3 h".
+	Since time.Time
+	Ago   string
+	// Reason says why a skill is not available, and Faults what is wrong with its descriptor.
+	Reason string
+	Faults []Fault
+	// Held says that the provider has changed what the skill asks for, and that the earlier descriptor is shown and used; empty: it is the newest.
+	Held string
+}
+
+// Output is what a skill returns.
+type Output struct {
+	// Type is a media type. Schema is JSON; empty: there is none, or it is too long.
+	Type, Description, Schema string
+}
+
+// Callable reports whether the skill's descriptor could be used, so that its inputs are known.
+func (c *Condition) Callable() bool {
+	return c.State == catalog.Available || c.State == catalog.Readable || c.State == catalog.NeedsCredentials
+}
+
+// Exception says what is not as it should be; empty: the skill can be called, or its descriptor was not read yet.
+func (c *Condition) Exception() string {
+	if c.State == catalog.Available || c.State == catalog.Readable || c.State == catalog.Unknown {
+		return ""
+	}
+	return stateLabels[c.State]
+}
+
+// stateLabels are the names of the states for people.
+var stateLabels = map[catalog.State]string{
+	catalog.Available: "available", catalog.Readable: "only to read", catalog.NeedsCredentials: "needs credentials", catalog.Unreachable: "unreachable",
+	catalog.Invalid: "invalid", catalog.Incompatible: "incompatible", catalog.Unknown: "not read yet",
+}
+
+// Code is a text with which a program calls a skill, or a definition of the skill.
+type Code struct{ Label, Text string }
 
 // Fault is an error in a descriptor.
 type Fault struct {
@@ -94,6 +166,10 @@ type Input struct {
 	HasDefault              bool
 	Default                 string   // JSON
 	Choices                 []string // the allowed values in JSON, if the schema lists them
+	Limits                  []string // what the schema asks of values, in words, such as "1 to 10"
+	Pattern                 string   // a regular expression; empty: there is none
+	// Schema is the JSON Schema of the input, for the form; empty: it is too long.
+	Schema string
 }
 
 // Auth is how the bridge has to authenticate to the provider.
@@ -115,20 +191,25 @@ type Link struct {
 // examplePage returns sample data for testing templates, with elements in each list.
 func examplePage() *Page {
 	at := Link{"https://example.com/", "example.com"}
+	choices := []Choice{{"example", "example", true}, {"other", "other", false}}
 	return &Page{
-		Problem: "example", Skills: 5, Hidden: 1, Skill: "example", Namespace: "example", Principal: "example", Nonce: "example",
+		Name: "example", Endpoint: at.URL, Problem: "example", Skills: 6, Found: 5, Hidden: 1, Unread: 1, Skill: "example", Principal: "example", Nonce: "example",
+		Filter: Filter{Words: "example", Namespace: "example", State: "available", Type: "api", Tag: "example", From: 1}, Choices: Choices{choices, choices, choices},
+		Sources:     []Source{{"example", 6, "?"}, {"other", 1, ""}},
 		Unavailable: []Unavailable{{"example", "example"}},
 		MCP:         MCP{at.URL, []Client{{"example", "example", "{}"}}},
-		Groups: []Group{{Namespace: "example", Total: 5, Hidden: 1, Named: 1, Skills: []Skill{
+		Groups: []Group{{Namespace: "example", Results: true, Total: 6, Hidden: 1, Before: "?", More: "?", Skills: []Skill{
 			{
-				Name: "example", State: stateAvailable, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at,
+				Name: "example", Condition: Condition{State: catalog.Available, Held: "example"}, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at, Tool: "example",
 				A2A:    A2A{at.URL, at.URL, "curl"},
-				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}}},
-				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}},
+				Code:   []Code{{"example", "example"}},
+				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}, Limits: []string{"example"}, Pattern: "^", Schema: "{}"}},
+				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}}, Output: Output{Schema: "{}"},
 			},
-			{Name: "closed", State: stateNeedsCredentials, Reason: "example", Auth: Auth{Type: "api_key", Header: "example"}},
-			{Name: "other", State: stateFaulty, Reason: "example", Faults: []Fault{{"/example", "example"}}},
-			{Name: "named", State: stateListed},
+			{Name: "closed", Condition: Condition{State: catalog.NeedsCredentials, Since: time.Unix(0, 0), Ago: "1 h", Reason: "example"}, Auth: Auth{Type: "api_key", Header: "example"}},
+			{Name: "other", Condition: Condition{State: catalog.Invalid, Reason: "example", Faults: []Fault{{"/example", "example"}}}},
+			{Name: "named", Condition: Condition{State: catalog.Unknown}},
+			{Name: "read", Condition: Condition{State: catalog.Available}, Reading: "example"},
 		}}},
 	}
 }

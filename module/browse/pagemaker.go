@@ -7,45 +7,41 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/net/idna"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // pageLimits bound the work for one page, here and at the providers. The sources of a
 // page share them fairly: a source with many or large skills does not displace others.
 type pageLimits struct {
-	described, named int           // skills shown in full, and skills shown at least by name
-	text             int           // bytes of the providers' texts about the described skills
-	documents        int           // bytes of descriptors after which no further one is read
-	listing, whole   time.Duration // for reading the indexes, and for the whole page
+	rows           int           // skills of a list
+	results        int           // skills of the results of a search
+	documents      int           // bytes of descriptors after which no further one is read
+	listing, whole time.Duration // for reading the indexes, and for the whole page
 }
 
-var standardPageLimits = pageLimits{described: 200, named: 2000, text: 2 << 20, documents: 8 << 20, listing: 6 * time.Second, whole: 10 * time.Second}
-
-// descriptorsAtOnce is how many descriptors of a source one page reads at a time.
-const descriptorsAtOnce = 4
+var standardPageLimits = pageLimits{rows: 200, results: 100, documents: 8 << 20, listing: 6 * time.Second, whole: 10 * time.Second}
 
 // Bounds of one text, in characters, and of lists.
 const (
 	maxShownName   = 200
 	maxShownText   = 1000
+	maxRowText     = 200
 	maxShownInputs = 100
 	maxShownList   = 20
 	maxShownLink   = 2000
 )
+
+// maxHits bounds the results of a search of which a filter selects those that are shown.
+const maxHits = 1000
 
 // pageMaker fills a page with the skills that one caller may see.
 type pageMaker struct {
@@ -53,58 +49,43 @@ type pageMaker struct {
 	limits    pageLimits
 	principal string
 	page      *Page
-	used      int // bytes of texts
+	now       time.Time
 
 	curlOptions         []string // for the A2A endpoint
 	agent, agentVersion string   // URL and newest version of the A2A endpoint; empty: there is none
+	needsPrincipal      bool     // callers of the endpoint have to authenticate
 }
 
-// one makes the page of a single skill and returns its HTTP status.
-func (m *pageMaker) one(ctx context.Context, name string) int {
-	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
-	defer cancel()
-	m.page.Skill = plain(name, maxShownName)
-	d, failure := m.bridge.Describe(ctx, translate.Call{Caller: run.Caller{Principal: m.principal}, Name: name})
-	if failure != nil && (failure.Kind == run.SkillNotFound || failure.Kind == run.InvalidArguments) {
-		m.page.Problem = m.reason(failure)
-		return http.StatusNotFound
-	}
-	if failure != nil && failure.Next() == run.NextAuthenticate {
-		m.page.Problem = m.reason(failure)
-		return http.StatusForbidden
-	}
-	skill := Skill{Name: m.page.Skill}
-	namespace := ""
-	if d != nil { // also set if the skill was found but its descriptor can't be read
-		namespace = groupOf(d.Name, d.Namespace)
-		skill.Name, skill.Namespace = m.text(d.Name, maxShownName), namespace
-	}
-	if failure == nil {
-		skill.CapabilityType, skill.Access = m.text(string(d.Descriptor.CapabilityType), maxShownName), m.text(string(d.Descriptor.Access), maxShownName)
-	}
-	m.describe(&skill, described{d, failure})
-	m.page.Skills = 1
-	m.page.Groups = []Group{{Namespace: namespace, Skills: []Skill{skill}, Total: 1}}
-	return http.StatusOK
-}
-
-// all makes the page of all skills, or of the skills of one namespace, and returns
-// its HTTP status.
-func (m *pageMaker) all(ctx context.Context, namespace string) int {
+// all makes the page of the skills that a filter selects, and returns its HTTP status.
+func (m *pageMaker) all(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
 	ctx = catalog.ReadIndexesOnce(ctx)
-	m.page.Namespace = plain(namespace, maxShownName)
-	listing := m.list(ctx, namespace)
+	f := &m.page.Filter
+	listing := m.list(ctx)
 	for _, u := range listing.Unavailable {
-		m.page.Unavailable = append(m.page.Unavailable, Unavailable{m.text(u.Namespace, maxShownName), m.reason(u.Failure)})
-	}
-	if len(listing.Skills) == 0 && namespace != "" {
-		return m.nothing(listing.Unavailable)
+		m.page.Unavailable = append(m.page.Unavailable, Unavailable{plain(u.Namespace, maxShownName), m.reason(u.Failure)})
 	}
 	m.page.Skills = len(listing.Skills)
-	portions := m.portions(listing.Skills)
-	m.describeAll(portions, m.read(ctx, portions))
+	m.sources(listing.Skills)
+	if f.Namespace != "" && !slices.ContainsFunc(listing.Skills, func(e catalog.Entry) bool { return e.Namespace == f.Namespace }) {
+		return m.nothing(slices.DeleteFunc(listing.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace != f.Namespace }))
+	}
+	if f.Words != "" {
+		m.search(ctx)
+	} else {
+		m.groups(ctx, listing.Skills)
+	}
+	tags := map[string]int{}
+	for i := range m.page.Groups {
+		m.page.Hidden += m.page.Groups[i].Hidden
+		for j := range m.page.Groups[i].Skills {
+			for _, tag := range m.page.Groups[i].Skills[j].Tags {
+				tags[tag]++
+			}
+		}
+	}
+	m.page.Choices = f.choices(tags)
 	return http.StatusOK
 }
 
@@ -113,7 +94,7 @@ func (m *pageMaker) all(ctx context.Context, namespace string) int {
 // answer as a namespace that does not exist.
 func (m *pageMaker) nothing(unavailable []catalog.Unavailable) int {
 	if len(unavailable) == 0 {
-		m.page.Problem = "There is no source “" + m.page.Namespace + "” here with skills that you may see."
+		m.page.Problem = "There is no source “" + m.page.Filter.Namespace + "” here with skills that you may see."
 		return http.StatusNotFound
 	}
 	for _, u := range unavailable {
@@ -124,44 +105,179 @@ func (m *pageMaker) nothing(unavailable []catalog.Unavailable) int {
 	return http.StatusOK
 }
 
-// portion is the part of the page about one source.
-type portion struct {
-	group     *Group
-	described []catalog.Entry // the skills to describe, the first of the group
-	done      int             // how many of them were described so far
-	said      int             // bytes of text in their descriptions
+func (m *pageMaker) list(ctx context.Context) translate.Listing {
+	ctx, cancel := context.WithTimeout(ctx, m.limits.listing)
+	defer cancel()
+	return m.bridge.List(ctx, translate.Query{Caller: run.Caller{Principal: m.principal}})
 }
 
-// portions makes the groups with the names of the skills, and chooses the skills of
-// each group that are to be described.
-func (m *pageMaker) portions(entries []catalog.Entry) []portion {
-	bySource := map[string][]catalog.Entry{} // in the order of entries, sorted by name
-	for _, e := range entries {
+// sources lists the sources of skills, with links to their pages if there are several.
+func (m *pageMaker) sources(entries []catalog.Entry) {
+	totals := map[string]int{}
+	for i := range entries {
+		totals[groupOf(entries[i].Name, entries[i].Namespace)]++
+	}
+	for _, namespace := range slices.SortedFunc(maps.Keys(totals), natural) {
+		s := Source{Namespace: namespace, Total: totals[namespace]}
+		if namespace != "" {
+			s.Link = Filter{Namespace: namespace}.Link()
+		}
+		m.page.Sources = append(m.page.Sources, s)
+	}
+}
+
+// search makes the group of the results of a search.
+func (m *pageMaker) search(ctx context.Context) {
+	f := &m.page.Filter
+	ctx, cancel := context.WithTimeout(ctx, m.limits.listing)
+	defer cancel()
+	found := m.bridge.Search(ctx, translate.Query{Caller: run.Caller{Principal: m.principal}, Namespace: f.Namespace}, f.Words, maxHits)
+	selected := m.selected(ctx, found.Skills)
+	shown := selected[:min(len(selected), m.limits.results)]
+	group := Group{Results: true, Total: len(selected), Hidden: len(selected) - len(shown)}
+	for _, e := range shown {
+		group.Skills = append(group.Skills, m.row(ctx, e, nil))
+	}
+	m.page.Found = len(selected)
+	if len(selected) > 0 {
+		m.page.Groups = []Group{group}
+	}
+}
+
+// selected returns the entries that the filter selects.
+func (m *pageMaker) selected(ctx context.Context, entries []catalog.Entry) []*catalog.Entry {
+	f := &m.page.Filter
+	selected := make([]*catalog.Entry, 0, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		if f.Namespace != "" && e.Namespace != f.Namespace {
+			continue
+		}
+		ok, unread := f.selects(e, func() catalog.SkillStatus { return e.Status(ctx, m.principal) })
+		switch {
+		case ok:
+			selected = append(selected, e)
+		case unread:
+			m.page.Unread++
+		}
+	}
+	return selected
+}
+
+// groups makes the groups of the skills that the filter selects, in their natural order. Descriptors that are not known are read, unless
+// the filter asks for states or tags, so that a filter has the same result as long as nothing is read.
+func (m *pageMaker) groups(ctx context.Context, entries []catalog.Entry) {
+	f := &m.page.Filter
+	bySource := map[string][]*catalog.Entry{}
+	for _, e := range m.selected(ctx, entries) {
 		namespace := groupOf(e.Name, e.Namespace)
 		bySource[namespace] = append(bySource[namespace], e)
+		m.page.Found++
 	}
-	namespaces := slices.Sorted(maps.Keys(bySource))
+	namespaces := slices.SortedFunc(maps.Keys(bySource), natural)
 	sizes := make([]int, len(namespaces))
 	for i, namespace := range namespaces {
 		sizes[i] = len(bySource[namespace])
 	}
-	named := fairShares(m.limits.named, sizes)
-	described := fairShares(m.limits.described, named)
+	shares := fairShares(m.limits.rows, sizes)
+	shown := make([][]*catalog.Entry, len(namespaces))
 	m.page.Groups = make([]Group, len(namespaces))
-	portions := make([]portion, len(namespaces))
 	for i, namespace := range namespaces {
-		all, group := bySource[namespace], &m.page.Groups[i]
-		*group = Group{Namespace: namespace, Total: len(all), Hidden: len(all) - named[i], Named: named[i]}
-		for _, e := range all[:named[i]] {
-			group.Skills = append(group.Skills, Skill{
-				Name: plain(e.Name, maxShownName), Namespace: namespace, Version: plain(e.Version, maxShownName), State: stateListed,
-				CapabilityType: plain(string(e.CapabilityType), maxShownName), Access: plain(string(e.Access), maxShownName),
-			})
+		all, from := bySource[namespace], 0
+		group := &m.page.Groups[i]
+		*group = Group{Namespace: namespace, Total: len(all)}
+		if f.Namespace != "" {
+			from = min(f.From, len(all))
 		}
-		m.page.Hidden += group.Hidden
-		portions[i] = portion{group: group, described: all[:described[i]]}
+		to := min(from+shares[i], len(all))
+		if from > 0 {
+			group.Before = f.of(f.Namespace, max(from-shares[i], 0)).Link()
+		}
+		switch {
+		case to == len(all):
+		case f.Namespace != "":
+			group.More = f.of(f.Namespace, to).Link()
+		case namespace != "":
+			group.More = f.of(namespace, 0).Link()
+		}
+		shown[i] = first(all, to)[from:]
+		group.Hidden = len(all) - len(shown[i])
 	}
-	return portions
+	var failed map[*catalog.Entry]*run.Failure
+	if f.State == "" && f.Tag == "" {
+		failed = m.read(ctx, shown)
+	}
+	for i := range shown {
+		for _, e := range shown[i] {
+			m.page.Groups[i].Skills = append(m.page.Groups[i].Skills, m.row(ctx, e, failed[e]))
+		}
+	}
+}
+
+// first returns the first n entries in their natural order. It sorts few entries if n is small.
+func first(all []*catalog.Entry, n int) []*catalog.Entry {
+	byName := func(a, b *catalog.Entry) int { return natural(a.Name, b.Name) }
+	kept := make([]*catalog.Entry, 0, min(len(all), 2*n))
+	full := false // kept has n sorted entries, and further ones
+	for _, e := range all {
+		if n == 0 || full && byName(e, kept[n-1]) > 0 {
+			continue
+		}
+		if kept = append(kept, e); len(kept) == 2*n {
+			slices.SortFunc(kept, byName)
+			kept, full = kept[:n], true
+		}
+	}
+	slices.SortFunc(kept, byName)
+	return kept[:min(n, len(kept))]
+}
+
+// row returns what lists show of a skill. failed is the failure of reading its descriptor for this page; nil: there is none.
+func (m *pageMaker) row(ctx context.Context, e *catalog.Entry, failed *run.Failure) Skill {
+	status := e.Status(ctx, m.principal)
+	s := Skill{
+		Name: plain(e.Name, maxShownName), Title: plain(e.Title, maxShownName), Namespace: groupOf(e.Name, e.Namespace),
+		Version: plain(e.Version, maxShownName), Description: plain(e.Description, maxRowText),
+		CapabilityType: plain(string(e.CapabilityType), maxShownName), Access: plain(string(e.Access), maxShownName),
+	}
+	s.State, s.Since = status.State()
+	s.Ago = m.ago(s.Since)
+	if s.State == catalog.Unknown && failed != nil {
+		s.State, status.Fault = catalog.StateOf(nil, failed), failed
+	}
+	if status.Fault != nil {
+		s.Reason = plain(m.reason(status.Fault), maxRowText)
+	}
+	if v := status.Skill; v != nil {
+		s.Title, s.Version, s.Description, s.Tags = plain(v.Name, maxShownName), plain(v.Version, maxShownName), plain(v.Description, maxRowText), tags(v.Tags)
+	}
+	return s
+}
+
+func tags(all []string) []string {
+	shown := make([]string, min(len(all), maxShownList))
+	for i := range shown {
+		shown[i] = plain(all[i], maxShownName)
+	}
+	return shown
+}
+
+// ago returns how long ago a time was, in its largest unit; empty: it is not known, or less than a minute ago.
+func (m *pageMaker) ago(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	const day = 24 * time.Hour
+	switch d := m.now.Sub(since); {
+	case d < time.Minute:
+		return ""
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	case d < day:
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	default:
+		return strconv.Itoa(int(d/day)) + " d"
+	}
 }
 
 // fairShares divides most among sources by max-min fairness: a source gets all that it
@@ -179,61 +295,6 @@ func fairShares(most int, wanted []int) []int {
 	return shares
 }
 
-func (m *pageMaker) list(ctx context.Context, namespace string) translate.Listing {
-	ctx, cancel := context.WithTimeout(ctx, m.limits.listing)
-	defer cancel()
-	return m.bridge.List(ctx, translate.Query{Caller: run.Caller{Principal: m.principal}, Namespace: namespace})
-}
-
-// described is the result of reading the descriptor of a skill.
-type described struct {
-	description *translate.Description
-	failure     *run.Failure // nil: the description is complete
-}
-
-// read reads the descriptors of the skills that are to be described. It reads those of
-// each source separately, so that a slow source does not delay the others. If a
-// source's descriptors exceed its share of limits.documents, the rest is not read.
-func (m *pageMaker) read(ctx context.Context, portions []portion) map[string]described {
-	known := make(map[string]described)
-	var (
-		mu      sync.Mutex
-		sources sync.WaitGroup
-	)
-	skills := 0
-	for i := range portions {
-		skills += len(portions[i].described)
-	}
-	for i := range portions {
-		sources.Go(func() {
-			var (
-				g    errgroup.Group
-				left atomic.Int64
-			)
-			g.SetLimit(descriptorsAtOnce)
-			left.Store(int64(m.limits.documents) * int64(len(portions[i].described)) / int64(max(skills, 1)))
-			for _, e := range portions[i].described {
-				g.Go(func() error {
-					if left.Load() < 0 {
-						return nil
-					}
-					description, failure := m.bridge.Describe(ctx, translate.Call{Caller: run.Caller{Principal: m.principal}, Name: e.Name})
-					if failure == nil {
-						left.Add(-int64(len(description.Document)))
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					known[e.Name] = described{description, failure}
-					return nil
-				})
-			}
-			_ = g.Wait() // failures are in known
-		})
-	}
-	sources.Wait()
-	return known
-}
-
 // groupOf returns the namespace under which the page shows a skill: "" for a skill that
 // is configured by itself, whose namespace is its own name.
 func groupOf(name, namespace string) string {
@@ -243,129 +304,12 @@ func groupOf(name, namespace string) string {
 	return namespace
 }
 
-// describeAll describes skills until the limit of text is reached. The next skill is
-// always of the source with the least text so far, so that a source with long texts
-// does not displace others.
-func (m *pageMaker) describeAll(portions []portion, known map[string]described) {
-	for most := m.used + m.limits.text; m.used < most; {
-		var least *portion
-		for i := range portions {
-			if p := &portions[i]; p.done < len(p.described) && (least == nil || p.said < least.said) {
-				least = p
-			}
-		}
-		if least == nil {
-			return
-		}
-		e, skill, before := &least.described[least.done], &least.group.Skills[least.done], m.used
-		skill.Description = m.text(e.Description, maxShownText)
-		if d, ok := known[e.Name]; ok {
-			m.describe(skill, d)
-			least.group.Named--
-		}
-		least.said += m.used - before
-		least.done++
-	}
-}
-
-// describe adds the content of a descriptor, or the reason why it can't be used.
-func (m *pageMaker) describe(s *Skill, known described) {
-	if failure := known.failure; failure != nil {
-		s.State, s.Reason = stateOf(failure), m.reason(failure)
-		if s.State == stateFaulty {
-			s.Faults = m.faults(failure.Violations)
-		}
-		return
-	}
-	s.State = stateAvailable
-	if denied := known.description.Denied; denied != nil {
-		s.State, s.Reason = stateNeedsCredentials, m.reason(denied)
-	}
-	v := known.description.Descriptor
-	s.Title, s.Version, s.Description = m.text(v.Name, maxShownName), m.text(v.Version, maxShownName), m.text(v.Description, maxShownText)
-	shown := v.Inputs[:min(len(v.Inputs), maxShownInputs)]
-	s.MoreInputs = len(v.Inputs) - len(shown)
-	for i := range shown {
-		s.Inputs = append(s.Inputs, m.input(&shown[i]))
-	}
-	s.OutputType, s.OutputDescription = m.text(v.Output.ContentType, maxShownName), m.text(v.Output.Description, maxShownText)
-	s.Auth = m.auth(&v.Auth)
-	for _, tag := range v.Tags[:min(len(v.Tags), maxShownList)] {
-		s.Tags = append(s.Tags, m.text(tag, maxShownName))
-	}
-	s.Provider, s.ProviderLink = m.text(v.Provider.Name, maxShownName), link(v.Provider.URL)
-	s.Documentation = link(v.DocumentationURL)
-	s.A2A = m.agentOf(known.description)
-}
-
-func stateOf(f *run.Failure) string {
-	switch f.Kind {
-	case run.InvalidDocument:
-		return stateFaulty
-	case run.VersionIncompatible:
-		return stateIncompatible
-	}
-	return stateUnreadable
-}
-
 // reason returns the text of a failure.
 func (m *pageMaker) reason(f *run.Failure) string {
 	if f.Kind == run.DeadlineExceeded { // the page's time limit; the failure's text is about the timeout of calls
 		return "It did not answer in time."
 	}
-	return cmp.Or(m.text(f.Text(), maxShownText), "The bridge failed because of a bug.")
-}
-
-// faults returns the errors in an invalid document.
-func (m *pageMaker) faults(found []run.Violation) []Fault {
-	faults := make([]Fault, min(len(found), maxShownList))
-	for i := range faults {
-		faults[i] = Fault{m.text(found[i].Path, maxShownText), m.text(found[i].Message, maxShownText)}
-	}
-	return faults
-}
-
-func (m *pageMaker) input(p *document.Parameter) Input {
-	in := Input{
-		Name: m.text(p.Name, maxShownName), Type: m.text(p.Type, maxShownName), Description: m.text(p.Description, maxShownText),
-		Required: p.Required, HasDefault: len(p.Default) > 0, Default: m.text(string(p.Default), maxShownName),
-	}
-	var schema struct {
-		Enum []jsontext.Value `json:"enum"`
-	}
-	if p.Schema.Kind() == '{' {
-		_ = json.Unmarshal(p.Schema, &schema) // if it fails, there are no choices to show
-	}
-	for _, choice := range schema.Enum[:min(len(schema.Enum), maxShownList)] {
-		in.Choices = append(in.Choices, m.text(string(choice), maxShownName))
-	}
-	if len(schema.Enum) > maxShownList {
-		in.Choices = append(in.Choices, "…")
-	}
-	return in
-}
-
-func (m *pageMaker) auth(a *document.Auth) Auth {
-	auth := Auth{Type: m.text(string(a.Type), maxShownName), Description: m.text(a.Description, maxShownText)}
-	switch {
-	case a.Type == document.AuthAPIKey:
-		auth.Header = m.text(cmp.Or(a.Header, "X-API-Key"), maxShownName)
-	case a.OAuth2 != nil:
-		scopes := slices.Sorted(maps.Keys(a.OAuth2.Scopes))
-		for _, scope := range scopes[:min(len(scopes), maxShownList)] {
-			auth.Scopes = append(auth.Scopes, m.text(scope, maxShownName))
-		}
-	case a.Custom != nil:
-		auth.Instructions = m.text(a.Custom.Instructions, maxShownText)
-	}
-	return auth
-}
-
-// text is like plain, and adds the size of the result to m.used.
-func (m *pageMaker) text(s string, limit int) string {
-	s = plain(s, limit)
-	m.used += len(s)
-	return s
+	return cmp.Or(plain(f.Text(), maxShownText), "The bridge failed because of a bug.")
 }
 
 // plain returns a text as one line with at most limit characters.

@@ -31,6 +31,8 @@ func (p *Provider) next(f *run.Failure) string {
 	switch next := f.Next(); {
 	case next == run.NextFixParams && f.Kind == run.SkillNotFound:
 		return "see which skills there are: " + p.command("list")
+	case f.Argument != nil && f.Argument.Reason == run.OnlyRead:
+		return readAdvice + p.command("describe", f.SkillID)
 	case next == run.NextFixParams:
 		return "see what the skill takes: " + p.command("describe", f.SkillID)
 	case next == run.NextFollowRun && f.ExecutionID != "":
@@ -63,6 +65,9 @@ func (p *Provider) unusableAdvice(f *run.Failure) string {
 	}
 	return "nothing was executed; tell the provider that its answer is invalid"
 }
+
+// readAdvice is the advice about a call of a skill that consists of instructions, before the command that shows them.
+const readAdvice = "read the instructions: "
 
 const lateDocument = "try again later: nothing was executed. The time for reading documents is fixed, as it is for the bridge"
 
@@ -102,6 +107,8 @@ func allowAdvice(f *run.Failure) string {
 		return "to allow that, add --allow-http"
 	case run.RuleNoSuchHost:
 		return "check the host name"
+	case run.RuleCertificate:
+		return "ask the provider to renew its certificate: it has expired, it is for another host name, or the system does not trust its issuer"
 	case run.RuleAddress:
 		return "to allow this address, add --allow-networks " + network(refused.Hostname())
 	case run.RulePort:
@@ -123,21 +130,27 @@ func network(host string) string {
 	return "<its network, such as 10.1.2.0/24>"
 }
 
+// oauthFlags are the flags for tokens.
+const oauthFlags = "--oauth-client-id ID --oauth-secret-env NAME"
+
 // credentialAdvice returns the advice about a missing, refused or insufficient credential.
 func (p *Provider) credentialAdvice(f *run.Failure) string {
-	const private = "add --private, which sends the key for documents, too"
+	const private = "add --private, which sends the credentials for documents, too"
 	ofDocument, authType, denied := document.IsDocument(f.Phase), "", p.Denied.advice()
+	keyed, token := p.Credentials != "", p.Credentials == "--oauth-client-id"
 	if f.Demand != nil {
 		authType = f.Demand.Type
 	}
 	if f.Kind == run.PermissionDenied {
 		switch {
-		case ofDocument && p.Keyed && !p.Private:
+		case ofDocument && keyed && !p.Private:
 			return private
-		case ofDocument && !p.Keyed:
+		case ofDocument && !keyed:
 			return "if you have a key for it, add --api-key-env NAME --private"
-		case !p.Keyed:
+		case !keyed:
 			return "if you have a key that may use the skill, add --api-key-env NAME; otherwise only the provider can allow it"
+		case token:
+			return "ask the provider to allow it for this client, or add the scopes that the skill needs: --oauth-scopes"
 		}
 		return "ask the provider to allow it for this key, or name another key with --api-key-env"
 	}
@@ -146,14 +159,20 @@ func (p *Provider) credentialAdvice(f *run.Failure) string {
 		return denied
 	case authType == string(document.AuthNone):
 		return "tell the provider: its descriptor must say which authentication the skill needs"
-	case authType != "" && authType != string(document.AuthAPIKey):
+	case authType == string(document.AuthOAuth2) && !token:
+		return "this skill needs an OAuth token: " + oauthFlags
+	case authType == string(document.AuthAPIKey) && token:
+		return "this skill needs an API key: --api-key-env NAME instead of " + oauthFlags
+	case authType != "" && authType != string(document.AuthAPIKey) && authType != string(document.AuthOAuth2):
 		return "this skill needs " + authType + ", for which you need a Caddyfile with `credentials`"
-	case ofDocument && !p.Keyed:
+	case ofDocument && !keyed:
 		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"
 	case ofDocument && !p.Private:
 		return private
-	case !p.Keyed:
+	case !keyed:
 		return "name the environment variable that has the API key: --api-key-env NAME"
+	case token:
+		return "check the client's id, the secret in the variable that --oauth-secret-env names, and --oauth-token-url"
 	}
 	return "check the key in the variable that --api-key-env names, and --api-key-header"
 }

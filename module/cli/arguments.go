@@ -74,6 +74,9 @@ func ReadArguments(text string, stdin io.Reader) (Arguments, error) {
 	return Arguments{whole: value}, nil
 }
 
+// Object returns the value of --args.
+func (a Arguments) Object() jsontext.Value { return a.whole }
+
 // jsonFault returns why and where a text is not one JSON value; empty: it is one.
 func jsonFault(text []byte) string {
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))

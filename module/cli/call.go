@@ -23,8 +23,7 @@ const (
 	DefaultTimeout = 25 * time.Second
 )
 
-// Call runs a skill, follows the run to its end, and returns the exit status. If timeout is 0,
-// the skill's timeout applies until the run is accepted, and then none.
+// Call implements [Skills].
 func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeout time.Duration) int {
 	f := p.following(timeout)
 	defer f.progress.end()
@@ -57,7 +56,7 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeo
 	return f.end(ctx, r)
 }
 
-// Follow follows an earlier run to its end and returns the exit status. If timeout is 0, it waits without limit.
+// Follow implements [Skills].
 func (p *Provider) Follow(ctx context.Context, skill, executionID string, timeout time.Duration) int {
 	f := p.following(timeout)
 	defer f.progress.end()
@@ -89,36 +88,45 @@ func invalidArguments(skillID string, err error) *run.Failure {
 	}
 }
 
-// following is the state of a command that follows a run.
-type following struct {
-	*Provider
+// waiting is how long a command that follows a run may wait, and its progress.
+type waiting struct {
 	timeout  time.Duration // 0: none
 	progress *progress
 	start    time.Time
 }
 
-func (p *Provider) following(timeout time.Duration) *following {
-	return &following{p, timeout, newProgress(p.Screen), time.Now()}
+func newWaiting(s *Screen, timeout time.Duration) waiting {
+	return waiting{timeout, newProgress(s), time.Now()}
 }
 
 // left returns how long the command may still wait.
-func (f *following) left() time.Duration {
-	if f.timeout == 0 {
+func (w *waiting) left() time.Duration {
+	if w.timeout == 0 {
 		return MaxTimeout
 	}
-	return min(MaxTimeout, f.timeout-time.Since(f.start))
+	return min(MaxTimeout, w.timeout-time.Since(w.start))
 }
 
 // pause waits for d, but not beyond the timeout. It reports whether there is time left.
-func (f *following) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(min(d, f.left()))
+func (w *waiting) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(min(d, w.left()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
-		return f.left() > 0
+		return w.left() > 0
 	}
+}
+
+// following is the state of a command that follows a run.
+type following struct {
+	*Provider
+	waiting
+}
+
+func (p *Provider) following(timeout time.Duration) *following {
+	return &following{p, newWaiting(p.Screen, timeout)}
 }
 
 func (f *following) follow(ctx context.Context, ref run.Ref) run.Run {

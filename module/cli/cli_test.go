@@ -220,7 +220,8 @@ func TestNext(t *testing.T) {
 		}
 		return &e
 	}
-	keyed, private := Provider{Keyed: true}, Provider{Keyed: true, Private: true}
+	keyed, private := Provider{Credentials: "--api-key-env"}, Provider{Credentials: "--api-key-env", Private: true}
+	token := Provider{Credentials: "--oauth-client-id"}
 	for _, tc := range []struct {
 		name    string
 		p       Provider
@@ -228,6 +229,7 @@ func TestNext(t *testing.T) {
 		want    string
 	}{
 		{"no such host", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNoSuchHost}), "check the host name"},
+		{"an expired certificate", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleCertificate}), "ask the provider to renew its certificate"},
 		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "to allow this address, add --allow-networks 127.0.0.1,::1"},
 		{"no name server", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
 		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
@@ -247,7 +249,11 @@ func TestNext(t *testing.T) {
 		{"document", Provider{}, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
 		{"key not for documents", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "add --private"},
 		{"key wrong", private, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "check the key"},
-		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs oauth2, for which you need a Caddyfile"},
+		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs an OAuth token: --oauth-client-id ID --oauth-secret-env NAME"},
+		{"another kind", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "custom"}}), "this skill needs custom, for which you need a Caddyfile"},
+		{"client refused", token, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "check the client's id"},
+		{"no scope", token, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "ask the provider to allow it for this client, or add the scopes"},
+		{"a key, not a token", token, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "api_key"}}), "this skill needs an API key"},
 		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
 		p := tc.p

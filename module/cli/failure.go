@@ -74,7 +74,7 @@ func (p *Provider) explain(f *run.Failure, next string) {
 	p.Screen.note(fmt.Sprintf("       (%s, phase %s, executed: %s)", printable(about), f.Phase, f.Executed))
 	p.showURL(f)
 	if f.Kind == run.InvalidDocument {
-		fmt.Fprint(p.Screen.Err, faultLines(faults(f)))
+		fmt.Fprint(p.Screen.Err, faultLines(faultsOf(f)))
 	}
 	p.Screen.Advise(next)
 }

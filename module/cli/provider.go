@@ -2,8 +2,7 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,8 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // Provider is the provider of a command.
@@ -26,123 +24,85 @@ type Provider struct {
 	// provider. The commands in advice contain both.
 	Command string
 	Flags   []string
-	Keyed   bool    // there is an API key
-	Private bool    // requests for documents carry it, too
-	Denied  *Denied // may be nil
+	// Credentials is the flag of the credentials: --api-key-env or --oauth-client-id; empty: there are none.
+	Credentials string
+	Private     bool    // requests for documents carry them, too
+	Denied      *Denied // may be nil
 }
 
-// List writes the provider's skills and returns the exit status.
-func (p *Provider) List(ctx context.Context) int {
+// List implements [Skills].
+func (p *Provider) List(ctx context.Context, o ListOptions) int {
 	start := time.Now()
-	listing := p.Bridge.List(ctx, translate.Query{})
-	if len(listing.Unavailable) > 0 {
+	q := translate.Query{Usable: o.Usable}
+	if o.Usable || o.States {
+		q.Descriptors = math.MaxInt
+	}
+	var listing translate.Listing
+	if o.Query != "" {
+		listing = p.Bridge.Search(ctx, q, o.Query, maxFound)
+	} else {
+		listing = p.Bridge.List(ctx, q)
+	}
+	if len(listing.Unavailable) > 0 && len(listing.Skills) == 0 {
 		return p.fail(ctx, listing.Unavailable[0].Failure, start)
 	}
-	type skill struct {
-		Name           string                  `json:"name"`
-		Version        string                  `json:"version"`
-		Access         document.AccessPolicy   `json:"access"`
-		CapabilityType document.CapabilityType `json:"capability_type"`
-		Description    string                  `json:"description"`
-	}
-	skills := make([]skill, len(listing.Skills))
-	rows := make([][]string, len(listing.Skills))
-	for i, e := range listing.Skills {
-		skills[i] = skill{e.Name, e.Version, e.Access, e.CapabilityType, e.Description}
-		rows[i] = []string{e.Name, e.Version, string(e.Access), string(e.CapabilityType), e.Description}
+	skills := make([]listedSkill, 0, len(listing.Skills))
+	for i := range listing.Skills {
+		e := &listing.Skills[i]
+		if o.Usable && !e.Usable(ctx, "") {
+			continue
+		}
+		skill := listedSkill{
+			Name: e.Name, ToolName: e.ToolName(ctx, ""), Version: e.Version, Access: e.Access, CapabilityType: e.CapabilityType, Description: e.Description,
+		}
+		if q.Descriptors > 0 {
+			status := e.Status(ctx, "")
+			skill.State, _ = status.State()
+		}
+		skills = append(skills, skill)
 	}
 	if p.Screen.AsJSON {
-		p.Screen.JSON(map[string][]skill{"skills": skills})
+		p.Screen.JSON(map[string][]listedSkill{"skills": skills})
 	} else {
-		p.Screen.Table("", []string{"NAME", "VERSION", "ACCESS", "TYPE", "DESCRIPTION"}, rows)
+		p.Screen.skills(skills, q.Descriptors > 0)
 	}
 	return OK
 }
 
-// Describe writes the descriptor of a skill and returns the exit status.
+// maxFound is how many skills a search in the skills of a provider finds at most.
+const maxFound = 1000
+
+// Describe implements [Skills].
 func (p *Provider) Describe(ctx context.Context, skill string) int {
 	start := time.Now()
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
 	if failure != nil {
 		return p.fail(ctx, failure, start)
 	}
+	if d.Files != nil {
+		main, _ := d.Files.Get(skillsite.Main)
+		if p.Screen.AsJSON {
+			p.Screen.JSON(struct {
+				Descriptor jsontext.Value `json:"descriptor"`
+				Files      []string       `json:"files"`
+				Content    string         `json:"content"`
+			}{d.Document, d.Files.Paths(), string(main)})
+			return OK
+		}
+		p.Screen.instructions(d.Descriptor, d.Files.Paths(), string(main))
+		return OK
+	}
 	if p.Screen.AsJSON {
 		p.Screen.JSON(struct {
 			Descriptor  jsontext.Value `json:"descriptor"`
 			InputSchema jsontext.Value `json:"input_schema"`
 		}{d.Document, d.InputSchema})
-	} else {
-		p.show(d)
+		return OK
 	}
+	p.Screen.describe(d.Descriptor, d.Tool(), string(d.State), false, func(args ...string) string {
+		return p.command("call", append([]string{d.Name}, args...)...)
+	})
 	return OK
-}
-
-func (p *Provider) show(d *translate.Description) {
-	s, skill := p.Screen, d.Descriptor
-	say := func(format string, args ...any) {
-		fmt.Fprintln(s.Out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
-	}
-	say("%s %s (%s, %s)", printable(skill.ID), printable(skill.Version), skill.CapabilityType, skill.Access)
-	say("%s", printable(skill.Name+": "+skill.Description))
-	say("By %s", printable(skill.Provider.Name+" "+skill.Provider.URL))
-	if skill.DocumentationURL != "" {
-		say("See %s", printable(skill.DocumentationURL))
-	}
-
-	say("\nInputs:")
-	rows := make([][]string, len(skill.Inputs))
-	call := []string{d.Name}
-	for i := range skill.Inputs {
-		input := &skill.Inputs[i]
-		required, standard := "no", "-"
-		if input.Required {
-			required = "yes"
-			call = append(call, input.Name+"=…")
-		}
-		if input.Default != nil {
-			standard = string(input.Default)
-		}
-		rows[i] = []string{input.Name, strings.Join(types(input), "|"), required, standard, input.Description}
-	}
-	if len(rows) == 0 {
-		say("  none")
-	} else {
-		s.Table("  ", []string{"NAME", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
-	}
-
-	output := skill.Output.ContentType
-	if skill.Output.Description != "" {
-		output += ": " + skill.Output.Description
-	}
-	say("\nOutput:\n  %s", printable(output))
-	say("\nAuthentication:\n  %s", printable(authentication(&skill.Auth)))
-	say("\nCall it:\n  %s", safetext.Escape(p.command("call", call...), ""))
-}
-
-// authentication describes the authentication that a skill needs.
-func authentication(a *document.Auth) string {
-	var text string
-	switch {
-	case a.Type == document.AuthNone:
-		return "none"
-	case a.Type == document.AuthAPIKey && a.Header == "":
-		text = "an API key (--api-key-env NAME)"
-	case a.Type == document.AuthAPIKey:
-		text = "an API key in the header " + a.Header + " (--api-key-env NAME)"
-	case a.OAuth2 != nil:
-		text = "OAuth 2.0, token endpoint " + a.OAuth2.TokenURL
-		if len(a.OAuth2.Scopes) > 0 {
-			text += ", scopes " + strings.Join(slices.Sorted(maps.Keys(a.OAuth2.Scopes)), " ")
-		}
-	case a.Custom != nil:
-		text = "of its own: " + a.Custom.Instructions
-	default:
-		text = string(a.Type)
-	}
-	if a.Description != "" {
-		text += ". " + a.Description
-	}
-	return text
 }
 
 // fail writes a failure and the advice about it, and returns the exit status.
@@ -156,6 +116,11 @@ func (p *Provider) fail(ctx context.Context, f *run.Failure, start time.Time) in
 	}
 	p.failJSON(f, f.Next())
 	return status
+}
+
+// Unusable writes why a skill can't be tried and the advice about it, and returns the exit status.
+func (p *Provider) Unusable(ctx context.Context, f *run.Failure, start time.Time) int {
+	return p.fail(ctx, f, start)
 }
 
 // Unreadable writes why a document could not be read and the advice about it, and returns

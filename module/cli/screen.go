@@ -79,6 +79,21 @@ func (s *Screen) Interrupted() int {
 	return Interrupted
 }
 
+// Confirm asks the person at the terminal, and reports whether the answer is yes. It asks nothing if results are JSON, or if the output or the
+// input is no terminal.
+func (s *Screen) Confirm(in *os.File, question string) (yes, asked bool) {
+	if s.AsJSON || !s.outTerminal || !term.IsTerminal(int(in.Fd())) {
+		return false, false
+	}
+	fmt.Fprintf(s.Out, "%s [y/N] ", question)
+	if s.Out.Flush() != nil {
+		return false, true // End says so
+	}
+	line, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", true
+}
+
 // Fail writes an error and the advice about it, and returns the exit status.
 func (s *Screen) Fail(err error, next string) int {
 	s.Complain("%v", err)

@@ -15,10 +15,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // Kind is the kind of a document.
@@ -32,10 +34,10 @@ const (
 
 // validation is the result of validating a document.
 type validation struct {
-	Valid    bool            `json:"valid"`
-	Kind     Kind            `json:"kind"`
-	Faults   []run.Violation `json:"faults"`
-	Warnings []run.Violation `json:"warnings,omitzero"`
+	Valid    bool    `json:"valid"`
+	Kind     Kind    `json:"kind"`
+	Faults   []fault `json:"faults"`
+	Warnings []fault `json:"warnings,omitzero"`
 	// More says that there may be further faults.
 	More bool `json:"more,omitzero"`
 	// Descriptors are those that the index lists, in its order, if they were read.
@@ -44,11 +46,11 @@ type validation struct {
 
 // listedDescriptor is the result of validating a descriptor that an index lists.
 type listedDescriptor struct {
-	ID       string          `json:"id"`
-	URL      string          `json:"url"`
-	Valid    bool            `json:"valid"`
-	Faults   []run.Violation `json:"faults"`
-	Warnings []run.Violation `json:"warnings,omitzero"`
+	ID       string  `json:"id"`
+	URL      string  `json:"url"`
+	Valid    bool    `json:"valid"`
+	Faults   []fault `json:"faults"`
+	Warnings []fault `json:"warnings,omitzero"`
 	// Error says why the descriptor could not be read.
 	Error string `json:"error,omitzero"`
 }
@@ -59,6 +61,8 @@ type Validator struct {
 	Kind Kind
 	// Strict lets warnings count as faults.
 	Strict bool
+	// URL is where the document was read; empty: from a file.
+	URL string
 	// Private says that the documents may be at addresses that are not public, and at plain HTTP.
 	Private bool
 	// Fetch reads the descriptors that an index lists; nil: they are not read.
@@ -170,12 +174,21 @@ func (by *Validator) validate(ctx context.Context, text []byte, header http.Head
 	kind := by.Kind
 	if kind == "" {
 		kind = kindOf(text)
+		if skillsite.IsIndex(text, by.URL) {
+			kind = SiteIndex
+		}
 	}
 	v := validation{Kind: kind}
 	var index *document.Index
-	if kind == Index {
+	switch kind {
+	case Index:
 		index, v.Faults, v.Warnings = by.index(text, header)
-	} else {
+	case SiteIndex:
+		found, faults, unknown := skillsite.Inspect(text, by.URL)
+		if index, v.Faults = found, siteFaults(faults); unknown != nil {
+			v.Warnings = siteFaults(unknown)
+		}
+	default:
 		_, v.Faults, v.Warnings = by.descriptor(ctx, text, header)
 	}
 	v.More = len(v.Faults) >= maxFaults
@@ -183,7 +196,7 @@ func (by *Validator) validate(ctx context.Context, text []byte, header http.Head
 	if index == nil || by.Fetch == nil {
 		return v
 	}
-	v.Descriptors = by.follow(ctx, index)
+	v.Descriptors = by.follow(ctx, index, kind == SiteIndex)
 	v.Valid = v.Valid && !slices.ContainsFunc(v.Descriptors, func(d listedDescriptor) bool { return !d.Valid })
 	return v
 }
@@ -192,14 +205,18 @@ func (by *Validator) validate(ctx context.Context, text []byte, header http.Head
 const fetchedAtOnce = 8
 
 // follow validates the descriptors that an index lists.
-func (by *Validator) follow(ctx context.Context, index *document.Index) []listedDescriptor {
+func (by *Validator) follow(ctx context.Context, index *document.Index, site bool) []listedDescriptor {
 	all := make([]listedDescriptor, len(index.Skills))
 	var g errgroup.Group
 	g.SetLimit(fetchedAtOnce)
 	for i := range index.Skills {
 		g.Go(func() error {
 			if ctx.Err() == nil {
-				all[i] = by.listed(ctx, &index.Skills[i])
+				read := by.listed
+				if site {
+					read = by.artifact
+				}
+				all[i] = read(ctx, &index.Skills[i])
 			}
 			return nil
 		})
@@ -210,13 +227,10 @@ func (by *Validator) follow(ctx context.Context, index *document.Index) []listed
 
 // listed validates the descriptor of an entry of an index.
 func (by *Validator) listed(ctx context.Context, e *document.IndexEntry) listedDescriptor {
-	l := listedDescriptor{ID: e.ID, URL: e.DescriptorURL, Faults: []run.Violation{}}
+	l := listedDescriptor{ID: e.ID, URL: e.DescriptorURL, Faults: []fault{}}
 	text, header, err := by.Fetch(ctx, e.DescriptorURL)
 	if err != nil {
-		l.Error = err.Error()
-		if f, ok := errors.AsType[*run.Failure](err); ok {
-			l.Error = f.Text()
-		}
+		l.Error = textOf(err)
 		return l
 	}
 	skill, faults, warnings := by.descriptor(ctx, text, header)
@@ -225,7 +239,7 @@ func (by *Validator) listed(ctx context.Context, e *document.IndexEntry) listedD
 	}
 	if skill != nil {
 		if skill.ID != e.ID {
-			l.Faults = append(l.Faults, run.Violation{Path: "/id", Message: "differs from the id in the index, so that the skill can't be called", Expected: jsonvalue.Quoted(e.ID), Actual: jsonvalue.Quoted(skill.ID)})
+			l.Faults = append(l.Faults, differs("/id", "differs from the id in the index, so that the skill can't be called", e.ID, skill.ID))
 		}
 		for _, m := range []struct{ path, here, there string }{
 			{"/version", skill.Version, e.Version},
@@ -233,7 +247,7 @@ func (by *Validator) listed(ctx context.Context, e *document.IndexEntry) listedD
 			{"/capability_type", string(skill.CapabilityType), string(e.CapabilityType)},
 		} {
 			if m.here != m.there {
-				l.Warnings = append(l.Warnings, run.Violation{Path: m.path, Message: "differs from the index", Expected: jsonvalue.Quoted(m.there), Actual: jsonvalue.Quoted(m.here)})
+				l.Warnings = append(l.Warnings, differs(m.path, "differs from the index", m.there, m.here))
 			}
 		}
 	}
@@ -241,34 +255,63 @@ func (by *Validator) listed(ctx context.Context, e *document.IndexEntry) listedD
 	return l
 }
 
+// textOf returns what an error says.
+func textOf(err error) string {
+	if f, ok := errors.AsType[*run.Failure](err); ok {
+		return f.Text()
+	}
+	return err.Error()
+}
+
+// differs returns the fault of a descriptor that has another value than the index.
+func differs(path, message, there, here string) fault {
+	return fault{Violation: run.Violation{Path: path, Message: message, Expected: jsonvalue.Quoted(there), Actual: jsonvalue.Quoted(here)}}
+}
+
 // index returns the index if it is valid, its faults, and what is probably a mistake.
-func (by *Validator) index(text []byte, header http.Header) (*document.Index, []run.Violation, []run.Violation) {
-	found := []run.Violation{}
+func (by *Validator) index(text []byte, header http.Header) (*document.Index, []fault, []fault) {
+	found := []fault{}
 	if header != nil {
 		if f := discovery.CheckIndexType(header); f != nil {
-			found = append(found, faults(f)...)
+			found = append(found, faultsOf(f)...)
 		}
 	}
 	index, err := document.ParseIndex(text)
 	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return nil, append(found, faults(f)...), nil
+		return nil, append(found, faultsOf(f)...), warningsOf(lint.Index(text, nil, by.Private))
 	}
-	return index, found, by.warningsOfIndex(index)
+	for i := range index.Skills {
+		id := index.Skills[i].ID
+		if why := document.UnlistedID(id); why != "" && len(found) < maxFaults {
+			path := fmt.Sprintf("/skills/%d/id", i)
+			m := document.MeaningInIndex(path)
+			found = append(found, fault{run.Violation{Path: path, Message: "bridges don't list the skill: " + why, Actual: jsonvalue.Shown(id)}, m.About, m.Example})
+		}
+	}
+	return index, found, warningsOf(lint.Index(text, index, by.Private))
 }
 
 // descriptor is index for a descriptor.
-func (by *Validator) descriptor(ctx context.Context, text []byte, header http.Header) (*discovery.Skill, []run.Violation, []run.Violation) {
-	found := []run.Violation{}
+func (by *Validator) descriptor(ctx context.Context, text []byte, header http.Header) (*discovery.Skill, []fault, []fault) {
+	found := []fault{}
 	if header != nil {
 		if f := discovery.CheckDescriptorType(header); f != nil {
-			found = append(found, faults(f)...)
+			found = append(found, faultsOf(f)...)
 		}
 	}
 	skill, err := discovery.NewSkill(text, nil)
 	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return nil, append(found, faults(f)...), nil
+		return nil, append(found, faultsOf(f)...), warningsOf(lint.Descriptor(ctx, text, nil, by.Private))
 	}
-	return skill, found, by.warningsOfDescriptor(ctx, skill)
+	return skill, found, warningsOf(lint.Descriptor(ctx, text, skill, by.Private))
+}
+
+// warningsOf returns warnings as faults; nil: there are none.
+func warningsOf(found []run.Violation) []fault {
+	if len(found) == 0 {
+		return nil
+	}
+	return plainFaults(found)
 }
 
 // kindOf returns Index for a document with the member skills, else Descriptor.
@@ -293,35 +336,4 @@ func kindOf(document []byte) Kind {
 			return kind
 		}
 	}
-}
-
-// faults returns the violations of a document.
-func faults(f *run.Failure) []run.Violation {
-	if f.Kind != run.VersionIncompatible {
-		return f.Violations
-	}
-	list := slices.Clone(f.Violations)
-	for i := range list {
-		list[i].Message = f.Message // these violations have no message
-	}
-	return list
-}
-
-// faultLines formats violations for people.
-func faultLines(faults []run.Violation) string {
-	var b strings.Builder
-	for _, f := range faults {
-		path := f.Path
-		if path == "" {
-			path = "the document"
-		}
-		fmt.Fprintf(&b, "  %s: %s\n", printable(path), printable(f.Message))
-		if f.Expected != nil {
-			fmt.Fprintf(&b, "      expected: %s\n", printable(string(f.Expected)))
-		}
-		if f.Actual != nil {
-			fmt.Fprintf(&b, "      actual:   %s\n", printable(string(f.Actual)))
-		}
-	}
-	return b.String()
 }

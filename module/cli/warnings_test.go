@@ -17,6 +17,7 @@ const plainDescriptor = `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acm
 // TestWarnings: what the protocol allows and is most likely a mistake is a warning, at its place; with Strict, the document is not valid.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ old, replaced, path, message string }{
+		{`"output":{`, `"output":{"schema":{"type":"objekt"},`, "/output/schema", "is no JSON Schema that bridges can apply"},
 		{`"type":"integer"`, `"type":"int"`, "/inputs/0/type", "did you mean integer?"},
 		{`"type":"integer"`, `"type":"sting"`, "/inputs/0/type", "did you mean string?"},
 		{`"default":1`, `"default":"1"`, "/inputs/0/default", "must be an integer, not a string"},
@@ -29,6 +30,10 @@ func TestWarnings(t *testing.T) {
 		{`"url":"https://acme.example/a"`, `"url":"https://10.1.2.3:8443/a"`, "/endpoint/url", "is at 10.1.2.3:8443, which is not public"},
 		{`"name":"Acme"`, `"name":" "`, "/provider/name", "is empty"},
 		{`"description":"Does a."`, `"description":""`, "/description", "is empty"},
+		{`"name":"n"`, `"name":""`, "/inputs/0/name", "is empty"},
+		{`"version":"1.0.0"}`, `"version":"1.0.0","changelog_uri":"https://acme.example/"}`, "/protocol/changelog_uri", "did you mean changelog_url?"},
+		{`{"type":"none"}`, `{"type":"custom","custom":{"instructions":"Sign.","parameters":[{"name":"k","type":"string","description":"K.","required":true,"defaults":1}]}}`, "/auth/custom/parameters/0/defaults", "did you mean default?"},
+		{`{"type":"none"}`, `{"type":"oauth2","oauth2":{"authorization_url":"https://acme.example/","token_url":"https://10.0.0.1/","scopes":{}}}`, "/auth/oauth2/token_url", "is not public"},
 	} {
 		text := []byte(strings.Replace(plainDescriptor, c.old, c.replaced, 1))
 		v := (&Validator{}).validate(t.Context(), text, nil)
@@ -56,7 +61,7 @@ func TestWarningsAreBounded(t *testing.T) {
 	}
 	text := strings.Replace(plainDescriptor, `"access"`, more.String()+`"access"`, 1)
 	text = strings.Replace(text, `"tags":1,`, "", 1)
-	if v := (&Validator{}).validate(t.Context(), []byte(text), nil); len(v.Warnings) > maxWarnings {
+	if v := (&Validator{}).validate(t.Context(), []byte(text), nil); len(v.Warnings) > 50 {
 		t.Errorf("%d warnings", len(v.Warnings))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -73,8 +74,8 @@ func (f *adminFlags) client() (*adminClient, error) {
 }
 
 // command returns the text of another command about the same Caddy.
-func (a *adminClient) command(name string) string {
-	return cli.ShellCommand(append([]string{"caddy", "skill-bridge", name}, a.given...)...)
+func (a *adminClient) command(words ...string) string {
+	return cli.ShellCommand(slices.Concat([]string{"caddy", "skill-bridge"}, words, a.given)...)
 }
 
 // adminError is the error of an admin request, and the advice about it.

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -21,7 +22,15 @@ the origin; --allow-http, --allow-networks and --allow-ports allow more.
 
 Names of skills are those of a bridge: the provider's namespace (its host name, or
 --namespace), a dot, and the skill's id with dots for slashes. You can leave out the
-namespace, or use the id.`
+namespace, or use the id. Tool names are accepted, too.`
+	bridgeHelp = `
+
+With --bridge, the skills are those of a running bridge: the URL is that of its endpoint
+for the Skills Protocol. --bearer-env and --basic-env name the environment variable with a
+token, or with user:password; --user and --token have them in the command line, where
+other users of this machine can see them, unless the terminal asks for the password, or
+the token is in a file (@file). They are sent to that URL only: redirects are not
+followed.`
 	statusHelp = `
 
 Exit status: 0 success, 1 wrong usage, no request was sent, 5 there is no result for
@@ -41,82 +50,145 @@ status of the run, or "error" if none was accepted; "follow" is the command with
 to continue following the run.`
 )
 
-// action is what a command does with a provider. It returns the exit status.
-type action func(ctx context.Context, p *cli.Provider) int
+// action is what a command does with skills. It returns the exit status.
+type action func(ctx context.Context, from cli.Skills) int
 
-// withProvider completes a command whose first argument is the URL of a provider. parse makes
-// the action from flags and arguments; it fails if they are invalid.
-func withProvider(cmd *cobra.Command, jsonUsage string, parse func(cmd *cobra.Command, args []string) (action, error)) *cobra.Command {
+// withSkills completes a command about the skills of a provider, whose URL is the first argument, or of a bridge. There are
+// further arguments, from least to most; most is -1 for any number. parse makes the action from flags and further arguments; it
+// fails if they are invalid.
+func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse func(cmd *cobra.Command, args []string) (action, error)) *cobra.Command {
 	var r providerFlags
 	r.addFlags(cmd, true)
+	c := connection{flag: "--bridge", example: "the URL of a bridge's endpoint, such as https://bridge.example.com/rpc"}
+	c.addFlags(cmd, "URL of the endpoint of a running bridge, instead of a provider's")
 	addJSON(cmd, jsonUsage)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		first := 1
+		if c.url != "" {
+			first = 0
+		}
+		limit := most
+		if most >= 0 {
+			limit += first
+		}
+		return arguments(least+first, limit)(cmd, args)
+	}
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
-		act, err := parse(cmd, args)
+		further := args
+		if c.url == "" {
+			further = args[1:]
+		}
+		act, err := parse(cmd, further)
 		if err != nil {
 			screen.InvalidArguments(err)
 			return 0, err
 		}
-		h, err := r.handler(args[0])
-		if err != nil {
+		if err := c.check(); err != nil {
 			return 0, err
 		}
-		config, release, err := r.load(h)
-		if err != nil {
-			return 0, err
+		if c.url != "" {
+			return r.actOnBridge(cmd, screen, &c, act)
 		}
-		defer release()
-		denied := &cli.Denied{Observer: config.Observer}
-		config.Observer = denied
-		bridge, err := translate.New(*config)
-		if err != nil {
-			return 0, err
-		}
-		ctx, stop := interruptible(cmd.Context())
-		defer stop()
-		p := r.provider(cmd, screen, args[0])
-		p.Bridge, p.Denied = bridge, denied
-		return act(ctx, p), nil
+		return r.actOnProvider(cmd, screen, args[0], act)
 	})
 	return cmd
 }
 
+// actOnProvider executes an action about the skills of a provider.
+func (r *providerFlags) actOnProvider(cmd *cobra.Command, screen *cli.Screen, origin string, act action) (int, error) {
+	h, err := r.handler(origin)
+	if err != nil {
+		return 0, err
+	}
+	config, release, err := r.load(h)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	denied := &cli.Denied{Observer: config.Observer}
+	config.Observer = denied
+	bridge, err := translate.New(*config)
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	p := r.provider(cmd, screen, origin)
+	p.Bridge, p.Denied = bridge, denied
+	return act(ctx, p), nil
+}
+
+// actOnBridge executes an action about the skills of a running bridge.
+func (r *providerFlags) actOnBridge(cmd *cobra.Command, screen *cli.Screen, c *connection, act action) (int, error) {
+	flags := given(r.flags)
+	for _, word := range flags {
+		if word != "--allow-http" {
+			return 0, fmt.Errorf("%s needs the URL of a provider: a bridge has its own settings", word)
+		}
+	}
+	do, err := c.open(r.allowHTTP)
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	return act(ctx, &cli.Endpoint{
+		Screen: screen, URL: c.url, Do: do, Command: cmd.Root().Name(), Flags: append(flags, c.shown()...), Authorized: len(c.given()) > 0,
+	}), nil
+}
+
 func listCommand() *cobra.Command {
-	return withProvider(&cobra.Command{
-		Use:   "list <provider-url>",
-		Short: "Lists the skills of a provider",
-		Long: `Lists the skills of a provider, under the names that describe, call and a bridge's
-execute_skill accept. With --json, writes {"skills": [{"name", "version", "access",
-"capability_type", "description"}]}, or {"error": {"code", "message", …}}.` + providerHelp + statusHelp,
+	var o cli.ListOptions
+	cmd := withSkills(&cobra.Command{
+		Use:   "list (<provider-url> | --bridge <url>)",
+		Short: "Lists the skills of a provider, or of a running bridge",
+		Long: `Lists the skills of a provider or of a running bridge, under the names that describe, call
+and a bridge's execute_skill accept, with their names for language models. --query finds
+skills by words, and shows the best first. --usable leaves out the skills that can't be
+called, as far as is known. The state of skills (available, readable, needs_credentials,
+incompatible, invalid, unreachable, or unknown) is in the lists of bridges; for a
+provider, --usable and --states read the descriptors to know it.
+
+With --json, writes {"skills": [{"name", "tool_name", "version", "access",
+"capability_type", "description", "state"}]}, for a bridge also "state_since", and
+"unavailable": [{"namespace", "code", "message"}] for providers that it can't reach; or
+{"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
 		Example: `  caddy skill-bridge list https://skills.example.com
+  caddy skill-bridge list --query "translate text" https://skills.example.com
+  caddy skill-bridge list --usable --bridge https://bridge.example.com/rpc --user alice
   caddy skill-bridge list --json https://skills.example.com
   ACME_KEY=... caddy skill-bridge list --api-key-env ACME_KEY --private https://skills.example.com
   caddy skill-bridge list --allow-http --allow-networks 127.0.0.1 http://127.0.0.1:8081`,
-		Args: arguments(1, 1),
-	}, "Write JSON", func(*cobra.Command, []string) (action, error) {
-		return func(ctx context.Context, p *cli.Provider) int { return p.List(ctx) }, nil
+	}, 0, 0, "Write JSON", func(*cobra.Command, []string) (action, error) {
+		return func(ctx context.Context, from cli.Skills) int { return from.List(ctx, o) }, nil
 	})
+	cmd.Flags().StringVar(&o.Query, "query", "", "Words of the skills to list, the best first")
+	cmd.Flags().BoolVar(&o.Usable, "usable", false, "Only skills that can be called, as far as is known")
+	cmd.Flags().BoolVar(&o.States, "states", false, "Read the descriptors of a provider, to show whether its skills can be called")
+	return cmd
 }
 
 func describeCommand() *cobra.Command {
-	return withProvider(&cobra.Command{
-		Use:   "describe <provider-url> <skill>",
+	return withSkills(&cobra.Command{
+		Use:   "describe (<provider-url> | --bridge <url>) <skill>",
 		Short: "Describes a skill: its inputs, output and authentication",
 		Long: `Describes a skill: its inputs, its output, and the authentication that it needs.
 With --json, writes {"descriptor", "input_schema"}: the unchanged descriptor and a
-JSON Schema of the inputs; or {"error": {"code", "message", …}}.` + providerHelp + statusHelp,
+JSON Schema of the inputs; for a bridge {"skill": {"manifest"}}; or {"error": {"code",
+"message", …}}.` + providerHelp + bridgeHelp + statusHelp,
 		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
-  caddy skill-bridge describe --json https://skills.example.com acme.weather`,
-		Args: arguments(2, 2),
-	}, "Write the descriptor and the input schema as JSON", func(_ *cobra.Command, args []string) (action, error) {
-		return func(ctx context.Context, p *cli.Provider) int { return p.Describe(ctx, args[1]) }, nil
+  caddy skill-bridge describe --json https://skills.example.com acme.weather
+  caddy skill-bridge describe --bridge https://bridge.example.com/rpc acme.weather`,
+	}, 1, 1, "Write the descriptor and the input schema as JSON", func(_ *cobra.Command, args []string) (action, error) {
+		return func(ctx context.Context, from cli.Skills) int { return from.Describe(ctx, args[0]) }, nil
 	})
 }
 
 func callCommand() *cobra.Command {
 	var whole string
-	cmd := withProvider(&cobra.Command{
-		Use:   "call <provider-url> <skill> [<key>=<value> | <key>:=<json>]... [--args @<file>|-|<json>]",
+	cmd := withSkills(&cobra.Command{
+		Use:   "call (<provider-url> | --bridge <url>) <skill> [<key>=<value> | <key>:=<json>]... [--args @<file>|-|<json>]",
 		Short: "Runs a skill and shows its output",
 		Long: `Runs a skill, follows the run to its end, and writes the output as JSON to standard
 output, indented if that is a terminal. Standard error shows the progress.
@@ -126,19 +198,19 @@ true, objects). key:=json is always JSON. --args takes all arguments as one JSON
 object: literally, from @file, or from standard input (-).
 
 Ctrl-C and the end of --timeout stop the command, not the run, which the protocol
-can't cancel. The command then shows the follow command with which to continue.` + outcomeHelp + providerHelp + runStatusHelp,
+can't cancel. The command then shows the follow command with which to continue.` + outcomeHelp + providerHelp + bridgeHelp + runStatusHelp,
 		Example: `  caddy skill-bridge call https://skills.example.com demo.summarize text="A long text." sentences=2
   caddy skill-bridge call https://skills.example.com demo.summarize --args @arguments.json
   jq '{text: .body}' letter.json | caddy skill-bridge call https://skills.example.com demo.summarize --args -
-  ACME_KEY=... caddy skill-bridge call --api-key-env ACME_KEY https://skills.example.com acme.weather place=Oslo`,
-		Args: arguments(2, -1),
-	}, outcomeUsage, func(cmd *cobra.Command, args []string) (action, error) {
+  ACME_KEY=... caddy skill-bridge call --api-key-env ACME_KEY https://skills.example.com acme.weather place=Oslo
+  BRIDGE_TOKEN=... caddy skill-bridge call --bridge https://bridge.example.com/rpc --bearer-env BRIDGE_TOKEN acme.weather place=Oslo`,
+	}, 1, -1, outcomeUsage, func(cmd *cobra.Command, args []string) (action, error) {
 		timeout, err := timeoutOf(cmd)
 		if err != nil {
 			return nil, err
 		}
-		given, err := callArguments(args[2:], cmd.Flags().Changed("args"), whole)
-		return func(ctx context.Context, p *cli.Provider) int { return p.Call(ctx, args[1], given, timeout) }, err
+		given, err := callArguments(args[1:], cmd.Flags().Changed("args"), whole)
+		return func(ctx context.Context, from cli.Skills) int { return from.Call(ctx, args[0], given, timeout) }, err
 	})
 	addTimeout(cmd, "the skill's own timeout or 25s until the run is accepted, then without limit")
 	cmd.Flags().StringVar(&whole, "args", "", "All arguments: a JSON object, @file, or - for standard input")
@@ -157,17 +229,24 @@ func callArguments(words []string, isWhole bool, whole string) (cli.Arguments, e
 }
 
 func followCommand() *cobra.Command {
-	cmd := withProvider(&cobra.Command{
-		Use:   "follow <provider-url> <skill> <execution-id>",
+	cmd := withSkills(&cobra.Command{
+		Use:   "follow (<provider-url> <skill> <execution-id> | --bridge <url> <run-token>)",
 		Short: "Follows an earlier run to its end",
 		Long: `Waits for the end of a run that call or another client has started, and writes the same
-output as call. call shows the execution id when the run is accepted.` + outcomeHelp + providerHelp + runStatusHelp,
+output as call. call shows the execution id when the run is accepted. A bridge gives a run
+token to the caller that started the run; call shows it if the run goes on.` + outcomeHelp + providerHelp + bridgeHelp + runStatusHelp,
 		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
   caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
-		Args: arguments(3, 3),
-	}, outcomeUsage, func(cmd *cobra.Command, args []string) (action, error) {
+	}, 1, 2, outcomeUsage, func(cmd *cobra.Command, args []string) (action, error) {
 		timeout, err := timeoutOf(cmd)
-		return func(ctx context.Context, p *cli.Provider) int { return p.Follow(ctx, args[1], args[2], timeout) }, err
+		skill, id := "", args[0]
+		switch bridge := cmd.Flags().Changed("bridge"); {
+		case bridge != (len(args) == 1):
+			err = fmt.Errorf("usage: %s", cmd.UseLine())
+		case !bridge:
+			skill, id = args[0], args[1]
+		}
+		return func(ctx context.Context, from cli.Skills) int { return from.Follow(ctx, skill, id, timeout) }, err
 	})
 	addTimeout(cmd, "until the run ends")
 	return cmd

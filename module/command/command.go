@@ -28,8 +28,8 @@ func init() {
 			serveCommand(cmd)
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
-				validateCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
-				mcpCommand(), statusCommand(), tasksCommand(), purgeCommand(), helpCommand(),
+				validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
+				mcpCommand(), statusCommand(), tasksCommand(), usageCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
 				completeFlags(c)

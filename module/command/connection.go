@@ -11,14 +11,61 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/credentialflags"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
 )
 
-// connection is the connection to the MCP endpoint of a bridge elsewhere.
+// connection is the connection to an endpoint of a bridge elsewhere.
 type connection struct {
+	flag     string // that has the URL: --connect or --bridge
+	example  string // of a URL
 	url      string
 	tokenEnv string // the variable with a bearer token
 	basicEnv string // the variable with user:password
+	user     string // name or name:password
+	token    string // a bearer token, or @ and the name of a file that has it
+}
+
+// addFlags adds the flags about the connection. help is that of the flag with the URL.
+func (c *connection) addFlags(cmd *cobra.Command, help string) {
+	f := cmd.Flags()
+	f.StringVar(&c.url, strings.TrimPrefix(c.flag, "--"), "", help)
+	f.StringVar(&c.tokenEnv, "bearer-env", "", "Environment variable that contains the bearer token for "+c.flag)
+	f.StringVar(&c.basicEnv, "basic-env", "", "Environment variable that contains user:password for "+c.flag)
+	f.StringVar(&c.user, "user", "", "User name for "+c.flag+"; the terminal asks for the password. In user:password, other users of this machine can see the password")
+	f.StringVar(&c.token, "token", "", "Bearer token for "+c.flag+", or @file; other users of this machine can see a token that is written here")
+}
+
+// given returns the flags about credentials that are set.
+func (c *connection) given() []string {
+	var flags []string
+	for _, f := range []struct{ name, value string }{{"--bearer-env", c.tokenEnv}, {"--basic-env", c.basicEnv}, {"--user", c.user}, {"--token", c.token}} {
+		if f.value != "" {
+			flags = append(flags, f.name)
+		}
+	}
+	return flags
+}
+
+// shown returns the flags for another command about the same bridge, without secrets.
+func (c *connection) shown() []string {
+	name, _, _ := strings.Cut(c.user, ":")
+	switch {
+	case c.tokenEnv != "":
+		return []string{"--bearer-env", c.tokenEnv}
+	case c.basicEnv != "":
+		return []string{"--basic-env", c.basicEnv}
+	case c.user != "":
+		return []string{"--user", name}
+	case strings.HasPrefix(c.token, "@"):
+		return []string{"--token", c.token}
+	case c.token != "":
+		return []string{"--token", "…"}
+	}
+	return nil
 }
 
 const (
@@ -30,25 +77,32 @@ const (
 	maxRelayed = 16 << 20
 )
 
-// open returns a function that sends requests to the endpoint, and the options for them. It sends nothing. Errors are usage errors.
-func (c *connection) open(allowHTTP bool) (stdio.Do, stdio.Options, error) {
-	o := stdio.Options{URL: c.url, MaxMessage: maxRelayed}
+// check returns an error if there are credentials, but no URL, or several credentials.
+func (c *connection) check() error {
+	given := c.given()
+	switch {
+	case len(given) > 0 && c.url == "":
+		return fmt.Errorf("%s needs %s", given[0], c.flag)
+	case len(given) > 1:
+		return fmt.Errorf("%s and %s exclude each other", given[0], given[1])
+	}
+	return nil
+}
+
+// open returns a function that sends requests to the endpoint. It sends nothing. Errors are usage errors.
+func (c *connection) open(allowHTTP bool) (stdio.Do, error) {
 	u, err := url.Parse(c.url)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Fragment != "":
-		return nil, o, errors.New("--connect needs the URL of an MCP endpoint, such as https://bridge.example.com/mcp")
+		return nil, errors.New(c.flag + " needs " + c.example)
 	case u.User != nil:
-		return nil, o, errors.New("--connect has a user name or password in its URL: use --basic-env, since other users of this machine can see arguments")
+		return nil, errors.New(c.flag + " has a user name or password in its URL: use --basic-env, since other users of this machine can see arguments")
 	case u.Scheme == "http" && !allowHTTP && !isLoopback(u.Hostname()):
-		return nil, o, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
+		return nil, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
 	}
 	authorization, err := c.authorization()
 	if err != nil {
-		return nil, o, err
-	}
-	o.Refused = "If it takes a token, name the environment variable that contains it with --bearer-env; if it takes a user name and a password, one that contains user:password with --basic-env."
-	if authorization != "" {
-		o.Refused = "Check that it takes what the environment variable " + c.tokenEnv + c.basicEnv + " contains."
+		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = connections
@@ -63,38 +117,86 @@ func (c *connection) open(allowHTTP bool) (stdio.Do, stdio.Options, error) {
 			r.Header.Set("Authorization", authorization)
 		}
 		return client.Do(r) //nolint:gosec // to the URL that the user of the command names
-	}, o, nil
+	}, nil
+}
+
+// refused is the advice about an answer that says that the credentials are missing or wrong.
+func (c *connection) refused() string {
+	switch {
+	case c.tokenEnv != "" || c.basicEnv != "":
+		return "Check that it takes what the environment variable " + c.tokenEnv + c.basicEnv + " contains."
+	case len(c.given()) > 0:
+		return "Check that it takes what " + c.given()[0] + " says."
+	}
+	return "If it takes a token, name the environment variable that contains it with --bearer-env; if it takes a user name and a password, one that contains user:password with --basic-env."
 }
 
 // authorization returns the value of the field Authorization; empty: there is none.
 func (c *connection) authorization() (string, error) {
 	switch {
-	case c.tokenEnv != "" && c.basicEnv != "":
-		return "", errors.New("--bearer-env and --basic-env exclude each other")
 	case c.tokenEnv != "":
-		token, err := fromEnvironment("--bearer-env", c.tokenEnv)
-		if err == nil && strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			err = fmt.Errorf("--bearer-env: the environment variable %s has characters that no bearer token has", c.tokenEnv)
+		token, err := credentialflags.FromEnvironment("--bearer-env", c.tokenEnv)
+		if err != nil {
+			return "", err
 		}
-		return "Bearer " + token, err
+		return bearer(token, "--bearer-env: the environment variable "+c.tokenEnv)
+	case c.token != "":
+		token := c.token
+		if file, isFile := strings.CutPrefix(token, "@"); isFile {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return "", fmt.Errorf("--token: %w", err)
+			}
+			token = strings.TrimSpace(string(text))
+		}
+		return bearer(token, "--token")
 	case c.basicEnv != "":
-		pair, err := fromEnvironment("--basic-env", c.basicEnv)
-		if err == nil && (!strings.Contains(pair, ":") || strings.ContainsFunc(pair, unicode.IsControl)) {
-			err = fmt.Errorf("--basic-env: the environment variable %s does not contain user:password", c.basicEnv)
+		pair, err := credentialflags.FromEnvironment("--basic-env", c.basicEnv)
+		if err != nil {
+			return "", err
 		}
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)), err
+		return basic(pair, "--basic-env: the environment variable "+c.basicEnv+" does not contain user:password")
+	case c.user != "":
+		pair := c.user
+		if !strings.Contains(pair, ":") {
+			password, err := askPassword(c.user, c.url)
+			if err != nil {
+				return "", err
+			}
+			pair += ":" + password
+		}
+		return basic(pair, "--user has control characters")
 	}
 	return "", nil
 }
 
-// fromEnvironment returns the value of the environment variable that a flag names, without white space around it.
-func fromEnvironment(flag, name string) (string, error) {
-	if !envName.MatchString(name) {
-		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself")
+// bearer returns the value of Authorization for a token. from says where the token comes from.
+func bearer(token, from string) (string, error) {
+	switch {
+	case token == "":
+		return "", errors.New(from + " is empty")
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", errors.New(from + " has characters that no bearer token has")
 	}
-	value := strings.TrimSpace(os.Getenv(name))
-	if value == "" {
-		return "", fmt.Errorf("%s: the environment variable %s is empty or not set", flag, name)
+	return "Bearer " + token, nil
+}
+
+// basic returns the value of Authorization for user:password, or an error with the given text.
+func basic(pair, invalid string) (string, error) {
+	if !strings.Contains(pair, ":") || strings.ContainsFunc(pair, unicode.IsControl) {
+		return "", errors.New(invalid)
 	}
-	return value, nil
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)), nil
+}
+
+// askPassword asks the terminal for the password of a user.
+func askPassword(user, url string) (string, error) {
+	in := int(os.Stdin.Fd())
+	if !term.IsTerminal(in) {
+		return "", errors.New("--user has no password, and there is no terminal to ask for it: use --basic-env")
+	}
+	fmt.Fprintf(os.Stderr, "Password of %s at %s: ", user, url)
+	password, err := term.ReadPassword(in)
+	fmt.Fprintln(os.Stderr)
+	return string(password), err
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 
@@ -43,8 +45,9 @@ bridge elsewhere, at the URL of its MCP endpoint (--connect).
 At most 64 requests are served at the same time; others wait. With --connect, a request
 that can't be sent, is refused or gets no answer of MCP is answered with an error. It is
 never sent twice, since it may have been executed. --bearer-env names the environment
-variable with a token for the bridge, --basic-env one with user:password. Either is sent to
-that URL only: redirects are not followed.` + providerHelp + `
+variable with a token for the bridge, --basic-env one with user:password. --user and
+--token have them in the command line, where other users of this machine can see them.
+They are sent to that URL only: redirects are not followed.` + providerHelp + `
 
 Exit status: 0 standard input ended, the client has closed standard output, or the command
 was interrupted; requests that are in progress have 2 seconds to end. 1 wrong usage, 5
@@ -58,13 +61,12 @@ reading or writing failed.`,
 		Args:              arguments(0, -1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	m.addFlags(cmd, true)
+	m.providerFlags.addFlags(cmd, true)
 	f := cmd.Flags()
 	f.StringVarP(&m.file, "config", "c", "", "Configuration file of Caddy with a bridge")
 	f.StringVarP(&m.adapter, "adapter", "a", "", "Adapter of the configuration file")
-	f.StringVar(&m.url, "connect", "", "URL of the MCP endpoint of a bridge elsewhere")
-	f.StringVar(&m.tokenEnv, "bearer-env", "", "Environment variable that contains the bearer token for --connect")
-	f.StringVar(&m.basicEnv, "basic-env", "", "Environment variable that contains user:password for --connect")
+	m.flag, m.example = "--connect", "the URL of an MCP endpoint, such as https://bridge.example.com/mcp"
+	m.connection.addFlags(cmd, "URL of the MCP endpoint of a bridge elsewhere")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, origins []string) (int, error) {
 		if err := m.check(origins); err != nil {
 			return 0, err
@@ -95,12 +97,8 @@ func (m *mcpFlags) check(origins []string) error {
 		return fmt.Errorf("%s needs the URL of a provider", further[0])
 	case m.adapter != "" && m.file == "":
 		return errors.New("--adapter needs --config")
-	case m.tokenEnv != "" && m.url == "":
-		return errors.New("--bearer-env needs --connect")
-	case m.basicEnv != "" && m.url == "":
-		return errors.New("--basic-env needs --connect")
 	}
-	return nil
+	return m.connection.check()
 }
 
 // open returns a function that sends requests to the bridge, the options for them, and a function that releases what the bridge
@@ -111,20 +109,32 @@ func (m *mcpFlags) open(origins []string) (stdio.Do, stdio.Options, func(), erro
 		return nil, stdio.Options{}, nil, err
 	}
 	if m.url != "" {
-		do, o, err := m.connection.open(m.allowHTTP)
-		return do, o, func() {}, err
+		do, err := m.connection.open(m.allowHTTP)
+		return do, stdio.Options{URL: m.url, MaxMessage: maxRelayed, Refused: m.refused()}, func() {}, err
 	}
 	var local *localBridge
 	var err error
 	if m.file != "" {
 		local, err = ofFile(m.file, m.adapter)
 	} else {
+		limitMemory()
 		local, err = m.ofProviders(origins)
 	}
 	if err != nil {
 		return nil, stdio.Options{}, nil, err
 	}
 	return local.open(logging)
+}
+
+// localMemory is the memory limit (GOMEMLIMIT) of a bridge that a desktop application starts, in bytes. A quarter of it is for answers that
+// the client has not read.
+const localMemory = 1 << 30
+
+// limitMemory sets the memory limit, unless there is one.
+func limitMemory() {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		debug.SetMemoryLimit(localMemory)
+	}
 }
 
 // serveClient serves the client at standard input and output until it leaves, and returns the exit status.

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
 )
 
@@ -37,14 +38,14 @@ func (r *providerFlags) ofProviders(origins []string) (*localBridge, error) {
 	switch {
 	case len(origins) > 1 && r.namespace != "":
 		return nil, errors.New("--namespace needs exactly one provider; for several, write a Caddyfile with a namespace for each, and use --config")
-	case len(origins) > 1 && r.keyEnv != "":
-		return nil, errors.New("--api-key-env needs exactly one provider; for several, write a Caddyfile with credentials for each, and use --config")
+	case len(origins) > 1 && r.credentials.Kind() != "":
+		return nil, errors.New(r.credentials.Kind() + " needs exactly one provider; for several, write a Caddyfile with credentials for each, and use --config")
 	}
 	config, err := r.handler(origins...)
 	if err != nil {
 		return nil, err
 	}
-	if err := config.checkNamespaces(); err != nil {
+	if err := config.CheckNamespaces(); err != nil {
 		return nil, err
 	}
 	config.AllowAnonymous = true // the user of the command has the key
@@ -128,7 +129,10 @@ func mountOnly(bridge map[string]json.RawMessage) (json.RawMessage, error) {
 	for _, name := range []string{"origins", "allow_header_parameters", "authorization_server", "scopes"} {
 		delete(mount, name)
 	}
-	for _, name := range []string{"handler", "rpc", "a2a", "browse", "principal"} {
+	if bridge["callers_file"] != nil && string(bridge["allow_anonymous"]) != "true" {
+		bridge["require_principal"] = json.RawMessage("true") // which callers_file implies
+	}
+	for _, name := range []string{"handler", "rpc", "a2a", "browse", "agent_skills", "notifications", "principal", "callers_file"} {
 		delete(bridge, name)
 	}
 	bridge["mcp"] = caddyconfig.JSON(mount, nil)
@@ -146,7 +150,7 @@ func (b *localBridge) open(logging *caddy.Logging) (stdio.Do, stdio.Options, fun
 		return nil, o, nil, err
 	}
 	o.MaxMessage = options.MaxRequestSize
-	if err := checkHandler(b.handler); err != nil {
+	if err := standalone.Check(b.handler); err != nil {
 		return nil, o, nil, err
 	}
 	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: logging, StorageRaw: b.storage})

@@ -74,6 +74,8 @@ http://localhost:1, http://localhost:2 {
 			rpc
 			a2a
 			browse
+			agent_skills
+			notifications
 			provider ` + p.URL() + ` {
 				namespace acme
 				credentials api_key {env.KEY}
@@ -85,10 +87,16 @@ http://localhost:1, http://localhost:2 {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	keys := filepath.Join(t.TempDir(), "Caddyfile") // with callers_file, which this caller needs no key of
+	config = strings.Replace(strings.Replace(config, "principal {http.request.header.Remote-User}", "callers_file /run/no/such/file", 1), "require_principal", "", 1)
+	if err := os.WriteFile(keys, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		name string
 		args []string
 	}{
+		{"callers_file", []string{"--config", keys}},
 		{"providers", []string{"--allow-http", "--allow-networks", "127.0.0.1", "--namespace", "acme", "--api-key-env", "KEY", p.URL()}},
 		{"a configuration", []string{"--config", file}},
 	} {

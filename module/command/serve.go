@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,13 +32,15 @@ the given providers at one URL, which is printed when the bridge is ready.
 It listens on localhost:8080, or --listen, over plain HTTP. On localhost it answers
 only requests whose host is localhost, so that web pages can't call it by another
 name. If the port is in use, it ends with an error. It does not authenticate callers:
-everyone who can reach it may use it. --api-key-env names the environment variable
+everyone who can reach it may use it. --browse also serves a page for browsers there,
+and opens it. --api-key-env names the environment variable
 with the API key for the provider; if other machines can reach the bridge, the key
 also needs --allow-anonymous. Its admin API is off. This command is for trials and
 development; for TLS, authentication and everything else, write a Caddyfile.
 
-Skills have the names that list shows. status and purge ask a running Caddy; all
-other subcommands ask a provider and need no running bridge.
+Skills have the names that list shows. status, tasks, purge, usage and approve ask a
+running Caddy. list, describe, call and validate ask a provider and need no running
+bridge, unless --bridge names one.
 
 Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
 start.`
@@ -49,6 +53,7 @@ type server struct {
 	path           string
 	allowAnonymous bool
 	accessLog      bool
+	browse         bool
 }
 
 func serveCommand(cmd *cobra.Command) {
@@ -56,6 +61,7 @@ func serveCommand(cmd *cobra.Command) {
 	cmd.Example = `  caddy skill-bridge --provider https://skills.example.com
   ACME_KEY=... caddy skill-bridge --provider https://skills.example.com --api-key-env ACME_KEY
   caddy skill-bridge --provider http://127.0.0.1:8081 --allow-http --allow-networks 127.0.0.1 --listen localhost:9000
+  caddy skill-bridge --provider https://skills.example.com --browse
   caddy skill-bridge list https://skills.example.com
   caddy skill-bridge call https://skills.example.com demo.markdown markdown='# Hello'
   caddy skill-bridge validate descriptor.json`
@@ -71,6 +77,7 @@ func serveCommand(cmd *cobra.Command) {
 	f.StringVarP(&s.listen, "listen", "l", "localhost:8080", "Address to listen on, such as :8080")
 	f.StringVar(&s.path, "path", "/rpc", "Path of the endpoint")
 	f.BoolVar(&s.allowAnonymous, "allow-anonymous", false, "Let everyone who can reach --listen use the API key")
+	f.BoolVar(&s.browse, "browse", false, "Serve the page for browsers at the endpoint, too, and open it")
 	f.BoolVar(&s.accessLog, "access-log", false, "Enable the access log")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 		return s.serve(cmd.Context(), screen)
@@ -108,7 +115,27 @@ func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
 	endpoint := "http://" + net.JoinHostPort(host, strconv.FormatUint(uint64(address.StartPort), 10)) + s.path
 	caddy.Log().Info("bridging skills", zap.Strings("providers", s.providers), zap.String("endpoint", endpoint))
 	fmt.Fprintln(os.Stdout, endpoint)
+	if s.browse && openPage(ctx, endpoint) != nil {
+		screen.Advise("open " + endpoint + " in a browser")
+	}
 	select {}
+}
+
+// openPage opens a URL in the browser of the user's desktop. An error means that there is none that can be started.
+func openPage(ctx context.Context, url string) error {
+	opener := []string{"xdg-open"}
+	switch runtime.GOOS {
+	case "darwin":
+		opener = []string{"open"}
+	case "windows":
+		opener = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	cmd := exec.CommandContext(ctx, opener[0], append(opener[1:], url)...) //nolint:gosec // a program of the system, and a URL that this command has made
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }() // some openers run as long as the browser
+	return nil
 }
 
 // isTaken reports whether a program listens on an address. Caddy would not notice: it
@@ -140,8 +167,8 @@ func (s *server) check() error {
 		return errors.New("--provider is required")
 	case len(s.providers) > 1 && s.namespace != "":
 		return errors.New("--namespace needs exactly one --provider; for several, write a Caddyfile with a namespace for each")
-	case len(s.providers) > 1 && s.keyEnv != "":
-		return errors.New("--api-key-env needs exactly one --provider; for several, write a Caddyfile with credentials for each")
+	case len(s.providers) > 1 && s.credentials.Kind() != "":
+		return errors.New(s.credentials.Kind() + " needs exactly one --provider; for several, write a Caddyfile with credentials for each")
 	case !strings.HasPrefix(s.path, "/") || strings.ContainsAny(s.path, "*?#{} "):
 		return fmt.Errorf("--path %q is not a plain path, such as /rpc", s.path)
 	}
@@ -151,18 +178,21 @@ func (s *server) check() error {
 // config makes the configuration of Caddy.
 func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	local := isLoopback(address.Host)
-	if s.keyEnv != "" && !local && !s.allowAnonymous {
-		return nil, fmt.Errorf("everyone who can reach %s could use the API key: listen on localhost, or add --allow-anonymous", s.listen)
+	if s.credentials.Kind() != "" && !local && !s.allowAnonymous {
+		return nil, fmt.Errorf("everyone who can reach %s could use the credentials: listen on localhost, or add --allow-anonymous", s.listen)
 	}
 	h, err := s.handler(s.providers...)
 	if err != nil {
 		return nil, err
 	}
+	if s.browse {
+		h.Browse = json.RawMessage("{}")
+	}
 	h.AllowAnonymous = local || s.allowAnonymous
-	if err := h.checkNamespaces(); err != nil {
+	if err := h.CheckNamespaces(); err != nil {
 		return nil, err
 	}
-	if err := h.check(); err != nil {
+	if err := h.Check(); err != nil {
 		return nil, err
 	}
 	match := caddy.ModuleMap{"path": caddyconfig.JSON(caddyhttp.MatchPath{s.path}, nil)}

@@ -15,6 +15,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/approval"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/tasktable"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
 )
 
 func statusCommand() *cobra.Command {
@@ -26,7 +29,7 @@ bridge has read, which of them have faults, how many A2A tasks there are, and th
 reads no skills: those that were not read yet may have faults, too. If there are
 several bridges (handlers, including those of an earlier configuration while they have
 calls), each has a number. With --json, shows all that the admin API returns: {"providers", "skills", "unavailable",
-"left_out", "missing_aliases", "runs", "tasks"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+"left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
@@ -44,7 +47,7 @@ calls), each has a number. With --json, shows all that the admin API returns: {"
 		for _, part := range []struct {
 			path string
 			to   any
-		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}, {"/skill_bridge/tasks?limit=0", &all.Tasks}} {
+		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}, {"/skill_bridge/tasks?limit=0", &all.Tasks}, {"/skill_bridge/changes", &all}, {"/skill_bridge/notifications", &all.Notifications}} {
 			if e := api.ask(cmd.Context(), http.MethodGet, part.path, nil, part.to); e != nil {
 				return screen.Fail(e, e.next), nil
 			}
@@ -76,15 +79,20 @@ type wholeStatus struct {
 	LeftOut        jsontext.Value `json:"left_out"`
 	MissingAliases jsontext.Value `json:"missing_aliases"`
 	Runs           jsontext.Value `json:"runs"`
-	Tasks          jsontext.Value `json:"tasks"` // without the tasks themselves
+	Tasks          jsontext.Value `json:"tasks"`   // without the tasks themselves
+	Changes        jsontext.Value `json:"changes"` // that wait for approval
+	Notifications  jsontext.Value `json:"notifications"`
+	Unreadable     jsontext.Value `json:"unreadable"` // sources whose changes are not known
 }
 
 // bridgeStatus is a wholeStatus, decoded for the tables.
 type bridgeStatus struct {
 	admin.Inventory
-	Providers []admin.Provider `json:"providers"`
-	Runs      admin.Runs       `json:"runs"`
-	Tasks     admin.Tasks      `json:"tasks"`
+	Providers     []admin.Provider  `json:"providers"`
+	Runs          admin.Runs        `json:"runs"`
+	Tasks         admin.Tasks       `json:"tasks"`
+	Notifications callbacks.Waiting `json:"notifications"`
+	admin.Changes
 }
 
 // table writes a table whose first column is the number of the bridge, without that column
@@ -139,10 +147,12 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 	all.table(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
 	all.showUnread(s, counts)
 	all.showFaults(s)
+	approval.Summarize(s, &all.Changes)
 	if t := &all.Tasks; t.Total > 0 || t.StorageFailure != nil {
 		fmt.Fprintln(s.Out)
-		summarizeTasks(s, t)
+		tasktable.Summarize(s, t)
 	}
+	all.showNotifications(s)
 	if all.Runs.Total == 0 {
 		return
 	}
@@ -153,6 +163,27 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Runs.Total)
 	all.table(s, "  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
 }
+
+// showNotifications writes how many ends of runs callers were not told yet, and to which hosts most of them go.
+func (all *bridgeStatus) showNotifications(s *cli.Screen) {
+	n := &all.Notifications
+	if n.Waiting+n.Stored == 0 {
+		return
+	}
+	fmt.Fprintf(s.Out, "\nEnds of runs that callers were not told yet (notify): %d in memory, %d only in the storage\n", n.Waiting, n.Stored)
+	var rows [][]string
+	for _, r := range n.Receivers[:min(len(n.Receivers), shownReceivers)] {
+		next := "now"
+		if left := time.Until(r.Next).Round(time.Second); !r.Next.IsZero() && left > 0 {
+			next = "in " + left.String()
+		}
+		rows = append(rows, []string{r.Host, r.Principal, strconv.Itoa(r.Waiting), time.Since(r.Oldest).Round(time.Second).String(), next})
+	}
+	s.Table("  ", []string{"RECEIVER", "PRINCIPAL", "WAITING", "LONGEST", "NEXT REQUEST"}, rows)
+}
+
+// shownReceivers is the maximum number of receivers in a table.
+const shownReceivers = 10
 
 // sourceKey identifies a source: several bridges may have the same namespace.
 type sourceKey struct {

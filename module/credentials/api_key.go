@@ -72,6 +72,7 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 func (k *APIKey) check() *options.ConfigError {
 	return cmp.Or(
 		fault("key", checkPresent(k.Key)),
+		fault("key", checkShell(k.Key)),
 		fault("key", checkHeaderText(k.Key)),
 		fault("header", checkHeaderName(k.Header)),
 		fault("prefix", checkHeaderText(k.Prefix)),
@@ -112,8 +113,12 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 // Secrets returns the key and the parts of it that are redacted separately.
 func (k *APIKey) Secrets() []string { return slices.Clone(k.secrets()) }
 
+// Advice implements [credential.Advisor].
+func (*APIKey) Advice() string { return "check key, header and prefix of api_key" }
+
 // Interface guards
 var (
 	_ credential.Credentials = (*APIKey)(nil)
+	_ credential.Advisor     = (*APIKey)(nil)
 	_ caddy.Provisioner      = (*APIKey)(nil)
 )

@@ -81,11 +81,13 @@ func TestCaddyfileErrors(t *testing.T) {
 		want string
 		line string
 	}{
-		"api_key without a key":        {"api_key", "api_key takes a key (arguments given: 0)", ":1"},
+		"api_key without a key":        {"api_key", "api_key takes a key (arguments given: 0; {$NAME} is nothing if the environment variable is not set)", ":1"},
 		"api_key with two keys":        {"api_key " + canary + " x", "api_key takes a key (arguments given: 2)", ":1"},
 		"api_key unknown option":       {"api_key k {\n name x\n}", `unknown option "name" of api_key: it has header, prefix`, ":2"},
-		"api_key header twice":         {"api_key k {\n header A\n header B\n}", "header is given twice for api_key", ":3"},
-		"api_key header missing":       {"api_key k {\n prefix x\n header\n}", "header takes one value (arguments given: 0)", ":3"},
+		"api_key misspelt option":      {"api_key k {\n hedaer x\n}", `unknown option "hedaer" of api_key: it has header, prefix; did you mean header?`, ":2"},
+		"api_key of a shell":           {"api_key $ACME_KEY", "key: looks like a variable of a shell", ":1"},
+		"api_key header twice":         {"api_key k {\n header A\n header B\n}", "header is given twice for api_key, first at line 2", ":3"},
+		"api_key header missing":       {"api_key k {\n prefix x\n header\n}", "header takes one value (arguments given: 0; {$NAME}", ":3"},
 		"api_key header extra":         {"api_key k {\n header A B\n}", "header takes one value (arguments given: 2)", ":2"},
 		"api_key header forbidden":     {"api_key k {\n header Content-Length\n}", `"Content-Length" must not carry a credential`, ":2"},
 		"api_key header invalid":       {"api_key k {\n header \"X Y\"\n}", `"X Y" must not carry a credential`, ":2"},
@@ -123,7 +125,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		"oauth2 params reserved":       {oauth2 + "params grant_type password\n}", "params.grant_type: cannot be set", ":4"},
 		"headers without any":          {"headers", "at least one is needed", ":1"},
 		"headers empty block":          {"headers {\n}", "at least one is needed", ":1"},
-		"headers without a value":      {"headers {\n X-A\n}", "X-A takes one value (arguments given: 0)", ":2"},
+		"headers without a value":      {"headers {\n X-A\n}", "X-A takes one value (arguments given: 0; {$NAME}", ":2"},
 		"headers with two values":      {"headers {\n X-A a " + canary + "\n}", "X-A takes one value (arguments given: 2)", ":2"},
 		"headers twice":                {"headers {\n X-A a\n x-a b\n}", "x-a: header X-A is written twice", ":3"},
 		"headers the same twice":       {"headers {\n X-A a\n X-A b\n}", "X-A is given twice for headers", ":3"},

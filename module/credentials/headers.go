@@ -82,7 +82,7 @@ func (h *Headers) check() *options.ConfigError {
 		case value == "":
 			err = errors.New("the value is missing")
 		default:
-			err = cmp.Or(checkHeaderName(name), checkHeaderText(value))
+			err = cmp.Or(checkHeaderName(name), checkHeaderText(value), checkShell(value))
 		}
 		if err != nil {
 			return fault("headers."+name, err)
@@ -108,8 +108,12 @@ func (h *Headers) Authenticate(_ context.Context, a *credential.Authentication) 
 // Secrets returns the values and the parts of them that are redacted separately.
 func (h *Headers) Secrets() []string { return slices.Clone(h.secrets()) }
 
+// Advice implements [credential.Advisor].
+func (*Headers) Advice() string { return "check the values of headers" }
+
 // Interface guards
 var (
 	_ credential.Credentials = (*Headers)(nil)
+	_ credential.Advisor     = (*Headers)(nil)
 	_ caddy.Provisioner      = (*Headers)(nil)
 )

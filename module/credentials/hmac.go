@@ -103,6 +103,7 @@ func (h *HMAC) check() *options.ConfigError {
 		fault("prefix", checkHeaderText(h.Prefix)),
 		fault("signed", checkSigned(h.Signed)),
 		fault("secret", checkPresent(h.Secret)),
+		fault("secret", checkShell(h.Secret)),
 	)
 }
 
@@ -144,9 +145,13 @@ func (h *HMAC) Sent(text []byte) []string { return h.sent.find(text) }
 // Secrets returns the secret and the parts of it that are redacted separately.
 func (h *HMAC) Secrets() []string { return slices.Clone(h.secrets()) }
 
+// Advice implements [credential.Advisor].
+func (*HMAC) Advice() string { return "check secret, signed and encoding of hmac" }
+
 // Interface guards
 var (
 	_ credential.Credentials = (*HMAC)(nil)
 	_ credential.Signer      = (*HMAC)(nil)
+	_ credential.Advisor     = (*HMAC)(nil)
 	_ caddy.Provisioner      = (*HMAC)(nil)
 )

@@ -149,6 +149,9 @@ func (o *OAuth2) check() *options.ConfigError {
 		fault("auth_style", checkAuthStyle(o.AuthStyle)),
 		fault("client_id", checkPresent(o.ClientID)),
 		fault("client_secret", checkPresent(o.ClientSecret+o.RefreshToken)),
+		fault("client_id", checkShell(o.ClientID)),
+		fault("client_secret", checkShell(o.ClientSecret)),
+		fault("refresh_token", checkShell(o.RefreshToken)),
 	)
 	if found == nil && o.TokenURL != "" && !strings.Contains(o.TokenURL, "{") {
 		_, err := parseTokenURL(o.TokenURL)
@@ -372,10 +375,14 @@ func checkScope(scope string) error {
 // noRedirects follows no redirect, which could send the secret to another address.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
+// Advice implements [credential.Advisor].
+func (*OAuth2) Advice() string { return checkClient }
+
 // Interface guards
 var (
 	_ credential.Credentials = (*OAuth2)(nil)
 	_ credential.Renewer     = (*OAuth2)(nil)
+	_ credential.Advisor     = (*OAuth2)(nil)
 	_ caddy.Provisioner      = (*OAuth2)(nil)
 	_ caddy.CleanerUpper     = (*OAuth2)(nil)
 )

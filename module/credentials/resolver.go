@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -100,15 +103,44 @@ func (r *resolver) replace(option, text string) (value string, parts []string, e
 		if !placeholderName.MatchString(name) {
 			return nil, errors.New(`a placeholder is not known; write \{ for a brace that belongs to the text`)
 		}
-		if variable, ok := strings.CutPrefix(name, "env."); ok {
-			return nil, fmt.Errorf("placeholder {%s} is empty: set the environment variable %s", name, variable)
-		}
-		return nil, fmt.Errorf("placeholder {%s} is empty or not known", name)
+		return nil, missingValue(name)
 	})
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", option, err)
 	}
 	return value, parts, nil
+}
+
+// missingValue returns why a placeholder has no value. The name matches placeholderName.
+func missingValue(name string) error {
+	if variable, ok := strings.CutPrefix(name, "env."); ok {
+		state := "is not set"
+		if _, set := os.LookupEnv(variable); set {
+			state = "is empty"
+		}
+		return fmt.Errorf("placeholder {%s} is empty: environment variable %s %s", name, variable, state)
+	}
+	if path, ok := strings.CutPrefix(name, "file."); ok {
+		return fmt.Errorf("placeholder {%s} is empty: file %s: %w", name, path, unreadable(path))
+	}
+	return fmt.Errorf("placeholder {%s} is empty or not known", name)
+}
+
+// unreadable returns why a file has no text that Caddy can use.
+func unreadable(path string) error {
+	file, err := os.Open(path)
+	if err == nil {
+		defer file.Close()
+		_, err = file.Read(make([]byte, 1)) // fails for a directory
+	}
+	failed, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case ok:
+		return failed.Err // without the path
+	case err == nil || errors.Is(err, io.EOF):
+		return errors.New("it has no text, or more than Caddy reads (1 MiB)")
+	}
+	return err
 }
 
 // ownerKey is the context key of the owner of credentials.
@@ -151,6 +183,17 @@ func checkPresent(text string) error {
 	}
 	return nil
 }
+
+// checkShell refuses a secret in the form of a shell's variable. The error does not contain the text.
+func checkShell(text string) error {
+	if shellVariable.MatchString(text) {
+		return errors.New("looks like a variable of a shell, which is not replaced here: write {env.NAME} for the environment variable NAME, or {file./path}")
+	}
+	return nil
+}
+
+// shellVariable matches $NAME and ${NAME}, also after an authentication scheme.
+var shellVariable = regexp.MustCompile(`^(\w+ )?\$([A-Z_][A-Z0-9_]+|\{[A-Za-z_]\w*\})$`)
 
 // checkHeaderName refuses headers that must not carry a credential. The empty name stands for the
 // default.

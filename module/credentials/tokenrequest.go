@@ -189,11 +189,10 @@ func (r tokenRequest) unreachable(ex *tokenExchange) *run.Failure {
 	default:
 		e.Message = "The token endpoint could not be reached."
 	}
-	if r, refused := errors.AsType[interface {
-		error
-		Refused() string
-	}](ex.err); refused { // by the dial guard, so a retry would fail, too
-		reason, e.Refused, e.Retry = r.Refused(), exchange.RuleOf(ex.err), nil
+	if ex.err != nil {
+		if why, rule := exchange.ReasonOf(ex.err); rule != "" { // so a retry would fail, too
+			reason, e.Refused, e.Retry = why, rule, nil
+		}
 	}
 	e.Reach = &run.Reach{URL: redactURL(r.endpoint), Reason: reason}
 	if own, ok := errors.AsType[*run.Failure](ex.err); ok {

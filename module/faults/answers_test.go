@@ -133,11 +133,16 @@ func TestR07IdempotencyKey(t *testing.T) {
 					return hostile.Reset()
 				})
 				c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {", "\tnamespace acme", "\tcredentials api_key the-key", "}", "allow_anonymous"))
-				client := c.With(testbed.Header(header, "the-agents-own"))
-				p.MustNotReceive("the-agents-own")
+				const own = "9f2c1c52-6a3e-4b7d-8f0a-"
+				p.MustNotReceive(own)
+				calls := 0
+				execute := func() testbed.Answer { // each has a key of its own, since a repeated key would be one run
+					calls++
+					return c.With(testbed.Header(header, fmt.Sprintf("%q", fmt.Sprintf("%s%012d", own, calls)))).Execute("acme."+skill, nil)
+				}
 				for range 5 {
-					want{outcome: "completed"}.check(t, client.Execute("acme."+skill, nil))
-					a := client.Execute("acme."+skill, nil)
+					want{outcome: "completed"}.check(t, execute())
+					a := execute()
 					want{"ENDPOINT_UNREACHABLE", "invoke", "maybe", "none", "bridge"}.check(t, a)
 					checkOnce(t, p, a)
 				}

@@ -264,22 +264,62 @@ func TestR04TLSOfDocuments(t *testing.T) {
 	const key = "a-key-for-the-right-host-only"
 	testbed.CheckLeaks(t)
 	ca := hostile.NewCA(t)
-	for name, kind := range map[string]hostile.Certificate{
-		"expired": hostile.Expired, "wrong host": hostile.WrongHost, "self-signed": hostile.SelfSigned,
-		"TLS 1.1": hostile.TLS11, "stalled": hostile.StalledHandshake,
+	for name, test := range map[string]struct {
+		kind hostile.Certificate
+		next string
+	}{
+		"expired": {hostile.Expired, "ask_operator"}, "wrong host": {hostile.WrongHost, "ask_operator"}, "self-signed": {hostile.SelfSigned, "ask_operator"},
+		"TLS 1.1": {hostile.TLS11, "retry"}, "stalled": {hostile.StalledHandshake, "retry"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := hostile.NewTLSProvider(t, ca, kind, hostile.Skill{ID: "acme/pay"})
+			p := hostile.NewTLSProvider(t, ca, test.kind, hostile.Skill{ID: "acme/pay"})
 			p.MustNotReceive(key)
 			c := testbed.StartCaddy(t, testbed.Bridge(
 				"provider "+p.URL()+" {", "\tnamespace acme", "\tdiscovery_credentials api_key "+key, "}", "allow_anonymous",
 				"transport http {", "\ttls_trust_pool file "+ca.File(), "\ttls_timeout 300ms", "}",
 			))
-			a := c.Execute("acme.pay", nil)
-			want{outcome: "ENDPOINT_UNREACHABLE", phase: "discovery", executed: "no", source: "bridge"}.check(t, a)
-			if requests, connections := len(p.All()), p.Connections(); requests != 0 || connections != 1 {
-				t.Errorf("%d requests on %d connections", requests, connections)
+			for range 2 { // the second time, the failure is remembered
+				a := c.Execute("acme.pay", nil)
+				want{outcome: "ENDPOINT_UNREACHABLE", phase: "discovery", executed: "no", next: test.next, source: "bridge"}.check(t, a)
+				if requests, connections := len(p.All()), p.Connections(); requests != 0 || connections != 1 {
+					t.Errorf("%d requests on %d connections", requests, connections)
+				}
 			}
+		})
+	}
+}
+
+// A host name that does not exist and an invalid certificate do not end by themselves: no agent is told to try again, whatever was requested there,
+// also while the circuit breaker of the host is open. A name server that fails is temporary.
+func TestNextOfLastingFaults(t *testing.T) {
+	testbed.CheckLeaks(t)
+	ca, names := hostile.NewCA(t), hostile.NewNameServer(t)
+	names.Set("broken.example.test", hostile.ServFail())
+	expired := hostile.NewTLSProvider(t, ca, hostile.Expired)
+	for name, test := range map[string]struct{ url, next string }{
+		"no such host": {"https://none.example.test/", "ask_operator"},
+		"expired":      {expired.URL() + "/", "ask_operator"},
+		"no lookup":    {"https://broken.example.test/", "retry"},
+	} {
+		host := strings.TrimSuffix(strings.TrimPrefix(test.url, "https://"), "/")
+		start := func(t *testing.T, skill hostile.Skill) *testbed.Client {
+			t.Helper()
+			p := hostile.NewTLSProvider(t, ca, hostile.Valid, skill)
+			return testbed.StartCaddy(t, testbed.Bridge(
+				"provider "+p.URL()+" {", "\tnamespace acme", "\ttrust "+host, "\tcredentials oauth2 {", "\t\tclient_id bridge", "\t\tclient_secret a-client-secret", "\t}", "}", "allow_anonymous",
+				"circuit_breaker {", "\tfailures 2", "}",
+				"transport http {", "\ttls_trust_pool file "+ca.File(), "\tresolvers "+names.Address(), "}",
+			)).Client
+		}
+		t.Run(name, func(t *testing.T) {
+			c := start(t, hostile.Skill{ID: "acme/pay", Endpoint: test.url})
+			for range 4 {
+				want{outcome: "ENDPOINT_UNREACHABLE", phase: "invoke", executed: "no", next: test.next}.check(t, c.Execute("acme.pay", nil))
+			}
+		})
+		t.Run(name+", token", func(t *testing.T) {
+			c := start(t, hostile.Skill{ID: "acme/pay", Auth: hostile.OAuth2(test.url)})
+			want{outcome: "ENDPOINT_UNREACHABLE", phase: "auth", executed: "no", next: test.next}.check(t, c.Execute("acme.pay", nil))
 		})
 	}
 }

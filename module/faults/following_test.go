@@ -204,7 +204,7 @@ func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
 // R55: an agent that hangs up is an outcome of its own in the log, the audit, the
 // metrics and the access log, which name the run that goes on; its provider's health
 // does not change.
-func TestR55ClientGone(t *testing.T) {
+func TestR55CallerGone(t *testing.T) {
 	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/hanging"}, hostile.Skill{ID: "acme/unread"}, hostile.Skill{ID: "acme/echo"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
@@ -236,9 +236,9 @@ func TestR55ClientGone(t *testing.T) {
 	of := func(texts ...string) int { return len(c.Log.Lines(texts...)) }
 	testbed.Eventually(t, patience, func() bool { return of(`"status":499`) == 3 }, "the access log has it")
 	for name, n := range map[string]int{
-		"the log":        of(`"logger":"http.handlers.skill_bridge"`, `"outcome":"client_gone"`),
-		"the audit":      of(`skill_bridge.audit`, `"outcome":"client_gone"`),
-		"the access log": of(`http.log.access`, `"status":499`, `"skill_bridge_outcome":"client_gone"`),
+		"the log":        of(`"logger":"http.handlers.skill_bridge"`, `"outcome":"caller_gone"`),
+		"the audit":      of(`skill_bridge.audit`, `"outcome":"caller_gone"`),
+		"the access log": of(`http.log.access`, `"status":499`, `"skill_bridge_outcome":"caller_gone"`),
 	} {
 		if n != 3 {
 			t.Errorf("%s has %d of 3:\n%s", name, n, c.Log.Text())
@@ -253,8 +253,8 @@ func TestR55ClientGone(t *testing.T) {
 			metrics += line
 		}
 	}
-	if n := strings.Count(metrics, `outcome="client_gone"`); n == 0 || strings.Contains(metrics, `outcome="timed_out"`) {
-		t.Errorf("metrics: %d series of client_gone, timed_out: %v", n, strings.Contains(metrics, `outcome="timed_out"`))
+	if n := strings.Count(metrics, `outcome="caller_gone"`); n == 0 || strings.Contains(metrics, `outcome="timed_out"`) {
+		t.Errorf("metrics: %d series of caller_gone, timed_out: %v", n, strings.Contains(metrics, `outcome="timed_out"`))
 	}
 	if health := string(c.Send(http.MethodGet, c.Admin()+"/skill_bridge/providers", "").Body); !strings.Contains(health, `"health":"ok"`) || strings.Contains(health, "trouble") || strings.Contains(health, "cancel") {
 		t.Errorf("the provider's health: %s", health)

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"context"
 	"encoding/json" // requests are maps
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -96,6 +98,60 @@ func TestR73ListenersThatDoNotRead(t *testing.T) {
 	if code := c.Wait(patience); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
+}
+
+// An agent that hangs up has the outcome caller_gone also in calls and streams of MCP. A call whose own timeout has passed has not.
+func TestCallerGoneOfTools(t *testing.T) {
+	testbed.CheckLeaks(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	c := testbed.StartCaddy(t, testbed.AdminAPI+withTools(p, "task_after off"))
+	params := toolParams(hostile.Object{"name": "acme_slow", "arguments": hostile.Object{}})
+	withProgress := toolParams(hostile.Object{"name": "acme_slow", "arguments": hostile.Object{}})
+	withProgress["_meta"].(hostile.Object)["progressToken"] = "p"
+	tools := toolClient(c.Client, "ann", "tools/call", "acme_slow").With(testbed.Header("Accept", "application/json, text/event-stream"))
+	for i, params := range []hostile.Object{params, withProgress} {
+		hangUp(t, tools, gate, "tools/call", params)
+		testbed.Eventually(t, patience, func() bool {
+			return len(c.Log.Lines(`"msg":"call failed"`, `"level":"info"`, `"outcome":"caller_gone"`)) == i+1 && c.InProgress() == 0 && gate.Waiting() == 0
+		}, "the call has ended")
+	}
+	if len(c.Log.Lines(`"outcome":"timed_out"`)) > 0 {
+		t.Errorf("timed_out: %s", c.Log.Text())
+	}
+	c.With(testbed.Timeout(50*time.Millisecond)).Execute("acme.slow", nil)
+	testbed.Eventually(t, patience, func() bool { return len(c.Log.Lines(`"outcome":"timed_out"`)) == 1 }, "the timeout of the call is another outcome")
+}
+
+// A list whose caller hangs up has the outcome caller_gone, and the source that was being read is not to blame.
+func TestCallerGoneOfLists(t *testing.T) {
+	testbed.CheckLeaks(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	gate := hostile.NewGate(t)
+	p.On("", hostile.Index, gate.Then(hostile.Usual()))
+	c := testbed.StartCaddy(t, testbed.AdminAPI+withProvider(p, "audit"))
+	hangUp(t, c.Client, gate, "list_skills", hostile.Object{})
+	for _, line := range []string{`"msg":"call failed"`, "skill_bridge.audit"} {
+		testbed.Eventually(t, patience, func() bool { return len(c.Log.Lines(line, `"level":"info"`, `"outcome":"caller_gone"`)) == 1 }, line+" has the outcome")
+	}
+	if lines := c.Log.Lines(`"level":"warn"`, `"source":"acme"`); len(lines) > 0 {
+		t.Errorf("warnings about the source: %s", lines)
+	}
+	if health := string(c.Send(http.MethodGet, c.Admin()+"/skill_bridge/providers", "").Body); strings.Contains(health, "trouble") {
+		t.Errorf("the health of the source: %s", health)
+	}
+}
+
+// hangUp makes a call and closes its connection when the gate has stopped a request to the provider.
+func hangUp(t *testing.T, client *testbed.Client, gate *hostile.Gate, method string, params hostile.Object) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := begin(func() testbed.Answer { return client.With(testbed.Context(ctx)).Call(method, params) })
+	testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the call waits for its provider")
+	cancel()
+	receive(t, answered)
 }
 
 // askToolsStream asks for a subscription and returns the text of the answer, which has to be a refusal.

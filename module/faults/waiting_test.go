@@ -525,7 +525,8 @@ func TestR36PollingHerdIsBounded(t *testing.T) {
 	polls := p.Requests("acme/soon", hostile.Status)
 	slices.SortFunc(polls, func(a, b *hostile.Request) int { return a.At.Compare(b.At) }) // they are listed by when their body was read
 	for i, r := range polls {
-		if most := perSecond + int(perSecond*r.At.Sub(start).Seconds()) + 1; i+1 > most {
+		// The bridge's clock began a little before: one part in a hundred is allowed for that.
+		if most := perSecond + int(perSecond*r.At.Sub(start).Seconds()) + perSecond/100; i+1 > most {
 			t.Fatalf("%d polls within %s, not %d", i+1, r.At.Sub(start), most)
 		}
 	}

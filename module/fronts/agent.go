@@ -22,6 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -52,15 +53,25 @@ type Setup struct {
 	Realm            func() string
 	Identity         string
 	RequirePrincipal bool
+	// Challenge is the WWW-Authenticate field for callers that have to authenticate to the handler itself; empty: something in front of
+	// it authenticates them.
+	Challenge string
 	// Private says that lists of skills depend on the principal, also without RequirePrincipal.
 	Private  bool
 	Outbound Outbound
 	Refused  func(ctx context.Context, method, reason string)
+	// Canceled are the runs that callers have canceled.
+	Canceled *recent.Canceled
 	Observer *observe.Observer
 }
 
 // Serve returns the mount of A2A, and a function that releases what it holds.
 func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), err error) {
+	if s.Challenge != "" && s.RequirePrincipal && len(a.Security) == 0 {
+		own := *a
+		own.Security = []card.SecurityScheme{{Name: "key", Type: "http", Scheme: "bearer"}}
+		a = &own
+	}
 	if err := a.checkSkills(s.Bridge); err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +97,8 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 			})
 		},
 	}
-	if a.DefaultSkill != "" {
+	front.Options.Restricted = s.Bridge.Catalog().Policy() != nil
+	if a.DefaultSkill != "" && s.Bridge.Catalog().Policy() == nil { // else it depends on the caller
 		look := func() {
 			_, failure := s.Bridge.Find(ctx, a.DefaultSkill, anyone)
 			if failure != nil && failure.Kind == run.SkillNotFound && ctx.Err() == nil {
@@ -136,12 +148,18 @@ const anyone = "any principal"
 
 // checkSkills checks the names of skills in the options by the sources, without reading these. An error is an [options.ConfigError].
 func (a *A2A) checkSkills(bridge *translate.Bridge) error {
+	sources := bridge.Sources()
+	namespaces := make([]string, len(sources))
+	for i := range sources {
+		namespaces[i] = sources[i].Namespace
+	}
+	slices.Sort(namespaces)
 	check := func(path, option, name string) error {
 		if name == "" || bridge.MayMean(name) {
 			return nil
 		}
 		return &options.ConfigError{Path: path, Err: fmt.Errorf("%s %q is no skill of this bridge: names are those of its skill and alias lines, and begin otherwise with one of the namespaces: %s",
-			option, name, strings.Join(bridge.Namespaces(), ", "))}
+			option, name, strings.Join(namespaces, ", "))}
 	}
 	if err := check("a2a.default_skill", "default_skill", a.DefaultSkill); err != nil {
 		return err
@@ -244,6 +262,11 @@ func (a *Agent) report(ctx context.Context, caller run.Caller, method string, fa
 func notFound(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	http.Error(w, "There is no such skill. The agent card of all skills names them.", http.StatusNotFound)
+}
+
+// Refuse answers a request with an error of HTTP, without reading its body.
+func (a *Agent) Refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, status int, reason, field, value string) {
+	a.server.Refuse(ctx, w, r, status, reason, field, value)
 }
 
 // URL returns the URL of the endpoint for all skills, as the client of a request sees it.

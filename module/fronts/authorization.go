@@ -21,11 +21,13 @@ type authorization struct {
 	path    string // of the mount
 	issuers []string
 	scopes  []string
+	// scheme is the challenge of a handler that authenticates its callers itself; empty: it does not.
+	scheme string
 }
 
 // authorization returns what clients are told.
 func (m *MCP) authorization() authorization {
-	return authorization{m.path(), slices.Clone(m.AuthorizationServer), slices.Clone(m.Scopes)}
+	return authorization{path: m.path(), issuers: slices.Clone(m.AuthorizationServer), scopes: slices.Clone(m.Scopes)}
 }
 
 // checkAuthorization checks the options for authorization.
@@ -92,7 +94,7 @@ func (a *authorization) serve(w http.ResponseWriter, r *http.Request) {
 // challenge returns the WWW-Authenticate field for callers that have to authenticate (RFC 9728, section 5.1); empty: there is none.
 func (a *authorization) challenge(r *http.Request) string {
 	if len(a.issuers) == 0 {
-		return ""
+		return a.scheme
 	}
 	base, ok := quotable(r)
 	if !ok {

@@ -33,3 +33,10 @@ func baseOf(r *http.Request) url.URL {
 	}
 	return u
 }
+
+// URLOf returns the URL of a request as its client sees it, without the query.
+func URLOf(r *http.Request) string {
+	u := baseOf(r)
+	u.Path += r.URL.Path
+	return u.String()
+}

@@ -95,7 +95,8 @@ func TestMCPSearch(t *testing.T) {
 	expectMCP(t, "a task", sendMCP(c, asTask, mcpHeader("tools/call", "call_skill")...), 200, `"resultType":"task"`)
 }
 
-// Section 3: the first list of more than 100 tools, of which get_run is one, is worth a warning, once. Without a search, its tools don't exist.
+// Section 3: more than 100 tools, of which get_run is one, are worth a warning, once for each configuration, as soon as the index is known: when it
+// is first read, or when a configuration loads that finds it in the cache. Without a search, its tools don't exist.
 func TestMCPLongList(t *testing.T) {
 	const text = "the MCP mount lists more than 100 tools"
 	for _, most := range []int{99, 100} {
@@ -105,14 +106,30 @@ func TestMCPLongList(t *testing.T) {
 		}
 		p := hostile.NewProvider(t, skills...)
 		c := testbed.StartCaddy(t, inSite(p, alone, "mcp"))
+		warned := func(about string, want int) {
+			t.Helper()
+			if got := strings.Count(c.Log.Text(), text); most == 99 && got != 0 || most == 100 && got != want {
+				t.Errorf("%d skills, %s: %d warnings, want %d", most, about, got, want)
+			}
+		}
+		warned("before the index is read", 0)
+		expectMCP(t, "a call", callTool(c, "acme_skill0", `{}`), 200)
+		warned("after a call", 1)
 		for range 2 {
 			expectMCP(t, "list", sendMCP(c, modern("tools/list", ""), mcpHeader("tools/list", "")...), 200, `"name":"acme_skill0"`, "!search_skills")
 		}
 		expectMCP(t, "no search", callTool(c, "search_skills", `{"query":"skill"}`), 200, `"code":-32602`)
-		c.Stop()
-		if got, want := strings.Count(c.Log.Text(), text), most-99; got != want {
-			t.Errorf("%d skills: %d warnings, want %d", most, got, want)
+		warned("after lists", 1)
+		if err := c.Reload(inSite(p, alone, "mcp {\nwait 20s\n}")); err != nil {
+			t.Fatal(err)
 		}
+		warned("after a reload", 2)
+		if err := c.Reload(inSite(p, alone, "mcp {\ncatalog search\n}")); err != nil {
+			t.Fatal(err)
+		}
+		warned("with a search", 2)
+		c.Stop()
+		warned("at the end", 2)
 		p.Down()
 	}
 }

@@ -134,7 +134,7 @@ func TestMCPCancelWithoutStorage(t *testing.T) {
 	if text := aboutTask(c, "tasks/get", id); !strings.Contains(text, cancelled) {
 		t.Errorf("%s", text)
 	}
-	if !c.Log.Has("a canceled MCP task can't be stored") {
+	if !c.Log.Has("a canceled run can't be stored") {
 		t.Error("the log does not say that the canceled task could not be stored")
 	}
 }

@@ -21,6 +21,13 @@ type Mounts struct {
 
 	// Serve MCP (Model Context Protocol) over Streamable HTTP, so that each skill is a tool. Default: none. Example: `{"path": "/mcp"}`.
 	MCP *MCP `json:"mcp,omitempty"`
+
+	// Serve `/.well-known/agent-skills/index.json` (Agent Skills Discovery 0.2.0) and a `SKILL.md` for each skill that the caller may see, so
+	// that coding agents can install the skills, for example with `npx skills add <origin>`. Default: none. Example: `{}`.
+	AgentSkills *AgentSkills `json:"agent_skills,omitempty"`
+
+	// Let callers of the Skills Protocol choose a URL to which the bridge sends the end of a run. Default: none. Example: `{}`.
+	Notifications *Notifications `json:"notifications,omitempty"`
 }
 
 // RPC is the mount of the Skills Protocol.
@@ -67,6 +74,14 @@ func (m *Mounts) Targets(r *options.Reader) options.Targets {
 			m.MCP = new(MCP)
 			return m.MCP.read(r)
 		},
+		"agent_skills": func() error {
+			m.AgentSkills = new(AgentSkills)
+			return m.AgentSkills.read(r)
+		},
+		"notifications": func() error {
+			m.Notifications = new(Notifications)
+			return m.Notifications.read(r)
+		},
 	}
 }
 
@@ -81,6 +96,12 @@ func (m *Mounts) Check(c *options.Checker) {
 	if m.MCP != nil {
 		m.MCP.check(c)
 		m.checkPaths(c)
+	}
+	if m.AgentSkills != nil {
+		m.AgentSkills.check(c, m)
+	}
+	if m.Notifications != nil {
+		m.Notifications.check(c, m)
 	}
 	if m.RPC != nil && m.A2A != nil {
 		rpc, a2a := strings.TrimSuffix(m.RPC.path(), "/"), m.A2A.path()

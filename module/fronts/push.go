@@ -1,14 +1,10 @@
 package fronts
 
 import (
-	"context"
 	"encoding/json" // for Caddy's raw modules
-	"net/url"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
@@ -23,20 +19,7 @@ import (
 // second. If the answer to an event is not 2xx, the event is sent again after 1, 2, 4, 8 and 16 seconds; after five lost events in a
 // row, nothing more is sent to the webhook.
 type Push struct {
-	// Allow webhooks without TLS, also on port 80. Every host on the network path can then read the outputs of skills and the
-	// credentials for the webhook. Default: false.
-	AllowHTTP bool `json:"allow_http,omitempty"`
-
-	// Addresses that webhooks may have although they are not public: networks in CIDR notation, or single addresses. Each client
-	// can make the bridge send requests to all of them, so allow the smallest networks possible. (In the Caddyfile,
-	// `private_ranges` stands for all private IPv4 and IPv6 ranges.) Default: none. Example: `["10.1.2.7"]`.
-	AllowNetworks []string `json:"allow_networks,omitempty"`
-
-	// Ports that webhooks may have besides 443. Default: none. Example: `[8443]`.
-	AllowPorts []int `json:"allow_ports,omitempty"`
-
-	// Allow all ports. (In the Caddyfile: `allow_ports any`.) Default: false.
-	AllowAnyPort bool `json:"allow_any_port,omitempty"`
+	WebhookAddresses
 }
 
 // Outbound has the options of a handler for connections.
@@ -46,68 +29,36 @@ type Outbound struct {
 	Observer  *observe.Observer
 }
 
-const (
-	// pushSource is the name of connections to webhooks in reports, where connections to providers have the source.
-	pushSource = "a2a.push"
-
-	// Bounds of idle connections. They are low, since clients choose the hosts.
-	pushIdle        = 64
-	pushIdlePerHost = 8
-	pushIdleTime    = 30 * time.Second
-)
+// pushSource is the name of connections to webhooks in reports, where connections to providers have the source.
+const pushSource = "a2a.push"
 
 // read reads the option push.
 func (p *Push) read(r *options.Reader) error {
 	if err := r.NoArgs(); err != nil {
 		return err
 	}
-	return r.Block("push", "a2a.push", options.Targets{
-		"allow_http":     &p.AllowHTTP,
-		"allow_networks": network.ReadNetworks(r, "a2a.push.allow_networks", &p.AllowNetworks),
-		"allow_ports":    network.ReadPorts(r, "a2a.push.allow_ports", &p.AllowPorts, &p.AllowAnyPort),
-	})
+	return r.Block("push", "a2a.push", p.targets(r, "a2a.push"))
 }
 
 // check checks the options.
 func (p *Push) check(c *options.Checker) {
 	if p != nil {
-		network.CheckAllowed(c, "a2a.push.", p.AllowNetworks, p.AllowPorts)
+		p.WebhookAddresses.check(c, "a2a.push")
 	}
-}
-
-// ports returns the ports that webhooks may have; nil: all.
-func (p *Push) ports() map[uint16]bool {
-	if p.AllowAnyPort {
-		return nil
-	}
-	ports := map[uint16]bool{443: true, 80: p.AllowHTTP}
-	for _, port := range p.AllowPorts {
-		ports[uint16(port)] = true //nolint:gosec // check has checked the range
-	}
-	return ports
 }
 
 // serve returns the webhooks of a handler, and a function that ends them.
 func (p *Push) serve(ctx caddy.Context, out *Outbound, d *push.Deliverer) (*push.Webhooks, func(), error) {
-	networks, err := network.ParseNetworks(p.AllowNetworks)
+	client, end, err := p.client(ctx, out, "push", pushSource)
 	if err != nil {
 		return nil, nil, err
 	}
-	rules := network.NewRules(networks, p.ports(), func(_, host, address string, r *network.RefusedError) {
-		out.Observer.RefusedWebhook(pushSource, host, address, r)
-	})
-	transport, err := network.NewTransport(ctx, out.Transport, rules, out.Overhead)
-	if err != nil {
-		return nil, nil, err
-	}
-	transport.LimitIdle(pushIdle, pushIdlePerHost, pushIdleTime)
 	keys, release, err := storage.HoldRunTokenKeys(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	w := &push.Webhooks{
-		Deliverer: d, Transport: transport, AllowHTTP: p.AllowHTTP, Sealer: runtoken.New(keys, nil),
-		Judge:    func(ctx context.Context, u *url.URL) error { return transport.Judge(ctx, pushSource, u) },
+		Client: client, Deliverer: d, Sealer: runtoken.New(keys, nil),
 		Panicked: out.Observer.Panicked,
 		Attempted: func(a *push.Attempt) {
 			out.Observer.Pushed(&observe.Push{
@@ -118,7 +69,7 @@ func (p *Push) serve(ctx caddy.Context, out *Outbound, d *push.Deliverer) (*push
 	}
 	return w, func() {
 		w.End()
-		transport.CloseIdleConnections()
+		end()
 		release()
 	}, nil
 }

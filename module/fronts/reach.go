@@ -48,6 +48,9 @@ func (m *Mounts) endpoints() []endpoint {
 			all = append(all, endpoint{name: path, example: path, document: true})
 		}
 	}
+	if m.AgentSkills != nil {
+		all = append(all, endpoint{name: indexOfSkills, example: indexOfSkills, document: true})
+	}
 	return all
 }
 

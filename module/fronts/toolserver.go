@@ -18,11 +18,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -42,23 +40,23 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 		return nil, err
 	}
 	told := m.authorization()
+	told.scheme = s.Challenge
+	namespaces := []string{"other services"}
+	if s.Bridge.Catalog().Policy() == nil { // else they depend on the caller
+		namespaces = s.Bridge.Namespaces("")
+	}
 	front := &mcp.Front{
-		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Bridge.Namespaces()), RequirePrincipal: s.RequirePrincipal,
+		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(namespaces), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
-		Challenge: told.challenge,
-		Long: func(ctx context.Context) {
-			s.Observer.Notice(ctx, &exchange.Notice{
-				Level: slog.LevelWarn, Message: "the MCP mount lists more than 100 tools, and clients give a model all of them: consider the option catalog search",
-			})
-		},
+		Challenge: told.challenge, Canceled: s.Canceled,
+	}
+	if !front.Options.Search {
+		catalog.OnCount(ctx, s.Bridge.Catalog(), warnOfLongList(s.Observer))
 	}
 	front.Options.Private = s.Private
 	if o := &front.Options; m.TaskAfter != "" && o.TaskAfter > o.Wait {
 		ctx.Logger().Warn("mcp task_after is longer than wait: calls of clients that take tasks are answered with a task when wait is over",
 			zap.Duration("task_after", o.TaskAfter), zap.Duration("wait", o.Wait))
-	}
-	if kept := storage.Of(ctx); kept != nil {
-		front.Canceled = &canceledRuns{storage.NewCanceledRuns(kept), s.Realm, observe.NewWarnings(ctx.Logger(), 2)}
 	}
 	t := &ToolServer{authorization: told, server: s.Server(front, mcp.Profile()), requirePrincipal: s.RequirePrincipal}
 	for _, text := range m.Origins {
@@ -68,32 +66,18 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 	return t, nil
 }
 
-// canceledRuns are the runs in the storage whose tasks were canceled.
-type canceledRuns struct {
-	stored   *storage.CanceledRuns
-	realm    func() string
-	warnings *observe.Warnings
-}
-
-var _ recent.CanceledStore = (*canceledRuns)(nil)
-
-// owner returns the owner of the runs of a principal: the same name may be another principal at another handler.
-func (c *canceledRuns) owner(principal string) string { return c.realm() + "\n" + principal }
-
-// Add implements [recent.CanceledStore].
-func (c *canceledRuns) Add(ctx context.Context, principal string, ref *run.Ref) {
-	if err := c.stored.Add(context.WithoutCancel(ctx), c.owner(principal), ref); err != nil {
-		c.warnings.Warn("a canceled MCP task can't be stored: other instances do not know that it was canceled, nor does this one after a reload", err)
+// warnOfLongList returns a function that warns once of a list that is too long for one page.
+func warnOfLongList(o *observe.Observer) func(ctx context.Context, skills int) {
+	var once sync.Once
+	return func(ctx context.Context, skills int) {
+		if skills+1 > mcp.PageSize { // get_run is a tool, too
+			once.Do(func() {
+				o.Notice(ctx, &exchange.Notice{
+					Level: slog.LevelWarn, Message: "the MCP mount lists more than 100 tools, and clients give a model all of them: consider the option catalog search",
+				})
+			})
+		}
 	}
-}
-
-// Has implements [recent.CanceledStore].
-func (c *canceledRuns) Has(ctx context.Context, principal string, ref *run.Ref) bool {
-	has, err := c.stored.Has(ctx, c.owner(principal), ref)
-	if err != nil && ctx.Err() == nil {
-		c.warnings.Warn("it can't be read whether MCP tasks were canceled", err)
-	}
-	return has
 }
 
 // ModuleVersion returns the version of the bridge.
@@ -152,6 +136,11 @@ func (t *ToolServer) Serve(ctx context.Context, w http.ResponseWriter, r *http.R
 		return
 	}
 	t.server.Serve(ctx, w, r)
+}
+
+// Refuse answers a request with an error of HTTP, without reading its body.
+func (t *ToolServer) Refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, status int, reason, field, value string) {
+	t.server.Refuse(ctx, w, r, status, reason, field, value)
 }
 
 // refuses returns why a request is refused that a web page may have sent without its user's knowledge: it is of another origin,

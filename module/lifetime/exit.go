@@ -3,6 +3,7 @@ package lifetime
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -41,35 +42,17 @@ func Exiting() <-chan struct{} { return exit.exiting }
 func BeforeExit(prepare func()) { exit.preparations = append(exit.preparations, prepare) }
 
 // BeginRequest counts a request for which the exit of the process waits.
-func BeginRequest() {
-	exit.mu.Lock()
-	exit.requests++
-	exit.mu.Unlock()
-}
+func BeginRequest() { exit.requests.Add(1) }
 
 // EndRequest must be called once for each BeginRequest.
-func EndRequest() {
-	exit.mu.Lock()
-	exit.requests--
-	exit.changed.Broadcast()
-	exit.mu.Unlock()
-}
+func EndRequest() { exit.leave(&exit.requests) }
 
 // BeginRun counts an execution, which may outlive the request that it came with. When the process exits, it ends the
 // executions without a request, and waits for that, but not for long.
-func BeginRun() {
-	exit.mu.Lock()
-	exit.runs++
-	exit.mu.Unlock()
-}
+func BeginRun() { exit.runs.Add(1) }
 
 // EndRun must be called once for each BeginRun, after all that has to be done before the process exits.
-func EndRun() {
-	exit.mu.Lock()
-	exit.runs--
-	exit.changed.Broadcast()
-	exit.mu.Unlock()
-}
+func EndRun() { exit.leave(&exit.runs) }
 
 // WatchStop registers an event handler for the stop of the configuration, which Caddy calls
 // before it stops the servers. Without it, the calls in progress are answered only after
@@ -105,13 +88,15 @@ type exiting struct {
 	end          func() // closes ending, at most once
 	preparations []func()
 
-	mu       sync.Mutex
-	changed  sync.Cond // signals changes of requests, runs and over; its lock is mu
-	requests int       // in progress
-	runs     int       // executions in progress
-	over     bool      // requests and runs are no longer waited for
-	grace    period    // of the configuration that stopped last
-	begun    time.Time // when the process began to exit; zero: it has not
+	requests atomic.Int64 // in progress
+	runs     atomic.Int64 // executions in progress
+	waits    atomic.Bool  // wait waits for them
+
+	mu      sync.Mutex
+	changed sync.Cond // signals that there are no requests, or no runs, and changes of over; its lock is mu
+	over    bool      // requests and runs are no longer waited for
+	grace   period    // of the configuration that stopped last
+	begun   time.Time // when the process began to exit; zero: it has not
 }
 
 func newExiting() *exiting {
@@ -119,6 +104,16 @@ func newExiting() *exiting {
 	e.end = sync.OnceFunc(func() { close(e.ending) })
 	e.changed.L = &e.mu
 	return e
+}
+
+// leave counts down requests or runs. Only while the process exits does it take the lock.
+func (e *exiting) leave(count *atomic.Int64) {
+	if count.Add(-1) > 0 || !e.waits.Load() { // if wait sets waits after this, it reads the count after this
+		return
+	}
+	e.mu.Lock()
+	e.changed.Broadcast()
+	e.mu.Unlock()
 }
 
 // period is how long requests may continue when a configuration stops.
@@ -147,7 +142,7 @@ func (e *exiting) begin(p period) {
 	}
 	e.begun = time.Now()
 	close(e.exiting)
-	if e.requests > 0 {
+	if e.requests.Load() > 0 {
 		for _, prepare := range e.preparations {
 			prepare()
 		}
@@ -167,13 +162,10 @@ func (e *exiting) lastGrace() period {
 
 // answer answers all calls in progress.
 func (e *exiting) answer() {
-	e.mu.Lock()
-	requests := e.requests
-	e.mu.Unlock()
-	if requests > 0 {
+	if requests := e.requests.Load(); requests > 0 {
 		caddy.Log().Named("http.handlers.skill_bridge").Warn(
 			"the grace period is ending: requests in progress are answered now; accepted runs continue at their providers",
-			zap.Int("requests", requests))
+			zap.Int64("requests", requests))
 	}
 	e.calls.Now()
 }
@@ -192,17 +184,18 @@ func (e *exiting) wait() {
 	e.begin(e.lastGrace()) // has an effect only if the last configuration had neither an admin API nor a bridge
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for e.requests > 0 && !e.over {
+	e.waits.Store(true)
+	for e.requests.Load() > 0 && !e.over {
 		e.changed.Wait()
 	}
-	if e.runs == 0 {
+	if e.runs.Load() == 0 {
 		return
 	}
 	e.mu.Unlock()
 	e.calls.Now()
 	e.mu.Lock()
 	defer time.AfterFunc(lastMoment, e.giveUp).Stop()
-	for e.runs > 0 && !e.over {
+	for e.runs.Load() > 0 && !e.over {
 		e.changed.Wait()
 	}
 }

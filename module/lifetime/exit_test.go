@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ func TestExitWaitsForRuns(t *testing.T) {
 		t.Run(about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newExiting()
-				e.runs = 1
+				e.runs.Store(1)
 				over := make(chan struct{})
 				start := time.Now()
 				go func() {
@@ -43,10 +44,7 @@ func TestExitWaitsForRuns(t *testing.T) {
 				want := lastMoment
 				if ends {
 					want = 0
-					e.mu.Lock()
-					e.runs--
-					e.changed.Broadcast()
-					e.mu.Unlock()
+					e.leave(&e.runs)
 				}
 				<-over
 				if d := time.Since(start); d != want {
@@ -55,4 +53,41 @@ func TestExitWaitsForRuns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The exit waits for the last request, and then for the last run.
+func TestExitWaitsForRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExiting()
+		e.requests.Store(2)
+		e.runs.Store(1)
+		over := make(chan struct{})
+		go func() {
+			e.wait()
+			close(over)
+		}()
+		for _, count := range []*atomic.Int64{&e.requests, &e.requests, &e.runs} {
+			synctest.Wait()
+			select {
+			case <-over:
+				t.Error("it did not wait")
+			default:
+			}
+			e.leave(count)
+		}
+		<-over
+	})
+}
+
+// BenchmarkRequests is what requests that begin and end at the same time share.
+func BenchmarkRequests(b *testing.B) {
+	b.SetParallelism(128)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			BeginRequest()
+			BeginRun()
+			EndRun()
+			EndRequest()
+		}
+	})
 }

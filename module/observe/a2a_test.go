@@ -281,12 +281,12 @@ func TestRunEndsBeforeItsRequestIsLogged(t *testing.T) {
 			&run.Run{Ref: task.Ref, State: run.Completed}, &translate.Statistics{Operation: translate.OperationExecute, Source: "acme"})
 	}
 	ended("t1")
-	if served.calls.count != 1 || served.calls.first.outcome != outcomeCompleted || served.calls.first.task != "t1" {
-		t.Errorf("%+v", &served.calls)
+	if served.ctx.calls.count != 1 || served.ctx.calls.first.outcome != outcomeCompleted || served.ctx.calls.first.task != "t1" {
+		t.Errorf("%+v", &served.ctx.calls)
 	}
 	ended("t2") // of the same batch
-	if served.calls.count != 2 || served.calls.first.task != "t1" {
-		t.Errorf("%+v", &served.calls)
+	if served.ctx.calls.count != 2 || served.ctx.calls.first.task != "t1" {
+		t.Errorf("%+v", &served.ctx.calls)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestAuditOfWebhooks(t *testing.T) {
 // TestAccessLogOfTasks: the line of a request has its task. If the run goes on, its outcome is running.
 func TestAccessLogOfTasks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.log")
-	a := startAgent(t, "", []string{"log {", "output file " + file, "}"}, []string{"a2a"})
+	a := startAgent(t, "", append([]string{"log {", "output file " + file, "}"}, appended...), []string{"a2a"})
 	var ids []string
 	for _, params := range []string{message("acme.echo", ""), message("acme.text", ""), message("acme.slow", atOnce)} {
 		ids = append(ids, taskID(t, a.post("", "", "SendMessage", params)))
@@ -381,6 +381,7 @@ func TestAccessLogOfTasks(t *testing.T) {
 		{"SendMessage", "acme/slow", "running"},
 	}
 	for i, line := range lines {
+		checkAppended(t, line)
 		want := fields{"SendStreamingMessage", "acme/echo", "completed"}
 		switch {
 		case i < len(kinds):

@@ -3,8 +3,10 @@ package observe
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
@@ -15,33 +17,51 @@ import (
 
 // Request collects the fields about the calls of a request for its line in Caddy's access log.
 type Request struct {
-	calls servedCalls
-	to    answerWriter
+	ctx callsContext
+	to  answerWriter
 }
 
-// NewRequest returns the context for the calls of a request. Write the answer to the Writer of the returned Request.
+// callsContext is the context of the calls of a request. It has them as a value, without an allocation.
+type callsContext struct {
+	context.Context
+	calls servedCalls
+}
+
+// Value implements context.Context.
+func (c *callsContext) Value(key any) any {
+	if key == (servedCallsKey{}) {
+		return &c.calls
+	}
+	return c.Context.Value(key)
+}
+
+// NewRequest returns the context for the calls of a request, and adds the placeholders about them to the request's
+// replacer. Write the answer to the Writer of the returned Request.
 func NewRequest(w http.ResponseWriter, r *http.Request, caller run.Caller) (context.Context, *Request) {
-	served := &Request{to: answerWriter{w, r.Context()}}
-	return context.WithValue(translate.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served
+	served := &Request{callsContext{Context: translate.WithCaller(r.Context(), caller)}, answerWriter{w, r.Context()}}
+	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		replacer.Map(served.ctx.calls.placeholder)
+	}
+	return &served.ctx, served
 }
 
 // Writer returns the writer for the answer.
 func (c *Request) Writer() http.ResponseWriter { return &c.to }
 
 // answerWriter writes an answer. If the client has left, the access log shows
-// statusClientGone instead of a status that no client has seen.
+// statusCallerGone instead of a status that no client has seen.
 type answerWriter struct {
 	http.ResponseWriter
 	client context.Context //nolint:containedctx // of the request, which ends when the client goes
 }
 
-// statusClientGone is the status that Caddy's reverse_proxy logs, too, when the client has left.
-const statusClientGone = 499
+// statusCallerGone is the status that Caddy's reverse_proxy logs, too, when the client has left.
+const statusCallerGone = 499
 
 // WriteHeader implements http.ResponseWriter.
 func (w *answerWriter) WriteHeader(status int) {
 	if w.client.Err() != nil {
-		status = statusClientGone
+		status = statusCallerGone
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -86,10 +106,10 @@ func (s *servedCalls) note(call servedCall) {
 // Log adds the calls to the access log.
 func (c *Request) Log(r *http.Request) {
 	extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	if !ok || !logsAccess(r) {
-		return
+	if server, served := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); !ok || !served || server.Logs == nil {
+		return // there is no access log
 	}
-	for _, f := range c.calls.fields("skill_bridge_") {
+	for _, f := range c.ctx.calls.fields("skill_bridge_") {
 		extra.Add(f)
 	}
 }
@@ -122,8 +142,23 @@ func (s *servedCalls) fields(prefix string) []zap.Field {
 	return fields
 }
 
-// logsAccess reports whether there is an access log.
-func logsAccess(r *http.Request) bool {
-	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	return ok && server.Logs != nil
+// placeholder returns the value of a placeholder about the call, as the access log has it. Without a call, and for a
+// batch of several, whose calls differ, it is empty.
+func (s *servedCalls) placeholder(key string) (any, bool) {
+	name, ok := strings.CutPrefix(key, "http.skill_bridge.")
+	if !ok {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var call servedCall
+	if s.count == 1 {
+		call = s.first
+	}
+	for _, f := range [...]struct{ name, value string }{{"source", call.source}, {"skill", call.skill}, {"outcome", call.outcome}, {"run_id", call.executionID}} {
+		if f.name == name {
+			return safetext.Field(f.value, MaxLogged), true
+		}
+	}
+	return nil, false
 }

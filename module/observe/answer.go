@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // loggedError returns the field error of a failure: its text, or a description of the provider's
@@ -36,7 +37,16 @@ func describeAnswer(f *run.Failure) string {
 	if f.SkillID != "" {
 		of = " of " + safetext.Field(f.SkillID, MaxLogged)
 	}
+	if refusesCredential(f) { // the advice names its options
+		return fmt.Sprintf("the provider%s %s (%s). %s Only the agent's answer has the provider's message", of, what, errorType(f), safetext.Field(f.Advice, MaxLogged))
+	}
 	return fmt.Sprintf("the provider%s %s (%s): %s; only the agent's answer has the provider's message", of, what, errorType(f), remedy(f))
+}
+
+// refusesCredential reports whether a provider refuses the credential that the bridge has sent. Without one, the failure has no advice, or is
+// about a skill that asks for none.
+func refusesCredential(f *run.Failure) bool {
+	return f.Advice != "" && (f.Kind == run.PermissionDenied || f.Kind == run.AuthRequired && (f.Demand == nil || f.Demand.Type != string(document.AuthNone)))
 }
 
 // requestTexts name the requests of phases in describeAnswer.

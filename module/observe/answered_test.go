@@ -63,3 +63,41 @@ func TestRefusalsByProvidersAreExplained(t *testing.T) {
 		t.Errorf("%s", c.Log.Lines("acme/run"))
 	}
 }
+
+// TestRefusedCredentials: whatever the credential, the line of a call that is refused because of it says which options to check, as it does for
+// a refused OAuth 2.0 secret.
+func TestRefusedCredentials(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		auth        hostile.Object
+		credentials string
+		want        string
+	}{
+		{"api_key", hostile.APIKey("X-Key"), "api_key k-123456", "check key, header and prefix of api_key"},
+		{"headers", hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Send X-Key.", "parameters": []any{}}}, "headers {\nX-Key k-123456\n}", "check the values of headers"},
+		{"hmac", hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign.", "parameters": []any{}}}, "hmac {\nsecret k-123456\n}", "check secret, signed and encoding of hmac"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a", Auth: tc.auth})
+			closed := hostile.NewProvider(t)
+			closed.On("", hostile.Index, hostile.Respond(http.StatusUnauthorized, ""))
+			c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "provider "+p.URL()+" {", "namespace acme", "credentials "+tc.credentials, "}",
+				"provider "+closed.URL()+" {", "namespace closed", "discovery_credentials "+tc.credentials, "}"))
+			advice := " Ask the operator of the bridge to " + tc.want + " for this provider. Only the agent's answer has the provider's message"
+			check := func(skill, what string) {
+				t.Helper()
+				if a := c.Execute(skill, nil); !strings.Contains(a.Message, strings.TrimSuffix(advice, " Only the agent's answer has the provider's message")) {
+					t.Errorf("the answer: %s", a)
+				}
+				if lines := c.Log.Lines("call failed", `"level":"warn"`, what+advice); len(lines) != 1 {
+					t.Errorf("no line %q: %s", what+advice, c.Log.Lines("call failed"))
+				}
+			}
+			for status, code := range map[int]string{http.StatusUnauthorized: "401 Unauthorized (AUTH_REQUIRED).", http.StatusForbidden: "403 Forbidden (PERMISSION_DENIED)."} {
+				p.On("acme/a", hostile.Invoke, hostile.Respond(status, ""))
+				check("acme.a", "answered the invocation with HTTP "+code)
+			}
+			check("closed.x", "answered the request for its index with HTTP 401 Unauthorized (AUTH_REQUIRED).")
+		})
+	}
+}

@@ -1,6 +1,9 @@
 package observe
 
 import (
+	"context"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -40,11 +43,13 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	}
 	a.logger.Info("call",
 		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
+		optional("method", safetext.Field(c.Method, MaxLogged)),
 		zap.String("operation", string(s.Operation)),
 		zap.String("name", safetext.Field(c.Name, MaxLogged)),
 		optional("source", s.Source),
 		optional("skill_id", safetext.Field(o.SkillID, MaxLogged)),
 		zap.String("outcome", outcomeOf(o, s)),
+		optional("limit", limitOf(f)),
 		zap.String("executed", string(executed)),
 		optional("execution_id", safetext.Field(executionID, MaxLogged)),
 		optional("task", taskOf(c)),
@@ -79,8 +84,16 @@ func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
 }
 
 // refused logs a caller that was refused for its principal.
-func (a *audit) refused(method, reason string) {
+func (a *audit) refused(ctx context.Context, method, reason string) {
 	if a != nil {
-		a.logger.Warn("caller refused", zap.String("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason))
+		a.logger.Warn("caller refused", zap.String("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason),
+			optional("client", clientOf(ctx)), optional("trace_id", translate.RequestOf(ctx).Caller.TraceID))
 	}
+}
+
+// clientOf returns the address of the client that has sent a request, as Caddy knows it; empty: there is none.
+func clientOf(ctx context.Context) string {
+	vars, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
+	client, _ := vars[caddyhttp.ClientIPVarKey].(string)
+	return client
 }

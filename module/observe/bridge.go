@@ -16,6 +16,7 @@ type Bridge struct {
 	Number   int // see [Numbered]
 	Breakers *exchange.Breakers
 	Secrets  []credential.Credentials
+	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
 
 	health health
 }
@@ -61,8 +62,8 @@ func Numbered() []*Bridge {
 
 // Show shows the observer's bridge in metrics and the admin API until the function that it
 // returns is called.
-func (o *Observer) Show(bridge *translate.Bridge, breakers *exchange.Breakers) (end func()) {
-	b := &Bridge{Bridge: bridge, Breakers: breakers, Secrets: o.secrets, health: o.health}
+func (o *Observer) Show(bridge *translate.Bridge, breakers *exchange.Breakers, line func(path string) string) (end func()) {
+	b := &Bridge{Bridge: bridge, Breakers: breakers, Secrets: o.secrets, health: o.health, Line: line}
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	live.bridges = append(live.bridges, b)

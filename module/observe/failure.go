@@ -36,7 +36,7 @@ func actionable(f *run.Failure) bool {
 	case f.Kind == run.InvalidDocument, f.Kind == run.Unreachable, f.Kind == run.ProviderFault:
 		return true
 	case f.Kind == run.RateLimited:
-		return f.By == run.Bridge
+		return f.By == run.Bridge && !overQuota(f)
 	}
 	return false
 }
@@ -56,7 +56,7 @@ func hasOwnWarning(f *run.Failure) bool {
 func (o *Observer) failureFields(front string, f *run.Failure) []zap.Field {
 	code := string(document.CodeOf(f))
 	switch f.Kind {
-	case run.ClientGone, run.CallerCanceled: // the agent got no code
+	case run.CallerGone, run.CallerCanceled: // the agent got no code
 		code = ""
 	case run.RunFailed: // the provider's code may be any text
 		code = errorType(f)
@@ -69,6 +69,7 @@ func (o *Observer) failureFields(front string, f *run.Failure) []zap.Field {
 		zap.String("executed", string(f.Executed)),
 		zap.String("next", string(f.Next())),
 		reason("cause", f.Cause),
+		optional("limit", limitOf(f)),
 	}
 	if a := f.Argument; a != nil {
 		fields = append(fields, zap.String("param", safetext.Field(o.fronts.param(front, a), MaxLogged)), zap.String("reason", safetext.Field(string(a.Reason), MaxLogged)))

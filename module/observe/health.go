@@ -1,12 +1,14 @@
 package observe
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -16,9 +18,10 @@ import (
 type health map[string]*sourceHealth
 
 type sourceHealth struct {
-	faults   catalog.Faults
+	faults   faults.Faults
 	answered [healthKinds]atomic.Int64 // time of the last success, in Unix nanoseconds; 0: never
 	trouble  atomic.Pointer[Trouble]
+	events   sourceEvents
 }
 
 // Kinds of requests to a source. A success ends only a failure of the same kind.
@@ -91,10 +94,10 @@ func (h health) unusable(source string, e *run.Failure) {
 }
 
 // note records the result of an exchange with a source.
-func (h health) note(e *exchange.Exchange) {
+func (h health) note(ctx context.Context, e *exchange.Exchange) {
 	s := h[e.Source]
 	switch {
-	case s == nil, e.Withheld, e.Abandoned: // the request was not sent, or the caller canceled it
+	case s == nil, e.SaysNothing(ctx):
 	case e.Err == nil && !isTrouble(e):
 		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
 	default:

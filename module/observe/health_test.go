@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -14,6 +15,8 @@ import (
 // Which exchanges are trouble that an operator has to know of.
 func TestHealthOfExchanges(t *testing.T) {
 	const ok, trouble, neither = "ok", "trouble", "neither"
+	over, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
 	invoke, poll, index, token := run.PhaseInvoke, run.PhasePoll, run.PhaseDiscovery, run.PhaseAuth
 	for _, c := range []struct {
 		exchange exchange.Exchange
@@ -29,13 +32,18 @@ func TestHealthOfExchanges(t *testing.T) {
 		{exchange.Exchange{Phase: index, Status: http.StatusNotFound}, trouble},
 		{exchange.Exchange{Phase: token, Status: http.StatusBadRequest}, trouble},
 		{exchange.Exchange{Phase: invoke, Err: errors.New("connection refused")}, trouble},
-		{exchange.Exchange{Phase: poll, Err: context.DeadlineExceeded}, trouble},
+		{exchange.Exchange{Phase: poll, Err: context.DeadlineExceeded, Duration: 5 * time.Second}, trouble},
+		{exchange.Exchange{Phase: poll, Err: context.DeadlineExceeded, Duration: time.Second}, neither}, // the caller did not wait longer
 		{exchange.Exchange{Phase: poll, Err: context.Canceled, Abandoned: true}, neither},
 		{exchange.Exchange{Phase: invoke, Err: errors.New("the circuit breaker is open"), Withheld: true}, neither},
 	} {
 		known := new(sourceHealth)
 		c.exchange.Source, c.exchange.URL = "acme", new(url.URL)
-		health{"acme": known}.note(&c.exchange)
+		ctx := t.Context()
+		if errors.Is(c.exchange.Err, context.DeadlineExceeded) {
+			ctx = over
+		}
+		health{"acme": known}.note(ctx, &c.exchange)
 		answered, newest, _ := known.state()
 		got := neither
 		switch {

@@ -88,7 +88,7 @@ func TestReportsOfMCP(t *testing.T) {
 func TestMCPInAuditAccessLogAndTraces(t *testing.T) {
 	spans := collect(t)
 	file := filepath.Join(t.TempDir(), "access.log")
-	a := startAgent(t, "", []string{"tracing", "log {", "output file " + file, "}"}, []string{"mcp"})
+	a := startAgent(t, "", append([]string{"tracing", "log {", "output file " + file, "}"}, appended...), []string{"mcp"})
 	call := func(name, arguments string) string { return `"name":"` + name + `","arguments":` + arguments }
 	const canary = `{"text":"canary"}`
 	type traced struct{ id, method, failure string }
@@ -137,6 +137,7 @@ func TestMCPInAuditAccessLogAndTraces(t *testing.T) {
 		if line["skill_bridge_method"] != tc.method || line["skill_bridge_outcome"] != tc.outcome || skill != tc.skill || len(trace) != 32 || line["skill_bridge_calls"] != nil {
 			t.Errorf("%s: the access log has %v", tc.about, line)
 		}
+		checkAppended(t, line)
 		switch of := a.Log.Lines(auditor)[audited:]; {
 		case tc.audited == "" && len(of) > 0, tc.audited != "" && len(of) != 1:
 			t.Errorf("%s: the audit log has %q", tc.about, of)

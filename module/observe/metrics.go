@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -21,12 +22,21 @@ import (
 // configuration; all of them get these metrics, so that a reload resets nothing.
 var processMetrics = newMetrics()
 
+// webhookMetrics are about requests to URLs of callers.
+type webhookMetrics struct {
+	pushes, pushLosses *prometheus.CounterVec
+	notifications      *prometheus.CounterVec
+	notificationLosses prometheus.Counter
+}
+
 // metrics is the collector of all bridges of a process. It counts calls as they end, and reads
 // the other metrics (readDescs) when they are collected.
 //
 // The number of label values is bounded. Texts of agents and providers are not labels,
 // except the ids of existing skills, up to maxSkillLabels.
 type metrics struct {
+	webhookMetrics
+
 	calls         *prometheus.CounterVec
 	callDuration  *prometheus.HistogramVec
 	phaseDuration *prometheus.HistogramVec
@@ -35,8 +45,6 @@ type metrics struct {
 	retries       *prometheus.CounterVec
 	tokenRequests *prometheus.CounterVec
 	refusals      *prometheus.CounterVec
-	pushes        *prometheus.CounterVec
-	pushLosses    *prometheus.CounterVec
 	counted       []prometheus.Collector // the vectors above
 
 	storageFailures prometheus.Counter
@@ -44,6 +52,7 @@ type metrics struct {
 
 	phases phases
 	skills labelSet
+	usage  *usage.Table
 
 	mu      sync.Mutex
 	caches  map[*cache.Cache]struct{} // open caches
@@ -120,6 +129,10 @@ func newMetrics() *metrics {
 	m.refusals = counter("refused_connections_total", "Connections that the configuration does not allow.", "reason")
 	m.pushes = counter("push_attempts_total", "Requests to webhooks of clients.", labelOutcome)
 	m.pushLosses = counter("push_lost_total", "Events of tasks, and webhooks, that were given up because a webhook did not take events.", "lost")
+	m.usage = usage.NewTable(counter("usage_total", "Calls that execute skills, accepted runs and calls that quotas refused, by principal and skill.",
+		usage.LabelPrincipal, usage.LabelSkill, usage.LabelEvent), time.Now)
+	m.notifications = counter("notification_attempts_total", "Requests that tell callers the ends of their runs.", labelOutcome)
+	m.notificationLosses = counter("notifications_lost_total", "Ends of runs that callers were not told, since the receiver did not take them.").WithLabelValues()
 	m.storageFailures = counter("task_storage_failures_total", "Failed reads and writes of the storage of tasks.").WithLabelValues()
 	m.phases = phases{
 		discovery:   m.phaseDuration.WithLabelValues("discovery"),
@@ -218,6 +231,9 @@ func (m *metrics) refused(r Refusal) {
 		m.refusals.WithLabelValues(string(rule)).Inc()
 	}
 }
+
+// Usage returns what each caller of the process has used of each skill.
+func Usage() *usage.Table { return processMetrics.usage }
 
 // providerLabel returns the label of a configured namespace; "none" for the empty one.
 func providerLabel(namespace string) string {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -42,6 +43,8 @@ type Observer struct {
 	audit    *audit // nil: there is no audit log
 	fronts   Fronts
 	health   health
+	measured bool // the metrics have the principals of callers
+	events   *events
 	secrets  []credential.Credentials // of all sources: a document of one source may contain a secret of another
 }
 
@@ -57,6 +60,9 @@ func NewObserver(logger *zap.Logger, audited bool, fronts Fronts) *Observer {
 // HoldHealth, before several goroutines use the observer.
 func (o *Observer) Protect(secrets []credential.Credentials) { o.secrets = secrets }
 
+// Measure lets the metrics have the principals of callers. Call it, like HoldHealth, before several goroutines use the observer.
+func (o *Observer) Measure() { o.measured = true }
+
 // HoldHealth takes the health of the sources from a pool until the use ends. The pool keeps it
 // across reloads with the same settings.
 func (o *Observer) HoldHealth(settings string, sources []catalog.Source, use *lifetime.Usage) {
@@ -71,7 +77,8 @@ func (*Observer) Begin(ctx context.Context, c *translate.Call) context.Context {
 
 // Exchange implements exchange.Observer.
 func (o *Observer) Exchange(ctx context.Context, e *exchange.Exchange) {
-	o.health.note(e)
+	o.health.note(ctx, e)
+	o.events.reached(ctx, e)
 	o.metrics.exchanged(e)
 	traceExchange(ctx, e)
 	line := o.logger.Check(zapcore.DebugLevel, "exchange with provider")
@@ -105,6 +112,7 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	o.audit.denied(translate.CallOf(ctx), n)
 	if n.Unusable != nil {
 		o.health.unusable(n.Source, n.Unusable)
+		o.events.unusable(n.Source, n.Unusable)
 	}
 	if !logged {
 		return
@@ -119,7 +127,9 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	for _, a := range n.Attrs {
 		value := loggable(a.Value)
 		fields = append(fields, zap.Any(a.Key, value))
-		fmt.Fprintf(&line, "\n%v", value)
+		if a.Key != clientKey {
+			fmt.Fprintf(&line, "\n%v", value)
+		}
 	}
 	dropped, due, full := o.notices.due(n.Source, line.String(), time.Now())
 	switch {
@@ -173,8 +183,9 @@ func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
 }
 
 // RefusedWebhook does what RefusedConnection does, for a webhook. Clients choose its URL, so it is not the operator who has to act.
-func (o *Observer) RefusedWebhook(source, host, address string, r Refusal) {
-	o.refusedConnection(zapcore.InfoLevel, "did not connect to a client's webhook: ", "push > ", source, host, address, r)
+// block is the block of options about webhooks.
+func (o *Observer) RefusedWebhook(block, source, host, address string, r Refusal) {
+	o.refusedConnection(zapcore.InfoLevel, "did not connect to a client's webhook: ", block+" > ", source, host, address, r)
 }
 
 // refusedConnection logs a refused connection. block is the block of the option that would allow it; empty: none.
@@ -232,9 +243,17 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 		return // the page and commands list and describe skills without a call of an agent
 	}
 	o.metrics.called(c, out, s)
+	if s.Operation == translate.OperationExecute || s.Operation == translate.OperationSubmit {
+		o.metrics.usage.Add(&usage.Call{
+			Principal: c.Principal, Source: s.Source, SkillID: out.SkillID, Measured: o.measured,
+			Run: out.Failure == nil && out.State != 0 || out.Failure != nil && out.Failure.Executed == run.ExecutedYes, Refused: overQuota(out.Failure),
+		})
+	}
 	if f := out.Failure; f != nil && f.Kind == run.InvalidDocument && f.Phase == run.PhaseDiscovery {
 		o.health.unusable(s.Source, f)
+		o.events.unusable(s.Source, f)
 	}
+	o.events.authenticated(out, s)
 	o.audit.called(c, out, s)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		served.add(c, out, s)
@@ -318,14 +337,17 @@ func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics
 // fieldLists pools the lists of fields, the largest allocation of a call's line.
 var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
 
+// clientKey is the key of an attribute of notices that does not make them different: lines for each of many clients would be too many.
+const clientKey = "client"
+
 // RefusedCaller logs a caller that was refused because of its principal, with the configured
 // placeholder, which may be wrong.
 func (o *Observer) RefusedCaller(ctx context.Context, placeholder, method, reason string) {
-	o.audit.refused(method, reason)
+	o.audit.refused(ctx, method, reason)
 	o.Notice(ctx, &exchange.Notice{
 		Level:   slog.LevelWarn,
 		Message: "a caller was refused: " + reason,
-		Attrs:   []slog.Attr{slog.String("principal", placeholder), slog.String("method", method)},
+		Attrs:   []slog.Attr{slog.String("principal", placeholder), slog.String("method", method), slog.String(clientKey, clientOf(ctx))},
 	})
 }
 

@@ -65,6 +65,8 @@ func TestCalledLevels(t *testing.T) {
 		"secret denied":                 {&run.Failure{Kind: run.AuthRequired, Demand: &run.Demand{Withheld: true}}, zapcore.InfoLevel},
 		"provider down":                 {failure(run.Unreachable, run.Failure{}), zapcore.WarnLevel},
 		"invalid document":              {failure(run.InvalidDocument, run.Failure{}), zapcore.WarnLevel},
+		"too many calls":                {failure(run.RateLimited, run.Failure{By: run.Bridge, Limit: &run.Limit{}}), zapcore.WarnLevel},
+		"too many calls of the caller":  {failure(run.RateLimited, run.Failure{By: run.Bridge, Limit: &run.Limit{Own: true}}), zapcore.InfoLevel},
 		"bug":                           {failure(run.Internal, run.Failure{}), zapcore.ErrorLevel},
 	} {
 		o, logs := observed(zapcore.DebugLevel)

@@ -14,6 +14,8 @@ const (
 	outcomeAnonymous = "unauthenticated"
 	// outcomeAsked is the outcome of a call whose agent was asked for further inputs.
 	outcomeAsked = "input_required"
+	// outcomeOverQuota is the outcome of a call that a quota of its caller refused.
+	outcomeOverQuota = "over_quota"
 )
 
 // asksForRun reports whether a call executes or follows a run: others describe skills or list them, or read or change a task.
@@ -27,6 +29,17 @@ func asksForRun(s *translate.Statistics) bool {
 
 // asks reports whether a call is no failure, since its agent was asked for further inputs.
 func asks(o *run.Run) bool { return o.Failure != nil && o.Failure.Asks() }
+
+// overQuota reports whether a quota of the caller refused the call. The operator need not act.
+func overQuota(f *run.Failure) bool { return f != nil && f.Limit != nil && f.Limit.Own }
+
+// limitOf returns the name of the limit that a call exceeded; empty: it exceeded none.
+func limitOf(f *run.Failure) string {
+	if f == nil || f.Limit == nil {
+		return ""
+	}
+	return f.Limit.Name
+}
 
 // taskOf returns the id of the task of a call that has ended; empty: it has none.
 func taskOf(c *translate.Call) string {
@@ -44,6 +57,8 @@ func outcomeOf(o *run.Run, s *translate.Statistics) string {
 		return outcomeCompleted
 	case asks(o):
 		return outcomeAsked
+	case overQuota(o.Failure):
+		return outcomeOverQuota
 	case o.Failure != nil && o.Failure.Next() == run.NextAuthenticate:
 		return outcomeAnonymous
 	case o.Failure != nil:

@@ -204,7 +204,7 @@ func appendAnswer(attributes []attribute.KeyValue, e *exchange.Exchange) []attri
 	}
 	switch {
 	case e.Abandoned:
-		return append(attributes, semconv.ErrorTypeKey.String(run.ClientGone.String()))
+		return append(attributes, semconv.ErrorTypeKey.String(run.CallerGone.String()))
 	case e.Err != nil:
 		return append(attributes, semconv.ErrorTypeOther)
 	case e.Status >= http.StatusBadRequest:
@@ -298,7 +298,7 @@ func (s *callSpan) endRun(out *run.Run, figures *translate.Statistics) {
 
 // fail records a failure in a span.
 func fail(span trace.Span, f *run.Failure) {
-	if f.Kind == run.ClientGone || f.Kind == run.CallerCanceled {
+	if f.Kind == run.CallerGone || f.Kind == run.CallerCanceled {
 		span.SetAttributes(semconv.ErrorTypeKey.String(f.Kind.String())) // no error of the bridge or the provider
 		return
 	}

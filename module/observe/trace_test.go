@@ -543,8 +543,8 @@ func TestDocumentsOutliveTheirCall(t *testing.T) {
 	}
 	c.Stop()
 	const want = `rpc of Caddy
-	execute_skill (server) error.type=client_gone name=acme.now provider=acme rpc.response.status_code=-32052 skill=acme/now
-		discovery (internal) error.type=client_gone
+	execute_skill (server) error.type=caller_gone name=acme.now provider=acme rpc.response.status_code=-32052 skill=acme/now
+		discovery (internal) error.type=caller_gone
 			GET index (client) http.response.status_code=200 url.full=http://…/.well-known/skill-sharing
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fnow
 `

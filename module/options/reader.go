@@ -29,6 +29,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 )
 
 // Reader reads the Caddyfile segment of one module.
@@ -55,16 +57,23 @@ func NewReader(d *caddyfile.Dispenser) *Reader {
 //	*caddy.Duration            a duration that is longer than 0
 //	**caddy.Duration           a duration; 0 is not the default
 //	*[]string                  any number of values; the option may be repeated
-//	func() error, Repeatable   the values that the function reads
+//	func() error, Repeatable,  the values that the function reads
+//	Single
 type Targets map[string]any
 
 // Repeatable reads an option that may be given several times.
 type Repeatable func() error
 
+// Single reads an option that may be given once. Again says what to write instead of a second one.
+type Single struct {
+	Read  func() error
+	Again string
+}
+
 // Block reads a block, if there is one. Owner is the block's name in errors. Path is the
 // JSON path of its values; "" is the config itself.
 func (r *Reader) Block(owner, path string, targets Targets) error {
-	written := make(map[string]bool)
+	written := make(map[string]int) // the line of each option
 	for nesting := r.Nesting(); r.NextBlock(nesting); {
 		name := r.Val()
 		target, ok := targets[name]
@@ -72,19 +81,33 @@ func (r *Reader) Block(owner, path string, targets Targets) error {
 		case !ok && (name == "{" || name == "}"):
 			return r.Errf("unexpected %q: the option before it takes no block", name)
 		case !ok:
-			known := slices.Sorted(maps.Keys(targets))
-			return r.Errf("unknown option %q of %s: it has %s", name, owner, strings.Join(known, ", "))
-		case written[name] && !repeatable(target):
-			return r.Errf("%s is given twice for %s", name, owner)
+			return r.unknown(owner, name, slices.Sorted(maps.Keys(targets)))
+		case written[name] != 0 && !repeatable(target):
+			again := ""
+			if single, ok := target.(Single); ok {
+				again = ": " + single.Again
+			}
+			return r.Errf("%s is given twice for %s, first at line %d%s", name, owner, written[name], again)
 		}
-		written[name] = true
+		written[name] = r.Line()
 		at := strings.TrimPrefix(path+"."+name, ".")
-		r.Mark(at)
+		if _, repeated := target.(Repeatable); !repeated || r.lines[at] == nil { // a repeatable option marks what it reads
+			r.Mark(at)
+		}
 		if err := r.option(name, at, target); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unknown returns the error about an option that a block does not have, and names the most similar one.
+func (r *Reader) unknown(owner, name string, known []string) error {
+	hint := ""
+	if similar := near.Find(name, near.NewIndex(known)); len(similar) > 0 {
+		hint = "; did you mean " + similar[0] + "?"
+	}
+	return r.Errf("unknown option %q of %s: it has %s%s", name, owner, strings.Join(known, ", "), hint)
 }
 
 func repeatable(target any) bool {
@@ -101,6 +124,8 @@ func (r *Reader) option(name, path string, target any) error {
 		return to()
 	case Repeatable:
 		return to()
+	case Single:
+		return to.Read()
 	case *bool:
 		*to = true
 		return r.NoArgs()
@@ -133,11 +158,13 @@ func (r *Reader) NoArgs() error {
 // others optional. Name is the option, and what describes its arguments, both for errors.
 func (r *Reader) Args(name, what string, least int, targets ...any) error {
 	args := r.RemainingArgs()
-	if len(args) < least || len(args) > len(targets) {
+	switch {
+	case len(args) == 0 && least > 0:
+		return r.Errf("%s takes %s (arguments given: 0%s)", name, what, emptyVariable)
+	case len(args) < least || len(args) > len(targets):
 		return r.Errf("%s takes %s (arguments given: %d)", name, what, len(args))
-	}
-	if slices.Contains(args, "") {
-		return r.Errf("%s has an empty argument; it takes %s", name, what)
+	case slices.Contains(args, ""):
+		return r.Errf("%s has an empty argument; it takes %s%s", name, what, emptyVariable)
 	}
 	for i, target := range targets[:len(args)] {
 		if err := set(target, name, args[i]); err != nil {
@@ -146,6 +173,9 @@ func (r *Reader) Args(name, what string, least int, targets ...any) error {
 	}
 	return nil
 }
+
+// emptyVariable explains an argument that is missing although one is written: Caddy replaces {$NAME} before it reads the line.
+const emptyVariable = "; {$NAME} is nothing if the environment variable is not set"
 
 // Each reads at least one argument and passes each to a function.
 func (r *Reader) Each(what string, read func(arg string) error) error {

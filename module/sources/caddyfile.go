@@ -36,20 +36,20 @@ func (p parser) provider(to *Sources) error {
 	return p.Block("provider", path, options.Targets{
 		"namespace": &v.Namespace,
 		"alias": options.Repeatable(func() error {
-			p.Mark(options.Element(path+".aliases", len(v.Aliases)))
-			var a Alias
-			err := p.Args("alias", "a name and a skill's id", 2, &a.Name, &a.SkillID)
-			v.Aliases = append(v.Aliases, a)
-			return err
+			return p.alias(&v.Aliases, path)
 		}),
-		"trust":                 &v.Trust,
-		"trust_registry":        &v.TrustRegistry,
-		"credentials":           p.credentials(&v.CredentialsRaw),
+		"trust":          &v.Trust,
+		"trust_registry": &v.TrustRegistry,
+		"credentials": options.Single{
+			Read:  p.credentials(&v.CredentialsRaw),
+			Again: "a provider has one kind; for a skill that needs another, write beside the provider skill <name> <descriptor-url> { credentials ... }",
+		},
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
 		"capability_types":      &v.CapabilityTypes,
 		"list_private":          &v.ListPrivate,
 		"prefer_wait":           &v.PreferWait,
 		"require_principal":     &v.RequirePrincipal,
+		"on_change":             &v.OnChange,
 		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),
 	})
 }
@@ -67,6 +67,7 @@ func (p parser) skill(to *Sources) error {
 		"credentials":       p.credentials(&v.CredentialsRaw),
 		"prefer_wait":       &v.PreferWait,
 		"require_principal": &v.RequirePrincipal,
+		"on_change":         &v.OnChange,
 		"transport":         network.ReadTransport(p.Reader, &v.TransportRaw),
 	})
 }
@@ -84,6 +85,7 @@ func (p parser) registry(to *Sources) error {
 		"capability_types":      &v.CapabilityTypes,
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
 		"require_principal":     &v.RequirePrincipal,
+		"on_change":             &v.OnChange,
 	})
 }
 

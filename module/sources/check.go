@@ -39,6 +39,8 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 			checkNamespace(c, &s, "registry "+s.name, namespaces)
 		case catalog.ProviderSource:
 			checkNamespace(c, &s, "provider "+s.name, namespaces)
+		case catalog.SiteSource:
+			checkNamespace(c, &s, "site "+s.name, namespaces)
 		}
 		for i, a := range s.Aliases {
 			at := options.Element(s.path+".aliases", i)
@@ -54,6 +56,7 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 		if s.PreferWait < 0 || s.PreferWait%time.Second != 0 { // RFC 7240, section 4.3
 			c.Check(s.path+".prefer_wait", fmt.Errorf("prefer_wait %s is not a whole number of seconds", s.PreferWait))
 		}
+		c.Check(s.path+".on_change", checkOnChange(s.onChange))
 		c.Check(s.path+".transport", network.CheckTransport(s.transport))
 		c.Check(s.path+".credentials", checkSecrets(s.credentials, allowCredentials || s.RequirePrincipal))
 		c.Check(s.path+".discovery_credentials", cmp.Or(checkSecrets(s.discovery, allowCredentials || s.RequirePrincipal), checkTokenURL(s.discovery)))
@@ -65,7 +68,7 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 	}
 }
 
-// checkNull checks that no provider, skill or registry is null.
+// checkNull checks that no provider, skill, registry or site is null.
 func (from *Sources) checkNull(c *options.Checker) {
 	for i, p := range from.Providers {
 		c.Check(options.Element("providers", i), checkNotNull("provider", p == nil))
@@ -75,6 +78,9 @@ func (from *Sources) checkNull(c *options.Checker) {
 	}
 	for i, r := range from.Registries {
 		c.Check(options.Element("registries", i), checkNotNull("registry", r == nil))
+	}
+	for i, s := range from.Sites {
+		c.Check(options.Element("sites", i), checkNotNull("site", s == nil))
 	}
 }
 

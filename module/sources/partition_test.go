@@ -17,7 +17,7 @@ func TestPartition(t *testing.T) {
 	}
 	namespace := "acme"
 	from := func(kind int, origin string, trust []string, credentials, transport string) string {
-		u, err := parseOrigin(origin)
+		u, err := parseOrigin("origin", "/index", origin)
 		if err != nil {
 			t.Fatal(err)
 		}

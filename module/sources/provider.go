@@ -67,6 +67,14 @@ type Provider struct {
 	// Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
 
+	// What to do when the provider changes what a skill asks for: its name or description, the
+	// hosts of its endpoint, its inputs, or how it authenticates. `warn`: use the new
+	// descriptor, and log a warning; changes are noticed while this configuration runs.
+	// `hold`: use the descriptor that was seen first, until `caddy skill-bridge approve`
+	// approves the new one; descriptors are kept in Caddy's storage. `off`: use the new one.
+	// Default: `warn`.
+	OnChange string `json:"on_change,omitempty"`
+
 	// Ask the provider to hold its answers back for up to this time, in whole seconds,
 	// until a run has ended (`Prefer: wait`, RFC 7240). The bridge then learns of the end
 	// at once and sends fewer requests, but each request occupies a connection for that

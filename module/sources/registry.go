@@ -28,4 +28,8 @@ type Registry struct {
 	// that runs with a provider's credentials requires a principal if the registry or the
 	// provider does. Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
+
+	// What to do when a skill asks for something else than before, as in a provider: `warn`,
+	// `hold` or `off`. Default: `warn`.
+	OnChange string `json:"on_change,omitempty"`
 }

@@ -31,6 +31,10 @@ type Skill struct {
 	// Default: false.
 	RequirePrincipal bool `json:"require_principal,omitempty"`
 
+	// What to do when a skill asks for something else than before, as in a provider: `warn`,
+	// `hold` or `off`. Default: `warn`.
+	OnChange string `json:"on_change,omitempty"`
+
 	// Ask the provider to hold its answers back for up to this time, as in a provider.
 	// Default: not asked.
 	PreferWait caddy.Duration `json:"prefer_wait,omitempty"`

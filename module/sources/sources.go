@@ -24,9 +24,13 @@ type Sources struct {
 	// Directories whose skills are offered. Default: none.
 	// Example: `[{"url": "https://registry.example.org/v1", "capability_types": ["api"]}]`.
 	Registries []*Registry `json:"registries,omitempty"`
+
+	// Web sites whose skills, published in the Agent Skills format, are offered for reading. Default: none.
+	// Example: `[{"origin": "https://docs.example.com"}]`.
+	Sites []*Site `json:"sites,omitempty"`
 }
 
-// source is a provider, skill or registry in the configuration.
+// source is a provider, skill, registry or site in the configuration.
 type source struct {
 	catalog.Source // without transport and credentials until load
 
@@ -35,17 +39,18 @@ type source struct {
 	field string // path of the URL below path
 	err   error  // why the URL is invalid; Source.URL is nil then
 
-	module                            any // the *Provider, *Skill or *Registry with these guest modules
+	module                            any // the *Provider, *Skill, *Registry or *Site with these guest modules
 	credentials, discovery, transport json.RawMessage
+	onChange                          string
 }
 
-// sources returns the providers, skills and registries. None of them may be nil.
+// sources returns the providers, skills, registries and sites. None of them may be nil.
 func (from *Sources) sources() []source {
-	all := make([]source, 0, len(from.Providers)+len(from.Skills)+len(from.Registries))
+	all := make([]source, 0, len(from.Providers)+len(from.Skills)+len(from.Registries)+len(from.Sites))
 	for i, p := range from.Providers {
 		s := source{
 			path: options.Element("providers", i), name: p.Origin, field: ".origin",
-			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw,
+			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw, onChange: p.OnChange,
 			Source: catalog.Source{
 				Kind: catalog.ProviderSource, Trust: p.Trust, TrustRegistries: p.TrustRegistry,
 				CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
@@ -55,14 +60,14 @@ func (from *Sources) sources() []source {
 		for _, a := range p.Aliases {
 			s.Aliases = append(s.Aliases, catalog.Alias(a))
 		}
-		s.URL, s.err = parseOrigin(p.Origin)
+		s.URL, s.err = parseOrigin("provider origin", "/.well-known/skill-sharing", p.Origin)
 		s.Namespace = namespaceOf(p.Namespace, s.URL)
 		all = append(all, s)
 	}
 	for i, skill := range from.Skills {
 		s := source{
 			path: options.Element("skills", i), name: skill.Name, field: ".url",
-			module: skill, credentials: skill.CredentialsRaw, transport: skill.TransportRaw,
+			module: skill, credentials: skill.CredentialsRaw, transport: skill.TransportRaw, onChange: skill.OnChange,
 			Source: catalog.Source{
 				Kind: catalog.SkillSource, Namespace: skill.Name, Trust: skill.Trust,
 				RequirePrincipal: skill.RequirePrincipal, PreferWait: time.Duration(skill.PreferWait),
@@ -74,7 +79,7 @@ func (from *Sources) sources() []source {
 	for i, r := range from.Registries {
 		s := source{
 			path: options.Element("registries", i), name: r.URL, field: ".url",
-			module: r, discovery: r.DiscoveryCredentialsRaw,
+			module: r, discovery: r.DiscoveryCredentialsRaw, onChange: r.OnChange,
 			Source: catalog.Source{
 				Kind: catalog.RegistrySource, CapabilityTypes: capabilityTypes(r.CapabilityTypes), RequirePrincipal: r.RequirePrincipal,
 			},
@@ -82,6 +87,9 @@ func (from *Sources) sources() []source {
 		s.URL, s.err = parseRegistry(r.URL)
 		s.Namespace = namespaceOf(r.Namespace, s.URL)
 		all = append(all, s)
+	}
+	for i, v := range from.Sites {
+		all = append(all, v.source(options.Element("sites", i)))
 	}
 	return all
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-// parseOrigin parses a provider's origin.
-func parseOrigin(text string) (*url.URL, error) {
-	u, err := parseURL("provider origin", text)
+// parseOrigin parses the origin of a source whose index is under a well-known path.
+func parseOrigin(what, index, text string) (*url.URL, error) {
+	u, err := parseURL(what, text)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case u.Path != "" && u.Path != "/":
-		return nil, fmt.Errorf("provider origin %q has a path; an origin is scheme, host and port only: "+
-			"the index is always under /.well-known/skill-sharing", text)
+		return nil, fmt.Errorf("%s %q has a path; an origin is scheme, host and port only: the index is always under %s", what, text, index)
 	case u.RawQuery != "" || u.ForceQuery:
-		return nil, fmt.Errorf("provider origin %q has a query; an origin is scheme, host and port only", text)
+		return nil, fmt.Errorf("%s %q has a query; an origin is scheme, host and port only", what, text)
 	}
 	u.Path = ""
 	return u, nil

@@ -149,7 +149,7 @@ type place struct {
 // List implements [run.Store].
 func (s *Records) List(ctx context.Context, owner string, most int, need func(id string, v run.Version) bool) iter.Seq2[*run.Record, error] {
 	return func(yield func(*run.Record, error) bool) {
-		days, err := s.list(ctx, ownerKey(owner), false)
+		days, err := s.list(ctx, s.ownerKey(owner), false)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -162,7 +162,7 @@ func (s *Records) List(ctx context.Context, owner string, most int, need func(id
 			if most <= 0 {
 				return
 			}
-			folder := path.Join(ownerKey(owner), day)
+			folder := path.Join(s.ownerKey(owner), day)
 			places, err := s.places(ctx, folder)
 			if err != nil {
 				yield(nil, err)

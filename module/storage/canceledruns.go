@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +22,10 @@ const (
 	// run; its content is the time when it expires.
 	canceledKey = "skill_bridge/canceled_runs"
 
-	// maxCanceled bounds the runs. When there are as many, the oldest tenth is deleted.
+	// maxCanceled bounds the runs.
 	maxCanceled = 10_000
+	// countCanceled is the time after which the runs are counted again while there is no place.
+	countCanceled = time.Minute
 	// trimCanceled is the time after which expired runs are deleted.
 	trimCanceled = time.Hour
 )
@@ -38,7 +39,7 @@ type CanceledRuns struct {
 
 	mu      sync.Mutex // is held while expired runs are deleted
 	trimmed time.Time
-	count   int // at the last trimming, and those added since then
+	count   int // at the last trimming, and those added here since then
 }
 
 // NewCanceledRuns returns the canceled runs in a storage.
@@ -46,15 +47,19 @@ func NewCanceledRuns(storage certmagic.Storage) *CanceledRuns {
 	return &CanceledRuns{storage: storage, now: time.Now, most: maxCanceled}
 }
 
-// Add stores that an owner has canceled a run.
-func (c *CanceledRuns) Add(ctx context.Context, owner string, ref *run.Ref) error {
+// Add stores that an owner has canceled a run. It returns the bound if as many are stored.
+func (c *CanceledRuns) Add(ctx context.Context, owner string, ref *run.Ref) (*run.Limit, error) {
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
+	room, err := c.reserve(ctx)
+	if !room {
+		return &run.Limit{Name: "canceled runs in 24 hours", Max: int64(c.most)}, err
+	}
 	until := c.now().Add(runtoken.Lifetime).UTC().Format(time.RFC3339)
 	if err := c.storage.Store(ctx, canceledRun(owner, ref), []byte(until)); err != nil {
-		return fmt.Errorf("storing a canceled run: %w", err)
+		return nil, fmt.Errorf("storing a canceled run: %w", err)
 	}
-	return c.trim(ctx)
+	return nil, err
 }
 
 // Has reports whether an owner has canceled a run.
@@ -72,22 +77,28 @@ func (c *CanceledRuns) Has(ctx context.Context, owner string, ref *run.Ref) (boo
 	return err == nil && c.now().Before(until), nil // damaged content is of no use
 }
 
-// trim deletes the runs that have expired, and the oldest ones if there are too many.
-func (c *CanceledRuns) trim(ctx context.Context) error {
+// reserve counts a run, and deletes those that have expired if it is time to. It reports whether there is place for the run.
+func (c *CanceledRuns) reserve(ctx context.Context) (room bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.count++; c.count < c.most && c.now().Sub(c.trimmed) < trimCanceled {
-		return nil
+	age := c.now().Sub(c.trimmed)
+	if age >= trimCanceled || c.count >= c.most && age >= countCanceled {
+		err = c.trim(ctx)
 	}
+	if c.count >= c.most {
+		return false, err
+	}
+	c.count++
+	return true, err
+}
+
+// trim deletes the runs that have expired, and counts the others.
+func (c *CanceledRuns) trim(ctx context.Context) error {
 	names, err := c.storage.List(ctx, canceledKey, false)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("listing the canceled runs: %w", err)
 	}
-	type file struct {
-		key    string
-		stored time.Time
-	}
-	kept := make([]file, 0, len(names))
+	count := 0
 	var failed error
 	for _, key := range names {
 		if !isDigest(path.Base(key)) || !strings.HasPrefix(key, canceledKey+"/") {
@@ -97,20 +108,12 @@ func (c *CanceledRuns) trim(ctx context.Context) error {
 		switch {
 		case err != nil: // another instance has deleted it, or the storage fails
 		case c.now().Sub(info.Modified) < runtoken.Lifetime:
-			kept = append(kept, file{key, info.Modified})
+			count++
 		default:
 			failed = cmp.Or(failed, c.storage.Delete(ctx, key))
 		}
 	}
-	if len(kept) >= c.most {
-		slices.SortFunc(kept, func(a, b file) int { return b.stored.Compare(a.stored) })
-		left := c.most - c.most/10
-		for _, f := range kept[left:] {
-			failed = cmp.Or(failed, c.storage.Delete(ctx, f.key))
-		}
-		kept = kept[:left]
-	}
-	c.count, c.trimmed = len(kept), c.now()
+	c.count, c.trimmed = count, c.now()
 	if failed != nil {
 		return fmt.Errorf("deleting old canceled runs: %w", failed)
 	}

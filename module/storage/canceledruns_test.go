@@ -18,7 +18,7 @@ func TestCanceledRuns(t *testing.T) {
 	folder := &certmagic.FileStorage{Path: t.TempDir()}
 	one, other := NewCanceledRuns(folder), NewCanceledRuns(folder)
 	canceled := &run.Ref{Source: "acme", SkillID: "acme/slow", ExecutionID: "x/../y"}
-	if err := one.Add(t.Context(), "ada", canceled); err != nil {
+	if limit, err := one.Add(t.Context(), "ada", canceled); limit != nil || err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range []struct {
@@ -45,52 +45,44 @@ func TestCanceledRuns(t *testing.T) {
 	}
 }
 
-// What has expired is deleted within an hour, and the oldest runs are deleted when there are too many.
+// What has expired is deleted within an hour. When there are too many, further ones are refused, and those of other instances count.
 func TestCanceledRunsAreBounded(t *testing.T) {
 	folder := &certmagic.FileStorage{Path: t.TempDir()}
-	files := func() int {
+	files := func() []os.DirEntry {
 		entries, err := os.ReadDir(filepath.Join(folder.Path, canceledKey))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(entries)
+		return entries
 	}
-	c := NewCanceledRuns(folder)
-	c.most = 20
-	add := func(i int) *run.Ref {
-		ref := &run.Ref{Source: "acme", ExecutionID: fmt.Sprint(i)}
-		if err := c.Add(t.Context(), "", ref); err != nil {
+	c, other := NewCanceledRuns(folder), NewCanceledRuns(folder)
+	c.most, other.most = 20, 20
+	add := func(c *CanceledRuns, i int) (ref *run.Ref, refused bool) {
+		ref = &run.Ref{Source: "acme", ExecutionID: fmt.Sprint(i)}
+		limit, err := c.Add(t.Context(), "", ref)
+		if err != nil {
 			t.Fatal(err)
 		}
-		at := time.Now().Add(time.Duration(i-1000) * time.Second)
-		if err := os.Chtimes(folder.Filename(canceledRun("", ref)), at, at); err != nil {
-			t.Fatal(err)
-		}
-		return ref
+		return ref, limit != nil
 	}
-	first := add(0)
-	var last *run.Ref
 	for i := range 100 {
-		last = add(i + 1)
-		if n := files(); n > 20 {
-			t.Fatalf("%d files", n)
+		ref, refused := add(c, i)
+		if has, err := c.Has(t.Context(), "", ref); err != nil || has == refused || refused != (i >= 20) {
+			t.Fatalf("run %d: refused %t, stored %t, error %v", i, refused, has, err)
 		}
 	}
-	for ref, want := range map[*run.Ref]bool{first: false, last: true} {
-		if has, err := c.Has(t.Context(), "", ref); err != nil || has != want {
-			t.Errorf("run %s: %v, error %v", ref.ExecutionID, has, err)
-		}
+	if _, refused := add(other, 200); !refused || len(files()) != 20 {
+		t.Errorf("another instance stores one more: %d files", len(files()))
 	}
 	old := time.Now().Add(-runtoken.Lifetime)
-	entries, err := os.ReadDir(filepath.Join(folder.Path, canceledKey))
-	for _, e := range entries {
+	for _, e := range files() {
 		if err := os.Chtimes(filepath.Join(folder.Path, canceledKey, e.Name()), old, old); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.trimmed = time.Now().Add(-trimCanceled)
-	if add(101); err != nil || files() != 1 {
-		t.Errorf("%d files after all others have expired, error %v", files(), err)
+	c.trimmed = time.Now().Add(-countCanceled)
+	if _, refused := add(c, 101); refused || len(files()) != 1 {
+		t.Errorf("refused %t, %d files after all others have expired", refused, len(files()))
 	}
 }
 
@@ -98,7 +90,7 @@ func TestCanceledRunsAreBounded(t *testing.T) {
 func TestCanceledRunsOfABrokenStorage(t *testing.T) {
 	folder := &certmagic.FileStorage{Path: filepath.Join(t.TempDir(), "file")}
 	c, ref := NewCanceledRuns(folder), &run.Ref{Source: "acme", ExecutionID: "1"}
-	if err := c.Add(t.Context(), "", ref); err != nil {
+	if _, err := c.Add(t.Context(), "", ref); err != nil {
 		t.Fatal(err)
 	}
 	if err := folder.Store(t.Context(), canceledRun("", ref), []byte("\xff")); err != nil {
@@ -113,7 +105,7 @@ func TestCanceledRunsOfABrokenStorage(t *testing.T) {
 	if err := os.WriteFile(folder.Path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Add(t.Context(), "", ref); err == nil {
+	if _, err := c.Add(t.Context(), "", ref); err == nil {
 		t.Error("no error")
 	}
 	if _, err := c.Has(t.Context(), "", ref); err == nil {

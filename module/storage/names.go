@@ -18,7 +18,7 @@ func (s *Records) Name(ctx context.Context, owner, name, id string) error {
 	if _, err := dayOf(id); err != nil {
 		return err
 	}
-	if err := s.storage.Store(ctx, nameKey(owner, name), []byte(id)); err != nil {
+	if err := s.storage.Store(ctx, nameKey(s.ownerKey(owner), name), []byte(id)); err != nil {
 		return fmt.Errorf("storing a name of record %s: %w", id, err)
 	}
 	return nil
@@ -26,7 +26,7 @@ func (s *Records) Name(ctx context.Context, owner, name, id string) error {
 
 // Named implements [run.Store].
 func (s *Records) Named(ctx context.Context, owner, name string) (string, error) {
-	text, err := s.storage.Load(ctx, nameKey(owner, name))
+	text, err := s.storage.Load(ctx, nameKey(s.ownerKey(owner), name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", run.ErrNoRecord
 	}
@@ -39,6 +39,6 @@ func (s *Records) Named(ctx context.Context, owner, name string) (string, error)
 	return string(text), nil
 }
 
-func nameKey(owner, name string) string {
-	return path.Join(ownerKey(owner), namesKey, digest("name", name))
+func nameKey(ownerKey, name string) string {
+	return path.Join(ownerKey, namesKey, digest("name", name))
 }

@@ -63,11 +63,11 @@ func (s *Records) Newest(ctx context.Context, except string, most int, need func
 
 // days returns the folders of the days of all owners except one, by day.
 func (s *Records) days(ctx context.Context, except string) (map[string][]string, error) {
-	owners, err := s.list(ctx, recordsKey, false)
+	owners, err := s.list(ctx, s.root, false)
 	days := map[string][]string{}
 	for _, owner := range owners {
-		folder := path.Join(recordsKey, owner)
-		if !isDigest(owner) || folder == ownerKey(except) {
+		folder := path.Join(s.root, owner)
+		if !isDigest(owner) || folder == s.ownerKey(except) {
 			continue
 		}
 		of, failed := s.list(ctx, folder, false)
@@ -103,4 +103,31 @@ func (s *Records) Find(ctx context.Context, except, id string) (*run.Record, err
 		}
 	}
 	return nil, cmp.Or(err, run.ErrNoRecord)
+}
+
+// Running yields the newest records of all runs that go on. They have no owner. It lists all folders, and reads only these records; damaged ones are
+// left out.
+func Running(ctx context.Context, s *Records) iter.Seq2[*run.Record, error] {
+	return func(yield func(*run.Record, error) bool) {
+		days, err := s.days(ctx, "")
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, folder := range slices.Concat(slices.Collect(maps.Values(days))...) {
+			d, err := s.listDay(ctx, folder)
+			if err = cmp.Or(err, ctx.Err()); err != nil { // the file storage does not look at the context
+				yield(nil, err)
+				return
+			}
+			for id, of := range d.ids {
+				if len(of) == 0 || of[len(of)-1].Standing != run.Running {
+					continue
+				}
+				if r, err := s.read(ctx, folder, id, of[len(of)-1]); err == nil && !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
 }

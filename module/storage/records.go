@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// recordsKey is the storage key of all records. Below it, each owner has a folder named by a hash, with a folder for
+	// recordsKey is the storage key of the records of tasks. Below it, each owner has a folder named by a hash, with a folder for
 	// each day (UTC) on which records were begun, and one for names:
 	//
 	//	<owner>/<yyyymmdd>/<id>/<event>.<standing>
@@ -41,15 +41,27 @@ const (
 	maxRecord = run.MaxRecord + 1<<10
 )
 
+// keptRunsKey is the storage key of the records of calls with idempotency keys. They have the layout of recordsKey.
+const keptRunsKey = "skill_bridge/kept_runs"
+
 // Records keeps the records of runs in Caddy's storage. It implements [run.Store].
 type Records struct {
 	storage certmagic.Storage
+	root    string // storage key of all records
 	lists   batchLists
 	now     func() time.Time
 }
 
-// NewRecords returns the records in a storage.
-func NewRecords(storage certmagic.Storage) *Records { return &Records{storage: storage, now: time.Now} }
+// NewRecords returns the records of tasks in a storage.
+func NewRecords(storage certmagic.Storage) *Records {
+	return &Records{storage: storage, root: recordsKey, now: time.Now}
+}
+
+// NewKeptRuns returns the records of runs that the bridge keeps for package keptruns. Those of tasks are elsewhere in the storage, and have
+// bounds of their own.
+func NewKeptRuns(storage certmagic.Storage) *Records {
+	return &Records{storage: storage, root: keptRunsKey, now: time.Now}
+}
 
 // recordOptions keep the bytes of the data of records.
 var recordOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
@@ -69,7 +81,7 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 	for _, r := range records {
 		size += len(r.Data) + recordOverhead
 	}
-	owner, key := "", ownerKey("")
+	owner, key := "", s.ownerKey("")
 	var buffer []byte
 	for _, r := range records {
 		day, err := dayOf(r.ID)
@@ -77,7 +89,7 @@ func (s *Records) Put(ctx context.Context, records ...*run.Record) error {
 			return err
 		}
 		if r.Owner != owner {
-			owner, key = r.Owner, ownerKey(r.Owner)
+			owner, key = r.Owner, s.ownerKey(r.Owner)
 		}
 		text, err := appendRecord(buffer[:0], r, len(records) == 1)
 		if err != nil {
@@ -150,7 +162,7 @@ func (s *Records) Get(ctx context.Context, owner, id string) (*run.Record, error
 	if err != nil {
 		return nil, run.ErrNoRecord // Put refuses such an id
 	}
-	r, err := s.get(ctx, path.Join(ownerKey(owner), day), id)
+	r, err := s.get(ctx, path.Join(s.ownerKey(owner), day), id)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +192,7 @@ func (s *Records) Newer(ctx context.Context, owner, id string, than run.Version)
 	if err != nil {
 		return nil, nil // Put refuses such an id
 	}
-	r, err := s.newest(ctx, path.Join(ownerKey(owner), day), id, than)
+	r, err := s.newest(ctx, path.Join(s.ownerKey(owner), day), id, than)
 	if r != nil {
 		r.Owner = owner
 	}
@@ -255,7 +267,7 @@ func (s *Records) load(ctx context.Context, key string, most int64) ([]byte, err
 // Lock implements [run.Store]. A lock costs several operations of the storage. A caller that waits for a lock may get it up to a
 // second after its release.
 func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), err error) {
-	key := lockKey(owner, id)
+	key := lockKey(s.ownerKey(owner), id)
 	if err := s.storage.Lock(ctx, key); err != nil {
 		return nil, fmt.Errorf("locking a record: %w", err)
 	}
@@ -263,11 +275,11 @@ func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), er
 }
 
 // ownerKey is the storage key of an owner's records. A principal can be any text: its hash fits into a key.
-func ownerKey(owner string) string { return path.Join(recordsKey, digest("owner", owner)) }
+func (s *Records) ownerKey(owner string) string { return path.Join(s.root, digest("owner", owner)) }
 
-// lockKey is the storage key of a lock. It is not below recordsKey, since some storages keep their locks among the other keys.
-func lockKey(owner, id string) string {
-	return path.Join(locksKey, digest("lock", path.Join(ownerKey(owner), id)))
+// lockKey is the storage key of a lock. It is not below the root, since some storages keep their locks among the other keys.
+func lockKey(ownerKey, id string) string {
+	return path.Join(locksKey, digest("lock", path.Join(ownerKey, id)))
 }
 
 func digest(kind, text string) string {

@@ -47,7 +47,7 @@ type name struct{ key, id string }
 // Trim implements [run.Store]. If something can't be deleted, Trim continues with the rest and returns the first error. It lists
 // all folders, asks for the size of each file, and reads each name.
 func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) bool) error {
-	owners, err := s.list(ctx, recordsKey, false)
+	owners, err := s.list(ctx, s.root, false)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Records) Trim(ctx context.Context, b run.Bounds, spare func(id string) 
 		if !isDigest(owner) {
 			continue
 		}
-		t.hold(ctx, path.Join(recordsKey, owner))
+		t.hold(ctx, path.Join(s.root, owner))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -377,3 +377,6 @@ func TestNamesOfTasksAreBounded(t *testing.T) {
 		t.Errorf("the name of the newest: %s, %v", id, err)
 	}
 }
+
+// ownerKey is the storage key of the tasks of an owner.
+func ownerKey(owner string) string { return NewRecords(nil).ownerKey(owner) }

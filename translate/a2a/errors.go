@@ -181,7 +181,7 @@ func isRefusal(f *run.Failure) bool {
 		return errors.Is(f.Cause, errNotKept)
 	case run.AuthRequired:
 		return f.Demand != nil && f.Demand.CallerActs
-	case run.ClientGone:
+	case run.CallerGone:
 		return true
 	}
 	return false

@@ -8,6 +8,8 @@ type Options struct {
 	Versions Versions
 	// DefaultSkill is the name of the skill for messages that choose none; empty: there is none.
 	DefaultSkill string
+	// Restricted says that access rules may deny the DefaultSkill to a caller, for whom there is none then.
+	Restricted bool
 	// RejectUnclear refuses messages that choose no skill, instead of asking for one.
 	RejectUnclear bool
 	// ReplyMessage has the names of the skills whose output is the answer itself, without a task, if the client waits for it.

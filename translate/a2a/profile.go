@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -89,8 +90,12 @@ func tooLarge(req *jsonrpc.Request, _ *jsonrpc.Error) *jsonrpc.Error {
 
 // refuse returns the error for an HTTP request whose body is not read.
 func refuse(status int, reason string) *jsonrpc.Error {
-	if status == http.StatusUnsupportedMediaType {
+	switch status {
+	case http.StatusUnsupportedMediaType:
 		return contentTypeNotSupported(wire.V10, reason)
+	case http.StatusUnauthorized:
+		failure := front.Unauthenticated(reason)
+		return wire.BridgeError(wire.V10, codeAuthRequired, message.Text(failure), failure, false)
 	}
 	return nil
 }

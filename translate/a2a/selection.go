@@ -83,8 +83,13 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 		return chosen, fault
 	}
 	if standard := f.Options.DefaultSkill; standard != "" {
-		if _, failure := f.Bridge.Find(r.ctx, standard, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound && f.NoDefault != nil {
-			f.NoDefault(r.ctx)
+		if _, failure := f.Bridge.Find(r.ctx, standard, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
+			if f.Options.Restricted {
+				return selection{}, nil
+			}
+			if f.NoDefault != nil {
+				f.NoDefault(r.ctx)
+			}
 		}
 		return selection{name: standard, field: "skill"}, nil
 	}
@@ -127,7 +132,7 @@ func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 // onlySkill returns the name of the only skill that the caller may see. If there are several, it returns all of them.
 func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failure) {
 	f := r.front
-	listing := f.Bridge.List(r.ctx, translate.Query{Caller: quiet(r.caller)})
+	listing := f.Bridge.List(r.ctx, translate.Query{Caller: quiet(r.caller), Executable: true})
 	if len(listing.Skills) == 1 && len(listing.Unavailable) == 0 {
 		return listing.Skills[0].Name, nil, nil
 	}

@@ -240,7 +240,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Failure {
 	if s.request.ctx.Err() != nil {
 		return &run.Failure{
-			Kind: run.ClientGone, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+			Kind: run.CallerGone, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message: "The client disconnected before the skill was invoked.",
 		}
 	}

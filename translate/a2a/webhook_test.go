@@ -20,6 +20,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 // hooks is a transport to webhooks, which take all events.
@@ -67,8 +68,8 @@ func withWebhooks(tb testing.TB, to *hooks) setup {
 		a.front.Tasks = tasks.New(tasks.Config{Observer: taskObserver{d}})
 		d.Bind(a.front.Tasks)
 		a.front.Push = &push.Webhooks{
-			Deliverer: d, Transport: to, Sealer: runtoken.New(key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, nil),
-			Judge: func(context.Context, *url.URL) error { return nil }, Owns: a.front.Owns, Continue: a.front.Continue,
+			Deliverer: d, Client: webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }}, Sealer: runtoken.New(key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, nil),
+			Owns: a.front.Owns, Continue: a.front.Continue,
 		}
 		a.front.Push.Begin()
 		tb.Cleanup(func() {

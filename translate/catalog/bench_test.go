@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/internal/samples"
 )
 
@@ -90,5 +91,42 @@ func BenchmarkResolve10000(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkAccess lists, searches, finds and suggests skills among 10,000, of which access rules deny half.
+func BenchmarkAccess(b *testing.B) {
+	for _, restricted := range []bool{false, true} {
+		c, views := largeCatalog(b)
+		if restricted {
+			rules := &access.Rules{List: []access.Rule{{Principal: access.Everyone}, {Allow: true, Principal: access.Everyone, Skills: []string{"acme.*", "acme.more.*"}}}}
+			for _, v := range views {
+				for i, e := range v.table.entries {
+					if i%2 == 0 {
+						rules.List[0].Skills = append(rules.List[0].Skills, e.name)
+					}
+				}
+			}
+			c.policy = access.New(rules, c.ownerOf)
+			for i, s := range c.Sections() {
+				s.table.Store(c.nameTable(b.Context(), s, views[i].table.indexes))
+				views[i] = &View{s.table.Load(), c.viewer("")}
+			}
+		}
+		known := views[0].table.entries[5001].name
+		for what, do := range map[string]func(){
+			"list":    func() { _, _ = c.List(b.Context(), c.Sections()[0], "") },
+			"page":    func() { _, _ = PageByName(b.Context(), views, "acme.m", 100) },
+			"search":  func() { _ = Search(b.Context(), views, "data report", 50, "") },
+			"resolve": func() { _, _ = c.Resolve(b.Context(), known, "") },
+			"suggest": func() { _, _ = c.Resolve(b.Context(), known+"x", "") },
+		} {
+			b.Run(fmt.Sprintf("%s/restricted=%t", what, restricted), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					do()
+				}
+			})
+		}
 	}
 }

@@ -1,12 +1,14 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/waiting"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -16,17 +18,20 @@ type Catalog struct {
 	namespaces
 	sections []*Section
 	observer exchange.Observer
-	changes  changes
+	policy   *access.Policy        // nil: all callers may use all skills
+	quotas   map[*Section][]string // names in quotas
+	changes  waiting.Waiting[audience]
+	counted  []func(ctx context.Context, skills int)
 }
 
 // Sections returns the sources, in the order in which they were configured.
 func (c *Catalog) Sections() []*Section { return c.sections }
 
 // New returns a catalog of sources, in the order of the configuration. Each needs Source, Client
-// and Faults. New fails if two skills or two sources have the same name.
-func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
+// and Faults. Rules say which skills callers may use; nil: all. Quotas are the names of skills in quotas. New fails if two skills or two sources have the same name.
+func New(sections []*Section, observer exchange.Observer, rules *access.Rules, quotas ...string) (*Catalog, error) {
 	c := &Catalog{
-		sections: sections, observer: observer,
+		sections: sections, observer: observer, quotas: map[*Section][]string{},
 		namespaces: namespaces{sources: map[string]*Section{}, operators: map[string]operatorName{}},
 	}
 	given := map[*Section][]string{}
@@ -56,6 +61,13 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 		}
 	}
 	c.toolRules = newToolRules(c.sources, c.operators)
+	if rules != nil {
+		c.policy = access.New(rules, c.ownerOf)
+	}
+	for _, name := range quotas {
+		s := cmp.Or(c.operators[name].section, c.namespaceOf(name))
+		c.quotas[s] = append(c.quotas[s], name)
+	}
 	for _, s := range sections {
 		s.catalog = c
 		s.near = near.NewIndex(slices.Sorted(slices.Values(given[s])))
@@ -63,146 +75,61 @@ func New(sections []*Section, observer exchange.Observer) (*Catalog, error) {
 	return c, nil
 }
 
-// Resolve finds the skill of a name: by the names that the operator configured, else in the
-// source whose namespace the name starts with. It fails if that source can't be read. A name
-// without a namespace is found only if there is a single source. With several, its meaning
-// could change when a source is added.
+// Resolve finds the skill of a name: by the names that the operator configured, else in the source whose namespace the name starts with. It fails if
+// that source can't be read. A name without a namespace is found only if there is a single source. With several, its meaning could change when a
+// source is added.
 //
 // A name may also be a tool name (see [Entry]). Names of the operator come first, then their tool names,
 // then the ids of a single source. If several skills have the same tool name, it is ambiguous.
+//
+// A skill that the access rules deny to the principal is not found, as if its source did not list it, and a source whose skills they all
+// deny is not found, as if it were not configured.
 func (c *Catalog) Resolve(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
+	v := c.viewer(principal)
 	if o, ok := c.operatorOf(name); ok {
-		if o.id == "" {
-			return o.listed, nil
+		if l, failure := v.named(ctx, &o, name); l != nil {
+			return l, failure
 		}
-		return c.lookUpID(ctx, o.section, name, o.id)
 	}
 	s := c.namespaceOf(name)
 	if s == nil {
 		s = c.onlySource()
 	}
-	if s != nil {
-		return c.lookUp(ctx, s, name, principal)
+	if s != nil && s.Knows(v.role) {
+		return v.lookUp(ctx, s, name)
 	}
-	if l, failure := c.lookUpTool(ctx, name, principal); l != nil {
+	if l, failure := v.lookUpTool(ctx, name); l != nil {
 		return l, failure
 	}
-	return nil, c.unqualified(ctx, name, principal)
+	return nil, v.unqualified(ctx, name)
 }
 
-// lookUp finds a name in one source. With a failure, it also returns a [Listed] that has only
-// the source and the name.
-func (c *Catalog) lookUp(ctx context.Context, s *Section, name, principal string) (*Listed, *run.Failure) {
-	t, err := c.load(ctx, s)
-	if err != nil {
-		return &Listed{Section: s, Name: name}, err
-	}
-	found := s.visible(t.find(name), principal, maxAmbiguous)
-	if len(found) == 0 && isToolName(name) {
-		found = s.visible(t.withTool(ctx, name), principal, maxAmbiguous)
-	}
-	switch len(found) {
-	case 0:
-		return &Listed{Section: s, Name: name}, notFound(name, near.Find(name, t.near), nil)
-	case 1:
-		return found[0].listed, nil
-	}
-	return &Listed{Section: s, Name: name}, ambiguous(name, names(found))
-}
-
-// lookUpTool finds a tool name in the sources that could have it. It returns nil if none has it, and with a
-// failure like lookUp.
-func (c *Catalog) lookUpTool(ctx context.Context, name, principal string) (*Listed, *run.Failure) {
-	owners := c.toolOwners(name)
-	if len(owners) == 0 {
-		return nil, nil
-	}
-	var found []*entry
-	var failed *loaded
-	for _, r := range c.loadAll(ctx, func(s *Section) bool { return slices.Contains(owners, s) && s.Admits(principal) }) {
-		switch {
-		case r.err == nil:
-			found = append(found, r.section.visible(r.table.withTool(ctx, name), principal, maxAmbiguous)...)
-		case failed == nil:
-			failed = &r
-		}
-	}
-	switch {
-	case len(found) == 1:
-		return found[0].listed, nil
-	case len(found) > 1:
-		return &Listed{Section: found[0].listed.Section, Name: name}, ambiguous(name, names(found[:min(len(found), maxAmbiguous)]))
-	case failed != nil:
-		return &Listed{Section: failed.section, Name: name}, failed.err
-	}
-	return nil, nil
-}
-
-// lookUpID is like lookUp, but finds the skill by its exact id. The name is only for failures.
-func (c *Catalog) lookUpID(ctx context.Context, s *Section, name, id string) (*Listed, *run.Failure) {
-	t, err := c.load(ctx, s)
-	if err != nil {
-		return &Listed{Section: s, Name: name}, err
-	}
-	e := t.byID[id]
-	if e == nil {
-		return &Listed{Section: s, Name: name}, notFound(name, near.Find(name, t.near), nil)
-	}
-	return e.listed, nil
-}
-
-// unqualified returns the failure for a name without a namespace if there are several
-// sources: the name is ambiguous, or no source has such a skill.
-func (c *Catalog) unqualified(ctx context.Context, name, principal string) *run.Failure {
-	var found, unread []string
-	var known []*near.Index
-	loaded := c.loadAll(ctx, func(s *Section) bool { return s.Kind != SkillSource && s.Admits(principal) })
-	for _, r := range loaded {
-		if r.err != nil {
-			unread = append(unread, r.section.Namespace)
-			continue
-		}
-		found = append(found, names(r.section.visible(r.table.find(name), principal, max(1, maxAmbiguous/len(loaded))))...)
-		known = append(known, r.table.near)
-	}
-	if len(found) > 0 {
-		slices.Sort(found)
-		return ambiguous(name, found[:min(len(found), maxAmbiguous)])
-	}
-	for _, s := range c.sections {
-		if s.Admits(principal) {
-			known = append(known, s.near)
-		}
-	}
-	return notFound(name, near.Find(name, known...), unread)
-}
-
-// maxAmbiguous bounds the candidates for an ambiguous name. A provider can list thousands of
-// ids that differ only in their separators.
-const maxAmbiguous = 20
-
-// ByRef finds the skill of a run, by its exact id.
-func (c *Catalog) ByRef(ctx context.Context, ref run.Ref) (*Listed, *run.Failure) {
+// ByRef finds the skill of a run of a principal, by its exact id.
+func (c *Catalog) ByRef(ctx context.Context, ref run.Ref, principal string) (*Listed, *run.Failure) {
+	v := c.viewer(principal)
 	for _, s := range c.sections {
 		switch {
-		case s.Namespace != ref.Source:
+		case s.Namespace != ref.Source || !s.Knows(v.role):
 		case s.Kind == SkillSource:
 			l := directSkill(s)
 			l.ID = ref.SkillID
 			return l, nil
 		default:
-			return c.lookUpID(ctx, s, ref.SkillID, ref.SkillID)
+			if l, failure := v.named(ctx, &operatorName{section: s, id: ref.SkillID}, ref.SkillID); l != nil {
+				return l, failure
+			}
 		}
 	}
 	return nil, notFound(ref.SkillID, nil, nil)
 }
 
 // Namespaces returns the namespaces of the providers and registries and the names of the
-// directly configured skills, sorted.
-func (c *Catalog) Namespaces() []string {
-	list := slices.Collect(maps.Keys(c.sources))
+// directly configured skills that a principal may know, sorted.
+func (c *Catalog) Namespaces(principal string) []string {
+	v := c.viewer(principal)
+	list := make([]string, 0, len(c.sections))
 	for _, s := range c.sections {
-		if s.Kind == SkillSource {
+		if s.Knows(v.role) {
 			list = append(list, s.Namespace)
 		}
 	}
@@ -210,9 +137,8 @@ func (c *Catalog) Namespaces() []string {
 	return list
 }
 
-// Purge removes the documents of a source from the cache: its indexes and descriptors or, if
-// skillID is not empty, only the descriptor of the skill with this id or name. It reports
-// whether the source and the skill exist.
+// Purge removes the documents of a source from the cache: its indexes and descriptors or, if skillID is not empty, only the descriptor of the skill
+// with this id or name. It reports whether the source and the skill exist.
 func (c *Catalog) Purge(ctx context.Context, namespace, skillID string) bool {
 	for _, s := range c.sections {
 		switch {

@@ -20,6 +20,8 @@ type SkillStatus struct {
 	// Fault says why the skill can't be called: its descriptor can't be read, there is no credential for it, or the provider has
 	// refused the credential. nil: no reason is known.
 	Fault *run.Failure
+	// Skill is the cached descriptor; nil: it is not cached. It must not be changed.
+	Skill *discovery.Skill
 	// Since is when the Fault was first found, or when the descriptor was read; zero: that is not known.
 	Since time.Time
 }
@@ -28,9 +30,8 @@ type SkillStatus struct {
 // all sources is shown soon even if one provider does not answer.
 const inventoryTimeout = 2 * time.Second
 
-// Inventory returns the status of all skills, private ones included, and the sources that
-// can't be read. Directly configured skills come first, then the others by source and name.
-// It reads indexes that are not cached, but no descriptors.
+// Inventory returns the status of all skills, private ones included, and the sources that can't be read. Directly configured skills come first, then
+// the others by source and name. It reads indexes that are not cached, but no descriptors.
 func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) {
 	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
@@ -85,14 +86,30 @@ func (c *Catalog) LeftOut(ctx context.Context) []LeftOut {
 	return list
 }
 
+// All returns all skills that the source lists, private ones included, in the order of their names.
+func (s *Section) All(ctx context.Context) ([]*Listed, *run.Failure) {
+	if s.Kind == SkillSource {
+		return []*Listed{s.catalog.operators[s.Namespace].listed}, nil
+	}
+	t, failure := s.catalog.load(ctx, s)
+	if failure != nil {
+		return nil, failure
+	}
+	list := make([]*Listed, len(t.entries))
+	for i, e := range t.entries {
+		list[i] = e.listed
+	}
+	return list, nil
+}
+
 // status returns what is known about a skill. It counts the calls of one principal that were refused, or those of anyone.
 func (c *Catalog) status(ctx context.Context, l *Listed, principal string, status SkillStatus) SkillStatus {
 	status.Namespace = l.Section.Namespace
-	doc, err := l.Section.Client.Peek(ctx, l.descriptor)
+	doc, err := l.Section.Client.Peek(ctx, l.descriptor, l.names(ctx))
 	if doc != nil {
 		skill := doc.Value.(*discovery.Skill)
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
-		status.Since = doc.FetchedAt
+		status.Since, status.Skill = doc.FetchedAt, skill
 		if denied, since := l.denied(ctx, skill, principal); denied != nil {
 			status.Fault = denied
 			if !since.IsZero() {
@@ -101,7 +118,7 @@ func (c *Catalog) status(ctx context.Context, l *Listed, principal string, statu
 		}
 		status.ID, status.Version, status.Access = skill.ID, skill.Version, skill.Access
 	}
-	fault, since := l.Section.Faults.get(l.ID)
+	fault, since := l.Section.Faults.Get(l.ID)
 	if err != nil {
 		status.Fault, status.Since = err, since
 	} else if fault != nil {
@@ -120,5 +137,5 @@ func (l *Listed) denied(ctx context.Context, skill *discovery.Skill, principal s
 	if denied := f.Denied(); denied != nil {
 		return denied, time.Time{}
 	}
-	return l.Section.refusals.recent(refusedBy(l.ID, principal), refusalTTL)
+	return l.Section.refusals.Recent(refusedBy(l.ID, principal), refusalTTL)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // Entry is a skill as its source lists it. Entries can be compared: two that are equal describe the same skill with the
@@ -28,6 +29,7 @@ type Entry struct {
 	Hidden bool
 	// Descriptor is set by [ReadDescriptors]; nil: it was not read, or can't be read.
 	Descriptor *document.Descriptor
+	Files      *skillsite.Files // of a skill that can only be read, with the Descriptor
 
 	listed *Listed
 	skill  *discovery.Skill // with the Descriptor
@@ -62,14 +64,15 @@ func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Ent
 			CapabilityType: skill.CapabilityType, Access: skill.Access, listed: c.operators[s.Namespace].listed,
 		}}, nil
 	}
-	t, err := c.load(ctx, s)
+	t, err := list(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]Entry, 0, len(t.entries))
+	role := c.policy.Role(principal)
 	for _, e := range t.entries {
-		if !e.listed.Hidden || principal != "" {
-			entries = append(entries, t.entry(e))
+		if (!e.listed.Hidden || principal != "") && t.permits(role, e) {
+			entries = append(entries, t.entry(ctx, e))
 		}
 	}
 	return entries, nil
@@ -88,7 +91,7 @@ func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
 		g.Go(func() error {
 			skill, _, failure := e.listed.read(ctx)
 			if failures[i] = failure; failure == nil {
-				e.Descriptor, e.skill = skill.Descriptor, skill
+				e.Descriptor, e.skill, e.Files = skill.Descriptor, skill, skill.Files
 			}
 			return nil
 		})

@@ -3,10 +3,13 @@ package catalog
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -38,8 +41,8 @@ func (c *Catalog) loadAll(ctx context.Context, wanted func(*Section) bool) []loa
 // onceKey is the context key of [ReadIndexesOnce]. The value is a *sync.Map from *Section to *nameTable.
 type onceKey struct{}
 
-// ReadIndexesOnce returns a context in which each source is read at most once by calls that
-// follow one another. It is for several calls that contribute to one answer.
+// ReadIndexesOnce returns a context in which each source is read at most once by calls that follow one another. It is for several calls that
+// contribute to one answer.
 func ReadIndexesOnce(ctx context.Context) context.Context {
 	return context.WithValue(ctx, onceKey{}, new(sync.Map))
 }
@@ -60,10 +63,20 @@ func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failur
 	return t, err
 }
 
+// list is load for lists, which show the words that the guard of the source chooses.
+func list(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+	t, err := s.catalog.load(ctx, s)
+	if err == nil {
+		err = discovery.Learn(ctx, s.Guard, t)
+		t.learned.Store(err == nil)
+	}
+	return t, err
+}
+
 // read is load regardless of [ReadIndexesOnce].
 func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	known := s.table.Load()
-	if s.Kind == ProviderSource {
+	if s.Kind != RegistrySource {
 		index, err := s.Client.Index(ctx)
 		if err != nil {
 			return nil, err
@@ -83,51 +96,93 @@ func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failur
 	return c.renew(ctx, s, indexes), nil
 }
 
+// Reread reads the index of a provider or site again unless it was asked for it after a time, also if the index is fresh. A failure changes nothing. The
+// lists of other sources do not depend on runs of their skills: a registry is the server of others.
+func (s *Section) Reread(ctx context.Context, asked time.Time) {
+	if s.Kind != ProviderSource && s.Kind != SiteSource {
+		return
+	}
+	index, err := s.Client.IndexSince(ctx, asked)
+	if known := s.table.Load(); err == nil && (known == nil || known.indexes[0] != index) {
+		s.catalog.renew(ctx, s, []*document.Index{index})
+	}
+}
+
 // renew builds the name table of a source from its indexes and stores it.
 func (c *Catalog) renew(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
 	t := c.nameTable(ctx, s, indexes)
 	before := s.table.Swap(t)
-	s.Faults.prune(t, before)
-	s.refusals.prune(t, before)
-	c.changes.compare(before, t)
+	keep := t.keepsFaults(before)
+	s.Faults.Prune(keep)
+	s.refusals.Prune(keep)
+	compare(c, before, t)
+	count(ctx, c)
 	return t
 }
 
-// compare wakes those who wait if the list of a source has changed.
-func (c *changes) compare(before, now *nameTable) {
+// OnCount adds a function that is called when the list of a source of a catalog was read for the first time or has changed, with the number of
+// skills of all sources as far as their lists were read. The lists that the cache has from an earlier configuration count at once. OnCount
+// must be called before the catalog is used.
+func OnCount(ctx context.Context, c *Catalog, counted func(ctx context.Context, skills int)) {
+	c.counted = append(c.counted, counted)
+	for _, s := range c.sections {
+		if s.Kind != SkillSource {
+			c.peek(ctx, s)
+		}
+	}
+}
+
+// count calls the functions of [OnCount].
+func count(ctx context.Context, c *Catalog) {
+	if len(c.counted) == 0 {
+		return
+	}
+	skills := 0
+	for _, s := range c.sections {
+		if t := s.table.Load(); t != nil {
+			skills += len(t.entries)
+		} else if s.Kind == SkillSource {
+			skills++
+		}
+	}
+	for _, counted := range c.counted {
+		counted(ctx, skills)
+	}
+}
+
+// keepsFaults returns whether the failure under an id is kept: its skill is listed, and its listed version has not changed. before is nil if the
+// earlier list is not known.
+func (t *nameTable) keepsFaults(before *nameTable) func(id string) bool {
+	return func(id string) bool {
+		if at := strings.LastIndexByte(id, separator); at >= 0 && t.byID[id] == nil {
+			id = id[:at]
+		}
+		listed := t.byID[id]
+		return listed != nil && (before == nil || before.byID[id] == nil || before.byID[id].Version == listed.Version)
+	}
+}
+
+// compare wakes those who wait and may use a source if its list has changed.
+func compare(c *Catalog, before, now *nameTable) {
 	if before != nil && !slices.EqualFunc(before.entries, now.entries, func(a, b *entry) bool {
 		return a.name == b.name && a.Version == b.Version && a.Name == b.Name && a.Description == b.Description &&
 			a.CapabilityType == b.CapabilityType && a.Access == b.Access
 	}) {
-		c.note()
+		c.changes.Wake(func(a audience) bool {
+			return now.section.Knows(a.role) && (!a.anonymous || !now.section.RequirePrincipal)
+		})
 	}
 }
 
-// Changed returns a channel that is closed when the list of a source changes the next time, as far as it is read by then.
-func (c *Catalog) Changed() <-chan struct{} { return c.changes.next() }
-
-// changes wakes those who wait for the change of a list.
-type changes struct {
-	mu     sync.Mutex
-	change chan struct{} // nil: no one waits
+// Changed returns a channel that is closed when the list of a source that a principal may use changes the next time, as far as it is read by then.
+func (c *Catalog) Changed(principal string) <-chan struct{} {
+	return c.changes.Next(audience{principal == "", c.policy.Role(principal)})
 }
 
-func (c *changes) next() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.change == nil {
-		c.change = make(chan struct{})
-	}
-	return c.change
-}
-
-func (c *changes) note() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.change != nil {
-		close(c.change)
-		c.change = nil
-	}
+// audience are the principals who may use the same sources.
+type audience struct {
+	anonymous bool
+	role      *access.Role // nil: there are no access rules
 }
 
 // peek returns the names of a source from memory; nil: its indexes are not cached.
@@ -136,12 +191,12 @@ func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 		return t
 	}
 	var indexes []*document.Index // those that the cache has from an earlier configuration
-	if s.Kind == ProviderSource {
-		index, _ := s.Client.PeekIndex()
+	if s.Kind != RegistrySource {
+		index, _, _ := s.Client.PeekIndex()
 		indexes = []*document.Index{index}
 	} else {
 		for _, t := range s.types() {
-			index, _ := s.Client.PeekRegistry(t)
+			index, _, _ := s.Client.PeekRegistry(t)
 			indexes = append(indexes, index)
 		}
 	}
@@ -161,7 +216,7 @@ func (c *Catalog) purge(ctx context.Context, s *Section) {
 		}
 	}
 	switch s.Kind {
-	case ProviderSource:
+	case ProviderSource, SiteSource:
 		s.Client.ForgetIndex()
 	case RegistrySource:
 		for _, t := range s.types() {
@@ -177,10 +232,8 @@ func (c *Catalog) purge(ctx context.Context, s *Section) {
 func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 	if s.Kind == SkillSource {
 		l := directSkill(s)
-		known := id == s.Namespace
-		if doc, _ := s.Client.Peek(ctx, l.descriptor); doc != nil {
-			known = known || doc.Value.(*discovery.Skill).ID == id
-		}
+		doc, _ := s.Client.Peek(ctx, l.descriptor, discovery.Names{})
+		known := id == s.Namespace || doc != nil && doc.Value.(*discovery.Skill).ID == id
 		if known {
 			s.Client.Forget(l.descriptor)
 		}

@@ -7,8 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/search"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/unlisted"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -32,9 +36,12 @@ type nameTable struct {
 	omittedCount int                 // how many skills are not listed
 	missing      []MissingAlias
 	tools        toolTable
-	words        wordIndex
-	direct       *discovery.Skill // of a SkillSource
-	hides        bool             // lists for anonymous callers do not have all entries
+	words        search.Renewed
+	edition      atomic.Uint64           // of the words of the guard that words has
+	direct       *discovery.Skill        // of a SkillSource
+	ruled        map[string]access.Names // the names in access rules of skills, by their ids
+	hides        bool                    // lists for anonymous callers do not have all entries
+	learned      atomic.Bool             // the guard of the source knows the words for lists
 }
 
 // omit adds skills that are not listed to t.omitted, up to maxOmitted.
@@ -84,7 +91,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	left.report(ctx)
 	c.nameEntries(t)
 	for _, e := range t.entries {
-		e.listed = &Listed{Section: s, Name: e.name, ID: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL)}
+		e.listed = &Listed{Section: s, Name: e.name, ID: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL), plain: e.name}
 	}
 	var missing []Alias
 	for _, a := range slices.Backward(s.Aliases) { // backward, because lists show the first alias of a skill
@@ -121,6 +128,10 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 		}
 	}
 	t.near = near.NewIndex(public)
+	t.findRuled(c.policy)
+	lists := unlisted.Source{Namespace: s.Namespace, Lists: func(name string) bool { return t.byName[name] != nil }, Near: t.near, Observer: c.observer}
+	lists.Warn(ctx, "access rules", c.policy.Names(s.Namespace))
+	lists.Warn(ctx, "quotas", c.quotas[s])
 	t.warnOfAliases(ctx, c.observer, missing)
 	return t
 }
@@ -152,6 +163,11 @@ func (s *Section) nameOf(id string) string {
 		return name
 	}
 	return s.Namespace + "." + name
+}
+
+// namesOf returns the names that the skill with an id can have without an alias (see nameEntries).
+func (s *Section) namesOf(id string) []string {
+	return []string{s.nameOf(id), s.Namespace + "." + id, s.Namespace + "/" + id}
 }
 
 func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
@@ -205,7 +221,7 @@ func (o *omissions) note(ctx context.Context, why, id string, owner *Section) {
 
 // report logs how many skills the log does not name.
 func (o *omissions) report(ctx context.Context) {
-	for _, why := range []string{spaced, invisible, claims, imitates} {
+	for _, why := range []string{document.SpacedID, document.InvisibleID, claims, imitates} {
 		if more := o.count[why] - maxLogged; more > 0 {
 			o.catalog.observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "further skills are not listed for a reason that others of the source have been logged for: " + why,
@@ -248,8 +264,12 @@ func omittedNotice(s *Section, index *document.Index) *exchange.Notice {
 	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {
 		first = append(first, strings.TrimSpace(quoteID(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
 	}
+	what := "entries of a registry are ignored because they are invalid or duplicates"
+	if s.Kind == SiteSource {
+		what = "entries of a site's index of Agent Skills are ignored because they are invalid, duplicates or of an unknown type"
+	}
 	return &exchange.Notice{
-		Level: slog.LevelWarn, Source: s.Namespace, Message: "entries of a registry are ignored because they are invalid or duplicates; caddy skill-bridge status shows them",
+		Level: slog.LevelWarn, Source: s.Namespace, Message: what + "; caddy skill-bridge status shows them",
 		Attrs: []slog.Attr{slog.Int("count", index.LeftOutCount), slog.Any("first", first)},
 	}
 }

@@ -1,16 +1,15 @@
 package catalog
 
 import (
-	"strings"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/lookalike"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // namespaces finds the source of a name. It depends on the configuration only, not on what sources publish.
 type namespaces struct {
 	sources    map[string]*Section // providers and registries by their namespaces
 	longest    int                 // length of the longest namespace
-	lookAlikes lookAlikes
+	lookAlikes lookalike.Index
 	operators  map[string]operatorName
 	toolRules  toolRules
 }
@@ -18,7 +17,7 @@ type namespaces struct {
 func (n *namespaces) add(s *Section) {
 	n.sources[s.Namespace] = s
 	n.longest = max(n.longest, len(s.Namespace))
-	n.lookAlikes.add(s)
+	n.lookAlikes.Add(s.Namespace)
 }
 
 // operatorName is what a name in the configuration stands for: an alias of a listed skill, or, if
@@ -71,13 +70,22 @@ func (n *namespaces) toolOwners(name string) (owners []*Section) {
 	return owners
 }
 
-// Owner returns the source that a name belongs to by the configuration alone. It returns nil if
+// Owner returns the source that a name belongs to for a principal, by the configuration alone. It returns nil if
 // there are several sources, the name has no namespace, and no source or several could have it as a
-// tool name.
-func (n *namespaces) Owner(name string) *Section {
-	if o, ok := n.operatorOf(name); ok {
+// tool name, or if the access rules do not let the principal know of the source.
+func (c *Catalog) Owner(name, principal string) *Section {
+	role := c.policy.Role(principal)
+	if o, ok := c.operatorOf(name); ok && o.permits(role) {
 		return o.section
 	}
+	if s := c.sourceOf(name); s != nil && s.Knows(role) {
+		return s
+	}
+	return nil
+}
+
+// sourceOf is [Catalog.Owner] for names that the operator did not configure, whatever the access rules say.
+func (n *namespaces) sourceOf(name string) *Section {
 	if s := n.namespaceOf(name); s != nil {
 		return s
 	}
@@ -92,7 +100,8 @@ func (n *namespaces) Owner(name string) *Section {
 
 // MayMean reports whether a name can mean a skill, as far as the configuration says.
 func (n *namespaces) MayMean(name string) bool {
-	return n.Owner(name) != nil || len(n.toolOwners(name)) > 0
+	_, configured := n.operatorOf(name)
+	return configured || n.sourceOf(name) != nil || len(n.toolOwners(name)) > 0
 }
 
 // nameEntries gives each entry a unique name that begins with the source's namespace and
@@ -142,28 +151,23 @@ func (n *namespaces) resolvesTo(s *Section, name string) bool {
 	return !taken && n.namespaceOf(name) == s
 }
 
-// Reasons not to list a skill.
+// Reasons not to list a skill, besides those of the document package.
 const (
-	spaced    = "its id begins or ends with a space, so that it could be mistaken for another"
-	invisible = "its id has invisible characters, or characters that change the direction of text"
-	claims    = "its id claims the namespace of another source"
-	imitates  = "its id begins with what looks like the namespace of another source"
+	claims   = "its id claims the namespace of another source"
+	imitates = "its id begins with what looks like the namespace of another source"
 )
 
 // unusable returns why the skill with an id is not listed, and the source whose namespace the id
 // begins with or imitates. An empty reason means that the skill is listed.
 func (n *namespaces) unusable(s *Section, id string) (why string, owner *Section) {
-	switch {
-	case !safetext.Printable(id):
-		return invisible, nil
-	case strings.TrimSpace(id) != id:
-		return spaced, nil
+	if why = document.UnlistedID(id); why != "" {
+		return why, nil
 	}
 	if owner = n.namespaceOf(dot(id)); owner != nil && owner != s {
 		return claims, owner
 	}
-	if owner = n.lookAlikes.imitated(s, id); owner != nil {
-		return imitates, owner
+	if other := n.lookAlikes.Imitated(s.Namespace, id); other != "" {
+		return imitates, n.sources[other]
 	}
 	return "", nil
 }

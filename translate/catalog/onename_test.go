@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -66,7 +67,7 @@ func catalogOf(tb testing.TB, shelves ...*indexProvider) *Catalog {
 	var sections []*Section
 	for i, s := range shelves {
 		u := &url.URL{Scheme: "https", Host: strings.ToLower(s.namespace) + ".example"}
-		source := Source{Namespace: s.namespace, URL: u, Faults: new(Faults), Aliases: s.aliases, ListPrivate: s.listPrivate}
+		source := Source{Namespace: s.namespace, URL: u, Faults: new(faults.Faults), Aliases: s.aliases, ListPrivate: s.listPrivate}
 		if s.credentials {
 			source.DiscoveryCredentials = anyKey{}
 		}
@@ -79,7 +80,7 @@ func catalogOf(tb testing.TB, shelves ...*indexProvider) *Catalog {
 			MaxResponseSize: 8 << 20, Observer: noObserver{},
 		}}}})
 	}
-	c, err := New(sections, noObserver{})
+	c, err := New(sections, noObserver{}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -258,7 +259,7 @@ func TestLongNamesAreCheap(t *testing.T) {
 	name := strings.Repeat(".", 1<<20)
 	start := time.Now()
 	for range 100 {
-		if c.namespaceOf(name) != nil || c.Owner(name) != nil {
+		if c.namespaceOf(name) != nil || c.Owner(name, "") != nil {
 			t.Fatal("found")
 		}
 	}

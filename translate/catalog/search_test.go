@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/search"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -15,15 +16,20 @@ func viewOf(c *Catalog, principal string, entries ...document.IndexEntry) *View 
 	t := &nameTable{section: s, byID: map[string]*entry{}}
 	for i := range entries {
 		e := &entries[i]
+		t.hides = t.hides || e.Access == document.Private
 		t.entries = append(t.entries, &entry{
 			IndexEntry: e, name: e.ID, at: i, listed: &Listed{Section: s, Name: e.ID, ID: e.ID, Hidden: e.Access == document.Private},
 		})
 	}
-	return &View{t, principal}
+	t.words.Index(len(t.entries), func(i int) search.Texts {
+		e := t.entries[i]
+		return search.Texts{Name: e.name, Tags: search.TagsIn(e.Unknown), Title: e.Name, Description: e.Description}
+	})
+	return &View{t, viewer{principal: principal}}
 }
 
 func TestSearch(t *testing.T) {
-	c, err := New(nil, noObserver{})
+	c, err := New(nil, noObserver{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +58,11 @@ func TestSearch(t *testing.T) {
 		{"", "PRE\u0301VISIONS", "acme.tags", 10, ""},
 		{"", "天気", "acme.tags", 10, ""},
 		{"", "hidden", "", 10, ""},
-		{"", "weathe", "", 10, ""},
+		{"", "weathe", "acme.weather acme/weather_a beta.weather acme.storms acme.radar acme.forecast", 10, ""},  // the beginning of a word
+		{"", "waether", "acme.weather acme/weather_a beta.weather acme.storms acme.radar acme.forecast", 10, ""}, // a typo
+		{"", "hiden", "", 10, ""},
+		{"", "hidd", "", 10, ""},
+		{"", "snow", "", 10, ""},
 		{"", " ", "acme.forecast acme.radar acme.storms", 3, ""},
 		{"", "?!", "", 3, ""},
 		{"", "weather", "", 0, ""},

@@ -21,6 +21,25 @@ type Listed struct {
 	Hidden  bool   // lists for anonymous callers do not have it
 
 	descriptor discovery.Location
+	plain      string // its name without aliases; empty: it has none
+}
+
+// names returns what callers know the skill by, besides aliases and its id.
+func (l *Listed) names(ctx context.Context) discovery.Names {
+	t := l.Section.table.Load()
+	if e := t.withID(l.ID); l.Section.Guard != nil && e != nil && e.name != "" && !e.aliased {
+		return discovery.Names{l.plain, t.toolNames(ctx).names[e.at]}
+	}
+	return discovery.Names{l.plain}
+}
+
+// Named reports whether the skill has a name, or could have it if its source did not list others.
+func (l *Listed) Named(name string) bool {
+	if name == l.Name || slices.Contains(l.Section.namesOf(l.ID), name) {
+		return true
+	}
+	t := l.Section.table.Load()
+	return t != nil && t.byName[name] != nil && t.byName[name].ID == l.ID
 }
 
 // directSkill returns the skill of a [SkillSource].
@@ -78,30 +97,39 @@ func (c *Catalog) Read(ctx context.Context, l *Listed, version string) (Found, *
 
 // read reads the descriptor of a listed skill and checks its id.
 func (l *Listed) read(ctx context.Context) (*discovery.Skill, cache.State, *run.Failure) {
-	skill, state, err := l.Section.Client.SkillDocument(ctx, l.descriptor, l.ID)
+	skill, state, err := l.Section.Client.SkillDocument(ctx, l.descriptor, l.ID, l.names(ctx))
 	switch {
 	case err != nil:
 		err.SkillID = l.ID
-	case l.ID != "" && skill.ID != l.ID:
+	case l.ID != "" && skill.ID != l.ID && skill.Held == nil:
 		err = wrongID(skill, l.ID)
 	}
 	if err != nil {
 		if IsSkillFault(err) {
-			l.Section.Faults.note(l, err)
+			l.noteFault(err)
 		}
 		return nil, 0, err
 	}
-	l.Section.Faults.note(l, nil)
+	l.noteFault(nil)
+	t := l.Section.table.Load()
+	if e := t.withID(l.ID); e != nil {
+		t.words.Know(e.at, skill.Tags) // for searches
+	}
 	return skill, state, nil
 }
 
-// invoker returns the source whose credentials a skill is invoked with. A registry has no
-// credentials. Its skills are invoked with those of a provider that may send them to the
-// skill's hosts, if the provider's index lists the same skill with the same descriptor or the
-// operator trusts the registry; else with none. The result withheld is the first provider that
-// has credentials for the skill but does not list it. The function table returns the names of a
-// provider, or nil if they are not known and reading them would take too long. An error means
-// that an index could not be read.
+// noteFault stores the failure of the skill; nil removes it.
+func (l *Listed) noteFault(failure *run.Failure) {
+	if l.Section.Kind == SkillSource && l.ID != "" {
+		return // l is the skill of an earlier run; the source may offer another one now
+	}
+	l.Section.Faults.Note(l.ID, failure)
+}
+
+// invoker returns the source whose credentials a skill is invoked with. A registry has no credentials. Its skills are invoked with those of a
+// provider that may send them to the skill's hosts, if the provider's index lists the same skill with the same descriptor or the operator trusts the
+// registry; else with none. The result withheld is the first provider that has credentials for the skill but does not list it. The function table
+// returns the names of a provider, or nil if they are not known and reading them would take too long. An error means that an index could not be read.
 func (c *Catalog) invoker(ctx context.Context, l *Listed, skill *discovery.Skill, table loadTable) (invoker, withheld *Section, err *run.Failure) {
 	if l.Section.Kind != RegistrySource {
 		return l.Section, nil, nil

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -8,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -23,7 +26,8 @@ type Source struct {
 	// URL is a provider's origin, a skill's descriptor or a registry's base.
 	URL *url.URL
 	// Faults holds the failures of its skills; nil: the bridge makes one.
-	Faults *Faults
+	Faults *faults.Faults
+	Guard  discovery.Guard // decides about changed descriptors; nil: the newest one is used
 	// Aliases are names that the operator gives to skills.
 	Aliases []Alias
 	// Trust lists further hosts, with or without a port, that may receive the source's secrets.
@@ -64,12 +68,13 @@ type Alias struct {
 // SourceKind says how a [Source] publishes its skills.
 type SourceKind uint8
 
-// The kinds of sources, one for each discovery path of the Skill Sharing
-// Protocol, section 4.2.
+// The kinds of sources: one for each discovery path of the Skill Sharing Protocol, section 4.2, and sites that publish
+// skills in the Agent Skills format.
 const (
 	ProviderSource SourceKind = iota // an index under a well-known path
 	SkillSource                      // the URL of one descriptor
 	RegistrySource                   // a registry, queried by capability type
+	SiteSource                       // an index of Agent Skills under a well-known path
 )
 
 // Section is a [Source] with its client and its names.
@@ -80,17 +85,16 @@ type Section struct {
 	Index int
 
 	catalog  *Catalog
-	refusals Faults // of credentials, by calls with this configuration
+	refusals faults.Faults // of credentials, by calls with this configuration
 	table    atomic.Pointer[nameTable]
 	near     *near.Index // of the names in the configuration
 }
 
-// visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not
-// see private skills of an index that was read with credentials, unless the operator gave the
-// skill an alias or set ListPrivate.
-func (s *Section) visible(entries []*entry, principal string, most int) []*entry {
-	all := principal != "" || s.ListPrivate || s.DiscoveryCredentials == nil
-	if len(entries) == 1 && (all || !entries[0].hidden()) {
+// visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not see private skills of an index that
+// was read with credentials, unless the operator gave the skill an alias or set ListPrivate. No caller sees skills that the access rules deny.
+func (t *nameTable) visible(entries []*entry, v viewer, most int) []*entry {
+	all := v.principal != "" || t.section.ListPrivate || t.section.DiscoveryCredentials == nil
+	if len(entries) == 1 && (all || !entries[0].hidden()) && t.permits(v.role, entries[0]) {
 		return entries
 	}
 	var visible []*entry
@@ -98,7 +102,7 @@ func (s *Section) visible(entries []*entry, principal string, most int) []*entry
 		if len(visible) == most {
 			break
 		}
-		if all || !e.hidden() {
+		if (all || !e.hidden()) && t.permits(v.role, e) {
 			visible = append(visible, e)
 		}
 	}
@@ -108,6 +112,9 @@ func (s *Section) visible(entries []*entry, principal string, most int) []*entry
 // Admits reports whether a caller may use the source at all.
 func (s *Section) Admits(principal string) bool { return principal != "" || !s.RequirePrincipal }
 
+// admits reports whether a caller may use the source at all, and know of it.
+func (s *Section) admits(v viewer) bool { return s.Admits(v.principal) && s.Knows(v.role) }
+
 // Hides reports whether lists of the source's skills depend on the principal: those for anonymous callers do not have all skills. It is
 // about the list that was read last.
 func (s *Section) Hides() bool {
@@ -115,26 +122,33 @@ func (s *Section) Hides() bool {
 	return t != nil && t.hides
 }
 
+// Ready reports whether the list of the source's skills was read, and is shown without waiting as long as it is fresh.
+func (s *Section) Ready() bool {
+	t := s.table.Load()
+	return t != nil && t.learned.Load()
+}
+
 // FreshUntil returns the time until which the list of the source's skills is fresh. It reads nothing; zero: the list is not
-// in the cache, or it is stale and can't be renewed.
-func (s *Section) FreshUntil(ctx context.Context) time.Time {
+// in the cache, or it is stale and can't be renewed because of the failure.
+func (s *Section) FreshUntil(ctx context.Context) (first time.Time, stale *run.Failure) {
 	switch s.Kind {
-	case ProviderSource:
-		_, until := s.Client.PeekIndex()
-		return until
+	case ProviderSource, SiteSource:
+		_, first, stale = s.Client.PeekIndex()
+		return first, stale
 	case SkillSource:
-		if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor); doc != nil {
-			return doc.ExpiresAt
+		if doc, _ := s.Client.Peek(ctx, directSkill(s).descriptor, discovery.Names{}); doc != nil {
+			return discovery.FreshUntil(doc)
 		}
-		return time.Time{}
+		return time.Time{}, nil
 	}
-	var first time.Time
 	for i, t := range s.types() {
-		if _, until := s.Client.PeekRegistry(t); i == 0 || until.Before(first) {
+		_, until, failure := s.Client.PeekRegistry(t)
+		if i == 0 || until.Before(first) {
 			first = until
 		}
+		stale = cmp.Or(stale, failure)
 	}
-	return first
+	return first, stale
 }
 
 // types returns the capability types of the queries to a registry; the empty type is all.

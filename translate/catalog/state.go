@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// State says whether a call of a skill can succeed, as far as it is known without asking the provider.
+// State says whether a call of a skill can succeed, or the skill can be read, as far as it is known without asking the provider.
 type State string
 
 // The states.
 const (
 	Available        State = "available"
+	Readable         State = "readable"          // it is instructions to read, and can't be called
 	NeedsCredentials State = "needs_credentials" //nolint:gosec // needs credentials that this bridge does not have, may not use there, or that the provider has refused
 	Incompatible     State = "incompatible"      // it needs a newer version of the protocol
 	Invalid          State = "invalid"           // its descriptor breaks the protocol
@@ -21,9 +23,12 @@ const (
 	Unknown          State = "unknown"           // its descriptor was not read yet
 )
 
-// StateOf returns the state of a skill by the failure of reading its descriptor or of using it; nil: it is available.
-func StateOf(f *run.Failure) State {
-	if f == nil {
+// StateOf returns the state of a skill by its descriptor, which may be nil, and the failure of reading or using it; nil: there is none.
+func StateOf(skill *discovery.Skill, f *run.Failure) State {
+	switch {
+	case f == nil && skill != nil && skill.Files != nil:
+		return Readable
+	case f == nil:
 		return Available
 	}
 	switch f.Kind {
@@ -39,11 +44,8 @@ func StateOf(f *run.Failure) State {
 
 // State returns the state of the skill, and since when it is known; a zero time: it is not known since when.
 func (s *SkillStatus) State() (State, time.Time) {
-	switch {
-	case s.Fault != nil:
-		return StateOf(s.Fault), s.Since
-	case s.Cached:
-		return Available, s.Since
+	if s.Fault != nil || s.Cached {
+		return StateOf(s.Skill, s.Fault), s.Since
 	}
 	return Unknown, time.Time{}
 }
@@ -56,9 +58,15 @@ func (e *Entry) Status(ctx context.Context, principal string) SkillStatus {
 	return e.Section().catalog.status(ctx, e.listed, principal, SkillStatus{Name: e.Name, ID: e.listed.ID})
 }
 
+// FaultSince returns since when the descriptor can't be read or used; zero: it is not known.
+func (l *Listed) FaultSince() time.Time {
+	_, since := l.Section.Faults.Get(l.ID)
+	return since
+}
+
 // Usable reports whether calls of the principal can succeed, as far as is known. The Descriptor of the entry must have been read.
 func (e *Entry) Usable(ctx context.Context, principal string) bool {
-	if e.skill == nil {
+	if e.skill == nil || e.skill.Files != nil {
 		return false
 	}
 	denied, _ := e.listed.denied(ctx, e.skill, principal)
@@ -76,29 +84,30 @@ func (f *Found) Condition(ctx context.Context, principal string) (state State, s
 	if !refused.IsZero() {
 		since = refused
 	}
-	return StateOf(denied), since, denied
+	return StateOf(f.Skill, denied), since, denied
 }
 
-// ToolName returns the name for language models, also if the entry is not from a page or a search; empty: the skill has none.
-func (e *Entry) ToolName(ctx context.Context) string {
+// ToolName returns the name for a principal's language models, also if the entry is not from a page or a search; empty: the skill has none.
+func (e *Entry) ToolName(ctx context.Context, principal string) string {
 	if e.Tool != "" || e.listed == nil {
 		return e.Tool
 	}
-	return e.listed.Tool(ctx)
+	return e.listed.Tool(ctx, principal)
 }
 
 // KnownTool returns the tool name of a skill of the source that the principal may see, by its name in lists; empty: there is none, or the source's
 // list was not read.
 func (s *Section) KnownTool(ctx context.Context, name, principal string) string {
-	if !s.Admits(principal) {
+	v := s.catalog.viewer(principal)
+	if !s.admits(v) {
 		return ""
 	}
 	if s.Kind == SkillSource && s.Namespace == name {
-		return s.catalog.operators[name].listed.Tool(ctx)
+		return s.catalog.operators[name].listed.Tool(ctx, principal)
 	}
 	if t := s.table.Load(); t != nil {
-		if e := t.byName[name]; e != nil && e.name == name && (principal != "" || !e.listed.Hidden) {
-			return e.listed.Tool(ctx)
+		if e := t.byName[name]; e != nil && e.name == name && (principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
+			return e.listed.Tool(ctx, principal)
 		}
 	}
 	return ""
@@ -123,9 +132,9 @@ func (f *Found) NoteCall(principal string, failure *run.Failure) {
 	if failure != nil && (failure.Kind != run.AuthRequired || failure.Next() != run.NextAskOperator || f.Skill.Auth.Type == document.AuthNone) {
 		return
 	}
-	if failure == nil && f.Section.refusals.count.Load() == 0 {
+	if failure == nil && f.Section.refusals.Empty() {
 		return // the common case, without an allocation
 	}
-	f.Section.refusals.noteAs(refusedBy(f.ID, principal), failure)
-	f.Section.refusals.noteAs(refusedBy(f.ID, anyone), failure)
+	f.Section.refusals.Note(refusedBy(f.ID, principal), failure)
+	f.Section.refusals.Note(refusedBy(f.ID, anyone), failure)
 }

@@ -20,6 +20,7 @@ import (
 const (
 	maxToolName = 64
 	toolStem    = 57 // how much of the plain name a hashed one has
+	toolDigits  = 6  // of the hash
 )
 
 // builtInTools are the tools of fronts that are no skills.
@@ -44,12 +45,12 @@ func plainTool(name string) string {
 
 func hashedTool(name, plain string) string {
 	sum := sha256.Sum256([]byte(name))
-	return plain[:min(len(plain), toolStem)] + "_" + hex.EncodeToString(sum[:3])
+	return plain[:min(len(plain), toolStem)] + "_" + hex.EncodeToString(sum[:toolDigits/2])
 }
 
 // looksHashed reports whether a plain name could equal a hashed one.
 func looksHashed(plain string) bool {
-	at := len(plain) - 7
+	at := len(plain) - toolDigits - 1
 	return at > 0 && plain[at] == '_' && strings.Trim(plain[at+1:], "0123456789abcdef") == ""
 }
 
@@ -271,22 +272,56 @@ func (t *nameTable) withTool(ctx context.Context, tool string) []*entry {
 	return found
 }
 
-// Tool returns the tool name of a skill; empty: it has none.
-func (l *Listed) Tool(ctx context.Context) string {
+// withHashedTool returns the entries that have a plain tool name in common, or whose longer plain tool names begin with it if it is as long as tool
+// names can be, and that therefore have hashed ones, as far as lists for the caller have them; most is their largest number.
+func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, most int) (found []*entry) {
+	if !isToolName(plain) {
+		return nil
+	}
+	tools := t.toolNames(ctx)
+	stem := plain[:min(len(plain), toolStem)] + "_"
+	from, _ := slices.BinarySearchFunc(tools.sorted, stem, func(at int32, tool string) int { return strings.Compare(tools.names[at], tool) })
+	for _, at := range tools.sorted[from:] {
+		tool, e := tools.names[at], t.entries[at]
+		if !strings.HasPrefix(tool, stem) || len(found) == most {
+			break
+		}
+		own := plainTool(e.name)
+		cut := len(plain) == maxToolName && strings.HasPrefix(own, plain)
+		if len(tool) == len(stem)+toolDigits && (own == plain || cut) && hashedTool(e.name, own) == tool && (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// Tool returns the tool name of a skill for a principal; empty: it has none.
+func (l *Listed) Tool(ctx context.Context, principal string) string {
 	if l.Section.Kind == SkillSource {
 		return l.Section.catalog.toolRules.operators[l.Name]
 	}
 	t := l.Section.table.Load()
-	if t == nil {
-		return ""
-	}
-	e := t.byID[l.ID]
+	e := t.withID(l.ID)
 	if e == nil || e.name == "" {
 		return ""
 	}
 	tools := t.toolNames(ctx)
-	if from, to := tools.find(tools.names[e.at]); to-from != 1 {
+	tool := tools.names[e.at]
+	from, to := tools.find(tool)
+	if to-from > 1 && len(t.visible(t.withTool(ctx, tool), l.Section.catalog.viewer(principal), 2)) != 1 || from == to {
 		return ""
 	}
-	return tools.names[e.at]
+	return tool
+}
+
+// ToolNames returns the tool names of all skills of the source that are known, private ones included: if it was not read, there are none.
+// It reads nothing.
+func (s *Section) ToolNames(ctx context.Context) []string {
+	var tools []string
+	if s.Kind == SkillSource {
+		tools = []string{s.catalog.toolRules.operators[s.Namespace]}
+	} else if t := s.table.Load(); t != nil {
+		tools = slices.Clone(t.toolNames(ctx).names)
+	}
+	return slices.DeleteFunc(tools, func(tool string) bool { return tool == "" })
 }

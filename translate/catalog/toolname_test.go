@@ -74,7 +74,7 @@ func checkTools(tb testing.TB, c *Catalog, principal string) map[string]Entry {
 		} else if got := l.Section.Namespace + " " + l.ID; got != e.Description {
 			tb.Errorf("%q, %s is the tool of %s, but leads to %s", principal, tool, e.Description, got)
 		}
-		if owner := c.Owner(tool); owner != nil && owner.Namespace != e.Namespace {
+		if owner := c.Owner(tool, principal); owner != nil && owner.Namespace != e.Namespace {
 			tb.Errorf("%s of %s belongs to %s", tool, e.Namespace, owner.Namespace)
 		}
 		if !listed[e.Name] {
@@ -311,5 +311,42 @@ func TestToolNamesThatCollide(t *testing.T) {
 				t.Errorf("%s: %v", n, failure)
 			}
 		}
+	}
+}
+
+// The candidates for a plain tool name that several skills would have are all of these that the caller may see, and no others.
+func TestCandidatesOfPlainToolNames(t *testing.T) {
+	long, longest := strings.Repeat("l", 55), strings.Repeat("mo", 40)
+	ids := []string{"a.c", "a_c", "a.b", "a_b", "a-b", "a b", "ab", "a_b_123abc", long + ".b", long + "_b", longest, longest + "z"}
+	private := map[string]bool{"a b": true}
+	one := catalogOf(t, &indexProvider{namespace: "acme", ids: ids, private: private, credentials: true})
+	two := catalogOf(t,
+		&indexProvider{namespace: "acme", ids: ids, private: private, credentials: true},
+		&indexProvider{namespace: "acme.a", ids: []string{"b", "x.y", "x_y"}})
+	for _, v := range []struct {
+		of              *Catalog
+		name, principal string
+		candidates      []string
+	}{
+		{of: one, name: "acme_a_b", candidates: []string{"acme.a.b", "acme.a_b"}},
+		{of: one, name: "acme_a_b", principal: "ada", candidates: []string{"acme.a b", "acme.a.b", "acme.a_b"}},
+		{of: one, name: "acme_" + long + "_b", candidates: []string{"acme." + long + ".b", "acme." + long + "_b"}},
+		{of: one, name: ("acme_" + longest)[:64], candidates: []string{"acme." + longest, "acme." + longest + "z"}}, // cut to the length of tool names
+		{of: one, name: ("acme_" + longest)[:63]},
+		{of: two, name: "acme_a_c", candidates: []string{"acme.a_c", "acme/a.c"}},
+		{of: two, name: "acme_a_x_y", candidates: []string{"acme.a.x.y", "acme.a.x_y"}},
+	} {
+		_, failure := v.of.Resolve(t.Context(), v.name, v.principal)
+		if failure == nil || failure.Kind != run.SkillNotFound || !slices.Equal(failure.Argument.Candidates, v.candidates) {
+			t.Errorf("%s for %q: %+v", v.name, v.principal, failure)
+		}
+	}
+	many := make([]string, 200)
+	for i := range many {
+		many[i] = strings.Map(func(r rune) rune { return []rune("._")[r-'0'] }, fmt.Sprintf("%08b", i)) + "x"
+	}
+	c := catalogOf(t, &indexProvider{namespace: "acme", ids: many})
+	if _, failure := c.Resolve(t.Context(), "acme_"+strings.Repeat("_", 8)+"x", ""); failure == nil || len(failure.Argument.Candidates) != maxAmbiguous {
+		t.Errorf("%+v", failure)
 	}
 }

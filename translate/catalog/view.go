@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // View is what a caller may see of one source. [Page] and [Search] make lists of several views.
 type View struct {
-	table     *nameTable
-	principal string
+	table  *nameTable
+	viewer viewer
 }
 
 // View reads the list of the skills of a source: its indexes, or the descriptor of a [SkillSource].
@@ -22,12 +23,12 @@ func (s *Section) View(ctx context.Context, principal string) (*View, *run.Failu
 	if s.Kind == SkillSource {
 		t, err = s.directTable(ctx)
 	} else {
-		t, err = s.catalog.load(ctx, s)
+		t, err = list(ctx, s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &View{t, principal}, nil
+	return &View{t, s.catalog.viewer(principal)}, nil
 }
 
 // directTable returns the table of the only skill of a source.
@@ -48,14 +49,15 @@ func (s *Section) directTable(ctx context.Context) (*nameTable, *run.Failure) {
 		name: s.Namespace, aliased: true, listed: listed,
 	}
 	t := &nameTable{section: s, direct: skill, entries: []*entry{e}}
-	s.catalog.changes.compare(s.table.Swap(t), t)
+	compare(s.catalog, s.table.Swap(t), t)
 	return t, nil
 }
 
 // entry returns what lists say about a skill.
-func (t *nameTable) entry(e *entry) Entry {
+func (t *nameTable) entry(ctx context.Context, e *entry) Entry {
+	w, _ := discovery.WordsOf(t.section.Guard, e.IndexEntry, e.listed.names(ctx))
 	return Entry{
-		Name: e.name, Title: e.Name, Namespace: t.section.Namespace, Version: e.Version, Description: e.Description,
+		Name: e.name, Title: w.Name, Namespace: t.section.Namespace, Version: w.Version, Description: w.Description,
 		CapabilityType: e.CapabilityType, Access: e.Access, Hidden: e.listed.Hidden, listed: e.listed,
 	}
 }
@@ -64,31 +66,23 @@ func (t *nameTable) entry(e *entry) Entry {
 // limit, and whether there are more. If only is not empty, it returns the skills of this type. It leaves out skills
 // whose tool names mean several skills, and logs them.
 func Page(ctx context.Context, views []*View, after string, limit int, only document.CapabilityType) (page []Entry, more bool) {
-	cursors := make([]toolCursor, len(views))
+	all := make(cursors, len(views))
 	for i, v := range views {
 		tools := v.table.toolNames(ctx)
 		_, next := tools.find(after)
-		cursors[i] = toolCursor{v, tools, tools.sorted[next:]}
+		all[i] = cursor{view: v, tools: tools, at: next}
 	}
 	var same []*entry
-	for {
-		tool := ""
-		for i := range cursors {
-			if head := cursors[i].head(); tool == "" || head != "" && head < tool {
-				tool = head
-			}
-		}
-		if tool == "" {
-			return page, false
-		}
+	for all = all.sorted(); len(all) > 0; {
+		tool := all[0].head()
 		var view *View
 		same = same[:0]
-		for i := range cursors {
-			for cursors[i].head() == tool {
-				if e := cursors[i].next(); len(e) > 0 {
-					same, view = append(same, e...), cursors[i].view
-				}
+		for len(all) > 0 && all[0].head() == tool {
+			v, at := all[0].view, all[0].entry().at
+			if e := v.table.visible(v.table.entries[at:at+1], v.viewer, 1); len(e) > 0 {
+				same, view = append(same, e...), v
 			}
+			all = all.next()
 		}
 		switch {
 		case len(same) > 1:
@@ -97,68 +91,87 @@ func Page(ctx context.Context, views []*View, after string, limit int, only docu
 		case len(page) == limit:
 			return page, true
 		default:
-			e := view.table.entry(same[0])
+			e := view.table.entry(ctx, same[0])
 			e.Tool = tool
 			page = append(page, e)
 		}
 	}
+	return page, false
 }
 
 // PageByName is [Page] in the byte order of the skills' names. It has all skills that the caller may see.
-func PageByName(views []*View, after string, limit int) (page []Entry, more bool) {
-	rest := make([][]*entry, len(views))
+func PageByName(ctx context.Context, views []*View, after string, limit int) (page []Entry, more bool) {
+	all := make(cursors, len(views))
 	for i, v := range views {
 		at, found := slices.BinarySearchFunc(v.table.entries, after, func(e *entry, name string) int { return strings.Compare(e.name, name) })
 		if found {
 			at++
 		}
-		rest[i] = v.table.entries[at:]
+		all[i] = cursor{view: v, at: at}
 	}
-	for {
-		least := -1
-		for i := range rest {
-			if len(rest[i]) > 0 && (least < 0 || rest[i][0].name < rest[least][0].name) {
-				least = i
-			}
-		}
-		if least < 0 {
-			return page, false
-		}
-		e, v := rest[least][0], views[least]
-		rest[least] = rest[least][1:]
+	for all = all.sorted(); len(all) > 0; all = all.next() {
+		v, e := all[0].view, all[0].entry()
 		switch {
 		case !v.lists(e, ""):
 		case len(page) == limit:
 			return page, true
 		default:
-			page = append(page, v.table.entry(e))
+			page = append(page, v.table.entry(ctx, e))
 		}
 	}
+	return page, false
 }
 
 // lists reports whether lists for the caller have a skill. If only is not empty, they have skills of this type.
 func (v *View) lists(e *entry, only document.CapabilityType) bool {
-	return (v.principal != "" || !e.listed.Hidden) && (only == "" || e.CapabilityType == only)
+	return (v.viewer.principal != "" || !e.listed.Hidden) && (only == "" || e.CapabilityType == only) && v.table.permits(v.viewer.role, e)
 }
 
-// toolCursor walks through the skills of a view by their tool names.
-type toolCursor struct {
+// cursor walks through the skills of a view by their names or, if tools is not nil, their tool names.
+type cursor struct {
 	view  *View
 	tools *toolTable
-	rest  []int32 // of toolTable.sorted
+	at    int // in nameTable.entries or toolTable.sorted
 }
 
-// head returns the next tool name; empty: there is none.
-func (c *toolCursor) head() string {
-	if len(c.rest) == 0 {
-		return ""
+// entry returns the skill at the cursor.
+func (c *cursor) entry() *entry {
+	if c.tools != nil {
+		return c.view.table.entries[c.tools.sorted[c.at]]
 	}
-	return c.tools.names[c.rest[0]]
+	return c.view.table.entries[c.at]
 }
 
-// next returns the next skill, or none if the caller may not see it.
-func (c *toolCursor) next() []*entry {
-	t, at := c.view.table, c.rest[0]
-	c.rest = c.rest[1:]
-	return t.section.visible(t.entries[at:at+1], c.view.principal, 1)
+// head returns the name of the skill at the cursor; empty: it is past the last one.
+func (c *cursor) head() string {
+	switch {
+	case c.tools == nil && c.at < len(c.view.table.entries):
+		return c.view.table.entries[c.at].name
+	case c.tools != nil && c.at < len(c.tools.sorted):
+		return c.tools.names[c.tools.sorted[c.at]]
+	}
+	return ""
+}
+
+// cursors are in the order of their heads. None is past its last skill.
+type cursors []cursor
+
+// sorted puts cursors in order.
+func (all cursors) sorted() cursors {
+	all = slices.DeleteFunc(all, func(c cursor) bool { return c.head() == "" })
+	slices.SortStableFunc(all, func(a, b cursor) int { return strings.Compare(a.head(), b.head()) })
+	return all
+}
+
+// next moves the first cursor to its next skill, and to its new place. The names of most sources have a prefix of their own, so that it stays
+// the first one.
+func (all cursors) next() cursors {
+	all[0].at++
+	if all[0].head() == "" {
+		return all[1:]
+	}
+	for i := 1; i < len(all) && all[i].head() < all[i-1].head(); i++ {
+		all[i-1], all[i] = all[i], all[i-1]
+	}
+	return all
 }

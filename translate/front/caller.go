@@ -16,6 +16,11 @@ func Admit(require bool, c *run.Caller) (reason string, refused *run.Failure) {
 	return "", nil
 }
 
+// Unauthenticated returns the failure of a caller that has to authenticate, and is told how.
+func Unauthenticated(message string) *run.Failure {
+	return principalFailure(run.NoPrincipal(), message)
+}
+
 // principalFailure returns the failure of a caller that is refused because of its principal.
 func principalFailure(demand *run.Demand, message string) *run.Failure {
 	return &run.Failure{

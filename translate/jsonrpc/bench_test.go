@@ -1,6 +1,10 @@
 package jsonrpc_test
 
 import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +36,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, fault := jsonrpc.Decode(body, &profile); fault != nil {
+				if fault := jsonrpc.DecodePooled(body, &profile); fault != nil {
 					b.Fatal(fault)
 				}
 			}
@@ -61,4 +65,32 @@ func BenchmarkEncode(b *testing.B) {
 			dst = jsonrpc.AppendError(dst[:0], id, e)
 		}
 	})
+}
+
+// BenchmarkServe is the way of a request through the server, to a handler that does nothing.
+func BenchmarkServe(b *testing.B) {
+	envelope := func(args string) string {
+		return `{"jsonrpc":"2.0","method":"execute_skill","params":{"name":"acme.files","args":` + args + `},"id":"7b1f3a3e-5f0c"}`
+	}
+	for name, body := range map[string]string{
+		"dense/64KB": dense(64 << 10), "Japanese/64KB": envelope(`{"text":"` + strings.Repeat("東京は今日も晴れです。", 2000) + `"}`),
+		"base64/256KB": envelope(`{"file":"` + strings.Repeat("iVBORw0KGgo/AAAN", 16<<10) + `"}`), "base64/900KB": envelope(`{"file":"` + strings.Repeat("iVBORw0KGgo/AAAN", 57_600) + `"}`),
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := &jsonrpc.Server{Profile: profile, Handler: jsonrpc.HandlerFunc(func(context.Context, *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+				return jsontext.Value(`{}`), nil
+			})}
+			w, text := httptest.NewRecorder(), strings.NewReader(body)
+			r := httptest.NewRequest(http.MethodPost, "/rpc", io.NopCloser(text))
+			r.Header.Set("Content-Type", "application/json")
+			r.ContentLength = int64(len(body))
+			b.SetBytes(r.ContentLength)
+			b.ReportAllocs()
+			for b.Loop() {
+				text.Reset(body)
+				w.Body.Reset()
+				s.ServeHTTP(w, r)
+			}
+		})
+	}
 }

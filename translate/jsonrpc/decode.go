@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // message is a decoded body.
@@ -86,24 +88,25 @@ type element struct {
 // The raw values of the message are slices of body, which must not be changed while
 // the message is in use.
 func (m *message) decode(body []byte, p *Profile) *Error {
-	text := bytes.TrimPrefix(body, []byte("\ufeff"))
-	if Deeper(text, p.maxDepth()) {
-		depth := p.maxDepth()
-		return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", Limit{p.LimitNames.Depth, int64(depth)})
-	}
-	s := scanners.Get().(*scanner)
-	defer s.release()
-	s.reset(text, m)
-	fault, err := s.read(p)
-	if err != nil {
-		m.Elements = nil
-		return p.fault(CodeParseError, syntaxReason(err, len(body)-len(text)))
+	text, depth := bytes.TrimPrefix(body, []byte("\ufeff")), p.maxDepth()
+	reader := strictjson.Borrow(text, depth, true)
+	defer reader.GiveBack()
+	fault, ok := m.read(text, p, reader)
+	if !ok {
+		if Deeper(text, depth) {
+			m.Elements = nil
+			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", Limit{p.LimitNames.Depth, int64(depth)})
+		}
+		decoder := strictjson.BorrowDecoder(text, true)
+		defer decoder.GiveBack()
+		if fault, ok = m.read(text, p, decoder); !ok {
+			fault = p.fault(CodeParseError, syntaxReason(decoder.Err(), len(body)-len(text)))
+		}
 	}
 	if fault != nil {
 		m.Elements = nil
-		return fault
 	}
-	return nil
+	return fault
 }
 
 // syntaxReason describes a syntax error without quoting the text.
@@ -125,177 +128,109 @@ func syntaxReason(err error, skipped int) string {
 	return what + " at byte " + strconv.FormatInt(syntactic.ByteOffset+int64(skipped), 10)
 }
 
-// scanner is a parser with its text. Scanners are pooled.
+// scanner reads a text into a message. Names may appear twice in an object: the envelope and the handler check them.
 type scanner struct {
+	strictjson.Parser
+
 	text    []byte
 	message *message
-	source  bytes.Buffer
-	decoder jsontext.Decoder
 }
 
-var scanners = sync.Pool{New: func() any { return new(scanner) }}
-
-// scanOptions allow duplicate names, which the envelope and the handler check.
-var scanOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true)}
-
-func (s *scanner) reset(text []byte, m *message) {
-	s.text, s.message = text, m
-	s.source = *bytes.NewBuffer(text)
-	s.decoder.Reset(&s.source, scanOptions...)
-}
-
-// release puts the scanner back into its pool without the text.
-func (s *scanner) release() {
-	s.reset(nil, nil)
-	scanners.Put(s)
-}
-
-// read reads the whole text. err is a syntax error.
-func (s *scanner) read(p *Profile) (fault *Error, err error) {
-	if s.decoder.PeekKind() == '[' {
-		s.message.Batch = true
-		fault, err = s.batch(p)
+// read reads the whole text. It reports whether the parser has accepted it.
+func (m *message) read(text []byte, p *Profile, parser strictjson.Parser) (fault *Error, ok bool) {
+	s := scanner{parser, text, m}
+	m.Batch, m.members.outer, m.members.inner = s.Kind() == '[', m.members.outer[:0], m.members.inner[:0]
+	if m.Batch {
+		m.Elements = nil
+		fault = s.batch(p)
 	} else {
-		s.message.Elements = s.message.single[:]
-		s.message.single[0], err = s.element(p)
+		m.Elements = m.single[:]
+		m.single[0] = s.element(p)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return fault, s.end()
+	return fault, s.End()
 }
 
 // batch reads an array to its end, even if it has too many elements, since a syntax error
 // takes precedence.
-func (s *scanner) batch(p *Profile) (*Error, error) {
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return nil, err
-	}
-	for s.decoder.PeekKind() != ']' {
+func (s *scanner) batch(p *Profile) *Error {
+	s.Bracket()
+	for s.More() {
 		if len(s.message.Elements) >= p.MaxBatch {
 			return s.oversized(p)
 		}
-		element, err := s.element(p)
-		if err != nil {
-			return nil, err
-		}
-		s.message.Elements = append(s.message.Elements, element)
+		s.message.Elements = append(s.message.Elements, s.element(p))
 	}
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return nil, err
-	}
+	s.Bracket()
 	if len(s.message.Elements) == 0 {
-		return p.fault(CodeInvalidRequest, "the batch is empty"), nil
+		return p.fault(CodeInvalidRequest, "the batch is empty")
 	}
-	return nil, nil
+	return nil
 }
 
 // oversized reads the rest of an array with too many elements.
-func (s *scanner) oversized(p *Profile) (*Error, error) {
-	for s.decoder.PeekKind() != ']' {
-		if _, err := s.value(); err != nil {
-			return nil, err
-		}
+func (s *scanner) oversized(p *Profile) *Error {
+	for s.More() {
+		s.Value()
 	}
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return nil, err
-	}
+	s.Bracket()
 	if p.MaxBatch <= 0 {
-		return p.fault(CodeInvalidRequest, "batches are not supported here: send one request at a time"), nil
+		return p.fault(CodeInvalidRequest, "batches are not supported here: send one request at a time")
 	}
 	reason := "the batch has more than " + strconv.Itoa(p.MaxBatch) + " elements: send several smaller ones"
-	return p.exceeded(CodeInvalidRequest, reason, Limit{p.LimitNames.Batch, int64(p.MaxBatch)}), nil
+	return p.exceeded(CodeInvalidRequest, reason, Limit{p.LimitNames.Batch, int64(p.MaxBatch)})
 }
 
 // element reads one element, which should be a Request object.
-func (s *scanner) element(p *Profile) (element, error) {
-	if s.decoder.PeekKind() != '{' {
-		if _, err := s.value(); err != nil {
-			return element{}, err
-		}
-		return element{Err: p.fault(CodeInvalidRequest, "a request must be an object")}, nil
+func (s *scanner) element(p *Profile) element {
+	if s.Kind() != '{' {
+		s.Value()
+		return element{Err: p.fault(CodeInvalidRequest, "a request must be an object")}
 	}
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return element{}, err
-	}
+	s.Bracket()
 	var found envelope
-	for s.decoder.PeekKind() != '}' {
-		name, err := s.value()
-		if err != nil {
-			return element{}, err
+	for s.More() {
+		name := s.Value()
+		if name == nil {
+			break
 		}
-		var value jsontext.Value
 		member := memberOf(name)
-		if member == memberParams && s.decoder.PeekKind() == '{' {
-			value, found.members, err = s.object(&s.message.members.outer, true)
+		if member == memberParams && s.Kind() == '{' {
+			var value jsontext.Value
+			value, found.members = s.object(&s.message.members.outer, true)
+			found.add(member, value)
 		} else {
-			value, err = s.value()
+			found.add(member, s.Value())
 		}
-		if err != nil {
-			return element{}, err
-		}
-		found.add(member, value)
 	}
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return element{}, err
+	if !s.Bracket() {
+		return element{}
 	}
-	return found.element(p), nil
+	return found.element(p)
 }
 
 // object reads an object and appends its members to a buffer. If nested is true, it also
 // collects the members of members that are objects. It returns nil members if there are too many.
-func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member, error) {
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return nil, nil, err
-	}
-	start, first := s.decoder.InputOffset()-1, len(*to)
-	for s.decoder.PeekKind() != '}' {
-		var m Member
-		var err error
-		if m.Name, err = s.value(); err != nil {
-			return nil, nil, err
-		}
-		if nested && s.decoder.PeekKind() == '{' {
-			m.Value, m.Members, err = s.object(&s.message.members.inner, false)
+func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member) {
+	s.Bracket()
+	start, first := s.At()-1, len(*to)
+	for s.More() {
+		m := Member{Name: s.Value()}
+		if nested && s.Kind() == '{' {
+			m.Value, m.Members = s.object(&s.message.members.inner, false)
 		} else {
-			m.Value, err = s.value()
+			m.Value = s.Value()
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if !s.message.members.full() {
+		if m.Value != nil && !s.message.members.full() {
 			*to = append(*to, m)
 		}
 	}
-	if _, err := s.decoder.ReadToken(); err != nil {
-		return nil, nil, err
+	if !s.Bracket() {
+		return nil, nil
 	}
-	end := s.decoder.InputOffset()
+	end := s.At()
 	members := (*to)[first:len(*to):len(*to)]
 	if s.message.members.full() { // too many members: the list may be incomplete
 		members = nil
 	}
-	return s.text[start:end:end], members, nil
-}
-
-// value reads the next value or member name and returns a slice of the text. The slice that
-// the parser returns is only valid until its next call.
-func (s *scanner) value() (jsontext.Value, error) {
-	v, err := s.decoder.ReadValue()
-	if err != nil {
-		return nil, err
-	}
-	end := int(s.decoder.InputOffset())
-	return s.text[end-len(v) : end : end], nil
-}
-
-var errTrailing = errors.New("data after the JSON text")
-
-// end returns an error unless only white space is left.
-func (s *scanner) end() error {
-	offset := s.decoder.InputOffset()
-	if _, err := s.decoder.ReadToken(); errors.Is(err, io.EOF) {
-		return nil
-	}
-	return &jsontext.SyntacticError{ByteOffset: offset, Err: errTrailing}
+	return s.text[start:end:end], members
 }

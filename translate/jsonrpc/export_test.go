@@ -21,3 +21,11 @@ func AppendResult(dst []byte, id, result jsontext.Value) []byte { return appendR
 func AppendError(dst []byte, id jsontext.Value, e *Error) []byte {
 	return new(Profile).appendError(dst, id, e)
 }
+
+// DecodePooled parses a body with pooled memory, as a server does.
+func DecodePooled(body []byte, p *Profile) *Error {
+	msg := messagePool.Get().(*message)
+	msg.members = memberPool.Get().(*memberBuffers)
+	defer msg.release()
+	return msg.decode(body, p)
+}

@@ -12,7 +12,7 @@ import (
 type refusal struct {
 	status int
 	text   string
-	// header and value say what the server accepts.
+	// header and value say what the server accepts or demands.
 	header, value string
 }
 

@@ -72,9 +72,9 @@ type Profile struct {
 	// in front answers some. Empty: POST.
 	Allow string
 	// Refuse returns the error for an HTTP request with another media type or a
-	// Content-Encoding (415), or whose body is too large (413). reason is short English
-	// text that quotes nothing of the request. Nil, or if it returns nil: a text (415) or
-	// an Invalid Request (413).
+	// Content-Encoding (415), whose body is too large (413), or that [Server.Refuse]
+	// refuses. reason is short English text that quotes nothing of the request. Nil, or if
+	// it returns nil: a text, or an Invalid Request (413).
 	Refuse func(status int, reason string) *Error
 }
 

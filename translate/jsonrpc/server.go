@@ -65,19 +65,24 @@ func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		o.tooLarge(limit, true)
 		return
 	}
-	buffer := getBuffer()
-	var err error
 	body := r.Body
 	if r.ContentLength < 0 { // if the body is too large, the connection should be closed
 		body = http.MaxBytesReader(w, body, limit)
 	}
-	*buffer, err = appendBody(*buffer, body, r.ContentLength, limit)
+	buffer, err := readBody(body, r.ContentLength, limit)
 	if err != nil {
 		o.unreadable(err, limit)
 		putBuffer(buffer)
 		return
 	}
 	s.serveBody(&o, buffer)
+}
+
+// Refuse answers an HTTP request without reading its body, with the error that [Profile.Refuse] returns for a status and a reason. The
+// field says what the client has to do, such as WWW-Authenticate with status 401.
+func (s *Server) Refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, status int, reason, field, value string) {
+	o := output{server: s, ctx: ctx, w: w, request: r, arrived: time.Now()}
+	o.refuse(&refusal{status, reason, field, value})
 }
 
 func (s *Server) serveBody(o *output, body *[]byte) {
@@ -131,7 +136,7 @@ func (s *Server) serveSingle(o *output, element *element) {
 		o.error(http.StatusInternalServerError, req.ID, fault)
 	case fault != nil:
 		o.error(s.Profile.status(fault), req.ID, fault)
-	case len(a.result) >= pieceSize: // not copied
+	case len(a.result) >= writeSize: // not copied
 		buffer := getBuffer()
 		*buffer = append(appendHead(*buffer, req.ID), `,"result":`...)
 		o.header(http.StatusOK, strconv.Itoa(len(*buffer)+len(a.result)+1))

@@ -22,7 +22,14 @@ func callTool(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if arguments.Value != nil && arguments.Value.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
-	if own := r.front.Options.builtIn(name); own != nil {
+	own, repeated := r.front.Options.builtIn(name), wire.RepeatedInArguments
+	if own != nil {
+		repeated = wire.RepeatedArgument // it checks the arguments in its own
+	}
+	if argument, problem := repeated(arguments); problem != "" {
+		return wrongArgument(r, argument, problem)
+	}
+	if own != nil {
 		return own(r, arguments.Value)
 	}
 	call := translate.Call{Name: name, Answer: r.Request, Inputs: jsonrpc.Object{Text: arguments.Value, Members: arguments.Members}}

@@ -321,7 +321,7 @@ func TestSimilarTools(t *testing.T) {
 	s := newServer(t, nil, skill("summarize", nil), skill("secret", object{"access": "private"}))
 	for _, name := range []string{"acme_sumarize", "acme.sumarize"} {
 		g := s.call(t, name, object{})
-		if at(g.failure(), "code") != -32602.0 || !isJSON(at(g.failure(), "data", "candidates"), `["acme_summarize"]`) {
+		if message, _ := at(g.failure(), "message").(string); at(g.failure(), "code") != -32602.0 || !isJSON(at(g.failure(), "data", "candidates"), `["acme_summarize"]`) || !strings.HasSuffix(message, ". Did you mean acme_summarize?") {
 			t.Errorf("%s: %s", name, g.text)
 		}
 	}

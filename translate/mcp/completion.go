@@ -32,14 +32,14 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	switch kind := wire.Text(wire.Member(reference, "type")); kind {
 	case "ref/resource":
-		if wire.Text(wire.Member(reference, "uri")) != resourceScheme+"{name}/{file}" {
+		if wire.Text(wire.Member(reference, "uri")) != wire.ResourceTemplate {
 			return nil, invalid("ref names no template of resources")
 		}
 		switch wire.Text(name) {
 		case "name":
 			return r.completion(namesOf(r), wire.Text(value)), nil
 		case "file":
-			return r.completion(slices.Values([]string{fileSkill, fileDescriptor}), wire.Text(value)), nil
+			return r.completion(slices.Values([]string{wire.FileSkill, wire.FileDescriptor}), wire.Text(value)), nil
 		}
 		return r.completion(slices.Values[[]string](nil), ""), nil
 	case "ref/prompt":

@@ -14,6 +14,9 @@ import (
 
 // completed returns the result of a run that has completed, or the failure of the call if there is no room for it.
 func completed(r *request, skill *translate.Skill, o *run.Run) (jsontext.Value, *run.Failure) {
+	if o.State == run.Canceled {
+		return nil, &run.Failure{Kind: run.CallerCanceled, By: run.Bridge, Executed: run.ExecutedYes, Ref: o.Ref, Message: "The run was canceled: " + abandoned}
+	}
 	if failure := noRoom(r, o, len(o.Output)); failure != nil {
 		return nil, failure
 	}

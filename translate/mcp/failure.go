@@ -3,7 +3,6 @@ package mcp
 import (
 	"cmp"
 	"errors"
-	"net/url"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,7 +32,7 @@ func codeOfCall(f *run.Failure, indirect bool) int {
 
 // isUnknownTool reports whether a call failed since no tool has its name.
 func isUnknownTool(f *run.Failure) bool {
-	return f.By == run.Bridge && f.Argument != nil && f.Argument.Field == run.FieldSkill && f.ExecutionID == "" &&
+	return f.By == run.Bridge && f.Argument != nil && f.Argument.Field == run.FieldSkill && f.Argument.Reason != run.OnlyRead && f.ExecutionID == "" &&
 		(f.Kind == run.SkillNotFound || f.Kind == run.InvalidArguments)
 }
 
@@ -49,12 +48,15 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 	switch codeOfCall(f, r.indirect) {
 	case jsonrpc.CodeInvalidParams:
 		var w front.Writer
+		message := "Unknown tool: " + safetext.Line(name, wire.MaxQuoted)
 		w.Open()
 		if len(f.Argument.Candidates) > 0 {
-			w.Texts("candidates", r.front.Bridge.Tools(r.ctx, f.Argument.Candidates, r.caller.Principal))
+			tools := r.front.Bridge.Tools(r.ctx, f.Argument.Candidates, r.caller.Principal)
+			w.Texts("candidates", tools)
+			message += ". Did you mean " + tools[0] + "?" // many clients show a model the message only
 		}
 		w.Close()
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + safetext.Line(name, wire.MaxQuoted), Data: w.Buf}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message, Data: w.Buf}
 	case jsonrpc.CodeInternalError:
 		var w front.Writer
 		w.Open()
@@ -137,8 +139,8 @@ func messageOf(f *run.Failure) string {
 	if !strings.ContainsRune(".!?…)", rune(text[len(text)-1])) {
 		text += "."
 	}
+	if f.Argument != nil && f.Argument.Reason == run.OnlyRead {
+		text += " Read the resource " + wire.ResourceURI(f.Argument.Value, wire.FileSkill) + "."
+	}
 	return text
 }
-
-// escape escapes a text for a path of a URI.
-func escape(s string) string { return url.PathEscape(s) }

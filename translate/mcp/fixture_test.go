@@ -47,6 +47,21 @@ type server struct {
 	// maxAnswers is the memory for answers, in bytes; 0: no limit.
 	maxAnswers int64
 	memory     *jsonrpc.AnswerMemory
+	// wrote is called after each part of an answer was written; nil: no function is.
+	wrote func(part []byte)
+}
+
+// writer calls a function after each part that was written.
+type writer struct {
+	http.ResponseWriter
+	wrote func(part []byte)
+}
+
+func (w writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w writer) Write(part []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(part)
+	w.wrote(part)
+	return n, err
 }
 
 // newServer returns a server of skills; change, which may be nil, changes it before it serves.
@@ -73,6 +88,9 @@ func newServer(tb testing.TB, change func(*server), skills ...object) *server {
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.wrote != nil {
+			w = writer{w, s.wrote}
+		}
 		rpc.Serve(translate.WithCaller(r.Context(), run.Caller{Principal: r.Header.Get("User"), Arrived: time.Now()}), w, r)
 	}))
 	tb.Cleanup(h.Close)
@@ -293,9 +311,14 @@ func (s *server) listen(tb testing.TB, notifications object, header ...string) *
 	return &stream{tb, lines, end}
 }
 
-// next returns the data of the next event; nil: the stream has ended.
+// next returns the data of the next event; nil: the stream has ended. If no event comes, it ends the stream.
 func (s *stream) next() object {
 	s.tb.Helper()
+	limit := time.AfterFunc(time.Minute, func() {
+		s.tb.Errorf("there is no event")
+		s.end()
+	})
+	defer limit.Stop()
 	for s.lines.Scan() {
 		if data, ok := strings.CutPrefix(s.lines.Text(), "data: "); ok {
 			return parse(s.tb, data)

@@ -1,10 +1,10 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,8 +13,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -35,8 +35,14 @@ type Bridge interface {
 	Search(ctx context.Context, q translate.Query, words string, limit int) translate.Listing
 	// Tools returns the names of the tools of skills that the principal may see. A skill without one, or that is not known, keeps its name.
 	Tools(ctx context.Context, skills []string, principal string) []string
-	// Changed returns a channel that is closed when the list of a source changes the next time.
-	Changed() <-chan struct{}
+	// Changed returns a channel that is closed when the list of a source that a principal may use changes the next time.
+	Changed(principal string) <-chan struct{}
+	// Readable returns the namespaces of the sources whose lists a principal may see.
+	Readable(principal string) []string
+	// ReadLists reads the lists of sources that are stale, and returns until when each that can be read is fresh.
+	ReadLists(ctx context.Context, caller run.Caller, sources []string) map[string]time.Time
+	// Listen says that a client is told of these changes until release is called: then they are looked for after calls.
+	Listen() (release func())
 	// Describe returns the descriptor of a skill and what the bridge knows about it.
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
 }
@@ -98,23 +104,28 @@ type Front struct {
 	Challenge func(r *http.Request) string
 	// Streaming is called when a stream begins (1) and ends (-1). May be nil.
 	Streaming func(n int)
-	// Long is called the first time that the tools do not fit on a page. May be nil.
-	Long func(ctx context.Context)
 	// Stopping is closed when the front is about to be replaced, or the process exits: then subscriptions end. May be nil.
 	Stopping <-chan struct{}
-	// Canceled keeps the runs whose tasks were canceled, beyond the life of the front. May be nil: the front only remembers them itself.
-	Canceled recent.CanceledStore
+	// Canceled are the runs whose tasks were canceled, or that other fronts have canceled. Nil: the front has its own.
+	Canceled *recent.Canceled
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 
 	polled    recent.Polled
 	ended     recent.Ended[endedRun]
-	canceled  recent.Canceled
+	own       recent.Canceled
 	listeners listeners.Listeners
-	long      sync.Once // calls Long
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
+
+// canceled returns the canceled runs.
+func (f *Front) canceled() *recent.Canceled {
+	if f.Canceled != nil {
+		return f.Canceled
+	}
+	return &f.own
+}
 
 // The methods.
 const (
@@ -214,7 +225,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		r.report(failure)
 		return nil, unauthorized(r, failure)
 	}
-	if fault := r.check(repeated); fault != nil {
+	if fault := cmp.Or(repeated, r.check()); fault != nil {
 		return r.refuse(fault)
 	}
 	result, fault := r.method.serve(r)
@@ -224,29 +235,30 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	return result, fault
 }
 
-// readParams reads the params, and returns the name of a member of them or of their _meta that is there twice; empty: none is.
-func (r *request) readParams() (repeated string) {
+// readParams reads the params, and returns the error for a member of them or of their _meta that is there twice.
+func (r *request) readParams() (fault *jsonrpc.Error) {
 	if r.Params != nil && r.Params.Kind() != '{' {
-		return ""
+		fault = invalid("params must be an object")
+		if r.modern = r.saysModern(); r.modern {
+			fault.Status = http.StatusBadRequest // it does not describe itself
+		}
+		return fault
 	}
-	repeated = r.params.Read(r.Request)
-	if inMeta := r.meta.Read(r.params[wire.ParamMeta].Value); repeated == "" {
-		repeated = inMeta
+	name, twice := r.params.Read(r.Request)
+	if inMeta, more := r.meta.Read(r.params[wire.ParamMeta]); more {
+		name, twice = inMeta, true
+	}
+	if twice {
+		fault = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: \"" + name + "\" is there more than once"}
 	}
 	if id := translate.TraceIDOf(r.meta.TraceParent); id != "" {
 		r.caller.TraceID = id
 	}
-	return repeated
+	return fault
 }
 
 // check checks what all requests have in common.
-func (r *request) check(repeated string) *jsonrpc.Error {
-	if r.Params != nil && r.Params.Kind() != '{' {
-		return invalid("params must be an object")
-	}
-	if repeated != "" {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: " + repeated + " is there more than once"}
-	}
+func (r *request) check() *jsonrpc.Error {
 	if r.modern = r.saysModern(); r.modern {
 		switch {
 		case r.meta.Version.Kind() != '"':

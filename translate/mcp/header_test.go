@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,6 +71,9 @@ func TestOrderOfRefusals(t *testing.T) {
 		{"a version twice", body(strings.Replace(modernMeta, "{", `{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`, 1), named), of(version, method, name), 400, -32600},
 		{"capabilities twice", body(strings.Replace(modernMeta, "{", `{"io.modelcontextprotocol/clientCapabilities":{},`, 1), named), of(version, method, name), 400, -32600},
 		{"a progress token twice", body(strings.Replace(modernMeta, "{", `{"progressToken":1,"progress\u0054oken":2,`, 1), named), of(version, method, name), 400, -32600},
+		{"a capability twice", body(strings.Replace(modernMeta, `"io.modelcontextprotocol/clientCapabilities":{`, `"io.modelcontextprotocol/clientCapabilities":{"x":1,"x":{}`, 1), named), of(version, method, name), 400, -32600},
+		{"params as an array", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}`, []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, 400, -32602},
+		{"legacy params as an array", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}`, []string{"MCP-Protocol-Version", "2025-11-25"}, 200, -32602},
 		{"a trace twice", body(strings.Replace(modernMeta, "{", `{"traceparent":"","traceparent":1,`, 1), named), of(version, method, name), 400, -32600},
 	} {
 		g := s.send(t, v.body, v.header...)
@@ -221,6 +225,52 @@ func TestPrincipalsOfSources(t *testing.T) {
 					t.Errorf("%s %s %v of ada: %d %s", era, v.method, v.params, g.status, g.text)
 				}
 			}
+		}
+	}
+}
+
+// Section 1: a name that is there twice is refused, in params and in the arguments of tools and prompts, however it is spelt: parsers
+// do not agree on which of the values counts.
+func TestNamesTwice(t *testing.T) {
+	s := newServer(t, func(s *server) { s.front.Options.Search = true }, skill("one", object{
+		"capability_type": "knowledge", "inputs": []object{{"name": "a", "type": "string", "description": "d", "required": false}},
+	}))
+	many := `"n0":0`
+	for i := 1; i < 40; i++ {
+		many += `,"n` + strconv.Itoa(i) + `":0`
+	}
+	for body, want := range map[string]string{
+		`"tools/call","params":{"name":"acme_one","arguments":{"a":"1","a":"2"}}`:                                                                                `The argument "a" is there more than once.`,
+		`"tools/call","params":{"name":"acme_one","arguments":{"a":"1","\u0061":"2"}}`:                                                                           `The argument "a" is there more than once.`,
+		`"tools/call","params":{"name":"acme_one","arguments":{"\u202e":"1","\u202e":"2"}}`:                                                                      `The argument "" is there more than once.`,
+		`"tools/call","params":{"name":"acme_one","arguments":{` + many + `}}`:                                                                                   "",
+		`"tools/call","params":{"name":"acme_one","arguments":{` + many + `,"n39":1}}`:                                                                           `The argument "n39" is there more than once.`,
+		`"tools/call","params":{"name":"acme_one","arguments":{` + many + `,"n3":1}}`:                                                                            `The argument "n3" is there more than once.`,
+		`"tools/call","params":{"name":"get_run","arguments":{"run_token":"1","run_token":"2"}}`:                                                                 `The argument "run_token" is there more than once.`,
+		`"tools/call","params":{"name":"call_skill","arguments":{"name":"acme.one","arguments":{"a":"1","a":"2"}}}`:                                              `The argument "a" is there more than once.`,
+		`"tools/call","params":{"name":"call_skill","arguments":{"name":"acme.one","arguments":{},"arguments":null}}`:                                            `The argument "arguments" is there more than once.`,
+		`"tools/call","params":{"name":"acme_one","arguments":{"a":{"b":[{"c":1,"c":2}]}}}`:                                                                      `In the arguments, "/a/b/0/c" is there more than once.`,
+		`"tools/call","params":{"name":"call_skill","arguments":{"name":"acme.one","arguments":{"a":{"c":1,"\u0063":2}}}}`:                                       `is there more than once.`,
+		`"completion/complete","params":{"ref":{"type":"ref/resource","type":"ref/prompt","uri":"skill://{name}/{file}"},"argument":{"name":"name","value":""}}`: `-32600 Invalid Request: "type" is there more than once`,
+		`"completion/complete","params":{"ref":{"type":"ref/resource","uri":"skill://{name}/{file}"},"argument":{"name":"name","value":"","value":"x"}}`:         `-32600 Invalid Request: "value" is there more than once`,
+		`"prompts/get","params":{"name":"acme_one","arguments":{"a":"1","a":"2"}}`:                                                                               `-32602 The argument "a" is there more than once.`,
+		`"tools/call","params":{"name":"acme_one","name":"acme_two"}`:                                                                                            `-32600 Invalid Request: "name" is there more than once`,
+		`"tools/call","params":{"name":"acme_one","x":1,"x":1}`:                                                                                                  `-32600 Invalid Request: "x" is there more than once`,
+		`"tools/call","params":{"name":"acme_one","_meta":{"traceparent":"a","traceparent":"b"}}`:                                                                `-32600 Invalid Request: "traceparent" is there more than once`,
+		`"tools/call","params":{"name":"acme_one","_meta":{"":"a","":"b"}}`:                                                                                      `-32600 Invalid Request: "" is there more than once`,
+	} {
+		s.Forget()
+		g := s.send(t, `{"jsonrpc":"2.0","id":1,"method":`+body+`}`, "MCP-Protocol-Version", "2025-11-25")
+		got := ""
+		switch {
+		case g.failure() != nil:
+			got = strconv.FormatFloat(at(g.failure(), "code").(float64), 'f', -1, 64) + " " + at(g.failure(), "message").(string)
+		case at(g.result(), "isError") == true:
+			got = at(g.result(), "content", 0, "text").(string)
+		}
+		got = strings.TrimPrefix(got, "-32602 Invalid params: ")
+		if !strings.Contains(got, strings.TrimPrefix(want, "-32602 ")) || want == "" && got != "" || want != "" && s.Count("POST ") > 0 {
+			t.Errorf("%.120s: %s\nwant %s, and no run", body, g.text, want)
 		}
 	}
 }

@@ -114,9 +114,20 @@ func TestPlaceOfGetRun(t *testing.T) {
 	}
 }
 
-// Section 2: what is left of the index's freshness, and 5 seconds while a source can't be read, also if its stale index is used.
+// Section 2: what is left of the index's freshness, and 5 seconds while a source can't be read, also if its stale list is used. Then it is
+// named like one without a list.
 func TestFreshnessOfStaleLists(t *testing.T) {
-	s := newServer(t, nil, skill("one", object{"capability_type": "knowledge"}))
+	single := providertest.Start(t, skill("single", object{"capability_type": "knowledge"}))
+	descriptor := single.Descriptor(skill("single", object{"capability_type": "knowledge"}))
+	single.On("GET /skills/0.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=0")
+		descriptor(w, r)
+	})
+	s := newServer(t, func(s *server) {
+		direct := s.source(t, "only", single)
+		direct.Kind = catalog.SkillSource
+		direct.URL = direct.URL.JoinPath("skills/0.json")
+	}, skill("one", object{"capability_type": "knowledge"}))
 	s.On("GET /.well-known/skill-sharing", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=0")
 		providertest.Answer(http.StatusOK, object{
@@ -124,18 +135,35 @@ func TestFreshnessOfStaleLists(t *testing.T) {
 			"skills": []object{{"id": "acme/one", "name": "one", "capability_type": "knowledge", "description": "d", "descriptor_url": s.URL + "/skills/0.json", "access": "public", "version": "1.0.0"}},
 		})(w, r)
 	})
-	read := func(about string, ttl float64) {
+	read := func(about string, ttl float64, unavailable ...any) {
 		t.Helper()
 		for method, list := range map[string]string{"tools/list": "tools", "resources/list": "resources", "prompts/list": "prompts"} {
 			g := s.modern(t, method, object{})
-			if all, _ := at(g.result(), list).([]any); at(g.result(), "ttlMs") != ttl || len(all) == 0 {
+			if all, _ := at(g.result(), list).([]any); at(g.result(), "ttlMs") != ttl || len(all) < 2 {
 				t.Errorf("%s, %s: %s", about, method, g.text)
+			}
+			var named []any
+			list, _ := at(g.result(), "_meta", "io.github.skill-bridge/unavailable").([]any)
+			for _, u := range list {
+				if named = append(named, at(u, "namespace")); at(u, "code") != "ENDPOINT_UNREACHABLE" || !strings.Contains(at(u, "message").(string), "HTTP 503") {
+					t.Errorf("%s, %s: %v", about, method, u)
+				}
+			}
+			if !slices.Equal(named, unavailable) {
+				t.Errorf("%s, %s: %v", about, method, named)
 			}
 		}
 	}
-	read("an index that is never fresh", 0)
-	s.On("GET /.well-known/skill-sharing", providertest.Refused(503, "SERVICE_UNAVAILABLE"))
+	read("lists that are never fresh", 0)
+	fresh := single.Descriptor(skill("single", object{"capability_type": "knowledge"}))
+	single.On("GET /skills/0.json", providertest.Refused(503, "SERVICE_UNAVAILABLE"))
 	for range 5 { // also when the circuit breaker is open
-		read("a stale index", 5000)
+		read("a stale descriptor", 5000, "only")
 	}
+	s.On("GET /.well-known/skill-sharing", providertest.Refused(503, "SERVICE_UNAVAILABLE"))
+	for range 5 {
+		read("a stale index, too", 5000, "acme", "only")
+	}
+	single.On("GET /skills/0.json", fresh)
+	read("the descriptor can be read again", 5000, "acme")
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
@@ -79,12 +78,17 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
 	r.meta = wire.Meta{Tasks: r.meta.Tasks}
 	r.Release()
+	var changed <-chan struct{}
+	if len(s.lists) > 0 { // before the client is told so: it is told of every change after that
+		defer r.front.Bridge.Listen()()
+		changed = s.ListsChanged()
+	}
 	if s.stream.Notify("notifications/subscriptions/acknowledged", s.params(func(w *front.Writer) { w.Raw("notifications", s.accepted) })) != nil {
 		return nil, nil
 	}
 	if len(s.lists) > 0 || len(s.tasks) > 0 {
 		r.front.listeners.Serve(r.ctx, &listeners.Subscription{
-			Principal: r.caller.Principal, Lists: s.lists, Tasks: len(s.tasks), Stopping: r.front.Stopping, Recovered: r.front.recovered, Feed: s,
+			Sources: r.front.Bridge.Readable(r.caller.Principal), Lists: s.lists, Changed: changed, Tasks: len(s.tasks), Stopping: r.front.Stopping, Recovered: r.front.recovered, Feed: s,
 		})
 	}
 	w := r.open(resultComplete)
@@ -147,17 +151,19 @@ func (s *subscription) withID(params jsontext.Value) jsontext.Value {
 }
 
 // ListsChanged implements [listeners.Feed].
-func (s *subscription) ListsChanged() <-chan struct{} { return s.request.front.Bridge.Changed() }
+func (s *subscription) ListsChanged() <-chan struct{} {
+	return s.request.front.Bridge.Changed(s.request.caller.Principal)
+}
 
 // ReadLists implements [listeners.Feed].
-func (s *subscription) ReadLists(ctx context.Context) time.Time {
+func (s *subscription) ReadLists(ctx context.Context, sources []string) map[string]time.Time {
 	caller := s.request.caller
 	caller.Front, caller.Method = "", "" // the list is a part of the call
-	return s.request.front.Bridge.List(ctx, translate.Query{Caller: caller}).FreshUntil
+	return s.request.front.Bridge.ReadLists(ctx, caller, sources)
 }
 
 // TasksCanceled implements [listeners.Feed].
-func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.canceled.Changed() }
+func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.canceled().Changed() }
 
 // CanceledTask implements [listeners.Feed].
 func (s *subscription) CanceledTask(index int) jsontext.Value {

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
@@ -32,22 +30,19 @@ func Profile() jsonrpc.Profile {
 			}
 			return 0
 		},
-		ErrorData:  envelopeData,
+		ErrorData:  wire.EnvelopeData,
+		Refuse:     refuse,
 		TooLarge:   tooLarge,
 		LimitNames: front.LimitNames(),
 	}
 }
 
-// envelopeData returns the data of errors of package jsonrpc.
-func envelopeData(_ int, reason string, limit *jsonrpc.Limit) jsontext.Value {
-	var w front.Writer
-	w.Open()
-	w.Text("reason", reason)
-	if limit != nil && limit.Name != "" {
-		w.Raw("details", front.LimitDetails(limit.Name, limit.Max))
+// refuse returns the error for an HTTP request whose body is not read.
+func refuse(status int, reason string) *jsonrpc.Error {
+	if status == http.StatusUnauthorized {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason}
 	}
-	w.Close()
-	return w.Buf
+	return nil
 }
 
 // tooLarge returns the error for an answer that exceeds the memory for answers. If the answer is an error, it is that error without

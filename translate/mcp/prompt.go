@@ -18,7 +18,7 @@ import (
 
 // listPrompts answers prompts/list: the skills of the type knowledge.
 func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
-	listing, fault := r.page(cursorPrompts, translate.Query{CapabilityType: document.Knowledge, Descriptors: pageSize})
+	listing, fault := r.page(cursorPrompts, translate.Query{CapabilityType: document.Knowledge, Descriptors: PageSize})
 	if fault != nil {
 		return nil, fault
 	}
@@ -112,6 +112,9 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if arguments != nil && arguments.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
+	if _, problem := wire.RepeatedArgument(r.params[wire.ParamArguments]); problem != "" {
+		return r.refuse(invalid(problem))
+	}
 	wait := r.front.Options.Wait
 	execution := r.front.Bridge.Start(r.ctx, translate.Call{
 		Caller: r.caller, Answer: r.Request, Name: name, Patient: true, Wait: &wait, Checks: &translate.RequestOf(r.ctx).Checks,
@@ -119,6 +122,8 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 	})
 	outcome := execution.Wait()
 	switch f := outcome.Failure; {
+	case f != nil && f.Argument != nil && f.Argument.Reason == run.OnlyRead:
+		outcome.Output = front.AppendText(nil, string(execution.Skill().Main()))
 	case f != nil && isUnknownTool(f):
 		return nil, invalid("unknown prompt " + quoted(name))
 	case f != nil && f.Kind == run.InvalidArguments && f.By == run.Bridge:

@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"cmp"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,17 +13,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
-
-// The files of each skill, which are resources.
-const (
-	resourceScheme = "skill://"
-	fileSkill      = "SKILL.md"
-	fileDescriptor = "descriptor.json"
-)
-
-// mediaTypes are the media types of the files.
-var mediaTypes = map[string]string{fileSkill: "text/markdown", fileDescriptor: "application/json"}
 
 // listResources answers resources/list: the SKILL.md of each skill.
 func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
@@ -38,11 +27,11 @@ func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
 	for i := range listing.Skills {
 		e := &listing.Skills[i]
 		w.Open()
-		w.Text("uri", resourceScheme+escape(e.Name)+"/"+fileSkill)
-		w.Text("name", e.Tool+"/"+fileSkill)
+		w.Text("uri", wire.ResourceURI(e.Name, wire.FileSkill))
+		w.Text("name", e.Tool+"/"+wire.FileSkill)
 		w.Text("title", safetext.Line(e.Title, wire.MaxQuoted))
 		w.Text("description", safetext.Line(e.Description, wire.MaxDescription))
-		w.Text("mimeType", mediaTypes[fileSkill])
+		w.Text("mimeType", wire.MediaType(wire.FileSkill, nil))
 		w.Close()
 	}
 	w.CloseArray()
@@ -57,10 +46,10 @@ func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
 	w := r.open(resultComplete)
 	w.OpenArray("resourceTemplates")
 	w.Open()
-	w.Text("uriTemplate", resourceScheme+"{name}/{file}")
+	w.Text("uriTemplate", wire.ResourceTemplate)
 	w.Text("name", "skill")
 	w.Text("title", "Files of a skill")
-	w.Text("description", fileSkill+" explains the skill of a name; "+fileDescriptor+" is what its provider has published.")
+	w.Text("description", wire.FileSkill+" explains the skill of a name; "+wire.FileDescriptor+" is what its provider has published.")
 	w.Close()
 	w.CloseArray()
 	w.freshness(time.Now().Add(longestTTL), r.private())
@@ -73,7 +62,7 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	name, file, ok := parseResource(uri)
+	name, file, ok := wire.ParseResource(uri)
 	if !ok {
 		return r.refuse(noResource(r, uri))
 	}
@@ -84,38 +73,33 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case failure != nil:
 		return nil, refusal(r, failure, "")
 	}
-	content := safetext.Escape(string(d.Document), "\t\r\n") // the JSON keeps its meaning
-	if file == fileSkill {
-		page, err := skillPage(d)
-		if err != nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Internal error: the page of the skill can't be made"}
-		}
-		content = page
+	content, found := fileOf(d, file)
+	switch {
+	case !found:
+		return nil, noResource(r, uri)
+	case d.Files != nil && !r.Reserve(int64(len(content))):
+		return nil, refusal(r, exchange.NoRoom(r.Request, run.PhaseDescriptor, "", run.ExecutedNo, false), "")
 	}
 	w := r.open(resultComplete)
 	w.OpenArray("contents")
-	w.Open()
-	w.Text("uri", uri)
-	w.Text("mimeType", mediaTypes[file])
-	w.Text("text", content)
-	w.Close()
+	w.Contents(uri, file, content)
 	w.CloseArray()
 	w.freshness(d.FreshUntil, r.private() || d.Hidden)
 	return w.end(), nil
 }
 
-// parseResource returns the skill and the file that a URI means. The name is one segment of the path; nothing is resolved.
-func parseResource(uri string) (name, file string, ok bool) {
-	rest, ok := strings.CutPrefix(uri, resourceScheme)
-	if !ok {
-		return "", "", false
+// fileOf returns a file of a skill, and whether there is one.
+func fileOf(d *translate.Description, file string) (text []byte, ok bool) {
+	switch {
+	case d.Files != nil:
+		return d.Files.Get(file)
+	case file == wire.FileDescriptor:
+		return []byte(safetext.Escape(string(d.Document), "\t\r\n")), true // the JSON keeps its meaning
+	case file == wire.FileSkill:
+		page, err := skillPage(d)
+		return []byte(page), err == nil
 	}
-	segment, file, ok := strings.Cut(rest, "/")
-	if _, known := mediaTypes[file]; !ok || !known {
-		return "", "", false
-	}
-	name, err := url.PathUnescape(segment)
-	return name, file, err == nil && name != "" && escape(name) == segment // each file has one URI
+	return nil, false
 }
 
 // noResource returns the error for a URI that means nothing.
@@ -140,7 +124,7 @@ func skillPage(d *translate.Description) (string, error) {
 	w.Raw("arguments", front.SampleInputs(d.Descriptor.Inputs))
 	w.Close()
 	return skillfile.Page(d, &skillfile.Words{
-		Name: "Tool", CallName: name, Arguments: "arguments", Inputs: "the tool's `inputSchema`", Example: w.Buf, Descriptor: fileDescriptor,
+		Name: "Tool", CallName: name, Arguments: "arguments", Inputs: "the tool's `inputSchema`", Example: w.Buf, Descriptor: wire.FileDescriptor,
 	})
 }
 

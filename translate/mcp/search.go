@@ -25,7 +25,7 @@ func searchSkills(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrp
 		return wrongArgument(r, "limit", problem)
 	}
 	limit = min(limit, wire.MaxSearchLimit)
-	found := r.front.Bridge.Search(r.ctx, translate.Query{Caller: r.caller}, query, int(limit))
+	found := r.front.Bridge.Search(r.ctx, translate.Query{Caller: r.caller, Executable: true}, query, int(limit))
 	if found.Read == 0 && len(found.Unavailable) > 0 {
 		if fault := unreadable(r, &found); fault.Status == http.StatusUnauthorized {
 			return nil, fault
@@ -74,6 +74,9 @@ func callSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.E
 	own := wire.Member(arguments, "arguments")
 	if own != nil && own.Kind() != '{' {
 		return wrongArgument(r, "arguments", "arguments must be an object.")
+	}
+	if argument, problem := wire.RepeatedInArguments(jsonrpc.Member{Value: own}); problem != "" {
+		return wrongArgument(r, argument, problem)
 	}
 	r.indirect = true
 	return start(r, translate.Call{Name: name, Inputs: jsonrpc.Object{Text: own}, Answer: indirect{r.Request}})

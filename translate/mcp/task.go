@@ -12,8 +12,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -121,7 +121,7 @@ type endedRun struct {
 }
 
 // isGone reports whether a call about a run ended because its client has left.
-func isGone(o *run.Run) bool { return o.Failure != nil && o.Failure.Kind == run.ClientGone }
+func isGone(o *run.Run) bool { return o.Failure != nil && o.Failure.Kind == run.CallerGone }
 
 // detailed returns a task with the result or error that the call would have been answered with.
 func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
@@ -212,29 +212,28 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if !canceledAt(r, &ref).IsZero() {
 		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
 	} else if !hasEnded(r, &ref) {
-		r.front.canceled.Add(r.ctx, r.front.Canceled, r.caller.Principal, &ref)
+		if _, failure := r.front.canceled().Cancel(r.ctx, r.caller.Principal, &ref); failure != nil {
+			return nil, failureError(failure, "")
+		}
 	}
 	return r.open(resultComplete).end(), nil
 }
 
 // canceledAt returns when the caller has canceled a run; zero: it has not.
 func canceledAt(r *request, ref *run.Ref) time.Time {
-	return r.front.canceled.When(r.ctx, r.front.Canceled, r.caller.Principal, ref)
+	return r.front.canceled().When(r.ctx, r.caller.Principal, ref)
 }
 
 // cancelPoll bounds how long tasks/cancel waits to learn whether the run has ended.
 const cancelPoll = 5 * time.Second
 
-// hasEnded reports whether a run has ended. It asks the provider, unless it is known or was polled within the last second. It reports
-// the call.
+// hasEnded reports whether a run has ended. It asks the provider, unless it is known, also if the run was polled within the last second:
+// a task that has ended since then is not to become a canceled one. That is one request for a task, since one that is canceled stays so.
+// It reports the call.
 func hasEnded(r *request, ref *run.Ref) bool {
 	if r.front.ended.Has(keyOf(r, ref)) {
 		r.reportRun(&run.Run{Ref: *ref, State: run.Completed})
 		return true
-	}
-	if _, ok := r.front.polled.Find(ref); ok {
-		r.reportRun(&run.Run{Ref: *ref, State: run.Canceled})
-		return false
 	}
 	ctx, end := context.WithTimeout(r.ctx, cancelPoll)
 	defer end()

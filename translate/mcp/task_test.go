@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,8 +12,10 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -159,10 +162,11 @@ type memory struct {
 	of map[string]bool
 }
 
-func (m *memory) Add(_ context.Context, principal string, ref *run.Ref) {
+func (m *memory) Add(_ context.Context, principal string, ref *run.Ref) *run.Limit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.of[principal+" "+ref.ExecutionID] = true
+	return nil
 }
 
 func (m *memory) Has(_ context.Context, principal string, ref *run.Ref) bool {
@@ -174,7 +178,7 @@ func (m *memory) Has(_ context.Context, principal string, ref *run.Ref) bool {
 // Section 5: tasks/cancel is an empty answer, always; another instance knows it; a run that has ended stays as it ended.
 func TestCancel(t *testing.T) {
 	kept := &memory{of: map[string]bool{}}
-	use := func(s *server) { s.front.Canceled = kept }
+	use := func(s *server) { s.front.Canceled = &recent.Canceled{Store: kept} }
 	s := newServer(t, use, skill("slow", nil), skill("ended", nil), skill("down", nil))
 	s.Accept("slow")
 	s.Accept("down")
@@ -203,6 +207,29 @@ func TestCancel(t *testing.T) {
 	}
 	if n := s.Count("GET /status/x-slow"); n != polls || s.Count("DELETE ") > 0 {
 		t.Errorf("a canceled run was polled %d times", n-polls)
+	}
+}
+
+// Section 5: a run that ended within a second of the last poll stays as it ended when its task is canceled then.
+func TestCancelAfterTheEnd(t *testing.T) {
+	s := newServer(t, nil, skill("slow", nil))
+	end := s.Accept("slow")
+	id := s.task(t, "acme_slow", "ada")
+	if g := s.about(t, "tasks/get", id, "ada"); g.result()["status"] != "working" {
+		t.Fatal(g.text)
+	}
+	end(object{"a": 1})
+	polls := s.Count("GET /status/x-slow")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { s.about(t, "tasks/cancel", id, "ada") })
+	}
+	all.Wait()
+	if g := s.about(t, "tasks/get", id, "ada"); g.result()["status"] != "completed" || at(g.result(), "result", "structuredContent", "a") != 1.0 {
+		t.Error(g.text)
+	}
+	if n := s.Count("GET /status/x-slow") - polls; n == 0 || n > 20 {
+		t.Errorf("%d polls", n)
 	}
 }
 
@@ -342,7 +369,8 @@ func TestReportsOfTasks(t *testing.T) {
 	for _, method := range []string{"tasks/get", "tasks/get", "tasks/cancel", "tasks/cancel", "tasks/get"} {
 		s.about(t, method, id, "ada")
 	}
-	want := []string{"tasks/get x-slow running false", "tasks/cancel x-slow canceled false", "tasks/cancel x-slow canceled false", "tasks/get x-slow canceled false"}
+	// The bridge reports the first two, which ask the provider: tasks/get, and the tasks/cancel that has an effect.
+	want := []string{"tasks/get x-slow running false", "tasks/cancel x-slow canceled false", "tasks/get x-slow canceled false"}
 	if !slices.Equal(reported.all, want) {
 		t.Errorf("%q", reported.all)
 	}
@@ -481,6 +509,53 @@ func TestListChanges(t *testing.T) {
 	}
 }
 
+// Section 6: while somebody listens, a call that publishes a tool is followed by a notification, however long the index is fresh.
+func TestChangeByCall(t *testing.T) {
+	s := newServer(t, nil, skill("publish", nil))
+	s.call(t, "acme_publish", object{}) // the index is in the cache
+	l := s.listen(t, object{"toolsListChanged": true})
+	l.next() // the acknowledgement
+	s.On("POST /run/publish", func(w http.ResponseWriter, r *http.Request) {
+		s.Publish(skill("publish", nil), skill("more", nil))
+		providertest.Completed("e1", "published")(w, r)
+	})
+	if g := s.call(t, "acme_publish", object{}); at(g.result(), "isError") == true {
+		t.Fatal(g.text)
+	}
+	if e := l.next(); e["method"] != "notifications/tools/list_changed" {
+		t.Fatalf("%v", e)
+	}
+	if tools, _ := s.tools(t, s.modern); !slices.Contains(names(tools), "acme_more") {
+		t.Errorf("%v", names(tools))
+	}
+}
+
+// A client that was told that it listens is told of every change after that, also of one at once.
+func TestChangeAfterAcknowledgement(t *testing.T) {
+	var changed <-chan struct{}
+	s := newServer(t, func(s *server) {
+		s.wrote = func(part []byte) {
+			if !bytes.Contains(part, []byte("notifications/subscriptions/acknowledged")) {
+				return
+			}
+			s.Publish(skill("publish", nil), skill("more", nil))
+			s.call(t, "acme_publish", object{})
+			select {
+			case <-changed:
+			case <-time.After(30 * time.Second):
+				t.Error("the list was not read after the call")
+			}
+		}
+	}, skill("publish", nil))
+	s.call(t, "acme_publish", object{}) // the index is in the cache
+	changed = s.front.Bridge.Changed("")
+	l := s.listen(t, object{"toolsListChanged": true})
+	l.next() // the acknowledgement
+	if e := l.next(); e["method"] != "notifications/tools/list_changed" {
+		t.Errorf("%v", e)
+	}
+}
+
 // An anonymous listener does not keep the lists of others from being read.
 func TestListenersOfOthers(t *testing.T) {
 	var private *providertest.Provider
@@ -495,4 +570,35 @@ func TestListenersOfOthers(t *testing.T) {
 	}
 	s.listen(t, object{"toolsListChanged": true}, "User", "ada").next()
 	eventually(t, func() bool { return private.Count("GET /.well-known/") > 0 }, "the private list is read for a listener who may see it")
+}
+
+// A listener to whom the access rules leave some sources does not keep those of others from being read.
+func TestListenersWithAccessRules(t *testing.T) {
+	var quick *providertest.Provider
+	s := newServer(t, func(s *server) {
+		quick = providertest.Start(t, skill("quick", object{"id": "quick/quick"}))
+		s.source(t, "quick", quick)
+		s.config.Access = &access.Rules{List: []access.Rule{
+			{Allow: true, Principal: "bob", Skills: []string{"acme.*"}}, {Allow: true, Principal: "alice", Skills: []string{"quick.*"}},
+		}}
+	}, skill("one", nil))
+	s.listen(t, object{"toolsListChanged": true}, "User", "bob").next()
+	eventually(t, func() bool { return s.Count("GET /.well-known/") > 0 }, "bob's list is read")
+	if n := quick.Count("GET "); n > 0 {
+		t.Errorf("bob had a list that he may not see read %d times", n)
+	}
+	s.listen(t, object{"toolsListChanged": true}, "User", "alice").next()
+	eventually(t, func() bool { return quick.Count("GET /.well-known/") > 0 }, "alice's list is read")
+	s.call(t, "quick_quick", object{}, "User", "alice") // the index is in the cache
+	bob, alice, anonymous := s.front.Bridge.Changed("bob"), s.front.Bridge.Changed("alice"), s.front.Bridge.Changed("")
+	quick.Publish(skill("quick", object{"id": "quick/quick"}), skill("more", object{"id": "quick/more"}))
+	s.call(t, "quick_quick", object{}, "User", "alice")
+	<-alice
+	for who, changed := range map[string]<-chan struct{}{"bob": bob, "an anonymous caller": anonymous} {
+		select {
+		case <-changed:
+			t.Errorf("%s is told of a change of a source that does not exist to others", who)
+		default:
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,15 +13,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// pageSize is the number of tools of a page.
-const pageSize = 100
+// PageSize is the number of tools of a page.
+const PageSize = 100
 
 // listTools answers tools/list.
 func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if r.front.Options.Search {
 		return listSearchTools(r)
 	}
-	listing, fault := r.page(cursorTools, translate.Query{Descriptors: pageSize, Reserved: wire.GetRun})
+	listing, fault := r.page(cursorTools, translate.Query{Descriptors: PageSize, Reserved: wire.GetRun, Executable: true})
 	if fault != nil {
 		return nil, fault
 	}
@@ -39,9 +40,6 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 		w.getRun()
 	}
 	w.CloseArray()
-	if report := r.front.Long; report != nil && listing.NextAfter != "" {
-		r.front.long.Do(func() { report(r.ctx) })
-	}
 	return w.endPage(cursorTools, listing), nil
 }
 
@@ -70,7 +68,7 @@ func (r *request) page(list string, of translate.Query) (*translate.Listing, *js
 		_, fault = r.refuse(fault)
 		return nil, fault
 	}
-	of.Caller, of.AfterTool, of.Limit = r.caller, after, pageSize
+	of.Caller, of.AfterTool, of.Limit = r.caller, after, PageSize
 	listing := r.front.Bridge.List(r.ctx, of)
 	if listing.Read == 0 && len(listing.Unavailable) > 0 {
 		return nil, unreadable(r, &listing)
@@ -87,14 +85,15 @@ func (w *result) endPage(list string, l *translate.Listing) jsontext.Value {
 	return w.end(unavailable(l)...)
 }
 
-// unavailable adds the sources to _meta that could not be read.
+// unavailable adds the sources to _meta that could not be read, also those whose stale lists are used.
 func unavailable(l *translate.Listing) []func(*front.Writer) {
-	if len(l.Unavailable) == 0 {
+	all := slices.Concat(l.Unavailable, l.Stale)
+	if len(all) == 0 {
 		return nil
 	}
 	return []func(*front.Writer){func(w *front.Writer) {
 		w.OpenArray(wire.MetaUnavailable)
-		for _, u := range l.Unavailable {
+		for _, u := range all {
 			w.Open()
 			w.Text("namespace", u.Namespace)
 			w.Text("code", errorCode(u.Failure))

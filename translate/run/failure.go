@@ -88,6 +88,8 @@ const (
 	Rejected    Reason = "rejected_by_provider" // the provider gives no other reason
 	// OverLimit is for arguments that exceed a limit of the operator.
 	OverLimit Reason = "limit"
+	// OnlyRead is for calls of skills that are instructions to read, and can't be executed.
+	OnlyRead Reason = "not_executable"
 	// Unsupported is for requests that the bridge can't execute, however they are corrected.
 	Unsupported Reason = "not_supported_by_bridge"
 )
@@ -134,6 +136,8 @@ type Violation struct {
 type Limit struct {
 	Name string // of its option
 	Max  int64
+	// Own means that it bounds only the caller, so that the operator need not act.
+	Own bool
 }
 
 // Rule is a rule of the bridge about requests to providers.
@@ -195,14 +199,14 @@ func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provid
 // Expired reports whether the call ended before there was an answer: by its deadline, a stop of the
 // bridge, or because the caller is gone or has canceled it.
 func (f *Failure) Expired() bool {
-	return f.Kind == DeadlineExceeded || f.Kind == Stopped || f.Kind == ClientGone || f.Kind == CallerCanceled
+	return f.Kind == DeadlineExceeded || f.Kind == Stopped || f.Kind == CallerGone || f.Kind == CallerCanceled
 }
 
 // Permanent reports whether the failure is not temporary, so that a stale document must not be
-// used instead.
+// used instead. A certificate is likely to be renewed soon.
 func (f *Failure) Permanent() bool {
 	if f.Expired() || f.Kind == Unreachable || f.Kind == RateLimited {
-		return f.Refused != ""
+		return f.Refused != "" && f.Refused != RuleCertificate
 	}
 	return true
 }

@@ -17,7 +17,7 @@ const (
 	ProviderFault                   // the provider's answer is invalid
 	RateLimited                     // too many requests
 	Stopped                         // the bridge is being stopped
-	ClientGone                      // the caller has disconnected
+	CallerGone                      // the caller has disconnected
 	CallerCanceled                  // the caller has canceled the call; a run that was accepted goes on
 	RunFailed                       // the run ended, but not with an output
 )
@@ -36,7 +36,7 @@ var kindNames = [...]string{
 	ProviderFault:       "provider_fault",
 	RateLimited:         "rate_limited",
 	Stopped:             "stopped",
-	ClientGone:          "client_gone",
+	CallerGone:          "caller_gone",
 	CallerCanceled:      "canceled",
 	RunFailed:           "failed",
 }

@@ -56,7 +56,7 @@ func (f *Failure) remedy() Next {
 		return NextAskOperator
 	case VersionIncompatible, InvalidDocument:
 		return NextOtherSkill
-	case DeadlineExceeded, Unreachable, RateLimited, Stopped, ClientGone:
+	case DeadlineExceeded, Unreachable, RateLimited, Stopped, CallerGone:
 		if f.Executed == ExecutedNo {
 			return NextRetry
 		}

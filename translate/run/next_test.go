@@ -20,7 +20,7 @@ func TestNext(t *testing.T) {
 		{"a deadline before anything was sent", run.Failure{Kind: run.DeadlineExceeded, Executed: no}, run.NextRetry},
 		{"a deadline while it may have been executed", run.Failure{Kind: run.DeadlineExceeded, Executed: maybe}, run.NextNone},
 		{"a deadline of a run", run.Failure{Kind: run.DeadlineExceeded, Executed: yes, Phase: run.PhasePoll}, run.NextFollowRun},
-		{"a caller that has gone", run.Failure{Kind: run.ClientGone, Executed: no}, run.NextRetry},
+		{"a caller that has gone", run.Failure{Kind: run.CallerGone, Executed: no}, run.NextRetry},
 		{"arguments", run.Failure{Kind: run.InvalidArguments, Executed: no}, run.NextFixParams},
 		{"what is not supported", run.Failure{Kind: run.InvalidArguments, Executed: no, Argument: &run.Argument{Reason: run.Unsupported}}, run.NextNone},
 		{"a name", run.Failure{Kind: run.SkillNotFound, By: run.Bridge, Executed: no}, run.NextFixParams},

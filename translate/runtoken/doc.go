@@ -26,7 +26,7 @@
 //
 //	expiry in Unix seconds (8 bytes) || acceptance and earliest next request in Unix milliseconds (8 each) ||
 //	digest of the bridge (16) || whether bridges are alike (1) || digest of the site (16) ||
-//	source || skill id || version || execution id
+//	source || skill id || version || execution id || id of the kept record, if there is one
 //
 // Each text follows its length (2 bytes). Integers are big-endian. Without the key, a
 // token reveals only its length and which other tokens have the same key.

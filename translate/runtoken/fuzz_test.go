@@ -50,7 +50,11 @@ func FuzzPlaintext(f *testing.F) {
 			return
 		}
 		// All bytes of the plaintext were read once: it has the texts and parts of fixed size.
-		if n := len(ref.Source) + len(ref.SkillID) + len(ref.Version) + len(ref.ExecutionID) + 4*2 + 57; n != len(plain) || ref.Source != aRun.Source {
+		n := len(ref.Source) + len(ref.SkillID) + len(ref.Version) + len(ref.ExecutionID) + 4*2 + 57
+		if ref.Kept != "" {
+			n += 2 + len(ref.Kept)
+		}
+		if n != len(plain) || ref.Source != aRun.Source {
 			t.Errorf("%q: %+v at %v", plain, ref, now.Time)
 		}
 	})
@@ -59,10 +63,11 @@ func FuzzPlaintext(f *testing.F) {
 // FuzzRoundTrip: a run is opened as it was sealed, or sealing fails.
 func FuzzRoundTrip(f *testing.F) {
 	s, _, _ := newSealer()
-	f.Add("acme", "acme/forecast", "1.2.3", "exec-42", principal)
-	f.Add("", "", "", "", "")
-	f.Fuzz(func(t *testing.T, source, skill, version, execution, who string) {
-		ref := run.Ref{Source: source, SkillID: skill, Version: version, ExecutionID: execution}
+	f.Add("acme", "acme/forecast", "1.2.3", "exec-42", "", principal)
+	f.Add("acme", "acme/forecast", "1.2.3", "exec-42", "0190b0f1-1111-7000-8000-000000000000", principal)
+	f.Add("", "", "", "", "", "")
+	f.Fuzz(func(t *testing.T, source, skill, version, execution, kept, who string) {
+		ref := run.Ref{Source: source, SkillID: skill, Version: version, ExecutionID: execution, Kept: kept}
 		token, err := s.Seal(t.Context(), ref, block, who)
 		if err == runtoken.ErrUnsealable {
 			return

@@ -83,7 +83,10 @@ func New(keys Keys, now func() time.Time) *Sealer {
 // Seal makes a token for a run. Only this principal (empty: anonymous) can use it, and only
 // as long as the block of the run's source does not change.
 func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal string) (string, error) {
-	fields := [...]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID}
+	fields := []string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID}
+	if ref.Kept != "" {
+		fields = append(fields, ref.Kept)
+	}
 	length := headerSize
 	for _, field := range fields {
 		length += lengthSize + len(field)
@@ -163,7 +166,10 @@ func milliseconds(t time.Time) int64 {
 
 // parse reads the texts that follow the header. It fails if bytes follow the last text.
 func parse(plain []byte) (ref run.Ref, ok bool) {
-	for _, field := range []*string{&ref.Source, &ref.SkillID, &ref.Version, &ref.ExecutionID} {
+	for _, field := range []*string{&ref.Source, &ref.SkillID, &ref.Version, &ref.ExecutionID, &ref.Kept} {
+		if field == &ref.Kept && len(plain) == 0 {
+			return ref, true
+		}
 		if len(plain) < lengthSize {
 			return run.Ref{}, false
 		}
@@ -174,7 +180,7 @@ func parse(plain []byte) (ref run.Ref, ok bool) {
 		}
 		*field, plain = string(plain[:length]), plain[length:]
 	}
-	return ref, len(plain) == 0
+	return ref, len(plain) == 0 && ref.Kept != ""
 }
 
 // equals reports whether a digest is the digest of a text.

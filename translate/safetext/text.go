@@ -1,6 +1,7 @@
 package safetext
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
@@ -111,6 +112,20 @@ func replaceInLine(r rune) rune {
 func isIgnorable(r rune) bool {
 	return r > unicode.MaxLatin1 && unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
+
+// Lines returns a text of several lines without control characters and invisible characters, as in [Line]. Tabs and line breaks stay.
+func Lines(s string) string { return strings.Map(replaceInLines, s) }
+
+// replaceInLines returns the character that replaces another in [Lines].
+func replaceInLines(r rune) rune {
+	if r == '\n' || r == '\t' || r == '\r' {
+		return r
+	}
+	return replaceInLine(r)
+}
+
+// IsText reports whether the content of a file is text: UTF-8 without NUL.
+func IsText(content []byte) bool { return utf8.Valid(content) && bytes.IndexByte(content, 0) < 0 }
 
 // Escape replaces each character that is not printable by its JSON escape (\u0000), except for those
 // in except. So JSON keeps its meaning.

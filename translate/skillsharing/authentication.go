@@ -110,13 +110,16 @@ func missingCredential(s *discovery.Skill, reason string) *run.Failure {
 }
 
 // completeDemand adds the authentication in the descriptor to the failure for a
-// provider's 401, so that an agent always learns what is missing.
-func completeDemand(s *discovery.Skill, e *run.Failure) {
-	if e.Kind != run.AuthRequired || e.By != run.Provider {
+// provider's 401, so that an agent always learns what is missing, and what to do about a 401 or a 403.
+func (c *Client) completeDemand(s *discovery.Skill, e *run.Failure) {
+	if e.By != run.Provider || e.Kind != run.AuthRequired && e.Kind != run.PermissionDenied {
 		return
 	}
 	if e.Phase != run.PhaseAuth { // otherwise the credential has already said what to do
-		explainRefusal(s, e)
+		c.explainRefusal(s, e)
+	}
+	if e.Kind == run.PermissionDenied {
+		return
 	}
 	d := exchange.DemandOf(&s.Auth, run.Provider, "")
 	if e.Demand != nil {
@@ -126,18 +129,24 @@ func completeDemand(s *discovery.Skill, e *run.Failure) {
 	e.Demand = d
 }
 
-// explainRefusal adds to the failure of a refused request whether the bridge had sent a
-// credential, and an advice.
-func explainRefusal(s *discovery.Skill, e *run.Failure) {
-	sent, advice := "The provider refused the bridge's credential.", "check it"
-	if !s.NeedsCredential() {
-		sent, advice = "The skill's descriptor asks for no authentication, so the bridge sent none.", "tell the provider"
+// explainRefusal adds to the failure of a refused request an advice and, for a 401, whether the bridge had sent a credential. A provider
+// may also answer a wrong key with 403.
+func (c *Client) explainRefusal(s *discovery.Skill, e *run.Failure) {
+	sends := s.NeedsCredential()
+	if sends {
+		e.Advice = credential.AdviceFor(c.Credentials)
+	}
+	if e.Kind == run.PermissionDenied {
+		return
+	}
+	sent := "The provider refused the bridge's credential."
+	if !sends {
+		sent, e.Advice = "The skill's descriptor asks for no authentication, so the bridge sent none.", "Ask the operator of the bridge to tell the provider."
 	}
 	if e.Message != "" && !strings.ContainsAny(e.Message[len(e.Message)-1:], ".!?") {
 		e.Message += "." // the provider's sentence has no full stop
 	}
 	e.Message += " (" + sent + ")"
-	e.Advice = "Ask the operator of the bridge to " + advice + "."
 }
 
 // authenticate adds the credential to a request for an invocation, its status

@@ -157,7 +157,7 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 func (c *Client) finish(s *discovery.Skill, e *run.Failure) *run.Failure {
 	e.SkillID = s.ID
 	e.URL = cmp.Or(s.LoggedURL(e.Phase), e.URL)
-	completeDemand(s, e)
+	c.completeDemand(s, e)
 	credential.ScrubFailure(e, c.Credentials, c.DiscoveryCredentials)
 	return e
 }

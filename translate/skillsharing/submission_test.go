@@ -304,7 +304,7 @@ func TestSubmitWithoutConnection(t *testing.T) {
 		reason   string
 		refused  bool
 	}{
-		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 3, "its host name does not exist", false},
+		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 1, "its host name does not exist", true},
 		{"no name server", &net.DNSError{Err: "server misbehaving", Name: "acme.example", IsTemporary: true}, 3, "its host name can't be resolved", false},
 		{"refused", refusal{}, 1, "address is not public", true},
 		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", refusal{})}, 1, "address is not public", true},
@@ -378,7 +378,8 @@ func TestSubmitOverATransportWithoutTrace(t *testing.T) {
 		{io.ErrUnexpectedEOF, 1, run.ExecutedMaybe},
 		{&net.OpError{Op: "read", Err: io.EOF}, 1, run.ExecutedMaybe},
 		{&net.OpError{Op: "dial", Err: errors.New("no route")}, 3, run.ExecutedNo},
-		{&net.DNSError{IsNotFound: true}, 3, run.ExecutedNo},
+		{&net.DNSError{IsTemporary: true}, 3, run.ExecutedNo},
+		{&net.DNSError{IsNotFound: true}, 1, run.ExecutedNo},
 		{refusal{}, 1, run.ExecutedNo},
 	} {
 		transport := roundTripper(func(*http.Request) (*http.Response, error) { return nil, c.err })

@@ -42,7 +42,7 @@ var codes = [...]codeRow{
 	run.ProviderFault:       {codeProviderError, "The provider's answer is invalid"},
 	run.RateLimited:         {codeRateLimited, "Too many requests at once"},
 	run.Stopped:             {codeInvocationTimeout, "The bridge was stopped before the run had ended"},
-	run.ClientGone:          {codeInvocationTimeout, "The caller disconnected before the run ended"},
+	run.CallerGone:          {codeInvocationTimeout, "The caller disconnected before the run ended"},
 	run.CallerCanceled:      {codeInvocationTimeout, "The caller canceled the call before the run ended"},
 	run.RunFailed:           {Meaning: "The run failed and the provider gave no reason"},
 }

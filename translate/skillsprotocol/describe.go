@@ -3,6 +3,7 @@ package skillsprotocol
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -37,6 +38,13 @@ func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *
 		if err != nil {
 			return nil, internalError(err)
 		}
+		if d.Files != nil {
+			main, _ := d.Files.Get(fileSkill)
+			text = string(main)
+		}
+		if !p.request.Reserve(int64(len(text))) {
+			return nil, tooLarge(p.request, nil)
+		}
 		b.Text("documentation", text)
 	}
 	b.Close()
@@ -55,6 +63,17 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	b.Text("description", line(s.Description))
 	b.Text("kind", kindAction)
 	b.state(cmp.Or(d.State, catalog.Unknown), d.Since)
+	if h := d.Held; h != nil {
+		b.OpenMember("change_held")
+		b.Text("since", h.Since.UTC().Format(time.RFC3339))
+		b.OpenArray("changed")
+		for _, part := range h.Parts {
+			b.Next()
+			b.Buf = front.AppendText(b.Buf, part)
+		}
+		b.CloseArray()
+		b.Close()
+	}
 	b.timing(d)
 	b.Raw("inputs", front.CleanSchema(d.InputSchema, ""))
 	b.OpenMember("output")
@@ -64,6 +83,9 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 	}
 	b.Optional("description", line(s.Output.Description))
 	b.Close()
+	if d.Files != nil {
+		b.Texts("files", d.Files.Paths())
+	}
 	b.auth(&s.Auth)
 	b.Text("access", string(s.Access))
 	b.Text("capability_type", string(s.CapabilityType))

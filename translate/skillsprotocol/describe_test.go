@@ -337,16 +337,21 @@ func exampleArgs(t *testing.T, d *translate.Description) jsontext.Value {
 	return request.Params.Args
 }
 
-func validate(t *testing.T, schema, value jsontext.Value) error {
+// resource is a schema that others refer to.
+type resource struct{ url, text string }
+
+func validate(t *testing.T, schema, value jsontext.Value, others ...resource) error {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("schema.json", document); err != nil {
-		t.Fatal(err)
+	for _, r := range append(others, resource{"schema.json", string(schema)}) {
+		document, err := jsonschema.UnmarshalJSON(strings.NewReader(r.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.AddResource(r.url, document); err != nil {
+			t.Fatal(err)
+		}
 	}
 	compiled, err := c.Compile("schema.json")
 	if err != nil {

@@ -8,9 +8,11 @@
 //
 // # Methods
 //
+//   - cancel_run ends the following of a run
+//   - list_runs lists the runs of the caller's calls with idempotency keys
 //   - list_skills, describe_skill and read_skill_file describe the skills
 //   - load_skills_protocol_guide returns a guide for agents
-//   - execute_skill runs a skill, and get_run follows a run
+//   - execute_skill runs a skill, and get_run follows a run. A call with an idempotency key is one of package keptruns
 //   - run_code, create_blob and read_blob have no counterpart in the Skill
 //     Sharing Protocol and are answered "Method not found"
 //

@@ -66,6 +66,9 @@ func failureError(f *run.Failure, about subject) *jsonrpc.Error {
 		b.argument(argumentOf(f))
 	}
 	b.Optional("skill_id", cmp.Or(f.SkillID, about.skillID))
+	if isOnlyRead(f) {
+		b.readingHint(f.Argument.Value)
+	}
 	if f.HTTPStatus != 0 {
 		b.Name("http_status")
 		b.Buf = strconv.AppendInt(b.Buf, int64(f.HTTPStatus), 10)
@@ -124,9 +127,26 @@ func (b *builder) argument(a *run.Argument) {
 	b.Text("param", safetext.Line(Param(a), maxName))
 	b.Text("reason", string(a.Reason))
 	b.Optional("path", a.Pointer)
-	if len(a.Candidates) > 0 && a.Value == "" { // else they are in the details
+	if len(a.Candidates) > 0 {
 		b.Texts("candidates", a.Candidates)
 	}
+}
+
+// isOnlyRead reports whether a call failed because the skill can only be read.
+func isOnlyRead(f *run.Failure) bool {
+	return f != nil && f.Argument != nil && f.Argument.Reason == run.OnlyRead
+}
+
+// readingHint adds how to read a skill that can't be executed.
+func (b *builder) readingHint(name string) {
+	b.OpenMember("hint")
+	b.Text("message", "read the instructions with "+methodReadFile+", and follow them yourself")
+	b.Text("method", methodReadFile)
+	b.OpenMember("params")
+	b.Text(paramNames[paramName], name)
+	b.Text(paramNames[paramPath], fileSkill)
+	b.Close()
+	b.Close()
 }
 
 // argumentOf returns the argument that is wrong, also if the failure has none.

@@ -21,6 +21,7 @@ import (
 func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := executeCall(ctx, p)
 	call.Wait = p.wait()
+	key, to := f.idempotencyKey(p, call.Principal), p.notify(ctx, f)
 	if p.failure != nil {
 		return nil, p.refusal()
 	}
@@ -29,12 +30,16 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 			return nil, p.tokensUnavailable(run.ExecutedNo)
 		}
 	}
+	if key != "" || to.url != "" {
+		return f.executeKept(ctx, p, call, key, to)
+	}
 	execution := f.bridge(p).Start(ctx, call)
-	if p.unknown = execution.Unknown(); len(p.unknown) > 0 {
+	if p.unknown = execution.Unknown(); len(p.unknown) > 0 || len(p.ignored) > 0 {
 		p.skill = execution.Skill()
 	}
 	p.release()
 	outcome := execution.Wait()
+	p.hinted = isOnlyRead(outcome.Failure)
 	return f.answerOutcome(ctx, p.request, &outcome, call.Name)
 }
 
@@ -42,8 +47,14 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 	call := executeCall(ctx, p)
 	p.wait()
+	key, to := f.idempotencyKey(p, call.Principal), p.notify(ctx, f)
 	if p.failure != nil {
 		return p.refusal()
+	}
+	if key != "" || to.url != "" {
+		call.Wait = new(time.Duration)
+		_, fault := f.executeKept(ctx, p, call, key, to)
+		return fault
 	}
 	f.bridge(p).Start(ctx, call).Leave()
 	return nil
@@ -79,6 +90,8 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.
 			return nil, failureError(&run.Failure{}, subject{name: name, skillID: r.SkillID})
 		case run.Accepted, run.Working:
 			return running(r, cmp.Or(r.SkillID, name), f.tokenOf(ctx, r)), nil
+		case run.Canceled:
+			return canceled(r, cmp.Or(r.SkillID, name)), nil
 		}
 		return appendCompleted(req.ResultBuffer(), r, cmp.Or(r.SkillID, name)), nil
 	}

@@ -2,6 +2,7 @@ package skillsprotocol
 
 import (
 	"context"
+	"encoding/base64"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // The files of each skill.
@@ -19,12 +21,12 @@ const (
 )
 
 // readSkillFile answers read_skill_file. SKILL.md is rendered from the descriptor;
-// descriptor.json is the descriptor as published.
+// descriptor.json is the descriptor as published. Skills of a site have the files that the site has published, and no others.
 func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	call := describeCall(ctx, p)
-	path := p.required(paramPath, fileSkill+" or "+fileDescriptor)
-	if p.failure == nil && path != fileSkill && path != fileDescriptor {
-		p.reject(paramPath, run.NotFound, "must be "+fileSkill+" or "+fileDescriptor+": skills have no other files here", fileSkill, fileDescriptor)
+	path := p.required(paramPath, "the path of a file, such as "+fileSkill)
+	if p.failure == nil && path != fileSkill && path != fileDescriptor && !f.Files {
+		p.rejectPath()
 	}
 	if p.failure != nil {
 		return nil, p.refusal()
@@ -33,21 +35,65 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 	if failure != nil {
 		return nil, failureError(failure, subject{name: call.Name, tools: f.toolsOf(ctx, failure)})
 	}
-	content := string(d.Document)
-	if path == fileSkill {
-		page, err := skillPage(d)
+	var content string
+	published := d.Files != nil
+	switch {
+	case published:
+		text, ok := d.Files.Get(path)
+		if !ok {
+			paths := d.Files.Paths()
+			p.reject(paramPath, run.NotFound, "must be the path of a file of the skill", paths[:min(len(paths), maxCandidatePaths)]...)
+			return nil, p.refusal()
+		}
+		if !p.request.Reserve(int64(len(text))) {
+			return nil, tooLarge(p.request, nil)
+		}
+		content = string(text)
+	case path == fileSkill:
+		page, err := f.skillPage(ctx, d)
 		if err != nil {
 			return nil, internalError(err)
 		}
 		content = page
+	case path == fileDescriptor:
+		content = string(d.Document)
+	default:
+		p.rejectPath()
+		return nil, p.refusal()
 	}
 	b := builder{front.Writer{Buf: make([]byte, 0, 128+len(content)+len(content)/8)}}
 	b.Open()
 	b.Text("name", d.Name)
 	b.Text("path", path)
-	b.Text("content", content)
+	if safetext.IsText([]byte(content)) {
+		b.Text("content", content)
+	} else {
+		b.Text("encoding", "base64")
+		b.Text("content", base64.StdEncoding.EncodeToString([]byte(content)))
+	}
+	if published && path == fileSkill && len(d.Files.Paths()) > 1 {
+		b.Texts("files", d.Files.Paths())
+	}
 	b.Close()
 	return b.Buf, nil
+}
+
+// rejectPath rejects the path of a file that skills have only if a site publishes them.
+func (p *params) rejectPath() {
+	p.reject(paramPath, run.NotFound, "must be "+fileSkill+" or "+fileDescriptor+": the skill has no other files here", fileSkill, fileDescriptor)
+}
+
+// maxCandidatePaths bounds the paths in the answer to a wrong one.
+const maxCandidatePaths = 20
+
+// skillPage returns SKILL.md.
+func (f *Front) skillPage(ctx context.Context, d *translate.Description) (string, error) {
+	if f.Page != nil {
+		if page, err := f.Page(ctx, d); err == nil {
+			return page, nil
+		}
+	}
+	return skillPage(d)
 }
 
 // skillPage renders SKILL.md.

@@ -2,14 +2,18 @@ package skillsprotocol
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -17,10 +21,7 @@ import (
 
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
 type Bridge interface {
-	// Start invokes a skill. It does not use call.Inputs after it returns.
-	Start(ctx context.Context, call translate.Call) translate.Execution
-	// Resume finds a run that was accepted before.
-	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
+	keptruns.Bridge
 	// Report reports a call that was answered without the other methods; a nil failure means success.
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
@@ -32,8 +33,8 @@ type Bridge interface {
 	// Describe describes the skill that the call's Name, Version and Principal select. Exactly one of its values is
 	// not nil.
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
-	// Namespaces returns the configured namespaces in byte order.
-	Namespaces() []string
+	// Namespaces returns the configured namespaces that a principal may know, in byte order.
+	Namespaces(principal string) []string
 }
 
 // Front answers the methods of the Skills Protocol. Its fields must not be changed
@@ -45,10 +46,22 @@ type Front struct {
 	RequirePrincipal bool
 	// Tokens makes and opens run tokens. It is required.
 	Tokens Tokens
+	// Kept are the runs of calls with idempotency keys, and of those that ask for a call-back; nil: such calls are refused.
+	Kept *KeptRuns
+	// Callbacks tell callers the ends of runs; nil: calls that ask for that are refused.
+	Callbacks *callbacks.Callbacks
+	// Canceled are the runs that callers have canceled, also with other fronts. Nil: the front has its own.
+	Canceled *recent.Canceled
+	// Files says that skills may have other files than SKILL.md and descriptor.json, because a site publishes them.
+	Files bool
 	// Version is that of the bridge, for rpc.discover.
 	Version string
 	// Refused is called for each call that was refused because of its principal, with the reason. May be nil.
 	Refused func(ctx context.Context, method, reason string)
+	// Page returns the SKILL.md of a skill; nil, or with an error: the front renders its own.
+	Page func(ctx context.Context, d *translate.Description) (string, error)
+
+	own recent.Canceled
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -80,6 +93,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		NullID:     true,
 		Methods:    methods,
 		ErrorData:  envelopeData,
+		Refuse:     refuse,
 		TooLarge:   tooLarge,
 		LimitNames: front.LimitNames(),
 	}
@@ -91,6 +105,8 @@ const Name = "skills_protocol"
 const (
 	methodExecute  = "execute_skill"
 	methodGetRun   = "get_run"
+	methodListRuns = "list_runs"
+	methodCancel   = "cancel_run"
 	methodList     = "list_skills"
 	methodDescribe = "describe_skill"
 	methodReadFile = "read_skill_file"
@@ -101,7 +117,7 @@ const (
 )
 
 // methods are the supported methods.
-var methods = []string{methodExecute, methodGetRun, methodList, methodDescribe, methodReadFile, methodGuide, methodDiscover}
+var methods = []string{methodExecute, methodGetRun, methodListRuns, methodCancel, methodList, methodDescribe, methodReadFile, methodGuide, methodDiscover}
 
 // methodIndex finds methods by similar names.
 var methodIndex = near.NewIndex(slices.Sorted(slices.Values(methods)))
@@ -110,7 +126,7 @@ var methodIndex = near.NewIndex(slices.Sorted(slices.Values(methods)))
 var otherMethods = map[string]string{
 	"execute": methodExecute, "run_skill": methodExecute, "call_skill": methodExecute, "invoke_skill": methodExecute, "exec_skill": methodExecute, "tools/call": methodExecute,
 	"list": methodList, "search_skills": methodList, "find_skills": methodList, "tools/list": methodList,
-	"describe": methodDescribe, "get_skill": methodDescribe, "wait_run": methodGetRun, "run_status": methodGetRun, "discover": methodDiscover,
+	"describe": methodDescribe, "get_skill": methodDescribe, "wait_run": methodGetRun, "run_status": methodGetRun, "runs": methodListRuns, "get_runs": methodListRuns, "tasks/list": methodListRuns, "cancel": methodCancel, "stop_run": methodCancel, "tasks/cancel": methodCancel, "discover": methodDiscover,
 }
 
 // unsupported are the methods of the Skills Protocol without a counterpart in the Skill
@@ -160,6 +176,10 @@ func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.
 		return f.executeSkill(ctx, p)
 	case methodGetRun:
 		return f.getRun(ctx, p)
+	case methodListRuns:
+		return f.listRuns(ctx, p)
+	case methodCancel:
+		return f.cancelRun(ctx, p)
 	case methodList:
 		return f.listSkills(ctx, p)
 	case methodDescribe:
@@ -197,6 +217,8 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 		operation = translate.OperationExecute
 	case methodGetRun:
 		operation = translate.OperationFollow
+	case methodListRuns, methodCancel:
+		operation = translate.OperationTask
 	case methodList:
 		operation = translate.OperationList
 	}
@@ -249,6 +271,14 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 	return b.Buf
 }
 
+// refuse returns the error for an HTTP request whose body is not read.
+func refuse(status int, reason string) *jsonrpc.Error {
+	if status == http.StatusUnauthorized {
+		return failureError(front.Unauthenticated(reason), subject{})
+	}
+	return nil
+}
+
 // tooLarge returns the error for an answer that exceeds a limit. If the answer is an error, it is
 // that error without its details, which can be long.
 func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
@@ -259,7 +289,7 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 	switch req.Method {
 	case methodExecute:
 		executed = run.ExecutedMaybe
-	case methodGetRun:
+	case methodGetRun, methodCancel:
 		executed = run.ExecutedYes
 	}
 	return failureError(exchange.NoRoom(req, "", "", executed, executed == run.ExecutedYes), subject{})

@@ -52,6 +52,16 @@ func (b *fakeBridge) Report(_ context.Context, call translate.Call, o translate.
 	b.reported = append(b.reported, text)
 }
 
+func (b *fakeBridge) ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run) {
+	b.Report(ctx, call, o, r.Failure)
+}
+
+func (b *fakeBridge) Find(_ context.Context, name, _ string) (string, *run.Failure) { return name, nil }
+
+func (*fakeBridge) Audience(string) int { return 0 }
+
+func (*fakeBridge) Permits(*run.Ref, string) bool { return true }
+
 func (b *fakeBridge) Start(_ context.Context, call translate.Call) translate.Execution {
 	return &fakeExecution{bridge: b, call: call}
 }
@@ -130,7 +140,7 @@ func (b *fakeBridge) Describe(_ context.Context, call translate.Call) (*translat
 	return b.description, b.failure
 }
 
-func (b *fakeBridge) Namespaces() []string { return b.namespaces }
+func (b *fakeBridge) Namespaces(string) []string { return b.namespaces }
 
 // calls counts all calls of the bridge except Namespaces.
 func (b *fakeBridge) calls() int {
@@ -182,6 +192,7 @@ func ask(t *testing.T, b *fakeBridge, method, params string) (jsontext.Value, *j
 	case fault != nil && fault.Message == "":
 		t.Fatalf("an error without a message: %+v", fault)
 	}
+	checkAnswer(t, method, result, fault)
 	return result, fault
 }
 

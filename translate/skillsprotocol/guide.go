@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -36,20 +37,20 @@ type guideCode struct {
 }
 
 // loadGuide answers load_skills_protocol_guide.
-func (f *Front) loadGuide(context.Context, *params) (jsontext.Value, *jsonrpc.Error) {
+func (f *Front) loadGuide(ctx context.Context, _ *params) (jsontext.Value, *jsonrpc.Error) {
 	g := guide{
 		Page: defaultLimit, Limit: maxLimit,
 		Unsupported: skillfile.CodeList(unsupported),
 		Failed:      document.ExecutionFailed, Late: string(document.InvocationTimeout),
 	}
-	for _, n := range f.Bridge.Namespaces() {
+	for _, n := range f.Bridge.Namespaces(translate.RequestOf(ctx).Principal) {
 		if c := skillfile.Code(n); c != "" {
 			g.Namespaces = append(g.Namespaces, c)
 		}
 	}
 	for kind, row := range codes {
 		switch k := run.Kind(kind); k {
-		case run.RunFailed, run.Stopped, run.ClientGone, run.CallerCanceled: // their codes are in other rows
+		case run.RunFailed, run.Stopped, run.CallerGone, run.CallerCanceled: // their codes are in other rows
 		default:
 			g.Codes = append(g.Codes, guideCode{row, cmp.Or(nameOf(k), "none")})
 		}

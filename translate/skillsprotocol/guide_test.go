@@ -9,7 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 func readGuide(t *testing.T, namespaces ...string) string {
@@ -44,13 +46,15 @@ func TestGuideMethods(t *testing.T) {
 		shown = append(shown, example.Method)
 		// Every example works as it stands.
 		b := &fakeBridge{outcome: done, description: describe(t, weather)}
-		params := strings.Replace(string(example.Params), `"run_token":"…"`, `"run_token":"acme|acme/slow|1.0.0|exec-1|"`, 1)
-		if _, fault := ask(t, b, example.Method, params); fault != nil {
+		params := strings.Replace(string(example.Params), `"run_token":"…"`, `"run_token":"acme|acme/slow|1.0.0|exec-1|ada"`, 1)
+		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
+		ada := translate.WithCaller(t.Context(), run.Caller{Principal: "ada"})
+		if _, fault := front.ServeRPC(ada, request(example.Method, params)); fault != nil {
 			t.Errorf("%s: %v %s", m[1], fault, fault.Data)
 		}
 	}
 	slices.Sort(shown)
-	exist := []string{"describe_skill", "execute_skill", "get_run", "list_skills", "load_skills_protocol_guide", "read_skill_file"}
+	exist := []string{"cancel_run", "describe_skill", "execute_skill", "get_run", "list_runs", "list_skills", "load_skills_protocol_guide", "read_skill_file"}
 	if !slices.Equal(described, exist) || !slices.Equal(shown, exist) {
 		t.Errorf("described %v, shown %v", described, shown)
 	}

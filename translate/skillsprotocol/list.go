@@ -62,6 +62,7 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 	if q.detail != detailTools && p.values[paramFormat] != nil {
 		p.reject(paramFormat, reasonInvalid, "is for 'detail': 'tools' only")
 	}
+	q.Executable = q.detail == detailTools
 	if q.Usable = q.Usable || q.detail == detailTools; q.Usable {
 		q.Limit = min(q.Limit, maxRead)
 		q.Descriptors = q.Limit
@@ -112,11 +113,17 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 		b.unavailable(listing.Unavailable)
 	}
 	if q.Namespace != "" {
-		p.hinted = b.unknownNamespace(q.Namespace, f.Bridge.Namespaces())
+		p.hinted = b.unknownNamespace(q.Namespace, f.Bridge.Namespaces(q.Principal))
+	}
+	if q.Usable && len(listing.Skills) == 0 && listing.NextAfter == "" && !p.hinted {
+		p.advice = leftOut
 	}
 	b.Close()
 	return b.Buf, nil
 }
+
+// leftOut is the hint of a list of usable skills that is empty.
+const leftOut = "skills that can't be called are left out: without 'usable' and 'detail': 'tools', the list has them, with their 'state'; those that are 'readable' are instructions, which read_skill_file returns"
 
 // sizeOf returns about how many bytes a skill takes in the answer, at least.
 func (q *listQuery) sizeOf(e *catalog.Entry) int {
@@ -149,7 +156,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) bool {
 func (b *builder) entry(ctx context.Context, e *catalog.Entry, detail string) {
 	b.Open()
 	b.Text("name", e.Name)
-	b.Optional("tool_name", e.ToolName(ctx))
+	b.Optional("tool_name", e.ToolName(ctx, translate.RequestOf(ctx).Principal))
 	b.Text("version", e.Version)
 	b.Text("description", safetext.Line(e.Description, maxMessage))
 	status := e.Status(ctx, translate.RequestOf(ctx).Principal)

@@ -155,7 +155,7 @@ func TestArgumentErrors(t *testing.T) {
 		{
 			"unknown name with details", run.SkillNotFound,
 			run.Failure{Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: "asked.for", Candidates: []string{"asked.four"}}},
-			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","tool_names":["asked_four"],"details":{"skill_id":"asked.for","candidates":["asked.four"]},` + advice,
+			`{"code":"SKILL_NOT_FOUND","param":"name","reason":"not_found","candidates":["asked.four"],"tool_names":["asked_four"],"details":{"skill_id":"asked.for","candidates":["asked.four"]},` + advice,
 		},
 	} {
 		c.err.Kind, c.err.By, c.err.Executed, c.err.Message = c.kind, run.Bridge, run.ExecutedNo, "m"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -46,6 +47,10 @@ const (
 	paramQuery
 	paramFormat
 	paramUsable
+	paramKey
+	paramNotify
+	paramStatus
+	paramSkill
 	paramCount
 )
 
@@ -65,12 +70,18 @@ var paramNames = [paramCount]string{
 	paramQuery:     "query",
 	paramFormat:    "format",
 	paramUsable:    "usable",
+	paramKey:       keptruns.ParamKey,
+	paramNotify:    "notify",
+	paramStatus:    "status",
+	paramSkill:     "skill",
 }
 
 // methodParams are the params of the methods.
 var methodParams = map[string][]param{
-	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramWait, paramBlobs},
+	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramWait, paramKey, paramNotify, paramBlobs},
 	methodGetRun:   {paramRunToken, paramWait},
+	methodCancel:   {paramRunToken},
+	methodListRuns: {paramStatus, paramSkill, paramLimit, paramCursor},
 	methodList:     {paramNamespace, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor},
 	methodDescribe: {paramName, paramVersion, paramDetail},
 	methodReadFile: {paramName, paramPath, paramVersion},
@@ -100,6 +111,7 @@ type params struct {
 	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
 	skill     *translate.Skill // that has unknown arguments
 	hinted    bool             // the answer has a hint already
+	advice    string           // the hint of the answer; empty: it has none, or another
 	failure   *run.Failure     // why the request is answered without calling the bridge
 	called    bool             // the bridge was called, so that it reports the call
 }
@@ -247,6 +259,14 @@ func (p *params) oneOf(id param, choices ...string) string {
 	return s
 }
 
+// optionalOneOf returns one of the choices, or "" if the param is absent.
+func (p *params) optionalOneOf(id param, choices []string) string {
+	if p.values[id] == nil {
+		return ""
+	}
+	return p.oneOf(id, choices...)
+}
+
 // inputs returns args as they were sent.
 func (p *params) inputs() jsonrpc.Object {
 	args := jsonrpc.Object{Text: p.values[paramArgs], Members: p.arguments}
@@ -352,10 +372,14 @@ func (p *params) cursor() string {
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) < 2 || raw[0] != cursorVersion || !utf8.Valid(raw) {
-		p.reject(paramCursor, reasonInvalid, "must be the next_cursor of an earlier answer; leave it out to start from the beginning")
+		p.rejectCursor()
 		return ""
 	}
 	return string(raw[1:])
+}
+
+func (p *params) rejectCursor() {
+	p.reject(paramCursor, reasonInvalid, "must be the next_cursor of an earlier answer; leave it out to start from the beginning")
 }
 
 // cursorAfter returns the cursor of the page that starts after a name. It has the name and

@@ -18,7 +18,7 @@ var otherNames = map[string]param{
 	"skill": paramName, "skill_name": paramName, "skill_id": paramName, "id": paramName, "tool": paramName, "tool_name": paramName,
 	"timeout": paramTimeout, "wait": paramWait, "token": paramRunToken, "run_id": paramRunToken, "next_cursor": paramCursor,
 	"filter": paramQuery, "keyword": paramQuery, "keywords": paramQuery, "max_results": paramLimit, "detail_level": paramDetail,
-	"search": paramQuery, "q": paramQuery, "page_size": paramLimit, "file": paramPath,
+	"search": paramQuery, "q": paramQuery, "page_size": paramLimit, "key": paramKey, "callback": paramNotify, "webhook": paramNotify, "notification": paramNotify, "Idempotency-Key": paramKey, "idempotencyKey": paramKey, "file": paramPath,
 }
 
 // Bounds of what an answer says about members and arguments that it does not know. Agents choose their names.
@@ -43,13 +43,19 @@ func visible(name string) string {
 	return safetext.Line(name, maxIgnoredName)
 }
 
-// remarks adds what was not used of the request to the object of an answer: the result, or the data of the error. They tell an agent that
-// its call was understood differently from what it meant.
+// remarks adds the advice and what was not used of the request to the object of an answer: the result, or the data of the error. The latter
+// tells an agent that its call was understood differently from what it meant.
 func (p *params) remarks(object jsontext.Value) jsontext.Value {
-	if len(p.ignored) == 0 && len(p.unknown) == 0 || len(object) < 2 || object[len(object)-1] != '}' {
+	if len(p.ignored) == 0 && len(p.unknown) == 0 && p.advice == "" || len(object) < 2 || object[len(object)-1] != '}' {
 		return object
 	}
 	b := builder{front.Writer{Buf: object[:len(object)-1]}}
+	if p.advice != "" {
+		b.OpenMember("hint")
+		b.Text("message", p.advice)
+		b.Close()
+		p.hinted = true
+	}
 	if len(p.ignored) > 0 {
 		b.Texts("ignored", p.ignored)
 		if !p.hinted {
@@ -73,6 +79,10 @@ func (p *params) hint(b *builder) {
 	method := p.request.Method
 	for _, name := range p.ignored {
 		meant := ""
+		if method == methodExecute && takes(p.skill, name) {
+			b.hintAt(name, paramNames[paramArgs], "'"+name+"' was ignored: it is an input of the skill; put it into 'args'")
+			return
+		}
 		if id := otherNames[name]; id != paramUnknown && knows(method, id) {
 			meant = paramNames[id]
 		} else if similar := near.Find(name, paramIndexes[method]); len(similar) > 0 {
@@ -81,14 +91,32 @@ func (p *params) hint(b *builder) {
 		if meant == "" {
 			continue
 		}
-		b.OpenMember("hint")
-		b.Text("param", name)
-		b.Text("reason", string(reasonUnknown))
-		b.Texts("candidates", []string{meant})
-		b.Text("message", "'"+name+"' was ignored: "+method+" has no such member; use '"+meant+"'")
-		b.Close()
+		b.hintAt(name, meant, "'"+name+"' was ignored: "+method+" has no such member; use '"+meant+"'")
 		return
 	}
+}
+
+// hintAt says what was meant by an ignored member.
+func (b *builder) hintAt(name, meant, message string) {
+	b.OpenMember("hint")
+	b.Text("param", name)
+	b.Text("reason", string(reasonUnknown))
+	b.Texts("candidates", []string{meant})
+	b.Text("message", message)
+	b.Close()
+}
+
+// takes reports whether a skill has an input with a name; nil: it is not known.
+func takes(s *translate.Skill, name string) bool {
+	if s == nil || len(s.Descriptor.Inputs) > maxNearInputs {
+		return false
+	}
+	for i := range s.Descriptor.Inputs {
+		if s.Descriptor.Inputs[i].Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // unknownInput adds a warning about an argument that the skill does not have.

@@ -49,6 +49,15 @@ func TestIgnoredMembersAreBounded(t *testing.T) {
 	}
 }
 
+// TestInputsBesideArgs: a member that is an input of the skill belongs into args.
+func TestInputsBesideArgs(t *testing.T) {
+	b := &fakeBridge{outcome: done, description: describe(t, weather)}
+	want := `"ignored":["location"],"hint":{"param":"location","reason":"unknown","candidates":["args"],"message":"'location' was ignored: it is an input of the skill; put it into 'args'"}}`
+	if got := result(t, b, "execute_skill", `{"name":"a","location":"Tokyo"}`); !strings.HasSuffix(got, want) {
+		t.Error(got)
+	}
+}
+
 // TestUnknownArguments: a result, and an error, warn of arguments that the skill does not have, and name the nearest input.
 func TestUnknownArguments(t *testing.T) {
 	b := &fakeBridge{outcome: done, description: describe(t, weather), unknown: []string{"lokation", "zzzzzz"}}

@@ -18,22 +18,34 @@ import (
 
 // getRun answers get_run.
 func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
-	token := p.required(paramRunToken, "the run_token of an earlier answer")
 	call := translate.Call{Caller: callerFor(ctx, p.request.Method), Wait: p.wait()}
-	if p.failure != nil {
-		return nil, p.refusal()
+	ref, fault := f.openToken(ctx, p, call.Principal)
+	if fault != nil {
+		return nil, fault
 	}
-	ref, err := f.Tokens.Open(ctx, token, call.Principal)
-	if errors.Is(err, runtoken.ErrInvalid) {
-		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
-		return nil, p.refusal()
-	}
-	if err != nil {
-		return nil, p.tokensUnavailable(run.ExecutedYes)
+	if !f.canceled().When(ctx, call.Principal, &ref).IsZero() {
+		return f.answerCanceled(ctx, p, call, ref)
 	}
 	call.Answer = p.request
 	outcome := f.bridge(p).Resume(ctx, ref, call).Wait()
 	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
+}
+
+// openToken returns the run of the param run_token.
+func (f *Front) openToken(ctx context.Context, p *params, principal string) (ref run.Ref, fault *jsonrpc.Error) {
+	token := p.required(paramRunToken, "the run_token of an earlier answer")
+	if p.failure != nil {
+		return ref, p.refusal()
+	}
+	ref, err := f.Tokens.Open(ctx, token, principal)
+	if errors.Is(err, runtoken.ErrInvalid) {
+		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
+		return ref, p.refusal()
+	}
+	if err != nil {
+		return ref, p.tokensUnavailable(run.ExecutedYes)
+	}
+	return ref, nil
 }
 
 // running returns the result of a run that goes on.

@@ -3,6 +3,9 @@ package skillsprotocol
 import (
 	"context"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -12,34 +15,43 @@ import (
 
 // The formats of tool definitions: what the APIs of these providers take as tools, and that of MCP.
 const (
-	formatAnthropic = "anthropic"
-	formatOpenAI    = "openai"
-	formatMCP       = "mcp"
+	FormatAnthropic = "anthropic"
+	FormatOpenAI    = "openai"
+	FormatMCP       = "mcp"
 )
 
 // toolFormats are the formats; the first is the default.
-var toolFormats = []string{formatAnthropic, formatOpenAI, formatMCP}
+var toolFormats = []string{FormatAnthropic, FormatOpenAI, FormatMCP}
 
 // tool adds the definition of a skill as a tool. A skill without a tool name has none.
 func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) {
-	name := e.ToolName(ctx)
-	if name == "" || e.Descriptor == nil {
-		return
+	if name := e.ToolName(ctx, translate.RequestOf(ctx).Principal); name != "" && e.Descriptor != nil {
+		b.definition(name, e.Descriptor, format)
 	}
-	description := safetext.Line(e.Descriptor.Description, maxMessage)
-	schema := front.CleanSchema(inputs.InputSchema(e.Descriptor.Inputs), front.HeaderKeyword)
+}
+
+// Tool returns the definition of a skill as a tool with a name, in a format: that of [FormatAnthropic], [FormatOpenAI] or [FormatMCP].
+func Tool(name string, d *document.Descriptor, format string) jsontext.Value {
+	b := builder{front.Writer{Buf: make([]byte, 0, toolSize(d))}}
+	b.definition(name, d, format)
+	return b.Buf
+}
+
+func (b *builder) definition(name string, d *document.Descriptor, format string) {
+	description := safetext.Line(d.Description, maxMessage)
+	schema := front.CleanSchema(inputs.InputSchema(d.Inputs), front.HeaderKeyword)
 	b.Open()
 	switch format {
-	case formatOpenAI:
+	case FormatOpenAI:
 		b.Text("type", "function")
 		b.OpenMember("function")
 		b.Text("name", name)
 		b.Text("description", description)
 		b.Raw("parameters", schema)
 		b.Close()
-	case formatMCP:
+	case FormatMCP:
 		b.Text("name", name)
-		b.Text("title", safetext.Line(e.Descriptor.Name, maxName))
+		b.Text("title", safetext.Line(d.Name, maxName))
 		b.Text("description", description)
 		b.Raw("inputSchema", schema)
 	default:

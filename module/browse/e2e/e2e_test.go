@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/base64"
 	"encoding/json" // of what the provider was sent
 	"fmt"
 	"maps"
@@ -31,6 +32,10 @@ func TestInBrowser(t *testing.T) {
 	p.On("acme/refuses", hostile.Invoke, hostile.Fail("CSV_ERROR", "The third line has no end."))
 	p.On("acme/hostile", hostile.Invoke, hostile.Complete(hostile.Object{"html": hostileText, "big": json.Number("12345678901234567890")}))
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/picture", hostile.Invoke, hostile.Complete(hostile.Object{
+		"png": dot, "url": "data:image/png;base64," + dot, "svg": "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte("<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>")),
+		"far": "https://example.com/dot.png", "text": "/9j/ is how a JPEG begins", "list": []string{"R0lGOD"},
+	}))
 	var released atomic.Bool
 	p.Script("acme/slow", hostile.Status, func(int) hostile.Action {
 		if released.Load() {
@@ -59,6 +64,7 @@ func TestInBrowser(t *testing.T) {
 			"provider "+many.URL()+" {", "namespace big", "}",
 			"provider "+keyed.URL()+" {", "namespace keyed", "credentials api_key a-key", "}",
 			"provider "+other.URL()+" {", "namespace tiny", "}"),
+		bridge("/mine", "principal {http.request.header.X-User}", "provider "+other.URL()+" {", "namespace demo", "}"),
 	))
 	run(t, c.URL, control.URL)
 }
@@ -67,7 +73,7 @@ func TestInBrowser(t *testing.T) {
 func manySkills() []hostile.Skill {
 	skills := make([]hostile.Skill, 2100)
 	for i := range skills {
-		skills[i].ID = fmt.Sprintf("skill-%04d", i)
+		skills[i].ID = fmt.Sprintf("skill-%d", i)
 	}
 	return skills
 }
@@ -128,6 +134,9 @@ func sayInputs(x *hostile.Exchange) {
 	x.JSON(http.StatusOK, x.Body("completed", hostile.Object{"output": hostile.Object{"inputs": string(request.Inputs)}}))
 }
 
+// dot is an image of one pixel.
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
 // hostileText is what a provider might write to do more than say something.
 const hostileText = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'`{{.}}\u202egnp.exe"
 
@@ -163,6 +172,7 @@ func skills() []hostile.Skill {
 			d["provider"] = hostile.Object{"name": "Acme Corporation", "url": "https://acme.example.com"}
 		}},
 		{ID: "acme/locked", Auth: hostile.APIKey("X-Acme-Key"), Access: "restricted", Edit: with("Needs a key that nobody has configured.")},
+		{ID: "acme/picture", EditEntry: entry("Draws a dot."), Edit: with("Draws a dot.")},
 		{ID: "acme/slow", EditEntry: entry("Takes its time."), Edit: with("Takes its time.")},
 		{ID: "acme/refuses", EditEntry: entry("Always fails."), Edit: with("Always fails.")},
 		{ID: "acme/hostile", EditEntry: entry(hostileText), Edit: func(d hostile.Object) {

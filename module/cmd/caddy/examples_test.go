@@ -25,14 +25,19 @@ import (
 // exercises test, for each example, the feature that it shows.
 var exercises = map[string]func(*example){
 	"agents":              exerciseAgents,
+	"agent-skills":        exerciseAgentSkills,
 	"api-key":             exerciseAPIKey,
 	"basic-auth":          exerciseBasicAuth,
+	"basic-auth-json":     exerciseBasicAuthJSON,
+	"callers-file":        exerciseCallersFile,
+	"client-certificates": exerciseClientCertificates,
 	"direct-and-registry": exerciseDirectAndRegistry,
 	"forward-auth":        exerciseForwardAuth,
 	"oauth2":              exerciseOAuth2,
 	"production":          exerciseProduction,
 	"quickstart":          exerciseQuickstart,
 	"several-providers":   exerciseSeveralProviders,
+	"web-page":            exerciseWebPage,
 }
 
 func exampleNames(t *testing.T) []string {
@@ -185,14 +190,31 @@ func TestPasswordsOfExamples(t *testing.T) {
 		t.Errorf("%s is not the hash of %s: %v", writtenHash, password, err)
 	}
 	for _, name := range exampleNames(t) {
-		text := readFile(t, "caddyfile-examples/"+name+".Caddyfile")
+		text := strings.ReplaceAll(readFile(t, "caddyfile-examples/"+name+".Caddyfile"), "\t", "") // blocks may be indented more
 		hashes := strings.Count(text, "$2a$")
-		if strings.Contains(text, "\tbasic_auth ") != (hashes > 0) {
+		if strings.Contains(text, "\nbasic_auth ") != (hashes > 0) {
 			t.Errorf("%s has %d hashes", name, hashes)
 		}
-		if right := strings.Count(text, `# agent, password "`+password+"\"\n\t\tagent "+writtenHash+"\n"); right != hashes {
+		if right := strings.Count(text, `# agent, password "`+password+"\"\nagent "+writtenHash+"\n"); right != hashes {
 			t.Errorf("%s: %d hashes, of which %d are those of the password in the comment", name, hashes, right)
 		}
+	}
+}
+
+func exerciseAgentSkills(e *example) {
+	t := e.t
+	p := newProvider(t, skill{id: "acme/translate"})
+	e.replace("provider https://skills.example.com", "provider "+p.URL+" {\n\t\t\tnamespace acme\n\t\t}")
+	e.onLoopback()
+	b := e.start()
+	origin := strings.TrimSuffix(b.endpoint, "/rpc")
+	a := b.send(http.MethodGet, origin+"/.well-known/agent-skills/index.json", "")
+	if a.status != http.StatusOK || !strings.Contains(a.body, `"name":"acme-translate"`) {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	a = b.send(http.MethodGet, origin+"/.well-known/agent-skills/acme-translate/SKILL.md", "")
+	if a.status != http.StatusOK || !strings.Contains(a.body, "curl -sS '"+b.endpoint+"'") {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 

@@ -75,6 +75,10 @@ func TestManualsCommands(t *testing.T) {
 	if !strings.Contains(readFile(t, "README.md"), "`"+older+"`") {
 		t.Errorf("README.md does not say how to do without --json: %s", older)
 	}
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	if err := os.WriteFile(file, []byte(e.text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	commands := 0
 	ids := map[string]string{} // of tasks: the printed ones, and those in the answers
 	for _, block := range manuals.In(t, "console") {
@@ -89,7 +93,7 @@ func TestManualsCommands(t *testing.T) {
 					if option == older {
 						continue
 					}
-					here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin).Replace(command)
+					here := strings.NewReplacer(quickstartProvider, e.provider, quickstartAdmin, e.admin, "caddyfile-examples/quickstart.Caddyfile", file).Replace(command)
 					if got := runCaddy(t, here); comparableOutput(got) != comparableOutput(want) {
 						t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
 					}
@@ -314,7 +318,9 @@ func options(text string) listing {
 		name := words[0]
 		if len(blocks) > 0 {
 			in := blocks[len(blocks)-1]
-			l[in] = append(l[in], name)
+			if !slices.Contains(l[in], name) { // agent_skills has two forms
+				l[in] = append(l[in], name)
+			}
 			if len(words) == 3 && words[1] == "|" {
 				l[in] = append(l[in], words[2])
 			}
@@ -322,6 +328,9 @@ func options(text string) listing {
 		if words[len(words)-1] == "{" {
 			if name == "credentials" {
 				name = words[1]
+			}
+			if name == "agent_skills" && words[1] == "<origin>" {
+				name += " <origin>"
 			}
 			blocks = append(blocks, name)
 		}
@@ -337,13 +346,19 @@ func TestManualsOptions(t *testing.T) {
 		"provider":        "provider https://a.example {\n unknown\n}",
 		"skill":           "skill a https://a.example/a.json {\n unknown\n}",
 		"registry":        "registry https://a.example {\n unknown\n}",
+		"access":          "access {\n unknown\n}",
 		"cache":           "cache {\n unknown\n}",
+		"quota":           "quota * {\n unknown\n}",
 		"limits":          "limits {\n unknown\n}",
 		"circuit_breaker": "circuit_breaker {\n unknown\n}",
 		"a2a":             "a2a {\n unknown\n}",
 		"push":            "a2a {\n push {\n unknown\n}\n}",
 		"mcp":             "mcp {\n unknown\n}",
-		"tasks":           "a2a {\n tasks {\n unknown\n}\n}",
+		"notifications":   "notifications {\n unknown\n}",
+		"agent_skills":    "agent_skills {\n unknown\n}",
+
+		"agent_skills <origin>": "agent_skills https://a.example {\n unknown\n}",
+		"tasks":                 "a2a {\n tasks {\n unknown\n}\n}",
 	}
 	written := options(manuals.Listing(t, manuals.Configuration, "skill_bridge"))
 	for block := range written {
@@ -550,7 +565,7 @@ func TestManualsMethods(t *testing.T) {
 			t.Errorf("%s does not exist", found[1])
 		}
 	}
-	if len(methods) != 7 {
+	if len(methods) != 9 {
 		t.Errorf("the manual has the methods %v", methods)
 	}
 	absent, _, _ = strings.Cut("`run_code`"+absent, "are answered -32601")

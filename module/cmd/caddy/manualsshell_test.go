@@ -22,6 +22,7 @@ type aShell struct {
 	t        *testing.T
 	folder   string // working directory, with the files of the commands
 	provider string // address of the demo provider
+	bridge   string // URL of the bridge
 	run      string // the id of a run of the demo provider
 }
 
@@ -34,6 +35,8 @@ var runners = []struct {
 	{"caddy skill-bridge --provider ", (*aShell).serve},
 	{"ACME_KEY=... caddy skill-bridge --provider ", (*aShell).serve},
 	{"caddy skill-bridge validate https://", (*aShell).validate},
+	{"BRIDGE_TOKEN=... caddy skill-bridge call ", (*aShell).ask},
+	{"BRIDGE_LOGIN=alice:... caddy skill-bridge list ", (*aShell).ask},
 	{"caddy skill-bridge ", (*aShell).ask},
 }
 
@@ -54,6 +57,10 @@ var excused = []excuse{
 	{"go run ./module/cmd/build -o caddy", "it takes minutes; continuous integration runs it with another output", func(t *testing.T, line string) bool {
 		t.Helper()
 		return strings.Contains(readFile(t, ".ci/run"), strings.TrimSuffix(line, "caddy")+`"$out/caddy"`)
+	}},
+	{"npx skills add ", "it installs files; TestInstaller runs it, where there is npm", func(t *testing.T, _ string) bool {
+		t.Helper()
+		return strings.Contains(readFile(t, "module/internal/clients/installer_test.go"), `npx("add", origin`)
 	}},
 	{"SKILL_BRIDGE_BROWSER_TESTS=1 go test ./module/browse/e2e", "it needs a browser; continuous integration runs it where there is one", func(t *testing.T, _ string) bool {
 		t.Helper()
@@ -148,10 +155,10 @@ func TestManualsBlocks(t *testing.T) {
 		}
 	}
 	// Other blocks that tests read: listings of options, folders, a template of the page, and
-	// configuration of Prometheus.
+	// configuration of Prometheus. The answer of approve is an example: a test in package command compares the form.
 	readElsewhere := []string{
 		manuals.Configuration + " skill_bridge", manuals.Credentials + " credentials", manuals.Contributing + " module/",
-		manuals.Page + " <!doctype", manuals.Monitoring + " #",
+		manuals.Page + " <!doctype", manuals.Monitoring + " #", manuals.CommandLine + " acme.weather",
 	}
 	for _, block := range manuals.Blocks(t) {
 		switch block.Language {
@@ -162,6 +169,9 @@ func TestManualsBlocks(t *testing.T) {
 			}
 		case "python", "ts", "json":
 			// TestREADMEPrograms and TestREADMEPublishes read them, and TestClientConfigurations in package command
+			if block.File == manuals.Methods || block.Language == "json" && block.File == manuals.AgentSkills { // TestReceiverInManual runs it, TestSiteIndexInManual reads it
+				continue
+			}
 			if block.File != manuals.README && (block.Language != "json" || block.File != manuals.CommandLine && block.File != manuals.MCP) {
 				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
 			}
@@ -178,7 +188,9 @@ func newShell(t *testing.T) *aShell {
 	e := open(t, "quickstart")
 	b := startQuickstart(e)
 	t.Setenv("ACME_KEY", "demo-key")
-	shell := &aShell{t: t, folder: t.TempDir(), provider: e.provider}
+	t.Setenv("BRIDGE_TOKEN", "any")
+	t.Setenv("BRIDGE_LOGIN", "alice:any")
+	shell := &aShell{t: t, folder: t.TempDir(), provider: e.provider, bridge: b.endpoint}
 	descriptor := b.send(http.MethodGet, "http://"+e.provider+"/skills/summarize.json", "")
 	for name, text := range map[string]string{
 		"descriptor.json": descriptor.body,
@@ -197,7 +209,11 @@ func newShell(t *testing.T) *aShell {
 	return shell
 }
 
-const namedProvider = "https://skills.example.com"
+// The URLs of the provider and of the bridge in the lines.
+const (
+	namedProvider = "https://skills.example.com"
+	namedBridge   = "https://bridge.example.com/rpc"
+)
 
 var namedRun = regexp.MustCompile(`exec-[a-z2-7]{26}`)
 
@@ -209,8 +225,11 @@ func (s *aShell) command(line string, further ...string) *exec.Cmd {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if words[0] == "ACME_KEY=..." { // the variable is set already
+	if strings.HasSuffix(words[0], "...") { // the variable is set already
 		words = words[1:]
+	}
+	if i := slices.Index(words, namedBridge); i >= 0 {
+		words[i] = s.bridge
 	}
 	if i := slices.Index(words, namedProvider); i >= 0 {
 		words[i] = "http://" + s.provider

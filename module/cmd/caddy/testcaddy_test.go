@@ -13,6 +13,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 )
 
 const repository = "../../.."
@@ -28,12 +31,13 @@ func readFile(t *testing.T, path string) string {
 
 // An example is a Caddyfile with replacements for the test.
 type example struct {
-	t        *testing.T
-	text     string
-	secrets  []string // that no log may contain
-	logs     []string // log files of the Caddyfile, first the default log; empty: there are none
-	provider string   // address of the quickstart's provider
-	admin    string   // address of the admin API; empty: there is none
+	t         *testing.T
+	text      string
+	secrets   []string    // that no log may contain
+	logs      []string    // log files of the Caddyfile, first the default log; empty: there are none
+	provider  string      // address of the quickstart's provider
+	authority *hostile.CA // of client certificates; nil: there are none
+	admin     string      // address of the admin API; empty: there is none
 }
 
 // open reads an example.
@@ -56,6 +60,21 @@ func newExample(t *testing.T, text string) *example {
 			t.Fatal(err)
 		}
 		e.replace("{file."+found[1]+"}", "{file."+file+"}")
+	}
+	for _, found := range regexp.MustCompile(`callers_file (\S+)`).FindAllStringSubmatch(e.text, -1) {
+		file := filepath.Join(t.TempDir(), "callers")
+		line, err := callers.Line("alice", e.secret("alice"))
+		if err == nil {
+			err = os.WriteFile(file, []byte(line), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.replace(found[0], "callers_file "+file)
+	}
+	for _, found := range regexp.MustCompile(`trust_pool file (\S+)`).FindAllStringSubmatch(e.text, -1) {
+		e.authority = hostile.NewCA(t)
+		e.replace(found[0], "trust_pool file "+e.authority.File())
 	}
 	for _, found := range regexp.MustCompile(`output file (\S+)`).FindAllStringSubmatch(e.text, -1) {
 		log := filepath.Join(t.TempDir(), filepath.Base(found[1]))
@@ -96,7 +115,10 @@ func openingOf(text string) string {
 // option adds a line to the bridge's options.
 func (e *example) option(line string) {
 	e.t.Helper()
-	e.replace(openingOf(e.text), openingOf(e.text)+"\n\t\t"+line)
+	begin := openingOf(e.text)
+	before, _, _ := strings.Cut(e.text, begin)
+	indent := before[strings.LastIndex(before, "\n")+1:]
+	e.replace(begin, begin+"\n"+indent+"\t"+line)
 }
 
 // onLoopback lets the bridge call the providers of a test on loopback addresses without TLS.
@@ -147,10 +169,12 @@ func (e *example) start() *bridge {
 	config := adapt(e.t, e.text)
 	config.Admin = &caddy.AdminConfig{Disabled: e.admin == "", Listen: e.admin, Config: &caddy.ConfigSettings{Persist: new(false)}}
 	withStorage(e.t, config, e.t.TempDir())
+	tls := object{}
 	if config.AppsRaw["tls"] != nil {
-		e.t.Fatal("the configuration has a TLS app: these tests would have to change it")
+		tls = decode[object](e.t, string(config.AppsRaw["tls"]))
 	}
-	config.AppsRaw["tls"] = module(e.t, object{"disable_storage_clean": true}) // cleaning writes outside of the storage
+	tls["disable_storage_clean"] = true // cleaning writes outside of the storage
+	config.AppsRaw["tls"] = module(e.t, tls)
 	if len(e.logs) == 0 {
 		e.logs = []string{filepath.Join(e.t.TempDir(), "caddy.log")}
 		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{

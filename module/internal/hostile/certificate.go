@@ -44,7 +44,7 @@ func NewCA(tb testing.TB) *CA {
 	ca := &CA{tb: tb, file: filepath.Join(tb.TempDir(), "ca.pem")}
 	template := ca.template("Test CA")
 	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageCertSign, nil
 	var raw []byte
 	raw, ca.key = ca.sign(template, nil)
 	var err error

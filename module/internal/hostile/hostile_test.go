@@ -75,3 +75,16 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A provider does not get the port of an earlier one, whose documents a bridge may still have in its cache.
+func TestPortsAreNew(t *testing.T) {
+	seen := map[string]bool{}
+	for range 500 {
+		p := hostile.NewProvider(t)
+		if seen[p.Port()] {
+			t.Errorf("port %s again", p.Port())
+		}
+		seen[p.Port()] = true
+		p.Down()
+	}
+}

@@ -39,12 +39,26 @@ func (l *listener) Up() {
 		return
 	}
 	socket, err := net.Listen("tcp", net.JoinHostPort(loopback, l.port))
+	for err == nil && l.port == "" && !isNew(socket) {
+		_ = socket.Close()
+		socket, err = net.Listen("tcp", net.JoinHostPort(loopback, ""))
+	}
 	if err != nil {
 		l.tb.Fatalf("a provider can't listen: %v", err)
 	}
 	l.socket = socket
 	_, l.port, _ = net.SplitHostPort(socket.Addr().String()) // a valid address
 	go l.server.Serve(acceptor{socket, l})                   //nolint:errcheck // returns when the socket is closed
+}
+
+// used are the ports of all providers of this process.
+var used sync.Map
+
+// isNew reports whether no provider had the port of a listener before. A run that goes on after its test keeps the bridge's cache, which may
+// have documents of an earlier provider with the same URL.
+func isNew(socket net.Listener) bool {
+	_, seen := used.LoadOrStore(socket.Addr().(*net.TCPAddr).Port, true)
+	return !seen
 }
 
 // Down stops listening, so that new connections are refused. [Provider.Disconnect] closes existing

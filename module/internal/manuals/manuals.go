@@ -19,6 +19,7 @@ const (
 	Methods       = "translate/skillsprotocol/README.md"
 	A2A           = "translate/a2a/README.md"
 	MCP           = "translate/mcp/README.md"
+	AgentSkills   = "translate/agentskills/README.md"
 	CommandLine   = "module/command/README.md"
 	Page          = "module/browse/README.md"
 	Operation     = "module/OPERATION.md"
@@ -26,7 +27,7 @@ const (
 )
 
 // All has all manuals.
-var All = []string{README, Contributing, Configuration, Credentials, Methods, A2A, MCP, CommandLine, Page, Operation, Monitoring}
+var All = []string{README, Contributing, Configuration, Credentials, Methods, A2A, MCP, AgentSkills, CommandLine, Page, Operation, Monitoring}
 
 // Repository returns the folder with go.mod.
 func Repository(t *testing.T) string {

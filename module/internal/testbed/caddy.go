@@ -64,11 +64,17 @@ func indent(by string, lines []string) string {
 // ports are the free ports of a Caddyfile's placeholders.
 type ports map[string]string
 
-var portWord = regexp.MustCompile(`\{\$(PORT\w*|ADMIN)\}`)
+var (
+	portWord = regexp.MustCompile(`\{\$(PORT\w*|ADMIN)\}`)
+	unset    = regexp.MustCompile(`http://[\w.]+:\{\$\w+\}`)
+)
 
-// fill replaces the placeholders of free ports.
+// fill replaces the placeholders of free ports. Another name in the place of a port is a mistake: the Caddys of all tests would share port 80.
 func (p ports) fill(tb testing.TB, text string) string {
 	tb.Helper()
+	if word := unset.FindString(portWord.ReplaceAllString(text, "0")); word != "" {
+		tb.Fatalf("%s: a placeholder of a port starts with PORT", word)
+	}
 	return portWord.ReplaceAllStringFunc(text, func(word string) string {
 		name := portWord.FindStringSubmatch(word)[1]
 		if p[name] == "" {

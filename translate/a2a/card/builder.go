@@ -23,6 +23,8 @@ const ExtensionURI = "https://github.com/skill-bridge/caddy-skill-bridge/a2a/v1"
 type Bridge interface {
 	List(ctx context.Context, q translate.Query) translate.Listing
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
+	// Audience returns the same number for all principals that may use the same skills.
+	Audience(principal string) int
 }
 
 // Config holds the options of a [Builder].
@@ -191,7 +193,7 @@ func (b *Builder) Card(ctx context.Context, r Request) (*Card, error) {
 		}
 		return b.compose(b.notice, form, base, origin), nil
 	}
-	k := key{skill: r.Skill}
+	k := key{skill: r.Skill, audience: b.bridge.Audience(r.Caller.Principal)}
 	switch {
 	case known && r.Extended:
 		k.view = extendedView
@@ -211,7 +213,7 @@ func (b *Builder) Card(ctx context.Context, r Request) (*Card, error) {
 	}
 	card := b.compose(c, form, base, origin)
 	card.MaxAge = min(max(0, time.Until(fresh)), maxAge).Truncate(time.Second)
-	card.Private = known
+	card.Private, card.Restricted = known, k.audience != 0
 	return card, nil
 }
 

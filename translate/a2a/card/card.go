@@ -22,6 +22,8 @@ type Card struct {
 	MaxAge time.Duration
 	// Private says that shared caches must not store the card, since it is for a caller with a principal.
 	Private bool
+	// Restricted says that access rules decide which skills the card has.
+	Restricted bool
 
 	pieces [][]byte // the card is their concatenation; most of them are shared with other cards
 	size   int

@@ -23,11 +23,15 @@ const (
 
 // key identifies a kept content.
 type key struct {
-	view  view
-	skill string // as the client wrote it; empty: all
+	view view
+	// audience is that of the principal, for whom access rules may permit other skills.
+	audience int
+	skill    string // as the client wrote it; empty: all
 }
 
-func (k key) String() string { return strconv.Itoa(int(k.view)) + k.skill }
+func (k key) String() string {
+	return strconv.Itoa(int(k.view)) + " " + strconv.Itoa(k.audience) + " " + k.skill
+}
 
 // kept is the content of a card and the lists that it was made from.
 type kept struct {
@@ -51,7 +55,7 @@ const (
 	patience = time.Second
 	// reading bounds the queries for a content: an index and descriptors take up to 10 seconds each.
 	reading = 25 * time.Second
-	// maxKept bounds the number of contents of single skills that are kept, and maxKeptSize their size together, in bytes.
+	// maxKept bounds the number of contents that are kept of single skills or by access rules, and maxKeptSize their size together, in bytes.
 	maxKept     = 256
 	maxKeptSize = 16 << 20
 )
@@ -126,29 +130,29 @@ func (b *Builder) share(k key, old, now *kept) {
 		return
 	}
 	for _, v := range []view{publicView, knownView, extendedView} {
-		other := b.kept[key{v, k.skill}]
+		other := b.kept[key{v, k.audience, k.skill}]
 		if other != nil && other.content.digest == now.content.digest {
 			now.content = other.content
 		}
 	}
 }
 
-// makeRoom removes the least recently used contents of single skills until the rest is within the bounds. The caller holds b.mu.
+// makeRoom removes the least recently used contents of single skills, and of callers to whom access rules apply, until the rest is within the bounds. The caller holds b.mu.
 func (b *Builder) makeRoom() {
 	for {
 		count, size := 0, 0
 		var oldest key
 		for k, e := range b.kept {
-			if k.skill == "" {
+			if k.skill == "" && k.audience == 0 {
 				continue
 			}
 			count++
 			size += e.content.size()
-			if oldest.skill == "" || e.used.Before(b.kept[oldest].used) {
+			if count == 1 || e.used.Before(b.kept[oldest].used) {
 				oldest = k
 			}
 		}
-		if count <= maxKept && size <= maxKeptSize {
+		if count <= maxKept && size <= maxKeptSize || count == 1 {
 			return
 		}
 		delete(b.kept, oldest)
@@ -190,7 +194,7 @@ func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept)
 // descriptors could not be read; zero: all could.
 func (b *Builder) list(ctx context.Context, caller run.Caller, v view, old *kept) (l translate.Listing, described time.Time) {
 	list := func(descriptors int) translate.Listing {
-		l := b.bridge.List(ctx, translate.Query{Caller: caller, Descriptors: descriptors})
+		l := b.bridge.List(ctx, translate.Query{Caller: caller, Descriptors: descriptors, Executable: true})
 		if v != extendedView {
 			l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return e.Hidden })
 		}

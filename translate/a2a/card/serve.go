@@ -19,6 +19,9 @@ func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
 	header.Set("ETag", c.ETag)
 	header.Set("Last-Modified", c.LastModified.UTC().Format(http.TimeFormat))
 	header.Add("Vary", "A2A-Version")
+	if c.Restricted {
+		header.Add("Vary", "Authorization")
+	}
 	header.Set("Access-Control-Allow-Origin", "*")
 	if c.isHeldBy(r.Header) {
 		w.WriteHeader(http.StatusNotModified)

@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 // pauses are the times between the requests for one event. After the last one, the event is lost.
@@ -44,7 +45,7 @@ func (d *Deliverer) deliver(l *line) result {
 	case err != nil:
 		return result{after: storageRetry}
 	}
-	if d.index != nil && d.index.served(d.ctx, t) {
+	if d.index != nil && d.index.Served(d.ctx, t.Owner, t.ID, t.Event) {
 		return result{drop: true}
 	}
 	i := slices.IndexFunc(t.Push, func(p task.PushConfig) bool { return p.ID == l.key.webhook })
@@ -64,7 +65,7 @@ func (d *Deliverer) deliver(l *line) result {
 	if err == nil {
 		w.post(d.ctx, a, &p, secrets, e.body)
 	} else { // the key that sealed the secrets has been removed
-		a.Outcome, a.Problem, a.GivenUp = Failed, "its secrets can't be decrypted any more", true
+		a.Outcome, a.Problem, a.GivenUp = webhook.Failed, "its secrets can't be decrypted any more", true
 	}
 	if d.ctx.Err() != nil { // the process ends: the event will be sent again
 		return result{drop: true}
@@ -88,14 +89,14 @@ type event struct {
 func (d *Deliverer) first(l *line, t *task.Task, p *task.PushConfig) (e event, ok bool) {
 	d.mu.Lock()
 	d.grow(l.skip(p.Sent))
-	host := hostOf(p.URL)
-	if len(l.items) == 0 || l.host != host {
-		l.host = host // the client has replaced the webhook: the line is queued for the new host
+	host := webhook.HostOf(p.URL)
+	if len(l.items) == 0 || l.Host != host {
+		l.Host = host // the client has replaced the webhook: the line is queued for the new host
 		d.mu.Unlock()
 		return event{}, false
 	}
 	l.tries++
-	l.spend(time.Now())
+	l.rate.Spend(time.Now())
 	i := l.items[0]
 	e = event{number: i.number, try: l.tries}
 	d.mu.Unlock()
@@ -133,11 +134,11 @@ func (d *Deliverer) judge(w *Webhooks, l *line, t *task.Task, p *task.PushConfig
 	switch {
 	case a.GivenUp:
 		lost = task.MaxLost
-	case a.Outcome != Delivered && e.try <= len(pauses):
+	case a.Outcome != webhook.Delivered && e.try <= len(pauses):
 		a.Retry = pauses[e.try-1]
 		w.attempted(a)
 		return result{after: a.Retry}
-	case a.Outcome != Delivered:
+	case a.Outcome != webhook.Delivered:
 		lost = p.Lost + 1
 		a.GivenUp = lost >= task.MaxLost
 	}
@@ -192,7 +193,7 @@ func (d *Deliverer) mark(t *task.Task, p *task.PushConfig, sent uint64, lost int
 		_, _ = d.tasks.Get(ctx, t.Owner, t.ID) // it stores the change; if it fails, the event may be sent again after a restart
 	}
 	if d.index != nil && settled(now) {
-		d.index.done(ctx, now)
+		d.index.Done(ctx, now.Owner, now.ID, now.Event)
 	}
 }
 

@@ -2,7 +2,6 @@ package push
 
 import (
 	"context"
-	"net/url"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -11,12 +10,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
+
+// IndexOwner is the owner of the records of the index in the storage of tasks. It can't be a principal, which has no control characters except line
+// breaks.
+const IndexOwner = "\x00a2a push"
 
 // Deliverer sends the events of tasks to their webhooks.
 type Deliverer struct {
 	tasks *tasks.Tasks
-	index *index // nil: tasks are only in memory
+	index *webhook.Index // nil: tasks are only in memory
 
 	ctx     context.Context //nolint:containedctx // the parent of all requests' contexts; Close ends it
 	cancel  context.CancelFunc
@@ -30,7 +34,7 @@ type Deliverer struct {
 	begun    bool        // watch runs
 	webhooks []*Webhooks // one for each configuration, the newest last
 	lines    map[lineKey]*line
-	schedule schedule
+	schedule webhook.Schedule[*line]
 	events   int   // in all lines
 	held     int64 // memory of these events, in bytes
 	missed   bool  // an event was not queued, for want of a line or of a configuration: watch looks for its task
@@ -39,11 +43,11 @@ type Deliverer struct {
 // New returns a Deliverer for the tasks in a store; nil: the tasks are only in memory. [Deliverer.Bind] has to be called before the
 // Deliverer is used.
 func New(store run.Store) *Deliverer {
-	d := &Deliverer{lines: map[lineKey]*line{}, schedule: newSchedule(), kick: make(chan struct{}, 1)}
+	d := &Deliverer{lines: map[lineKey]*line{}, kick: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.closing, d.close = context.WithCancel(d.ctx)
 	if store != nil {
-		d.index = newIndex(store)
+		d.index = webhook.NewIndex(store, IndexOwner)
 	}
 	return d
 }
@@ -70,7 +74,7 @@ func (d *Deliverer) Close(ctx context.Context) {
 	stop()
 	d.cancel()
 	if d.index != nil {
-		d.index.close()
+		d.index.Close()
 	}
 }
 
@@ -114,7 +118,7 @@ func (d *Deliverer) catchUp(t *task.Task) {
 			continue
 		}
 		if l := d.line(t, p); l != nil && len(l.items) == 0 && l.state != active {
-			l.size = task.Size(t)
+			l.Size = task.Size(t)
 			d.grow(l.newest(t.Told))
 			d.wake(l, 0)
 		}
@@ -131,11 +135,11 @@ func (d *Deliverer) line(t *task.Task, p *task.PushConfig) *line {
 			d.missed = true
 			return nil
 		}
-		l = &line{key: key}
+		l = &line{Place: webhook.Place{Owner: t.Owner}, key: key}
 		d.lines[key] = l
 	}
 	if l.state == resting {
-		l.host = hostOf(p.URL)
+		l.Host = webhook.HostOf(p.URL)
 	}
 	return l
 }
@@ -153,15 +157,15 @@ func (d *Deliverer) wake(l *line, after time.Duration) {
 	if l.state == active {
 		return // its goroutine calls wake later
 	}
-	after = max(after, l.wait(time.Now()))
+	after = max(after, l.rate.Wait(time.Now()))
 	if after <= 0 {
 		l.state = queued
-		d.schedule.add(l)
+		d.schedule.Add(l)
 		return
 	}
 	d.pause(l, pausing, after, func() {
 		l.state = queued
-		d.schedule.add(l)
+		d.schedule.Add(l)
 		d.dispatch()
 	})
 }
@@ -186,8 +190,8 @@ func (d *Deliverer) pause(l *line, in lineState, after time.Duration, then func(
 // dispatch begins as many requests as are possible.
 func (d *Deliverer) dispatch() {
 	for !d.closed {
-		l := d.schedule.next()
-		if l == nil {
+		l, ok := d.schedule.Next(time.Now())
+		if !ok {
 			return
 		}
 		l.state = active
@@ -200,7 +204,7 @@ func (d *Deliverer) serve(l *line) {
 	r := d.guarded(l)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.schedule.done(l)
+	d.schedule.Done(l)
 	l.state = resting
 	switch {
 	case d.closed:
@@ -216,7 +220,7 @@ func (d *Deliverer) serve(l *line) {
 
 // rest keeps a line without events until its rate allows a full burst again, and then removes it.
 func (d *Deliverer) rest(l *line) {
-	after := time.Until(l.tat)
+	after := l.rate.Rest(time.Now())
 	if after <= 0 {
 		d.remove(l)
 		return
@@ -298,14 +302,5 @@ type Stats struct {
 func (d *Deliverer) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return Stats{len(d.lines), d.events, d.held, d.schedule.active}
-}
-
-// hostOf returns the host and port of a URL.
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Host
+	return Stats{len(d.lines), d.events, d.held, d.schedule.Active()}
 }

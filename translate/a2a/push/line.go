@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 const (
@@ -13,10 +14,6 @@ const (
 	maxLines  = 20_000
 	maxEvents = 10_000
 	maxHeld   = 32 << 20
-
-	// A webhook gets up to burst requests at once, and then one in each interval of pause.
-	burst = 8
-	pause = time.Second
 )
 
 // lineKey identifies a webhook of a task.
@@ -24,18 +21,16 @@ type lineKey struct{ owner, id, webhook string }
 
 // line is the queue of events for one webhook. The lock of the [Deliverer] protects it.
 type line struct {
+	webhook.Place // its Size is that of the task
+
 	key   lineKey
-	host  string
 	state lineState
 	items []item
 	sent  uint64 // the number of the last event that was delivered or given up
 	tries int    // requests for the first item
-	size  int64  // the size of the task
 
 	timer *time.Timer // ends the state resting or pausing
-	tat   time.Time   // the theoretical arrival time of the generic cell rate algorithm, which limits the rate of requests
-	body  int64       // the estimated size of the request's body
-	at    string      // the host of the request
+	rate  webhook.Rate
 }
 
 // lineState is the state of a line.
@@ -57,15 +52,15 @@ type item struct {
 
 // add appends an event. It returns the change of the line's length and memory.
 func (l *line) add(u *task.Update, room bool) (events int, held int64) {
-	l.size = task.Size(u.Task)
+	l.Size = task.Size(u.Task)
 	if n := len(l.items); n > 0 && l.items[n-1].update == nil {
 		l.items[n-1].number = u.Number
 		return 0, 0
 	}
 	if len(l.items) < maxQueued && room {
 		own := *u
-		l.items = append(l.items, item{u.Number, &own, l.size})
-		return 1, l.size
+		l.items = append(l.items, item{u.Number, &own, l.Size})
+		return 1, l.Size
 	}
 	return l.newest(u.Number)
 }
@@ -90,20 +85,4 @@ func (l *line) skip(number uint64) (events int, held int64) {
 		l.tries = 0
 	}
 	return events, held
-}
-
-// wait returns how long the line has to wait before its next request.
-func (l *line) wait(now time.Time) time.Duration {
-	if l.tat.Before(now) {
-		return 0
-	}
-	return l.tat.Sub(now) - (burst-1)*pause
-}
-
-// spend counts a request for the rate.
-func (l *line) spend(now time.Time) {
-	if l.tat.Before(now) {
-		l.tat = now
-	}
-	l.tat = l.tat.Add(pause)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 // keys has one key.
@@ -195,9 +196,9 @@ func start(t *testing.T, s run.Store, to *receiver) *bench {
 	b := &bench{t: t, to: to, tasks: tasks.New(tasks.Config{Store: s, Observer: observer{d}, Most: 100_000, MostPerOwner: 100_000})}
 	d.Bind(b.tasks)
 	b.Webhooks = &push.Webhooks{
-		Deliverer: d, Transport: to, AllowHTTP: true, Sealer: runtoken.New(testKeys, nil),
-		Judge: func(context.Context, *url.URL) error { return nil },
-		Owns:  func(string) bool { return true },
+		Deliverer: d, Sealer: runtoken.New(testKeys, nil),
+		Client: webhook.Client{Transport: to, AllowHTTP: true, Judge: func(context.Context, *url.URL) error { return nil }},
+		Owns:   func(string) bool { return true },
 		Continue: func(_ context.Context, t *task.Task) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 const (
@@ -18,6 +19,8 @@ const (
 	afterMiss = time.Minute
 	// between is the pause between two tasks that are taken over, so that the requests to providers do not come all at once.
 	between = 10 * time.Millisecond
+	// maxTaken bounds the tasks that were taken over and that an instance remembers. It finds further ones by the index.
+	maxTaken = 20_000
 )
 
 // watcher takes over the webhooks of tasks whose instance has ended.
@@ -69,16 +72,16 @@ func (w *watcher) look(ctx context.Context, own bool) {
 			w.resume(ctx, t)
 		}
 	}
-	open, final, err := w.index.read(ctx, w.seen)
+	open, final, err := w.index.Read(ctx, w.seen)
 	if err != nil {
 		return
 	}
 	w.seen = final
 	for instance, records := range open {
-		if instance == w.index.instance && !own {
+		if instance == w.index.Instance() && !own {
 			continue
 		}
-		w.index.ended(ctx, instance, func() {
+		w.index.Ended(ctx, instance, func() {
 			for _, r := range records {
 				w.take(ctx, r)
 			}
@@ -87,22 +90,22 @@ func (w *watcher) look(ctx context.Context, own bool) {
 }
 
 // take takes over a task.
-func (w *watcher) take(ctx context.Context, f found) {
-	if ctx.Err() != nil || w.of(f.owner) == nil {
+func (w *watcher) take(ctx context.Context, f webhook.Found) {
+	if ctx.Err() != nil || w.of(f.Owner) == nil {
 		return
 	}
-	t, err := w.tasks.Get(ctx, f.owner, f.record.ID)
+	t, err := w.tasks.Get(ctx, f.Owner, f.ID)
 	switch {
 	case errors.Is(err, tasks.ErrNoTask):
-		w.index.drop(ctx, f)
+		w.index.Drop(ctx, f)
 		return
 	case err != nil:
 		return
 	case settled(t):
-		w.index.drop(ctx, f)
+		w.index.Drop(ctx, f)
 		return
 	}
-	w.index.take(ctx, f)
+	w.index.Take(ctx, f)
 	w.catchUp(t)
 	w.resume(ctx, t)
 }
@@ -119,7 +122,7 @@ func (w *watcher) resume(ctx context.Context, t *task.Task) {
 	if s := t.Status.State; s != task.Submitted && s != task.Working {
 		return
 	}
-	if len(w.taken) < maxNoted {
+	if len(w.taken) < maxTaken {
 		w.taken[t.ID] = lineKey{owner: t.Owner, id: t.ID}
 	}
 	if c := w.of(t.Owner); c != nil {

@@ -107,7 +107,7 @@ func TestConfigurations(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 		next := &push.Webhooks{
-			Deliverer: b.Deliverer, Transport: b.to, AllowHTTP: true, Sealer: b.Sealer, Owns: b.Owns, Judge: b.Judge,
+			Deliverer: b.Deliverer, Client: b.Client, Sealer: b.Sealer, Owns: b.Owns,
 		}
 		next.Begin()
 		time.Sleep(time.Minute)

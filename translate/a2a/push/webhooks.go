@@ -3,27 +3,19 @@ package push
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 // Webhooks has the options of one configuration for webhooks. Its fields must not be changed while it is used.
 type Webhooks struct {
+	// Client checks URLs and sends requests.
+	webhook.Client
 	// Deliverer sends the events. It is required.
 	Deliverer *Deliverer
-	// Transport sends requests. It must follow no redirects, and must check each address that it connects to. It is required.
-	Transport http.RoundTripper
-	// Judge returns an error if requests to a URL are not allowed, as far as that is known without a look-up of its host. It is
-	// required.
-	Judge func(ctx context.Context, u *url.URL) error
-	// AllowHTTP allows webhooks without TLS.
-	AllowHTTP bool
 	// Sealer encrypts secrets. It is required.
 	Sealer *runtoken.Sealer
 	// Owns reports whether the tasks of an owner belong to this configuration. It is not called before Begin. It is required.
@@ -55,47 +47,6 @@ func (Secrets) String() string { return "[redacted]" }
 
 // GoString implements [fmt.GoStringer] without the secrets.
 func (Secrets) GoString() string { return "[redacted]" }
-
-// maxURL is the longest URL, in bytes.
-const maxURL = 2048
-
-// Check returns the problem of a webhook's URL; empty: there is none.
-func (w *Webhooks) Check(ctx context.Context, text string) (problem string) {
-	if len(text) > maxURL {
-		return "must have at most 2048 bytes"
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Opaque != "" || u.Hostname() == "":
-		return "must be an absolute URL"
-	case u.Scheme == "http" && !w.AllowHTTP:
-		return "must begin with https://"
-	case u.Scheme != "https" && u.Scheme != "http":
-		return "must be an https URL"
-	case u.User != nil:
-		return "must have no user name or password: use authentication"
-	case u.Fragment != "" || u.RawFragment != "":
-		return "must have no fragment"
-	case !isPort(u.Port()):
-		return "must have a port from 1 to 65535, without leading zeros"
-	}
-	if err := w.Judge(ctx, u); err != nil {
-		if rule, ok := errors.AsType[interface {
-			error
-			Refused() string
-		}](err); ok {
-			return "is not allowed here: " + rule.Refused()
-		}
-		return "is not allowed here"
-	}
-	return ""
-}
-
-// isPort reports whether a text is a port as all programs read it; empty: that of the scheme.
-func isPort(text string) bool {
-	n, err := strconv.ParseUint(text, 10, 16)
-	return text == "" || err == nil && n > 0 && text[0] != '0'
-}
 
 // Seal encrypts the secrets of a webhook for a task. The result is empty if there are none.
 func (w *Webhooks) Seal(ctx context.Context, owner, id string, s Secrets) (string, error) {
@@ -130,6 +81,6 @@ func (w *Webhooks) open(ctx context.Context, owner, id, sealed string) (s Secret
 func (w *Webhooks) Watch(ctx context.Context, t *task.Task) {
 	w.Begin()
 	if d := w.Deliverer; d.index != nil && len(t.Push) > 0 && !t.Status.State.Terminal() {
-		d.index.note(ctx, t)
+		_ = d.index.Note(ctx, t.Owner, t.ID, t.Event) // if it fails, the next event tries it again
 	}
 }

@@ -92,7 +92,7 @@ func (w *following) isNews(r *run.Run) bool {
 	switch failure := r.Failure; {
 	case failure.Kind == run.RunFailed, failure.Lost, failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
 		return true
-	case failure.Kind == run.Stopped, failure.Kind == run.ClientGone, failure.Kind == run.CallerCanceled, !isLate:
+	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !isLate:
 		return false
 	default:
 		r.Failure = message.TimeIsUp(t, failure)

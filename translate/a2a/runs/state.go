@@ -97,5 +97,5 @@ func IsOpen(t *task.Task) bool {
 func IsOutage(r *run.Run) bool {
 	f := r.Failure
 	return f != nil && r.State != 0 && r.ExecutionID != "" && f.Executed == run.ExecutedYes && !f.Lost && !f.Permanent() &&
-		f.Kind != run.Stopped && f.Kind != run.ClientGone && f.Kind != run.CallerCanceled
+		f.Kind != run.Stopped && f.Kind != run.CallerGone && f.Kind != run.CallerCanceled
 }

@@ -92,9 +92,10 @@ func differing(a, b uint64) int {
 // finder is the search for names that are similar to one name.
 type finder struct {
 	last, whole pattern
-	before      string  // the text before the last segment
-	limit       int     // the largest distance
-	found       []match // at most maxCandidates, nearest first
+	before      string                 // the text before the last segment
+	limit       int                    // the largest distance
+	found       []match                // at most maxCandidates, nearest first
+	accept      func(name string) bool // nil: all names may be found
 }
 
 // match is a similar name.
@@ -117,7 +118,13 @@ func (a match) nearer(b match) bool {
 // Find returns the names of the indexes that are similar to a name, nearest first, at most five: those at a
 // small edit distance, as a whole or in the last segment after a dot or slash.
 func Find(name string, indexes ...*Index) []string {
-	list, _, _ := nearest(name, indexes)
+	list, _, _ := nearest(name, indexes, nil)
+	return list
+}
+
+// FindIf is Find among the names for which accept returns true.
+func FindIf(accept func(name string) bool, name string, indexes ...*Index) []string {
+	list, _, _ := nearest(name, indexes, accept)
 	return list
 }
 
@@ -125,7 +132,7 @@ func Find(name string, indexes ...*Index) []string {
 // an equal share of both bounds, so that a source with many names does not prevent names of
 // another from being found. Indexes are searched in the order of their size; the larger ones
 // share what the smaller ones do not use.
-func nearest(name string, indexes []*Index) (list []string, scanned, compared int) {
+func nearest(name string, indexes []*Index, accept func(name string) bool) (list []string, scanned, compared int) {
 	if len(name) > 3*maxName { // a folded name has at least a third of the bytes
 		return nil, 0, 0
 	}
@@ -134,7 +141,7 @@ func nearest(name string, indexes []*Index) (list []string, scanned, compared in
 		return nil, 0, 0
 	}
 	last := lastSegment(folded)
-	s := finder{before: folded[:len(folded)-len(last)], limit: max(1, len(last)/4), found: make([]match, 0, maxCandidates)}
+	s := finder{before: folded[:len(folded)-len(last)], limit: max(1, len(last)/4), found: make([]match, 0, maxCandidates), accept: accept}
 	s.last.set(last)
 	s.whole.set(folded)
 	bySize := slices.SortedFunc(slices.Values(indexes), func(a, b *Index) int { return len(a.names) - len(b.names) })
@@ -190,6 +197,9 @@ func (s *finder) fullWith(d int) bool {
 // its distance. It returns how many bytes were compared.
 func (s *finder) consider(ix *Index, at, least int) (compared int) {
 	name, folded := ix.names[at], ix.folded[at]
+	if s.accept != nil && !s.accept(name) {
+		return 1
+	}
 	before, last := folded[:ix.last[at]], folded[ix.last[at]:]
 	n := match{name: name, distance: least, whole: abs(len(folded) - len(s.whole.text))}
 	if before == s.before {

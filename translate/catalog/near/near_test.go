@@ -188,7 +188,7 @@ func TestNearIsBounded(t *testing.T) {
 		many = append(many, NewIndex(similarNames(10_000)))
 	}
 	name := "evil." + strings.Repeat("ab", 20) + "babababa"
-	list, scanned, compared := nearest(name, many)
+	list, scanned, compared := nearest(name, many, nil)
 	if len(list) == 0 || scanned > maxScanned || compared > maxCompared+200*len(many) {
 		t.Errorf("%d found, %d names, %d bytes", len(list), scanned, compared)
 	}

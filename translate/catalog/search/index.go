@@ -1,15 +1,34 @@
 package search
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Texts are the texts of a skill.
 type Texts struct {
 	Name               string
 	Tags               []string
+	Further            []string // tags that may become known later (see [Renewed])
 	Title, Description string
+}
+
+// TagsIn returns the tags in members that the protocol does not define.
+func TagsIn(members jsontext.Value) []string {
+	if !bytes.Contains(members, []byte(`"tags"`)) {
+		return nil
+	}
+	var more struct {
+		Tags []string `json:"tags"`
+	}
+	if json.Unmarshal(members, &more) != nil {
+		return nil
+	}
+	return more.Tags
 }
 
 // field is a text of a skill that searches consider.
@@ -53,7 +72,7 @@ func NewIndex(skills int, texts func(i int) Texts) *Index {
 		b.skill, b.left, b.leftNew = uint32(i), share(maxWords), share(maxNewWords)
 		t := texts(i)
 		b.add(nameField, t.Name)
-		for _, tag := range t.Tags {
+		for _, tag := range slices.Concat(t.Tags, t.Further) {
 			b.add(tagField, tag)
 		}
 		b.add(titleField, t.Title)
@@ -65,10 +84,15 @@ func NewIndex(skills int, texts func(i int) Texts) *Index {
 // lookUp returns the skills that have a word.
 func (ix *Index) lookUp(word string) []posting {
 	at, found := slices.BinarySearch(ix.words, word)
-	switch {
-	case !found:
+	if !found {
 		return nil
-	case at == 0:
+	}
+	return ix.postingsOf(at)
+}
+
+// postingsOf returns the skills that have the word with an index.
+func (ix *Index) postingsOf(at int) []posting {
+	if at == 0 {
 		return ix.postings[:ix.ends[0]]
 	}
 	return ix.postings[ix.ends[at-1]:ix.ends[at]]

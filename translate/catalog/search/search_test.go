@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // find returns the indexes of the skills that have words of a query, best first.
@@ -71,6 +73,41 @@ func TestFindInScopes(t *testing.T) {
 	odd := Scope{Index: few, Accept: func(i int) bool { return i == 1 }}
 	if got := Find("red", []Scope{odd, {Index: few}}, 1); len(got) != 2 || got[0].Scope != 1 || got[0].Skill != 0 || got[1].Scope != 0 || got[1].Skill != 1 {
 		t.Errorf("%v", got)
+	}
+}
+
+// Words with the same stem, words that begin with one of the query, and misspelt words are found, after the word itself.
+func TestFindSimilar(t *testing.T) {
+	skills := []Texts{
+		{Name: "forecast"}, {Name: "forecasting"}, {Name: "translate"}, {Name: "translation"}, {Name: "summary"}, {Name: "summarize"}, {Name: "invoice"}, {Name: "qr-code"}, {Name: "übersetzen"},
+	}
+	for query, want := range map[string][]int{
+		"forecast": {0, 1}, "forecasting": {1, 0}, "forecasts": {0, 1}, "fore": {0, 1}, "fo": {0, 1}, "f": nil,
+		"translating": {2, 3}, "transl": {2, 3}, "summaries": {4, 5}, "summarise": {4, 5}, "summarization": {4, 5}, "summry": {4, 5}, "summri": {5}, "sumari": {5}, "translator": {2, 3}, "trnslat": {2, 3}, "sum": {4, 5}, "invoices": {6}, "invoic": {6},
+		"forcast": {0, 1}, "forecsat": {0, 1}, "forecxst": {0, 1}, "foreecast": {0, 1}, "inovice": {6}, "xnvoice": nil, "invo1c3": nil,
+		"qr": {7}, "cdoe": {7}, "cod": {7}, "übersetzn": {8}, "über": {8}, "summary invoise": {4, 6, 5},
+	} {
+		if got := find(query, skills...); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for query, want := range map[string][]int{"summary": {0, 1}, "summaries": {0, 1}, "summry": {0, 1}, "summari": {0}, "sumaries": {0, 1}, "analysis": {2}, "contain": nil} {
+		if got := find(query, Texts{Name: "demo.summarize"}, Texts{Description: "the summary"}, Texts{Name: "analyze"}, Texts{Name: "contraction"}); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	if got := find("report reports", Texts{Name: "report"}, Texts{Name: "reports report reporting"}); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
+// What the caller may not know is not similar to anything.
+func TestFindSimilarInScopes(t *testing.T) {
+	texts := []Texts{{Name: "secretive"}, {Name: "secrets"}, {Name: "secert"}}
+	ix := NewIndex(len(texts), func(i int) Texts { return texts[i] })
+	hits := Find("secret", []Scope{{Index: ix, Visible: []bool{false, false, true}}}, 10)
+	if len(hits) != 1 || hits[0].Skill != 2 { // as if there were no others: a typo counts only if nothing else is found
+		t.Errorf("%v", hits)
 	}
 }
 
@@ -154,6 +191,18 @@ func BenchmarkFindWorst(b *testing.B) {
 	}
 }
 
+// BenchmarkFindSimilar searches 10,000 skills with 60 different words each for words that many words begin with, and for misspelt ones.
+func BenchmarkFindSimilar(b *testing.B) {
+	ix := hostile(10_000, false)
+	for name, query := range map[string]string{"prefixes": "1a 2b 3c 4d 5e 6f", "typos": "1a2b3x 2b3c4x 3c4d5x", "one": "1a2b3"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Find(query, []Scope{{Index: ix}}, 50)
+			}
+		})
+	}
+}
+
 // BenchmarkIndex makes indexes of 10,000 skills with 60 words each.
 func BenchmarkIndex(b *testing.B) {
 	for name, same := range map[string]bool{"same": true, "different": false} {
@@ -164,4 +213,37 @@ func BenchmarkIndex(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestRenewed: tags that become known later are found, in an index of many skills after some time.
+func TestRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, skills := range []int{3, manySkills + 1} {
+			further := make([][]string, skills)
+			var r Renewed
+			found := func(query string) bool {
+				ix := r.Index(skills, func(i int) Texts { return Texts{Name: "x", Further: further[i]} })
+				return len(Find(query, []Scope{{Index: ix}}, 1)) > 0
+			}
+			if r.Know(1, []string{"early"}); found("billing") {
+				t.Error("the tag is not known yet")
+			}
+			further[1] = []string{"billing"}
+			r.Know(0, nil)
+			if found("billing") {
+				t.Error("nothing has become known")
+			}
+			r.Know(1, further[1])
+			if got := found("billing"); got != (skills < manySkills) {
+				t.Errorf("%d skills: found %t", skills, got)
+			}
+			time.Sleep(renewSlowly)
+			if !found("billing") || r.stale.Load() {
+				t.Errorf("%d skills: not found", skills)
+			}
+			if r.Know(1, further[1]); r.stale.Load() {
+				t.Error("the tags are the same")
+			}
+		}
+	})
 }

@@ -22,8 +22,8 @@ const (
 // active are the characters that have a meaning in Markdown.
 const active = "\\`*_[]<>|~&"
 
-// prose returns a text as one line, escaped, also for cells of tables.
-func prose(text string) Markdown {
+// Prose returns a text as one line, escaped, also for cells of tables.
+func Prose(text string) Markdown {
 	line := strings.Join(strings.Fields(safetext.Line(text, maxProse)), " ")
 	var b strings.Builder
 	for i, r := range line {
@@ -61,8 +61,8 @@ func Code(text string) Markdown {
 	return Markdown(fence + line + fence)
 }
 
-// cell returns a text as a code span in a cell of a table, where pipes are escaped.
-func cell(text string) Markdown {
+// Cell returns a text as a code span in a cell of a table, where pipes are escaped.
+func Cell(text string) Markdown {
 	return Markdown(strings.ReplaceAll(string(Code(text)), "|", `\|`))
 }
 

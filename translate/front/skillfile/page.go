@@ -72,14 +72,14 @@ func Page(d *translate.Description, words *Words) (string, error) {
 		return "", err
 	}
 	p := pageData{
-		Title: prose(s.Name), Description: prose(s.Description),
+		Title: Prose(s.Name), Description: Prose(s.Description),
 		Call: callWords{words.Name, Code(words.Arguments)},
 		Name: Code(cmp.Or(words.CallName, d.Name)), ID: Code(s.ID), Version: Code(s.Version),
 		Capability: Code(string(s.CapabilityType)), Access: Code(string(s.Access)),
 		Example:    example,
-		OutputType: Code(s.Output.ContentType), OutputText: prose(s.Output.Description),
+		OutputType: Code(s.Output.ContentType), OutputText: Prose(s.Output.Description),
 		Auth:     authOf(&s.Auth),
-		Provider: prose(s.Provider.Name), URL: Code(s.Provider.URL), Contact: Code(s.Provider.Contact), Doc: Code(s.DocumentationURL),
+		Provider: Prose(s.Provider.Name), URL: Code(s.Provider.URL), Contact: Code(s.Provider.Contact), Doc: Code(s.DocumentationURL),
 		Tags:       CodeList(s.Tags),
 		Descriptor: Code(words.Descriptor),
 	}
@@ -97,7 +97,7 @@ func Page(d *translate.Description, words *Words) (string, error) {
 }
 
 func rowOfInput(in *document.Parameter, words *Words) inputRow {
-	row := inputRow{Name: cell(in.Name), Type: cell(in.Type), Required: "no", Default: cell(string(in.Default)), Description: prose(in.Description)}
+	row := inputRow{Name: Cell(in.Name), Type: Cell(in.Type), Required: "no", Default: Cell(string(in.Default)), Description: Prose(in.Description)}
 	if in.Required {
 		row.Required = "yes"
 	}
@@ -108,12 +108,12 @@ func rowOfInput(in *document.Parameter, words *Words) inputRow {
 }
 
 func authOf(a *document.Auth) authSection {
-	p := authSection{Needed: a.Type != document.AuthNone, Type: Code(string(a.Type)), Header: Code(a.Header), Text: prose(a.Description)}
+	p := authSection{Needed: a.Type != document.AuthNone, Type: Code(string(a.Type)), Header: Code(a.Header), Text: Prose(a.Description)}
 	if a.OAuth2 != nil {
 		p.Scopes = CodeList(slices.Sorted(maps.Keys(a.OAuth2.Scopes)))
 	}
 	if a.Custom != nil {
-		p.Prose = prose(a.Custom.Instructions)
+		p.Prose = Prose(a.Custom.Instructions)
 	}
 	return p
 }

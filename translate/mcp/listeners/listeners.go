@@ -21,15 +21,14 @@ const (
 type Listeners struct {
 	places front.Places
 
-	mu sync.Mutex
-	// Anonymous callers see fewer sources than others, so that their lists are read separately.
-	anonymous, known lists
+	mu      sync.Mutex
+	sources map[string]*list // by source: those that were read, of the configured ones
 }
 
-// lists are the lists that some callers see.
-type lists struct {
-	next  time.Time // when they are read again
-	fresh time.Time // until when they are; zero: it is not known
+// list is the list of a source.
+type list struct {
+	next  time.Time // when it is read again
+	fresh time.Time // until when it is; zero: it is not known
 }
 
 // Enter counts a subscription, if there is room for it.
@@ -37,27 +36,50 @@ func (l *Listeners) Enter(principal string) (release func(), ok bool) {
 	return l.places.Enter(principal, Most, MostOfOne)
 }
 
-// Refresh reads the lists of all sources that a principal may see again if they are stale, for all listeners together that see the same
-// ones. read returns until when they are fresh. Refresh returns when to do so again.
-func (l *Listeners) Refresh(ctx context.Context, principal string, read func(context.Context) time.Time) time.Time {
-	of := &l.known
-	if principal == "" {
-		of = &l.anonymous
-	}
-	l.mu.Lock()
+// Refresh reads the lists of sources again that are stale, each for all listeners together. Listeners may have different sources. read
+// returns until when each list that it could read is fresh. Refresh returns when to do so again.
+func (l *Listeners) Refresh(ctx context.Context, sources []string, read func(context.Context, []string) map[string]time.Time) (next time.Time) {
 	now := time.Now()
-	stale := !of.fresh.IsZero() && !now.Before(of.fresh) // as far as it is known
-	if now.Before(of.next) {
-		defer l.mu.Unlock()
-		return of.next
+	due, stale := l.due(sources, now)
+	var fresh map[string]time.Time
+	if len(due) > 0 {
+		fresh = read(ctx, due)
 	}
-	of.next = now.Add(refreshing) // also if the reading lasts, or fails
-	l.mu.Unlock()
-	fresh := read(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if of.fresh = fresh; of.fresh.After(of.next) || !stale && of.fresh.After(now) {
-		of.next = of.fresh // if the lists were fresh, the sources were not asked
+	for i, source := range due {
+		of := l.sources[source]
+		if of.fresh = fresh[source]; of.fresh.After(of.next) || !stale[i] && of.fresh.After(now) {
+			of.next = of.fresh // if the list was fresh, the source was not asked
+		}
 	}
-	return of.next
+	next = now.Add(Longest)
+	for _, source := range sources {
+		if at := l.sources[source].next; at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// due returns which of some sources are to be read now, and which of these are stale, as far as it is known. Others do not read them for a while.
+func (l *Listeners) due(sources []string, now time.Time) (due []string, stale []bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sources == nil {
+		l.sources = map[string]*list{}
+	}
+	for _, source := range sources {
+		of := l.sources[source]
+		if of == nil {
+			of = &list{}
+			l.sources[source] = of
+		}
+		if now.Before(of.next) {
+			continue
+		}
+		due, stale = append(due, source), append(stale, !of.fresh.IsZero() && !now.Before(of.fresh))
+		of.next = now.Add(refreshing) // also if the reading lasts, or fails
+	}
+	return due, stale
 }

@@ -24,9 +24,12 @@ const (
 
 // Subscription is what a client listens to.
 type Subscription struct {
-	Principal string
+	// Sources are those whose lists the client may see.
+	Sources []string
 	// Lists are the methods of the notifications about lists.
 	Lists []string
+	// Changed is closed when a list changes after the client was told that it listens. Nil if there are no lists.
+	Changed <-chan struct{}
 	// Tasks is the number of tasks.
 	Tasks int
 	// Stopping is closed when the subscription has to end. May be nil.
@@ -41,8 +44,8 @@ type Subscription struct {
 type Feed interface {
 	// ListsChanged returns a channel that is closed when a list changes the next time.
 	ListsChanged() <-chan struct{}
-	// ReadLists reads the lists of all sources that are stale, and returns until when all are fresh.
-	ReadLists(ctx context.Context) time.Time
+	// ReadLists reads the lists of sources that are stale, and returns until when each that can be read is fresh.
+	ReadLists(ctx context.Context, sources []string) map[string]time.Time
 	// AwaitTask waits for the end of a task, and returns the params of its notification, which are not used any more after the end of
 	// the context; nil: the task goes on.
 	AwaitTask(ctx context.Context, index int) jsontext.Value
@@ -83,13 +86,11 @@ func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
 			s.awaitCancellations(ctx, ended)
 		})
 	}
-	var changed <-chan struct{}
+	changed := s.Changed
 	refreshed := make(chan time.Time, 1)
 	refresh := time.NewTimer(0)
 	defer refresh.Stop()
-	if len(s.Lists) > 0 {
-		changed = s.ListsChanged()
-	} else {
+	if len(s.Lists) == 0 {
 		refresh.Stop()
 	}
 	pause := time.NewTicker(keepAlive)
@@ -118,7 +119,7 @@ func (l *Listeners) Serve(ctx context.Context, s *Subscription) {
 		case <-refresh.C:
 			group.Go(func() { // a source may be slow
 				defer s.Recovered(ctx)
-				refreshed <- l.Refresh(ctx, s.Principal, s.ReadLists)
+				refreshed <- l.Refresh(ctx, s.Sources, s.ReadLists)
 			})
 		case next := <-refreshed:
 			refresh.Reset(time.Until(next))

@@ -39,13 +39,16 @@ func (f *feed) count(what string) (n int) {
 	return n
 }
 
-func (f *feed) ListsChanged() <-chan struct{}           { return nil }
-func (f *feed) ReadLists(ctx context.Context) time.Time { return f.read(ctx) }
-func (f *feed) TasksCanceled() <-chan struct{}          { return nil }
-func (f *feed) CanceledTask(int) jsontext.Value         { return nil }
-func (f *feed) SendChange(string) error                 { return f.send("change") }
-func (f *feed) SendTask(task jsontext.Value) error      { return f.send(string(task)) }
-func (f *feed) KeepAlive() error                        { return f.send("comment") }
+func (f *feed) ListsChanged() <-chan struct{}      { return nil }
+func (f *feed) TasksCanceled() <-chan struct{}     { return nil }
+func (f *feed) CanceledTask(int) jsontext.Value    { return nil }
+func (f *feed) SendChange(string) error            { return f.send("change") }
+func (f *feed) SendTask(task jsontext.Value) error { return f.send(string(task)) }
+func (f *feed) KeepAlive() error                   { return f.send("comment") }
+func (f *feed) ReadLists(ctx context.Context, sources []string) map[string]time.Time {
+	return map[string]time.Time{sources[0]: f.read(ctx)}
+}
+
 func (f *feed) AwaitTask(ctx context.Context, _ int) jsontext.Value {
 	select {
 	case <-f.ended:
@@ -66,7 +69,7 @@ func TestSourceThatHangs(t *testing.T) {
 		go func() {
 			defer close(done)
 			new(listeners.Listeners).Serve(t.Context(), &listeners.Subscription{
-				Lists: []string{"changed"}, Tasks: 1, Stopping: stopping, Recovered: func(context.Context) {}, Feed: f,
+				Lists: []string{"changed"}, Sources: []string{"acme"}, Tasks: 1, Stopping: stopping, Recovered: func(context.Context) {}, Feed: f,
 			})
 		}()
 		time.Sleep(46 * time.Second)
@@ -98,7 +101,7 @@ func TestListsAreReadAgain(t *testing.T) {
 			return time.Now().Add(time.Minute)
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
-		go new(listeners.Listeners).Serve(ctx, &listeners.Subscription{Lists: []string{"changed"}, Recovered: func(context.Context) {}, Feed: f})
+		go new(listeners.Listeners).Serve(ctx, &listeners.Subscription{Lists: []string{"changed"}, Sources: []string{"acme"}, Recovered: func(context.Context) {}, Feed: f})
 		time.Sleep(5*time.Minute + 30*time.Second)
 		synctest.Wait()
 		if reads < 5 || reads > 7 {
@@ -106,6 +109,44 @@ func TestListsAreReadAgain(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+	})
+}
+
+// Each source has its own time, so that a listener to one whose list is fresh for long does not delay others, and each is read for all
+// listeners together. One who has no sources has none read.
+func TestListenersOfDifferentSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l listeners.Listeners
+		reads := map[string]int{}
+		fresh := map[string]time.Duration{"slow": 10 * time.Minute, "quick": 2 * time.Second}
+		until := map[string]time.Time{}
+		next := func(sources ...string) time.Duration {
+			return time.Until(l.Refresh(t.Context(), sources, func(_ context.Context, due []string) map[string]time.Time {
+				for _, source := range due {
+					reads[source]++
+					if !time.Now().Before(until[source]) { // else it comes from the cache
+						until[source] = time.Now().Add(fresh[source])
+					}
+				}
+				return until
+			}))
+		}
+		check := func(about string, got, want time.Duration, slow, quick int) {
+			t.Helper()
+			if got != want || reads["slow"] != slow || reads["quick"] != quick {
+				t.Errorf("%s: again in %v, want %v; read: %v", about, got, want, reads)
+			}
+		}
+		check("no sources", next(), listeners.Longest, 0, 0)
+		check("bob", next("slow"), 10*time.Minute, 1, 0)
+		check("alice", next("quick"), 2*time.Second, 1, 1)
+		check("both", next("quick", "slow"), 2*time.Second, 1, 1)
+		time.Sleep(2 * time.Second)
+		check("alice, once stale", next("quick"), 10*time.Second, 1, 2)
+		check("both, once read", next("slow", "quick"), 10*time.Second, 1, 2)
+		check("bob, while fresh", next("slow"), 10*time.Minute-2*time.Second, 1, 2)
+		time.Sleep(10 * time.Minute)
+		check("both, once stale", next("slow", "quick"), 10*time.Second, 2, 3)
 	})
 }
 

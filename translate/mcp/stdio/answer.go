@@ -123,6 +123,10 @@ func (s *server) respond(c *call, r reply) {
 	if c.method == methodTools && c.modern {
 		s.params.learn(r.text)
 	}
+	if s.relearn(c, r) {
+		s.exchange(c)
+		return
+	}
 	s.write(c, r.text)
 }
 

@@ -130,6 +130,7 @@ type call struct {
 	cancelled atomic.Bool // by the client, which expects no answer any more
 	fault     *fault      // why it is answered without the server; nil: it goes to the server
 	large     bool        // it has a place among the large messages of the server
+	relearned bool        // the tools were listed because of it
 }
 
 // fault is an error that a message is answered with.

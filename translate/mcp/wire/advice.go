@@ -6,6 +6,9 @@ import "github.com/skill-bridge/caddy-skill-bridge/translate/run"
 func Advice(f *run.Failure, next run.Next, token string) string {
 	switch next {
 	case run.NextFixParams:
+		if f.Argument != nil && f.Argument.Reason == run.OnlyRead {
+			return "" // the message says what to read
+		}
 		return " Correct the arguments and call the tool again."
 	case run.NextRetry:
 		return " Nothing was executed: call the tool again in a moment."

@@ -53,28 +53,32 @@ func paramOf(name []byte) Param {
 // Params are the known members of the params of one request. That of ParamUnknown is always empty.
 type Params [ParamCount]jsonrpc.Member
 
-// Read reads params. It returns the name of a member that is there twice; empty: none is.
-func (p *Params) Read(req *jsonrpc.Request) (repeated string) {
+// Read reads params, which are an object. It returns the name of a member of them, or of an object
+// in them other than the arguments, that is there twice.
+func (p *Params) Read(req *jsonrpc.Request) (name string, twice bool) {
 	assign := func(m jsonrpc.Member) {
-		switch id := paramOf(jsonrpc.Unquote(m.Name)); {
-		case id == ParamUnknown:
-		case p[id].Value != nil:
-			repeated = paramNames[id]
-		default:
+		if id := paramOf(jsonrpc.Unquote(m.Name)); id != ParamUnknown {
 			p[id] = m
 		}
 	}
-	if req.Members != nil {
-		for _, m := range req.Members {
-			assign(m)
-		}
-		return repeated
+	for _, m := range req.Members {
+		assign(m)
 	}
-	jsonrpc.EachMember(req.Params, func(name, value jsontext.Value) bool { // there are none or too many
-		assign(jsonrpc.Member{Name: name, Value: value})
-		return true
-	})
-	return repeated
+	if req.Members == nil {
+		jsonrpc.EachMember(req.Params, func(name, value jsontext.Value) bool { // there are none or too many
+			assign(jsonrpc.Member{Name: name, Value: value})
+			return true
+		})
+	}
+	if name, twice = repeated(req.Members, req.Params); twice {
+		return name, true
+	}
+	for _, id := range []Param{ParamReference, ParamArgument, ParamNotifications} {
+		if name, twice = repeatedIn(p[id].Value); twice {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // The members of _meta.
@@ -101,8 +105,10 @@ type Meta struct {
 	Tasks                 bool // the client takes tasks as answers
 }
 
-// Read reads the member _meta of params. It returns the name of a known member that is there twice; empty: none is.
-func (m *Meta) Read(object jsontext.Value) (repeated string) {
+// Read reads the member _meta of params. It returns the name of a member of it, or of the capabilities, that is
+// there twice.
+func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
+	object := meta.Value
 	var trace jsontext.Value
 	known := [...]struct {
 		name string
@@ -111,11 +117,7 @@ func (m *Meta) Read(object jsontext.Value) (repeated string) {
 	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
 		text := jsonrpc.Unquote(name)
 		for _, k := range known {
-			switch {
-			case k.name != string(text):
-			case *k.to != nil:
-				repeated = k.name
-			default:
+			if k.name == string(text) {
 				*k.to = value
 			}
 		}
@@ -123,5 +125,8 @@ func (m *Meta) Read(object jsontext.Value) (repeated string) {
 	})
 	m.Tasks = Member(Member(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
 	m.TraceParent = Text(trace)
-	return repeated
+	if name, twice = repeated(meta.Members, object); twice {
+		return name, true
+	}
+	return repeatedIn(m.Capabilities)
 }

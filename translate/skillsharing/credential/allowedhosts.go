@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
@@ -24,7 +26,16 @@ type AllowedHosts struct {
 	trusted   map[Authority]bool
 	below     []Authority // whose subdomains are trusted, on that port
 	Plaintext bool        // the operator wrote the origin with http://
+
+	// known are answers of Includes. A map is never changed: every call looks its hosts up.
+	known atomic.Pointer[map[address]bool]
 }
+
+// address is the part of a URL without user information that Includes looks at.
+type address struct{ scheme, host string }
+
+// maxKnown is how many answers are kept. Documents name the hosts, so there may be any number.
+const maxKnown = 128
 
 // Authority is a host in canonical form and a port.
 type Authority struct{ host, port string }
@@ -72,14 +83,32 @@ func (a *AllowedHosts) trust(text string) error {
 // sent to the provider's own host and port and to the trusted hosts, over
 // https, or over http if the operator wrote the provider's origin with http.
 func (a *AllowedHosts) Includes(u *url.URL) bool {
-	if u.Scheme != "https" && (u.Scheme != "http" || !a.Plaintext) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !a.Plaintext) || u.User != nil {
 		return false
+	}
+	known, of := a.known.Load(), address{u.Scheme, u.Host}
+	if known != nil {
+		if included, isKnown := (*known)[of]; isKnown {
+			return included
+		}
 	}
 	target, err := AuthorityOf(u)
-	if err != nil {
-		return false
+	included := err == nil && (target == a.origin || a.trusted[target] || slices.ContainsFunc(a.below, target.isBelow))
+	a.keep(known, of, included)
+	return included
+}
+
+// keep keeps an answer beside those known so far, unless there are too many or another has been kept meanwhile.
+func (a *AllowedHosts) keep(known *map[address]bool, of address, included bool) {
+	next := map[address]bool{}
+	if known != nil {
+		if len(*known) == maxKnown {
+			return
+		}
+		maps.Copy(next, *known)
 	}
-	return target == a.origin || a.trusted[target] || slices.ContainsFunc(a.below, target.isBelow)
+	next[address{strings.Clone(of.scheme), strings.Clone(of.host)}] = included // the URL may be a part of a document
+	a.known.CompareAndSwap(known, &next)
 }
 
 func (a Authority) isBelow(parent Authority) bool {

@@ -2,6 +2,7 @@ package credential_test
 
 import (
 	"net/url"
+	"strconv"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -21,6 +22,30 @@ const (
 	nothing  = "nothing"
 	anything = "anything"
 )
+
+// Answers that are kept are those of their source, scheme and host, and there is a bound on them.
+func TestKnownHosts(t *testing.T) {
+	a, err := credential.NewAllowedHosts(parseURL(t, "https://example.com"), []string{"*.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		for target, want := range map[string]bool{
+			"https://example.com/a": true, "http://example.com/a": false, "https://user@example.com/": false, "https://example.com:444/": false,
+			"https://a.example.org/": true, "https://example.org/": false, "https://EXAMPLE.com/": true,
+		} {
+			if got := a.Includes(parseURL(t, target)); got != want {
+				t.Errorf("%s: %t", target, got)
+			}
+		}
+		for i := range 1000 {
+			n := strconv.Itoa(i)
+			if !a.Includes(parseURL(t, "https://h"+n+".example.org/")) || a.Includes(parseURL(t, "https://h"+n+".example.net/")) {
+				t.Fatal(n)
+			}
+		}
+	}
+}
 
 func TestAllowedHosts(t *testing.T) {
 	const https, plain = "https://example.com", "http://example.com"

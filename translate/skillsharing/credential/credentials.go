@@ -48,6 +48,21 @@ type Signer interface {
 	Sent(text []byte) []string
 }
 
+// Advisor is implemented by credentials that say what the operator should do when a provider refuses them.
+type Advisor interface {
+	// Advice follows "Ask the operator of the bridge to": for example "check client_id and client_secret".
+	Advice() string
+}
+
+// AdviceFor returns the sentence about credentials that a provider has refused.
+func AdviceFor(c Credentials) string {
+	advice := "check the credentials"
+	if own, ok := c.(Advisor); ok {
+		advice = own.Advice()
+	}
+	return "Ask the operator of the bridge to " + advice + " for this provider."
+}
+
 // Authentication is one request that needs a credential, with what an
 // implementation of [Credentials] may use to add it.
 type Authentication struct {

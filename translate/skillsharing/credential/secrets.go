@@ -118,6 +118,9 @@ func SecretsOf(credentials []Credentials, least int) []string {
 		}
 	}
 	for _, s := range secrets {
+		if strings.IndexFunc(s, isQuoted) < 0 {
+			continue
+		}
 		if quoted := strconv.Quote(s); quoted != `"`+s+`"` { // package net/http quotes in this way what it can't read
 			secrets = append(secrets, quoted[1:len(quoted)-1])
 		}
@@ -126,6 +129,9 @@ func SecretsOf(credentials []Credentials, least int) []string {
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	return secrets
 }
+
+// isQuoted reports whether strconv.Quote may change a character.
+func isQuoted(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
 
 // text returns a text without secrets.
 func (r *Redactor) text(text string) string {

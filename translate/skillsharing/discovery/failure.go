@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -49,7 +48,11 @@ func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 		return &copied
 	}
 	if status, ok := errors.AsType[*cache.StatusError](err); ok {
-		return statusError(phase, status, r.Limits.MaxDepth())
+		e := statusError(r, phase, status)
+		if r.DiscoveryCredentials != nil && (e.Kind == run.AuthRequired || e.Kind == run.PermissionDenied) {
+			e.Advice = credential.AdviceFor(r.DiscoveryCredentials)
+		}
+		return e
 	}
 	if errors.Is(err, cache.ErrQueued) && errors.Is(err, context.DeadlineExceeded) {
 		return tooManyReads(phase, r.Limits.Reads)
@@ -75,14 +78,11 @@ func tooManyReads(phase run.Phase, most int) *run.Failure {
 }
 
 // statusError returns the failure for the HTTP status of an answer that is not a document. It does not parse a body that
-// nests deeper than depth.
-func statusError(phase run.Phase, s *cache.StatusError, depth int) *run.Failure {
+// nests too deep.
+func statusError(r *Reader, phase run.Phase, s *cache.StatusError) *run.Failure {
 	a := &exchange.Answer{Status: s.StatusCode, Header: s.Header, Body: s.Body}
-	said := new(document.Members)
-	if !jsonrpc.Deeper(a.Body, depth) {
-		*said = document.ParseMembers(a.Body)
-	}
-	e := exchange.JudgeError(a, said, phase, "")
+	said := document.ParseMembers(a.Body, r.Limits.MaxDepth())
+	e := r.JudgeError(a, &said, phase, "")
 	switch {
 	case e.Kind == run.AuthRequired:
 		e.Demand = exchange.DemandOf(nil, run.Provider, fmt.Sprintf("the provider's %s needs authentication", document.AnswerName(phase)))

@@ -8,15 +8,24 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// document reads a document through the cache, whose key is the text of the URL.
-// If id is not empty, it is the id of the expected skill.
-func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, text, id string, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
+// wanted is the document that a look-up is for.
+type wanted struct {
+	u     *url.URL
+	text  string    // of the URL: the key in the cache
+	id    string    // of the expected skill; empty: any
+	asked time.Time // as in [cache.Request]
+}
+
+// document reads a document through the cache.
+func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, parse func(*cache.Response) (any, error)) (*cache.Document, *run.Failure) {
+	u, text, id := of.u, of.text, of.id
 	atOnce, shares := 0, []string(nil) // indexes are not limited: there are few, and descriptors depend on them
 	if kind == descriptorDocument {
 		atOnce, shares = r.Limits.Reads, sharesOf(u, id)
@@ -30,7 +39,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 			l.end(m)
 			release()
 		},
-		URL:       text,
+		URL: text, AskedSince: of.asked,
 		Partition: r.partition(kind),
 		Owner:     r.constant().number,
 		Timeout:   discoveryTimeout,
@@ -40,6 +49,9 @@ func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 			known, _ := r.Cache.Peek(text, r.partition(kind), r.constant().number)
 			l.again(known)
 			header := exchange.SharedHeader.Clone()
+			if r.Site && kind == descriptorDocument {
+				header["Accept"] = []string{"text/markdown, application/gzip, application/zip, */*;q=0.5"}
+			}
 			maps.Copy(header, conditions)
 			response, err := (&retrieval{Reader: r, phase: kind.phase(), first: u, lookup: l}).get(ctx, header)
 			switch {
@@ -58,7 +70,11 @@ func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
 			l.parsed(m, value, err)
-			return value, documentCost(response.Body), err
+			cost := documentCost(response.Body)
+			if s, ok := value.(*Skill); ok && s.Files != nil {
+				cost += s.Files.Size()
+			}
+			return value, cost, err
 		},
 	})
 	if err != nil {
@@ -67,9 +83,12 @@ func (r *Reader) document(ctx context.Context, kind documentKind, u *url.URL, te
 	if e := r.judgeDocument(ctx, kind, text, doc); e != nil {
 		return nil, e
 	}
+	var stale *run.Failure
 	if doc.State == cache.Stale {
 		r.warnOfStale(ctx, kind.phase(), u, doc.Err)
+		stale = r.documentFailure(ctx, kind.phase(), u, doc.Err)
 	}
+	stalenessOf(doc).note(stale)
 	return doc, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
 // discoveryTimeout bounds the reading of one document.
@@ -23,6 +24,10 @@ type Reader struct {
 	exchange.Sender
 	// Cache keeps documents, apart from those of other partitions.
 	Cache *cache.Cache
+	// Site says that the source is a site that publishes skills in the Agent Skills format, instead of a provider.
+	Site bool
+	// Guard decides about changed descriptors; nil: the newest one is used.
+	Guard Guard
 
 	constants atomic.Pointer[constant]
 }
@@ -35,13 +40,37 @@ func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
 		}
 		return doc.Value.(*keptIndex).Index, nil
 	}
-	return r.index(ctx, indexDocument, r.below(document.WellKnownPath), r.Limits.ParseIndex)
+	return r.IndexSince(ctx, time.Time{})
+}
+
+// IndexSince is Index, but confirms a fresh index that was asked for before a time (see [cache.Request]).
+func (r *Reader) IndexSince(ctx context.Context, asked time.Time) (*document.Index, *run.Failure) {
+	return r.index(ctx, indexDocument, indexURL(r), asked, func(response *cache.Response) (*document.Index, error) {
+		if !r.Site {
+			return r.Limits.ParseIndex(response.Body)
+		}
+		served, err := url.Parse(response.URL)
+		if err != nil {
+			return nil, err
+		}
+		return skillsite.ReadIndex(&r.Limits, response.Body, served)
+	})
+}
+
+// indexURL returns the URL of the source's index.
+func indexURL(r *Reader) *url.URL {
+	if r.Site {
+		return r.below(skillsite.IndexPath)
+	}
+	return r.below(document.WellKnownPath)
 }
 
 // Registry returns the skills of a type that the registry at the source's origin
 // lists (section 4.2). An empty type stands for all types.
 func (r *Reader) Registry(ctx context.Context, t document.CapabilityType) (*document.Index, *run.Failure) {
-	return r.index(ctx, registryDocument, r.registryURL(t), r.Limits.ParseRegistry)
+	return r.index(ctx, registryDocument, r.registryURL(t), time.Time{}, func(response *cache.Response) (*document.Index, error) {
+		return r.Limits.ParseRegistry(response.Body)
+	})
 }
 
 func (r *Reader) registryURL(t document.CapabilityType) *url.URL {
@@ -63,12 +92,12 @@ func (r *Reader) below(path string) *url.URL {
 	return base.JoinPath(path)
 }
 
-func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse func([]byte) (*document.Index, error)) (*document.Index, *run.Failure) {
-	doc, err := r.document(ctx, kind, u, u.String(), "", func(response *cache.Response) (any, error) {
+func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, asked time.Time, parse func(*cache.Response) (*document.Index, error)) (*document.Index, *run.Failure) {
+	doc, err := r.document(ctx, kind, wanted{u: u, text: u.String(), asked: asked}, func(response *cache.Response) (any, error) {
 		if e := checkMediaType(run.PhaseDiscovery, response.Header); e != nil {
 			return nil, e
 		}
-		index, err := parse(response.Body)
+		index, err := parse(response)
 		if err != nil {
 			return nil, err
 		}
@@ -77,13 +106,11 @@ func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, parse
 	if err != nil {
 		return nil, err
 	}
-	kept := doc.Value.(*keptIndex)
-	kept.stale.Store(doc.State == cache.Stale)
-	return kept.Index, nil
+	return doc.Value.(*keptIndex).Index, nil
 }
 
 // Location is the URL of a descriptor, in the form that is the key in the cache. It is a text, because
-// a parsed URL for each skill would take more memory.
+// a parsed URL for each skill would take more memory. That of an artifact of a site has a fragment (see [skillsite.ArtifactOf]).
 type Location string
 
 // NewLocation returns the location for a URL. It accepts an invalid URL; reading the
@@ -93,7 +120,11 @@ func NewLocation(descriptorURL string) Location {
 	if err != nil {
 		return Location(descriptorURL)
 	}
-	if text := u.String(); text != descriptorURL {
+	text := u.String()
+	if _, fragment, ok := skillsite.ArtifactOf(descriptorURL); ok {
+		text += fragment
+	}
+	if text != descriptorURL {
 		return Location(text)
 	}
 	return Location(descriptorURL) // the same text, without a copy
@@ -110,29 +141,35 @@ func (l Location) parse() (*url.URL, *run.Failure) {
 // Skill returns the skill whose descriptor is published at a location (section
 // 4.2).
 func (r *Reader) Skill(ctx context.Context, at Location) (*Skill, *run.Failure) {
-	s, _, e := r.SkillDocument(ctx, at, "")
+	s, _, e := r.SkillDocument(ctx, at, "", Names{})
 	return s, e
 }
 
 // SkillDocument is like Skill, and also returns whether the descriptor came from the cache. If id is not
-// empty, it is the id of the expected skill. The result may have another id: the caller must check it.
-func (r *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Skill, cache.State, *run.Failure) {
+// empty, it is the id of the expected skill. The result may have another id: the caller must check it, unless the result is held. The names
+// are those that callers know the skill by.
+func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, names Names) (*Skill, cache.State, *run.Failure) {
 	if doc := r.fresh(descriptorDocument, string(at)); doc != nil {
 		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
 			return nil, 0, e
 		}
-		return doc.Value.(*Skill), cache.Hit, nil
+		s, e := settle(ctx, r, doc.Value.(*Skill), id, names)
+		return s, cache.Hit, e
 	}
 	u, e := at.parse()
 	if e != nil {
 		return nil, 0, e
 	}
-	doc, e := r.document(ctx, descriptorDocument, u, string(at), id, func(response *cache.Response) (any, error) {
-		if e := checkMediaType(run.PhaseDescriptor, response.Header); e != nil {
+	doc, e := r.document(ctx, descriptorDocument, wanted{u: u, text: string(at), id: id}, func(response *cache.Response) (any, error) {
+		artifact, _, isArtifact := skillsite.ArtifactOf(string(at))
+		if r.Site != isArtifact {
+			return nil, document.InvalidDescriptor("The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: "must have the form of the source's descriptors"})
+		}
+		if e := checkMediaType(run.PhaseDescriptor, response.Header); e != nil && !r.Site { // the digest tells whether it is the file
 			return nil, e
 		}
 		source, way := u, []*url.URL(nil)
-		if response.URL != string(at) { // it was redirected
+		if response.URL != u.String() { // it was redirected
 			var err error
 			if source, err = url.Parse(response.URL); err != nil {
 				return nil, err
@@ -148,12 +185,26 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string) (*Sk
 		}
 		limits := r.Limits
 		limits.Owner = r.partition(descriptorDocument)
-		return newSkill(&limits, response.Body, source, way...)
+		text := response.Body
+		var files *skillsite.Files
+		if r.Site {
+			var err error
+			if files, text, err = artifact.Read(text, source); err != nil {
+				return nil, err
+			}
+		}
+		skill, err := newSkill(&limits, text, source, way...)
+		if err != nil {
+			return nil, err
+		}
+		skill.Files = files
+		return skill, nil
 	})
 	if e != nil {
 		return nil, 0, e
 	}
-	return doc.Value.(*Skill), doc.State, nil
+	s, e := settle(ctx, r, doc.Value.(*Skill), id, names)
+	return s, doc.State, e
 }
 
 // Read reads a document by the same rules and within the same limits as [Reader.Index] and
@@ -181,50 +232,48 @@ func (r *Reader) Read(ctx context.Context, u *url.URL) (*cache.Response, *run.Fa
 }
 
 // Peek makes no request. It returns the document that the cache has for a location, or nil, and the
-// failure to read it that the cache remembers, or nil.
-func (r *Reader) Peek(ctx context.Context, at Location) (*cache.Document, *run.Failure) {
-	u, e := at.parse()
-	if e != nil {
-		return nil, e
-	}
+// failure to read it that the cache remembers, or nil. The names are those that callers know the skill by.
+func (r *Reader) Peek(ctx context.Context, at Location, names Names) (*cache.Document, *run.Failure) {
 	doc, err := r.Cache.Peek(string(at), r.partition(descriptorDocument), r.constant().number)
 	if doc != nil {
 		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
 			return nil, e
 		}
 	}
-	if err == nil {
+	doc = settled(r, doc, names)
+	if doc != nil && err == nil {
 		return doc, nil
+	}
+	u, e := at.parse()
+	if e != nil || err == nil {
+		return nil, e
 	}
 	return doc, r.documentFailure(ctx, run.PhaseDescriptor, u, err)
 }
 
 // PeekIndex returns the index of a provider from the cache, or nil, and until when it is fresh, which may be past; zero: it is stale,
-// and could not be renewed.
-func (r *Reader) PeekIndex() (*document.Index, time.Time) {
-	return r.peekIndex(r.below(document.WellKnownPath), indexDocument)
+// and could not be renewed because of the failure.
+func (r *Reader) PeekIndex() (*document.Index, time.Time, *run.Failure) {
+	return r.peekIndex(r.constant().index, indexDocument)
 }
 
 // PeekRegistry is PeekIndex for a registry's answer.
-func (r *Reader) PeekRegistry(t document.CapabilityType) (*document.Index, time.Time) {
-	return r.peekIndex(r.registryURL(t), registryDocument)
+func (r *Reader) PeekRegistry(t document.CapabilityType) (*document.Index, time.Time, *run.Failure) {
+	return r.peekIndex(r.registryURL(t).String(), registryDocument)
 }
 
-func (r *Reader) peekIndex(u *url.URL, kind documentKind) (*document.Index, time.Time) {
-	doc, _ := r.Cache.Peek(u.String(), r.partition(kind), r.constant().number) // a failure to renew it changes nothing
+func (r *Reader) peekIndex(at string, kind documentKind) (*document.Index, time.Time, *run.Failure) {
+	doc, _ := r.Cache.Peek(at, r.partition(kind), r.constant().number) // a failure to renew it changes nothing
 	if doc == nil {
-		return nil, time.Time{}
+		return nil, time.Time{}, nil
 	}
-	kept := doc.Value.(*keptIndex)
-	if kept.stale.Load() && !time.Now().Before(doc.ExpiresAt) {
-		return kept.Index, time.Time{}
-	}
-	return kept.Index, doc.ExpiresAt
+	until, failure := FreshUntil(doc)
+	return doc.Value.(*keptIndex).Index, until, failure
 }
 
 // ForgetIndex drops the index of a provider from the cache.
 func (r *Reader) ForgetIndex() {
-	r.Cache.Delete(r.below(document.WellKnownPath).String(), r.partition(indexDocument))
+	r.Cache.Delete(r.constant().index, r.partition(indexDocument))
 }
 
 // ForgetRegistry drops a registry's answer from the cache.
@@ -273,8 +322,11 @@ func (r *Reader) constant() *constant {
 	if known := r.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: readers.Add(1), index: r.below(document.WellKnownPath).String(), large: newLarge(), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
+	made := &constant{number: readers.Add(1), index: indexURL(r).String(), large: newLarge(), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
 	for kind, name := range documentKindNames {
+		if r.Site {
+			name = "site " + name
+		}
 		made.partitions[kind] = name + " " + r.Partition
 	}
 	if !r.constants.CompareAndSwap(nil, made) {

@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
@@ -27,6 +28,8 @@ type Skill struct {
 	*document.Descriptor
 	// Document is the descriptor as published.
 	Document jsontext.Value
+	// Files are those of a skill that a site publishes, which is read and can't be executed; nil: it is another skill.
+	Files *skillsite.Files
 
 	URL       *url.URL   // scheme, host and port are those that the descriptor came from, after redirects
 	Way       []*url.URL // URLs on other hosts that redirected to the descriptor, and so chose the document
@@ -41,7 +44,10 @@ type Skill struct {
 
 	HeaderWithBody http.Header // of requests with a body, without a credential; not to be changed
 
+	Held *Held // nil: it is the newest descriptor
+
 	verdicts verdicts
+	staleness
 }
 
 // sharedHeaderWithJSON is the header of requests with JSON in their bodies, without a credential; not to be changed.

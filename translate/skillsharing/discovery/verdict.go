@@ -28,7 +28,26 @@ type verdicts struct {
 type keptIndex struct {
 	*document.Index
 	verdicts verdicts
-	stale    atomic.Bool // it could not be renewed when it was read last
+	staleness
+}
+
+// staleness says whether a document could be renewed when it was read last.
+type staleness struct{ failure atomic.Pointer[run.Failure] }
+
+// note notes why the document could not be renewed; nil: it is fresh.
+func (s *staleness) note(failure *run.Failure) {
+	if failure != nil || s.failure.Load() != nil {
+		s.failure.Store(failure)
+	}
+}
+
+// FreshUntil returns until when a document of a [Reader] is fresh. If it is stale and could not be renewed, the time is zero, and FreshUntil
+// returns why.
+func FreshUntil(doc *cache.Document) (until time.Time, failure *run.Failure) {
+	if failure = stalenessOf(doc).failure.Load(); failure != nil && !time.Now().Before(doc.ExpiresAt) {
+		return time.Time{}, failure
+	}
+	return doc.ExpiresAt, nil
 }
 
 type verdict struct {
@@ -97,6 +116,13 @@ func verdictsOf(doc *cache.Document) *verdicts {
 	return &doc.Value.(*Skill).verdicts
 }
 
+func stalenessOf(doc *cache.Document) *staleness {
+	if kept, ok := doc.Value.(*keptIndex); ok {
+		return &kept.staleness
+	}
+	return &doc.Value.(*Skill).staleness
+}
+
 // mayUse checks whether the reader may request the URLs of a document, and whether the document
 // contains a secret; nil: the reader may use it.
 func (r *Reader) mayUse(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
@@ -113,7 +139,7 @@ func (r *Reader) mayUse(ctx context.Context, kind documentKind, asked string, do
 	}
 	repeated := false
 	if s, ok := doc.Value.(*Skill); ok {
-		repeated = r.RepeatsSecret(s.Document)
+		repeated = r.RepeatsSecret(s.Document) || s.Files != nil && s.Files.Any(r.RepeatsSecret)
 	} else if secrets := r.LongSecrets(); len(secrets) > 0 {
 		repeated = repeats(doc.Value.(*keptIndex).Index, secrets)
 	}

@@ -85,7 +85,7 @@ var codes = [...]ErrorCode{
 	run.ProviderFault:       InvalidProviderResponse,
 	run.RateLimited:         RateLimited,
 	run.Stopped:             InvocationTimeout,
-	run.ClientGone:          InvocationTimeout,
+	run.CallerGone:          InvocationTimeout,
 	run.CallerCanceled:      InvocationTimeout,
 	run.RunFailed:           ExecutionFailed,
 }

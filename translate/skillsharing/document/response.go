@@ -8,8 +8,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // Response is an InvocationResponse (section 5.4). Only the status is required
@@ -41,6 +43,7 @@ type RunError struct {
 // InvocationResponse or a unified error.
 type Members struct {
 	Valid       bool // the body is one JSON value
+	Deeper      bool // the body nests too deep to be read
 	Status      jsontext.Value
 	executionID jsontext.Value
 	skillID     jsontext.Value
@@ -49,39 +52,43 @@ type Members struct {
 	timestamps  jsontext.Value
 }
 
-// ParseMembers reads the members of a body. A body that is not a JSON object has none.
-func ParseMembers(body []byte) (m Members) {
+// ParseMembers reads the members of a body. A body that is not a JSON object, or in which objects and arrays nest deeper than depth, has none.
+func ParseMembers(body []byte, depth int) (m Members) {
 	body = WithoutBOM(body)
-	dec := jsonvalue.BorrowDecoder(body, false)
-	defer dec.GiveBack()
-	if dec.PeekKind() != '{' {
-		_, err := dec.ReadValue()
-		m.Valid = err == nil && dec.AtEnd()
+	reader := strictjson.Borrow(body, depth, false)
+	defer reader.GiveBack()
+	if m.read(reader); m.Valid {
 		return m
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return m
+	if jsonrpc.Deeper(body, depth) {
+		return Members{Deeper: true}
 	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadValue()
-		if err != nil {
-			return Members{}
-		}
-		field := m.field(name)
-		value, err := dec.ReadValue()
-		if err != nil {
-			return Members{}
-		}
-		if field != nil { // a slice of the body: outputs can be large
-			end := dec.InputOffset()
-			*field = body[end-int64(len(value)) : end]
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil || !dec.AtEnd() {
-		return Members{}
-	}
-	m.Valid = true
+	decoder := strictjson.BorrowDecoder(body, false)
+	defer decoder.GiveBack()
+	m.read(decoder)
 	return m
+}
+
+// read reads the whole body. If it is not valid, there are no members.
+func (m *Members) read(from strictjson.Parser) {
+	*m = Members{}
+	if from.Kind() == '{' && from.Bracket() {
+		for from.More() {
+			name := from.Value()
+			if name == nil {
+				break
+			}
+			if field, value := m.field(name), from.Value(); field != nil {
+				*field = value
+			}
+		}
+		from.Bracket()
+	} else {
+		from.Value()
+	}
+	if m.Valid = from.End(); !m.Valid {
+		*m = Members{}
+	}
 }
 
 // field returns where to store the value of the member with a name, which may have escapes; nil: the member has no
@@ -230,6 +237,9 @@ var statuses = [...]struct {
 	{"completed", run.Completed}, {"running", run.Working}, {"accepted", run.Accepted}, {"failed", run.Failed}, {"timeout", run.TimedOut},
 }
 
+// Statuses names the statuses that the protocol has, for messages.
+const Statuses = "accepted, running, completed, failed or timeout"
+
 // StateOf returns the state for a status; 0: the protocol has no such status.
 func StateOf(status jsontext.Value) run.State {
 	word, ok := plainText(status)
@@ -248,31 +258,22 @@ func StateOf(status jsontext.Value) run.State {
 // elapsed returns how long a run took by the provider's clock; 0: the
 // timestamps are missing or contradictory.
 func elapsed(timestamps jsontext.Value) time.Duration {
-	if timestamps.Kind() != '{' {
-		return 0
-	}
-	dec := jsonvalue.BorrowDecoder(timestamps, true)
-	defer dec.GiveBack()
 	var created, completed time.Time
-	_, err := dec.ReadToken()
-	for err == nil && dec.PeekKind() == '"' {
-		var name, value jsontext.Value
-		if name, err = dec.ReadValue(); err != nil {
-			break
-		}
+	jsonrpc.EachMember(timestamps, func(name, value jsontext.Value) bool {
 		var at *time.Time
 		switch string(name) {
 		case `"created_at"`:
 			at = &created
 		case `"completed_at"`:
 			at = &completed
+		default:
+			return true
 		}
-		if value, err = dec.ReadValue(); err == nil && at != nil {
-			if text, ok := plainText(value); ok {
-				_ = at.UnmarshalText(text) // or it stays zero
-			}
+		if text, ok := plainText(value); ok {
+			_ = at.UnmarshalText(text) // or it stays zero
 		}
-	}
+		return true
+	})
 	if created.IsZero() || completed.IsZero() {
 		return 0
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Answer is an HTTP answer whose body has been read.
@@ -39,7 +39,9 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	if a.withoutRoom != nil {
 		return nil, s.noRoom(a, about)
 	}
-	if depth := s.Limits.MaxDepth(); jsonrpc.Deeper(a.Body, depth) {
+	depth := s.Limits.MaxDepth()
+	m := document.ParseMembers(a.Body, depth)
+	if m.Deeper {
 		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
 		e.Limit = &run.Limit{Name: "depth", Max: int64(depth)}
 		if knownID != "" {
@@ -47,7 +49,6 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		}
 		return nil, e
 	}
-	m := document.ParseMembers(a.Body)
 	r, otherRun := m.Response(&a.response, about)
 	if otherRun {
 		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer is about a run other than %s.", knownID))
@@ -56,7 +57,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		r = m.BareOutput(knownID)
 	}
 	if r == nil {
-		return nil, JudgeError(a, &m, phase, knownID)
+		return nil, s.JudgeError(a, &m, phase, knownID)
 	}
 	if most := s.Limits.OutputSize; r.State == run.Completed && most > 0 && int64(len(r.Output)) > most {
 		e := invalidAnswer(a, phase, safetext.Clip(s.ScrubText(r.ExecutionID), document.MaxExecutionID),
@@ -73,10 +74,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 // isRun reports whether an answer with a 5xx status contains the state of a run. Then the state counts,
 // not the HTTP status.
 func (s *Sender) isRun(a *Answer) bool {
-	if a.Status < http.StatusInternalServerError || jsonrpc.Deeper(a.Body, s.Limits.MaxDepth()) {
-		return false
-	}
-	return document.StateOf(document.ParseMembers(a.Body).Status) != 0
+	return a.Status >= http.StatusInternalServerError && document.StateOf(document.ParseMembers(a.Body, s.Limits.MaxDepth()).Status) != 0
 }
 
 // invalidAnswer returns the failure for an answer that can't be used.
@@ -88,7 +86,7 @@ func invalidAnswer(a *Answer, phase run.Phase, executionID, message string) *run
 }
 
 // JudgeError returns the failure for an answer that is not an InvocationResponse.
-func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string) *run.Failure {
+func (s *Sender) JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string) *run.Failure {
 	said := m.RunError()
 	e := &run.Failure{
 		Phase: phase, By: run.Provider, HTTPStatus: a.Status, Ref: run.Ref{ExecutionID: knownID},
@@ -113,7 +111,7 @@ func JudgeError(a *Answer, m *document.Members, phase run.Phase, knownID string)
 	if e.Kind == run.ProviderFault && a.Status < 400 {
 		e.By = run.Bridge // the status says that there is no error
 	}
-	e.Message = cmp.Or(e.Message, defaultMessage(e.Kind, a))
+	e.Message = cmp.Or(e.Message, s.defaultMessage(e, a, m))
 	e.Provider = said.Quoted("")
 	if delay := RetryAfter(a.Header); said.Retry == nil && delay > 0 {
 		e.Retry = run.RetryIn(delay, 1)
@@ -150,25 +148,52 @@ var refusals = []int{
 	http.StatusGone, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
 }
 
-func defaultMessage(kind run.Kind, a *Answer) string {
-	switch {
+func (s *Sender) defaultMessage(e *run.Failure, a *Answer, m *document.Members) string {
+	switch kind := e.Kind; {
 	case a.Status >= 300 && a.Status < 400:
 		return fmt.Sprintf("The provider answered HTTP %d, and redirects are not followed here.", a.Status)
 	case kind == run.ProviderFault && a.Status < 300:
-		if fault := faultOf(a.Body); fault != "" {
+		if fault := s.faultOf(a.Body); fault != "" {
 			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.Status, fault)
 		}
-		return fmt.Sprintf("The provider answered HTTP %d without an InvocationResponse.", a.Status)
+		return fmt.Sprintf("The provider answered HTTP %d without an InvocationResponse: %s.", a.Status, s.lackOf(a.Body, m, e.Phase))
 	case http.StatusText(a.Status) == "":
 		return fmt.Sprintf("The provider answered HTTP %d.", a.Status)
 	}
 	return fmt.Sprintf("The provider answered HTTP %d %s.", a.Status, http.StatusText(a.Status))
 }
 
+// maxStatus limits a status that is not of the protocol, in messages, in bytes.
+const maxStatus = 40
+
+// lackOf returns what an answer with these members lacks, so that it is not an InvocationResponse, and what would be right.
+func (s *Sender) lackOf(body []byte, m *document.Members, phase run.Phase) string {
+	value, status := jsontext.Value(bytes.TrimSpace(document.WithoutBOM(body))), m.Status
+	switch {
+	case len(value) == 0:
+		return "its body is empty"
+	case !m.Valid:
+		return "its body is not JSON"
+	case value.Kind() != '{':
+		return "its body is " + jsonvalue.WithArticle(jsonvalue.TypeName(value)) + ", not an object"
+	case status == nil && phase == run.PhaseResult:
+		return "it has neither an output nor a status, which must be " + document.Statuses
+	case status == nil:
+		return "it has no status, which must be " + document.Statuses
+	case document.StateOf(status) != 0:
+		return "it has no execution_id, which must be a text that is not empty"
+	}
+	text, isText := document.Text(status)
+	if !isText {
+		return "its status is " + jsonvalue.WithArticle(jsonvalue.TypeName(status)) + ", but must be " + document.Statuses
+	}
+	return fmt.Sprintf("its status is %q, but must be %s", safetext.Line(s.ScrubText(text), maxStatus), document.Statuses)
+}
+
 // faultOf returns what is wrong with a text that starts like JSON, and where; empty: it is valid JSON,
 // or does not start like JSON. Other JSON parsers accept some texts with such faults, and read them
 // differently.
-func faultOf(text []byte) string {
+func (s *Sender) faultOf(text []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := dec.PeekKind(); kind != '{' && kind != '[' {
 		return ""
@@ -190,7 +215,11 @@ func faultOf(text []byte) string {
 	default:
 		what = "a text is not UTF-8"
 	}
-	return fmt.Sprintf("%s, at %q (byte %d)", what, safetext.Clip(string(syntax.JSONPointer), maxPointer), syntax.ByteOffset)
+	var at jsontext.Pointer
+	for name := range syntax.JSONPointer.Tokens() {
+		at = at.AppendToken(s.ScrubText(name)) // before it is escaped and cut: parts of a secret could not be found
+	}
+	return fmt.Sprintf("%s, at %q (byte %d)", what, safetext.Clip(string(at), maxPointer), syntax.ByteOffset)
 }
 
 // maxPointer limits a JSON Pointer into a provider's answer, in bytes.

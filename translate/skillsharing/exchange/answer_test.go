@@ -428,3 +428,18 @@ func TestFaultsOfAnswers(t *testing.T) {
 		}
 	}
 }
+
+// No part of a secret is in the place of a fault, wherever it is cut, and whatever characters the secret has.
+func TestFaultsWithSecrets(t *testing.T) {
+	for _, secret := range []string{"QWERTYUIOPASDFGHJKLZ", "QWERT/UIO~PASDFGHJKL"} {
+		for before := range 120 {
+			_, e := exchange.JudgeWithSecret(secret, `{"`+strings.Repeat("x", before)+secret+`":[1,}`)
+			if e == nil || !strings.Contains(e.Message, "its syntax is wrong") {
+				t.Fatalf("%v", e)
+			}
+			if strings.Contains(e.Message, secret[:2]) || before < 80 && !strings.Contains(e.Message, "[redacted]/1") {
+				t.Fatalf("%d before: %s", before, e.Message)
+			}
+		}
+	}
+}

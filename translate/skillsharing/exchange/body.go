@@ -65,7 +65,10 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 			more := min(len(text), int(size)+1-len(text))
 			wanted := len(text) + more
 			if announced := int(min(resp.ContentLength, size)) + 1; announced > len(text) {
-				more, wanted = min(more, announced-len(text)), announced // reserved at once, so that nothing more is read if there is no room
+				if more = min(more, announced-len(text)); len(text) >= maxDoubled {
+					more = min(announced-len(text), maxAtOnce)
+				}
+				wanted = announced // reserved at once, so that nothing more is read if there is no room
 			}
 			most := int(size) + 1
 			if resp.ContentLength >= 0 {
@@ -87,6 +90,9 @@ const (
 	smallBody = 512
 	// maxTrusted limits the memory that is allocated because of a Content-Length, in bytes.
 	maxTrusted = 16 << 10
+	// maxDoubled is the length in bytes from which on a text is read into memory for the whole Content-Length, or for maxAtOnce bytes more,
+	// instead of twice the memory.
+	maxDoubled, maxAtOnce = 64 << 10, 2 << 20
 )
 
 // errStalled is the error for a body of which no more content arrives.

@@ -89,6 +89,7 @@ type hostKey struct{ source, partition, scheme, host string }
 type breaker struct {
 	failures int       // in a row
 	reason   string    // of the last failure
+	rule     run.Rule  // that the last failure is about; empty: it may be temporary
 	opened   time.Time // zero: it is closed
 	probed   time.Time // start of the last probe; zero: none is in progress
 	asked    time.Time // when admission was last requested
@@ -158,13 +159,13 @@ func (a *admission) leave(ctx context.Context, status int, err error) *Notice {
 	if a.breakers == nil {
 		return nil
 	}
-	switch failure, alive := a.verdict(ctx, status, err); {
+	switch failure, rule, alive := a.verdict(ctx, status, err); {
 	case alive:
 		if a.breaker != nil && a.breakers.close(a.key, a.breaker) {
 			return a.notice(slog.LevelInfo, "a host answers again: its circuit breaker is closed")
 		}
 	case failure != "":
-		if a.fail(failure) {
+		if a.fail(failure, rule) {
 			return a.notice(slog.LevelWarn, "a host keeps failing: its circuit breaker is open", slog.String("last_failure", failure))
 		}
 	case !a.probe.IsZero():
@@ -181,24 +182,24 @@ func (a *admission) notice(level slog.Level, message string, attrs ...slog.Attr)
 
 // verdict returns whether the outcome of a request counts as a success of its host, as a failure, or as
 // neither.
-func (a *admission) verdict(ctx context.Context, status int, err error) (failure string, alive bool) {
+func (a *admission) verdict(ctx context.Context, status int, err error) (failure string, rule run.Rule, alive bool) {
 	if err == nil {
 		switch status {
 		case 0: // the transport panicked
-			return "", false
+			return "", "", false
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return fmt.Sprintf("HTTP %d", status), false
+			return fmt.Sprintf("HTTP %d", status), "", false
 		}
-		return "", true
+		return "", "", true
 	}
 	if errors.Is(err, errTooLarge) || isMalformed(err) {
-		return "", true
+		return "", "", true
 	}
 	if _, refused := Refusal(err); refused || ctx.Err() != nil && !a.waitedFor(ctx) {
-		return "", false
+		return "", "", false
 	}
-	reason, _ := reasonOf(err)
-	return reason, false
+	failure, rule = ReasonOf(err)
+	return failure, rule, false
 }
 
 // waitedFor reports whether the deadline of a request has passed and the request waited for at least the patience.
@@ -216,7 +217,7 @@ func isMalformed(err error) bool {
 
 // fail counts a failure, and reports whether it opened the breaker, or opened it again after a
 // cooldown. The first failure of a host creates its breaker.
-func (a *admission) fail(reason string) (opened bool) {
+func (a *admission) fail(reason string, rule run.Rule) (opened bool) {
 	a.breakers.mu.Lock()
 	defer a.breakers.mu.Unlock()
 	b := a.breaker
@@ -226,7 +227,7 @@ func (a *admission) fail(reason string) (opened bool) {
 		}
 	}
 	b.failures++
-	b.reason = reason
+	b.reason, b.rule = reason, rule
 	if b.opened.IsZero() {
 		opened = b.failures >= a.breakers.config.Failures
 	} else {
@@ -272,6 +273,7 @@ func (b *Breakers) close(key hostKey, known *breaker) bool {
 type CircuitOpenError struct {
 	failures int
 	reason   string        // of the last failure
+	rule     run.Rule      // that the last failure is about; empty: it may be temporary
 	after    time.Duration // until a request may probe the host
 }
 
@@ -284,12 +286,15 @@ func (b *breaker) refusal(cooldown time.Duration) *CircuitOpenError {
 	if after <= 0 { // a probe may be in progress
 		after = min(cooldown, time.Second)
 	}
-	return &CircuitOpenError{b.failures, b.reason, after}
+	return &CircuitOpenError{b.failures, b.reason, b.rule, after}
 }
 
 // complete adds the message, details and retry delay of an open breaker to a failure.
 func (e *CircuitOpenError) complete(target *run.Failure, url string) {
 	target.Message = fmt.Sprintf("The provider is not called at the moment, because it failed %d times in a row (last: %s).", e.failures, e.reason)
 	target.Reach = &run.Reach{URL: url, Reason: "its circuit breaker is open", Failures: e.failures, LastFailure: e.reason}
+	if target.Refused = e.rule; e.rule != "" { // the next probe would fail, too
+		return
+	}
 	target.Retry = run.RetryIn(max(e.after, time.Millisecond), RetryAttempts)
 }

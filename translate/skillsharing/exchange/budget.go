@@ -8,7 +8,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // AnswerBudget limits the memory of answers: of calls that are answered together, and of all calls.
@@ -115,21 +115,15 @@ func (s *Sender) noRoom(a *Answer, about document.Asked) *run.Failure {
 
 // begunID returns the execution id in the beginning of an InvocationResponse; empty: there is none.
 func begunID(body []byte) string {
-	d := jsonvalue.BorrowDecoder(document.WithoutBOM(body), true)
+	d := strictjson.BorrowDecoder(document.WithoutBOM(body), true)
 	defer d.GiveBack()
-	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+	if d.Kind() != '{' {
 		return ""
 	}
-	for {
-		name, err := d.ReadValue()
-		if err != nil {
-			return ""
-		}
-		isID := string(name) == `"execution_id"`
-		value, err := d.ReadValue()
-		if err != nil {
-			return ""
-		}
+	d.Bracket()
+	for d.More() {
+		isID := string(d.Value()) == `"execution_id"`
+		value := d.Value()
 		if isID {
 			if id, ok := document.Text(value); ok && len(id) <= document.MaxExecutionID {
 				return id
@@ -137,4 +131,5 @@ func begunID(body []byte) string {
 			return ""
 		}
 	}
+	return ""
 }

@@ -16,6 +16,12 @@ func Judge(status int, header http.Header, body string, phase run.Phase, knownID
 	return new(Sender).Judge(&Answer{Status: status, Header: header, Body: []byte(body)}, document.Asked{Phase: phase, ExecutionID: knownID})
 }
 
+// JudgeWithSecret is Judge for a sender with a secret.
+func JudgeWithSecret(secret, body string) (*document.Response, *run.Failure) {
+	s := &Sender{Credentials: onlySecret(secret)}
+	return s.Judge(&Answer{Status: http.StatusOK, Body: []byte(body)}, document.Asked{Phase: run.PhaseInvoke})
+}
+
 // ScrubOutput is an output without a secret.
 func ScrubOutput(output jsontext.Value, secret string) jsontext.Value {
 	return (&Sender{Credentials: onlySecret(secret)}).scrubOutput(output)

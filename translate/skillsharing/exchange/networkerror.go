@@ -24,7 +24,8 @@ import (
 // Unreachable returns the failure for the error of an exchange.
 func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID string) *run.Failure {
 	e := &run.Failure{Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: run.ExecutedNo, URL: BareURL(u), Cause: err}
-	reason, refused := reasonOf(err)
+	reason, rule := ReasonOf(err)
+	refused := rule != ""
 	failed, ok := errors.AsType[*Error](err)
 	if ok && failed.Written && !refused && phase == run.PhaseInvoke {
 		e.Executed = run.ExecutedMaybe
@@ -54,48 +55,51 @@ func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	}
 	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
 	e.Reach = &run.Reach{URL: BareURL(u), Reason: reason}
-	if refused {
-		e.Refused = RuleOf(err)
-	} else {
+	if e.Refused = rule; !refused {
 		e.Retry = run.RetryIn(UnreachableDelay, RetryAttempts)
 	}
 	return e
 }
 
-// reasonOf returns why there is no answer, without addresses, and whether the bridge refused to send
-// the request.
-func reasonOf(err error) (reason string, refused bool) {
-	if rule, refused := Refusal(err); refused {
-		return rule, true
+// ReasonOf returns why there is no answer, without addresses, and the rule of the bridge that forbids the request; empty: a later
+// request may succeed. A host that does not exist and an invalid certificate are refused: only an operator can change them.
+func ReasonOf(err error) (reason string, rule run.Rule) {
+	if reason, refused := Refusal(err); refused {
+		return reason, ruleOf(err)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
-			return "its host name does not exist", false
+			return "its host name does not exist", run.RuleNoSuchHost
 		}
-		return "its host name can't be resolved", false
+		return "its host name can't be resolved", ""
 	}
 	if certificateError(err) {
-		return "its TLS certificate is not valid", true
+		return "its TLS certificate is not valid", run.RuleCertificate
 	}
+	return temporaryReason(err), ""
+}
+
+// temporaryReason is [ReasonOf] for errors that may end.
+func temporaryReason(err error) string {
 	var own interface{ Reason() string }
 	if errors.As(err, &own) {
-		return own.Reason(), false
+		return own.Reason()
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			return r.reason, false
+			return r.reason
 		}
 	}
 	var netErr net.Error
 	switch {
 	case errors.As(err, &netErr) && netErr.Timeout():
-		return "it did not answer in time", false
+		return "it did not answer in time"
 	case strings.Contains(err.Error(), "tls: "): // package crypto/tls exports types for only a few of these errors
-		return "the TLS handshake failed", false
+		return "the TLS handshake failed"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "it does not speak HTTP as expected", false
+		return "it does not speak HTTP as expected"
 	}
-	return "the connection failed", false
+	return "the connection failed"
 }
 
 var reasons = []struct {
@@ -122,14 +126,11 @@ func Refusal(err error) (rule string, refused bool) {
 	return "", false
 }
 
-// RuleOf returns the rule of the bridge that an error is about, as logs and metrics name it.
-func RuleOf(err error) run.Rule {
+// ruleOf returns the rule of the bridge by which a request was refused.
+func ruleOf(err error) run.Rule {
 	var r interface{ Rule() run.Rule }
-	switch {
-	case errors.As(err, &r):
+	if errors.As(err, &r) {
 		return r.Rule()
-	case certificateError(err):
-		return run.RuleCertificate
 	}
 	return run.RuleOther
 }
@@ -224,6 +225,9 @@ func certificateError(err error) bool {
 		return true
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok { // it has expired, for example
 		return true
 	}
 	_, ok := errors.AsType[x509.HostnameError](err)

@@ -35,6 +35,15 @@ type Exchange struct {
 	sender *Sender
 }
 
+// enoughPatience is how long a request has to last until a deadline of its call says something about the provider.
+const enoughPatience = 5 * time.Second
+
+// SaysNothing reports whether the exchange with its context says nothing about the provider: it was not sent, or the caller ended it or gave
+// it little time.
+func (e *Exchange) SaysNothing(ctx context.Context) bool {
+	return e.Withheld || e.Abandoned || e.Err != nil && ctx.Err() != nil && e.Duration < enoughPatience
+}
+
 // Address returns the URL without secrets, for logs.
 func (e *Exchange) Address() string {
 	if e.sender == nil {

@@ -36,7 +36,7 @@ func TestChecksThatWait(t *testing.T) {
 	if judged < 4 {
 		t.Errorf("call %d of a request waited", judged+1)
 	}
-	e := checkUntil(time.Now().Add(time.Millisecond), in, jsontext.Value(`{"x":[`+strings.Repeat(`"ten bytes.",`, 80_000)+`""]}`))
+	e := checkUntil(time.Now().Add(time.Millisecond), in, jsontext.Value(`{"x":[`+strings.Repeat(`"ten bytes.",`, 80_000)+`1]}`))
 	if e == nil || e.Kind != run.RateLimited || e.Executed != run.ExecutedNo || e.Argument != nil || e.By != run.Bridge || !strings.Contains(e.Message, "the bridge was busy") || e.Retry == nil {
 		t.Errorf("%+v", e)
 	}

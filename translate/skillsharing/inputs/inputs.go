@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
@@ -154,34 +153,25 @@ func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsont
 	if name := jsonvalue.TypeName(arguments); name != "object" {
 		return nil, notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
 	}
-	dec := jsonvalue.BorrowDecoder(arguments, true)
-	defer dec.GiveBack()
-
-	_, err := dec.ReadToken() // the brace
-	for err == nil && dec.PeekKind() != '}' {
-		var name, value jsontext.Value
-		if name, err = dec.ReadValue(); err != nil {
+	d := strictjson.BorrowDecoder(arguments, true)
+	defer d.GiveBack()
+	d.Bracket()
+	for d.More() {
+		name := d.Value()
+		value := d.Value()
+		if value == nil {
 			break
 		}
-		i, known := in.find(name)
-		if value, err = dec.ReadValue(); err != nil || !known {
-			continue
-		}
-		given[i] = true
-		if first == nil {
-			first = in.inputs[i].check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
+		if i, known := in.find(name); known {
+			given[i] = true
+			if first == nil {
+				first = in.inputs[i].check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
+			}
 		}
 	}
-	if err == nil {
-		_, err = dec.ReadToken() // the brace
-	}
-	if err == nil {
-		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
-			err = nil
-		}
-	}
-	if err != nil {
-		return nil, notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(err.Error(), "jsontext: "), jsonvalue.MaxActual))
+	d.Bracket()
+	if !d.End() {
+		return nil, notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(d.Err().Error(), "jsontext: "), jsonvalue.MaxActual))
 	}
 	return first, nil
 }
@@ -267,6 +257,9 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	}
 	if !c.takeTurn(ctx, 0) {
 		return noTurn(ctx)
+	}
+	if p.schema.Accepts(value) {
+		return nil
 	}
 	decoded, flaw := jsonvalue.Read(value, schema.ArgumentBounds)
 	if flaw != nil {

@@ -51,6 +51,17 @@ func TypesOf(keyword any) TypeSet {
 	}
 }
 
+// Common returns the types that both sets have. Each integer is a number.
+func (t TypeSet) Common(other TypeSet) TypeSet {
+	wide := func(s TypeSet) TypeSet {
+		if s&TypeNumber != 0 {
+			s |= TypeInteger
+		}
+		return s
+	}
+	return wide(t) & wide(other)
+}
+
 // Names returns the names of the types in the set.
 func (t TypeSet) Names() []string {
 	var names []string

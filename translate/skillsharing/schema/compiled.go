@@ -3,10 +3,12 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/acceptor"
 )
 
 // Compiled checks arguments. It is immutable.
@@ -17,7 +19,9 @@ type Compiled struct {
 	// unevaluated says that unevaluatedItems or unevaluatedProperties may apply. For
 	// these, each subschema keeps a list of what it has not evaluated.
 	unevaluated bool
-	bytes       int // approximate memory
+	bytes       int // approximate memory. The pool's mutex guards it
+	// acceptor is made when the schema is first applied: most schemas of a catalog are never applied.
+	acceptor atomic.Pointer[acceptor.Acceptor]
 }
 
 // Cost estimates what applying the schema to a value takes: visits, and steps of about 10 ns.

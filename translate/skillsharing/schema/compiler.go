@@ -81,8 +81,8 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*Compil
 	}
 	const own = 256 // bytes of Compiled and of the pool's entry
 	return &Compiled{
-		compiled, costs, uses(schema, "uniqueItems"), uses(schema, "unevaluatedItems", "unevaluatedProperties"),
-		own + estimated + patterns.bytes() + 32*len(costs),
+		schema: compiled, costs: costs, Unique: uses(schema, "uniqueItems"), unevaluated: uses(schema, "unevaluatedItems", "unevaluatedProperties"),
+		bytes: own + estimated + patterns.bytes() + 32*len(costs),
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/acceptor"
 )
 
 // Schema is a valid schema of a parameter. It always keeps the text. The compiled schema takes ten
@@ -42,6 +43,22 @@ func (p *Schema) Ready() *Compiled {
 		p.used.Store(true)
 	}
 	return p.compiled.Load()
+}
+
+// Accepts reports whether the schema certainly accepts the value with a text. If not, the value has to be read and the compiled schema
+// applied. It takes less than reading the text.
+func (p *Schema) Accepts(text jsontext.Value) bool {
+	compiled := p.Ready()
+	if compiled == nil {
+		return false
+	}
+	accepting := compiled.acceptor.Load()
+	if accepting == nil {
+		var bytes int
+		accepting, bytes = acceptor.New(compiled.schema)
+		p.pool.extend(p, compiled, accepting, bytes)
+	}
+	return accepting.Accepts(text, ArgumentBounds.Values, ArgumentBounds.Depth)
 }
 
 // CompileAgain compiles a schema that the pool has dropped. The work does not count for the request: it takes no
@@ -142,8 +159,24 @@ func (p *Schemas) keep(s *Schema, c *Compiled) {
 	s.compiled.Store(c)
 	o.compiled = append(o.compiled, s)
 	s.place = len(o.compiled)
-	o.bytes += c.bytes
-	for p.bytes += c.bytes; p.bytes > p.most; {
+	p.take(o, c.bytes)
+}
+
+// extend adds an acceptor to a compiled schema, unless the pool has dropped the schema or another call has added one.
+func (p *Schemas) extend(s *Schema, c *Compiled, a *acceptor.Acceptor, bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.compiled.Load() != c || !c.acceptor.CompareAndSwap(nil, a) {
+		return
+	}
+	c.bytes += bytes
+	p.take(p.owners[s.key.owner], bytes)
+}
+
+// take counts memory of an owner, and drops compiled schemas if there is no room.
+func (p *Schemas) take(o *schemaOwner, bytes int) {
+	o.bytes += bytes
+	for p.bytes += bytes; p.bytes > p.most; {
 		p.giveUp()
 	}
 }

@@ -1,0 +1,343 @@
+package browse
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+func TestNatural(t *testing.T) {
+	sorted := []string{"", "-", "1", "01", "1a", "2", "a", "a1", "a01", "a1b", "a2", "a10", "a10b2", "a10b10", "ab", "b-2", "b-10", "b.1", "skill-2", "skill-10", "skill-18446744073709551617"}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got := natural(a, b); got < 0 != (i < j) || got > 0 != (i > j) {
+				t.Errorf("%q and %q: %d", a, b, got)
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	word := func() string {
+		b := make([]byte, r.IntN(7))
+		for i := range b {
+			b[i] = "0019a-"[r.IntN(6)]
+		}
+		return string(b)
+	}
+	for range 200_000 { // it is a total order
+		a, b, c := word(), word(), word()
+		if natural(a, b) < 0 && natural(b, c) < 0 && natural(a, c) >= 0 || natural(a, b) < 0 != (natural(b, a) > 0) || natural(a, b) == 0 != (a == b) {
+			t.Fatalf("%q, %q, %q", a, b, c)
+		}
+	}
+}
+
+func TestFirst(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		all := make([]*catalog.Entry, r.IntN(40))
+		for i := range all {
+			all[i] = &catalog.Entry{Name: fmt.Sprintf("s%d", r.IntN(1000)*40+i)}
+		}
+		n := r.IntN(len(all) + 1)
+		got := first(all, n)
+		slices.SortFunc(all, func(a, b *catalog.Entry) int { return natural(a.Name, b.Name) })
+		if !slices.Equal(got, all[:n]) {
+			t.Fatalf("%d of %d", n, len(all))
+		}
+	}
+}
+
+// TestBrowseIsInNaturalOrder: people find skill-2 before skill-10, on all pages of a source together.
+func TestBrowseIsInNaturalOrder(t *testing.T) {
+	var skills []hostile.Skill
+	for i := range 25 {
+		skills = append(skills, hostile.Skill{ID: fmt.Sprintf("skill-%d", i)})
+	}
+	limits := standardPageLimits
+	limits.rows = 10
+	at := served(t, limits, "", hostile.NewProvider(t, skills...))
+	var names []string
+	for _, from := range []string{"0", "10", "20"} {
+		names = append(names, look(t, at+"?namespace=acme&from="+from).shown(t)...)
+	}
+	for i, name := range names {
+		if name != fmt.Sprintf("acme.skill-%d", i) {
+			t.Fatalf("shown are %v", names)
+		}
+	}
+	if len(names) != len(skills) {
+		t.Errorf("%d skills are shown", len(names))
+	}
+}
+
+// TestBrowseFilters: a filter selects by what is known, and reads nothing.
+func TestBrowseFilters(t *testing.T) {
+	tagged := func(tags ...string) func(hostile.Object) {
+		return func(d hostile.Object) { d["tags"] = tags }
+	}
+	task := func(o hostile.Object) { o["capability_type"] = "task" }
+	p := hostile.NewProvider(t,
+		hostile.Skill{ID: "acme/a", Edit: tagged("red", "blue")},
+		hostile.Skill{ID: "acme/b", Edit: func(d hostile.Object) { tagged("blue")(d); task(d) }, EditEntry: task},
+		hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-Key")},
+		hostile.Skill{ID: "acme/broken", Edit: func(d hostile.Object) { delete(d, "endpoint") }},
+		hostile.Skill{ID: "acme/hidden", Access: "private", Edit: tagged("blue", "secret")},
+	)
+	c := testbed.StartCaddy(t, testbed.Bridge("browse", "allow_anonymous", "principal {http.request.header.X-User}",
+		"provider "+p.URL()+" {", "namespace acme", "alias forecast acme/b", "discovery_credentials api_key discovery-key", "}"))
+	if page := look(t, c.URL+"?state=invalid"); len(page.shown(t)) != 0 || !strings.Contains(page.visible(t), "0 of 4 skills · Show all · 4 not read yet") {
+		t.Errorf("before anything is read: %v %s", page.shown(t), page.visible(t))
+	}
+	if n := p.Count("acme/a", hostile.Descriptor); n != 0 {
+		t.Error("a filter reads descriptors")
+	}
+	all := look(t, c.URL) // reads them
+	for query, want := range map[string][]string{
+		"state=available":                      {"acme.a", "forecast"},
+		"state=needs_credentials":              {"acme.key"},
+		"state=invalid":                        {"acme.broken"},
+		"state=unknown":                        nil,
+		"state=nonsense":                       nil,
+		"type=task":                            {"forecast"},
+		"type=api":                             {"acme.a", "acme.broken", "acme.key"},
+		"tag=blue":                             {"acme.a", "forecast"},
+		"tag=red":                              {"acme.a"},
+		"tag=secret":                           nil,
+		"tag=blue&type=task":                   {"forecast"},
+		"tag=red&namespace=acme":               {"acme.a"},
+		"q=broken":                             {"acme.broken"},
+		"q=acme&state=needs_credentials":       {"acme.key"},
+		"q=forecast":                           {"forecast"},
+		"q=" + url.QueryEscape("<img> \u202e"): nil,
+		"tag=" + url.QueryEscape(`"><img>`):    nil,
+	} {
+		page := look(t, c.URL+"?"+query)
+		if names := page.shown(t); !slices.Equal(names, want) || page.status != http.StatusOK {
+			t.Errorf("%s: %d, shown are %v, want %v", query, page.status, names, want)
+		}
+		if strings.Contains(page.body, "<img") || len(want) == 0 && !strings.Contains(page.visible(t), "No skill is like that.") {
+			t.Errorf("%s: %s", query, page.visible(t))
+		}
+	}
+	for _, want := range []string{`<option value="needs_credentials">needs credentials</option>`, `<option value="blue">blue</option><option value="red">red</option>`} {
+		if !strings.Contains(all.body, want) {
+			t.Errorf("%s is not in %s", want, all.body)
+		}
+	}
+	if strings.Contains(all.body, "secret") {
+		t.Error("a tag of a private skill is shown")
+	}
+	look(t, c.URL, "X-User", "ada") // reads what only she may see
+	if !strings.Contains(look(t, c.URL+"?tag=secret", "X-User", "ada").visible(t), "acme.hidden") {
+		t.Error("ada does not find her skill")
+	}
+}
+
+// TestBrowseParts: what the page's script asks for has no style and no script.
+func TestBrowseParts(t *testing.T) {
+	c := browsing(t, hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}))
+	for _, query := range []string{"?part=1", "?q=echo&part=1", "?skill=acme.echo&part=1"} {
+		page := look(t, c.URL+query)
+		if names := page.shown(t); !slices.Equal(names, []string{"acme.echo"}) || strings.Contains(page.body, "<style") || strings.Contains(page.body, "<script") {
+			t.Errorf("%s: %v %s", query, names, page.body)
+		}
+	}
+}
+
+// TestBrowseNamesTheBridge: the page has the name of the bridge, else its host, and the URL that agents use.
+func TestBrowseNamesTheBridge(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	c := browsing(t, p, "name our-agents")
+	if text := look(t, c.URL).visible(t); !strings.HasPrefix(text, "our-agents Skip to the skills our-agents Endpoint "+c.URL+" ") {
+		t.Error(text)
+	}
+	c.Stop()
+	c = browsing(t, p)
+	if text := look(t, c.URL).visible(t); !strings.HasPrefix(text, strings.TrimSuffix(strings.TrimPrefix(c.URL, "http://"), "/rpc")+" ") {
+		t.Error(text)
+	}
+}
+
+// TestBrowseShowsCode: what is to be copied runs as it stands, and has the skill's output, also with inputs that mean something to shells and
+// programming languages.
+func TestBrowseShowsCode(t *testing.T) {
+	odd := hostile.Object{"type": "object", "const": hostile.Object{"it's": "o'clock $HOME `id` ${1} \"\\\n\t\u00e9", "on": true, "off": false, "none": nil, "n": 1.5e3, "__proto__": hostile.Object{"a": 1}, "list": []any{1, []any{}, hostile.Object{}}}}
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/it's ${id}", Edit: func(d hostile.Object) {
+		d["inputs"] = []hostile.Object{{"name": "thing", "type": "object", "description": "Anything.", "required": true, "schema": odd}}
+	}})
+	var wanted map[string]any
+	if text, err := json.Marshal(odd["const"]); err != nil || json.Unmarshal(text, &wanted) != nil {
+		t.Fatal(err)
+	}
+	c := browsing(t, p)
+	page := look(t, c.URL+"?skill="+url.QueryEscape("acme.it's ${id}"))
+	texts := page.code(t)
+	if len(texts) < 6 {
+		t.Fatalf("%q", texts)
+	}
+	ran := 0
+	for _, text := range texts {
+		var words []string
+		switch {
+		case strings.HasPrefix(text, "curl "):
+			words = []string{"sh", "-c", strings.Replace(text, "curl ", "curl -sS ", 1)}
+		case strings.HasPrefix(text, "import json"):
+			words = []string{"python3", "-c", text}
+		case strings.HasPrefix(text, "const response"):
+			file := filepath.Join(t.TempDir(), "call.mjs")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			words = []string{"node", file}
+		default:
+			continue
+		}
+		if _, err := exec.LookPath(words[0]); err != nil {
+			t.Log(err)
+			continue
+		}
+		before := len(p.Requests("acme/it's ${id}", hostile.Invoke))
+		answer, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput()
+		invoked := p.Requests("acme/it's ${id}", hostile.Invoke)
+		if err != nil || !strings.Contains(string(answer), "completed") || len(invoked) != before+1 {
+			t.Errorf("%s: %v\n%s", text, err, answer)
+			continue
+		}
+		var sent struct {
+			Inputs struct {
+				Thing map[string]any `json:"thing"`
+			} `json:"inputs"`
+		}
+		if err := json.Unmarshal([]byte(invoked[before].Body), &sent); err != nil || !reflect.DeepEqual(sent.Inputs.Thing, wanted) {
+			t.Errorf("%s sends %s: %v", text, invoked[before].Body, err)
+		}
+		ran++
+	}
+	t.Logf("%d of 3 programs were run", ran)
+	c.Stop()
+	c = browsing(t, p, "require_principal")
+	page = look(t, c.URL+"?skill="+url.QueryEscape("acme.it's ${id}"), "X-User", "ada")
+	if n := strings.Count(page.visible(t), "<credentials>"); n != 3 {
+		t.Errorf("%d programs have a place for credentials", n)
+	}
+}
+
+// TestCodeOfHostileInputs: programs have no character that is not seen, and are programs, whatever a provider writes into names and defaults.
+func TestCodeOfHostileInputs(t *testing.T) {
+	var skills []hostile.Skill
+	for i, value := range []any{
+		"\u202e\u2066\u200b\u200d\u2028\u2029\u0085\u009b\u007f\ufeff\u00ad\U000e0041 \x1b[2J\x00", "\"\"\"\"; import os #", `\`, `'\'; id; '`, "`${id}` $(id) !id", "</script><!--", "x\" & calc & \"",
+		hostile.Object{"__proto__": nil, "it's\u202e\\\"": true, "": []any{false, nil, hostile.Object{}}},
+		-1.5, 1e300,
+	} {
+		skills = append(skills, hostile.Skill{ID: fmt.Sprintf("acme/it's \"%d\" \\u0022!", i), Edit: func(d hostile.Object) {
+			d["inputs"] = []hostile.Object{{"name": "a\u202e'\"\\!\u200d", "type": "object", "description": "Anything.", "required": true, "schema": hostile.Object{"const": value}}}
+		}})
+	}
+	c := testbed.StartCaddy(t, testbed.Site("skill_bridge {\nrpc /rpc\na2a\nbrowse\nallow_http\nallow_networks 127.0.0.0/8\nprovider "+hostile.NewProvider(t, skills...).URL()+" {\nnamespace acme\n}\n}"))
+	for i := range skills {
+		texts := look(t, c.URL+"?skill="+url.QueryEscape(strings.Replace(skills[i].ID, "/", ".", 1))).code(t)
+		seen := 0
+		for _, text := range texts {
+			var words []string
+			switch {
+			case strings.HasPrefix(text, "curl "):
+				if data := strings.SplitN(text, " -d ", 2)[1]; strings.Count(data, "'") != 2 || strings.ContainsAny(data, `!`) || strings.Contains(data, `\"`) || strings.Contains(data, `\\`) {
+					t.Errorf("to some shell, this is not one word: %s", data)
+				}
+				words = []string{"sh", "-n", "-c", text}
+			case strings.HasPrefix(text, "import json"):
+				words = []string{"python3", "-c", "import ast, sys; ast.parse(sys.argv[1])", text}
+			case strings.HasPrefix(text, "const response"):
+				file := filepath.Join(t.TempDir(), "call.mjs")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				words = []string{"node", "--check", file}
+			default:
+				continue
+			}
+			seen++
+			if !safetext.Printable(strings.ReplaceAll(text, "\n", "")) {
+				t.Errorf("has a hidden character: %+q", text)
+			}
+			if _, err := exec.LookPath(words[0]); err != nil {
+				t.Log(err)
+			} else if said, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", text, err, said)
+			}
+		}
+		if seen != 4 { // two with curl, of which one is for A2A
+			t.Errorf("%s: %q", skills[i].ID, texts)
+		}
+	}
+}
+
+func TestRulesInWords(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"minLength":1,"maxLength":20}`:                            "1 to 20 characters",
+		`{"minLength":1}`:                                           "at least 1 character",
+		`{"minLength":0,"maxLength":1}`:                             "at most 1 character",
+		`{"minLength":3,"maxLength":3}`:                             "exactly 3 characters",
+		`{"minimum":0,"maximum":1e400}`:                             "0 to 1e400",
+		`{"minimum":-1.50}`:                                         "at least -1.50",
+		`{"exclusiveMinimum":0,"exclusiveMaximum":10}`:              "more than 0; less than 10",
+		`{"multipleOf":5,"format":"date"}`:                          "a multiple of 5; format date",
+		`{"minItems":2,"uniqueItems":true,"const":[1,2]}`:           "at least 2 items; no item twice; always [1,2]",
+		`{"minimum":"1","maximum":` + strings.Repeat("9", 50) + `}`: "",
+		`{"minLength":1,"maxLength":`:                               "at least 1 character",
+		`true`:                                                      "", ``: "",
+	} {
+		rules := rulesOf([]byte(schema))
+		if got := strings.Join(rules.words(), "; "); got != want {
+			t.Errorf("%s: %q, want %q", schema, got, want)
+		}
+	}
+}
+
+// BenchmarkPage makes pages of 10,000 skills.
+func BenchmarkPage(b *testing.B) {
+	skills := make([]hostile.Skill, 10_000)
+	for i := range skills {
+		skills[i].ID, skills[i].Auth = fmt.Sprintf("skill-%d", i), hostile.APIKey("X-API-Key")
+	}
+	p := hostile.NewProvider(b, skills...)
+	c := testbed.StartCaddy(b, testbed.Bridge("browse", "provider "+p.URL()+" {", "namespace acme", "credentials api_key key-0123456789abcdef", "}", "allow_anonymous"))
+	for name, query := range map[string]string{"all": "", "last": "?namespace=acme&from=9800", "search": "?q=skill+77", "type": "?type=task", "state": "?state=available"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, c.URL+query, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.Header.Set("Accept", "text/html")
+				w, err := http.DefaultClient.Do(r)
+				if err != nil {
+					b.Fatal(err)
+				}
+				body := httptest.NewRecorder()
+				if _, err := body.Body.ReadFrom(w.Body); err != nil || body.Body.Len() < 1000 {
+					b.Fatal(err)
+				}
+				_ = w.Body.Close()
+			}
+		})
+	}
+}

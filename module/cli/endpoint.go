@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
+)
+
+// Endpoint is the endpoint of the Skills Protocol at a running bridge.
+type Endpoint struct {
+	Screen *Screen
+	URL    string
+	// Do sends a request with the credentials of the user.
+	Do func(*http.Request) (*http.Response, error)
+	// Command is the name of this program, and Flags are those that it needs to reach the bridge. The commands in advice contain both.
+	Command string
+	Flags   []string
+	// Authorized says that requests carry credentials.
+	Authorized bool
+}
+
+// listedSkill is a skill in a list, as JSON.
+type listedSkill struct {
+	Name           string                  `json:"name"`
+	ToolName       string                  `json:"tool_name,omitzero"`
+	Version        string                  `json:"version"`
+	Access         document.AccessPolicy   `json:"access"`
+	CapabilityType document.CapabilityType `json:"capability_type"`
+	Description    string                  `json:"description"`
+	State          catalog.State           `json:"state,omitzero"`
+	StateSince     string                  `json:"state_since,omitzero"`
+}
+
+// unreadSource is a source of skills that the bridge could not read, as JSON.
+type unreadSource struct {
+	Namespace string `json:"namespace"`
+	Code      string `json:"code"`
+	Message   string `json:"message"`
+}
+
+// pageSize is the limit of a page of list_skills.
+const pageSize = 250
+
+// List implements [Skills].
+func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
+	var all struct {
+		Skills      []listedSkill  `json:"skills"`
+		Unavailable []unreadSource `json:"unavailable,omitzero"`
+	}
+	all.Skills = []listedSkill{}
+	cursor := jsontext.Value(nil)
+	for {
+		params := map[string]any{"detail": "summary", "limit": pageSize}
+		if o.Query != "" {
+			params["query"] = o.Query
+		}
+		if o.Usable {
+			params["usable"] = true
+		}
+		if cursor != nil {
+			params["cursor"] = cursor
+		}
+		var page struct {
+			Skills      []listedSkill  `json:"skills"`
+			NextCursor  jsontext.Value `json:"next_cursor"`
+			Unavailable []unreadSource `json:"unavailable"`
+		}
+		if err := e.ask(ctx, 0, "list_skills", params, &page); err != nil {
+			return e.fail(ctx, err)
+		}
+		all.Skills = append(all.Skills, page.Skills...)
+		for _, u := range page.Unavailable {
+			if !slices.ContainsFunc(all.Unavailable, func(known unreadSource) bool { return known.Namespace == u.Namespace }) {
+				all.Unavailable = append(all.Unavailable, u)
+			}
+		}
+		if page.NextCursor.Kind() != '"' || string(page.NextCursor) == string(cursor) {
+			break
+		}
+		cursor = page.NextCursor
+	}
+	if e.Screen.AsJSON {
+		e.Screen.JSON(all)
+	} else {
+		e.Screen.skills(all.Skills, true)
+	}
+	for _, u := range all.Unavailable {
+		e.Screen.note(fmt.Sprintf("not listed: the skills of %s: %s: %s", printable(u.Namespace), printable(u.Code), printable(u.Message)))
+	}
+	if len(all.Skills) == 0 && len(all.Unavailable) > 0 {
+		return ProtocolError
+	}
+	return OK
+}
+
+// Describe implements [Skills].
+func (e *Endpoint) Describe(ctx context.Context, skill string) int {
+	var whole struct {
+		Skill jsontext.Value `json:"skill"`
+	}
+	if err := e.ask(ctx, 0, "describe_skill", map[string]any{"name": skill, "detail": "manifest"}, &whole); err != nil {
+		return e.fail(ctx, err)
+	}
+	if e.Screen.AsJSON {
+		e.Screen.JSON(whole)
+		return OK
+	}
+	var described struct {
+		Manifest manifest `json:"manifest"`
+	}
+	if err := json.Unmarshal(whole.Skill, &described); err != nil {
+		return e.fail(ctx, e.refused(run.NextNone, run.ExecutedNo, "the answer of the bridge is not one of the Skills Protocol"))
+	}
+	m := &described.Manifest
+	if len(m.Files) > 0 {
+		var file struct {
+			Content string `json:"content"`
+		}
+		if err := e.ask(ctx, 0, "read_skill_file", map[string]any{"name": m.Name, "path": skillsite.Main}, &file); err != nil {
+			return e.fail(ctx, err)
+		}
+		e.Screen.instructions(m.descriptor(), m.Files, file.Content)
+		return OK
+	}
+	e.Screen.describe(m.descriptor(), m.ToolName, string(m.State), true, func(args ...string) string {
+		return e.command("call", append([]string{m.Name}, args...)...)
+	})
+	return OK
+}
+
+// manifest is a skill in the answer to describe_skill.
+type manifest struct {
+	Name           string                  `json:"name"`
+	ToolName       string                  `json:"tool_name"`
+	DisplayName    string                  `json:"display_name"`
+	Version        string                  `json:"version"`
+	Description    string                  `json:"description"`
+	State          catalog.State           `json:"state"`
+	Files          []string                `json:"files"` // of a skill that is read and not executed
+	Access         document.AccessPolicy   `json:"access"`
+	CapabilityType document.CapabilityType `json:"capability_type"`
+	Documentation  string                  `json:"documentation_url"`
+	Provider       document.Provider       `json:"provider"`
+	Inputs         struct {
+		Properties jsontext.Value `json:"properties"`
+		Required   []string       `json:"required"`
+	} `json:"inputs"`
+	Output document.Output `json:"output"`
+	Auth   document.Auth   `json:"auth"`
+	Timing struct {
+		TimeoutMS float64 `json:"timeout_ms"`
+	} `json:"timing"`
+}
+
+// inputs returns the inputs as a descriptor has them.
+func (m *manifest) inputs() []document.Parameter {
+	var list []document.Parameter
+	jsonrpc.EachMember(m.Inputs.Properties, func(name, schema jsontext.Value) bool {
+		var about struct {
+			Description string         `json:"description"`
+			Default     jsontext.Value `json:"default"`
+		}
+		_ = json.Unmarshal(schema, &about) // a schema may be a boolean
+		text := string(jsonrpc.Unquote(name))
+		list = append(list, document.Parameter{
+			Name: text, Description: about.Description, Default: about.Default, Schema: schema, Required: slices.Contains(m.Inputs.Required, text),
+		})
+		return true
+	})
+	return list
+}
+
+// descriptor returns what the manifest says as a descriptor.
+func (m *manifest) descriptor() *document.Descriptor {
+	return &document.Descriptor{
+		ID: m.Name, Name: m.DisplayName, Version: m.Version, Description: m.Description, CapabilityType: m.CapabilityType, Access: m.Access,
+		Provider: m.Provider, DocumentationURL: m.Documentation, Inputs: m.inputs(), Output: m.Output, Auth: m.Auth,
+	}
+}
+
+// fail writes why there is no result and the advice about it, and returns the exit status.
+func (e *Endpoint) fail(ctx context.Context, err error) int {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok {
+		r = e.refused(run.NextNone, run.ExecutedMaybe, err.Error())
+	}
+	status := ProtocolError
+	if ctx.Err() != nil {
+		status = e.Screen.Interrupted()
+	} else {
+		e.explain(r)
+	}
+	if e.Screen.AsJSON {
+		e.Screen.JSON(failedOutcome{&r.wholeError})
+	}
+	return status
+}
+
+// explain writes a refusal and the advice about it.
+func (e *Endpoint) explain(r *refusal) {
+	s := e.Screen
+	s.Complain("%s", r.Message)
+	var about []string
+	if r.Code != "" {
+		about = append(about, string(r.Code))
+	}
+	if r.HTTPStatus != 0 {
+		about = append(about, fmt.Sprintf("HTTP %d", r.HTTPStatus))
+	}
+	if r.Phase != "" {
+		about = append(about, "phase "+string(r.Phase))
+	}
+	if r.Executed != "" {
+		about = append(about, "executed: "+string(r.Executed))
+	}
+	if len(about) > 0 {
+		s.note("       (" + printable(strings.Join(about, ", ")) + ")")
+	}
+	if r.URL != "" {
+		s.note("       at " + printable(r.URL))
+	}
+	s.Advise(e.next(r))
+}
+
+// next returns the advice about a refusal; empty: there is none.
+func (e *Endpoint) next(r *refusal) string {
+	switch {
+	case r.Next == run.NextAuthenticate && e.Authorized:
+		return "check the user name and the password, or the token, for the bridge"
+	case r.Next == run.NextAuthenticate:
+		return "authenticate to the bridge: with --user, --basic-env, --bearer-env or --token"
+	case r.RunToken != "" && r.Next == run.NextFollowRun:
+		return "the run exists, do not start another; follow it: " + e.command("follow", r.RunToken)
+	case r.Next == run.NextFollowRun:
+		return "the run exists, do not start another: ask the operator of the bridge how it ended"
+	case r.Next == run.NextFixParams && r.Code == document.SkillNotFound:
+		return "see which skills there are: " + e.command("list")
+	case r.Reason == run.OnlyRead && r.SkillID != "":
+		return readAdvice + e.command("describe", r.SkillID)
+	case r.Next == run.NextFixParams && r.SkillID != "":
+		return "see what the skill takes: " + e.command("describe", r.SkillID)
+	case r.Next == run.NextAskOperator:
+		return "ask the operator of the bridge"
+	case r.Next == run.NextOtherSkill:
+		return "this skill can't be used until its provider corrects it; see the others: " + e.command("list", "--usable")
+	case r.Next == run.NextRetry && r.URL != "":
+		return "check the URL, or try again later: nothing was executed"
+	case r.Next == run.NextRetry:
+		return "try again later: nothing was executed"
+	case r.Executed == run.ExecutedMaybe:
+		return "the skill may have been executed: find out before you call it again, which may execute it twice"
+	}
+	return ""
+}
+
+// command returns a command about the bridge, quoted for a shell.
+func (e *Endpoint) command(name string, args ...string) string {
+	words := append([]string{e.Command, "skill-bridge", name}, e.Flags...)
+	words = append(words, "--bridge", e.URL)
+	if len(args) > 0 && name != "list" && strings.HasPrefix(args[0], "-") {
+		words = append(words, "--")
+	}
+	return ShellCommand(append(words, args...)...)
+}

@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+const (
+	// followWait is how long the bridge is asked to wait for the end of a run: less than the timeouts of most proxies.
+	followWait = 20 * time.Second
+	// shortestPause is the shortest time between two questions about a run that the bridge has answered at once.
+	shortestPause = time.Second
+)
+
+// outcome is the result of execute_skill and of get_run.
+type outcome struct {
+	Status   string         `json:"status"` // completed, failed or running
+	RunID    string         `json:"run_id"`
+	RunToken string         `json:"run_token"`
+	Output   jsontext.Value `json:"output"`
+	Error    *struct {
+		Type     string         `json:"type"`
+		Message  string         `json:"message"`
+		Details  jsontext.Value `json:"details"`
+		Retry    jsontext.Value `json:"retry"`
+		Source   run.Party      `json:"source"`
+		Executed run.Executed   `json:"executed"`
+		Next     run.Next       `json:"next"`
+	} `json:"error"`
+	RetryAfterMS float64 `json:"retry_after_ms"`
+	Warnings     []struct {
+		Message string `json:"message"`
+	} `json:"warnings"`
+}
+
+// running is the status of a run that goes on.
+const running = "running"
+
+// endpointCall is the state of a command that follows a run with a bridge.
+type endpointCall struct {
+	*Endpoint
+	waiting
+	skill    string
+	outcome  outcome // the newest; without a status: there is none
+	failure  *refusal
+	runToken string // the newest
+}
+
+func (e *Endpoint) calling(timeout time.Duration) *endpointCall {
+	return &endpointCall{Endpoint: e, waiting: newWaiting(e.Screen, timeout)}
+}
+
+// Call implements [Skills].
+func (e *Endpoint) Call(ctx context.Context, skill string, args Arguments, timeout time.Duration) int {
+	c := e.calling(timeout)
+	defer c.progress.end()
+	c.skill = skill
+	var described struct {
+		Skill struct {
+			Manifest manifest `json:"manifest"`
+		} `json:"skill"`
+	}
+	if err := e.ask(ctx, 0, "describe_skill", map[string]any{"name": skill}, &described); err != nil {
+		return c.end(ctx, err)
+	}
+	m := &described.Skill.Manifest
+	c.skill = cmp.Or(m.Name, skill)
+	object, _, err := args.object(m.inputs())
+	if err != nil {
+		r := e.refused(run.NextFixParams, run.ExecutedNo, err.Error())
+		r.Code, r.SkillID, r.URL = document.ValidationError, c.skill, ""
+		return c.end(ctx, r)
+	}
+	params := map[string]any{"name": c.skill, "args": object, "wait_ms": 0} // so that the run can be followed if this command is interrupted
+	if timeout > document.Milliseconds(m.Timing.TimeoutMS) {
+		params["timeout_ms"] = timeout.Milliseconds()
+	}
+	err = c.submit(ctx, params)
+	if r, ok := errors.AsType[*refusal](err); ok && r.Reason == run.OnlyRead {
+		r.SkillID = c.skill
+	}
+	for _, w := range c.outcome.Warnings {
+		c.progress.line("note: " + w.Message)
+	}
+	if err == nil && c.outcome.Status == running {
+		c.progress.running("accepted " + c.outcome.RunID)
+		err = c.follow(ctx)
+	}
+	return c.end(ctx, err)
+}
+
+// Follow implements [Skills].
+func (e *Endpoint) Follow(ctx context.Context, _, runToken string, timeout time.Duration) int {
+	c := e.calling(timeout)
+	defer c.progress.end()
+	c.runToken = runToken
+	c.progress.running("following the run")
+	return c.end(ctx, c.follow(ctx))
+}
+
+const (
+	// paramKey is the param of execute_skill with which a call can be repeated.
+	paramKey = "idempotency_key"
+	// repetitions is how often a call is sent again after a lost connection, and firstRepetition the pause before the first time. The pauses double.
+	repetitions     = 4
+	firstRepetition = time.Second
+)
+
+// submit sends a call with an idempotency key, and sends it again if the connection is lost: it is not executed twice.
+func (c *endpointCall) submit(ctx context.Context, params map[string]any) error {
+	params[paramKey] = uuid.NewString()
+	err := c.submitOnce(ctx, params)
+	if r, ok := errors.AsType[*refusal](err); ok && r.Param == paramKey && r.Executed == run.ExecutedNo { // the bridge has no keys
+		delete(params, paramKey)
+		return c.submitOnce(ctx, params)
+	}
+	for n, pause := 0, firstRepetition; n < repetitions && isLost(err) && c.pause(ctx, pause); n, pause = n+1, 2*pause {
+		knows, asking := c.knowsKeys(ctx)
+		switch {
+		case asking != nil: // the bridge can't be reached yet
+		case !knows:
+			return err
+		default:
+			c.progress.line("note: the connection to the bridge was lost; the call is sent again with its idempotency key, so that it is not executed twice")
+			err = c.submitOnce(ctx, params)
+		}
+	}
+	return err
+}
+
+// isLost reports whether a call was sent to a bridge, and has no answer.
+func isLost(err error) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && r.URL != "" && r.Code == document.EndpointUnreachable && r.Executed == run.ExecutedMaybe
+}
+
+func (c *endpointCall) submitOnce(ctx context.Context, params map[string]any) error {
+	starting, cancel := context.WithTimeout(ctx, c.left())
+	defer cancel()
+	return c.asked(c.ask(starting, c.left(), methodExecute, params, &c.outcome))
+}
+
+// knowsKeys asks whether the OpenRPC document of the bridge has idempotency keys. Another bridge may ignore a param that it does not know.
+func (c *endpointCall) knowsKeys(ctx context.Context) (knows bool, err error) {
+	var discovered jsontext.Value
+	err = c.ask(ctx, 0, "rpc.discover", map[string]any{}, &discovered)
+	if r, ok := errors.AsType[*refusal](err); ok && r.Code != document.EndpointUnreachable {
+		return false, nil // the bridge has answered
+	}
+	return bytes.Contains(discovered, []byte(`"`+paramKey+`"`)), err
+}
+
+// asked keeps the token of the run, and returns err.
+func (c *endpointCall) asked(err error) error {
+	if r, refused := errors.AsType[*refusal](err); refused {
+		c.outcome.RunID = cmp.Or(c.outcome.RunID, r.ExecutionID)
+		c.runToken = cmp.Or(r.RunToken, c.runToken)
+		r.RunToken = c.runToken
+	}
+	c.runToken = cmp.Or(c.outcome.RunToken, c.runToken)
+	return err
+}
+
+// follow asks for the run until it has ended, or until the timeout.
+func (c *endpointCall) follow(ctx context.Context) error {
+	for c.runToken != "" && c.left() > 0 {
+		asked, wait := time.Now(), min(followWait, c.left())
+		err := c.asked(c.ask(ctx, wait, methodGetRun, map[string]any{"run_token": c.runToken, "wait_ms": wait.Milliseconds()}, &c.outcome))
+		if err != nil || c.outcome.Status != running {
+			return err
+		}
+		if time.Since(asked) < shortestPause && !c.pause(ctx, max(shortestPause, min(followWait, document.Milliseconds(c.outcome.RetryAfterMS)))) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// goesOn reports whether the run can be followed.
+func (c *endpointCall) goesOn(ctx context.Context) bool {
+	switch {
+	case c.runToken == "":
+		return false
+	case c.failure != nil:
+		return c.failure.Next == run.NextFollowRun || ctx.Err() != nil
+	}
+	return c.outcome.Status == running || c.outcome.Error != nil && c.outcome.Error.Next == run.NextFollowRun
+}
+
+// end writes the result of a call and returns the exit status.
+func (c *endpointCall) end(ctx context.Context, err error) int {
+	c.progress.end()
+	elapsed := time.Since(c.start)
+	if err != nil {
+		c.failure, _ = errors.AsType[*refusal](err)
+	}
+	if c.failure != nil && c.failure.SkillID != "" {
+		c.failure.SkillID = c.skill
+	}
+	status := c.report(ctx, err, seconds(elapsed))
+	s := c.Screen
+	if c.outcome.Status != "" {
+		s.ifLost = "the skill was executed: calling it again executes it again"
+		if c.runToken != "" {
+			s.ifLost += "; this gets the result: " + c.command("follow", c.runToken)
+		}
+	}
+	switch {
+	case s.AsJSON:
+		s.JSON(c.whole(ctx, elapsed))
+	case status == OK:
+		s.JSON(c.outcome.Output)
+	}
+	return status
+}
+
+// report writes the outcome of a call to Err and returns the exit status.
+func (c *endpointCall) report(ctx context.Context, err error, elapsed string) int {
+	s, o := c.Screen, &c.outcome
+	switch {
+	case ctx.Err() != nil && c.goesOn(ctx):
+		s.note("interrupted; the run continues. Follow it with")
+		s.note("  " + safetext.Escape(c.command("follow", c.runToken), ""))
+		return Interrupted
+	case ctx.Err() != nil && (c.failure == nil || c.failure.Executed == run.ExecutedNo):
+		s.note("interrupted; nothing was executed")
+		return Interrupted
+	case ctx.Err() != nil:
+		s.note("interrupted before the bridge answered; the skill may have been executed")
+		return Interrupted
+	case c.failure != nil:
+		c.explain(c.failure)
+		return ProtocolError
+	case err != nil:
+		s.Complain("%v", err)
+		return ProtocolError
+	case o.Status == "completed":
+		s.note("completed in " + elapsed)
+		return OK
+	case c.goesOn(ctx):
+		s.Complain("the run had not ended after %s", elapsed)
+		s.Advise("it continues; follow it: " + c.command("follow", c.runToken))
+		return ProtocolError
+	case o.Error == nil:
+		s.Complain("the bridge's answer has the status %q, and no reason for that", o.Status)
+		return ProtocolError
+	}
+	s.Complain("failed after %s: %s: %s", elapsed, o.Error.Type, o.Error.Message)
+	if o.Error.Details != nil {
+		s.note("       details: " + printable(string(o.Error.Details)))
+	}
+	return FailedRun
+}
+
+// whole returns the result of a call as JSON.
+func (c *endpointCall) whole(ctx context.Context, elapsed time.Duration) wholeOutcome {
+	o := &c.outcome
+	w := wholeOutcome{Status: cmp.Or(o.Status, "error"), SkillID: c.skill, ExecutionID: o.RunID, ElapsedMS: elapsed.Milliseconds(), Output: o.Output}
+	if c.goesOn(ctx) {
+		w.Follow = c.command("follow", c.runToken)
+	}
+	switch {
+	case c.failure != nil && (ctx.Err() == nil || w.Follow == ""):
+		w.Error = &c.failure.wholeError
+	case o.Error != nil:
+		w.Error = &wholeError{
+			Code: document.ErrorCode(o.Error.Type), Message: o.Error.Message, Source: o.Error.Source, Executed: o.Error.Executed,
+			Next: o.Error.Next, Details: o.Error.Details, Retry: o.Error.Retry,
+		}
+	}
+	return w
+}

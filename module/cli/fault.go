@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// fault is a violation of the rules for documents, or a warning, with the meaning of the member.
+type fault struct {
+	run.Violation
+	// About says what the member is for.
+	About string `json:"about,omitzero"`
+	// Example is a valid value.
+	Example jsontext.Value `json:"example,omitzero"`
+}
+
+// faultsOf returns the violations of a document, with the meanings of its members.
+func faultsOf(f *run.Failure) []fault {
+	meaning := func(string) document.Meaning { return document.Meaning{} }
+	switch f.Phase {
+	case run.PhaseDiscovery:
+		meaning = document.MeaningInIndex
+	case run.PhaseDescriptor:
+		meaning = document.MeaningInDescriptor
+	}
+	list := make([]fault, len(f.Violations))
+	for i, v := range f.Violations {
+		if f.Kind == run.VersionIncompatible {
+			v.Message = f.Message // these violations have no message
+		}
+		m := meaning(v.Path)
+		list[i] = fault{v, m.About, m.Example}
+	}
+	return list
+}
+
+// isMissing reports whether the document lacks the member.
+func (f *fault) isMissing() bool {
+	return string(f.Actual) == `"missing"` && string(f.Expected) == `"required"`
+}
+
+// faultLines formats faults for people.
+func faultLines(faults []fault) string {
+	var b strings.Builder
+	for i := range faults {
+		f := &faults[i]
+		path := f.Path
+		if path == "" {
+			path = "the document"
+		}
+		if f.isMissing() && f.About != "" {
+			fmt.Fprintf(&b, "  %s is missing: %s, for example %s\n", printable(path), clause(f.About), f.Example)
+			continue
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", printable(path), printable(f.Message))
+		if f.About != "" && f.Path != "" {
+			fmt.Fprintf(&b, "      about:    %s, for example %s\n", clause(f.About), f.Example)
+		}
+		if f.Expected != nil {
+			fmt.Fprintf(&b, "      expected: %s\n", printable(string(f.Expected)))
+		}
+		if f.Actual != nil {
+			fmt.Fprintf(&b, "      actual:   %s\n", printable(string(f.Actual)))
+		}
+	}
+	return b.String()
+}
+
+// clause returns a sentence as a part of another one.
+func clause(sentence string) string {
+	first, size := utf8.DecodeRuneInString(sentence)
+	return string(unicode.ToLower(first)) + strings.TrimSuffix(sentence[size:], ".")
+}

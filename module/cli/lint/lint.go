@@ -1,0 +1,187 @@
+// Package lint finds what a valid document says that is most likely a mistake.
+package lint
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+)
+
+// warnings are the warnings about one document.
+type warnings struct {
+	found   []run.Violation
+	private bool // bridges may use addresses that are not public, and plain HTTP
+}
+
+// maxWarnings bounds the warnings about one document.
+const maxWarnings = 50
+
+func (w *warnings) add(path, message string) {
+	if len(w.found) < maxWarnings {
+		w.found = append(w.found, run.Violation{Path: path, Message: message})
+	}
+}
+
+// Index returns the warnings about an index with a text, at most 50. If private is true, there are none about addresses that are not
+// public, and about plain HTTP. If the index is invalid, index is nil, and all warnings are about the names of members.
+func Index(text []byte, index *document.Index, private bool) []run.Violation {
+	w := warnings{private: private}
+	w.misspelt(text, reflect.TypeFor[document.Index]())
+	if index == nil {
+		return w.found
+	}
+	w.provider(&index.Provider)
+	for i := range index.Skills {
+		e, path := &index.Skills[i], "/skills/"+strconv.Itoa(i)
+		w.empty(path+"/name", e.Name)
+		w.empty(path+"/description", e.Description)
+		w.address(path+"/descriptor_url", e.DescriptorURL)
+	}
+	return w.found
+}
+
+// Descriptor returns the warnings about a descriptor, as [Index].
+func Descriptor(ctx context.Context, text []byte, skill *discovery.Skill, private bool) []run.Violation {
+	w := warnings{private: private}
+	w.misspelt(text, reflect.TypeFor[document.Descriptor]())
+	if skill == nil {
+		return w.found
+	}
+	d := skill.Descriptor
+	if why := document.UnlistedID(d.ID); why != "" {
+		w.add("/id", "is not listed by bridges: "+why)
+	}
+	w.provider(&d.Provider)
+	w.empty("/name", d.Name)
+	w.empty("/description", d.Description)
+	w.endpoint(&d.Endpoint, d.Auth.Type != document.AuthNone)
+	for i := range d.Inputs {
+		w.input(ctx, "/inputs/"+strconv.Itoa(i), &d.Inputs[i], skill)
+	}
+	if d.Output.Schema.Kind() == '{' && skill.OutputSchema() == nil {
+		w.add("/output/schema", "is no JSON Schema that bridges can apply, so that they leave it out, and check no output")
+	}
+	if o := d.Auth.OAuth2; o != nil {
+		w.address("/auth/oauth2/token_url", o.TokenURL)
+		w.secure("/auth/oauth2/token_url", o.TokenURL)
+	}
+	return w.found
+}
+
+func (w *warnings) provider(p *document.Provider) {
+	w.empty("/provider/name", p.Name)
+}
+
+func (w *warnings) empty(path, text string) {
+	if strings.TrimSpace(text) == "" {
+		w.add(path, "is empty: agents and people see nothing there")
+	}
+}
+
+// endpoint adds the warnings about the URLs of an endpoint.
+func (w *warnings) endpoint(e *document.Endpoint, secret bool) {
+	for _, u := range []struct {
+		name, text string
+		ofRun      bool
+	}{{"url", e.URL, false}, {"status_url", e.StatusURL, true}, {"result_url", e.ResultURL, true}} {
+		path := "/endpoint/" + u.name
+		if u.text == "" {
+			continue
+		}
+		w.address(path, u.text)
+		if secret {
+			w.secure(path, u.text)
+		}
+		if u.ofRun && !strings.Contains(u.text, "{execution_id}") {
+			w.add(path, "has no {execution_id}: all runs would have the same URL")
+		}
+	}
+}
+
+// input adds the warnings about an input.
+func (w *warnings) input(ctx context.Context, path string, p *document.Parameter, skill *discovery.Skill) {
+	w.empty(path+"/name", p.Name)
+	w.empty(path+"/description", p.Description)
+	if jsonvalue.TypesNamed(p.Type) == 0 {
+		message := "is no type of JSON Schema, so that values of any type are accepted; the types are " + strings.Join(jsonvalue.TypeNames, ", ")
+		if meant := near.Find(strings.ToLower(p.Type), typeIndex); len(meant) > 0 {
+			message += "; did you mean " + meant[0] + "?"
+		} else if meant := otherTypes[strings.ToLower(p.Type)]; meant != "" {
+			message += "; did you mean " + meant + "?"
+		}
+		w.add(path+"/type", message)
+	}
+	if own := typesOf(p.Schema); own != 0 && jsonvalue.TypesNamed(p.Type) != 0 && own.Common(jsonvalue.TypesNamed(p.Type)) == 0 {
+		w.add(path+"/schema/type", "contradicts the type of the input, which is "+p.Type+": bridges check values by the schema, so that they accept only "+jsonvalue.WithArticle(own.Names()...))
+	}
+	if p.Default != nil {
+		text := jsontext.Value("{" + string(jsonvalue.Quoted(p.Name)) + ":" + string(p.Default) + "}")
+		if _, invalid := skill.CheckGiven(ctx, "", jsonrpc.Object{Text: text}, nil); invalid != nil {
+			w.add(path+"/default", "does not fit the input: "+invalid.Message)
+		}
+	}
+}
+
+// typesOf returns the types that a schema names; empty: none.
+func typesOf(schema jsontext.Value) jsonvalue.TypeSet {
+	value, _ := jsonvalue.Read(schema, jsonvalue.Bounds{Depth: maxDepth, Values: maxValues})
+	object, _ := value.(map[string]any)
+	return jsonvalue.TypesOf(object["type"])
+}
+
+// typeIndex finds the types of JSON Schema by similar names.
+var typeIndex = near.NewIndex(slices.Sorted(slices.Values(jsonvalue.TypeNames)))
+
+// otherTypes are the names that types have elsewhere.
+var otherTypes = map[string]string{
+	"str": "string", "text": "string", "url": "string", "uri": "string", "date": "string", "enum": "string", "file": "string", "int": "integer", "long": "integer",
+	"float": "number", "double": "number", "decimal": "number", "bool": "boolean", "list": "array", "dict": "object", "map": "object", "json": "object",
+}
+
+// secure adds a warning about a URL that would show a secret on its way.
+func (w *warnings) secure(path, text string) {
+	if u, err := url.Parse(text); err == nil && u.Scheme == "http" && !w.private {
+		w.add(path, "is plain HTTP, and requests to it carry a credential: use https")
+	}
+}
+
+// address adds a warning about a URL that only few bridges can reach.
+func (w *warnings) address(path, text string) {
+	u, err := url.Parse(text)
+	if err != nil || w.private {
+		return
+	}
+	host := u.Hostname()
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && (!ip.IsGlobalUnicast() || ip.IsPrivate()), host == "localhost", strings.HasSuffix(host, ".local"), strings.HasSuffix(host, ".internal"):
+		w.add(path, "is at "+net.JoinHostPort(host, portOf(u))+", which is not public: bridges refuse it unless their operators allow it")
+	case u.Scheme == "http":
+		w.add(path, "is plain HTTP: bridges refuse it unless their operators allow it")
+	}
+}
+
+// portOf returns the port of a URL.
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	}
+	return "443"
+}

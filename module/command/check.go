@@ -1,0 +1,151 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/caddyserver/certmagic"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/envfile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
+	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+// defaultConfig is the configuration that check reads if none is named.
+const defaultConfig = "Caddyfile"
+
+func checkCommand() *cobra.Command {
+	var file, adapter string
+	var envFiles []string
+	var strict, debug bool
+	cmd := &cobra.Command{
+		Use:   "check [--config <file>]",
+		Short: "Checks a configuration with its providers: documents, names and credentials",
+		Long: `Checks the bridges of a configuration as they would run, without listening and without
+calling a skill: each provider, skill and registry is read, with all descriptors; each
+skill must have a name; each credential must be permitted to go where its descriptor
+sends it, and works as far as that is known without a call: from OAuth endpoints, it gets
+a token, which it throws away. A refresh token that the endpoint replaces is stored in
+Caddy's storage, as a bridge does.
+
+It shows what it found, and what to do about it. A check that failed means that a source
+or a skill can't be used. Warnings are about what may be intended, such as skills for
+which there are no credentials; --strict counts them as failed.
+
+With --json it writes {"passed", "findings": [{"result", "bridge", "source", "skill",
+"what", "fix", "code", "url"}]}; "result" is ok, warning or failed, and "bridge" the
+number of the bridge.
+
+Exit status: 0 all checks passed, 1 a check failed, the configuration is not valid, or
+wrong usage (for these, standard output is empty), 5 writing the result failed, 130
+interrupted.`,
+		Example: `  caddy skill-bridge check --config /etc/caddy/Caddyfile
+  caddy skill-bridge check --config /etc/caddy/Caddyfile --envfile /etc/caddy/keys.env
+  caddy skill-bridge check --strict --json`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "config", "c", "", "Configuration file (default: Caddyfile in the current folder)")
+	f.StringVarP(&adapter, "adapter", "a", "", "Adapter of the configuration file")
+	f.StringSliceVar(&envFiles, "envfile", nil, "File with environment variables (repeatable); those that are set keep their values")
+	f.BoolVar(&strict, "strict", false, "Count warnings as failed")
+	f.BoolVar(&debug, "debug", false, "Log everything to standard error")
+	addJSON(cmd, "Write JSON")
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		if err := envfile.Load(envFiles...); err != nil {
+			return 0, fmt.Errorf("--envfile: %w", err)
+		}
+		storage.LeaveDescriptors()
+		caddy.DefaultStorage = &certmagic.FileStorage{Path: caddy.AppDataDir()} // the variables may name it
+		if err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel)); err != nil {
+			return 0, err
+		}
+		bridges := observe.Numbered()
+		if len(bridges) == 0 {
+			return 0, errors.New("the configuration has no " + handlerName)
+		}
+		all := []findings.Finding{}
+		for _, b := range bridges {
+			all = append(all, findings.Of(b.Number, translate.Inspect(ctx, b.Catalog()))...)
+			all = append(all, findings.OfRules(b.Number, translate.UnknownNames(ctx, b.Bridge), b.Line)...)
+		}
+		if ctx.Err() != nil {
+			return screen.Interrupted(), nil
+		}
+		passed := findings.Passed(all, strict)
+		if screen.AsJSON {
+			screen.JSON(struct {
+				Passed   bool               `json:"passed"`
+				Findings []findings.Finding `json:"findings"`
+			}{passed, all})
+		} else {
+			showFindings(screen, all, len(bridges) > 1)
+		}
+		if !passed {
+			return cli.Invalid, nil
+		}
+		return cli.OK, nil
+	})
+	return cmd
+}
+
+// provision provisions the configuration in a file, without starting it. The bridges in it are then live. What they hold is released when
+// the process ends.
+func provision(file, adapter string, logging *caddy.Logging) error {
+	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: logging}); err != nil { // reading a configuration logs, too
+		return err
+	}
+	if file == "" {
+		if _, err := os.Stat(defaultConfig); err != nil {
+			return errors.New("there is no Caddyfile in the current folder: name a configuration with --config")
+		}
+		file = defaultConfig
+	}
+	text, _, _, err := caddycmd.LoadConfig(file, adapter)
+	if err != nil {
+		return err
+	}
+	config := new(caddy.Config)
+	if err := caddy.StrictUnmarshalJSON(caddy.RemoveMetaFields(text), config); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	config.Logging = logging // not that of the configuration, which a running Caddy may write
+	if _, err := caddy.ProvisionContext(config); err != nil {
+		if _, fault, ok := strings.Cut(err.Error(), "provision http.handlers.skill_bridge: "); ok {
+			return fmt.Errorf("%s: %s: %s", file, handlerName, fault) // without the way of Caddy to the handler
+		}
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	stdlog.Quiet() // until the process ends
+	return nil
+}
+
+// showFindings writes a table of findings. With several bridges, it has their numbers.
+func showFindings(screen *cli.Screen, all []findings.Finding, several bool) {
+	rows := make([][]string, len(all))
+	for i, f := range all {
+		where := f.Source
+		if f.Skill != "" {
+			where = f.Skill
+		}
+		if several {
+			where = strconv.Itoa(f.Bridge) + " " + where
+		}
+		rows[i] = []string{string(f.Result), where, f.What, f.Fix}
+	}
+	screen.Table("", []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, rows)
+}

@@ -1,0 +1,247 @@
+package command_test
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+)
+
+// finding is a finding of the command check, as JSON.
+type finding struct {
+	Result, Source, Skill, What, Fix, Code string
+}
+
+// check runs the command check with the options of a handler, and returns its exit status, its findings and all that it wrote.
+func check(t *testing.T, flags []string, options ...string) (status int, findings []finding, written string) {
+	t.Helper()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "Caddyfile")
+	// The address is in use, and the log can't be written: check does neither listen nor log.
+	text := "{\n\tadmin off\n\tpersist_config off\n\tstorage file_system " + folder + "/storage\n\tlog {\n\t\toutput file /dev/null/none\n\t}\n}\nhttp://127.0.0.1:1 {\n\tskill_bridge {\n\t\t" +
+		strings.Join(options, "\n\t\t") + "\n\t}\n}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), "caddy", append([]string{"skill-bridge", "check", "--json", "--config", file}, flags...)...)
+	var out, errs strings.Builder
+	command.Stdout, command.Stderr = &out, &errs
+	command.Env = append(os.Environ(), "KEY=open sesame", "SECRET=the-secret", "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+	err := command.Run()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		status = failed.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Passed   bool      `json:"passed"`
+		Findings []finding `json:"findings"`
+	}
+	if out.Len() > 0 {
+		if err := json.Unmarshal([]byte(out.String()), &all, json.MatchCaseInsensitiveNames(true)); err != nil || all.Passed != (status == 0) {
+			t.Errorf("%v in %s", err, &out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "storage")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("check has used the storage: %v", err)
+	}
+	return status, all.Findings, out.String() + errs.String()
+}
+
+// expectFindings requires findings that have these texts, in any order, and no others.
+func expectFindings(t *testing.T, got []finding, want ...finding) {
+	t.Helper()
+	for _, w := range want {
+		found := false
+		for _, g := range got {
+			found = found || g.Result == w.Result && g.Source == w.Source && g.Skill == w.Skill && g.Code == w.Code && strings.Contains(g.What, w.What) && strings.Contains(g.Fix, w.Fix)
+		}
+		if !found {
+			t.Errorf("%+v is missing", w)
+		}
+	}
+	if len(got) != len(want) || t.Failed() {
+		t.Errorf("%d findings, want %d: %+v", len(got), len(want), got)
+	}
+}
+
+func providerBlock(p *hostile.Provider, lines ...string) string {
+	return "provider " + p.URL() + " {\n\t\t\tnamespace acme\n\t\t\t" + strings.Join(lines, "\n\t\t\t") + "\n\t\t}"
+}
+
+// TestCheckPasses: a configuration in which all skills can be called passes. A token is fetched once, and no skill is called.
+func TestCheckPasses(t *testing.T) {
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "acme/one", Auth: hostile.OAuth2(p.TokenURL())}, hostile.Skill{ID: "acme/two", Auth: hostile.OAuth2(p.TokenURL())}, hostile.Skill{ID: "acme/open"})
+	p.On("", hostile.Token, hostile.Issue("the-token", time.Hour))
+	status, findings, written := check(t, []string{"--strict"}, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous",
+		providerBlock(p, "credentials oauth2 {\n\t\t\t\tclient_id bridge\n\t\t\t\tclient_secret {env.SECRET}\n\t\t\t}"))
+	if status != 0 || strings.Contains(written, "the-token") || strings.Contains(written, "the-secret") {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings, finding{Result: "ok", Source: "acme", What: "it was read; 3 of 3 skills can be called"})
+	if tokens, calls := p.Count("", hostile.Token), p.Count("acme/one", hostile.Invoke); tokens != 1 || calls != 0 {
+		t.Errorf("%d tokens were requested, and %d calls", tokens, calls)
+	}
+}
+
+// TestCheckHold: check decides not which descriptor was seen first.
+func TestCheckHold(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/one"})
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous", providerBlock(p, "on_change hold"))
+	if status != 0 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings, finding{Result: "ok", Source: "acme", What: "it was read; 1 of 1 skills can be called"})
+}
+
+// TestCheckRules: names in access rules and quotas that no skill has are found, with the line and the nearest name.
+func TestCheckRules(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/fail"}, hostile.Skill{ID: "acme/echo"})
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous",
+		providerBlock(p, "alias shout acme/echo"), "provider https://127.0.0.1:11 {\n\t\t\tnamespace away\n\t\t}",
+		"access {", "group staff alice", "allow staff * ", "deny bob acme.fial acme.echo shout", "deny stuff away.one acme.*", "allow * *", "}",
+		"quota agent acme.nothing {\n\t\t\trate 1 1m\n\t\t}", "quota staff acme.fail {\n\t\t\tconcurrent 1\n\t\t}")
+	if status != 1 { // for the source away
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "it was read; 2 of 2 skills can be called"},
+		finding{"failed", "away", "", "connection refused", "check that the URL is right", "ENDPOINT_UNREACHABLE"},
+		finding{"warning", "", "acme.fial", "Caddyfile:24) is for a skill that no source lists", "did you mean acme.fail", ""},
+		finding{"warning", "", "", `Caddyfile:25) is for a principal "stuff", and no group has this name`, "did you mean staff?", ""},
+		finding{"warning", "", "acme.nothing", "Caddyfile:28) is for a skill", "correct the name, or remove it", ""},
+	)
+}
+
+// TestCheckTokens: each configured token endpoint is asked for a token, also if no descriptor that can be read needs one.
+func TestCheckTokens(t *testing.T) {
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "acme/open"}, hostile.Skill{ID: "acme/broken", Edit: func(d hostile.Object) { delete(d, "endpoint") }})
+	p.On("", hostile.Token, hostile.Respond(http.StatusUnauthorized, `{"error":"invalid_client"}`, "Content-Type", "application/json"))
+	plain := hostile.NewProvider(t, hostile.Skill{ID: "open/one"})
+	oauth := func(lines ...string) string {
+		return "credentials oauth2 {\n\t\t\t\tclient_id bridge\n\t\t\t\tclient_secret {env.SECRET}\n\t\t\t\t" + strings.Join(lines, "\n\t\t\t\t") + "\n\t\t\t}"
+	}
+	options := []string{
+		"allow_http", "allow_networks 127.0.0.1", "allow_anonymous", "allow_ports 11",
+		providerBlock(p, oauth("token_url "+p.TokenURL())),
+		"provider " + plain.URL() + " {\n\t\t\tnamespace plain\n\t\t\t" + oauth() + "\n\t\t}",
+		"provider http://127.0.0.1:11 {\n\t\t\tnamespace away\n\t\t\t" + oauth("token_url "+p.TokenURL(), "scopes two") + "\n\t\t}",
+	}
+	status, findings, written := check(t, nil, options...)
+	if status != 1 || strings.Contains(written, "the-secret") {
+		t.Errorf("%d: %s", status, written)
+	}
+	common := []finding{
+		{Result: "ok", Source: "acme", What: "1 of 2 skills can be called"},
+		{"failed", "acme", "acme.broken", "", "tell the provider", "VALIDATION_ERROR"},
+		{Result: "ok", Source: "plain", What: "1 of 1 skills"},
+		{"warning", "plain", "", "no skill needs them, so they were not checked", "remove credentials", ""},
+		{"failed", "away", "", "can't be reached", "", "ENDPOINT_UNREACHABLE"},
+	}
+	expectFindings(t, findings, append(common,
+		finding{"failed", "acme", "", "", "check the credentials: client_id, client_secret", "AUTH_REQUIRED"},
+		finding{"failed", "away", "", "", "check the credentials: client_id, client_secret", "AUTH_REQUIRED"})...)
+	p.On("", hostile.Token, hostile.Issue("the-token", time.Hour))
+	_, findings, written = check(t, nil, options...)
+	if strings.Contains(written, "the-token") {
+		t.Error(written)
+	}
+	expectFindings(t, findings, append(common,
+		finding{"warning", "acme", "", "no skill that can be read needs the credentials; their token endpoint has issued a token", "check again", ""},
+		finding{"warning", "away", "", "their token endpoint has issued a token", "check again", ""})...)
+}
+
+// TestCheckEnvFile: variables come from files, as with other commands of Caddy.
+func TestCheckEnvFile(t *testing.T) {
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "acme/one", Auth: hostile.APIKey("X-Key")})
+	options := []string{"allow_http", "allow_networks 127.0.0.1", "allow_anonymous", providerBlock(p, "credentials api_key {env.KEY_OF_FILE}")}
+	file := filepath.Join(t.TempDir(), "keys.env")
+	if err := os.WriteFile(file, []byte("# keys\nKEY_OF_FILE=secret-of-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, written := check(t, nil, options...); status != 1 || !strings.Contains(written, "/Caddyfile: skill_bridge: providers[0].credentials") ||
+		!strings.Contains(written, "environment variable KEY_OF_FILE is not set, at ") || !strings.Contains(written, "/Caddyfile:16") {
+		t.Errorf("without the file: %d: %s", status, written)
+	}
+	if status, findings, written := check(t, []string{"--envfile", file}, options...); status != 0 || len(findings) != 1 || strings.Contains(written, "secret-of-file") {
+		t.Errorf("%d: %s", status, written)
+	}
+	if status, _, written := check(t, []string{"--envfile", file + "x"}, options...); status != 1 || !strings.Contains(written, file+"x") {
+		t.Errorf("a file that does not exist: %d: %s", status, written)
+	}
+}
+
+// TestCheckFails: each reason for which a source or a skill can't be used is a finding, with what to do about it.
+func TestCheckFails(t *testing.T) {
+	p := newProvider(t)
+	p.Withdraw("acme/unread")
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous",
+		providerBlock(p, "credentials api_key {env.KEY}", "discovery_credentials api_key {env.KEY}", "alias shout acme/ecko", "alias 127.none acme/none"),
+		"provider https://127.0.0.1:11 {\n\t\t\tnamespace away\n\t\t}",
+		"provider https://10.0.0.1 {\n\t\t\tnamespace inside\n\t\t}",
+		"skill gone "+p.URL()+"/descriptors/acme%2Fgone", "skill unlike "+p.URL()+"/.well-known/skill-sharing")
+	if status != 1 || strings.Contains(written, "open sesame") {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "of 20 skills can be called"},
+		finding{"failed", "acme", "acme.broken", "", "caddy skill-bridge validate http://127.0.0.1:", "VALIDATION_ERROR"},
+		finding{"failed", "acme", "acme.gone", "HTTP 404", "names a descriptor that does not exist", "SKILL_NOT_FOUND"},
+		finding{"failed", "acme", "acme.port", "", "allow_ports 9", "ENDPOINT_UNREACHABLE"},
+		finding{"failed", "acme", "acme.afar", "", "allow_ports 9", "ENDPOINT_UNREACHABLE"},
+		finding{"warning", "acme", "acme.future", "not compatible", "newer build", "VERSION_INCOMPATIBLE"},
+		finding{"warning", "acme", "acme.oauth", "of another type", "if you have credentials for oauth2, write beside the provider: skill <name>", "AUTH_REQUIRED"},
+		finding{"failed", "acme", "shout", "which the source does not list", "did you mean acme/echo?", ""},
+		finding{"failed", "acme", "127.none", "which the source does not list", "correct the alias", ""},
+		finding{"failed", "away", "", "connection refused", "check that the URL is right", "ENDPOINT_UNREACHABLE"},
+		finding{"failed", "inside", "", "", "allow_networks 10.0.0.1", "ENDPOINT_UNREACHABLE"},
+		finding{"failed", "gone", "gone", "HTTP 404", "check the URL of the skill", "SKILL_NOT_FOUND"},
+		finding{"failed", "unlike", "unlike", "Invalid SkillDescriptor", "check the URL of the skill", "VALIDATION_ERROR"},
+	)
+}
+
+// TestCheckCredentials: a credential that may not go where a descriptor sends it, and one that does not work, are found.
+func TestCheckCredentials(t *testing.T) {
+	p, other := hostile.NewProvider(t), hostile.NewProvider(t)
+	oauth := "credentials oauth2 {\n\t\t\t\tclient_id bridge\n\t\t\t\tclient_secret {env.SECRET}\n\t\t\t}"
+	p.Publish(hostile.Skill{ID: "acme/near", Auth: hostile.OAuth2(p.TokenURL())}, hostile.Skill{ID: "acme/far", Auth: hostile.OAuth2(other.TokenURL())},
+		hostile.Skill{ID: "acme/there", Auth: hostile.OAuth2(p.TokenURL()), Endpoint: other.URL() + "/run"})
+	p.On("", hostile.Token, hostile.Respond(http.StatusUnauthorized, `{"error":"invalid_client"}`, "Content-Type", "application/json"))
+	open := []string{"allow_http", "allow_networks 127.0.0.1", "allow_anonymous", "allow_ports " + other.URL()[strings.LastIndex(other.URL(), ":")+1:]}
+	status, findings, written := check(t, nil, append(open, providerBlock(p, oauth))...)
+	host := strings.TrimPrefix(other.URL(), "http://")
+	if status != 1 || strings.Contains(written, "the-secret") || other.Count("", hostile.Token) > 0 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "0 of 3 skills can be called"},
+		finding{"failed", "acme", "acme.near", "", "check the credentials: client_id, client_secret", "AUTH_REQUIRED"},
+		finding{"failed", "acme", "acme.far", "may not receive the client secret", "add to the provider: trust " + host, "AUTH_REQUIRED"},
+		finding{"failed", "acme", "acme.there", "may not receive the provider's credentials", "add to the provider: trust " + host, "AUTH_REQUIRED"},
+	)
+	status, findings, _ = check(t, nil, append(open, "skill unused "+p.URL()+"/descriptors/acme%2Fnear {\n\t\t\tcredentials api_key {env.KEY}\n\t\t}")...)
+	if status != 0 {
+		t.Errorf("%d", status)
+	}
+	expectFindings(t, findings,
+		finding{"warning", "unused", "unused", "of another type", "write credentials for oauth2 in place of those of the skill", "AUTH_REQUIRED"},
+	)
+	if status, _, written := check(t, []string{"--strict"}, append(open, "skill unused "+p.URL()+"/descriptors/acme%2Fnear")...); status != 1 {
+		t.Errorf("%d: %s", status, written)
+	}
+	if status, findings, written := check(t, nil, "provider skills.example.com"); status != 1 || findings != nil || !strings.Contains(written, "Error: ") {
+		t.Errorf("%d: %s", status, written)
+	}
+}

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/conformance"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// trialTimeout is how long a run may take if neither the descriptor nor --timeout says so.
+const trialTimeout = 5 * time.Minute
+
+// try invokes a skill of a provider, holds the provider to the protocol, and returns the exit status. args is the value of --args.
+func (r *providerFlags) try(cmd *cobra.Command, screen *cli.Screen, origin, skill, args string, timeout time.Duration) (int, error) {
+	inputs := jsontext.Value("{}")
+	if args != "" {
+		given, err := cli.ReadArguments(args, os.Stdin)
+		if err != nil {
+			return 0, err
+		}
+		inputs = given.Object()
+	}
+	return r.actOnProvider(cmd, screen, origin, func(ctx context.Context, from cli.Skills) int {
+		p := from.(*cli.Provider)
+		start := time.Now()
+		catalog := p.Bridge.Catalog()
+		listed, failure := catalog.Resolve(ctx, skill, "")
+		if failure != nil {
+			return p.Unusable(ctx, failure, start)
+		}
+		found, failure := catalog.Read(ctx, listed, "")
+		if failure != nil {
+			return p.Unusable(ctx, failure, start)
+		}
+		if failure = found.Skill.CheckInputs(ctx, "", jsonrpc.Object{Text: inputs}, nil); failure != nil {
+			return p.Unusable(ctx, failure, start)
+		}
+		if failure, _ = found.Invoker.Client.Rehearse(ctx, found.Skill); failure != nil {
+			return p.Unusable(ctx, failure, start)
+		}
+		limit := "the default; --timeout sets another time"
+		if found.Skill.Endpoint.TimeoutMS != 0 {
+			limit = "endpoint.timeout_ms of the descriptor; --timeout sets another time"
+		}
+		if timeout != 0 {
+			limit = "--timeout"
+		}
+		trial := conformance.Trial{
+			Attempts: skillsharing.Attempts{Client: found.Invoker.Client, Skill: found.Skill}, Inputs: inputs,
+			Timeout: cmp.Or(timeout, document.Milliseconds(found.Skill.Endpoint.TimeoutMS), trialTimeout),
+			Limit:   limit,
+		}
+		checks := trial.Run(ctx)
+		if ctx.Err() != nil {
+			return screen.Interrupted()
+		}
+		return showChecks(screen, checks)
+	})
+}
+
+// showChecks writes the checks of a trial, and returns the exit status.
+func showChecks(screen *cli.Screen, checks []conformance.Check) int {
+	passed := !slices.ContainsFunc(checks, func(c conformance.Check) bool { return c.Result == conformance.Failed })
+	if screen.AsJSON {
+		screen.JSON(struct {
+			Passed bool                `json:"passed"`
+			Checks []conformance.Check `json:"checks"`
+		}{passed, checks})
+	} else {
+		rows := make([][]string, len(checks))
+		for i, c := range checks {
+			rows[i] = []string{string(c.Result), c.Rule, c.What}
+		}
+		screen.Table("", []string{"RESULT", "RULE", "FOUND"}, rows)
+	}
+	if !passed {
+		return cli.Invalid
+	}
+	return cli.OK
+}
+
+var errNoTrial = errors.New("--run needs the URL of a provider, and excludes --index, --descriptor, --strict and --example; --args and --timeout need --run")

@@ -1,0 +1,7 @@
+package command
+
+// For the tests.
+var (
+	LimitMemory = limitMemory
+	ShowUsage   = showUsage
+)

@@ -1,0 +1,269 @@
+// Package findings says in words what an inspection of a bridge has found out about its sources, and what an operator
+// can do about it.
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
+)
+
+// Result is the result of a check.
+type Result string
+
+// The results.
+const (
+	OK      Result = "ok"
+	Warning Result = "warning"
+	Failed  Result = "failed"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Result Result `json:"result"`
+	Bridge int    `json:"bridge"` // number of the handler in the configuration
+	Source string `json:"source"` // namespace; empty: it is about the bridge
+	Skill  string `json:"skill,omitzero"`
+	What   string `json:"what"`
+	// Fix is what to do about it.
+	Fix  string             `json:"fix,omitzero"`
+	Code document.ErrorCode `json:"code,omitzero"`
+	URL  string             `json:"url,omitzero"`
+}
+
+// list collects the findings about one bridge.
+type list struct {
+	bridge   int
+	findings []Finding
+}
+
+func (l *list) add(f Finding) {
+	f.Bridge = l.bridge
+	l.findings = append(l.findings, f)
+}
+
+// Of returns the findings about the sources of a bridge.
+func Of(bridge int, sources []translate.SourceInspection) []Finding {
+	l := list{bridge: bridge}
+	if len(sources) == 0 {
+		l.add(Finding{Result: Warning, What: "there is no provider, skill, registry or site, so there are no skills", Fix: "add a provider"})
+	}
+	for i := range sources {
+		l.source(&sources[i])
+		if sources[i].Unused {
+			l.unused(&sources[i])
+		}
+	}
+	return l.findings
+}
+
+// unused adds the finding about credentials that no skill needs.
+func (l *list) unused(s *translate.SourceInspection) {
+	if f := s.TokenFailure; f != nil {
+		l.add(Finding{Result: Failed, Source: s.Namespace, What: f.Message, Fix: fixOf(f, s), Code: document.CodeOf(f), URL: f.URL})
+		return
+	}
+	unread := s.Failure != nil || slices.ContainsFunc(s.Skills, func(skill translate.SkillInspection) bool {
+		return skill.Failure != nil && document.IsDocument(skill.Failure.Phase)
+	})
+	what, fix := "credentials are configured, but no skill needs them", "remove credentials, or ask the provider why its descriptors need no authentication"
+	if unread {
+		what, fix = "no skill that can be read needs the credentials", "correct what else is found, and check again"
+	}
+	checked := ", so they were not checked"
+	if s.TokenTried {
+		checked = "; their token endpoint has issued a token"
+	}
+	l.add(Finding{Result: Warning, Source: s.Namespace, What: what + checked, Fix: fix})
+}
+
+// source adds the findings about a source and its skills.
+func (l *list) source(s *translate.SourceInspection) {
+	if s.Failure != nil {
+		l.add(Finding{
+			Result: Failed, Source: s.Namespace, What: s.Failure.Message, Fix: fixOf(s.Failure, s), Code: document.CodeOf(s.Failure), URL: cmp.Or(s.Failure.URL, s.URL),
+		})
+		return
+	}
+	ready := 0
+	for i := range s.Skills {
+		if s.Skills[i].Failure == nil {
+			ready++
+		}
+	}
+	used, teller := "called", "tell the provider; caddy skill-bridge validate shows all faults of an index"
+	if s.Kind == catalog.SiteSource {
+		used, teller = "read", "tell the operator of the site"
+	}
+	what := fmt.Sprintf("it was read; %d of %d skills can be %s", ready, len(s.Skills), used)
+	if len(s.Skills) == 0 {
+		what = "it was read, and has no skills"
+	}
+	if s.Kind != catalog.SkillSource || ready == 1 {
+		l.add(Finding{Result: OK, Source: s.Namespace, What: what, URL: s.URL})
+	}
+	for i := range s.Skills {
+		l.skill(s, &s.Skills[i])
+		if changed := s.Skills[i].Changed; len(changed) > 0 {
+			l.add(Finding{
+				Result: Warning, Source: s.Namespace, Skill: s.Skills[i].Name, What: "its provider has changed it (" + strings.Join(changed, ", ") + "); the earlier descriptor is used",
+				Fix: "see the change, and approve it: caddy skill-bridge approve",
+			})
+		}
+	}
+	for _, e := range s.LeftOut.First {
+		result := Failed
+		if s.Kind == catalog.SiteSource && strings.HasSuffix(e.Fault.Path, "/type") {
+			result = Warning // the format may get new types
+		}
+		l.add(Finding{
+			Result: result, Source: s.Namespace, Skill: e.ID, What: strings.TrimSpace("it is not listed: " + e.Fault.Path + " " + e.Fault.Message),
+			Fix: teller,
+		})
+	}
+	if more := s.LeftOut.Count - len(s.LeftOut.First); more > 0 {
+		l.add(Finding{Result: Failed, Source: s.Namespace, What: fmt.Sprintf("%d further entries are not listed", more), Fix: "tell the provider"})
+	}
+	for _, a := range s.LeftOut.Missing {
+		fix := "correct the alias, or remove it"
+		if len(a.Near) > 0 {
+			fix = "correct the alias: did you mean " + strings.Join(a.Near, " or ") + "?"
+		}
+		l.add(Finding{Result: Failed, Source: s.Namespace, Skill: a.Name, What: "the alias is for " + a.SkillID + ", which the source does not list", Fix: fix})
+	}
+}
+
+// skill adds the findings about a skill.
+func (l *list) skill(s *translate.SourceInspection, skill *translate.SkillInspection) {
+	if skill.Tool == "" {
+		l.add(Finding{
+			Result: Warning, Source: s.Namespace, Skill: skill.Name, What: "it has no tool name, since another skill would have the same", Fix: "give it an alias",
+		})
+	}
+	f := skill.Failure
+	if f == nil {
+		return
+	}
+	result, fix := Failed, fixOf(f, s)
+	switch {
+	case skill.Notice != nil:
+		attrs := map[string]string{}
+		for _, a := range skill.Notice.Attrs {
+			attrs[a.Key] = a.Value.String()
+		}
+		fix = "tell the provider: it asks for a credential without TLS at " + attrs["host"]
+		if attrs["line"] != "" {
+			fix = "if you trust " + cmp.Or(attrs["host"], "the registry") + " with the credentials, add to the provider: " + attrs["line"]
+		}
+	case f.Kind == run.VersionIncompatible, isMissing(f):
+		result = Warning
+	}
+	l.add(Finding{Result: result, Source: s.Namespace, Skill: skill.Name, What: f.Message, Fix: fix, Code: document.CodeOf(f), URL: f.URL})
+}
+
+// isMissing reports whether no credential, or one of another type, is configured for a skill.
+func isMissing(f *run.Failure) bool {
+	return f.Kind == run.AuthRequired && f.Phase == run.PhaseAuth && f.HTTPStatus == 0 && f.Refused == "" && f.Demand != nil && f.Demand.By == run.Provider && !f.Demand.Withheld && f.Cause == nil
+}
+
+// fixOf says what an operator can do about a failure.
+func fixOf(f *run.Failure, s *translate.SourceInspection) string {
+	ofDocument := document.IsDocument(f.Phase)
+	switch {
+	case f.Refused != "":
+		return permission(f)
+	case isMissing(f):
+		return missing(f.Demand.Type, s)
+	case f.Phase == run.PhaseAuth && f.Kind == run.Unreachable:
+		return "check token_url, and that the token endpoint can be reached from here"
+	case f.Phase == run.PhaseAuth:
+		return "check the credentials: " + credentialOptions(f)
+	case ofDocument && (f.Kind == run.AuthRequired || f.Kind == run.PermissionDenied):
+		return "check discovery_credentials, which are for the index and the descriptors"
+	case f.Kind == run.VersionIncompatible:
+		return "use a newer build of Skill Bridge"
+	case s.Kind == catalog.SiteSource && f.Phase == run.PhaseDescriptor && (f.Gone() || f.Kind == run.InvalidDocument):
+		return "tell the operator of the site, or wait until the bridge has read the index again"
+	case (f.Phase == run.PhaseDiscovery || s.Kind == catalog.SkillSource) && ofDocument && (f.Gone() || f.Kind == run.InvalidDocument):
+		return "check the URL of the " + kinds[s.Kind] + "; if it is right, tell its operator" + validate(f)
+	case f.Gone():
+		return "tell the provider: its index names a descriptor that does not exist"
+	case f.Kind == run.InvalidDocument:
+		return "tell the provider" + validate(f)
+	case f.Kind == run.Unreachable, f.Kind == run.DeadlineExceeded, f.HTTPStatus >= http.StatusInternalServerError:
+		return "check that the URL is right, that the server runs, and that it can be reached from here"
+	}
+	return "see caddy skill-bridge status while the bridge runs"
+}
+
+// missing says how to give a skill credentials of a type.
+func missing(kind string, s *translate.SourceInspection) string {
+	switch {
+	case !s.Credentials:
+		return "add credentials for " + kind + " to the provider, if you have them"
+	case s.Kind == catalog.SkillSource:
+		return "write credentials for " + kind + " in place of those of the skill, if you have them"
+	}
+	return "if you have credentials for " + kind + ", write beside the provider: skill <name> <descriptor-url> { credentials ... }"
+}
+
+// kinds are the words for sources.
+var kinds = map[catalog.SourceKind]string{catalog.ProviderSource: "provider", catalog.SkillSource: "skill", catalog.RegistrySource: "registry", catalog.SiteSource: "site"}
+
+// validate returns the command that shows all faults of a document, if its URL is known.
+func validate(f *run.Failure) string {
+	if f.Kind != run.InvalidDocument || f.URL == "" || strings.HasSuffix(f.URL, skillsite.IndexPath) {
+		return ""
+	}
+	return "; all faults: " + cli.ShellCommand("caddy", "skill-bridge", "validate", f.URL)
+}
+
+// credentialOptions names the options that a refusal is about.
+func credentialOptions(f *run.Failure) string {
+	if f.Demand != nil && f.Demand.Type == string(document.AuthOAuth2) || f.URL != "" && f.HTTPStatus != 0 {
+		return "client_id, client_secret or refresh_token, scopes, token_url"
+	}
+	return "its options, and the variables and files that they name"
+}
+
+// permission names the option that permits a refused request.
+func permission(f *run.Failure) string {
+	u, err := url.Parse(f.URL)
+	if err != nil {
+		u = new(url.URL)
+	}
+	switch f.Refused {
+	case run.RulePlainHTTP:
+		return "use https, or write the option allow_http"
+	case run.RuleNoSuchHost:
+		return "check the host name"
+	case run.RuleAddress:
+		if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+			return "if it may be called, write the option allow_networks " + u.Hostname()
+		}
+		return "if it may be called, write its network in the option allow_networks"
+	case run.RulePort:
+		return "if it may be called, write the option allow_ports " + cmp.Or(u.Port(), "<port>")
+	case run.RuleCertificate:
+		return "tell the provider: the certificate of its server is not valid for bridges"
+	case run.RuleCredential:
+		return "configure token_url, or use a provider with https://"
+	}
+	return "tell the provider"
+}
+
+// Passed reports whether no check has failed; strict counts warnings.
+func Passed(all []Finding, strict bool) bool {
+	return !slices.ContainsFunc(all, func(f Finding) bool { return f.Result == Failed || strict && f.Result == Warning })
+}

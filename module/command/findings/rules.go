@@ -1,0 +1,36 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+)
+
+// OfRules returns the findings about names in access rules and quotas that mean nothing. Line returns file and line of a value of the bridge by its
+// JSON path; empty: they are not known.
+func OfRules(bridge int, unknown []translate.UnknownName, line func(path string) string) []Finding {
+	l := list{bridge: bridge}
+	for _, u := range unknown {
+		where := fmt.Sprintf("access.rules[%d]", u.Rule)
+		if u.Kind == translate.QuotaRule {
+			where = fmt.Sprintf("quotas[%d]", u.Rule)
+		}
+		if at := line(where); at != "" {
+			where = at
+		}
+		f := Finding{
+			Result: Warning, Skill: u.Name, What: fmt.Sprintf("%s (%s) is for a skill that no source lists, so it has no effect", u.Kind, where),
+			Fix: "correct the name, or remove it",
+		}
+		if u.Pattern < 0 {
+			f.Skill, f.What = "", fmt.Sprintf("%s (%s) is for a principal %q, and no group has this name", u.Kind, where, u.Name)
+			f.Fix = "correct the name, if a group is meant"
+		}
+		if len(u.Similar) > 0 {
+			f.Fix += ": did you mean " + strings.Join(u.Similar, " or ") + "?"
+		}
+		l.add(f)
+	}
+	return l.findings
+}

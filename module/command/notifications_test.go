@@ -1,0 +1,67 @@
+package command_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+)
+
+// TestWaitingNotifications: the operator sees the ends of runs that a receiver does not take, with its host and the caller, in the status.
+func TestWaitingNotifications(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3000")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(receiver.Close)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n\tstorage file_system "+t.TempDir()+"\n}\n"+testbed.Site("skill_bridge /rpc {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprincipal {http.request.header.X-User}\n\tprovider "+
+		p.URL()+" {\n\t\tnamespace acme\n\t}\n\tnotifications {\n\t\tallow_http\n\t\tallow_networks 127.0.0.1\n\t\tallow_ports any\n\t}\n}"))
+	status := func(flags ...string) string {
+		text, err := exec.CommandContext(t.Context(), "caddy", append([]string{"skill-bridge", "status", "--address", "127.0.0.1:" + c.Port("ADMIN")}, flags...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if text := status(); strings.Contains(text, "notify") {
+		t.Errorf("without call-backs: %s", text)
+	}
+	notify := testbed.Param("notify", hostile.Object{"url": receiver.URL + "/secret-path", "token": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"})
+	for _, user := range []string{"ada", "ada", "bob"} {
+		if a := c.With(testbed.Header("X-User", user), notify).Execute("acme.echo", nil); a.Outcome() != "completed" {
+			t.Fatal(a)
+		}
+	}
+	var all struct {
+		Notifications callbacks.Waiting `json:"notifications"`
+	}
+	var text string
+	testbed.Eventually(t, 20*time.Second, func() bool {
+		text = status("--json")
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			t.Fatal(err)
+		}
+		r := all.Notifications.Receivers
+		return len(r) == 2 && r[0].Waiting == 2 && !r[0].Next.IsZero() && !r[1].Next.IsZero()
+	}, "the call-backs wait")
+	host := strings.TrimPrefix(receiver.URL, "http://")
+	if n := all.Notifications; n.Waiting != 3 || n.Oldest.IsZero() || n.Receivers[0].Host != host || n.Receivers[0].Principal != "ada" || n.Receivers[1].Principal != "bob" ||
+		time.Until(n.Receivers[0].Next) < 30*time.Minute || strings.Contains(text, "secret-path") {
+		t.Error(text)
+	}
+	text = status()
+	for _, want := range []string{"not told yet (notify): 3 in memory, 0 only in the storage", host, "ada", "bob", "in 5"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %s", want, text)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package command_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// atTerminal runs a command at a terminal, answers its question, and returns what the terminal shows.
+func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no terminals: %v", err)
+	}
+	defer keyboard.Close()
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+	err = cmd.Start()
+	terminal.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown strings.Builder
+	answered := false
+	buffer := make([]byte, 4096)
+	for {
+		n, err := keyboard.Read(buffer)
+		shown.Write(buffer[:n])
+		if !answered && strings.HasSuffix(shown.String(), question) {
+			answered = true
+			if _, err := io.WriteString(keyboard, answer); err != nil {
+				t.Error(err)
+			}
+		}
+		if err != nil { // the command has ended
+			break
+		}
+	}
+	_ = cmd.Wait() // what it shows says how it ended
+	if !answered {
+		t.Errorf("it has not asked: %s", shown.String())
+	}
+	return shown.String()
+}

@@ -1,0 +1,42 @@
+package sources
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
+)
+
+// Values of on_change.
+const (
+	onChangeWarn = "warn"
+	onChangeHold = "hold"
+	onChangeOff  = "off"
+)
+
+func checkOnChange(value string) error {
+	if value == "" || slices.Contains([]string{onChangeWarn, onChangeHold, onChangeOff}, value) {
+		return nil
+	}
+	return fmt.Errorf("on_change %q is not one of warn, hold, off", value)
+}
+
+// Guard gives the loaded sources their guards, which report changed descriptors. Without a running Caddy, no change is held, since there is no
+// storage.
+func (from *Sources) Guard(ctx caddy.Context, loaded []catalog.Source, report func(source string, c changes.Change)) {
+	for i, s := range from.sources() {
+		to := &loaded[i]
+		config := changes.Config{Single: to.Kind == catalog.SkillSource, Report: func(c changes.Change) { report(to.Namespace, c) }}
+		switch kept := storage.Of(ctx); {
+		case s.onChange == onChangeOff, to.Kind == catalog.SiteSource:
+			continue
+		case s.onChange == onChangeHold && kept != nil:
+			config.Store = storage.NewDescriptors(kept, fmt.Sprintf("%d\n%s\n%s", to.Kind, to.Namespace, to.URL))
+		}
+		to.Guard = changes.New(config)
+	}
+}

@@ -1,0 +1,136 @@
+package agentskills
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// content is the SKILL.md of one skill for all public URLs. It is immutable.
+type content struct {
+	skill
+
+	description string
+	parts       []string
+}
+
+func (c *content) size() int {
+	size := len(c.description)
+	for _, part := range c.parts {
+		size += len(part)
+	}
+	return size
+}
+
+// at returns the file for a public URL.
+func (c *content) at(url string) string { return strings.Join(c.parts, url) }
+
+// digestAt returns the digest of the file for a public URL.
+func (c *content) digestAt(url string) (digest [sha256.Size]byte) {
+	h := sha256.New()
+	for i, part := range c.parts {
+		if i > 0 {
+			_, _ = io.WriteString(h, url) // a hash returns no error
+		}
+		_, _ = io.WriteString(h, part)
+	}
+	h.Sum(digest[:0])
+	return digest
+}
+
+func newContent(s *skill, authenticated bool) (*content, error) {
+	c := &content{skill: *s, description: describe(firstOf(s.descriptor.Name, s.name), s.descriptor.Description, s.descriptor.Tags)}
+	if s.files != nil {
+		c.description = plain(s.descriptor.Description, maxDescription)
+	}
+	parts, err := c.page(c.description, authenticated)
+	if err != nil {
+		return nil, err
+	}
+	if c.parts = parts; c.size() > maxPage {
+		return nil, errors.New("the SKILL.md of the skill is too long")
+	}
+	return c, nil
+}
+
+// firstOf returns the first text that has a visible character.
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if plain(text, maxField) != "" {
+			return text
+		}
+	}
+	return "skill"
+}
+
+// view is what a caller may see.
+type view struct {
+	contents []*content // by the names of the files
+	next     time.Time  // the time from which it is read again
+	fresh    time.Time  // the end of the freshness of the lists; zero: they are incomplete
+	closed   bool       // all sources need a principal
+}
+
+// contentOf returns the content of a file; nil: the caller may see none.
+func (v *view) contentOf(file string) *content {
+	at, found := slices.BinarySearchFunc(v.contents, file, byFile)
+	if !found {
+		return nil
+	}
+	return v.contents[at]
+}
+
+func byFile(c *content, file string) int { return strings.Compare(c.file, file) }
+
+// contentFor returns the content of a skill: the one that is known, if the skill has not changed. nil: the skill can't have one.
+func (s *Site) contentFor(of *skill) *content {
+	if of.descriptor == nil {
+		return nil
+	}
+	known := s.lastSeen(of.name)
+	if known == nil || known.skill != *of {
+		made, err := newContent(of, s.RequirePrincipal)
+		if err != nil {
+			return nil
+		}
+		if known == nil || known.file != made.file || known.source != made.source || !slices.Equal(known.parts, made.parts) { // else the descriptor was read again
+			known = made
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.contents[of.name] = &seen{known, time.Now()}
+	return known
+}
+
+// lastSeen returns the newest content of a skill; nil: none is known.
+func (s *Site) lastSeen(name string) *content {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.contents[name]; c != nil {
+		return c.content
+	}
+	return nil
+}
+
+// seen is the newest content of a skill.
+type seen struct {
+	*content
+
+	seen time.Time // when the skill was listed the last time
+}
+
+// withoutRepeated removes all contents with the same name, which takes a search for hashes that are equal.
+func withoutRepeated(sorted []*content) []*content {
+	same := func(i, j int) bool { return 0 <= i && j < len(sorted) && sorted[i].file == sorted[j].file }
+	kept := make([]*content, 0, len(sorted))
+	for i, c := range sorted {
+		if !same(i-1, i) && !same(i, i+1) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,179 @@
+package agentskills
+
+import (
+	_ "embed"
+	"strings"
+	"text/template"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
+)
+
+//go:embed skill.md.tmpl
+var pageText string
+
+var pageTemplate = template.Must(template.New("SKILL.md").Parse(pageText))
+
+//go:embed read.md.tmpl
+var readText string
+
+// readTemplate is the template for skills that can only be read: the site's text below a front matter of the bridge.
+var readTemplate = template.Must(template.New("SKILL.md").Parse(readText))
+
+// Bounds of the parts of a page. With them, a page has less than 200 lines, and less than maxPage bytes.
+const (
+	maxInputs   = 100
+	maxPaths    = 100
+	maxTable    = 16 << 10 // bytes
+	maxProse    = 500      // characters of a description of an input
+	maxSays     = 2000     // characters of the description of the skill
+	maxArgs     = 4 << 10  // bytes of the example
+	maxPage     = 64 << 10
+	urlMark     = "\x00" // stands for the public URL; no cleaned text has it
+	waitOfCall  = 50000  // milliseconds: commands of many agents end after a minute or two
+	variable    = "SKILL_BRIDGE_AUTHORIZATION"
+	authorizing = ` -H "Authorization: $` + variable + `"`
+)
+
+// skill is a skill as a page shows it.
+type skill struct {
+	file       string // its name in the Agent Skills format
+	name       string // for calls
+	source     string
+	descriptor *document.Descriptor
+	files      *skillsite.Files // of a skill that can only be read; nil: it can be executed
+}
+
+// pageData is the data for the template of a page. Those of the front matter are scalars of YAML.
+type pageData struct {
+	NameScalar, Description, Compatibility string
+	Version, Provider, Source              string
+	Title, Says, Tags                      skillfile.Markdown
+	Inputs                                 []inputRow
+	More                                   int
+	Schemas                                bool
+	URL, Header, Variable                  string
+	Call                                   string // JSON
+	Body                                   string // of a skill that can only be read
+	Files                                  skillfile.Markdown
+	OutputType, OutputText                 skillfile.Markdown
+}
+
+type inputRow struct {
+	Name, Type, Required, Default, Description skillfile.Markdown
+}
+
+func (r *inputRow) size() int {
+	return 20 + len(r.Name) + len(r.Type) + len(r.Default) + len(r.Description)
+}
+
+// page renders the SKILL.md of a skill, in parts between which the public URL of the endpoint belongs.
+func (s *skill) page(description string, authenticated bool) ([]string, error) {
+	d := s.descriptor
+	p := pageData{
+		NameScalar: scalar(s.file), Description: quoted(description),
+		Compatibility: `"Needs network access to ` + urlMark + ` and a program that sends HTTP requests, such as curl."`,
+		Version:       quoted(plain(d.Version, maxField)), Provider: quoted(plain(d.Provider.Name, maxField)), Source: quoted(plain(s.source, maxField)),
+		Title: prose(d.Name, maxField), Says: prose(d.Description, maxSays), Tags: skillfile.CodeList(cleanTags(d.Tags)),
+		URL: urlMark, Call: s.call(),
+		OutputText: prose(d.Output.Description, maxProse),
+	}
+	if d.Output.ContentType != "" {
+		p.OutputType = skillfile.Code(plain(d.Output.ContentType, maxField))
+	}
+	if p.Title == "" {
+		p.Title = prose(s.name, maxField)
+	}
+	if s.files != nil {
+		main, _ := s.files.Get(skillsite.Main)
+		p.Body = strings.ReplaceAll(string(skillsite.Body(main)), urlMark, "")
+		paths := s.files.Paths()[1:]
+		p.Files, p.More = skillfile.CodeList(paths[:min(len(paths), maxPaths)]), max(len(paths)-maxPaths, 0)
+		p.Call = s.reading()
+	}
+	if authenticated {
+		p.Header, p.Variable = authorizing, variable
+	}
+	size := 0
+	for i := range d.Inputs {
+		p.Schemas = p.Schemas || len(d.Inputs[i].Schema) > 0
+		row := rowOf(&d.Inputs[i])
+		if size += row.size(); i == maxInputs || size > maxTable {
+			p.More = len(d.Inputs) - i
+			break
+		}
+		p.Inputs = append(p.Inputs, row)
+	}
+	t := pageTemplate
+	if s.files != nil {
+		t = readTemplate
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, &p); err != nil {
+		return nil, err
+	}
+	return strings.Split(b.String(), urlMark), nil
+}
+
+// reading returns the request that reads a file of the skill. It can be between apostrophes in a shell.
+func (s *skill) reading() string {
+	var w front.Writer
+	w.Open()
+	w.Text("jsonrpc", "2.0")
+	w.Integer("id", 1)
+	w.Text("method", "read_skill_file")
+	w.OpenMember("params")
+	w.Text("name", s.name)
+	w.Text("path", "PATH")
+	w.Close()
+	w.Close()
+	return strings.ReplaceAll(safetext.Escape(string(w.Buf), ""), "'", `\u0027`)
+}
+
+// prose returns a text of a provider as one line of at most limit characters.
+func prose(text string, limit int) skillfile.Markdown {
+	return skillfile.Prose(safetext.Line(text, limit))
+}
+
+func rowOf(in *document.Parameter) inputRow {
+	row := inputRow{
+		Name: cell(in.Name), Type: cell(in.Type), Required: "no", Default: cell(string(in.Default)),
+		Description: prose(in.Description, maxProse),
+	}
+	if in.Required {
+		row.Required = "yes"
+	}
+	if len(in.Schema) > 0 {
+		row.Description += " (constrained by a schema)"
+	}
+	return row
+}
+
+func cell(text string) skillfile.Markdown { return skillfile.Cell(safetext.Line(text, maxField)) }
+
+// call returns an example of a call for a command line in apostrophes: it is one line of printable characters and has no apostrophe.
+func (s *skill) call() string {
+	args := front.SampleInputs(s.descriptor.Inputs)
+	if len(args) > maxArgs || args.Compact(jsontext.AllowDuplicateNames(true)) != nil {
+		args = jsontext.Value("{}")
+	}
+	var w front.Writer
+	w.Open()
+	w.Text("jsonrpc", "2.0")
+	w.Integer("id", 1)
+	w.Text("method", "execute_skill")
+	w.OpenMember("params")
+	w.Text("name", s.name)
+	if len(s.descriptor.Inputs) > 0 {
+		w.Raw("args", args)
+	}
+	w.Integer("wait_ms", waitOfCall)
+	w.Close()
+	w.Close()
+	return strings.ReplaceAll(safetext.Escape(string(w.Buf), ""), "'", `\u0027`)
+}

@@ -1,0 +1,163 @@
+package agentskills
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Name is the name of this front in [run.Caller], for reports.
+const Name = "agent_skills"
+
+// The requests, in reports.
+const (
+	methodIndex = "index"
+	methodFile  = "file"
+)
+
+const (
+	maxAge       = 5 * time.Minute // of the index and of files without a version
+	maxAgeOfFile = time.Hour       // of files with a version, which do not change
+)
+
+// reply is what a request gets.
+type reply struct {
+	body, mediaType string
+	etag            string
+	maxAge          time.Duration
+	private         bool // it is for one principal: caches must ask again before each use
+}
+
+// Serve answers a request for the index or a file. url is that of the endpoint of the Skills Protocol, as the client of the request sees it.
+func (s *Site) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller, url string) {
+	t, _ := parsePath(r.URL.Path)
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	default:
+		w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+		refuse(w, http.StatusMethodNotAllowed, "The files of skills are read with GET.")
+		return
+	}
+	d, failure := s.find(ctx, caller, t, url)
+	operation := translate.OperationList
+	caller.Front, caller.Method = Name, methodIndex
+	if t.file != "" {
+		operation, caller.Method = translate.OperationDescribe, methodFile
+	}
+	s.Bridge.Report(ctx, translate.Call{Caller: caller}, operation, failure)
+	if failure != nil {
+		fail(w, failure)
+		return
+	}
+	d.serve(w, r)
+}
+
+// find returns the reply that a caller asks for.
+func (s *Site) find(ctx context.Context, caller run.Caller, t target, url string) (*reply, *run.Failure) {
+	if reason, failure := front.Admit(s.RequirePrincipal, &caller); failure != nil {
+		if s.Refused != nil {
+			s.Refused(ctx, Name, reason)
+		}
+		return nil, failure
+	}
+	url, err := s.urlOf(url)
+	if err != nil {
+		return nil, &run.Failure{
+			Kind: run.InvalidArguments, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Cause: err,
+			Message:  "The Host of the request can't be part of a URL.",
+			Argument: &run.Argument{Field: run.FieldOther, Name: "Host", Reason: run.WrongSchema},
+		}
+	}
+	v, err := s.viewOf(ctx, caller)
+	if err != nil {
+		return nil, &run.Failure{
+			Kind: run.Unreachable, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Cause: err,
+			Message: "The skills can't be read at the moment; try again.", Retry: run.RetryIn(5*time.Second, 3),
+		}
+	}
+	if v.closed {
+		return nil, &run.Failure{
+			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
+			Message: "The skills are for authenticated callers only.",
+		}
+	}
+	d := &reply{private: caller.Principal != "", maxAge: min(max(0, time.Until(v.fresh)), maxAge)}
+	e := s.editionOf(v, url)
+	if t.file == "" {
+		d.body, d.mediaType, d.etag = e.index, "application/json", e.etag
+		return d, nil
+	}
+	d.mediaType = "text/markdown; charset=utf-8"
+	var digest [sha256.Size]byte
+	c := v.contentOf(t.file)
+	found := c != nil
+	if found {
+		d.body = c.at(url)
+		digest, _ = e.digestOf(c)
+	}
+	if found && t.version != "" && !hasVersion(digest, t.version) {
+		d.body, digest, found = s.earlier(v, url, t)
+	}
+	if !found {
+		return nil, &run.Failure{
+			Kind: run.SkillNotFound, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
+			Message:  "There is no such file. The index names the files: read it again.",
+			Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound},
+		}
+	}
+	if d.etag = tagOf(digest); t.version != "" {
+		d.maxAge = maxAgeOfFile
+	}
+	return d, nil
+}
+
+// fail answers a request with a failure.
+func fail(w http.ResponseWriter, failure *run.Failure) {
+	status := http.StatusServiceUnavailable
+	switch failure.Kind {
+	case run.SkillNotFound:
+		status = http.StatusNotFound
+	case run.InvalidArguments:
+		status = http.StatusBadRequest
+	case run.AuthRequired:
+		status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	default:
+		w.Header().Set("Retry-After", "5")
+	}
+	refuse(w, status, failure.Message)
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	http.Error(w, message, status)
+}
+
+// serve answers with the reply, or with 304 if the client has it (RFC 9110, section 13).
+func (d *reply) serve(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	if d.private { // a cookie or another header may name the principal, so the next request for the URL may be another's
+		header.Set("Cache-Control", "private, no-cache")
+	} else {
+		header.Set("Access-Control-Allow-Origin", "*")
+		header.Set("Cache-Control", "public, max-age="+strconv.FormatInt(int64(d.maxAge/time.Second), 10))
+	}
+	header.Add("Vary", "Authorization")
+	header.Set("ETag", d.etag)
+	header.Set("Content-Type", d.mediaType)
+	header.Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(d.body))
+}

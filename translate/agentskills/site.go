@@ -1,0 +1,224 @@
+package agentskills
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Bridge knows the skills. [translate.Bridge] implements it.
+type Bridge interface {
+	List(ctx context.Context, q translate.Query) translate.Listing
+	ToolNames(ctx context.Context) []string
+	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
+}
+
+const (
+	// recheck is how long a list is used before the bridge is asked again, longestRecheck how long if asking takes long, and costFactor how much longer
+	// than the asking: so it takes at most 5 percent of the time.
+	recheck        = 5 * time.Second
+	longestRecheck = time.Minute
+	costFactor     = 20
+	// reading bounds the time to read a list.
+	reading = time.Minute
+	// patience is how long a request waits for a new list if there is an earlier one, and firstPatience if there is none.
+	patience      = time.Second
+	firstPatience = 20 * time.Second
+	// keep is how long files are available after they have changed.
+	keep = 15 * time.Minute
+	// pageSize is how many skills are read at a time, with their descriptors.
+	pageSize = 100
+
+	maxSkills   = 10_000
+	maxSize     = 32 << 20 // bytes of the texts of a list
+	maxEditions = 32
+	maxKept     = 128 << 20 // bytes
+	maxViews    = 256
+)
+
+// Errors of readings.
+var errUnavailable = errors.New("the skills can't be read at the moment")
+
+// Site serves the files. Its exported fields must not be changed while it serves.
+type Site struct {
+	// Bridge knows the skills. It is required.
+	Bridge Bridge
+	// URL is the public URL of the endpoint of the Skills Protocol; empty: that of the request.
+	URL string
+	// RequirePrincipal says that anonymous callers are refused.
+	RequirePrincipal bool
+	// Refused is called for each request that was refused because of its principal, with the reason. May be nil.
+	Refused func(ctx context.Context, method, reason string)
+	// LeftOut is called with the namespace of a source and the number of its skills without a file, if it is greater than ever: there are too
+	// many, or they could not be read in time. May be nil.
+	LeftOut func(ctx context.Context, source string, n int)
+
+	flights singleflight.Group
+	making  sync.Mutex // one edition is made at a time
+
+	mu       sync.Mutex
+	contents map[string]*seen // by the names of the skills
+	views    map[string]*view // by principal
+	editions []*edition       // least recently used first
+	names    names
+	named    time.Time      // when names was made
+	leftOut  map[string]int // the greatest numbers for LeftOut, by namespace
+}
+
+// NewSite returns a site for the skills of a bridge.
+func NewSite(bridge Bridge) *Site {
+	return &Site{Bridge: bridge, contents: map[string]*seen{}, views: map[string]*view{}, leftOut: map[string]int{}}
+}
+
+// Page returns the SKILL.md of a skill, as its file is. url is that of the endpoint, as the client of a request sees it.
+func (s *Site) Page(ctx context.Context, d *translate.Description, url string) (string, error) {
+	url, err := s.urlOf(url)
+	if err != nil {
+		return "", err
+	}
+	tool := d.Tool()
+	if tool == "" {
+		tool = d.Name // there is no file
+	}
+	made := skill{file: s.namesAfter(ctx, time.Now().Add(-recheck)).of(tool), name: d.Name, source: d.Namespace, descriptor: d.Descriptor, files: d.Files}
+	c := s.contentFor(&made)
+	if c == nil {
+		return "", errors.New("the skill has no SKILL.md")
+	}
+	return c.at(url), nil
+}
+
+// namesAfter returns the names of the skills as they were at a time, or later.
+func (s *Site) namesAfter(ctx context.Context, at time.Time) names {
+	s.mu.Lock()
+	now, named := s.names, s.named
+	s.mu.Unlock()
+	if now != nil && named.After(at) {
+		return now
+	}
+	named = time.Now()
+	now = newNames(s.Bridge.ToolNames(ctx))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names, s.named = now, named
+	return now
+}
+
+// endpointForm are the URLs that need no escapes in a command line, in Markdown and in YAML.
+var endpointForm = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?$`)
+
+// maxURL bounds a public URL, in bytes: the field compatibility of the front matter has at most 500 characters.
+const maxURL = 400
+
+// CheckURL checks a public URL.
+func CheckURL(url string) error {
+	if len(url) > maxURL || !endpointForm.MatchString(url) {
+		return errURL
+	}
+	return nil
+}
+
+var errURL = errors.New("the URL of the endpoint must be http or https, with a host of letters, digits, dots and hyphens, and without query, user and special characters")
+
+// urlOf returns the public URL of the endpoint.
+func (s *Site) urlOf(requested string) (string, error) {
+	if s.URL != "" {
+		return s.URL, nil
+	}
+	return requested, CheckURL(requested)
+}
+
+// viewOf returns what a caller may see.
+func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
+	s.mu.Lock()
+	old := s.views[caller.Principal]
+	s.mu.Unlock()
+	if old != nil && time.Now().Before(old.next) {
+		return old, nil
+	}
+	flight := s.flights.DoChan(caller.Principal, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reading)
+		defer cancel()
+		v, err := s.read(ctx, caller)
+		if err != nil {
+			return nil, err
+		}
+		s.keepView(caller.Principal, v)
+		return v, nil
+	})
+	wait := firstPatience
+	if old != nil {
+		wait = patience
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	err := errUnavailable
+	select {
+	case made := <-flight:
+		if made.Err == nil {
+			return made.Val.(*view), nil
+		}
+		err = made.Err
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if old != nil {
+		return old, nil
+	}
+	return nil, err
+}
+
+// keepView keeps the view of a principal in place of an earlier one.
+func (s *Site) keepView(principal string, v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.views[principal] = v
+	for len(s.views) > maxViews {
+		oldest := principal
+		for p, other := range s.views {
+			if other.next.Before(s.views[oldest].next) {
+				oldest = p
+			}
+		}
+		delete(s.views, oldest)
+	}
+}
+
+// Serves reports whether a path is that of the index or of a file.
+func Serves(path string) bool {
+	_, ok := parsePath(path)
+	return ok
+}
+
+// target is what a path means.
+type target struct {
+	file    string // the name of a skill; empty: the index
+	version string // the beginning of the digest; empty: the newest
+}
+
+// wellKnown is the folder of the index and the files.
+const wellKnown = "/.well-known/agent-skills/"
+
+func parsePath(path string) (target, bool) {
+	rest, ok := strings.CutPrefix(path, wellKnown)
+	if !ok {
+		return target{}, false
+	}
+	if rest == "index.json" {
+		return target{}, true
+	}
+	rest, ok = strings.CutSuffix(rest, "/SKILL.md")
+	file, version, versioned := strings.Cut(rest, "/")
+	if !ok || file == "" || versioned && len(version) != versionSize || strings.Contains(version, "/") {
+		return target{}, false
+	}
+	return target{file, version}, true
+}

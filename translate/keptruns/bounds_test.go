@@ -1,0 +1,154 @@
+package keptruns_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// What is kept has bounds. An outcome without place is read from the provider again, and its call is not executed again.
+func TestBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		bounded := func(b keptruns.Bounds) *instance {
+			return start(t, p, newStore(), func(c *keptruns.Config) { c.Bounds = b })
+		}
+		refused := func(a keptruns.Answer) {
+			t.Helper()
+			if f := a.Failure; f == nil || f.Kind != run.RateLimited || f.Executed != run.ExecutedNo || f.Limit == nil {
+				t.Errorf("%+v", a)
+			}
+		}
+		bob := func(q *keptruns.Request) { q.Owner = "realm\nbob" }
+		for _, b := range []keptruns.Bounds{{RunsOfOne: 2}, {Runs: 2}} {
+			i := bounded(b)
+			expect(t, i.call("1", "acme.sum", ""), "{}", false)
+			expect(t, i.call("2", "acme.sum", ""), "{}", false)
+			refused(i.call("3", "acme.sum", ""))
+			expect(t, i.call("2", "acme.sum", ""), "{}", true)
+			if b.Runs == 0 {
+				expect(t, i.call("3", "acme.sum", "", bob), "{}", false)
+			}
+			time.Sleep(keptruns.Lifetime)
+			expect(t, i.call("3", "acme.sum", ""), "{}", false)
+		}
+		end := p.Accept("add")
+		i := bounded(keptruns.Bounds{OpenOfOne: 1})
+		i.call("1", "acme.add", "", waits(0))
+		refused(i.call("2", "acme.add", "", waits(0)))
+		end(3)
+		time.Sleep(time.Hour)
+		p.On("POST /run/add", providertest.Completed("x-add", 3))
+		expect(t, i.call("2", "acme.add", ""), "3", false)
+		p.Forget()
+		for _, route := range []string{"POST /run/add", "GET /status/x-add", "GET /result/x-add"} {
+			p.On(route, providertest.Completed("x-add", large))
+		}
+		i = bounded(keptruns.Bounds{OutputOfOne: 1000})
+		expect(t, i.call("1", "acme.add", ""), `"`+large+`"`, false)
+		expect(t, i.call("1", "acme.add", ""), `"`+large+`"`, true)
+		p.Received(t, "POST /run/add", 1)
+		if p.Count("GET /status/x-add") == 0 {
+			t.Error("the output was not read from the provider")
+		}
+	})
+}
+
+// large is an output that does not fit into the record of its run.
+var large = strings.Repeat("x", 5000)
+
+// provideOnce makes the provider answer each call of the skill once, with a large output.
+func provideOnce(p *providertest.Provider) {
+	p.Publish(
+		providertest.Skill("acme/once", providertest.Object{"endpoint": providertest.Object{"status_url": nil, "result_url": nil}}),
+		providertest.Skill("acme/add", nil),
+	)
+	p.On("POST /run/once", providertest.Completed("x-once", large))
+}
+
+// A call whose output only the first answer has is refused, and not sent, while there is no place for the largest output. So the outcome of a call that
+// was sent is stored. What is in the store counts, too, after a restart.
+func TestPlaceForOutcomes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := provider(), newStore()
+		provideOnce(p)
+		bounds := func(c *keptruns.Config) { c.Bounds.OutputOfOne = 22_000 }
+		most := func(q *keptruns.Request) { q.MaxOutput = 10_000 }
+		i := start(t, p, s, bounds)
+		refused := func(i *instance, key, skill string) {
+			t.Helper()
+			a := i.call(key, skill, "", most)
+			if f := a.Failure; f == nil || f.Kind != run.RateLimited || f.Executed != run.ExecutedNo || f.Limit == nil || f.Limit.Max != 22_000 {
+				t.Errorf("%+v", a)
+			}
+		}
+		for _, key := range []string{"1", "2"} {
+			expect(t, i.call(key, "acme.once", "", most), `"`+large+`"`, false)
+		}
+		after := start(t, p, s.crashed(), bounds)
+		for _, i := range []*instance{i, after} {
+			expect(t, i.call("3", "acme.once", "", most), `"`+large+`"`, false)
+			refused(i, "4", "acme.once")
+			refused(i, "4", "acme.add")
+			for _, key := range []string{"1", "2", "3"} {
+				expect(t, i.call(key, "acme.once", "", most), `"`+large+`"`, true)
+			}
+			expect(t, i.call("4", "acme.once", "", most, func(q *keptruns.Request) { q.Owner = "realm\nbob" }), `"`+large+`"`, false)
+		}
+		p.Received(t, "POST /run/once", 6)
+		time.Sleep(keptruns.Lifetime)
+		expect(t, i.call("4", "acme.once", "", most), `"`+large+`"`, false)
+	})
+}
+
+// A run in progress has a reservation for its output, which ends with it.
+func TestReservedPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		provideOnce(p)
+		p.On("POST /run/once", func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			providertest.Completed("x-once", 3)(w, r)
+		})
+		i := start(t, p, newStore(), func(c *keptruns.Config) { c.Bounds.OutputOfOne = 15_000 })
+		most := func(q *keptruns.Request) { q.MaxOutput = 10_000 }
+		go i.call("1", "acme.once", "", most)
+		synctest.Wait()
+		if a := i.call("2", "acme.once", "", most); a.Failure == nil || a.Failure.Kind != run.RateLimited {
+			t.Errorf("%+v", a)
+		}
+		time.Sleep(2 * time.Second)
+		expect(t, i.call("2", "acme.once", "", most), "3", false)
+		p.Received(t, "POST /run/once", 2)
+	})
+}
+
+// If an outcome could not be stored nevertheless, and its provider can't be asked, all that ask say what happened, and nothing is executed again.
+func TestOutcomeIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := provider(), newStore()
+		provideOnce(p)
+		i := start(t, p, s, func(c *keptruns.Config) { c.Bounds.OutputOfOne = 1000 }) // and outputs can be larger than the front says
+		first := i.call("1", "acme.once", "")
+		expect(t, first, `"`+large+`"`, false)
+		for _, each := range []*instance{i, start(t, p, s, nil)} {
+			for _, f := range []*run.Failure{each.call("1", "acme.once", "").Failure, each.about(first.Ref, 0).Failure} {
+				if f == nil || f.Kind != run.Internal || f.Executed != run.ExecutedYes || !f.Lost || f.Next() == run.NextRetry ||
+					!strings.Contains(f.Message, "has completed") || !strings.Contains(f.Message, "1000 bytes of outcomes of a principal") {
+					t.Errorf("%+v", f)
+				}
+			}
+			page, _, err := each.List(t.Context(), &keptruns.Query{Owner: owner, Limit: 1, Match: func(*keptruns.Record) bool { return true }})
+			if err != nil || len(page) != 1 || page[0].Status() != keptruns.StatusCompleted || !page[0].Unkept() {
+				t.Errorf("%+v, error %v", page, err)
+			}
+		}
+		p.Received(t, "POST /run/once", 1)
+	})
+}

@@ -1,0 +1,138 @@
+package recent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+// CanceledStore keeps canceled runs for at least as long as their run tokens are valid. Implementations must be safe for concurrent
+// use. They log their failures.
+type CanceledStore interface {
+	// Add notes that a principal has canceled a run. It returns the bound if there is no place; nil: there is.
+	Add(ctx context.Context, principal string, ref *run.Ref) *run.Limit
+	// Has reports whether a principal has canceled a run. It is false if that can't be read at the moment.
+	Has(ctx context.Context, principal string, ref *run.Ref) bool
+}
+
+// KeptRuns are the runs of which the bridge keeps records (see [run.Ref]), which say also whether they were canceled. Implementations must be safe
+// for concurrent use.
+type KeptRuns interface {
+	// State returns the state of a run of a principal; 0: there is no record of it, or it can't be read at the moment.
+	State(ctx context.Context, principal string, ref *run.Ref) run.State
+	// Cancel notes in the record of a run that it was canceled, unless it has ended, and returns its state, as State does.
+	Cancel(ctx context.Context, principal string, ref *run.Ref) run.State
+}
+
+// MostStored bounds the runs of one principal that are stored within the time for which they are kept, so that one principal does not
+// take the place of others in the store. Further ones can't be canceled.
+const MostStored = 1000
+
+// Canceled are the runs that were canceled, here or at another instance. The zero value is ready for use. Fronts may share it.
+type Canceled struct {
+	// Store keeps them beyond the life of the value. May be nil.
+	Store CanceledStore
+	// Kept are the runs with records. They are not in the Store. May be nil.
+	Kept KeptRuns
+
+	runs   Runs[time.Time] // when they were canceled
+	mu     sync.Mutex
+	next   chan struct{}      // nil: no one waits
+	stored map[string]*stored // by principal
+}
+
+// stored counts what was stored for a principal since a time.
+type stored struct {
+	since time.Time
+	count int
+}
+
+// Cancel notes that a principal has canceled a run. ended says that it has not since the record of the run says that it has ended otherwise, and a
+// failure that there is no place to note it.
+func (c *Canceled) Cancel(ctx context.Context, principal string, ref *run.Ref) (ended bool, failure *run.Failure) {
+	var state run.State
+	if ref.Kept != "" && c.Kept != nil {
+		state = c.Kept.Cancel(ctx, principal, ref)
+	}
+	switch {
+	case state.Ended() && state != run.Canceled:
+		return true, nil
+	case state != run.Canceled && c.Store != nil:
+		limit := c.count(principal)
+		if limit == nil {
+			limit = c.Store.Add(ctx, principal, ref)
+		}
+		if limit != nil {
+			return false, &run.Failure{
+				Kind: run.RateLimited, By: run.Bridge, Executed: run.ExecutedYes, Ref: *ref, Limit: limit, Retry: run.RetryIn(time.Hour, 24),
+				Message: fmt.Sprintf("Too many runs were canceled (%s: %d). This one is not canceled: it is still followed", limit.Name, limit.Max),
+			}
+		}
+	}
+	c.runs.Add(KeyOf(principal, ref), time.Now(), runtoken.Lifetime)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
+	return false, nil
+}
+
+// count counts a run of a principal that is to be stored. It returns the bound if it may not be.
+func (c *Canceled) count(principal string) *run.Limit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	s := c.stored[principal]
+	if s == nil || now.Sub(s.since) >= runtoken.Lifetime {
+		if c.stored == nil {
+			c.stored = map[string]*stored{}
+		}
+		if len(c.stored) >= Most {
+			maps.DeleteFunc(c.stored, func(_ string, s *stored) bool { return now.Sub(s.since) >= runtoken.Lifetime })
+		}
+		if len(c.stored) >= Most {
+			return &run.Limit{Name: "principals with canceled runs in 24 hours", Max: Most}
+		}
+		s = &stored{since: now}
+		c.stored[principal] = s
+	}
+	if s.count >= MostStored {
+		return &run.Limit{Name: "canceled runs of a principal in 24 hours", Max: MostStored}
+	}
+	s.count++
+	return nil
+}
+
+// When returns when a principal has canceled a run, or when this instance has learned it; zero: it has not. The Store
+// knows those that were canceled elsewhere.
+func (c *Canceled) When(ctx context.Context, principal string, ref *run.Ref) time.Time {
+	key := KeyOf(principal, ref)
+	if at, ok := c.runs.Find(key); ok {
+		return at
+	}
+	switch {
+	case ref.Kept != "" && c.Kept != nil && c.Kept.State(ctx, principal, ref) == run.Canceled:
+	case c.Store == nil || !c.Store.Has(ctx, principal, ref):
+		return time.Time{}
+	}
+	now := time.Now()
+	c.runs.Add(key, now, runtoken.Lifetime)
+	return now
+}
+
+// Changed returns a channel that is closed when a run is canceled the next time.
+func (c *Canceled) Changed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}

@@ -1,0 +1,91 @@
+package translate_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// TestSiteChanges: when a site has changed a file, or moved it, its index is read again at once, but once a second at most.
+func TestSiteChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const route = "GET /.well-known/agent-skills/index.json"
+		p := providertest.New()
+		source := p.Source(t, "docs")
+		source.Kind = catalog.SiteSource
+		serve := func(path, text string) {
+			p.On("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+		}
+		page := func(body string) string { return "---\nname: pdf\ndescription: D\n---\n" + body }
+		list := func(path, text string) {
+			sum := sha256.Sum256([]byte(text))
+			p.On(route, providertest.Answer(http.StatusOK, object{
+				"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
+				"skills":  []object{{"name": "pdf", "type": "skill-md", "description": "D", "url": path, "digest": "sha256:" + hex.EncodeToString(sum[:])}},
+			}))
+		}
+		b := newBridge(t, source)
+		read := func(about, want string, indexes int) {
+			t.Helper()
+			d, failure := b.Describe(t.Context(), translate.Call{Name: "docs.pdf"})
+			got := ""
+			if failure == nil {
+				text, _ := d.Files.Get("SKILL.md")
+				got = string(text)
+			} else if failure.Executed != run.ExecutedNo {
+				t.Errorf("%s: %+v", about, failure)
+			}
+			if got != want || p.Count(route) != indexes {
+				t.Errorf("%s: %q, %v, and the index was read %d times", about, got, failure, p.Count(route))
+			}
+		}
+		serve("/a.md", page("one"))
+		list("/a.md", page("two"))
+		read("another digest", "", 1)
+		read("another digest, within a second", "", 1)
+		serve("/a.md", page("two"))
+		read("corrected", page("two"), 1)
+		// Instructions are not among the skills that can be called, and their state says so.
+		if got := states(t.Context(), b); got != "docs.pdf=readable/0s" {
+			t.Error(got)
+		}
+		if d, failure := b.Describe(t.Context(), translate.Call{Name: "docs.pdf"}); failure != nil || d.State != catalog.Readable {
+			t.Errorf("%+v %v", d, failure)
+		}
+		if l := b.List(t.Context(), translate.Query{Limit: 10, ByName: true, Usable: true, Descriptors: 10}); len(l.Skills) > 0 {
+			t.Errorf("%+v", l.Skills)
+		}
+
+		b = newBridge(t, source)
+		p.Forget()
+		list("/a.md", page("two"))
+		if l := b.List(t.Context(), translate.Query{}); len(l.Skills) != 1 {
+			t.Fatalf("%+v", l)
+		}
+		serve("/a.md", page("three"))
+		list("/a.md", page("three"))
+		time.Sleep(time.Minute)
+		read("the file has changed", page("three"), 2)
+		read("nothing has changed", page("three"), 2)
+
+		b = newBridge(t, source)
+		p.Forget()
+		if l := b.List(t.Context(), translate.Query{}); len(l.Skills) != 1 {
+			t.Fatalf("%+v", l)
+		}
+		p.On("GET /a.md", providertest.Answer(http.StatusNotFound, object{}))
+		serve("/b.md", page("four"))
+		list("/b.md", page("four"))
+		time.Sleep(time.Minute)
+		read("the file has moved", page("four"), 2)
+	})
+}

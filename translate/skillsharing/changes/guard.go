@@ -1,0 +1,306 @@
+package changes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Change is a change that a [Guard] has noticed.
+type Change struct {
+	SkillID string
+	Digest  string   // of what the new descriptor asks for
+	Parts   []string // skill, description, endpoint, inputs, auth
+	Held    bool
+}
+
+// Config configures a [Guard].
+type Config struct {
+	// Single says that the source has a single skill, which remains the same skill with another id.
+	Single bool
+	// Store keeps the descriptors in use, and those that are held. nil: changes are only reported, and compared with the descriptor that this
+	// process has read before.
+	Store Store
+	// Report is called once for each change. It must return quickly.
+	Report func(Change)
+}
+
+// Guard notices changes of the descriptors of one source. It is safe for concurrent use.
+type Guard struct {
+	config Config
+
+	mu    sync.Mutex
+	known map[string]*skill
+	owned map[string]owner // by names, without a store
+
+	words words
+}
+
+// New returns a guard.
+func New(config Config) *Guard {
+	return &Guard{config: config, known: map[string]*skill{}, owned: map[string]owner{}, words: words{of: map[string]*kept{}, owners: map[string]string{}, names: map[string]bool{}}}
+}
+
+// skill is what is known about the descriptors of a skill.
+type skill struct {
+	mu       sync.Mutex
+	last     weak.Pointer[discovery.Skill] // that was compared; weak, so that the cache decides how long it is in memory
+	print    fingerprint                   // of the last
+	digest   string
+	digests  []string         // of the descriptors that may be used
+	names    discovery.Names  // that the skill may have
+	held     *discovery.Skill // is used instead of the last; nil: the last is used
+	base     string           // the digest of held
+	instead  string           // the digest of the descriptor instead of which it is used
+	waits    bool             // a change was found, which is held
+	failure  *run.Failure     // of the last attempt to use the store; nil: it did not fail
+	checked  time.Time        // when the store was asked about held
+	reported []string         // digests
+	verdict  atomic.Pointer[verdict]
+}
+
+// verdict says which descriptor is used instead of one that was read.
+type verdict struct {
+	read  weak.Pointer[discovery.Skill]
+	names discovery.Names
+	held  *discovery.Skill // nil: the one that was read is used
+}
+
+const (
+	// maxSkills bounds the skills in memory. Forgetting one costs an access to the store.
+	maxSkills = 20_000
+	// recheck is how long a held change is not looked up in the store, where another instance may have approved it.
+	recheck = 5 * time.Second
+	// maxReported bounds the digests of changes of a skill that were reported.
+	maxReported = 16
+)
+
+// key returns the id under which a skill is kept.
+func (g *Guard) key(id string) string {
+	if g.config.Single {
+		return ""
+	}
+	return id
+}
+
+func (g *Guard) skill(id string) *skill {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.known[g.key(id)]
+	if s == nil {
+		for other := range g.known {
+			if len(g.known) < maxSkills {
+				break
+			}
+			delete(g.known, other)
+		}
+		s = new(skill)
+		g.known[g.key(id)] = s
+	}
+	return s
+}
+
+var _ discovery.Guard = (*Guard)(nil)
+
+// Settled implements [discovery.Guard].
+func (g *Guard) Settled(read *discovery.Skill, names discovery.Names) *discovery.Skill {
+	if g.config.Store == nil {
+		return read
+	}
+	s := g.skill(read.ID)
+	v := s.verdict.Load()
+	if v != nil && v.read == weak.Make(read) && v.names == names {
+		return cmp.Or(v.held, read)
+	}
+	// It was read again, or before the configuration was loaded.
+	if !slices.Contains(g.words.digests(g.key(read.ID)), fingerprintOf(read.Descriptor).digest()) || g.words.taken(g.key(read.ID), names) {
+		return nil
+	}
+	s.verdict.CompareAndSwap(v, &verdict{read: weak.Make(read), names: names})
+	return read
+}
+
+// Settle implements [discovery.Guard].
+func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery.Skill, names discovery.Names) (*discovery.Skill, *run.Failure) {
+	s := g.skill(read.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sameNames := s.names == names
+	if same := s.last == weak.Make(read) && sameNames; same && s.held == nil {
+		return read, nil
+	} else if same && time.Since(s.checked) < recheck {
+		return s.held, nil
+	} else if !same {
+		before := s.print
+		s.print = fingerprintOf(read.Descriptor)
+		s.digest = s.print.digest()
+		if g.config.Store == nil {
+			g.compare(s, read, before, names)
+			s.last, s.names = weak.Make(read), names
+			return read, nil
+		}
+	}
+	ctx = context.WithoutCancel(ctx) // a caller that hangs up must not decide
+	if sameNames && slices.Contains(s.digests, s.digest) {
+		return s.accept(ctx, g, read), nil
+	}
+	if sameNames && s.failure != nil && time.Since(s.checked) < recheck {
+		copied := *s.failure
+		return nil, &copied
+	}
+	s.names = names
+	used, failure := g.decide(ctx, r, s, read)
+	if s.failure = failure; failure != nil {
+		s.last, s.checked = weak.Pointer[discovery.Skill]{}, time.Now()
+		copied := *failure
+		return nil, &copied
+	}
+	return used, nil
+}
+
+// compare reports a change since the last descriptor that this process has read for the skill, or for another one that had its name.
+func (g *Guard) compare(s *skill, read *discovery.Skill, before fingerprint, names discovery.Names) {
+	if other, taken := g.takeOver(owner{g.key(read.ID), s.print}, names); taken {
+		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(other.print)})
+	} else if s.digests != nil && s.digests[0] != s.digest {
+		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(before)})
+	}
+	s.digests = []string{s.digest}
+}
+
+// report reports a change, unless it was reported.
+func (g *Guard) report(s *skill, c Change) {
+	if slices.Contains(s.reported, c.Digest) {
+		return
+	}
+	s.reported = append(s.reported, c.Digest)
+	if len(s.reported) > maxReported {
+		s.reported = s.reported[1:]
+	}
+	g.config.Report(c)
+}
+
+// accept lets a descriptor be used. What was held is dropped: the provider has returned to this one.
+func (s *skill) accept(ctx context.Context, g *Guard, read *discovery.Skill) *discovery.Skill {
+	if s.waits {
+		_ = g.config.Store.Drop(ctx, g.key(read.ID)) // otherwise it can be approved later, which does no harm
+	}
+	s.last, s.held, s.waits = weak.Make(read), nil, false
+	g.settled(s, read.ID, read)
+	return read
+}
+
+// decide decides by the store which descriptor is used.
+func (g *Guard) decide(ctx context.Context, r *discovery.Reader, s *skill, read *discovery.Skill) (*discovery.Skill, *run.Failure) {
+	id, store := g.key(read.ID), g.config.Store
+	other, free, err := g.owners(ctx, id, s.names)
+	if err != nil {
+		return nil, unknown(read, "the skills that had its name can't be read", err)
+	}
+	if other != "" {
+		return g.replace(ctx, r, s, read, other)
+	}
+	used, err := store.Used(ctx, id)
+	if err == nil && used == nil {
+		err = store.Lock(ctx, id, func() error {
+			if used, err = store.Used(ctx, id); err == nil && used == nil {
+				used = recordOf(read, s.digest, s.names)
+				err = store.Use(ctx, id, used)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return nil, unknown(read, "the descriptor that is in use can't be read or stored", err)
+	}
+	if s.digests = used.Digests; len(s.digests) == 0 {
+		return nil, unknown(read, "the record of the descriptor that is in use is damaged", errDamaged)
+	}
+	for _, name := range free {
+		if err := store.Own(ctx, name, []string{id}); err != nil {
+			return nil, unknown(read, "its name can't be stored", err)
+		}
+		g.words.own(name, id)
+	}
+	if slices.Contains(s.digests, s.digest) {
+		return s.accept(ctx, g, read), nil
+	}
+	return g.instead(ctx, r, s, read, used, "")
+}
+
+// instead holds the descriptor that was read and returns the one that is used instead of it, which is that of another skill if its key is not empty.
+func (g *Guard) instead(ctx context.Context, r *discovery.Reader, s *skill, read *discovery.Skill, used *Record, other string) (*discovery.Skill, *run.Failure) {
+	s.last, s.checked = weak.Make(read), time.Now()
+	since, err := g.hold(ctx, s, read, other)
+	if err != nil {
+		return nil, unknown(read, "the change can't be stored", err)
+	}
+	if base := used.Digests[0]; s.held != nil && s.base == base && s.instead == s.digest {
+		g.settled(s, read.ID, s.held)
+		return s.held, nil
+	}
+	held, err := discovery.Restore(r, used.Document, used.URL, used.Way)
+	if err != nil {
+		return nil, unknown(read, "the descriptor that is in use is no longer valid here", err)
+	}
+	held.Held = &discovery.Held{Since: since, Parts: s.print.changed(fingerprintOf(held.Descriptor))}
+	s.held, s.base, s.instead = held, used.Digests[0], s.digest
+	g.settled(s, read.ID, held)
+	g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: held.Held.Parts, Held: true})
+	return held, nil
+}
+
+// settled notes which descriptor is used instead of the last.
+func (g *Guard) settled(s *skill, id string, used *discovery.Skill) {
+	s.verdict.Store(&verdict{s.last, s.names, s.held})
+	g.words.set(g.key(id), discovery.NewWords(used.Descriptor), s.digests)
+}
+
+// hold stores the descriptor that is held, unless it is stored, and returns since when it is.
+func (g *Guard) hold(ctx context.Context, s *skill, read *discovery.Skill, other string) (since time.Time, err error) {
+	s.waits = true
+	known, err := g.config.Store.Held(ctx, g.key(read.ID))
+	if err == nil && (known == nil || len(known.Digests) != 1 || known.Digests[0] != s.digest || known.Instead != other || !slices.Equal(known.Names, listOf(s.names))) {
+		known = recordOf(read, s.digest, s.names)
+		known.Instead = other
+		err = g.config.Store.Hold(ctx, g.key(read.ID), known)
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return known.At, nil
+}
+
+func recordOf(read *discovery.Skill, digest string, names discovery.Names) *Record {
+	r := &Record{SkillID: read.ID, Names: listOf(names), At: time.Now().UTC(), Digests: []string{digest}, Document: document.WithoutBOM(read.Document), URL: origin(read.URL)}
+	for _, u := range read.Way {
+		r.Way = append(r.Way, origin(u))
+	}
+	return r
+}
+
+// origin returns the parts of a URL that [discovery.Skill] uses.
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+var errDamaged = errors.New("it has no digest")
+
+// unknown returns the failure of a call for which it is not known whether the descriptor may be used.
+func unknown(read *discovery.Skill, what string, err error) *run.Failure {
+	return &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: read.ID},
+		Message: "The bridge can't tell whether the provider has changed this skill: " + what + ".",
+		Advice:  "Ask the operator of the bridge: the log has the reason.",
+		Cause:   fmt.Errorf("on_change hold: %s: %w", what, err),
+	}
+}

@@ -1,0 +1,125 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+)
+
+// A provider can give the name of a skill to another one: the name follows from the id, and several ids can have the same name. Callers know a skill
+// by its name. So another skill under a name that was in use is a change of the skill that had it.
+
+// owner is the skill that had a name last, without a store.
+type owner struct {
+	key   string
+	print fingerprint
+}
+
+// listOf returns the names that are not empty.
+func listOf(names discovery.Names) []string {
+	return slices.DeleteFunc(names[:], func(name string) bool { return name == "" })
+}
+
+// takeOver notes that a skill has names, and returns another one that had one of them.
+func (g *Guard) takeOver(now owner, names discovery.Names) (before owner, taken bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range listOf(names) {
+		if o, known := g.owned[name]; known && o.key != now.key {
+			before, taken = o, true
+		}
+		for other := range g.owned {
+			if len(g.owned) < 2*maxSkills {
+				break
+			}
+			delete(g.owned, other)
+		}
+		g.owned[name] = now
+	}
+	return before, taken
+}
+
+// owners returns another skill that had one of the names, and the names that no skill had.
+func (g *Guard) owners(ctx context.Context, id string, names discovery.Names) (other string, free []string, err error) {
+	for _, name := range listOf(names) {
+		ids, err := g.config.Store.Owners(ctx, name)
+		switch {
+		case err != nil:
+			return "", nil, err
+		case len(ids) == 0:
+			free = append(free, name)
+		case !slices.Contains(ids, id):
+			other = ids[0]
+		}
+	}
+	return other, free, nil
+}
+
+// giveNames lets a skill have names. Those that had them before may have them again.
+func (g *Guard) giveNames(ctx context.Context, id string, names []string) error {
+	for _, name := range names {
+		ids, err := g.config.Store.Owners(ctx, name)
+		if err != nil {
+			return err
+		}
+		ids = append([]string{id}, slices.DeleteFunc(ids, func(other string) bool { return other == id })...)
+		if err := g.config.Store.Own(ctx, name, ids[:min(len(ids), maxDigests)]); err != nil {
+			return err
+		}
+		g.words.own(name, id)
+	}
+	return nil
+}
+
+// replace holds a skill that has the name of another one. The other one is used instead, unless the skill was used under another name before: then
+// it must not stand for the other one, nor the other one for it.
+func (g *Guard) replace(ctx context.Context, r *discovery.Reader, s *skill, read *discovery.Skill, other string) (*discovery.Skill, *run.Failure) {
+	used, err := g.config.Store.Used(ctx, other)
+	if err == nil && (used == nil || len(used.Digests) == 0) {
+		err = errDamaged
+	}
+	var own *Record
+	if err == nil {
+		own, err = g.config.Store.Used(ctx, g.key(read.ID))
+	}
+	if err != nil {
+		return nil, unknown(read, "the skill that had its name can't be read", err)
+	}
+	s.digests = nil
+	if own == nil {
+		return g.instead(ctx, r, s, read, used, other)
+	}
+	known, err := g.config.Store.Held(ctx, g.key(read.ID))
+	if err == nil {
+		_, err = g.hold(ctx, s, read, other)
+	}
+	if err != nil {
+		return nil, unknown(read, "the change can't be stored", err)
+	}
+	if known == nil || known.Instead != other {
+		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: partNames[:1], Held: true})
+	}
+	return nil, &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: read.ID},
+		Message: "The name of this skill was the name of another skill of its provider.",
+		Advice:  "Ask the operator of the bridge to look at the change and approve it.",
+		Cause:   errors.New("on_change hold: the name was that of the skill " + other + ": caddy skill-bridge approve"),
+	}
+}
+
+// own notes that a skill has a name.
+func (w *words) own(name, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.owners[name] = key
+}
+
+// taken reports whether one of the names is known to be that of another skill.
+func (w *words) taken(key string, names discovery.Names) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(names[:], func(name string) bool { owner, known := w.owners[name]; return known && owner != key })
+}

@@ -1,0 +1,61 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Record is a descriptor that is kept: the one in use, or the one that is held.
+type Record struct {
+	SkillID string `json:"skill_id"`
+	// Names are those that callers knew the skill by when the record was made.
+	Names []string `json:"names,omitempty"`
+	// Instead is the key of the skill that had one of the names before. It is used until the descriptor, which is held, is approved. Empty: it is
+	// the same skill.
+	Instead string `json:"instead,omitempty"`
+	// At is when it was first seen or, of the one in use, approved.
+	At time.Time `json:"at"`
+	// Digests are those of what the descriptors in use ask for, the newest first: earlier ones were approved, too, so that a provider may
+	// return to them. A held one has one digest.
+	Digests []string `json:"digests"`
+	// Document is the descriptor as published, URL where it came from, and Way the redirects to it.
+	Document jsontext.Value `json:"document"`
+	URL      string         `json:"url"`
+	Way      []string       `json:"way,omitempty"`
+}
+
+// maxDigests bounds the digests of a record.
+const maxDigests = 8
+
+// Store keeps the records of the skills of one source. It may be shared with other processes.
+type Store interface {
+	// Used and Held return the descriptor of a skill that is in use, and the one that is held; nil: there is none.
+	Used(ctx context.Context, id string) (*Record, error)
+	Held(ctx context.Context, id string) (*Record, error)
+	// Use stores the descriptor that is in use, Hold the one that is held, and Drop removes that.
+	Use(ctx context.Context, id string, r *Record) error
+	Hold(ctx context.Context, id string, r *Record) error
+	Drop(ctx context.Context, id string) error
+	// UsedNames returns the names of all records of descriptors that are in use, and UsedNamed such a record; nil: there is none any more.
+	UsedNames(ctx context.Context) ([]string, error)
+	UsedNamed(ctx context.Context, name string) (*Record, error)
+	// HeldNames returns the names of all records of descriptors that are held, HeldName the name of such a record of a skill, and HeldNamed the
+	// record; nil: there is none any more.
+	HeldNames(ctx context.Context) ([]string, error)
+	HeldName(id string) string
+	HeldNamed(ctx context.Context, name string) (*Record, error)
+	// Owners returns the ids of the skills that may have a name, the newest first, and Own stores them.
+	Owners(ctx context.Context, name string) ([]string, error)
+	Own(ctx context.Context, name string, ids []string) error
+	// Lock calls a function that no other process calls for the same skill at the same time.
+	Lock(ctx context.Context, id string, do func() error) error
+}
+
+// Errors of [Guard.Approve].
+var (
+	ErrNotHeld = errors.New("no change of this skill is held")
+	ErrOther   = errors.New("the provider has changed the descriptor again: look at the change first")
+)

@@ -1,0 +1,72 @@
+package skillsharing
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// Rehearse makes the request that invokes a skill, and does not send it. It returns the failure that a call would have before its
+// request is sent: a URL that must not be requested, a credential that is missing, may not be sent there or can't be applied.
+// nil: there is none. Credentials may send requests of their own, for tokens. The notice names the setting that lets a host receive
+// the credential; nil: that is not the failure.
+func (c *Client) Rehearse(ctx context.Context, s *discovery.Skill) (*run.Failure, *exchange.Notice) {
+	for _, u := range s.URLs {
+		if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
+			return c.finish(s, e), nil
+		}
+		if !s.NeedsCredential() {
+			continue
+		}
+		if e, notice := c.denial(s, u); e != nil {
+			return c.finish(s, e), notice
+		}
+	}
+	if !s.NeedsCredential() {
+		return nil, nil
+	}
+	u, body, err := c.invocation(s, new(Invocation))
+	if err != nil { // the inputs are valid
+		return c.finish(s, &run.Failure{Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Cause: err}), nil
+	}
+	var seen lastDenial
+	sender := c.Sender
+	sender.Observer = &seen
+	req := c.NewRequest(ctx, run.PhaseInvoke, s.Endpoint.Method, u, c.ofSkill(s), exchange.SharedHeader.Clone(), body)
+	e := c.AuthError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, sender.Authentication(ctx, &s.Auth, &req.Request, body)))
+	if e == nil {
+		return nil, nil
+	}
+	return c.finish(s, e), seen.notice
+}
+
+// RehearseToken gets a token for calls without a descriptor. It reports whether the credentials can get one so, and why they got none.
+func (c *Client) RehearseToken(ctx context.Context) (possible bool, failure *run.Failure) {
+	if _, ok := c.Credentials.(credential.Renewer); !ok || !c.Credentials.Supports(nil) {
+		return false, nil
+	}
+	req := c.NewRequest(ctx, run.PhaseAuth, http.MethodGet, c.Origin, exchange.Identity{Hosts: c.AllowedHosts}, exchange.SharedHeader.Clone(), nil)
+	failure = c.AuthError(ctx, nil, c.Credentials.Authenticate(ctx, c.Authentication(ctx, nil, &req.Request, nil)))
+	if failure == nil {
+		return true, nil
+	}
+	credential.ScrubFailure(failure, c.Credentials, c.DiscoveryCredentials)
+	return true, failure
+}
+
+// lastDenial is an observer that keeps the notice of a secret that was not sent.
+type lastDenial struct{ notice *exchange.Notice }
+
+// Exchange implements [exchange.Observer].
+func (*lastDenial) Exchange(context.Context, *exchange.Exchange) {}
+
+// Notice implements [exchange.Observer].
+func (d *lastDenial) Notice(_ context.Context, n *exchange.Notice) {
+	if n.SecretDenied {
+		d.notice = n
+	}
+}

@@ -1,0 +1,210 @@
+package skillsite
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+)
+
+// IndexPath is where a site serves its index.
+const IndexPath = "/.well-known/agent-skills/index.json"
+
+// schemaURI identifies the version of the format that this package reads.
+const schemaURI = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+
+// Bounds of the format.
+const (
+	maxName        = 64
+	maxDescription = 1024 // characters
+	maxURL         = 8 << 10
+)
+
+// Bounds of an index.
+const (
+	maxDepth   = 100
+	maxValues  = 200_000
+	maxLeftOut = 100
+)
+
+// ReadIndex reads an index that was served at a URL. Entries that can't be used, because they are invalid, of a type that is not known, or have
+// the name of an earlier entry, are left out. The error is a [*run.Failure].
+func ReadIndex(l *document.Limits, text []byte, served *url.URL) (*document.Index, error) {
+	object, flaw := readObject(l, text)
+	if flaw != nil {
+		return nil, invalidIndex(flaw)
+	}
+	if flaw := checkSchema(object["$schema"]); flaw != nil {
+		return nil, invalidIndex(flaw)
+	}
+	list, ok := object["skills"].([]any)
+	if !ok {
+		return nil, invalidIndex(noSkills(object["skills"]))
+	}
+	index := newIndex(list, served)
+	readEntries(index, list, served, func(name string, flaws []run.Violation) {
+		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
+			index.LeftOut = append(index.LeftOut, document.LeftOut{ID: safetext.Clip(name, maxName), Fault: flaws[0]})
+		}
+	})
+	return index, nil
+}
+
+// readObject reads the object that an index is.
+func readObject(l *document.Limits, text []byte) (map[string]any, *run.Violation) {
+	values := max(maxValues, 20*min(l.Skills, 1<<20))
+	value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{
+		Depth: min(maxDepth, l.MaxDepth()), Values: values, List: jsonvalue.ListBound{Path: "/skills", Most: l.Skills, Limit: "skills"},
+	})
+	if flaw != nil {
+		return nil, flaw
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, &run.Violation{Message: "must be an object", Expected: jsonvalue.Quoted("object"), Actual: jsonvalue.Shown(value)}
+	}
+	return object, nil
+}
+
+// noSkills returns the violation of an index whose member skills is not an array.
+func noSkills(value any) *run.Violation {
+	return &run.Violation{Path: "/skills", Message: "must be an array", Expected: jsonvalue.Quoted("array"), Actual: jsonvalue.Shown(value)}
+}
+
+func newIndex(list []any, served *url.URL) *document.Index {
+	return &document.Index{Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: providerAt(served), Skills: make([]document.IndexEntry, 0, len(list))}
+}
+
+// readEntries adds the entries of a list to an index, and calls leaveOut with the name and the violations of each one that can't be used.
+func readEntries(index *document.Index, list []any, served *url.URL, leaveOut func(name string, flaws []run.Violation)) {
+	first := make(map[string]int, len(list))
+	for i, item := range list {
+		members, _ := item.(map[string]any)
+		entry, flaws := readEntry(members, served)
+		if earlier, taken := first[entry.ID]; flaws == nil && taken {
+			flaws = []run.Violation{{Path: "/name", Message: fmt.Sprintf("must be unique, but /skills/%d/name is the same", earlier)}}
+		}
+		if flaws == nil {
+			first[entry.ID] = i
+			index.Skills = append(index.Skills, entry)
+			continue
+		}
+		for j := range flaws {
+			flaws[j].Path = "/skills/" + strconv.Itoa(i) + flaws[j].Path
+		}
+		name, _ := members["name"].(string)
+		leaveOut(name, flaws)
+	}
+}
+
+// checkSchema checks which version of the format an index follows.
+func checkSchema(value any) *run.Violation {
+	expected := jsonvalue.Quoted(schemaURI)
+	switch uri, isText := value.(string); {
+	case isText && uri == schemaURI:
+		return nil
+	case value == nil:
+		return &run.Violation{Path: "/$schema", Message: "is missing: an index without it has version 0.1.0 of Agent Skills Discovery, which has no digests, so that its files can't be checked", Expected: expected}
+	}
+	return &run.Violation{Path: "/$schema", Message: "must be that of Agent Skills Discovery 0.2.0", Expected: expected, Actual: jsonvalue.Shown(value)}
+}
+
+// readEntry reads an entry of an index. If it can't be used, the violations say why; of a type that is not known, only this is said.
+func readEntry(members map[string]any, served *url.URL) (document.IndexEntry, []run.Violation) {
+	if members == nil {
+		return document.IndexEntry{}, []run.Violation{{Message: "must be an object"}}
+	}
+	var flaws []run.Violation
+	var texts [len(entryMembers)]string
+	for i, name := range entryMembers {
+		text, ok := members[name].(string)
+		switch {
+		case ok && text != "":
+			texts[i] = text
+			continue
+		case members[name] == nil:
+			flaws = append(flaws, run.Violation{Path: "/" + name, Message: "is required", Expected: jsonvalue.Quoted("required"), Actual: jsonvalue.Quoted("missing")})
+		default:
+			flaws = append(flaws, run.Violation{Path: "/" + name, Message: "must be a text that is not empty", Expected: jsonvalue.Quoted("string"), Actual: jsonvalue.Shown(members[name])})
+		}
+	}
+	name, kind, description, target, digest := texts[0], texts[1], texts[2], texts[3], texts[4]
+	artifact := Artifact{Type: kind, Digest: digest}
+	if kind != "" && kind != TypeFile && kind != TypeArchive {
+		return document.IndexEntry{}, []run.Violation{fault("/type", unknownType, kind)}
+	}
+	if name != "" && !isName(name) {
+		flaws = append(flaws, fault("/name", nameRule, name))
+	}
+	if utf8.RuneCountInString(description) > maxDescription {
+		flaws = append(flaws, fault("/description", fmt.Sprintf("must have at most %d characters", maxDescription), description))
+	}
+	if digest != "" && !artifact.valid() {
+		flaws = append(flaws, fault("/digest", "must be sha256: and 64 lower case hexadecimal digits", digest))
+	}
+	if len(target) > maxURL {
+		flaws = append(flaws, fault("/url", fmt.Sprintf("must have at most %d bytes", maxURL), target))
+		target = ""
+	}
+	u, err := served.Parse(target)
+	if err == nil {
+		u, err = document.ParseEndpointURL(u.String())
+	}
+	if err != nil && target != "" {
+		flaws = append(flaws, fault("/url", "must be an http(s) URL, or relative to that of the index", target))
+	}
+	if flaws != nil {
+		return document.IndexEntry{}, flaws
+	}
+	return document.IndexEntry{
+		ID: name, Name: name, CapabilityType: document.Knowledge, Description: description,
+		DescriptorURL: u.String() + artifact.fragment(), Access: document.Public, Version: artifact.version(),
+	}, nil
+}
+
+// The rules for names and types.
+const (
+	nameRule    = "must have 1 to 64 of a-z, 0-9 and single hyphens between them"
+	unknownType = "is not known: the bridge reads " + TypeFile + " and " + TypeArchive
+)
+
+// entryMembers are the members that each entry has.
+var entryMembers = [...]string{"name", "type", "description", "url", "digest"}
+
+func fault(path, message, actual string) run.Violation {
+	return run.Violation{Path: path, Message: message, Actual: jsonvalue.Shown(actual)}
+}
+
+// isName reports whether a text is the name of a skill.
+func isName(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxName && text[0] != '-' && text[len(text)-1] != '-' && !strings.Contains(text, "--")
+}
+
+// providerAt returns the provider of what is served at a URL.
+func providerAt(u *url.URL) document.Provider {
+	return document.Provider{Name: u.Host, URL: u.Scheme + "://" + u.Host}
+}
+
+// invalidIndex returns the failure of an index.
+func invalidIndex(flaw *run.Violation) *run.Failure {
+	place := flaw.Path
+	if place == "" {
+		place = "the document"
+	}
+	return &run.Failure{
+		Kind: run.InvalidDocument, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
+		Message: fmt.Sprintf("Invalid index of Agent Skills: %s %s", place, flaw.Message), Violations: []run.Violation{*flaw},
+	}
+}

@@ -1,0 +1,174 @@
+package skillsprotocol
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// The members of the param notify.
+const (
+	notifyURL   = "url"
+	notifyToken = "token"
+)
+
+// receiver is where the call-back of a run goes; its url is empty: there is none.
+type receiver struct{ url, token string }
+
+// notify reads the param notify.
+func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
+	value := p.values[paramNotify]
+	switch {
+	case value == nil:
+		return to
+	case f.Callbacks == nil:
+		p.reject(paramNotify, reasonUnsupported, "is not enabled: the operator of this bridge can enable it with the option notifications; get_run with wait_ms tells how a run ends")
+	case f.Kept == nil:
+		p.reject(paramNotify, reasonUnsupported, "is not supported by this bridge, which has no storage")
+	case value.Kind() != '{':
+		p.reject(paramNotify, reasonInvalid, "must be an object with url and token")
+	}
+	if p.failure != nil {
+		return receiver{}
+	}
+	members, _ := membersOf(value) // the request has been checked
+	var seen []string
+	for _, m := range members {
+		name := string(jsonrpc.Unquote(m.Name))
+		if name != notifyURL && name != notifyToken {
+			p.ignore([]byte(paramNames[paramNotify] + "." + name))
+			continue
+		}
+		if slices.Contains(seen, name) {
+			rejectNotify(p, name, reasonDuplicate, "is there more than once")
+		}
+		seen = append(seen, name)
+		text := ""
+		if m.Value.Kind() == '"' {
+			text = string(jsonrpc.Unquote(m.Value))
+		}
+		switch {
+		case text == "":
+			rejectNotify(p, name, reasonInvalid, "must be a non-empty string")
+		case name == notifyURL:
+			to.url = text
+		default:
+			to.token = text
+		}
+	}
+	checkReceiver(ctx, p, f.Callbacks, to)
+	return to
+}
+
+// checkReceiver rejects a receiver that the operator does not allow.
+func checkReceiver(ctx context.Context, p *params, by *callbacks.Callbacks, to receiver) {
+	if p.failure != nil {
+		return
+	}
+	if to.url == "" {
+		rejectNotify(p, notifyURL, run.Required, "is required: where the bridge sends the end of the run")
+		return
+	}
+	if problem := by.Check(ctx, to.url); problem != "" {
+		rejectNotify(p, notifyURL, reasonInvalid, problem)
+		return
+	}
+	if to.token == "" {
+		if len(by.Secrets) == 0 {
+			rejectNotify(p, notifyToken, run.Required, `is required: a secret of yours, with which the bridge signs the call-back: "whsec_" followed by 24 to 64 random bytes in base64`)
+		}
+		return
+	}
+	if _, err := callbacks.ParseSecret(to.token); err != nil {
+		rejectNotify(p, notifyToken, reasonInvalid, err.Error())
+	}
+}
+
+// rejectNotify rejects a member of notify.
+func rejectNotify(p *params, name string, reason run.Reason, problem string) {
+	name = paramNames[paramNotify] + "." + name
+	p.refuse(name, reason, "'"+name+"' "+problem)
+}
+
+// The type of call-backs.
+const typeRunEnded = "run.ended"
+
+// CallbackOf returns the function that makes what a call-back says about a run that has ended: the result or the error with which get_run
+// answers its caller. A nil outcome is too large for a call-back. The result is nil if the access rules deny the skill of the run to its caller.
+func CallbackOf(f *Front) func(ctx context.Context, caller run.Caller, r *keptruns.Record, o *run.Run) []byte {
+	return func(ctx context.Context, caller run.Caller, r *keptruns.Record, o *run.Run) []byte {
+		return callback(translate.WithCaller(ctx, caller), f, r, o)
+	}
+}
+
+func callback(ctx context.Context, f *Front, r *keptruns.Record, o *run.Run) []byte {
+	caller := translate.RequestOf(ctx).Principal
+	if !f.Bridge.Permits(&r.Ref, caller) {
+		return nil
+	}
+	token := f.tokenOf(ctx, &run.Run{Ref: r.Ref})
+	var result jsontext.Value
+	var fault *jsonrpc.Error
+	if o == nil {
+		result = omitted(r, token)
+	} else {
+		result, fault = f.answerOutcome(ctx, new(jsonrpc.Request), o, r.Skill)
+	}
+	ended := r.Ended
+	if ended.IsZero() {
+		ended = time.Now() // its process ended before the run was accepted
+	}
+	b := builder{front.Writer{Buf: make([]byte, 0, 512+len(result)+len(token))}}
+	b.Open()
+	b.Text("type", typeRunEnded)
+	b.Text("timestamp", timeText(ended))
+	b.OpenMember("data")
+	b.Optional("caller", caller)
+	b.Text("skill", r.Skill)
+	b.Optional("run_id", r.Ref.ExecutionID)
+	b.Optional("run_token", token)
+	if fault == nil {
+		b.Raw("result", result)
+	} else {
+		b.fault(fault)
+	}
+	b.Close()
+	b.Close()
+	return b.Buf
+}
+
+// fault adds an error as JSON-RPC has it.
+func (b *builder) fault(fault *jsonrpc.Error) {
+	b.OpenMember("error")
+	b.Integer("code", int64(fault.Code))
+	b.Text("message", fault.Message)
+	b.Raw("data", fault.Data)
+	b.Close()
+}
+
+// omitted returns the result of a run whose outcome is too large for a call-back.
+func omitted(r *keptruns.Record, token string) jsontext.Value {
+	status, verb := "completed", " completed."
+	if r.State != run.Completed {
+		status, verb = "failed", " failed."
+	}
+	b := builder{front.Writer{Buf: make([]byte, 0, 320+len(token)+2*len(r.Skill))}}
+	b.Open()
+	b.Text("status", status)
+	b.Text("run_id", r.Ref.ExecutionID)
+	b.Optional("run_token", token)
+	b.Text("summary", "Skill "+safetext.Line(r.Skill, maxName)+verb+" What it returned is too large for a call-back: "+methodGetRun+" with the run_token returns it.")
+	b.Raw("omitted", jsontext.Value("true"))
+	b.Close()
+	return b.Buf
+}
