@@ -135,5 +135,5 @@ func newSkill(bridge int, s *catalog.SkillStatus) Skill {
 }
 
 func newFault(f *run.Failure) Fault {
-	return Fault{string(document.CodeOf(f)), shownError(f.Text()), shownError(f.URL), json.RawMessage(front.Details(f))}
+	return Fault{string(document.CodeOf(f)), shownError(f.OperatorText()), shownError(f.URL), json.RawMessage(front.Details(f))}
 }

@@ -258,7 +258,7 @@ func (by *Validator) listed(ctx context.Context, e *document.IndexEntry) listedD
 // textOf returns what an error says.
 func textOf(err error) string {
 	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return f.Text()
+		return f.OperatorText()
 	}
 	return err.Error()
 }

@@ -24,6 +24,7 @@ func TestWarnings(t *testing.T) {
 		{`"default":1`, `"schema":{"minimum":3},"default":1`, "/inputs/0/default", "does not fit the input"},
 		{`"default":1`, `"discription":"N."`, "/inputs/0/discription", "did you mean description?"},
 		{`"access":"public"`, `"access":"public","tag":["a"]`, "/tag", "did you mean tags?"},
+		{`"access":"public"`, `"access":"public","status_url":"https://acme.example/{execution_id}"`, "/status_url", "did you mean /endpoint/status_url?"},
 		{`"method":"POST"`, `"method":"POST","status_url":"https://acme.example/status"`, "/endpoint/status_url", "has no {execution_id}"},
 		{`"url":"https://acme.example/a"`, `"url":"http://acme.example/a"`, "/endpoint/url", "is plain HTTP: bridges refuse it"},
 		{`"url":"https://acme.example/a"`, `"url":"https://127.0.0.1/a"`, "/endpoint/url", "is at 127.0.0.1:443, which is not public"},

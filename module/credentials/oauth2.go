@@ -295,7 +295,7 @@ func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
 				zap.String("token_url", credential.Scrub(redactURL(endpoint), o)),
 				zap.String("code", string(document.CodeOf(err))),
 				zap.Int("status", err.HTTPStatus),
-				zap.String("error", err.Text()))
+				zap.String("error", err.OperatorText()))
 		}
 		return granted, err
 	}

@@ -236,7 +236,7 @@ func authRequired(by run.Party, tokenURL string, r refusal) *run.Failure {
 	return &run.Failure{
 		Kind:     run.AuthRequired,
 		Message:  r.message,
-		Advice:   "Ask the operator of the bridge to " + r.advice + " for this provider.",
+		Advice:   run.AskOperator + " to " + r.advice + " for this provider.",
 		Phase:    run.PhaseAuth,
 		By:       by,
 		Executed: run.ExecutedNo,

@@ -18,7 +18,7 @@ import (
 func loggedError(f *run.Failure) string {
 	switch {
 	case !quotesArguments(f):
-		return safetext.Field(f.Text(), MaxLoggedError)
+		return safetext.Field(f.OperatorText(), MaxLoggedError)
 	case f.Kind == run.RunFailed, f.By == run.Provider:
 		return describeAnswer(f)
 	}
@@ -38,7 +38,7 @@ func describeAnswer(f *run.Failure) string {
 		of = " of " + safetext.Field(f.SkillID, MaxLogged)
 	}
 	if refusesCredential(f) { // the advice names its options
-		return fmt.Sprintf("the provider%s %s (%s). %s Only the agent's answer has the provider's message", of, what, errorType(f), safetext.Field(f.Advice, MaxLogged))
+		return fmt.Sprintf("the provider%s %s (%s). %s Only the agent's answer has the provider's message", of, what, errorType(f), safetext.Field(f.OperatorAdvice(), MaxLogged))
 	}
 	return fmt.Sprintf("the provider%s %s (%s): %s; only the agent's answer has the provider's message", of, what, errorType(f), remedy(f))
 }

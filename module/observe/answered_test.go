@@ -73,9 +73,9 @@ func TestRefusedCredentials(t *testing.T) {
 		credentials string
 		want        string
 	}{
-		{"api_key", hostile.APIKey("X-Key"), "api_key k-123456", "check key, header and prefix of api_key"},
-		{"headers", hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Send X-Key.", "parameters": []any{}}}, "headers {\nX-Key k-123456\n}", "check the values of headers"},
-		{"hmac", hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign.", "parameters": []any{}}}, "hmac {\nsecret k-123456\n}", "check secret, signed and encoding of hmac"},
+		{"api_key", hostile.APIKey("X-Key"), "api_key k-123456", "key, header and prefix of api_key"},
+		{"headers", hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Send X-Key.", "parameters": []any{}}}, "headers {\nX-Key k-123456\n}", "the values of headers"},
+		{"hmac", hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign.", "parameters": []any{}}}, "hmac {\nsecret k-123456\n}", "secret, signed and encoding of hmac"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a", Auth: tc.auth})
@@ -83,14 +83,15 @@ func TestRefusedCredentials(t *testing.T) {
 			closed.On("", hostile.Index, hostile.Respond(http.StatusUnauthorized, ""))
 			c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "provider "+p.URL()+" {", "namespace acme", "credentials "+tc.credentials, "}",
 				"provider "+closed.URL()+" {", "namespace closed", "discovery_credentials "+tc.credentials, "}"))
-			advice := " Ask the operator of the bridge to " + tc.want + " for this provider. Only the agent's answer has the provider's message"
+			const only = " Only the agent's answer has the provider's message"
+			advice := " Check " + tc.want + " for this provider."
 			check := func(skill, what string) {
 				t.Helper()
-				if a := c.Execute(skill, nil); !strings.Contains(a.Message, strings.TrimSuffix(advice, " Only the agent's answer has the provider's message")) {
+				if a := c.Execute(skill, nil); !strings.Contains(a.Message, " Ask the operator of the bridge to check "+tc.want+" for this provider.") {
 					t.Errorf("the answer: %s", a)
 				}
-				if lines := c.Log.Lines("call failed", `"level":"warn"`, what+advice); len(lines) != 1 {
-					t.Errorf("no line %q: %s", what+advice, c.Log.Lines("call failed"))
+				if lines := c.Log.Lines("call failed", `"level":"warn"`, what+advice+only); len(lines) != 1 {
+					t.Errorf("no line %q: %s", what+advice+only, c.Log.Lines("call failed"))
 				}
 			}
 			for status, code := range map[int]string{http.StatusUnauthorized: "401 Unauthorized (AUTH_REQUIRED).", http.StatusForbidden: "403 Forbidden (PERMISSION_DENIED)."} {

@@ -304,7 +304,7 @@ func fail(span trace.Span, f *run.Failure) {
 	}
 	message := ""
 	if !quotesArguments(f) {
-		message = safetext.Field(f.Text(), MaxLoggedError)
+		message = safetext.Field(f.OperatorText(), MaxLoggedError)
 	}
 	span.SetStatus(codes.Error, message)
 	span.SetAttributes(semconv.ErrorTypeKey.String(errorType(f)))

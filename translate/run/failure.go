@@ -1,6 +1,7 @@
 package run
 
 import (
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -188,6 +189,28 @@ func (f *Failure) Text() string {
 		return f.Message
 	}
 	return f.Message + " " + f.Advice
+}
+
+// AskOperator begins an [Failure.Advice] for callers that only the operator can follow: what to do follows after " to ", or where to look after ": ".
+const AskOperator = "Ask the operator of the bridge"
+
+// OperatorAdvice returns the advice as the operator reads it in a log or a table: addressed to the operator, without one that only points to
+// the log.
+func (f *Failure) OperatorAdvice() string {
+	rest, asks := strings.CutPrefix(f.Advice, AskOperator)
+	if !asks {
+		return f.Advice
+	}
+	to, asks := strings.CutPrefix(rest, " to ")
+	if !asks || to == "" {
+		return ""
+	}
+	return strings.ToUpper(to[:1]) + to[1:]
+}
+
+// OperatorText returns the message and [Failure.OperatorAdvice].
+func (f *Failure) OperatorText() string {
+	return strings.TrimSuffix(f.Message+" "+f.OperatorAdvice(), " ")
 }
 
 // Unwrap returns the cause.

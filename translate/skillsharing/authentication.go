@@ -88,7 +88,7 @@ func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *e
 	const reason = "a registry lists the skill, but the index of the provider that hosts it does not"
 	e := exchange.AuthError(&s.Auth, run.Bridge, reason)
 	e.Message = "The skill needs a credential that may not be sent: " + reason + "."
-	e.Advice = "Ask the operator of the bridge: the log names the setting."
+	e.Advice = run.AskOperator + ": the log names the setting."
 	e.Demand.Withheld, e.SkillID = true, s.ID
 	return e, &exchange.Notice{
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
@@ -105,7 +105,7 @@ func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *e
 func missingCredential(s *discovery.Skill, reason string) *run.Failure {
 	e := exchange.AuthError(&s.Auth, run.Provider, reason)
 	e.Message = fmt.Sprintf("Skill %s needs authentication (%s), and %s.", safetext.Clip(s.ID, 200), s.Auth.Type, reason)
-	e.Advice = "Ask the operator of the bridge to configure credentials for it."
+	e.Advice = run.AskOperator + " to configure credentials for it."
 	return e
 }
 
@@ -141,7 +141,7 @@ func (c *Client) explainRefusal(s *discovery.Skill, e *run.Failure) {
 	}
 	sent := "The provider refused the bridge's credential."
 	if !sends {
-		sent, e.Advice = "The skill's descriptor asks for no authentication, so the bridge sent none.", "Ask the operator of the bridge to tell the provider."
+		sent, e.Advice = "The skill's descriptor asks for no authentication, so the bridge sent none.", run.AskOperator+" to tell the provider."
 	}
 	if e.Message != "" && !strings.ContainsAny(e.Message[len(e.Message)-1:], ".!?") {
 		e.Message += "." // the provider's sentence has no full stop

@@ -18,12 +18,38 @@ const (
 	maxValues = 500_000
 )
 
-// misspelt adds a warning about each unknown member of a document whose name resembles one that its object may have. t is the Go type
-// of the document. The document may be invalid; if it is not JSON, there are no warnings.
+// misspelt adds a warning about each unknown member of a document whose name resembles one that its object may have, or is one of another
+// object. t is the Go type of the document. The document may be invalid; if it is not JSON, there are no warnings.
 func (w *warnings) misspelt(text []byte, t reflect.Type) {
 	value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{Depth: maxDepth, Values: maxValues})
 	if flaw == nil {
-		w.compare("", value, t, map[reflect.Type]members{})
+		k := known{map[reflect.Type]members{}, map[string]string{}}
+		k.find("", t)
+		w.compare("", value, t, k)
+	}
+}
+
+// known is what is known of the objects of a document.
+type known struct {
+	members map[reflect.Type]members
+	// places are the objects that have a member, by its name; empty: several have one of this name. Items of arrays are left out.
+	places map[string]string
+}
+
+// find adds the members of a type, whose object is at a path, and of the objects in it.
+func (k known) find(path string, t reflect.Type) {
+	for name, member := range membersOf(t).types {
+		if _, several := k.places[name]; several {
+			k.places[name] = ""
+		} else {
+			k.places[name] = path
+		}
+		if member.Kind() == reflect.Pointer {
+			member = member.Elem()
+		}
+		if member.Kind() == reflect.Struct {
+			k.find(path+"/"+name, member)
+		}
 	}
 }
 
@@ -33,8 +59,8 @@ type members struct {
 	index *near.Index
 }
 
-// compare compares the names in a value with those of a type, whose members are kept in known.
-func (w *warnings) compare(path string, value any, t reflect.Type, known map[reflect.Type]members) {
+// compare compares the names in a value with those of a type.
+func (w *warnings) compare(path string, value any, t reflect.Type, k known) {
 	if len(w.found) >= maxWarnings {
 		return
 	}
@@ -47,21 +73,23 @@ func (w *warnings) compare(path string, value any, t reflect.Type, known map[ref
 			return
 		}
 		for i, item := range value {
-			w.compare(path+"/"+strconv.Itoa(i), item, t.Elem(), known)
+			w.compare(path+"/"+strconv.Itoa(i), item, t.Elem(), k)
 		}
 	case map[string]any:
 		if t.Kind() != reflect.Struct {
 			return
 		}
-		m, ok := known[t]
+		m, ok := k.members[t]
 		if !ok {
 			m = membersOf(t)
-			known[t] = m
+			k.members[t] = m
 		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			at := path + "/" + pointer(name)
 			if own, ok := m.types[name]; ok {
-				w.compare(at, value[name], own, known)
+				w.compare(at, value[name], own, k)
+			} else if place := k.places[name]; place != "" {
+				w.add(at, "is no member of the protocol here, so it is ignored; did you mean "+place+"/"+name+"?")
 			} else if meant := near.Find(name, m.index); len(meant) > 0 {
 				w.add(at, "is no member of the protocol, so it is ignored; did you mean "+meant[0]+"?")
 			}

@@ -300,7 +300,7 @@ func unknown(read *discovery.Skill, what string, err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: read.ID},
 		Message: "The bridge can't tell whether the provider has changed this skill: " + what + ".",
-		Advice:  "Ask the operator of the bridge: the log has the reason.",
+		Advice:  run.AskOperator + ": the log has the reason.",
 		Cause:   fmt.Errorf("on_change hold: %s: %w", what, err),
 	}
 }

@@ -105,7 +105,7 @@ func (g *Guard) replace(ctx context.Context, r *discovery.Reader, s *skill, read
 	return nil, &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: read.ID},
 		Message: "The name of this skill was the name of another skill of its provider.",
-		Advice:  "Ask the operator of the bridge to look at the change and approve it.",
+		Advice:  run.AskOperator + " to look at the change and approve it.",
 		Cause:   errors.New("on_change hold: the name was that of the skill " + other + ": caddy skill-bridge approve"),
 	}
 }

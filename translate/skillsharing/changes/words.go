@@ -172,7 +172,7 @@ func unknownList(err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: "The bridge can't tell whether the provider has changed its skills: the descriptors that are in use can't be read.",
-		Advice:  "Ask the operator of the bridge: the log has the reason.",
+		Advice:  run.AskOperator + ": the log has the reason.",
 		Cause:   fmt.Errorf("on_change hold: the descriptors that are in use can't be read: %w", err),
 	}
 }

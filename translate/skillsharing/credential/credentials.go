@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -60,7 +61,7 @@ func AdviceFor(c Credentials) string {
 	if own, ok := c.(Advisor); ok {
 		advice = own.Advice()
 	}
-	return "Ask the operator of the bridge to " + advice + " for this provider."
+	return run.AskOperator + " to " + advice + " for this provider."
 }
 
 // Authentication is one request that needs a credential, with what an

@@ -107,7 +107,7 @@ func (s *Sender) Untrusted(auth *document.Auth, u *url.URL, reason string) (*run
 	}
 	e := AuthError(auth, run.Bridge, reason)
 	e.Message = "The skill needs a credential that may not be sent where its provider wants it: " + reason + "."
-	e.Advice = "Ask the operator of the bridge: the log names the host and the setting."
+	e.Advice = run.AskOperator + ": the log names the host and the setting."
 	e.Demand.Withheld = true
 	return e, notice
 }
