@@ -159,7 +159,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	h.usage.OnRelease(o.Show(bridge, h.shared.breakers, lines.At))
+	shown := &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Line: lines.At}
+	if h.keys != nil {
+		shown.Principals = h.keys.Principals
+	}
+	h.usage.OnRelease(o.Show(shown))
 	if len(config.Sources) == 0 {
 		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")
 	}

@@ -52,6 +52,9 @@ func Open(path string, logger *zap.Logger) (*File, error) {
 	return f, nil
 }
 
+// Principals returns the principals that have a key, in alphabetical order.
+func (f *File) Principals() []string { return f.keys.Load().principals() }
+
 // Authenticate returns the principal whose key a request has as a bearer token (RFC 6750, section 2.1). sent says that the request
 // has such a token; with an empty principal, it is not a key of the file.
 func (f *File) Authenticate(header http.Header) (principal string, sent bool) {

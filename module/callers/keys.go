@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,6 +61,15 @@ func (k *keys) principal(key string) string {
 		return ""
 	}
 	return found.principal
+}
+
+// principals returns the principals, each once.
+func (k *keys) principals() []string {
+	names := make(map[string]bool, len(k.index))
+	for _, o := range k.index {
+		names[o.principal] = true
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // equal reports whether the keys of two files are the same, with the same principals.

@@ -81,7 +81,7 @@ interrupted.`,
 		all := []findings.Finding{}
 		for _, b := range bridges {
 			all = append(all, findings.Of(b.Number, translate.Inspect(ctx, b.Catalog()))...)
-			all = append(all, findings.OfRules(b.Number, translate.UnknownNames(ctx, b.Bridge), b.Line)...)
+			all = append(all, findings.OfRules(b.Number, translate.UnknownNames(ctx, b.Bridge, b.Principals), b.Line)...)
 		}
 		if ctx.Err() != nil {
 			return screen.Interrupted(), nil

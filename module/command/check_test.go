@@ -1,6 +1,8 @@
 package command_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -120,6 +122,28 @@ func TestCheckRules(t *testing.T) {
 		finding{"warning", "", "acme.fial", "Caddyfile:24) is for a skill that no source lists", "did you mean acme.fail", ""},
 		finding{"warning", "", "", `Caddyfile:25) is for a principal "stuff", and no group has this name`, "did you mean staff?", ""},
 		finding{"warning", "", "acme.nothing", "Caddyfile:28) is for a skill", "correct the name, or remove it", ""},
+	)
+}
+
+// TestCheckCallers: with callers_file, principals in rules and groups that no key has are found.
+func TestCheckCallers(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	keys := filepath.Join(t.TempDir(), "callers")
+	key := sha256.Sum256([]byte("a-key-of-agent"))
+	if err := os.WriteFile(keys, []byte("agent "+hex.EncodeToString(key[:])+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "callers_file "+keys, providerBlock(p),
+		"access {", "group staff agent alice", "deny nobody-else *", "allow staff *", "}",
+		"quota agnet {\n\t\t\trate 1 1m\n\t\t}")
+	if status != 0 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "it was read; 1 of 1 skills can be called"},
+		finding{"warning", "", "", `has a principal "nobody-else", which has no key in callers_file`, "hash-key", ""},
+		finding{"warning", "", "", `has a principal "agnet"`, "did you mean agent?", ""},
+		finding{"warning", "", "", `Caddyfile:19) has a principal "alice"`, "hash-key", ""},
 	)
 }
 

@@ -17,6 +17,8 @@ type Bridge struct {
 	Breakers *exchange.Breakers
 	Secrets  []credential.Credentials
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
+	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
+	Principals func() []string
 
 	health health
 }
@@ -61,9 +63,9 @@ func Numbered() []*Bridge {
 }
 
 // Show shows the observer's bridge in metrics and the admin API until the function that it
-// returns is called.
-func (o *Observer) Show(bridge *translate.Bridge, breakers *exchange.Breakers, line func(path string) string) (end func()) {
-	b := &Bridge{Bridge: bridge, Breakers: breakers, Secrets: o.secrets, health: o.health, Line: line}
+// returns is called. The observer adds what it knows of it.
+func (o *Observer) Show(b *Bridge) (end func()) {
+	b.Secrets, b.health = o.secrets, o.health
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	live.bridges = append(live.bridges, b)

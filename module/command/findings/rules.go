@@ -13,8 +13,11 @@ func OfRules(bridge int, unknown []translate.UnknownName, line func(path string)
 	l := list{bridge: bridge}
 	for _, u := range unknown {
 		where := fmt.Sprintf("access.rules[%d]", u.Rule)
-		if u.Kind == translate.QuotaRule {
+		switch u.Kind {
+		case translate.QuotaRule:
 			where = fmt.Sprintf("quotas[%d]", u.Rule)
+		case translate.GroupRule:
+			where = "access.groups." + u.Group
 		}
 		if at := line(where); at != "" {
 			where = at
@@ -24,8 +27,12 @@ func OfRules(bridge int, unknown []translate.UnknownName, line func(path string)
 			Fix: "correct the name, or remove it",
 		}
 		if u.Pattern < 0 {
-			f.Skill, f.What = "", fmt.Sprintf("%s (%s) is for a principal %q, and no group has this name", u.Kind, where, u.Name)
-			f.Fix = "correct the name, if a group is meant"
+			f.Skill, f.Fix = "", "correct the name, if a group is meant"
+			f.What = fmt.Sprintf("%s (%s) is for a principal %q, and no group has this name", u.Kind, where, u.Name)
+			if u.Callers {
+				f.What = fmt.Sprintf("%s (%s) has a principal %q, which has no key in callers_file", u.Kind, where, u.Name)
+				f.Fix = "correct the name, add a key (caddy skill-bridge hash-key), or remove the name"
+			}
 		}
 		if len(u.Similar) > 0 {
 			f.Fix += ": did you mean " + strings.Join(u.Similar, " or ") + "?"
