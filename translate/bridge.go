@@ -91,18 +91,12 @@ func New(config Config) (*Bridge, error) {
 func namesOf(quotas *quota.Policy) []string {
 	var names []string
 	for _, r := range quotas.Rules() {
-		if isName(r.Skills) {
+		if access.IsName(r.Skills) {
 			names = append(names, r.Skills)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// isName reports whether a pattern of skills is a name.
-func isName(pattern string) bool {
-	_, of := access.Source(pattern)
-	return !of && pattern != access.Everyone
 }
 
 // Catalog returns the catalog of the configured sources.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -100,7 +101,7 @@ func TestHeldDescriptor(t *testing.T) {
 			t.Errorf("%+v", status)
 		}
 	}
-	if found := translate.Inspect(t.Context(), b.Catalog()); len(found[0].Skills) != 1 || len(found[0].Skills[0].Changed) != 1 {
+	if found := inspection.Of(t.Context(), b.Catalog()); len(found[0].Skills) != 1 || len(found[0].Skills[0].Changed) != 1 {
 		t.Errorf("%+v", found)
 	}
 	for query, want := range map[string]int{"does": 1, "changed": 0} {

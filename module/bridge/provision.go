@@ -159,7 +159,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	shown := &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Line: lines.At}
+	shown := &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Access: config.Access, Quotas: config.Quotas.Rules(), Line: lines.At}
 	if h.keys != nil {
 		shown.Principals = h.keys.Principals
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
 
 // defaultConfig is the configuration that check reads if none is named.
@@ -80,8 +80,8 @@ interrupted.`,
 		}
 		all := []findings.Finding{}
 		for _, b := range bridges {
-			all = append(all, findings.Of(b.Number, translate.Inspect(ctx, b.Catalog()))...)
-			all = append(all, findings.OfRules(b.Number, translate.UnknownNames(ctx, b.Bridge, b.Principals), b.Line)...)
+			all = append(all, findings.Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
+			all = append(all, findings.OfRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
 		}
 		if ctx.Err() != nil {
 			return screen.Interrupted(), nil

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -16,6 +18,8 @@ type Bridge struct {
 	Number   int // see [Numbered]
 	Breakers *exchange.Breakers
 	Secrets  []credential.Credentials
+	Access   *access.Rules // nil: there are none
+	Quotas   []quota.Rule
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
 	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
 	Principals func() []string

@@ -41,6 +41,12 @@ func Source(pattern string) (namespace string, ok bool) {
 	return namespace, ok && namespace != ""
 }
 
+// IsName reports whether a pattern is the name of one skill.
+func IsName(pattern string) bool {
+	_, of := Source(pattern)
+	return !of && pattern != Everyone
+}
+
 // Policy says which skills each principal may use. Nil permits all. It is immutable.
 type Policy struct {
 	roles  map[string]*Role // by principal
@@ -54,7 +60,7 @@ func New(rules *Rules, owner func(name string) string) *Policy {
 	p := &Policy{roles: map[string]*Role{}, names: map[string][]string{}}
 	for i := range rules.List {
 		for _, pattern := range rules.List[i].Skills {
-			if _, of := Source(pattern); of || pattern == Everyone {
+			if !IsName(pattern) {
 				continue
 			}
 			namespace := owner(pattern)

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
@@ -54,7 +54,7 @@ func (l *list) add(f Finding) {
 }
 
 // Of returns the findings about the sources of a bridge.
-func Of(bridge int, sources []translate.SourceInspection) []Finding {
+func Of(bridge int, sources []inspection.Source) []Finding {
 	l := list{bridge: bridge}
 	if len(sources) == 0 {
 		l.add(Finding{Result: Warning, What: "there is no provider, skill, registry or site, so there are no skills", Fix: "add a provider"})
@@ -69,12 +69,12 @@ func Of(bridge int, sources []translate.SourceInspection) []Finding {
 }
 
 // unused adds the finding about credentials that no skill needs.
-func (l *list) unused(s *translate.SourceInspection) {
+func (l *list) unused(s *inspection.Source) {
 	if f := s.TokenFailure; f != nil {
 		l.add(Finding{Result: Failed, Source: s.Namespace, What: f.Message, Fix: fixOf(f, s), Code: document.CodeOf(f), URL: f.URL})
 		return
 	}
-	unread := s.Failure != nil || slices.ContainsFunc(s.Skills, func(skill translate.SkillInspection) bool {
+	unread := s.Failure != nil || slices.ContainsFunc(s.Skills, func(skill inspection.Skill) bool {
 		return skill.Failure != nil && document.IsDocument(skill.Failure.Phase)
 	})
 	what, fix := "credentials are configured, but no skill needs them", "remove credentials, or ask the provider why its descriptors need no authentication"
@@ -89,7 +89,7 @@ func (l *list) unused(s *translate.SourceInspection) {
 }
 
 // source adds the findings about a source and its skills.
-func (l *list) source(s *translate.SourceInspection) {
+func (l *list) source(s *inspection.Source) {
 	if s.Failure != nil {
 		l.add(Finding{
 			Result: Failed, Source: s.Namespace, What: s.Failure.Message, Fix: fixOf(s.Failure, s), Code: document.CodeOf(s.Failure), URL: cmp.Or(s.Failure.URL, s.URL),
@@ -145,7 +145,7 @@ func (l *list) source(s *translate.SourceInspection) {
 }
 
 // skill adds the findings about a skill.
-func (l *list) skill(s *translate.SourceInspection, skill *translate.SkillInspection) {
+func (l *list) skill(s *inspection.Source, skill *inspection.Skill) {
 	if skill.Tool == "" {
 		l.add(Finding{
 			Result: Warning, Source: s.Namespace, Skill: skill.Name, What: "it has no tool name, since another skill would have the same", Fix: "give it an alias",
@@ -178,7 +178,7 @@ func isMissing(f *run.Failure) bool {
 }
 
 // fixOf says what an operator can do about a failure.
-func fixOf(f *run.Failure, s *translate.SourceInspection) string {
+func fixOf(f *run.Failure, s *inspection.Source) string {
 	ofDocument := document.IsDocument(f.Phase)
 	switch {
 	case f.Refused != "":
@@ -208,7 +208,7 @@ func fixOf(f *run.Failure, s *translate.SourceInspection) string {
 }
 
 // missing says how to give a skill credentials of a type.
-func missing(kind string, s *translate.SourceInspection) string {
+func missing(kind string, s *inspection.Source) string {
 	switch {
 	case !s.Credentials:
 		return "add credentials for " + kind + " to the provider, if you have them"

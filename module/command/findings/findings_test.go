@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
 
 // TestHeldChange: a change that waits for approval is a warning with what has changed, and how to approve it.
 func TestHeldChange(t *testing.T) {
-	found := findings.Of(1, []translate.SourceInspection{{
-		Namespace: "acme", Skills: []translate.SkillInspection{{Name: "acme.a", Tool: "acme_a"}, {Name: "acme.b", Tool: "acme_b", Changed: []string{"description", "endpoint"}}},
+	found := findings.Of(1, []inspection.Source{{
+		Namespace: "acme", Skills: []inspection.Skill{{Name: "acme.a", Tool: "acme_a"}, {Name: "acme.b", Tool: "acme_b", Changed: []string{"description", "endpoint"}}},
 	}})
 	last := found[len(found)-1]
 	if len(found) != 2 || last.Result != findings.Warning || last.Skill != "acme.b" || !strings.Contains(last.What, "(description, endpoint)") || !strings.HasSuffix(last.Fix, "caddy skill-bridge approve") {

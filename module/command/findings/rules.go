@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
 
 // OfRules returns the findings about names in access rules and quotas that mean nothing. Line returns file and line of a value of the bridge by its
 // JSON path; empty: they are not known.
-func OfRules(bridge int, unknown []translate.UnknownName, line func(path string) string) []Finding {
+func OfRules(bridge int, unknown []inspection.UnknownName, line func(path string) string) []Finding {
 	l := list{bridge: bridge}
 	for _, u := range unknown {
 		where := fmt.Sprintf("access.rules[%d]", u.Rule)
 		switch u.Kind {
-		case translate.QuotaRule:
+		case inspection.QuotaRule:
 			where = fmt.Sprintf("quotas[%d]", u.Rule)
-		case translate.GroupRule:
+		case inspection.GroupRule:
 			where = "access.groups." + u.Group
 		}
 		if at := line(where); at != "" {
