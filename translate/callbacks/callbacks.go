@@ -60,7 +60,7 @@ func (c *Callbacks) Begin() { c.begin.Do(func() { c.Deliverer.attach(c) }) }
 // End makes the Deliverer no longer use the configuration. Begin has no effect after it.
 func (c *Callbacks) End() {
 	c.begin.Do(func() {})
-	c.end.Do(func() { c.Deliverer.detach(c) })
+	c.end.Do(func() { c.Deliverer.configs.Remove(c) })
 }
 
 // target is the JSON of where a call-back goes, in the notes of a record.

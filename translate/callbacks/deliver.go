@@ -34,7 +34,7 @@ type result struct {
 
 // deliver sends a call-back.
 func (d *Deliverer) deliver(l *line) result {
-	c := d.of(l.Owner)
+	c := d.configs.Of(l.Owner)
 	if c == nil { // no configuration sends call-backs
 		d.miss()
 		return result{drop: true}

@@ -3,7 +3,6 @@ package callbacks
 import (
 	"context"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +17,9 @@ const indexOwner = "\x00callbacks"
 
 // Deliverer sends call-backs.
 type Deliverer struct {
-	runs  *keptruns.Runs
-	index *webhook.Index
+	runs    *keptruns.Runs
+	index   *webhook.Index
+	configs run.Owners[*Callbacks]
 
 	ctx     context.Context //nolint:containedctx // the parent of all requests' contexts; Close ends it
 	cancel  context.CancelFunc
@@ -30,8 +30,7 @@ type Deliverer struct {
 
 	mu      sync.Mutex
 	closed  bool
-	begun   bool         // watch runs
-	configs []*Callbacks // the newest last
+	begun   bool // watch runs
 	lines   lines
 	pausing bool // a timer calls dispatch, when the rate of a receiver allows a request
 }
@@ -81,7 +80,7 @@ func (d *Deliverer) queue(r *keptruns.Record, tries int, next time.Time) {
 	switch {
 	case d.closed || d.lines.all[lineKey{r.Owner, r.ID}] != nil:
 		return
-	case len(d.configs) == 0 || !d.lines.admit(r.Owner, host, now):
+	case d.configs.Empty() || !d.lines.admit(r.Owner, host, now):
 		d.lines.miss()
 		return
 	}
@@ -157,7 +156,7 @@ func (d *Deliverer) guarded(l *line) (r result) {
 	defer func() {
 		if value := recover(); value != nil {
 			r = result{drop: true}
-			if c := d.of(l.Owner); c != nil && c.Panicked != nil {
+			if c := d.configs.Of(l.Owner); c != nil && c.Panicked != nil {
 				c.Panicked(d.ctx, value, debug.Stack())
 			}
 		}
@@ -172,19 +171,6 @@ func (d *Deliverer) miss() {
 	d.lines.miss()
 }
 
-// of returns the newest configuration that the runs of an owner belong to; nil: there is none.
-func (d *Deliverer) of(owner string) *Callbacks {
-	d.mu.Lock()
-	all := slices.Clone(d.configs)
-	d.mu.Unlock()
-	for _, c := range slices.Backward(all) {
-		if c.Owns(owner) {
-			return c
-		}
-	}
-	return nil
-}
-
 // attach adds a configuration.
 func (d *Deliverer) attach(c *Callbacks) {
 	d.mu.Lock()
@@ -192,7 +178,7 @@ func (d *Deliverer) attach(c *Callbacks) {
 	if d.closed {
 		return
 	}
-	d.configs = append(d.configs, c)
+	d.configs.Add(c, c.Owns)
 	if !d.begun {
 		d.begun = true
 		d.group.Go(d.watch)
@@ -201,11 +187,4 @@ func (d *Deliverer) attach(c *Callbacks) {
 	case d.kick <- struct{}{}:
 	default:
 	}
-}
-
-// detach removes a configuration.
-func (d *Deliverer) detach(c *Callbacks) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.configs = slices.DeleteFunc(d.configs, func(other *Callbacks) bool { return other == c })
 }

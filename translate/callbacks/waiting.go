@@ -74,10 +74,10 @@ func (d *Deliverer) Waiting() *Waiting {
 		all.Receivers = append(all.Receivers, *r)
 	}
 	all.Add(&Waiting{})
-	all.Receivers = slices.DeleteFunc(all.Receivers, func(r Receiver) bool { return d.of(r.Principal) == nil })
+	all.Receivers = slices.DeleteFunc(all.Receivers, func(r Receiver) bool { return d.configs.Of(r.Principal) == nil })
 	for i := range all.Receivers {
 		r := &all.Receivers[i]
-		r.Principal = d.of(r.Principal).Caller(r.Principal).Principal
+		r.Principal = d.configs.Of(r.Principal).Caller(r.Principal).Principal
 	}
 	return &all
 }

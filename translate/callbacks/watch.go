@@ -57,7 +57,7 @@ func (d *Deliverer) watch() {
 func (d *Deliverer) takeMissed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	missed := d.lines.missed && len(d.configs) > 0
+	missed := d.lines.missed && !d.configs.Empty()
 	d.lines.missed = d.lines.missed && !missed
 	return missed
 }
@@ -101,7 +101,7 @@ func (d *Deliverer) here(owner, id string, own bool) bool {
 
 // take sends the call-back of a run that has ended, or follows the run.
 func (d *Deliverer) take(ctx context.Context, f webhook.Found, own, all bool) {
-	c := d.of(f.Owner)
+	c := d.configs.Of(f.Owner)
 	began, _ := run.TimeOfID(f.ID)
 	switch age := time.Since(began); {
 	case c == nil || d.here(f.Owner, f.ID, own):

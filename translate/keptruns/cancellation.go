@@ -27,7 +27,7 @@ func (r *Runs) State(ctx context.Context, owner string, ref *run.Ref) run.State 
 
 // canceled reports whether the principal of a run has canceled it.
 func (r *Runs) canceled(ctx context.Context, of *Record, principal string) bool {
-	follower := r.follower(of.Owner)
+	follower := r.followers.Of(of.Owner)
 	return follower != nil && follower.Canceled(context.WithoutCancel(ctx), principal, &of.Ref)
 }
 
@@ -64,7 +64,7 @@ func (f *following) storeCanceled(ctx context.Context) {
 		f.runs.config.Trouble(err)
 	}
 	f.set(&next, false)
-	if follower := f.runs.follower(next.Owner); follower != nil {
+	if follower := f.runs.followers.Of(next.Owner); follower != nil {
 		follower.Ended(ctx, &next, &run.Run{Ref: next.Ref, State: run.Canceled})
 	}
 }

@@ -142,7 +142,7 @@ func (f *following) work(ctx context.Context, last *run.Run) {
 			pause = min(2*pause, longestPause)
 		}
 		now := f.current()
-		follower := r.follower(now.Owner)
+		follower := r.followers.Of(now.Owner)
 		if follower == nil || ctx.Err() != nil || r.expired(now.Began()) {
 			return
 		}
@@ -225,7 +225,7 @@ func (f *following) settle(ctx context.Context, o *run.Run, first bool) bool {
 		r.config.Trouble(err)
 	}
 	f.set(&next, err != nil)
-	if follower := r.follower(next.Owner); follower != nil && !next.Ended.IsZero() {
+	if follower := r.followers.Of(next.Owner); follower != nil && !next.Ended.IsZero() {
 		follower.Ended(ctx, &next, o)
 	}
 	return true

@@ -128,7 +128,7 @@ func (s *resumption) scan() {
 // isLeft reports whether a run goes on, and is to be followed here unless another process does.
 func (s *resumption) isLeft(record *Record) bool {
 	r := s.runs
-	if !record.goesOn() || record.Owner == "" || r.expired(record.Began()) || r.follower(record.Owner) == nil {
+	if !record.goesOn() || record.Owner == "" || r.expired(record.Began()) || r.followers.Of(record.Owner) == nil {
 		return false
 	}
 	r.mu.Lock()

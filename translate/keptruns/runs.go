@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"sync"
 	"time"
 
@@ -76,12 +75,13 @@ type Runs struct {
 	usage  usage
 	lease  lease
 
-	mu        sync.Mutex
-	followers []Follower // the newest last
-	followed  map[claim]*following
-	trimmed   time.Time
-	resuming  bool          // runs that other processes have left are looked for
-	closed    chan struct{} // closed by Close
+	followers run.Owners[Follower]
+
+	mu       sync.Mutex
+	followed map[claim]*following
+	trimmed  time.Time
+	resuming bool          // runs that other processes have left are looked for
+	closed   chan struct{} // closed by Close
 }
 
 // claim identifies a kept run.
@@ -104,30 +104,14 @@ func New(config Config) *Runs {
 func (r *Runs) Begin(f Follower) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.followers = append(r.followers, f); r.config.Running != nil && !r.resuming {
+	if r.followers.Add(f, f.Owns); r.config.Running != nil && !r.resuming {
 		r.resuming = true
 		go (&resumption{r}).work()
 	}
 }
 
 // End makes the runs no longer use a Follower.
-func (r *Runs) End(f Follower) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.followers = slices.DeleteFunc(r.followers, func(other Follower) bool { return other == f })
-}
-
-// follower returns the newest Follower that owns the runs of an owner; nil: there is none.
-func (r *Runs) follower(owner string) Follower {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, f := range slices.Backward(r.followers) {
-		if f.Owns(owner) {
-			return f
-		}
-	}
-	return nil
-}
+func (r *Runs) End(f Follower) { r.followers.Remove(f) }
 
 // Close ends the pauses between the calls that follow runs. Calls in progress go on.
 func (r *Runs) Close() {

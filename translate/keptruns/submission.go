@@ -55,7 +55,7 @@ func (r *Runs) submit(ctx context.Context, b Bridge, q *Request, digest string, 
 
 // room returns the memory for the output of the run; nil: there is no bound.
 func (s *submission) room() exchange.AnswerBudget {
-	if f := s.runs.follower(s.request.Owner); f != nil {
+	if f := s.runs.followers.Of(s.request.Owner); f != nil {
 		return f.Room(s.request.Call.Principal)
 	}
 	return nil

@@ -31,7 +31,7 @@ type result struct {
 
 // deliver sends the first event of a line.
 func (d *Deliverer) deliver(l *line) result {
-	w := d.of(l.key.owner)
+	w := d.webhooks.Of(l.key.owner)
 	if w == nil { // no configuration allows webhooks
 		d.mu.Lock()
 		d.missed = true

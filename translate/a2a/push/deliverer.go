@@ -3,7 +3,6 @@ package push
 import (
 	"context"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,8 +18,9 @@ const IndexOwner = "\x00a2a push"
 
 // Deliverer sends the events of tasks to their webhooks.
 type Deliverer struct {
-	tasks *tasks.Tasks
-	index *webhook.Index // nil: tasks are only in memory
+	tasks    *tasks.Tasks
+	index    *webhook.Index // nil: tasks are only in memory
+	webhooks run.Owners[*Webhooks]
 
 	ctx     context.Context //nolint:containedctx // the parent of all requests' contexts; Close ends it
 	cancel  context.CancelFunc
@@ -31,8 +31,7 @@ type Deliverer struct {
 
 	mu       sync.Mutex
 	closed   bool
-	begun    bool        // watch runs
-	webhooks []*Webhooks // one for each configuration, the newest last
+	begun    bool // watch runs
 	lines    map[lineKey]*line
 	schedule webhook.Schedule[*line]
 	events   int   // in all lines
@@ -88,7 +87,7 @@ func (d *Deliverer) Updated(u *task.Update) {
 	if d.closed {
 		return
 	}
-	if len(d.webhooks) == 0 {
+	if d.webhooks.Empty() {
 		d.missed = true
 		return
 	}
@@ -241,25 +240,12 @@ func (d *Deliverer) guarded(l *line) (r result) {
 	defer func() {
 		if value := recover(); value != nil {
 			r = result{drop: true}
-			if w := d.of(l.key.owner); w != nil && w.Panicked != nil {
+			if w := d.webhooks.Of(l.key.owner); w != nil && w.Panicked != nil {
 				w.Panicked(d.ctx, value, debug.Stack())
 			}
 		}
 	}()
 	return d.deliver(l)
-}
-
-// of returns the newest configuration that the tasks of an owner belong to; nil: there is none.
-func (d *Deliverer) of(owner string) *Webhooks {
-	d.mu.Lock()
-	all := slices.Clone(d.webhooks)
-	d.mu.Unlock()
-	for _, w := range slices.Backward(all) {
-		if w.Owns(owner) {
-			return w
-		}
-	}
-	return nil
 }
 
 // attach adds a configuration.
@@ -269,7 +255,7 @@ func (d *Deliverer) attach(w *Webhooks) {
 	if d.closed {
 		return
 	}
-	d.webhooks = append(d.webhooks, w)
+	d.webhooks.Add(w, w.Owns)
 	if d.index == nil {
 		return
 	}
@@ -281,13 +267,6 @@ func (d *Deliverer) attach(w *Webhooks) {
 	case d.kick <- struct{}{}:
 	default:
 	}
-}
-
-// detach removes a configuration.
-func (d *Deliverer) detach(w *Webhooks) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.webhooks = slices.DeleteFunc(d.webhooks, func(other *Webhooks) bool { return other == w })
 }
 
 // Stats are the figures of a [Deliverer].

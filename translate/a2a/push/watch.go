@@ -45,14 +45,14 @@ func (d *Deliverer) watch() {
 		case <-timer.C:
 		}
 		d.mu.Lock()
-		missed := d.missed && len(d.webhooks) > 0
+		missed := d.missed && !d.webhooks.Empty()
 		if missed {
 			d.missed = false
 		}
 		d.mu.Unlock()
 		w.look(d.closing, missed)
 		d.mu.Lock()
-		missed = d.missed && len(d.webhooks) > 0
+		missed = d.missed && !d.webhooks.Empty()
 		d.mu.Unlock()
 		if missed {
 			timer.Reset(afterMiss)
@@ -91,7 +91,7 @@ func (w *watcher) look(ctx context.Context, own bool) {
 
 // take takes over a task.
 func (w *watcher) take(ctx context.Context, f webhook.Found) {
-	if ctx.Err() != nil || w.of(f.Owner) == nil {
+	if ctx.Err() != nil || w.webhooks.Of(f.Owner) == nil {
 		return
 	}
 	t, err := w.tasks.Get(ctx, f.Owner, f.ID)
@@ -125,7 +125,7 @@ func (w *watcher) resume(ctx context.Context, t *task.Task) {
 	if len(w.taken) < maxTaken {
 		w.taken[t.ID] = lineKey{owner: t.Owner, id: t.ID}
 	}
-	if c := w.of(t.Owner); c != nil {
+	if c := w.webhooks.Of(t.Owner); c != nil {
 		c.follow(ctx, t)
 	}
 	pause := time.NewTimer(between)

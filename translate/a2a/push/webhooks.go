@@ -36,7 +36,7 @@ func (w *Webhooks) Begin() { w.begin.Do(func() { w.Deliverer.attach(w) }) }
 // End makes the Deliverer no longer use the configuration. Begin has no effect after it.
 func (w *Webhooks) End() {
 	w.begin.Do(func() {})
-	w.end.Do(func() { w.Deliverer.detach(w) })
+	w.end.Do(func() { w.Deliverer.webhooks.Remove(w) })
 }
 
 // Secrets authenticate the bridge to a webhook. They format as [redacted].

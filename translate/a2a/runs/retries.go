@@ -3,12 +3,12 @@ package runs
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Pause is how long after a try to read the state of a run the next one is made.
@@ -25,10 +25,11 @@ type Follower interface {
 // Retries makes the tries. Like the tasks, it is kept over reloads: each try is made by the newest Follower that owns the task, so
 // that a new configuration can end an outage. Its zero value is ready for use, and a nil one makes no tries.
 type Retries struct {
-	mu        sync.Mutex
-	closed    bool
-	followers []Follower // the newest last
-	waiting   map[runKey]*retry
+	followers run.Owners[Follower]
+
+	mu      sync.Mutex
+	closed  bool
+	waiting map[runKey]*retry
 }
 
 // runKey identifies the task of a run.
@@ -41,18 +42,10 @@ type retry struct {
 }
 
 // Begin makes the Retries use a Follower.
-func (r *Retries) Begin(f Follower) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.followers = append(r.followers, f)
-}
+func (r *Retries) Begin(f Follower) { r.followers.Add(f, f.Owns) }
 
 // End makes the Retries no longer use a Follower.
-func (r *Retries) End(f Follower) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.followers = slices.DeleteFunc(r.followers, func(other Follower) bool { return other == f })
-}
+func (r *Retries) End(f Follower) { r.followers.Remove(f) }
 
 // Close ends all further tries of this process. The next request about a task follows its run.
 func (r *Retries) Close() {
@@ -63,19 +56,6 @@ func (r *Retries) Close() {
 		again.timer.Stop()
 	}
 	clear(r.waiting)
-}
-
-// of returns the newest Follower that owns the tasks of an owner; nil: there is none.
-func (r *Retries) of(owner string) Follower {
-	r.mu.Lock()
-	followers := slices.Clone(r.followers)
-	r.mu.Unlock()
-	for _, f := range slices.Backward(followers) {
-		if f.Owns(owner) {
-			return f
-		}
-	}
-	return nil
 }
 
 // Later follows the run of a task again after a pause, or when its time is up: skew after its deadline. A run has at most one timer.
@@ -94,7 +74,7 @@ func (r *Retries) Later(kept *tasks.Tasks, t *task.Task, skew time.Duration) {
 	}
 	r.waiting[key] = own
 	own.timer = time.AfterFunc(max(time.Second, min(Pause, time.Until(t.Deadline.Add(skew)))), func() {
-		if f := r.of(key.owner); f != nil {
+		if f := r.followers.Of(key.owner); f != nil {
 			now, err := kept.Get(context.Background(), key.owner, key.id)
 			if err == nil {
 				f.Continue(context.Background(), now)
