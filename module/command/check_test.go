@@ -110,8 +110,8 @@ func TestCheckHold(t *testing.T) {
 func TestCheckRules(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/fail"}, hostile.Skill{ID: "acme/echo"})
 	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous",
-		providerBlock(p, "alias shout acme/echo"), "provider https://127.0.0.1:11 {\n\t\t\tnamespace away\n\t\t}",
-		"access {", "group staff alice", "allow staff * ", "deny bob acme.fial acme.echo shout", "deny stuff away.one acme.*", "allow * *", "}",
+		providerBlock(p, "alias shout acme/echo"), "provider https://127.0.0.1:11 {\n\t\t\tnamespace away\n\t\t\talias far one\n\t\t}",
+		"access {", "group staff alice", "allow staff * ", "deny bob acme.fial acme.echo shout", "deny stuff far away.one acme.*", "allow * *", "}",
 		"quota agent acme.nothing {\n\t\t\trate 1 1m\n\t\t}", "quota staff acme.fail {\n\t\t\tconcurrent 1\n\t\t}")
 	if status != 1 { // for the source away
 		t.Errorf("%d: %s", status, written)
@@ -119,9 +119,9 @@ func TestCheckRules(t *testing.T) {
 	expectFindings(t, findings,
 		finding{Result: "ok", Source: "acme", What: "it was read; 2 of 2 skills can be called"},
 		finding{"failed", "away", "", "connection refused", "check that the URL is right", "ENDPOINT_UNREACHABLE"},
-		finding{"warning", "", "acme.fial", "Caddyfile:24) is for a skill that no source lists", "did you mean acme.fail", ""},
-		finding{"warning", "", "", `Caddyfile:25) is for a principal "stuff", and no group has this name`, "did you mean staff?", ""},
-		finding{"warning", "", "acme.nothing", "Caddyfile:28) is for a skill", "correct the name, or remove it", ""},
+		finding{"warning", "", "acme.fial", "Caddyfile:25) is for a skill that no source lists", "did you mean acme.fail", ""},
+		finding{"warning", "", "", `Caddyfile:26) is for a principal "stuff", and no group has this name`, "did you mean staff?", ""},
+		finding{"warning", "", "acme.nothing", "Caddyfile:29) is for a skill", "correct the name, or remove it", ""},
 	)
 }
 

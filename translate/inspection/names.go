@@ -62,6 +62,9 @@ func UnknownNames(ctx context.Context, c *catalog.Catalog, rules *access.Rules, 
 		listed, failure := s.All(reading)
 		if failure != nil {
 			x.unread = append(x.unread, s.Namespace+".", s.Namespace+"/")
+			for _, a := range s.Aliases {
+				x.aliases = append(x.aliases, a.Name)
+			}
 		}
 		for _, l := range listed {
 			names = append(names, l.Name)
@@ -97,6 +100,7 @@ type unknownNames struct {
 	complete   bool        // there are no others
 	callers    *near.Index // the groups, and these principals
 	unread     []string    // beginnings of the names of skills of sources that can't be read
+	aliases    []string    // of these sources
 	found      []UnknownName
 }
 
@@ -112,7 +116,7 @@ func (x *unknownNames) look(kind RuleKind, rule int, principal string, skills ..
 		}
 	}
 	for i, name := range skills {
-		if access.IsName(name) && !slices.ContainsFunc(x.skills, func(l *catalog.Listed) bool { return l.Named(name) }) &&
+		if access.IsName(name) && !slices.Contains(x.aliases, name) && !slices.ContainsFunc(x.skills, func(l *catalog.Listed) bool { return l.Named(name) }) &&
 			!slices.ContainsFunc(x.unread, func(beginning string) bool { return strings.HasPrefix(name, beginning) }) {
 			x.found = append(x.found, UnknownName{Kind: kind, Rule: rule, Pattern: i, Name: name, Similar: near.Find(name, x.names)})
 		}
