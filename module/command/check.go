@@ -81,6 +81,7 @@ interrupted.`,
 		all := []findings.Finding{}
 		for _, b := range bridges {
 			all = append(all, findings.Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
+			all = append(all, findings.OfCallers(b.Number, b.Principals)...)
 			all = append(all, findings.OfRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
 		}
 		if ctx.Err() != nil {

@@ -147,6 +147,23 @@ func TestCheckCallers(t *testing.T) {
 	)
 }
 
+// TestCheckNoCallers: that callers_file has no key is a warning, since nobody could use the bridge.
+func TestCheckNoCallers(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	keys := filepath.Join(t.TempDir(), "callers")
+	if err := os.WriteFile(keys, []byte("# alice left\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "callers_file "+keys, providerBlock(p))
+	if status != 0 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "it was read; 1 of 1 skills can be called"},
+		finding{"warning", "", "", "callers_file has no key", "hash-key", ""},
+	)
+}
+
 // TestCheckTokens: each configured token endpoint is asked for a token, also if no descriptor that can be read needs one.
 func TestCheckTokens(t *testing.T) {
 	p := hostile.NewProvider(t)

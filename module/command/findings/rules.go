@@ -7,6 +7,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
 
+// OfCallers returns the finding about a bridge that only callers with a key may use, and no caller has one. The principals may be nil: they are
+// not known.
+func OfCallers(bridge int, principals func() []string) []Finding {
+	if principals == nil || len(principals()) > 0 {
+		return nil
+	}
+	return []Finding{{
+		Result: Warning, Bridge: bridge, What: "callers_file has no key, so that no caller has a principal",
+		Fix: "add a key: caddy skill-bridge hash-key",
+	}}
+}
+
 // OfRules returns the findings about names in access rules and quotas that mean nothing. Line returns file and line of a value of the bridge by its
 // JSON path; empty: they are not known.
 func OfRules(bridge int, unknown []inspection.UnknownName, line func(path string) string) []Finding {
