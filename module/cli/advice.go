@@ -108,7 +108,7 @@ func allowAdvice(f *run.Failure) string {
 	case run.RuleNoSuchHost:
 		return "check the host name"
 	case run.RuleCertificate:
-		return "ask the provider to renew its certificate: it has expired, it is for another host name, or the system does not trust its issuer"
+		return "ask the provider to correct that; if the issuer is one of yours, name the file with its certificate in the variable SSL_CERT_FILE"
 	case run.RuleAddress:
 		return "to allow this address, add --allow-networks " + network(refused.Hostname())
 	case run.RulePort:

@@ -265,11 +265,14 @@ func TestR04TLSOfDocuments(t *testing.T) {
 	testbed.CheckLeaks(t)
 	ca := hostile.NewCA(t)
 	for name, test := range map[string]struct {
-		kind hostile.Certificate
-		next string
+		kind         hostile.Certificate
+		next, reason string
 	}{
-		"expired": {hostile.Expired, "ask_operator"}, "wrong host": {hostile.WrongHost, "ask_operator"}, "self-signed": {hostile.SelfSigned, "ask_operator"},
-		"TLS 1.1": {hostile.TLS11, "retry"}, "stalled": {hostile.StalledHandshake, "retry"},
+		"expired":     {hostile.Expired, "ask_operator", "has expired"},
+		"wrong host":  {hostile.WrongHost, "ask_operator", "for another host name"},
+		"self-signed": {hostile.SelfSigned, "ask_operator", "issuer of its TLS certificate is not trusted"},
+		"TLS 1.1":     {hostile.TLS11, "retry", "TLS handshake failed"},
+		"stalled":     {hostile.StalledHandshake, "retry", "did not answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.NewTLSProvider(t, ca, test.kind, hostile.Skill{ID: "acme/pay"})
@@ -281,6 +284,9 @@ func TestR04TLSOfDocuments(t *testing.T) {
 			for range 2 { // the second time, the failure is remembered
 				a := c.Execute("acme.pay", nil)
 				want{outcome: "ENDPOINT_UNREACHABLE", phase: "discovery", executed: "no", next: test.next, source: "bridge"}.check(t, a)
+				if !strings.Contains(a.Message, test.reason) {
+					t.Errorf("%q does not say %q", a.Message, test.reason)
+				}
 				if requests, connections := len(p.All()), p.Connections(); requests != 0 || connections != 1 {
 					t.Errorf("%d requests on %d connections", requests, connections)
 				}

@@ -256,7 +256,7 @@ func permission(f *run.Failure) string {
 	case run.RulePort:
 		return "if it may be called, write the option allow_ports " + cmp.Or(u.Port(), "<port>")
 	case run.RuleCertificate:
-		return "tell the provider: the certificate of its server is not valid for bridges"
+		return "tell the provider; if the issuer is one of yours, write transport http { tls_trust_pool file <file> }"
 	case run.RuleCredential:
 		return "configure token_url, or use a provider with https://"
 	}

@@ -73,8 +73,8 @@ func ReasonOf(err error) (reason string, rule run.Rule) {
 		}
 		return "its host name can't be resolved", ""
 	}
-	if certificateError(err) {
-		return "its TLS certificate is not valid", run.RuleCertificate
+	if reason := certificateFault(err); reason != "" {
+		return reason, run.RuleCertificate
 	}
 	return temporaryReason(err), ""
 }
@@ -219,17 +219,23 @@ func dialFailure(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// certificateError reports whether the cause of an error is an invalid certificate. A retry does not help.
-func certificateError(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
+// certificateFault returns what is wrong with the certificate that is the cause of an error; empty: it has another cause. A retry does not help.
+func certificateFault(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
+		return "the issuer of its TLS certificate is not trusted"
 	}
-	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok { // it has expired, for example
-		return true
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "its TLS certificate is for another host name"
 	}
-	_, ok := errors.AsType[x509.HostnameError](err)
-	return ok
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
+	switch {
+	case ok && invalid.Reason == x509.Expired:
+		return "its TLS certificate has expired, or is not valid yet"
+	case ok:
+		return "its TLS certificate is not valid"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "its TLS certificate is not valid"
+	}
+	return ""
 }
