@@ -75,7 +75,7 @@ func TestValidate(t *testing.T) {
 			credentials api_key {env.SKILL_BRIDGE_TEST_UNSET}
 		}
 		allow_anonymous
-`, "environment variable SKILL_BRIDGE_TEST_UNSET is not set, at Caddyfile:11"},
+`, "environment variable SKILL_BRIDGE_TEST_UNSET is not set where Caddy runs, at Caddyfile:11"},
 		"secret of an oauth2 block that is not there": {`
 		provider https://skills.example.com
 		skill one https://example.com/one.json {
@@ -89,7 +89,7 @@ func TestValidate(t *testing.T) {
 `, "file /no/such/file: no such file or directory, at Caddyfile:13"},
 		"keys in a file whose variable is not there": {`
 		callers_file {env.SKILL_BRIDGE_TEST_UNSET}
-`, "callers_file: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set, at Caddyfile:10"},
+`, "callers_file: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set where Caddy runs, at Caddyfile:10"},
 		"keys in a file that is not there": {`
 		callers_file /no/such/file
 `, "no such file or directory; make it with caddy skill-bridge hash-key, at Caddyfile:10"},
@@ -98,7 +98,7 @@ func TestValidate(t *testing.T) {
 		notifications {
 			secrets {env.SKILL_BRIDGE_TEST_UNSET}
 		}
-`, "skill_bridge: notifications.secrets[0]: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set, at Caddyfile:12"},
+`, "skill_bridge: notifications.secrets[0]: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set where Caddy runs, at Caddyfile:12"},
 		"secret for everyone": {`
 		provider https://skills.example.com {
 			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}

@@ -114,7 +114,7 @@ func (r *resolver) replace(option, text string) (value string, parts []string, e
 // missingValue returns why a placeholder has no value. The name matches placeholderName.
 func missingValue(name string) error {
 	if variable, ok := strings.CutPrefix(name, "env."); ok {
-		state := "is not set"
+		state := "is not set where Caddy runs" // a reload has the environment of the running Caddy, not that of the shell
 		if _, set := os.LookupEnv(variable); set {
 			state = "is empty"
 		}

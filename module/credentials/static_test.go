@@ -317,7 +317,7 @@ func TestProvisionErrors(t *testing.T) {
 	}{
 		"no key":               {&credentials.APIKey{}, "key: must be set"},
 		"empty variable":       {&credentials.APIKey{Key: "{env.BRIDGE_EMPTY}"}, "key: placeholder {env.BRIDGE_EMPTY} is empty: environment variable BRIDGE_EMPTY is empty"},
-		"unset variable":       {&credentials.APIKey{Key: "{env.BRIDGE_UNSET}"}, "key: placeholder {env.BRIDGE_UNSET} is empty: environment variable BRIDGE_UNSET is not set"},
+		"unset variable":       {&credentials.APIKey{Key: "{env.BRIDGE_UNSET}"}, "key: placeholder {env.BRIDGE_UNSET} is empty: environment variable BRIDGE_UNSET is not set where Caddy runs"},
 		"unknown placeholder":  {&credentials.APIKey{Key: "{http.request.host}"}, "key: placeholder {http.request.host} is empty or not known"},
 		"missing file":         {&credentials.APIKey{Key: "{file./nowhere/key}"}, "key: placeholder {file./nowhere/key} is empty: file /nowhere/key: no such file"},
 		"empty file":           {&credentials.APIKey{Key: secretFile(t, "\n\n")}, ": it has no text"},
