@@ -323,6 +323,7 @@ func TestCandidatesOfPlainToolNames(t *testing.T) {
 	two := catalogOf(t,
 		&indexProvider{namespace: "acme", ids: ids, private: private, credentials: true},
 		&indexProvider{namespace: "acme.a", ids: []string{"b", "x.y", "x_y"}})
+	deep := catalogOf(t, &indexProvider{namespace: "ex", ids: []string{"example/shout"}}, &indexProvider{namespace: "acme", ids: ids})
 	for _, v := range []struct {
 		of              *Catalog
 		name, principal string
@@ -334,6 +335,7 @@ func TestCandidatesOfPlainToolNames(t *testing.T) {
 		{of: one, name: ("acme_" + longest)[:64], candidates: []string{"acme." + longest, "acme." + longest + "z"}}, // cut to the length of tool names
 		{of: one, name: ("acme_" + longest)[:63]},
 		{of: two, name: "acme_a_c", candidates: []string{"acme.a_c", "acme/a.c"}},
+		{of: deep, name: "ex_shout", candidates: []string{"ex.example.shout"}}, // made up of parts of the name
 		{of: two, name: "acme_a_x_y", candidates: []string{"acme.a.x.y", "acme.a.x_y"}},
 	} {
 		_, failure := v.of.Resolve(t.Context(), v.name, v.principal)

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
@@ -153,10 +154,16 @@ func (t *nameTable) withID(id string) *entry {
 
 // similar returns the names of indexes that are similar to a name and that the viewer may know.
 func (v viewer) similar(name string, indexes ...*near.Index) []string {
-	if v.role == nil {
-		return near.Find(name, indexes...)
+	find := func(name string) []string {
+		if v.role == nil {
+			return near.Find(name, indexes...)
+		}
+		return near.FindIf(v.mayKnow, name, indexes...)
 	}
-	return near.FindIf(v.mayKnow, name, indexes...)
+	if found := find(name); len(found) > 0 || !isToolName(name) || !strings.Contains(name, "_") {
+		return found
+	}
+	return find(strings.ReplaceAll(name, "_", ".")) // models make up names of tools from parts of names
 }
 
 // mayKnow reports whether the access rules let the viewer use the skill of a listed name.
