@@ -280,7 +280,7 @@ func TestValidateText(t *testing.T) {
 		{"HTML", "<html>", "", "is not JSON: "},
 		{"cut off", forecast[:len(forecast)-2], "", "is not JSON: "},
 		{"more after it", forecast + "{}", "", "is not JSON: there is more after the value"},
-		{"comma at the end", `{"a":1,}`, "", "is not JSON: "},
+		{"comma at the end", "{\n\"é\":1,}", "", "is not JSON: line 2, column 6: "},
 		{"member twice", insert(`"id":"b"`), "/id", "must not appear twice in one object"},
 		{"member twice, deep", insert(`"x":{"a~b":[{"c":1,"c":2}]}`), "/x/a~0b/0/c", "must not appear twice in one object"},
 		{"bad UTF-8", insert("\"x\":\"\xff\""), "/x", "must be valid UTF-8"},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -206,7 +207,11 @@ func syntaxViolation(text []byte, err error) *run.Violation {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	lenient := jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	switch {
-	case !ok || !lenient:
+	case ok && !lenient:
+		before := text[:min(int(syntax.ByteOffset), len(text))]
+		line, column := 1+bytes.Count(before, []byte{'\n'}), 1+utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+		return &run.Violation{Message: safetext.Clip(fmt.Sprintf("is not JSON: line %d, column %d: %v", line, column, syntax.Err), MaxActual)}
+	case !ok:
 		return &run.Violation{Message: safetext.Clip("is not JSON: "+strings.TrimPrefix(err.Error(), "jsontext: "), MaxActual)}
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &run.Violation{Path: safetext.Clip(string(syntax.JSONPointer), MaxPath), Message: "must not appear twice in one object"}
