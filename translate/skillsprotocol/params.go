@@ -271,7 +271,11 @@ func (p *params) optionalOneOf(id param, choices []string) string {
 func (p *params) inputs() jsonrpc.Object {
 	args := jsonrpc.Object{Text: p.values[paramArgs], Members: p.arguments}
 	if args.Text != nil && args.Text.Kind() != '{' {
-		p.reject(paramArgs, reasonInvalid, "must be an object")
+		problem := "must be an object"
+		if args.Text.Kind() == '"' { // models return the arguments of a tool as JSON in a text
+			problem += ", not a text: send the JSON in it"
+		}
+		p.reject(paramArgs, reasonInvalid, problem)
 	}
 	return args
 }

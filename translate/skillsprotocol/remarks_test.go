@@ -58,6 +58,14 @@ func TestInputsBesideArgs(t *testing.T) {
 	}
 }
 
+// TestArgumentsInText: models return the arguments of a tool as JSON in a text, which programs forget to parse.
+func TestArgumentsInText(t *testing.T) {
+	_, fault := ask(t, &fakeBridge{outcome: done}, "execute_skill", `{"name":"a","args":"{\"location\":\"Tokyo\"}"}`)
+	if !strings.Contains(fault.Message, "'args' must be an object, not a text: send the JSON in it") {
+		t.Error(fault.Message)
+	}
+}
+
 // TestUnknownArguments: a result, and an error, warn of arguments that the skill does not have, and name the nearest input.
 func TestUnknownArguments(t *testing.T) {
 	b := &fakeBridge{outcome: done, description: describe(t, weather), unknown: []string{"lokation", "zzzzzz"}}
