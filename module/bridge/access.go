@@ -189,6 +189,9 @@ func checkPattern(pattern string, names *sources.Names) error {
 		return nil
 	}
 	if namespace, ok := access.Source(pattern); ok {
+		if owner, ok := names.Owner(namespace); ok && strings.HasPrefix(namespace, owner+".") && !names.HasNamespace(namespace) {
+			return fmt.Errorf("pattern %q: only a whole namespace can have .*, as in %s.*; write the names of skills one by one", pattern, owner)
+		}
 		if !names.HasNamespace(namespace) {
 			return fmt.Errorf("pattern %q: no provider, registry or site has the namespace %q%s", pattern, namespace, names.Similar(namespace))
 		}
