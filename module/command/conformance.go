@@ -91,3 +91,6 @@ func showChecks(screen *cli.Screen, checks []conformance.Check) int {
 }
 
 var errNoTrial = errors.New("--run needs the URL of a provider, and excludes --index, --descriptor, --strict and --example; --args and --timeout need --run")
+
+// errTrialArguments tells who knows the command call how to give arguments.
+var errTrialArguments = errors.New(`--run takes arguments only as one JSON object: --args '{"text": "…"}'`)

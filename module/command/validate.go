@@ -62,6 +62,9 @@ skill of --run can't be invoked, 130 interrupted.`,
 			if example {
 				return arguments(0, 0)(cmd, args)
 			}
+			if skill != "" && len(args) > 1 {
+				return wrongUsage(cmd, errTrialArguments)
+			}
 			return arguments(1, 1)(cmd, args)
 		},
 		RunE: exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
