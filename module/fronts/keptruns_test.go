@@ -108,6 +108,9 @@ func TestListRuns(t *testing.T) {
 			t.Errorf("%v: %s, want %s", q.params, got, q.want)
 		}
 	}
+	if page := list(t, ada, hostile.Object{"skill": "acme.slwo"}); !strings.Contains(page.Hint.Message, "did you mean 'acme.slow'?") {
+		t.Errorf("a wrong name: %+v", page)
+	}
 	first := list(t, ada, hostile.Object{"limit": 1})
 	second := list(t, ada, hostile.Object{"limit": 1, "cursor": *first.NextCursor})
 	if summary(second) != "acme.slow running, " {

@@ -38,12 +38,14 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 		return nil, p.refusal()
 	}
 	var page []*keptruns.Record
-	var next string
+	var next, meant string
 	if f.Kept != nil {
 		listed := skill
 		if skill != "" {
 			if name, failure := f.Bridge.Find(ctx, skill, principal); failure == nil {
 				listed = name
+			} else if failure.Argument != nil && len(failure.Argument.Candidates) > 0 {
+				meant = failure.Argument.Candidates[0]
 			}
 		}
 		q.Owner = f.Kept.Owner(principal)
@@ -61,6 +63,9 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 	}
 	if len(page) == 0 && q.Before == "" {
 		p.advice = "only runs of calls with 'idempotency_key' or 'notify' are listed, for 24 hours"
+		if meant != "" {
+			p.advice = "no skill has the name in 'skill'; did you mean '" + meant + "'? " + p.advice
+		}
 	}
 	b := builder{front.Writer{Buf: make([]byte, 0, 64+512*len(page))}}
 	b.Open()
