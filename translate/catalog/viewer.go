@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
@@ -154,16 +153,10 @@ func (t *nameTable) withID(id string) *entry {
 
 // similar returns the names of indexes that are similar to a name and that the viewer may know.
 func (v viewer) similar(name string, indexes ...*near.Index) []string {
-	find := func(name string) []string {
-		if v.role == nil {
-			return near.Find(name, indexes...)
-		}
-		return near.FindIf(v.mayKnow, name, indexes...)
+	if v.role == nil {
+		return near.FindSkill(nil, name, indexes...)
 	}
-	if found := find(name); len(found) > 0 || !isToolName(name) || !strings.Contains(name, "_") {
-		return found
-	}
-	return find(strings.ReplaceAll(name, "_", ".")) // models make up names of tools from parts of names
+	return near.FindSkill(v.mayKnow, name, indexes...)
 }
 
 // mayKnow reports whether the access rules let the viewer use the skill of a listed name.

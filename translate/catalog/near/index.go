@@ -122,9 +122,13 @@ func Find(name string, indexes ...*Index) []string {
 	return list
 }
 
-// FindIf is Find among the names for which accept returns true.
-func FindIf(accept func(name string) bool, name string, indexes ...*Index) []string {
+// FindSkill is Find among the names of skills for which accept returns true; nil: all. A name with underscores that is similar to none is
+// searched with dots, since models make up names of tools from parts of names.
+func FindSkill(accept func(name string) bool, name string, indexes ...*Index) []string {
 	list, _, _ := nearest(name, indexes, accept)
+	if len(list) == 0 && strings.Contains(name, "_") {
+		list, _, _ = nearest(strings.ReplaceAll(name, "_", "."), indexes, accept)
+	}
 	return list
 }
 
