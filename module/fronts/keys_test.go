@@ -100,7 +100,7 @@ func TestCallersFile(t *testing.T) {
 	for _, words := range [][]string{
 		{`"msg":"call"`, `"principal":"alice"`, `"method":"execute_skill"`, `"operation":"execute"`},
 		{`"msg":"caller refused"`, "callers_file is set and the request has no key", `"client":"127.0.0.1"`, `"trace_id":"`},
-		{`"msg":"a caller was refused: callers_file does not have the key of the request"`, `"client":"127.0.0.1"`},
+		{`"msg":"a caller was refused: callers_file does not have the key of the request"`, `"option":"callers_file"`, `"client":"127.0.0.1"`},
 		{`"msg":"caller refused"`, `"method":"browse"`, "callers_file is set and the request has no key"},
 		{`"msg":"caller refused"`, "callers_file does not have the key of the request"},
 		{`"logger":"http.log.access`, `"user_id":"alice"`},

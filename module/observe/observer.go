@@ -340,14 +340,18 @@ var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
 // clientKey is the key of an attribute of notices that does not make them different: lines for each of many clients would be too many.
 const clientKey = "client"
 
-// RefusedCaller logs a caller that was refused because of its principal, with the configured
-// placeholder, which may be wrong.
-func (o *Observer) RefusedCaller(ctx context.Context, placeholder, method, reason string) {
+// RefusedCaller logs a caller that was refused because of its principal, with what says who callers are, which may be wrong: the
+// configured placeholder, or the name of another option.
+func (o *Observer) RefusedCaller(ctx context.Context, by, method, reason string) {
 	o.audit.refused(ctx, method, reason)
+	key := "principal"
+	if !strings.HasPrefix(by, "{") {
+		key = "option"
+	}
 	o.Notice(ctx, &exchange.Notice{
 		Level:   slog.LevelWarn,
 		Message: "a caller was refused: " + reason,
-		Attrs:   []slog.Attr{slog.String("principal", placeholder), slog.String("method", method), slog.String(clientKey, clientOf(ctx))},
+		Attrs:   []slog.Attr{slog.String(key, by), slog.String("method", method), slog.String(clientKey, clientOf(ctx))},
 	})
 }
 
