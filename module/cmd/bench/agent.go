@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 )
 
 // agentPath is the path of the A2A endpoint in sites with all protocols.
@@ -37,7 +39,7 @@ func measureAgent(b *bench) values {
 			s.lines = "skill_bridge {\n" + t.options[0] + s.lines[len("skill_bridge {\nrpc\na2a\nmcp"):]
 		}
 		c := b.startCaddy(s)
-		targets[i] = &target{t.name, c.addresses["site"], t.path, skillNow, []int{c.pid()}}
+		targets[i] = &target{t.name, c.addresses["site"], t.path, provider.Now, []int{c.pid()}}
 	}
 	loads := b.loads(targets, bodies[0].size, 32)
 	b.say("a2a")

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 )
 
 // measureAllocations measures the allocations per call.
@@ -11,8 +13,8 @@ func measureAllocations(b *bench) values {
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...), respondSite("respond"))
 	b.say("allocations")
 	targets := append([]*target{
-		{"reverse_proxy", c.addresses["proxy"], proxyPath, skillNow, nil},
-		{"respond", c.addresses["respond"], proxyPath, skillNow, nil},
+		{"reverse_proxy", c.addresses["proxy"], proxyPath, provider.Now, nil},
+		{"respond", c.addresses["respond"], proxyPath, provider.Now, nil},
 	}, polled(c.addresses["bridge"], nil)...)
 	t := table{header: []string{"", "allocations", "KiB"}}
 	counts, sizes := make([]float64, len(targets)), make([]float64, len(targets))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
@@ -70,7 +71,7 @@ func (u *upstream) proxySite(name, path, versions string) site {
 
 // respondSite returns a site with a static answer.
 func respondSite(name string) site {
-	return site{name, "respond " + proxyPath + " `" + nowAnswer + "`"}
+	return site{name, "respond " + proxyPath + " `" + provider.NowAnswer + "`"}
 }
 
 // globalOptions are the global options of the Caddyfile. The log has the default level, with a line

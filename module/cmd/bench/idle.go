@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
@@ -37,7 +38,7 @@ func megabytes(bytes float64) string { return fmt.Sprintf("%.1f", bytes/1e6) }
 
 // idleOf returns the memory of Caddy after the calls.
 func (b *bench) idleOf(many int, wait time.Duration, bridge bool) (resident, heap float64) {
-	u := b.startUpstream("-many", strconv.Itoa(many))
+	u := b.startUpstream("-skills", strconv.Itoa(many+1))
 	defer u.stop()
 	s, path := respondSite("site"), proxyPath
 	if bridge {
@@ -45,7 +46,7 @@ func (b *bench) idleOf(many int, wait time.Duration, bridge bool) (resident, hea
 	}
 	c := b.startCaddy(s)
 	defer c.stop()
-	t := &target{name: "the calls", address: c.addresses["site"], path: path, skill: skillNow}
+	t := &target{name: "the calls", address: c.addresses["site"], path: path, skill: provider.Now}
 	b.warmUp(t)
 	b.executeAll(u, t, many)
 	return b.settled(c, wait)
@@ -61,7 +62,7 @@ func (b *bench) executeAll(u *upstream, t *target, many int) {
 		for n := range many {
 			check(context.Cause(b.ctx))
 			check(c.SetDeadline(time.Now().Add(wire.Patience)))
-			check(t.check(must(c.Do(wire.Request(http.MethodPost, t.address, t.path, call(skillMany+strconv.Itoa(n), bodies[0].size))))))
+			check(t.check(must(c.Do(wire.Request(http.MethodPost, t.address, t.path, call(provider.Many+strconv.Itoa(n), bodies[0].size))))))
 		}
 		seen[round] = u.counts().Descriptors
 	}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
@@ -44,19 +44,35 @@ type target struct {
 	pids    []int // processes whose processor time counts
 }
 
+// request returns a call of about this size.
+func (t *target) request(size int) []byte {
+	switch t.path {
+	case agentPath:
+		return wire.Request(http.MethodPost, t.address, t.path, message(t.skill))
+	case toolsPath:
+		return toolRequest(t.address, t.skill)
+	}
+	return wire.Request(http.MethodPost, t.address, t.path, call(t.skill, size))
+}
+
 // check checks the body of an answer with HTTP 200.
 func (t *target) check(answer []byte) error {
-	if t.path == toolsPath {
+	output, whole := provider.Output, provider.NowAnswer
+	if t.skill == provider.Large {
+		output, whole = provider.LargeOutput, provider.LargeAnswer
+	}
+	var ok bool
+	switch t.path {
+	case toolsPath:
 		return checkTools(t.skill, answer)
+	case agentPath:
+		ok = bytes.Contains(answer, []byte(`"state":"TASK_STATE_COMPLETED"`)) && bytes.Contains(answer, []byte(output))
+	case bridgePath:
+		ok = bytes.HasPrefix(answer, []byte(`{"jsonrpc":"2.0","id":"req-000042","result":{"status":"completed",`)) && bytes.Contains(answer, []byte(`"output":`+output))
+	default:
+		ok = string(answer) == whole // the provider's
 	}
-	if t.path == agentPath {
-		if !bytes.Contains(answer, []byte(`"state":"TASK_STATE_COMPLETED"`)) || !bytes.Contains(answer, []byte(output)) {
-			return fmt.Errorf("a wrong answer: %.300s", answer)
-		}
-		return nil
-	}
-	if t.path == bridgePath && !bytes.HasPrefix(answer, []byte(`{"jsonrpc":"2.0","id":"req-000042","result":{"status":"completed",`)) ||
-		!bytes.Contains(answer, []byte(`"output":`+output)) {
+	if !ok {
 		return fmt.Errorf("a wrong answer: %.300s", answer)
 	}
 	return nil
@@ -66,6 +82,7 @@ func (t *target) check(answer []byte) error {
 type load struct {
 	*target
 	request     []byte
+	accept      func(answer []byte) error
 	connections []*wire.Connection
 	slices      []slice
 }
@@ -76,16 +93,9 @@ type slice struct{ answers, elapsed, processor float64 }
 func (s slice) rate() float64 { return s.answers / s.elapsed }
 func (s slice) cost() float64 { return s.processor / s.answers }
 
-// newLoad opens connections to a target, and checks its first answer completely.
-func newLoad(t *target, size, connections int) (*load, error) {
-	body := call(t.skill, size)
-	if t.path == agentPath {
-		body = message(t.skill)
-	}
-	l := &load{target: t, request: wire.Request(http.MethodPost, t.address, t.path, body)}
-	if t.path == toolsPath {
-		l.request = toolRequest(t.address, t.skill)
-	}
+// newLoad opens connections to a target, and sends a first request.
+func newLoad(t *target, request []byte, accept func(answer []byte) error, connections int) (*load, error) {
+	l := &load{target: t, request: request, accept: accept}
 	for range connections {
 		c, err := wire.Dial(t.address)
 		if err != nil {
@@ -95,17 +105,7 @@ func newLoad(t *target, size, connections int) (*load, error) {
 		l.connections = append(l.connections, c)
 	}
 	first := &load{target: t, connections: l.connections[:1]}
-	err := first.each(time.Now().Add(wire.Patience), func(_ int, c *wire.Connection) error {
-		answer, err := c.Do(l.request)
-		if err == nil {
-			err = l.check(answer)
-		}
-		if err == nil && !slices.Contains([]string{bridgePath, agentPath, toolsPath}, l.path) && string(answer) != nowAnswer {
-			err = fmt.Errorf("an answer that is not the provider's: %.300s", answer)
-		}
-		return err
-	})
-	if err != nil {
+	if err := first.each(time.Now().Add(wire.Patience), func(_ int, c *wire.Connection) error { return l.send(c) }); err != nil {
 		l.close()
 		return nil, err
 	}
@@ -120,7 +120,12 @@ func (l *load) close() {
 
 // load opens connections to a target. They are closed at the end of the section.
 func (b *bench) load(t *target, size, connections int) *load {
-	l := must(newLoad(t, size, connections))
+	return b.loadOf(t, t.request(size), t.check, connections)
+}
+
+// loadOf is load with a given request and a check of its answers.
+func (b *bench) loadOf(t *target, request []byte, accept func(answer []byte) error, connections int) *load {
+	l := must(newLoad(t, request, accept, connections))
 	b.atEnd = append(b.atEnd, l.close)
 	return l
 }
@@ -168,7 +173,7 @@ func (l *load) send(c *wire.Connection) error {
 	if err != nil {
 		return err
 	}
-	return l.check(answer)
+	return l.accept(answer)
 }
 
 // sendAll sends n requests over each connection.
@@ -251,13 +256,13 @@ func (b *bench) sides() []*target {
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge"), respondSite("respond"))
 	at := []int{c.pid()}
 	targets := []*target{
-		{"reverse_proxy", c.addresses["proxy"], proxyPath, skillNow, at},
-		{"bridge", c.addresses["bridge"], bridgePath, skillNow, at},
-		{"respond", c.addresses["respond"], proxyPath, skillNow, at},
-		{upstreamAlone, u.address, proxyPath, skillNow, []int{u.pid()}},
+		{"reverse_proxy", c.addresses["proxy"], proxyPath, provider.Now, at},
+		{"bridge", c.addresses["bridge"], bridgePath, provider.Now, at},
+		{"respond", c.addresses["respond"], proxyPath, provider.Now, at},
+		{upstreamAlone, u.address, proxyPath, provider.Now, []int{u.pid()}},
 	}
 	if address, pids := b.startNginx(u); address != "" {
-		targets = append(targets, &target{"nginx", address, proxyPath, skillNow, pids})
+		targets = append(targets, &target{"nginx", address, proxyPath, provider.Now, pids})
 	}
 	return targets
 }

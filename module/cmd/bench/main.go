@@ -26,11 +26,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "upstream" {
-		if err := runUpstream(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+		if err := provider.Run(os.Args[2:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "bench upstream:", err)
 			os.Exit(1)
 		}

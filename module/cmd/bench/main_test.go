@@ -17,6 +17,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
@@ -191,13 +192,13 @@ func TestWrongAnswers(t *testing.T) {
 		status             int
 		want               string // empty: the answer is correct
 	}{
-		{"the bridge's", bridgePath, completed + output + "}}", http.StatusOK, ""},
-		{"the provider's", proxyPath, nowAnswer, http.StatusOK, ""},
-		{"the provider's, by the bridge", bridgePath, nowAnswer, http.StatusOK, "the target: a wrong answer: " + nowAnswer[:10]},
+		{"the bridge's", bridgePath, completed + provider.Output + "}}", http.StatusOK, ""},
+		{"the provider's", proxyPath, provider.NowAnswer, http.StatusOK, ""},
+		{"the provider's, by the bridge", bridgePath, provider.NowAnswer, http.StatusOK, "the target: a wrong answer: " + provider.NowAnswer[:10]},
 		{"another output", bridgePath, completed + `{"location":"Paris"}}}`, http.StatusOK, "the target: a wrong answer: "},
-		{"another id", bridgePath, strings.Replace(completed, "req-000042", "1", 1) + output + "}}", http.StatusOK, "the target: a wrong answer: "},
-		{"more than the provider's", proxyPath, nowAnswer + " ", http.StatusOK, "the target: an answer that is not the provider's: "},
-		{"another status", proxyPath, nowAnswer, http.StatusAccepted, "the target: HTTP 202: "},
+		{"another id", bridgePath, strings.Replace(completed, "req-000042", "1", 1) + provider.Output + "}}", http.StatusOK, "the target: a wrong answer: "},
+		{"more than the provider's", proxyPath, provider.NowAnswer + " ", http.StatusOK, "the target: a wrong answer: "},
+		{"another status", proxyPath, provider.NowAnswer, http.StatusAccepted, "the target: HTTP 202: "},
 		{"nothing", proxyPath, "", http.StatusOK, "the target: a wrong answer: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -207,7 +208,8 @@ func TestWrongAnswers(t *testing.T) {
 				fmt.Fprint(w, tc.answer)
 			}))
 			defer server.Close()
-			l, err := newLoad(&target{"the target", server.Listener.Addr().String(), tc.path, skillNow, nil}, 300, 1)
+			to := &target{"the target", server.Listener.Addr().String(), tc.path, provider.Now, nil}
+			l, err := newLoad(to, to.request(300), to.check, 1)
 			if err == nil {
 				l.close()
 			}
@@ -221,14 +223,15 @@ func TestWrongAnswers(t *testing.T) {
 // Answers that become wrong later end a run, too.
 func TestWrongAnswerUnderLoad(t *testing.T) {
 	t.Parallel()
-	p := newProvider("http://example.com", 0)
+	p := provider.New("http://example.com", 0)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	go p.serve(listener)
-	l, err := newLoad(&target{"the target", listener.Addr().String(), proxyPath, skillNow, []int{os.Getpid()}}, 300, openConnections)
+	go p.Serve(listener)
+	to := &target{"the target", listener.Addr().String(), proxyPath, provider.Now, []int{os.Getpid()}}
+	l, err := newLoad(to, to.request(300), to.check, openConnections)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 )
 
 // toolsPath is the path of the MCP endpoint in sites with all protocols.
@@ -30,7 +32,7 @@ func toolRequest(address, skill string) []byte {
 
 // checkTools checks the body of an answer of MCP.
 func checkTools(skill string, answer []byte) error {
-	ok := bytes.Contains(answer, []byte(`"structuredContent":`+output))
+	ok := bytes.Contains(answer, []byte(`"structuredContent":`+provider.Output))
 	if skill == "" {
 		ok = bytes.Count(answer, []byte(`"inputSchema":`)) == pageOfTools
 	}
@@ -80,11 +82,11 @@ func measureTools(b *bench) values {
 	var targets []*target
 	for _, t := range []struct{ name, path string }{{"execute_skill", bridgePath}, {"tools/call", toolsPath}} {
 		c := b.startCaddy(u.protocolsSite())
-		targets = append(targets, &target{t.name, c.addresses["site"], t.path, skillNow, []int{c.pid()}})
+		targets = append(targets, &target{t.name, c.addresses["site"], t.path, provider.Now, []int{c.pid()}})
 	}
 	if file := buildToolServer(b); file != "" {
 		address, pid := b.startToolServer(file, u)
-		targets = append(targets, &target{"tools/call, server of the Go SDK", address, toolsPath, skillNow, []int{pid}})
+		targets = append(targets, &target{"tools/call, server of the Go SDK", address, toolsPath, provider.Now, []int{pid}})
 	}
 	loads := b.loads(targets, bodies[0].size, 32)
 	b.say("mcp")
@@ -105,7 +107,7 @@ func measureTools(b *bench) values {
 // listTools measures the time of a page of tools of a large catalog.
 func listTools(b *bench) string {
 	many := either(b, 500, 9990) // the maximum of an index is 10,000 skills, of which some are other skills
-	u := b.startUpstream("-many", strconv.Itoa(many))
+	u := b.startUpstream("-skills", strconv.Itoa(many))
 	c := b.startCaddy(u.protocolsSite())
 	l := b.load(&target{"tools/list", c.addresses["site"], toolsPath, "", []int{c.pid()}}, 0, 1)
 	b.compare([]*load{l}, b.slice())

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/procfs"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
@@ -23,12 +24,12 @@ type pending struct {
 	goals      [2]string                // for the memory over HTTP/1.1 and HTTP/2; empty: none
 }
 
-// sendMessage is a request of A2A 1.0 that starts a run of skillHold, by method and further members of its params.
+// sendMessage is a request of A2A 1.0 that starts a run of provider.Hold, by method and further members of its params.
 const sendMessage = `{"jsonrpc":"2.0","id":1,"method":"%s","params":{"message":{"messageId":"m","role":"ROLE_USER",` +
-	`"parts":[{"data":{"location":"Tokyo","days":5}}],"metadata":{"skillId":"bench.` + skillHold + `"}}%s}}`
+	`"parts":[{"data":{"location":"Tokyo","days":5}}],"metadata":{"skillId":"bench.` + provider.Hold + `"}}%s}}`
 
 var (
-	holdCall     = func(string) []byte { return call(skillHold, bodies[0].size) }
+	holdCall     = func(string) []byte { return call(provider.Hold, bodies[0].size) }
 	inBackground = func(string) []byte {
 		return fmt.Appendf(nil, sendMessage, "SendMessage", `,"configuration":{"returnImmediately":true}`)
 	}
@@ -105,7 +106,7 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines floa
 	defer c.stop()
 	defer u.stop()
 	t := &target{name: p.name, address: c.addresses["site"], path: p.path}
-	b.warmUp(&target{name: "warming up", address: t.address, path: warmPath, skill: skillNow})
+	b.warmUp(&target{name: "warming up", address: t.address, path: warmPath, skill: provider.Now})
 	task, started := "", 0
 	if p.path == agentPath {
 		task, started = taskOf(must(wire.Once(http.MethodPost, t.address, agentPath, inBackground("")))), 1

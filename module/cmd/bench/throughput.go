@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 )
 
@@ -65,10 +66,10 @@ var busyPolls = []string{"poll fixed 1ms", "limits {\npolls 1000000\n}"}
 
 // polled returns the bridge's skills by number of polls, first the one that completes at once.
 func polled(address string, pids []int) []*target {
-	targets := make([]*target, 1+len(pollCounts))
-	targets[0] = &target{"bridge, completed at once", address, bridgePath, skillNow, pids}
-	for i, n := range pollCounts {
-		targets[i+1] = &target{fmt.Sprintf("bridge, polls: %d", n), address, bridgePath, skillPoll + strconv.Itoa(n), pids}
+	targets := make([]*target, 1+len(provider.PollCounts))
+	targets[0] = &target{"bridge, completed at once", address, bridgePath, provider.Now, pids}
+	for i, n := range provider.PollCounts {
+		targets[i+1] = &target{fmt.Sprintf("bridge, polls: %d", n), address, bridgePath, provider.Poll + strconv.Itoa(n), pids}
 	}
 	return targets
 }
@@ -78,7 +79,7 @@ func measureAsync(b *bench) values {
 	u := b.startUpstream()
 	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...))
 	at := []int{c.pid()}
-	proxy := &target{"reverse_proxy", c.addresses["proxy"], proxyPath, skillNow, at}
+	proxy := &target{"reverse_proxy", c.addresses["proxy"], proxyPath, provider.Now, at}
 	targets := append([]*target{proxy}, polled(c.addresses["bridge"], at)...)
 	loads := b.loads(targets, bodies[0].size, asyncConnections)
 	for _, body := range bodies[1:] {
@@ -159,7 +160,7 @@ func measureWatched(b *bench) values {
 			environment = append(environment, "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG="+w.sampled)
 		}
 		c := b.startCaddyWith(w.level, environment, s)
-		targets[i] = &target{w.name, c.addresses["site"], w.path, skillNow, []int{c.pid()}}
+		targets[i] = &target{w.name, c.addresses["site"], w.path, provider.Now, []int{c.pid()}}
 	}
 	loads := b.loads(targets, bodies[0].size, 32)
 	b.say("watched")
@@ -181,10 +182,10 @@ func measureWatched(b *bench) values {
 	return values{"table": t.String()}
 }
 
-// pollSlope returns the slope of values over the numbers of polls in pollCounts.
+// pollSlope returns the slope of values over the numbers of polls in provider.PollCounts.
 func pollSlope(y []float64) float64 {
-	x := make([]float64, len(pollCounts))
-	for i, n := range pollCounts {
+	x := make([]float64, len(provider.PollCounts))
+	for i, n := range provider.PollCounts {
 		x[i] = float64(n)
 	}
 	return statistics.Slope(x, y)

@@ -19,7 +19,9 @@ import (
 // upstream is a provider in a child process.
 type upstream struct {
 	*process
-	address string
+	address     string
+	others      []string // addresses of the further providers
+	certificate string   // the file with it, if the provider speaks TLS
 }
 
 func (b *bench) startUpstream(args ...string) *upstream {
@@ -33,7 +35,8 @@ func (b *bench) startUpstream(args ...string) *upstream {
 	if err != nil {
 		check(fmt.Errorf("starting the upstream: %w", err))
 	}
-	return &upstream{p, strings.TrimSpace(address)}
+	addresses := strings.Fields(address)
+	return &upstream{process: p, address: addresses[0], others: addresses[1:]}
 }
 
 // counts are the counters of an upstream.

@@ -1,4 +1,4 @@
-package main
+package provider
 
 import (
 	"net/http"
@@ -10,7 +10,7 @@ import (
 )
 
 // runID invokes a skill and returns the id of the run.
-func runID(t *testing.T, p *provider, skill string) string {
+func runID(t *testing.T, p *Provider, skill string) string {
 	t.Helper()
 	status, body := p.answer(nil, "/run/"+skill)
 	rest, ok := strings.CutPrefix(string(body), `{"execution_id":"`)
@@ -21,7 +21,7 @@ func runID(t *testing.T, p *provider, skill string) string {
 	return id
 }
 
-func state(t *testing.T, p *provider, id string) string {
+func state(t *testing.T, p *Provider, id string) string {
 	t.Helper()
 	status, body := p.answer(nil, "/status/"+id)
 	if status != http.StatusOK || !strings.HasPrefix(string(body), `{"execution_id":"`+id+`","status":"`) {
@@ -33,15 +33,15 @@ func state(t *testing.T, p *provider, id string) string {
 // A run completes with the number of polls in the name of its skill.
 func TestCountedRuns(t *testing.T) {
 	t.Parallel()
-	p := newProvider("http://example.com", 0)
-	for _, n := range pollCounts {
-		id, other := runID(t, p, skillPoll+strconv.Itoa(n)), runID(t, p, skillPoll+"8")
+	p := New("http://example.com", 0)
+	for _, n := range PollCounts {
+		id, other := runID(t, p, Poll+strconv.Itoa(n)), runID(t, p, Poll+"8")
 		for range n - 1 {
 			if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
 				t.Errorf("%d polls: %s", n, got)
 			}
 		}
-		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+output+"}") {
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+Output+"}") {
 			t.Errorf("%d polls: %s", n, got)
 		}
 		if got := state(t, p, other); !strings.HasSuffix(got, `"status":"running"}`) {
@@ -54,10 +54,10 @@ func TestCountedRuns(t *testing.T) {
 func TestTimedRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, same := newProvider("http://example.com", 0), newProvider("http://example.com", 0)
+		p, same := New("http://example.com", 0), New("http://example.com", 0)
 		start := time.Now()
-		takes := same.executionTime(httpLaws[0])
-		id := runID(t, p, skillLaw+strconv.Itoa(httpLaws[0]))
+		takes := same.executionTime(Timed, HTTPLaws[0])
+		id := runID(t, p, Timed+strconv.Itoa(HTTPLaws[0]))
 		time.Sleep(takes - time.Nanosecond)
 		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
 			t.Error(got)
@@ -76,11 +76,11 @@ func TestTimedRuns(t *testing.T) {
 func TestHeldRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProvider("http://example.com", 0)
-		id := runID(t, p, skillHold)
+		p := New("http://example.com", 0)
+		id := runID(t, p, Hold)
 		answered := make(chan string, 1)
 		go func() {
-			_, body := p.answer(nil, holdPath)
+			_, body := p.answer(nil, "/hold")
 			answered <- string(body)
 		}()
 		synctest.Wait()
@@ -93,10 +93,10 @@ func TestHeldRuns(t *testing.T) {
 		for range 2 {
 			p.answer(nil, "/release")
 		}
-		if got := <-answered; got != nowAnswer {
+		if got := <-answered; got != NowAnswer {
 			t.Error(got)
 		}
-		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+output+"}") {
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+Output+"}") {
 			t.Error(got)
 		}
 	})
@@ -105,7 +105,7 @@ func TestHeldRuns(t *testing.T) {
 // Unknown runs are not found.
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
-	p := newProvider("http://example.com", 0)
+	p := New("http://example.com", 0)
 	for _, path := range []string{"/", "/run/law0", "/status/x", "/status/law-1-x-y"} {
 		if status, _ := p.answer(nil, path); status != http.StatusNotFound {
 			t.Errorf("%s: HTTP %d", path, status)
