@@ -54,10 +54,24 @@ const (
 // bridgeSite returns a site with the bridge and its defaults, except what it needs to connect to the
 // upstream.
 func (u *upstream) bridgeSite(name string, options ...string) site {
-	lines := []string{
-		"skill_bridge " + bridgePath + " {",
-		"provider http://" + u.address + " {", "namespace bench", "}",
-		"allow_http", "allow_networks 127.0.0.0/8",
+	scheme, namespace := "http://", "bench"
+	lines := []string{"skill_bridge " + bridgePath + " {", "allow_http", "allow_networks 127.0.0.0/8"}
+	if u.certificate != "" {
+		scheme = "https://"
+		lines = append(lines, "transport http {", "tls_trust_pool file "+u.certificate, "}")
+	}
+	for i, address := range append([]string{u.address}, u.others...) {
+		if i > 0 {
+			namespace = "bench" + strconv.Itoa(i)
+		}
+		lines = append(lines, "provider "+scheme+address+" {", "namespace "+namespace)
+		if u.keyed {
+			lines = append(lines, "credentials api_key key-0123456789abcdef")
+		}
+		lines = append(lines, "}")
+	}
+	if u.keyed {
+		lines = append(lines, "allow_anonymous")
 	}
 	lines = append(lines, options...)
 	return site{name, strings.Join(append(lines, "}"), "\n")}
@@ -66,6 +80,9 @@ func (u *upstream) bridgeSite(name string, options ...string) site {
 // proxySite returns a site with reverse_proxy, with as many idle connections as the bridge.
 func (u *upstream) proxySite(name, path, versions string) site {
 	const lines = "reverse_proxy %s %s {\ntransport http {\nkeepalive_idle_conns_per_host 512\nversions %s\n}\n}"
+	if u.certificate != "" {
+		return site{name, fmt.Sprintf(lines, path, "https://"+u.address, versions+"\ntls_trust_pool file "+u.certificate)}
+	}
 	return site{name, fmt.Sprintf(lines, path, u.address, versions)}
 }
 

@@ -57,10 +57,14 @@ var sections = []struct {
 	measure func(*bench) values
 }{
 	{"closed", measureClosed},
+	{"published", measurePublished},
+	{"https", measureSecure},
 	{"async", measureAsync},
 	{"watched", measureWatched},
+	{"garbage", measureGarbage},
 	{"a2a", measureAgent},
 	{"mcp", measureTools},
+	{"catalog", measureCatalog},
 	{"open", measureOpen},
 	{"pending", measurePending},
 	{"streams", measureStreams},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ type upstream struct {
 	address     string
 	others      []string // addresses of the further providers
 	certificate string   // the file with it, if the provider speaks TLS
+	keyed       bool     // the bridge has an API key for the providers
 }
 
 func (b *bench) startUpstream(args ...string) *upstream {
@@ -37,6 +40,14 @@ func (b *bench) startUpstream(args ...string) *upstream {
 	}
 	addresses := strings.Fields(address)
 	return &upstream{process: p, address: addresses[0], others: addresses[1:]}
+}
+
+// startSecureUpstream starts a provider that speaks HTTP/2 with TLS.
+func (b *bench) startSecureUpstream() *upstream {
+	file := filepath.Join(must(os.MkdirTemp(b.dir, "upstream-")), "certificate.pem")
+	u := b.startUpstream("-tls", file)
+	u.certificate = file
+	return u
 }
 
 // counts are the counters of an upstream.

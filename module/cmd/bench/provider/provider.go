@@ -214,6 +214,7 @@ func (p *Provider) answer(to []byte, path string) (status int, body []byte) {
 // run starts a run. Its id has its whole state, so that nothing is looked up: the kind, the number,
 // and for Timed and Wait the times of its beginning and end.
 func (p *Provider) run(to []byte, skill string) (status int, body []byte) {
+	skill = strings.TrimPrefix(skill, Keyed)
 	kind := strings.TrimRight(skill, "0123456789")
 	n, _ := strconv.Atoi(skill[len(kind):])
 	switch kind {

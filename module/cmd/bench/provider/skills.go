@@ -14,6 +14,7 @@ const (
 	Typical = "typical" // the same, with an API key and four small schemas
 	Points  = "points"  // the same, with a schema of an array of objects
 	Large   = "large"   // the same, with an output of 1 MB
+	Keyed   = "keyed"   // before the name of Now or Poll: the same with an API key
 	Poll    = "poll"    // with a number: completes with this number of polls
 	Hold    = "hold"    // runs until /release
 	Timed   = "law"     // with a number: takes an execution time of this law, divided by HTTPSpeed
@@ -37,8 +38,8 @@ func skills(n int) []string {
 		}
 		return names
 	}
-	names = append(names, Typical, Points, Large, Hold)
-	for kind, numbers := range map[string][]int{Poll: PollCounts, Timed: HTTPLaws, Wait: Waits} {
+	names = append(names, Typical, Points, Large, Hold, Keyed+Now)
+	for kind, numbers := range map[string][]int{Poll: PollCounts, Keyed + Poll: PollCounts, Timed: HTTPLaws, Wait: Waits} {
 		for _, number := range numbers {
 			names = append(names, kind+strconv.Itoa(number))
 		}
@@ -82,11 +83,13 @@ const (
 // describe appends the descriptor of a skill.
 func (p *Provider) describe(to []byte, skill string) []byte {
 	inputs, access := inputsNow, open
-	switch skill {
-	case Typical:
+	switch {
+	case skill == Typical:
 		inputs, access = inputsTypical, sealed
-	case Points:
+	case skill == Points:
 		inputs = inputsPoints
+	case strings.HasPrefix(skill, Keyed):
+		access = sealed
 	}
 	return fmt.Appendf(to, `{"protocol":{"version":"1.0.0"},"id":"bench/%[2]s","name":"Skill","version":"1.0.0","capability_type":"api",`+
 		`"description":"Does something.","provider":{"name":"Bench"},`+

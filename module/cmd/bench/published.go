@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
+)
+
+// shape is a kind of calls.
+type shape struct {
+	name, skill string
+	body        []byte
+	connections int
+}
+
+// fewConnections is the number of connections for messages of more than 64 KiB.
+const fewConnections = 8
+
+var (
+	typical = shape{"0.3 KiB, an API key and four schemas", provider.Typical, call(provider.Typical, 0), 32}
+	plain64 = shape{"64 KiB of small members, no schema", provider.Now, call(provider.Now, 64<<10), 32}
+)
+
+// points returns calls with a schema, of some size.
+func points(kib int) shape {
+	return shape{strconv.Itoa(kib) + " KiB of points, a schema", provider.Points, call(provider.Points, kib<<10), 32}
+}
+
+// publishedShapes are calls of skills as people publish them.
+var publishedShapes = []shape{
+	typical, points(1), points(4), points(16), points(64), plain64,
+	{"256 KiB of base64", provider.Now, base64Call(provider.Now, 256<<10), fewConnections},
+	{"900 KiB of base64", provider.Now, base64Call(provider.Now, 900<<10), fewConnections},
+	{"an output of 1 MB", provider.Large, call(provider.Large, 0), fewConnections},
+}
+
+// sitesOf returns sites of reverse_proxy and of the bridge, whose names end alike.
+func (u *upstream) sitesOf(suffix, versions string, options ...string) []site {
+	return []site{u.proxySite("proxy"+suffix, "/run/*", versions), u.bridgeSite("bridge"+suffix, options...)}
+}
+
+// pair returns the loads of a shape for the sites of sitesOf.
+func (b *bench) pair(s *shape, c *caddy, suffix string) (proxy, bridge *load) {
+	open := func(name, path string) *load {
+		t := &target{s.name, c.addresses[name+suffix], path, s.skill, []int{c.pid()}}
+		return b.loadOf(t, wire.Request(http.MethodPost, t.address, path, s.body), t.check, s.connections)
+	}
+	return open("proxy", "/run/"+s.skill), open("bridge", bridgePath)
+}
+
+// pairTable is a table with the figures of reverse_proxy and of the bridge.
+func pairTable() table {
+	return table{header: []string{
+		"", "reverse_proxy, requests/s", "bridge, requests/s", "ratio", "reverse_proxy, µs/request", "bridge, µs/request", "ratio of processor times",
+	}}
+}
+
+// pairRow adds a row, and returns the ratios.
+func (b *bench) pairRow(t *table, name string, proxy, bridge *load) (rate, cost string) {
+	rate, cost = b.ratio(bridge, proxy, slice.rate).Format("%.2f"), b.ratio(bridge, proxy, slice.cost).Format("%.2f")
+	t.add(name, number(proxy.all().rate()), number(bridge.all().rate()), rate,
+		fmt.Sprintf("%.1f", proxy.all().cost()*1e6), fmt.Sprintf("%.1f", bridge.all().cost()*1e6), cost)
+	return rate, cost
+}
+
+// measurePublished measures calls of skills as people publish them.
+func measurePublished(b *bench) values {
+	u := b.startUpstream()
+	u.keyed = true
+	c := b.startCaddy(u.sitesOf("", "1.1")...)
+	t := pairTable()
+	var withSchema string
+	for i := range publishedShapes {
+		s := &publishedShapes[i]
+		b.say("published: %s", s.name)
+		proxy, bridge := b.pair(s, c, "")
+		b.compare([]*load{proxy, bridge}, b.slice())
+		rate, cost := b.pairRow(&t, s.name, proxy, bridge)
+		switch micros := bridge.all().cost() * 1e6; i {
+		case 0:
+			b.report.goal("Processor time with an API key and four schemas, ratio to reverse_proxy, 0.3 KiB", "≤ 1.0", cost)
+		case 1, 2, 3:
+			withSchema += fmt.Sprintf("%.0f, ", micros)
+		case 4:
+			b.report.goal("Processor time with 1, 4, 16 and 64 KiB of points and a schema, µs", "≤ 100, 130, 215, 535", withSchema+fmt.Sprintf("%.0f", micros))
+			b.report.goal("Requests per second with 64 KiB of points and a schema, ratio to reverse_proxy", "≥ 0.4", rate)
+		case 6, 7, 8:
+			goal := []string{"≤ 0.8", "≤ 3.5", "≤ 4"}[i-6]
+			b.report.goal("Processor time with "+s.name+", ms", goal, fmt.Sprintf("%.2f", micros/1e3))
+		}
+		proxy.close()
+		bridge.close()
+	}
+	return values{
+		"table": t.String(), "credential": b.credentialCost(u), "connections": typical.connections, "few": fewConnections, "waiting": asyncConnections,
+	}
+}
+
+// credentialCost measures what a credential adds to the processor time of a call and of a poll.
+func (b *bench) credentialCost(u *upstream) string {
+	b.say("published: a credential")
+	c := b.startCaddy(u.bridgeSite("bridge", busyPolls...))
+	var loads []*load
+	for _, prefix := range []string{"", provider.Keyed} {
+		for _, t := range polled(c.addresses["bridge"], []int{c.pid()}) {
+			t.skill = prefix + t.skill
+			loads = append(loads, b.load(t, bodies[0].size, asyncConnections))
+		}
+	}
+	b.compare(loads, b.slice())
+	n := len(loads) / 2
+	micros := func(value func(rounds []int, of []*load) float64) string {
+		return statistics.Bootstrap(b.random, len(loads[0].slices), func(rounds []int) float64 {
+			return 1e6 * (value(rounds, loads[n:]) - value(rounds, loads[:n]))
+		}).Format("%.1f")
+	}
+	call := micros(func(rounds []int, of []*load) float64 { return of[0].total(rounds).cost() })
+	poll := micros(func(rounds []int, of []*load) float64 { return pollCost(of[1:], rounds) })
+	b.report.goal("Processor time of a call's credential, µs", "≤ 3", call)
+	b.report.goal("Processor time of a poll's credential, µs", "≤ 2", poll)
+	t := table{header: []string{"what a credential adds", "processor time, µs"}}
+	t.add("to a call that completes at once", call)
+	t.add("to a poll", poll)
+	return t.String()
+}
+
+// measureSecure compares providers with HTTPS and HTTP/2 with those of plain HTTP.
+func measureSecure(b *bench) values {
+	plain, secure := b.startUpstream(), b.startSecureUpstream()
+	plain.keyed, secure.keyed = true, true
+	busy := secure.bridgeSite("busy", busyPolls...)
+	c := b.startCaddy(append(append(plain.sitesOf("", "1.1"), secure.sitesOf(" tls", "2")...), busy)...)
+	t := pairTable()
+	shapes := []shape{typical, points(4), plain64}
+	for i := range shapes {
+		s := &shapes[i]
+		b.say("https: %s", s.name)
+		p1, b1 := b.pair(s, c, "")
+		p2, b2 := b.pair(s, c, " tls")
+		b.compare([]*load{p1, b1, p2, b2}, b.slice())
+		b.pairRow(&t, s.name+"; HTTP/1.1", p1, b1)
+		b.pairRow(&t, s.name+"; HTTPS, HTTP/2", p2, b2)
+		for _, l := range []*load{p1, b1, p2, b2} {
+			l.close()
+		}
+	}
+	b.say("https: polls")
+	at := []int{c.pid()}
+	loads := b.loads(append([]*target{{"reverse_proxy", c.addresses["proxy tls"], proxyPath, provider.Now, at}}, polled(c.addresses["busy"], at)...),
+		bodies[0].size, asyncConnections)
+	b.compare(loads, b.slice())
+	return values{"table": t.String(), "poll": b.pollRatio(loads[2:], loads[0]), "connections": asyncConnections}
+}
+
+// measureGarbage measures what rarer garbage collections bring.
+func measureGarbage(b *bench) values {
+	u := b.startUpstream()
+	u.keyed = true
+	var loads []*load
+	var caddies []*caddy
+	percents := []string{"100", "200", "400"}
+	for _, percent := range percents {
+		c := b.startCaddyWith("INFO", []string{"GOGC=" + percent}, u.bridgeSite("bridge"))
+		t := &target{"GOGC " + percent, c.addresses["bridge"], bridgePath, provider.Typical, []int{c.pid()}}
+		caddies, loads = append(caddies, c), append(loads, b.load(t, 0, 32))
+	}
+	b.say("garbage")
+	b.compare(loads, b.slice())
+	t := table{header: []string{"", "requests/s", "ratio", "processor time, µs/request", "ratio", "resident memory, MB"}}
+	for i, l := range loads {
+		b.row(&t, l, loads[0])
+		t.rows[i] = append(t.rows[i], megabytes(caddies[i].residentMemory()))
+	}
+	return values{"table": t.String()}
+}
