@@ -66,6 +66,7 @@ var sections = []struct {
 	{"mcp", measureTools},
 	{"catalog", measureCatalog},
 	{"open", measureOpen},
+	{"atonce", measureAtOnce},
 	{"pending", measurePending},
 	{"streams", measureStreams},
 	{"idle", measureIdle},

@@ -155,7 +155,7 @@ func TestInterrupt(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"-only open,shut", "-only shut: there are closed, published, https, async, watched, garbage, a2a, mcp, catalog, open, pending, streams, idle, allocations, polling"},
+		{"-only open,shut", "-only shut: there are closed, published, https, async, watched, garbage, a2a, mcp, catalog, open, atonce, pending, streams, idle, allocations, polling"},
 		{"-duration 1ms", "-duration is at least a second"},
 		{"more", `unexpected argument "more"`},
 	} {
