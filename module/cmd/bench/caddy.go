@@ -187,32 +187,3 @@ func (b *bench) settled(c *caddy, wait time.Duration) (resident, heap float64) {
 	b.sleep(wait)
 	return c.residentMemory(), heap
 }
-
-// startNginx starts nginx as a reverse proxy, if it is installed. It returns its address and its
-// processes.
-func (b *bench) startNginx(u *upstream) (address string, pids []int) {
-	file, err := exec.LookPath("nginx")
-	if err != nil {
-		return "", nil
-	}
-	address = "127.0.0.1:" + strconv.Itoa(freePorts(1)[0])
-	config := filepath.Join(b.dir, "nginx.conf")
-	check(os.WriteFile(config, fmt.Appendf(nil, `daemon off; worker_processes auto; pid %[1]s/nginx.pid; error_log stderr;
-events { worker_connections 4096; }
-http {
-	access_log off; keepalive_requests 1000000000;
-	client_body_temp_path %[1]s/nginx-body; proxy_temp_path %[1]s/nginx-proxy; fastcgi_temp_path %[1]s/nginx-f;
-	uwsgi_temp_path %[1]s/nginx-u; scgi_temp_path %[1]s/nginx-s;
-	client_max_body_size 2m; client_body_buffer_size 256k;
-	upstream provider { server %[2]s; keepalive 512; keepalive_requests 1000000000; }
-	server {
-		listen %[3]s;
-		location %[4]s { proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; }
-	}
-}
-`, b.dir, u.address, address, proxyPath), 0o600))
-	p := b.start(nil, nil, "nginx", file, "-c", config, "-p", b.dir, "-e", "stderr")
-	p.ready(b.ctx, address)
-	must(wire.Once(http.MethodPost, address, proxyPath, []byte("{}"))) // starts its workers
-	return address, append(p.children(), p.pid())
-}

@@ -96,7 +96,7 @@ func (b *bench) allPages(address string, skills int) string {
 			var answer struct {
 				Result struct {
 					Skills     []jsontext.Value `json:"skills"`
-					NextCursor string          `json:"next_cursor"`
+					NextCursor string           `json:"next_cursor"`
 				} `json:"result"`
 			}
 			check(json.Unmarshal(must(c.Do(wire.Request(http.MethodPost, address, bridgePath, listSkills(cursor)))), &answer))

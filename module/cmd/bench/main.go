@@ -64,6 +64,7 @@ var sections = []struct {
 	{"garbage", measureGarbage},
 	{"a2a", measureAgent},
 	{"mcp", measureTools},
+	{"peers", measurePeers},
 	{"catalog", measureCatalog},
 	{"open", measureOpen},
 	{"atonce", measureAtOnce},

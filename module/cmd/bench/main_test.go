@@ -75,7 +75,28 @@ func checkNothingLeft(t *testing.T, dir string) {
 
 // Each section writes a part of the report. The tests run the quick sections.
 func TestShortRun(t *testing.T) {
-	args, dir := program(t, "-only", "closed,async,watched,allocations,polling", "-o", filepath.Join(t.TempDir(), "found.md"))
+	shortRun(t, "closed,async,watched,allocations,polling",
+		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| nginx |",
+		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| adaptive | SDK waiter, by get_run |",
+		"| simulated |")
+}
+
+// The sections of descriptors as people publish them, and of large numbers.
+func TestPublished(t *testing.T) {
+	parts := []string{
+		"## Skills as people publish them", "| to a poll |", "## HTTPS with HTTP/2", typical.name + "; HTTPS, HTTP/2 |", "## What rarer garbage collections bring", "| GOGC 200 |",
+		"## Large catalogs", "| all 1,000 skills, in pages |", "| the page for browsers, 1,000 skills |", "| a page of 50 of 500 skills, 10 providers |", "## Many runs at once", "| 64 |",
+	}
+	for _, s := range publishedShapes {
+		parts = append(parts, "| "+s.name+" |")
+	}
+	shortRun(t, "published,https,garbage,catalog,atonce", parts...)
+}
+
+// shortRun runs sections, and checks that the report has some parts.
+func shortRun(t *testing.T, sections string, parts ...string) {
+	t.Helper()
+	args, dir := program(t, "-only", sections, "-o", filepath.Join(t.TempDir(), "found.md"))
 	if err := run(t.Context(), args, io.Discard, t.Output()); err != nil {
 		t.Fatal(err)
 	}
@@ -84,11 +105,7 @@ func TestShortRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{
-		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| nginx |",
-		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| adaptive | SDK waiter, by get_run |",
-		"| simulated |",
-	} {
+	for _, part := range parts {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("the report has no %q", part)
 		}
@@ -155,7 +172,7 @@ func TestInterrupt(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"-only open,shut", "-only shut: there are closed, published, https, async, watched, garbage, a2a, mcp, catalog, open, atonce, pending, streams, idle, allocations, polling"},
+		{"-only open,shut", "-only shut: there are closed, published, https, async, watched, garbage, a2a, mcp, peers, catalog, open, atonce, pending, streams, idle, allocations, polling"},
 		{"-duration 1ms", "-duration is at least a second"},
 		{"more", `unexpected argument "more"`},
 	} {

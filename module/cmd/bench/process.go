@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,21 @@ func (b *bench) start(environment []string, stdout io.Writer, name, file string,
 	}()
 	b.atEnd = append(b.atEnd, p.stop)
 	return p
+}
+
+// startServer starts a program whose first line of output has its address, or several.
+func (b *bench) startServer(name, file string, args ...string) (p *process, addresses []string) {
+	r, w := io.Pipe()
+	p = b.start(nil, w, name, file, args...)
+	go func() {
+		<-p.ended
+		w.CloseWithError(errors.New("it ended at once: " + p.errors.String()))
+	}()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		check(fmt.Errorf("starting %s: %w", name, err))
+	}
+	return p, strings.Fields(line)
 }
 
 // stop stops the process and waits until it has exited.

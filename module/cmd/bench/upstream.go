@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -28,17 +24,7 @@ type upstream struct {
 }
 
 func (b *bench) startUpstream(args ...string) *upstream {
-	r, w := io.Pipe()
-	p := b.start(nil, w, "the upstream", b.self, append([]string{"upstream"}, args...)...)
-	go func() {
-		<-p.ended
-		w.CloseWithError(errors.New("it ended at once: " + p.errors.String()))
-	}()
-	address, err := bufio.NewReader(r).ReadString('\n')
-	if err != nil {
-		check(fmt.Errorf("starting the upstream: %w", err))
-	}
-	addresses := strings.Fields(address)
+	p, addresses := b.startServer("the upstream", b.self, append([]string{"upstream"}, args...)...)
 	return &upstream{process: p, address: addresses[0], others: addresses[1:]}
 }
 

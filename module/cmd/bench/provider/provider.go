@@ -146,7 +146,7 @@ func (p *Provider) serveConnection(c net.Conn) {
 		}
 		target := string(path) // the next read overwrites the line
 		length, err := wire.ReadHeader(r)
-		if err != nil {
+		if err != nil || length == wire.Chunked {
 			return
 		}
 		if _, err := r.Discard(length); err != nil {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // runID invokes a skill and returns the id of the run.
@@ -109,6 +112,45 @@ func TestUnknownPaths(t *testing.T) {
 	for _, path := range []string{"/", "/run/law0", "/status/x", "/status/law-1-x-y"} {
 		if status, _ := p.answer(nil, path); status != http.StatusNotFound {
 			t.Errorf("%s: HTTP %d", path, status)
+		}
+	}
+}
+
+// A run of Wait completes after the time in its name.
+func TestWaitingRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := New("http://example.com", 0)
+		id := runID(t, p, Wait+"3000")
+		time.Sleep(3*time.Second - time.Nanosecond)
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
+			t.Error(got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := state(t, p, id); !strings.HasSuffix(got, `,"polls":2}}`) {
+			t.Error(got)
+		}
+	})
+}
+
+// The index has the skills that the flag says, and each has a descriptor.
+func TestPublishedSkills(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]int{0: 5 + 1 + 2*len(PollCounts) + len(HTTPLaws) + len(Waits), 1: 1, 3: 3} {
+		p := New("http://example.com", count)
+		var index struct {
+			Skills []struct {
+				URL string `json:"descriptor_url"`
+			} `json:"skills"`
+		}
+		if err := json.Unmarshal(p.index, &index); err != nil || len(index.Skills) != want {
+			t.Fatalf("%d skills, %v; want %d", len(index.Skills), err, want)
+		}
+		for _, s := range index.Skills {
+			status, text := p.answer(nil, strings.TrimPrefix(s.URL, "http://example.com"))
+			if keyed := strings.Contains(s.URL, Keyed) || strings.HasSuffix(s.URL, Typical); status != http.StatusOK || !jsontext.Value(text).IsValid() || strings.Contains(string(text), "api_key") != keyed {
+				t.Errorf("%s: HTTP %d %s", s.URL, status, text)
+			}
 		}
 	}
 }
