@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
@@ -17,12 +18,12 @@ import (
 // polling.
 func measureAtOnce(b *bench) values {
 	takes := time.Duration(provider.Waits[either(b, 0, 1)]) * time.Millisecond
-	files := int(min(must(must(procfs.Self()).Limits()).OpenFiles-500, 1<<20)) / 2 //nolint:gosec // fits
+	files := int(min(must(must(procfs.Self()).Limits()).OpenFiles-500, 1<<20)) / 2
 	t := table{header: []string{"runs at once", "mean, s", "median, s", "95 % within, s", "mean after the end, s", "polls of each", "processor time of each, µs"}}
 	for _, n := range either(b, []int{16, 64}, []int{16, 256, 1000, 4000, 8000}) {
 		n = min(n, files) // each call needs two files of Caddy at times
 		b.say("atonce: %d runs", n)
-		seconds, late, polls, cost := b.atOnce(n, takes)
+		seconds, late, polls, cost := atOnce(b, n, takes)
 		slices.Sort(seconds)
 		mean := fmt.Sprintf("%.2f", statistics.Mean(seconds, statistics.Indexes(n)))
 		t.add(number(float64(n)), mean, fmt.Sprintf("%.2f", statistics.Median(seconds)), fmt.Sprintf("%.2f", seconds[n*95/100]), fmt.Sprintf("%.2f", late),
@@ -39,13 +40,13 @@ const learningRuns = 32
 
 // atOnce makes n calls at once. It returns the time of each, and the means of the time from the end of the run to the answer, of the polls
 // and of the processor time.
-func (b *bench) atOnce(n int, takes time.Duration) (seconds []float64, late, polls, cost float64) {
-	u := b.startUpstream()
-	defer u.stop()
-	c := b.startCaddy(u.bridgeSite("bridge"))
-	defer c.stop()
+func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, polls, cost float64) {
+	u := b.StartUpstream()
+	defer u.Stop()
+	c := b.StartCaddy(u.BridgeSite("bridge"))
+	defer c.Stop()
 	name := provider.Wait + strconv.Itoa(int(takes.Milliseconds()))
-	address, body := c.addresses["bridge"], call(name, bodies[0].size)
+	address, body := c.Addresses["bridge"], call(name, bodies[0].size)
 	together := func(n int) {
 		l := &load{target: &target{name: name}}
 		for range n {
@@ -69,7 +70,7 @@ func (b *bench) atOnce(n int, takes time.Duration) (seconds []float64, late, pol
 		late, polls = statistics.Mean(after, statistics.Indexes(n)), statistics.Mean(asked, statistics.Indexes(n))
 	}
 	together(learningRuns)
-	before := must(processorTime([]int{c.pid()}))
+	before := must(servers.ProcessorTime([]int{c.Pid()}))
 	together(n)
-	return seconds, late, polls, (must(processorTime([]int{c.pid()})) - before) / float64(n)
+	return seconds, late, polls, (must(servers.ProcessorTime([]int{c.Pid()})) - before) / float64(n)
 }

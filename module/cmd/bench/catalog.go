@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
@@ -48,16 +49,16 @@ func measureCatalog(b *bench) values {
 		}
 		skills := number(float64(size.providers * size.skills))
 		b.say("catalog: %s skills of %d providers", skills, size.providers)
-		u := b.startUpstream("-providers", strconv.Itoa(size.providers), "-skills", strconv.Itoa(size.skills))
-		c := b.startCaddy(u.bridgeSite("bridge", "browse"))
+		u := b.StartUpstream("-providers", strconv.Itoa(size.providers), "-skills", strconv.Itoa(size.skills))
+		c := b.StartCaddy(u.BridgeSite("bridge", "browse"))
 		name := fmt.Sprintf("a page of %d of %s skills, %d providers", min(pageOfSkills, size.skills), skills, size.providers)
-		to := &target{name, c.addresses["bridge"], bridgePath, "", []int{c.pid()}}
+		to := &target{name, c.Addresses["bridge"], servers.BridgePath, "", []int{c.Pid()}}
 		page := b.listLoad(&t, to, wire.Request(http.MethodPost, to.address, to.path, listSkills("")), holds(`"name":"`, min(pageOfSkills, size.skills)))
 		if size.goal != "" {
 			b.report.goal("Time of "+name+", ms", size.goal, page)
 		}
 		if size.skills == either(b, 1000, 10000) {
-			all := b.allPages(to.address, size.skills)
+			all := allPages(b, to.address, size.skills)
 			t.add("all "+skills+" skills, in pages", all, "")
 			b.report.goal("Time of all pages of "+skills+" skills, ms", "≤ 40", all)
 			browser := wire.Request(http.MethodGet, to.address, to.path, nil)
@@ -66,8 +67,8 @@ func measureCatalog(b *bench) values {
 			html := b.listLoad(&t, to, browser, holds("</html>", 1))
 			b.report.goal("Time of "+to.name+", ms", "≤ 8", html)
 		}
-		c.stop()
-		u.stop()
+		c.Stop()
+		u.Stop()
 	}
 	return values{"table": t.String(), "page": pageOfSkills}
 }
@@ -84,14 +85,14 @@ func (b *bench) listLoad(t *table, to *target, request []byte, accept func([]byt
 }
 
 // allPages returns the time in which a caller reads a list from its first to its last page.
-func (b *bench) allPages(address string, skills int) string {
+func allPages(b *bench, address string, skills int) string {
 	c := must(wire.Dial(address))
 	defer c.Close()
 	seconds := make([]float64, either(b, 1, 5))
 	for i := range seconds {
 		start, found, cursor := time.Now(), 0, ""
 		for {
-			check(context.Cause(b.ctx))
+			check(context.Cause(b.Context))
 			check(c.SetDeadline(time.Now().Add(wire.Patience)))
 			var answer struct {
 				Result struct {
@@ -99,7 +100,7 @@ func (b *bench) allPages(address string, skills int) string {
 					NextCursor string           `json:"next_cursor"`
 				} `json:"result"`
 			}
-			check(json.Unmarshal(must(c.Do(wire.Request(http.MethodPost, address, bridgePath, listSkills(cursor)))), &answer))
+			check(json.Unmarshal(must(c.Do(wire.Request(http.MethodPost, address, servers.BridgePath, listSkills(cursor)))), &answer))
 			found += len(answer.Result.Skills)
 			if cursor = answer.Result.NextCursor; cursor == "" {
 				break

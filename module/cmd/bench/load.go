@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
@@ -64,9 +65,9 @@ type target struct {
 // request returns a call of about this size.
 func (t *target) request(size int) []byte {
 	switch t.path {
-	case agentPath:
+	case servers.AgentPath:
 		return wire.Request(http.MethodPost, t.address, t.path, message(t.skill))
-	case toolsPath:
+	case servers.ToolsPath:
 		return toolRequest(t.address, t.skill)
 	}
 	return wire.Request(http.MethodPost, t.address, t.path, call(t.skill, size))
@@ -80,11 +81,11 @@ func (t *target) check(answer []byte) error {
 	}
 	var ok bool
 	switch t.path {
-	case toolsPath:
+	case servers.ToolsPath:
 		return checkTools(t.skill, answer)
-	case agentPath:
+	case servers.AgentPath:
 		ok = bytes.Contains(answer, []byte(`"state":"TASK_STATE_COMPLETED"`)) && bytes.Contains(answer, []byte(output))
-	case bridgePath:
+	case servers.BridgePath:
 		ok = bytes.HasPrefix(answer, []byte(`{"jsonrpc":"2.0","id":"req-000042","result":{"status":"completed",`)) && bytes.Contains(answer, []byte(`"output":`+output))
 	default:
 		ok = string(answer) == whole // the provider's
@@ -143,7 +144,7 @@ func (b *bench) load(t *target, size, connections int) *load {
 // loadOf is load with a given request and a check of its answers.
 func (b *bench) loadOf(t *target, request []byte, accept func(answer []byte) error, connections int) *load {
 	l := must(newLoad(t, request, accept, connections))
-	b.atEnd = append(b.atEnd, l.close)
+	b.AtEnd(l.close)
 	return l
 }
 
@@ -206,7 +207,7 @@ func (l *load) sendAll(n int) error {
 // run sends requests over all connections for some time, each after the answer to the previous one.
 // It waits for the last answers.
 func (l *load) run(length time.Duration) (s slice, err error) {
-	before, err := processorTime(l.pids)
+	before, err := servers.ProcessorTime(l.pids)
 	if err != nil {
 		return s, err
 	}
@@ -224,7 +225,7 @@ func (l *load) run(length time.Duration) (s slice, err error) {
 	for _, n := range answers {
 		s.answers += float64(n)
 	}
-	after, failed := processorTime(l.pids)
+	after, failed := servers.ProcessorTime(l.pids)
 	s.processor = after - before
 	return s, errors.Join(failed, err)
 }
@@ -238,7 +239,7 @@ func (b *bench) compare(loads []*load, length time.Duration) {
 	rounds := either(b, 3, max(3, int(b.duration/length)))
 	for round := range rounds + 1 {
 		for _, i := range b.random.Perm(len(loads)) {
-			check(context.Cause(b.ctx))
+			check(context.Cause(b.Context))
 			s := must(loads[i].run(length))
 			if round > 0 { // the first round is a warm-up
 				loads[i].slices = append(loads[i].slices, s)
@@ -269,17 +270,17 @@ func (b *bench) ratio(of, to *load, value func(slice) float64) statistics.Estima
 
 // sides returns the compared targets, reverse_proxy first.
 func (b *bench) sides() []*target {
-	u := b.startUpstream()
-	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge"), respondSite("respond"))
-	at := []int{c.pid()}
+	u := b.StartUpstream()
+	c := b.StartCaddy(u.ProxySite("proxy", servers.ProxyPath, "1.1"), u.BridgeSite("bridge"), servers.RespondSite("respond"))
+	at := []int{c.Pid()}
 	targets := []*target{
-		{"reverse_proxy", c.addresses["proxy"], proxyPath, provider.Now, at},
-		{"bridge", c.addresses["bridge"], bridgePath, provider.Now, at},
-		{"respond", c.addresses["respond"], proxyPath, provider.Now, at},
-		{upstreamAlone, u.address, proxyPath, provider.Now, []int{u.pid()}},
+		{"reverse_proxy", c.Addresses["proxy"], servers.ProxyPath, provider.Now, at},
+		{"bridge", c.Addresses["bridge"], servers.BridgePath, provider.Now, at},
+		{"respond", c.Addresses["respond"], servers.ProxyPath, provider.Now, at},
+		{upstreamAlone, u.Address, servers.ProxyPath, provider.Now, []int{u.Pid()}},
 	}
-	if address, pids := b.startNginx(u); address != "" {
-		targets = append(targets, &target{"nginx", address, proxyPath, provider.Now, pids})
+	if address, pids := b.StartNginx(u); address != "" {
+		targets = append(targets, &target{"nginx", address, servers.ProxyPath, provider.Now, pids})
 	}
 	return targets
 }

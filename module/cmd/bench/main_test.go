@@ -18,6 +18,7 @@ import (
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
@@ -209,14 +210,14 @@ func TestWrongAnswers(t *testing.T) {
 		status             int
 		want               string // empty: the answer is correct
 	}{
-		{"the bridge's", bridgePath, completed + provider.Output + "}}", http.StatusOK, ""},
-		{"the provider's", proxyPath, provider.NowAnswer, http.StatusOK, ""},
-		{"the provider's, by the bridge", bridgePath, provider.NowAnswer, http.StatusOK, "the target: a wrong answer: " + provider.NowAnswer[:10]},
-		{"another output", bridgePath, completed + `{"location":"Paris"}}}`, http.StatusOK, "the target: a wrong answer: "},
-		{"another id", bridgePath, strings.Replace(completed, "req-000042", "1", 1) + provider.Output + "}}", http.StatusOK, "the target: a wrong answer: "},
-		{"more than the provider's", proxyPath, provider.NowAnswer + " ", http.StatusOK, "the target: a wrong answer: "},
-		{"another status", proxyPath, provider.NowAnswer, http.StatusAccepted, "the target: HTTP 202: "},
-		{"nothing", proxyPath, "", http.StatusOK, "the target: a wrong answer: "},
+		{"the bridge's", servers.BridgePath, completed + provider.Output + "}}", http.StatusOK, ""},
+		{"the provider's", servers.ProxyPath, provider.NowAnswer, http.StatusOK, ""},
+		{"the provider's, by the bridge", servers.BridgePath, provider.NowAnswer, http.StatusOK, "the target: a wrong answer: " + provider.NowAnswer[:10]},
+		{"another output", servers.BridgePath, completed + `{"location":"Paris"}}}`, http.StatusOK, "the target: a wrong answer: "},
+		{"another id", servers.BridgePath, strings.Replace(completed, "req-000042", "1", 1) + provider.Output + "}}", http.StatusOK, "the target: a wrong answer: "},
+		{"more than the provider's", servers.ProxyPath, provider.NowAnswer + " ", http.StatusOK, "the target: a wrong answer: "},
+		{"another status", servers.ProxyPath, provider.NowAnswer, http.StatusAccepted, "the target: HTTP 202: "},
+		{"nothing", servers.ProxyPath, "", http.StatusOK, "the target: a wrong answer: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -247,7 +248,7 @@ func TestWrongAnswerUnderLoad(t *testing.T) {
 	}
 	defer listener.Close()
 	go p.Serve(listener)
-	to := &target{"the target", listener.Addr().String(), proxyPath, provider.Now, []int{os.Getpid()}}
+	to := &target{"the target", listener.Addr().String(), servers.ProxyPath, provider.Now, []int{os.Getpid()}}
 	l, err := newLoad(to, to.request(300), to.check, openConnections)
 	if err != nil {
 		t.Fatal(err)

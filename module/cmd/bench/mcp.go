@@ -6,10 +6,8 @@ import (
 	"strconv"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 )
-
-// toolsPath is the path of the MCP endpoint in sites with all protocols.
-const toolsPath = "/mcp"
 
 // toolRequest returns a request of MCP 2026-07-28 with the same arguments as call, in its shortest form; for an empty skill, one for the
 // first page of tools.
@@ -20,7 +18,7 @@ func toolRequest(address, skill string) []byte {
 	}
 	body := `{"jsonrpc":"2.0","id":"req-000042","method":"` + method + `","params":{` + params +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
-	return []byte("POST " + toolsPath + " HTTP/1.1\r\nHost: " + address + "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
+	return []byte("POST " + servers.ToolsPath + " HTTP/1.1\r\nHost: " + address + "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
 		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: " + method + "\r\n" + name + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
@@ -41,11 +39,11 @@ const pageOfTools = 100
 
 // measureTools compares tools/call with execute_skill. Each has a process of its own.
 func measureTools(b *bench) values {
-	u := b.startUpstream()
-	var targets []*target
-	for _, t := range []struct{ name, path string }{{"execute_skill", bridgePath}, {"tools/call", toolsPath}} {
-		c := b.startCaddy(u.protocolsSite())
-		targets = append(targets, &target{t.name, c.addresses["site"], t.path, provider.Now, []int{c.pid()}})
+	u := b.StartUpstream()
+	targets := make([]*target, 2)
+	for i, t := range []struct{ name, path string }{{"execute_skill", servers.BridgePath}, {"tools/call", servers.ToolsPath}} {
+		c := b.StartCaddy(u.ProtocolsSite())
+		targets[i] = &target{t.name, c.Addresses["site"], t.path, provider.Now, []int{c.Pid()}}
 	}
 	loads := b.loads(targets, bodies[0].size, 32)
 	b.say("mcp")
@@ -61,10 +59,10 @@ func measureTools(b *bench) values {
 
 // listTools measures the time of a page of tools of a large catalog.
 func listTools(b *bench) string {
-	many := either(b, 500, 9990) // the maximum of an index is 10,000 skills, of which some are other skills
-	u := b.startUpstream("-skills", strconv.Itoa(many))
-	c := b.startCaddy(u.protocolsSite())
-	l := b.load(&target{"tools/list", c.addresses["site"], toolsPath, "", []int{c.pid()}}, 0, 1)
+	many := either(b, 500, 9990)
+	u := b.StartUpstream("-skills", strconv.Itoa(many))
+	c := b.StartCaddy(u.ProtocolsSite())
+	l := b.load(&target{"tools/list", c.Addresses["site"], servers.ToolsPath, "", []int{c.Pid()}}, 0, 1)
 	b.compare([]*load{l}, b.slice())
 	all := l.all()
 	t := table{header: []string{"", "ms/page", "processor time, ms/page"}}

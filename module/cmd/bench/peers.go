@@ -4,29 +4,25 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
-
-// peersFolder has servers that are made with other libraries, as a module of its own and a package of npm.
-const peersFolder = "module/internal/peers"
 
 // peers are the servers, by the argument of the program that starts them.
 var peers = []struct {
 	name, argument, path string
 	script               bool // for Node
 }{
-	{"jrpc2 (Go)", "jrpc2", bridgePath, false},
-	{"MCP: official Go SDK", "go-sdk", toolsPath, false},
-	{"MCP: mcp-go (Go)", "mcp-go", toolsPath, false},
-	{"MCP: official TypeScript SDK, v2 (Node)", "mcp-2", toolsPath, true},
-	{"MCP: official TypeScript SDK, v1 (Node)", "mcp-1", toolsPath, true},
-	{"A2A: official JavaScript SDK (Node)", "a2a-js", agentPath, true},
+	{"jrpc2 (Go)", "jrpc2", servers.BridgePath, false},
+	{"MCP: official Go SDK", "go-sdk", servers.ToolsPath, false},
+	{"MCP: mcp-go (Go)", "mcp-go", servers.ToolsPath, false},
+	{"MCP: official TypeScript SDK, v2 (Node)", "mcp-2", servers.ToolsPath, true},
+	{"MCP: official TypeScript SDK, v1 (Node)", "mcp-1", servers.ToolsPath, true},
+	{"A2A: official JavaScript SDK (Node)", "a2a-js", servers.AgentPath, true},
 }
 
 // peerRequest returns a request for a peer, which is that for the bridge where the peer understands it.
@@ -50,7 +46,7 @@ func withField(request []byte, field string) []byte {
 // measurePeers compares the bridge with what other libraries and nginx make of a call for which the provider gets one request. Each has
 // processes of its own.
 func measurePeers(b *bench) values {
-	u := b.startUpstream()
+	u := b.StartUpstream()
 	var loads, references []*load // a reference gets the same request
 	open := func(t *target, request []byte, reference int) {
 		output := []byte(provider.Output)
@@ -63,20 +59,20 @@ func measurePeers(b *bench) values {
 		loads = append(loads, l)
 		references = append(references, loads[reference])
 	}
-	byPath := map[string]int{bridgePath: 0, toolsPath: 1, agentPath: 2}
-	for i, t := range []struct{ name, path string }{{"bridge: execute_skill", bridgePath}, {"bridge: tools/call (MCP)", toolsPath}, {"bridge: SendMessage (A2A)", agentPath}} {
-		s := u.protocolsSite()
-		s.lines = strings.Replace(s.lines, "\na2a\n", "\na2a {\ntasks {\nstore memory\n}\n}\n", 1) // as that of Node
-		c := b.startCaddy(s)
-		to := &target{t.name, c.addresses["site"], t.path, provider.Now, []int{c.pid()}}
+	byPath := map[string]int{servers.BridgePath: 0, servers.ToolsPath: 1, servers.AgentPath: 2}
+	for i, t := range []struct{ name, path string }{{"bridge: execute_skill", servers.BridgePath}, {"bridge: tools/call (MCP)", servers.ToolsPath}, {"bridge: SendMessage (A2A)", servers.AgentPath}} {
+		s := u.ProtocolsSite()
+		s.Lines = strings.Replace(s.Lines, "\na2a\n", "\na2a {\ntasks {\nstore memory\n}\n}\n", 1) // as that of Node
+		c := b.StartCaddy(s)
+		to := &target{t.name, c.Addresses["site"], t.path, provider.Now, []int{c.Pid()}}
 		open(to, to.request(bodies[0].size), i)
 	}
-	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"))
-	proxy := &target{"reverse_proxy", c.addresses["proxy"], proxyPath, provider.Now, []int{c.pid()}}
+	c := b.StartCaddy(u.ProxySite("proxy", servers.ProxyPath, "1.1"))
+	proxy := &target{"reverse_proxy", c.Addresses["proxy"], servers.ProxyPath, provider.Now, []int{c.Pid()}}
 	open(proxy, proxy.request(bodies[0].size), 0)
 
 	var missing []string
-	folder := filepath.Join(b.moduleFolder(), filepath.FromSlash(peersFolder))
+	folder := b.PeersFolder()
 	nginx := func(name, path, module string, address string, pids []int) {
 		if address == "" {
 			missing = append(missing, name+" ("+module+" is not installed)")
@@ -85,11 +81,18 @@ func measurePeers(b *bench) values {
 		to := &target{name, address, path, provider.Now, pids}
 		open(to, to.request(bodies[0].size), 0)
 	}
-	address, pids := b.startNginx(u)
-	nginx("nginx, proxy only", proxyPath, "nginx", address, pids)
-	address, pids = b.startScriptedNginx(u, folder)
-	nginx("nginx with a script", bridgePath, "njs", address, pids)
-	program, scripts := b.buildPeers(folder), b.installPeers(folder)
+	address, pids := b.StartNginx(u)
+	nginx("nginx, proxy only", servers.ProxyPath, "nginx", address, pids)
+	address, pids = b.StartScriptedNginx(u, folder)
+	nginx("nginx with a script", servers.BridgePath, "njs", address, pids)
+	program, err := b.BuildPeers(folder)
+	if err != nil {
+		b.say("%v", err)
+	}
+	scripts, err := b.InstallPeers(folder, b.short)
+	if err != nil {
+		b.say("%v", err)
+	}
 	for _, p := range peers {
 		file, args := program, []string{p.argument}
 		if p.script {
@@ -99,8 +102,8 @@ func measurePeers(b *bench) values {
 			missing = append(missing, p.name+" (can't be installed)")
 			continue
 		}
-		process, addresses := b.startServer(p.name, file, append(args, "http://"+u.address+proxyPath)...)
-		to := &target{p.name, addresses[0], p.path, provider.Now, []int{process.pid()}}
+		process, addresses := b.StartServer(p.name, file, append(args, "http://"+u.Address+servers.ProxyPath)...)
+		to := &target{p.name, addresses[0], p.path, provider.Now, []int{process.Pid()}}
 		open(to, peerRequest(p.argument, to), byPath[p.path])
 	}
 	b.say("peers")
@@ -115,34 +118,4 @@ func measurePeers(b *bench) values {
 		}
 	}
 	return values{"table": t.String(), "missing": strings.Join(missing, ", ")}
-}
-
-// moduleFolder returns the folder of the bridge's module.
-func (b *bench) moduleFolder() string {
-	const bridge = "github.com/skill-bridge/caddy-skill-bridge"
-	return strings.TrimSpace(string(must(exec.CommandContext(b.ctx, "go", "list", "-m", "-f", "{{.Dir}}", bridge).Output())))
-}
-
-// buildPeers builds the program with the servers of Go. Its name is empty if their modules can't be had.
-func (b *bench) buildPeers(folder string) string {
-	file := filepath.Join(b.dir, "peers")
-	if text, err := exec.CommandContext(b.ctx, "go", "build", "-C", folder, "-o", file, ".").CombinedOutput(); err != nil {
-		b.say("the servers of Go can't be built: %v\n%s", err, text)
-		return ""
-	}
-	return file
-}
-
-// installPeers installs the packages of the servers of Node. The folder is empty if they can't be had. A short run downloads nothing.
-func (b *bench) installPeers(folder string) string {
-	to := must(os.MkdirTemp(b.dir, "npm-"))
-	for _, name := range []string{"package.json", "peers.mjs"} {
-		check(os.WriteFile(filepath.Join(to, name), must(os.ReadFile(filepath.Join(folder, name))), 0o600))
-	}
-	args := append([]string{"install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", to}, either(b, []string{"--offline"}, nil)...)
-	if text, err := exec.CommandContext(b.ctx, "npm", args...).CombinedOutput(); err != nil {
-		b.say("the packages of npm can't be installed: %v\n%s", err, text)
-		return ""
-	}
-	return to
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
@@ -15,41 +16,49 @@ type shape struct {
 	name, skill string
 	body        []byte
 	connections int
+	goals       goals
+}
+
+// goals are the targets of a shape; they may be empty.
+type goals struct {
+	rate, cost string // ratios to reverse_proxy
+	micros     string // of processor time
 }
 
 // fewConnections is the number of connections for messages of more than 64 KiB.
 const fewConnections = 8
 
 var (
-	typical = shape{"0.3 KiB, an API key and four schemas", provider.Typical, call(provider.Typical, 0), 32}
-	plain64 = shape{"64 KiB of small members, no schema", provider.Now, call(provider.Now, 64<<10), 32}
+	typical = shape{"0.3 KiB, an API key and four schemas", provider.Typical, call(provider.Typical, 0), 32, goals{"≥ 1.0", "≤ 1.0", ""}}
+	plain64 = shape{"64 KiB of small members, no schema", provider.Now, call(provider.Now, 64<<10), 32, goals{}}
+	points4 = points(4, goals{"≥ 0.9", "", "≤ 130"})
 )
 
 // points returns calls with a schema, of some size.
-func points(kib int) shape {
-	return shape{strconv.Itoa(kib) + " KiB of points, a schema", provider.Points, call(provider.Points, kib<<10), 32}
+func points(kib int, g goals) shape {
+	return shape{strconv.Itoa(kib) + " KiB of points, a schema", provider.Points, call(provider.Points, kib<<10), 32, g}
 }
 
 // publishedShapes are calls of skills as people publish them.
 var publishedShapes = []shape{
-	typical, points(1), points(4), points(16), points(64), plain64,
-	{"256 KiB of base64", provider.Now, base64Call(provider.Now, 256<<10), fewConnections},
-	{"900 KiB of base64", provider.Now, base64Call(provider.Now, 900<<10), fewConnections},
-	{"an output of 1 MB", provider.Large, call(provider.Large, 0), fewConnections},
+	typical, points(1, goals{"", "", "≤ 100"}), points4, points(16, goals{"", "", "≤ 215"}), points(64, goals{"≥ 0.4", "", "≤ 535"}), plain64,
+	{"256 KiB of base64", provider.Now, base64Call(provider.Now, 256<<10), fewConnections, goals{"", "", "≤ 800"}},
+	{"900 KiB of base64", provider.Now, base64Call(provider.Now, 900<<10), fewConnections, goals{"", "", "≤ 3,500"}},
+	{"an output of 1 MB", provider.Large, call(provider.Large, 0), fewConnections, goals{"", "", "≤ 4,000"}},
 }
 
 // sitesOf returns sites of reverse_proxy and of the bridge, whose names end alike.
-func (u *upstream) sitesOf(suffix, versions string, options ...string) []site {
-	return []site{u.proxySite("proxy"+suffix, "/run/*", versions), u.bridgeSite("bridge"+suffix, options...)}
+func sitesOf(u *servers.Upstream, suffix, versions string) []servers.Site {
+	return []servers.Site{u.ProxySite("proxy"+suffix, "/run/*", versions), u.BridgeSite("bridge" + suffix)}
 }
 
 // pair returns the loads of a shape for the sites of sitesOf.
-func (b *bench) pair(s *shape, c *caddy, suffix string) (proxy, bridge *load) {
+func (b *bench) pair(s *shape, c *servers.Caddy, suffix string) (proxy, bridge *load) {
 	open := func(name, path string) *load {
-		t := &target{s.name, c.addresses[name+suffix], path, s.skill, []int{c.pid()}}
+		t := &target{s.name, c.Addresses[name+suffix], path, s.skill, []int{c.Pid()}}
 		return b.loadOf(t, wire.Request(http.MethodPost, t.address, path, s.body), t.check, s.connections)
 	}
-	return open("proxy", "/run/"+s.skill), open("bridge", bridgePath)
+	return open("proxy", "/run/"+s.skill), open("bridge", servers.BridgePath)
 }
 
 // pairTable is a table with the figures of reverse_proxy and of the bridge.
@@ -69,44 +78,40 @@ func (b *bench) pairRow(t *table, name string, proxy, bridge *load) (rate, cost 
 
 // measurePublished measures calls of skills as people publish them.
 func measurePublished(b *bench) values {
-	u := b.startUpstream()
-	u.keyed = true
-	c := b.startCaddy(u.sitesOf("", "1.1")...)
+	u := b.StartUpstream()
+	u.Keyed = true
+	c := b.StartCaddy(sitesOf(u, "", "1.1")...)
 	t := pairTable()
-	var withSchema string
 	for i := range publishedShapes {
 		s := &publishedShapes[i]
 		b.say("published: %s", s.name)
 		proxy, bridge := b.pair(s, c, "")
 		b.compare([]*load{proxy, bridge}, b.slice())
 		rate, cost := b.pairRow(&t, s.name, proxy, bridge)
-		switch micros := bridge.all().cost() * 1e6; i {
-		case 0:
-			b.report.goal("Processor time with an API key and four schemas, ratio to reverse_proxy, 0.3 KiB", "≤ 1.0", cost)
-		case 1, 2, 3:
-			withSchema += fmt.Sprintf("%.0f, ", micros)
-		case 4:
-			b.report.goal("Processor time with 1, 4, 16 and 64 KiB of points and a schema, µs", "≤ 100, 130, 215, 535", withSchema+fmt.Sprintf("%.0f", micros))
-			b.report.goal("Requests per second with 64 KiB of points and a schema, ratio to reverse_proxy", "≥ 0.4", rate)
-		case 6, 7, 8:
-			goal := []string{"≤ 0.8", "≤ 3.5", "≤ 4"}[i-6]
-			b.report.goal("Processor time with "+s.name+", ms", goal, fmt.Sprintf("%.2f", micros/1e3))
+		for _, g := range [][3]string{
+			{"Requests per second, ratio to reverse_proxy, ", s.goals.rate, rate},
+			{"Processor time, ratio to reverse_proxy, ", s.goals.cost, cost},
+			{"Processor time, µs, ", s.goals.micros, number(bridge.all().cost() * 1e6)},
+		} {
+			if g[1] != "" {
+				b.report.goal(g[0]+s.name, g[1], g[2])
+			}
 		}
 		proxy.close()
 		bridge.close()
 	}
 	return values{
-		"table": t.String(), "credential": b.credentialCost(u), "connections": typical.connections, "few": fewConnections, "waiting": asyncConnections,
+		"table": t.String(), "credential": credentialCost(b, u), "connections": typical.connections, "few": fewConnections, "waiting": asyncConnections,
 	}
 }
 
 // credentialCost measures what a credential adds to the processor time of a call and of a poll.
-func (b *bench) credentialCost(u *upstream) string {
+func credentialCost(b *bench, u *servers.Upstream) string {
 	b.say("published: a credential")
-	c := b.startCaddy(u.bridgeSite("bridge", busyPolls...))
-	var loads []*load
+	c := b.StartCaddy(u.BridgeSite("bridge", busyPolls...))
+	loads := make([]*load, 0, 2*(1+len(provider.PollCounts)))
 	for _, prefix := range []string{"", provider.Keyed} {
-		for _, t := range polled(c.addresses["bridge"], []int{c.pid()}) {
+		for _, t := range polled(c.Addresses["bridge"], []int{c.Pid()}) {
 			t.skill = prefix + t.skill
 			loads = append(loads, b.load(t, bodies[0].size, asyncConnections))
 		}
@@ -130,12 +135,12 @@ func (b *bench) credentialCost(u *upstream) string {
 
 // measureSecure compares providers with HTTPS and HTTP/2 with those of plain HTTP.
 func measureSecure(b *bench) values {
-	plain, secure := b.startUpstream(), b.startSecureUpstream()
-	plain.keyed, secure.keyed = true, true
-	busy := secure.bridgeSite("busy", busyPolls...)
-	c := b.startCaddy(append(append(plain.sitesOf("", "1.1"), secure.sitesOf(" tls", "2")...), busy)...)
+	plain, secure := b.StartUpstream(), b.StartSecureUpstream()
+	plain.Keyed, secure.Keyed = true, true
+	busy := secure.BridgeSite("busy", busyPolls...)
+	c := b.StartCaddy(append(append(sitesOf(plain, "", "1.1"), sitesOf(secure, " tls", "2")...), busy)...)
 	t := pairTable()
-	shapes := []shape{typical, points(4), plain64}
+	shapes := []shape{typical, points4, plain64}
 	for i := range shapes {
 		s := &shapes[i]
 		b.say("https: %s", s.name)
@@ -149,8 +154,8 @@ func measureSecure(b *bench) values {
 		}
 	}
 	b.say("https: polls")
-	at := []int{c.pid()}
-	loads := b.loads(append([]*target{{"reverse_proxy", c.addresses["proxy tls"], proxyPath, provider.Now, at}}, polled(c.addresses["busy"], at)...),
+	at := []int{c.Pid()}
+	loads := b.loads(append([]*target{{"reverse_proxy", c.Addresses["proxy tls"], servers.ProxyPath, provider.Now, at}}, polled(c.Addresses["busy"], at)...),
 		bodies[0].size, asyncConnections)
 	b.compare(loads, b.slice())
 	return values{"table": t.String(), "poll": b.pollRatio(loads[2:], loads[0]), "connections": asyncConnections}
@@ -158,22 +163,21 @@ func measureSecure(b *bench) values {
 
 // measureGarbage measures what rarer garbage collections bring.
 func measureGarbage(b *bench) values {
-	u := b.startUpstream()
-	u.keyed = true
-	var loads []*load
-	var caddies []*caddy
+	u := b.StartUpstream()
+	u.Keyed = true
 	percents := []string{"100", "200", "400"}
-	for _, percent := range percents {
-		c := b.startCaddyWith("INFO", []string{"GOGC=" + percent}, u.bridgeSite("bridge"))
-		t := &target{"GOGC " + percent, c.addresses["bridge"], bridgePath, provider.Typical, []int{c.pid()}}
-		caddies, loads = append(caddies, c), append(loads, b.load(t, 0, 32))
+	loads, caddies := make([]*load, len(percents)), make([]*servers.Caddy, len(percents))
+	for i, percent := range percents {
+		c := b.StartCaddyWith("INFO", []string{"GOGC=" + percent}, u.BridgeSite("bridge"))
+		t := &target{"GOGC " + percent, c.Addresses["bridge"], servers.BridgePath, provider.Typical, []int{c.Pid()}}
+		caddies[i], loads[i] = c, b.load(t, 0, 32)
 	}
 	b.say("garbage")
 	b.compare(loads, b.slice())
 	t := table{header: []string{"", "requests/s", "ratio", "processor time, µs/request", "ratio", "resident memory, MB"}}
 	for i, l := range loads {
 		b.row(&t, l, loads[0])
-		t.rows[i] = append(t.rows[i], megabytes(caddies[i].residentMemory()))
+		t.rows[i] = append(t.rows[i], megabytes(caddies[i].ResidentMemory()))
 	}
 	return values{"table": t.String()}
 }

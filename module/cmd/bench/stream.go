@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
@@ -50,12 +51,12 @@ type stream struct {
 
 // pollingHTTP measures over HTTP what simulate simulates.
 func pollingHTTP(b *bench, v values) {
-	u := b.startUpstream()
-	sites := make([]site, len(modes))
+	u := b.StartUpstream()
+	sites := make([]servers.Site, len(modes))
 	for i, m := range modes {
-		sites[i] = u.bridgeSite(m.name, m.option, manyPolls)
+		sites[i] = u.BridgeSite(m.name, m.option, manyPolls)
 	}
-	c := b.startCaddy(sites...)
+	c := b.StartCaddy(sites...)
 
 	const callers = 10
 	learning, counted := either(b, 3, 16), either(b, 2, 30)
@@ -71,7 +72,7 @@ func pollingHTTP(b *bench, v values) {
 		s := streams[i/callers]
 		r := rand.New(rand.NewPCG(seed, uint64(300+i))) //nolint:gosec // no secret
 		running.Go(func() {
-			if err := s.calls(b.ctx, c.addresses[s.mode.name], r, learning, counted); err != nil {
+			if err := s.calls(b.Context, c.Addresses[s.mode.name], r, learning, counted); err != nil {
 				errs[i] = fmt.Errorf("%s, %s: %w", s.mode.name, provider.Laws[s.law].Name, err)
 			}
 		})
@@ -116,7 +117,7 @@ func ask(c *wire.Connection, address string, body []byte) (*runState, error) {
 	if err := c.SetDeadline(time.Now().Add(2 * wire.Patience)); err != nil {
 		return nil, err
 	}
-	text, err := c.Do(wire.Request(http.MethodPost, address, bridgePath, body))
+	text, err := c.Do(wire.Request(http.MethodPost, address, servers.BridgePath, body))
 	if err != nil {
 		return nil, err
 	}
