@@ -3,8 +3,8 @@
 //
 //	go run ./module/cmd/bench [-o BENCHMARKS.md]
 //
-// It builds Caddy with the bridge, and runs it, a provider and nginx (if installed) as processes on
-// the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
+// It builds Caddy with the bridge, and runs it, a provider, nginx and servers that are made with other
+// libraries (module/internal/peers, if they can be had) as processes on the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
 //
 // The report describes each measurement. With -short, every section takes seconds: this tests the
 // program, and the figures are not meaningful.

@@ -94,6 +94,14 @@ func TestPublished(t *testing.T) {
 	shortRun(t, "published,https,garbage,catalog,atonce", parts...)
 }
 
+// The section of peers, without those that would be downloaded.
+func TestPeers(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("npm_config_cache", t.TempDir())
+	shortRun(t, "peers", "## What others make of one call", "| bridge: SendMessage (A2A) |", "| reverse_proxy |", "nginx with a script", "jrpc2 (Go)",
+		peers[5].name+" (can't be installed)")
+}
+
 // shortRun runs sections, and checks that the report has some parts.
 func shortRun(t *testing.T, sections string, parts ...string) {
 	t.Helper()

@@ -85,20 +85,19 @@ func measurePeers(b *bench) values {
 	nginx("nginx, proxy only", servers.ProxyPath, "nginx", address, pids)
 	address, pids = b.StartScriptedNginx(u, folder)
 	nginx("nginx with a script", servers.BridgePath, "njs", address, pids)
-	program, err := b.BuildPeers(folder)
-	if err != nil {
-		b.say("%v", err)
-	}
-	scripts, err := b.InstallPeers(folder, b.short)
-	if err != nil {
-		b.say("%v", err)
+	program, errGo := b.BuildPeers(folder)
+	scripts, errNode := b.InstallPeers(folder, b.short)
+	for _, err := range []error{errGo, errNode} {
+		if err != nil {
+			b.say("peers that are left out: %v", err)
+		}
 	}
 	for _, p := range peers {
-		file, args := program, []string{p.argument}
+		file, args, err := program, []string{p.argument}, errGo
 		if p.script {
-			file, args = "node", []string{filepath.Join(scripts, "peers.mjs"), p.argument}
+			file, args, err = "node", []string{filepath.Join(scripts, "peers.mjs"), p.argument}, errNode
 		}
-		if file == "" || p.script && scripts == "" {
+		if err != nil {
 			missing = append(missing, p.name+" (can't be installed)")
 			continue
 		}

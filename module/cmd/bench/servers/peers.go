@@ -1,13 +1,16 @@
 package servers
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/failure"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
 // PeersFolder returns the folder of servers that are made with other libraries, as a module of its own and a package of npm.
@@ -20,10 +23,7 @@ func (s *Starter) PeersFolder() string {
 // BuildPeers builds the program with the servers of Go.
 func (s *Starter) BuildPeers(folder string) (file string, err error) {
 	file = filepath.Join(s.Dir, "peers")
-	if text, err := exec.CommandContext(s.Context, "go", "build", "-C", folder, "-o", file, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("the servers of Go can't be built: %w\n%s", err, text)
-	}
-	return file, nil
+	return file, s.install("go", "build", "-C", folder, "-o", file, ".")
 }
 
 // InstallPeers installs the packages of the servers of Node in a folder. Offline, it downloads nothing.
@@ -36,8 +36,17 @@ func (s *Starter) InstallPeers(folder string, offline bool) (to string, err erro
 	if offline {
 		args = append(args, "--offline")
 	}
-	if text, err := exec.CommandContext(s.Context, "npm", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("the packages of npm can't be installed: %w\n%s", err, text)
+	return to, s.install("npm", args...)
+}
+
+// install runs a command that may download something.
+func (s *Starter) install(name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(s.Context, 5*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, name, args...)
+	command.WaitDelay = wire.Patience
+	if text, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, args[0], err, text)
 	}
-	return to, nil
+	return nil
 }
