@@ -51,7 +51,10 @@ func measureCatalog(b *bench) values {
 		b.say("catalog: %s skills of %d providers", skills, size.providers)
 		u := b.StartUpstream("-providers", strconv.Itoa(size.providers), "-skills", strconv.Itoa(size.skills))
 		c := b.StartCaddy(u.BridgeSite("bridge", "browse"))
-		name := fmt.Sprintf("a page of %d of %s skills, %d providers", min(pageOfSkills, size.skills), skills, size.providers)
+		name := fmt.Sprintf("a page of %d of %s skills", min(pageOfSkills, size.skills), skills)
+		if size.providers > 1 {
+			name += fmt.Sprintf(", %d providers", size.providers)
+		}
 		to := &target{name, c.Addresses["bridge"], servers.BridgePath, "", []int{c.Pid()}}
 		page := b.listLoad(&t, to, wire.Request(http.MethodPost, to.address, to.path, listSkills("")), holds(`"name":"`, min(pageOfSkills, size.skills)))
 		if size.goal != "" {
