@@ -222,6 +222,7 @@ func TestWrongAnswers(t *testing.T) {
 		{"the provider's", servers.ProxyPath, provider.NowAnswer, http.StatusOK, ""},
 		{"the provider's, by the bridge", servers.BridgePath, provider.NowAnswer, http.StatusOK, "the target: a wrong answer: " + provider.NowAnswer[:10]},
 		{"another output", servers.BridgePath, completed + `{"location":"Paris"}}}`, http.StatusOK, "the target: a wrong answer: "},
+		{"a warning", servers.BridgePath, completed + provider.Output + `,"warnings":[{}]}}`, http.StatusOK, "the target: a wrong answer: "},
 		{"another id", servers.BridgePath, strings.Replace(completed, "req-000042", "1", 1) + provider.Output + "}}", http.StatusOK, "the target: a wrong answer: "},
 		{"more than the provider's", servers.ProxyPath, provider.NowAnswer + " ", http.StatusOK, "the target: a wrong answer: "},
 		{"another status", servers.ProxyPath, provider.NowAnswer, http.StatusAccepted, "the target: HTTP 202: "},

@@ -67,6 +67,7 @@ var LargeAnswer = nowHead + LargeOutput + "}"
 const (
 	inputsNow = `{"name":"location","type":"string","description":"A city.","required":true},` +
 		`{"name":"days","type":"number","description":"How many days to look ahead.","required":false,"schema":{"minimum":1,"maximum":14}}`
+	inputsMore    = inputsNow + `,{"name":"more","type":"object","description":"Further circumstances.","required":false}`
 	inputsTypical = `{"name":"location","type":"string","description":"A city.","required":true,"schema":{"type":"string","minLength":1,"maxLength":200}},` +
 		`{"name":"days","type":"integer","description":"How many days to look ahead.","required":false,"schema":{"type":"integer","minimum":1,"maximum":14}},` +
 		`{"name":"units","type":"string","description":"The system of units.","required":false,"schema":{"type":"string","enum":["metric","imperial"]}},` +
@@ -82,7 +83,7 @@ const (
 
 // describe appends the descriptor of a skill.
 func (p *Provider) describe(to []byte, skill string) []byte {
-	inputs, access := inputsNow, open
+	inputs, access := inputsMore, open
 	switch {
 	case skill == Typical:
 		inputs, access = inputsTypical, sealed
@@ -90,6 +91,8 @@ func (p *Provider) describe(to []byte, skill string) []byte {
 		inputs = inputsPoints
 	case strings.HasPrefix(skill, Keyed):
 		access = sealed
+	case strings.HasPrefix(skill, Many):
+		inputs = inputsNow
 	}
 	return fmt.Appendf(to, `{"protocol":{"version":"1.0.0"},"id":"bench/%[2]s","name":"Skill","version":"1.0.0","capability_type":"api",`+
 		`"description":"Does something.","provider":{"name":"Bench"},`+
