@@ -2,17 +2,10 @@ package main
 
 import (
 	"fmt"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 )
-
-// agentPath is the path of the A2A endpoint in sites with all protocols.
-const agentPath = "/a2a"
-
-// protocolsSite returns a site, named site, with each protocol of the bridge at its own path.
-func (u *upstream) protocolsSite(options ...string) site {
-	s := u.bridgeSite("site", options...)
-	s.lines = "skill_bridge {\nrpc\na2a\nmcp\n" + s.lines[len("skill_bridge "+bridgePath+" {\n"):]
-	return s
-}
 
 // message returns a SendMessage of A2A 1.0 with the same arguments as call, in its shortest form.
 func message(skill string) []byte {
@@ -22,22 +15,22 @@ func message(skill string) []byte {
 
 // measureAgent compares a blocking SendMessage with execute_skill. Each has a process of its own.
 func measureAgent(b *bench) values {
-	u := b.startUpstream()
+	u := b.StartUpstream()
 	targets := make([]*target, 3)
 	for i, t := range []struct {
 		name, path string
 		options    []string
 	}{
-		{"execute_skill", bridgePath, nil},
-		{"SendMessage", agentPath, nil},
-		{"SendMessage, tasks in memory only", agentPath, []string{"a2a {\ntasks {\nstore memory\n}\n}"}},
+		{"execute_skill", servers.BridgePath, nil},
+		{"SendMessage", servers.AgentPath, nil},
+		{"SendMessage, tasks in memory only", servers.AgentPath, []string{"a2a {\ntasks {\nstore memory\n}\n}"}},
 	} {
-		s := u.protocolsSite()
+		s := u.ProtocolsSite()
 		if t.options != nil {
-			s.lines = "skill_bridge {\n" + t.options[0] + s.lines[len("skill_bridge {\nrpc\na2a\nmcp"):]
+			s.Lines = "skill_bridge {\n" + t.options[0] + s.Lines[len("skill_bridge {\nrpc\na2a\nmcp"):]
 		}
-		c := b.startCaddy(s)
-		targets[i] = &target{t.name, c.addresses["site"], t.path, skillNow, []int{c.pid()}}
+		c := b.StartCaddy(s)
+		targets[i] = &target{t.name, c.Addresses["site"], t.path, provider.Now, []int{c.Pid()}}
 	}
 	loads := b.loads(targets, bodies[0].size, 32)
 	b.say("a2a")

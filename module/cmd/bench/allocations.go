@@ -3,28 +3,31 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 )
 
 // measureAllocations measures the allocations per call.
 func measureAllocations(b *bench) values {
-	u := b.startUpstream()
-	c := b.startCaddy(u.proxySite("proxy", proxyPath, "1.1"), u.bridgeSite("bridge", busyPolls...), respondSite("respond"))
+	u := b.StartUpstream()
+	c := b.StartCaddy(u.ProxySite("proxy", servers.ProxyPath, "1.1"), u.BridgeSite("bridge", busyPolls...), servers.RespondSite("respond"))
 	b.say("allocations")
 	targets := append([]*target{
-		{"reverse_proxy", c.addresses["proxy"], proxyPath, skillNow, nil},
-		{"respond", c.addresses["respond"], proxyPath, skillNow, nil},
-	}, polled(c.addresses["bridge"], nil)...)
+		{"reverse_proxy", c.Addresses["proxy"], servers.ProxyPath, provider.Now, nil},
+		{"respond", c.Addresses["respond"], servers.ProxyPath, provider.Now, nil},
+	}, polled(c.Addresses["bridge"], nil)...)
 	t := table{header: []string{"", "allocations", "KiB"}}
 	counts, sizes := make([]float64, len(targets)), make([]float64, len(targets))
 	for i, target := range targets {
-		check(context.Cause(b.ctx))
+		check(context.Cause(b.Context))
 		const connections = 64
 		l := b.load(target, bodies[0].size, connections)
 		check(l.sendAll(3)) // opens connections and fills pools
 		each := either(b, 4, 50)
-		before := c.allocated()
+		before := c.Allocated()
 		check(l.sendAll(each))
-		after, n := c.allocated(), float64(connections*each)
+		after, n := c.Allocated(), float64(connections*each)
 		l.close()
 		counts[i], sizes[i] = (after.Mallocs-before.Mallocs)/n, (after.TotalAlloc-before.TotalAlloc)/n/1024
 		t.add(target.name, fmt.Sprintf("%.1f", counts[i]), fmt.Sprintf("%.1f", sizes[i]))

@@ -30,7 +30,7 @@ func measureOpen(b *bench) values {
 	for round := range rounds + 1 {
 		b.say("open: round %d of %d", round, rounds)
 		for _, i := range b.random.Perm(len(loads)) {
-			check(context.Cause(b.ctx))
+			check(context.Cause(b.Context))
 			if round == 0 { // warm-up
 				must(loads[i].pace(length / 4))
 				continue

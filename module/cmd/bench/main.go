@@ -3,8 +3,8 @@
 //
 //	go run ./module/cmd/bench [-o BENCHMARKS.md]
 //
-// It builds Caddy with the bridge, and runs it, a provider and nginx (if installed) as processes on
-// the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
+// It builds Caddy with the bridge, and runs it, a provider, nginx and servers that are made with other
+// libraries (module/internal/peers, if they can be had) as processes on the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
 //
 // The report describes each measurement. With -short, every section takes seconds: this tests the
 // program, and the figures are not meaningful.
@@ -26,11 +26,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/failure"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "upstream" {
-		if err := runUpstream(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+		if err := provider.Run(os.Args[2:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "bench upstream:", err)
 			os.Exit(1)
 		}
@@ -55,11 +59,17 @@ var sections = []struct {
 	measure func(*bench) values
 }{
 	{"closed", measureClosed},
+	{"published", measurePublished},
+	{"https", measureSecure},
 	{"async", measureAsync},
 	{"watched", measureWatched},
+	{"garbage", measureGarbage},
 	{"a2a", measureAgent},
 	{"mcp", measureTools},
+	{"peers", measurePeers},
+	{"catalog", measureCatalog},
 	{"open", measureOpen},
+	{"atonce", measureAtOnce},
 	{"pending", measurePending},
 	{"streams", measureStreams},
 	{"idle", measureIdle},
@@ -82,13 +92,10 @@ const seed = 1
 // bench is one run of the program.
 type bench struct {
 	options
-	ctx      context.Context
-	self     string // path of this program
-	dir      string // for all files except the report
+	*servers.Starter
 	random   *rand.Rand
 	report   report
 	progress io.Writer
-	atEnd    []func() // functions that run at the end of the section
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -96,17 +103,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: *o, ctx: ctx, random: rand.New(rand.NewPCG(seed, 1)), progress: stderr} //nolint:gosec // samples, no secret
+	b := &bench{options: *o, Starter: &servers.Starter{Context: ctx, Caddy: o.caddy}, random: rand.New(rand.NewPCG(seed, 1)), progress: stderr} //nolint:gosec // samples, no secret
 	b.report.Sections = map[string]values{}
-	if b.self, err = os.Executable(); err != nil {
+	if b.Self, err = os.Executable(); err != nil {
 		return fmt.Errorf("finding this program, to run it as the upstream: %w", err)
 	}
-	if b.dir, err = os.MkdirTemp("", "bench-"); err != nil {
+	if b.Dir, err = os.MkdirTemp("", "bench-"); err != nil {
 		return fmt.Errorf("making a temporary folder: %w", err)
 	}
-	defer os.RemoveAll(b.dir)
+	defer os.RemoveAll(b.Dir)
 
-	if err := b.buildCaddy(); err != nil {
+	if err := b.BuildCaddy(); err != nil {
 		return b.interrupted(err)
 	}
 	for _, s := range sections {
@@ -133,34 +140,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// failure is the panic value with which an error ends a section, because an incomplete measurement
-// is useless.
-type failure struct{ error }
+// check ends a section with an error.
+func check(err error) { failure.Check(err) }
 
-// check panics with a failure if err is not nil.
-func check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-// must returns the value, and panics with a failure if err is not nil.
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
+// must returns the value, and ends a section with an error.
+func must[T any](value T, err error) T { return failure.Must(value, err) }
 
 // section runs a measurement, and stops everything that it has started.
 func (b *bench) section(measure func(*bench) values) (v values, err error) {
 	defer func() {
-		for _, end := range slices.Backward(b.atEnd) {
-			end()
-		}
-		b.atEnd = nil
+		b.End()
 		switch cause := recover().(type) {
 		case nil:
-		case failure:
-			err = cause.error
+		case failure.SectionError:
+			err = cause.Unwrap()
 		default:
 			panic(cause)
 		}
@@ -204,7 +197,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 
 // interrupted replaces errors that an interrupt has caused.
 func (b *bench) interrupted(err error) error {
-	if b.ctx.Err() != nil {
+	if b.Context.Err() != nil {
 		return fmt.Errorf("interrupted in %w", err)
 	}
 	return err
@@ -216,8 +209,8 @@ func (b *bench) say(format string, a ...any) { fmt.Fprintf(b.progress, format+"\
 // sleep waits, and fails if the program is interrupted.
 func (b *bench) sleep(d time.Duration) {
 	select {
-	case <-b.ctx.Done():
-		check(context.Cause(b.ctx))
+	case <-b.Context.Done():
+		check(context.Cause(b.Context))
 	case <-time.After(d):
 	}
 }

@@ -17,6 +17,8 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
@@ -74,7 +76,36 @@ func checkNothingLeft(t *testing.T, dir string) {
 
 // Each section writes a part of the report. The tests run the quick sections.
 func TestShortRun(t *testing.T) {
-	args, dir := program(t, "-only", "closed,async,watched,allocations,polling", "-o", filepath.Join(t.TempDir(), "found.md"))
+	shortRun(t, "closed,async,watched,allocations,polling",
+		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| nginx |",
+		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| adaptive | SDK waiter, by get_run |",
+		"| simulated |")
+}
+
+// The sections of descriptors as people publish them, and of large numbers.
+func TestPublished(t *testing.T) {
+	parts := []string{
+		"## Skills as people publish them", "| to a poll |", "## HTTPS with HTTP/2", typical.name + "; HTTPS, HTTP/2 |", "## What rarer garbage collections bring", "| GOGC 200 |",
+		"## Large catalogs", "| all 1,000 skills, in pages |", "| the page for browsers, 1,000 skills |", "| a page of 50 of 500 skills, 10 providers |", "## Many runs at once", "| 64 |",
+	}
+	for _, s := range publishedShapes {
+		parts = append(parts, "| "+s.name+" |")
+	}
+	shortRun(t, "published,https,garbage,catalog,atonce", parts...)
+}
+
+// The section of peers, without those that would be downloaded.
+func TestPeers(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("npm_config_cache", t.TempDir())
+	shortRun(t, "peers", "## What others make of one call", "| bridge: SendMessage (A2A) |", "| reverse_proxy |", "nginx with a script", "jrpc2 (Go)",
+		peers[5].name+" (can't be installed)")
+}
+
+// shortRun runs sections, and checks that the report has some parts.
+func shortRun(t *testing.T, sections string, parts ...string) {
+	t.Helper()
+	args, dir := program(t, "-only", sections, "-o", filepath.Join(t.TempDir(), "found.md"))
 	if err := run(t.Context(), args, io.Discard, t.Output()); err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +114,7 @@ func TestShortRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{
-		"## Summary", "## Throughput and processor time", "| 64 KiB, 128 connections |", "| nginx |",
-		"## What a poll costs", "| each poll |", "## What it costs to watch", "| bridge, log and traces, all sampled |", "## Allocations", "## Polling: how late", "| ratio to back-off: delay / polls |", "## Polling over HTTP", "| adaptive | SDK waiter, by get_run |",
-		"| simulated |",
-	} {
+	for _, part := range parts {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("the report has no %q", part)
 		}
@@ -154,7 +181,7 @@ func TestInterrupt(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, want string }{
-		{"-only open,shut", "-only shut: there are closed, async, watched, a2a, mcp, open, pending, streams, idle, allocations, polling"},
+		{"-only open,shut", "-only shut: there are closed, published, https, async, watched, garbage, a2a, mcp, peers, catalog, open, atonce, pending, streams, idle, allocations, polling"},
 		{"-duration 1ms", "-duration is at least a second"},
 		{"more", `unexpected argument "more"`},
 	} {
@@ -191,14 +218,15 @@ func TestWrongAnswers(t *testing.T) {
 		status             int
 		want               string // empty: the answer is correct
 	}{
-		{"the bridge's", bridgePath, completed + output + "}}", http.StatusOK, ""},
-		{"the provider's", proxyPath, nowAnswer, http.StatusOK, ""},
-		{"the provider's, by the bridge", bridgePath, nowAnswer, http.StatusOK, "the target: a wrong answer: " + nowAnswer[:10]},
-		{"another output", bridgePath, completed + `{"location":"Paris"}}}`, http.StatusOK, "the target: a wrong answer: "},
-		{"another id", bridgePath, strings.Replace(completed, "req-000042", "1", 1) + output + "}}", http.StatusOK, "the target: a wrong answer: "},
-		{"more than the provider's", proxyPath, nowAnswer + " ", http.StatusOK, "the target: an answer that is not the provider's: "},
-		{"another status", proxyPath, nowAnswer, http.StatusAccepted, "the target: HTTP 202: "},
-		{"nothing", proxyPath, "", http.StatusOK, "the target: a wrong answer: "},
+		{"the bridge's", servers.BridgePath, completed + provider.Output + "}}", http.StatusOK, ""},
+		{"the provider's", servers.ProxyPath, provider.NowAnswer, http.StatusOK, ""},
+		{"the provider's, by the bridge", servers.BridgePath, provider.NowAnswer, http.StatusOK, "the target: a wrong answer: " + provider.NowAnswer[:10]},
+		{"another output", servers.BridgePath, completed + `{"location":"Paris"}}}`, http.StatusOK, "the target: a wrong answer: "},
+		{"a warning", servers.BridgePath, completed + provider.Output + `,"warnings":[{}]}}`, http.StatusOK, "the target: a wrong answer: "},
+		{"another id", servers.BridgePath, strings.Replace(completed, "req-000042", "1", 1) + provider.Output + "}}", http.StatusOK, "the target: a wrong answer: "},
+		{"more than the provider's", servers.ProxyPath, provider.NowAnswer + " ", http.StatusOK, "the target: a wrong answer: "},
+		{"another status", servers.ProxyPath, provider.NowAnswer, http.StatusAccepted, "the target: HTTP 202: "},
+		{"nothing", servers.ProxyPath, "", http.StatusOK, "the target: a wrong answer: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -207,7 +235,8 @@ func TestWrongAnswers(t *testing.T) {
 				fmt.Fprint(w, tc.answer)
 			}))
 			defer server.Close()
-			l, err := newLoad(&target{"the target", server.Listener.Addr().String(), tc.path, skillNow, nil}, 300, 1)
+			to := &target{"the target", server.Listener.Addr().String(), tc.path, provider.Now, nil}
+			l, err := newLoad(to, to.request(300), to.check, 1)
 			if err == nil {
 				l.close()
 			}
@@ -221,14 +250,15 @@ func TestWrongAnswers(t *testing.T) {
 // Answers that become wrong later end a run, too.
 func TestWrongAnswerUnderLoad(t *testing.T) {
 	t.Parallel()
-	p := newProvider("http://example.com", 0)
+	p := provider.New("http://example.com", 0)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	go p.serve(listener)
-	l, err := newLoad(&target{"the target", listener.Addr().String(), proxyPath, skillNow, []int{os.Getpid()}}, 300, openConnections)
+	go p.Serve(listener)
+	to := &target{"the target", listener.Addr().String(), servers.ProxyPath, provider.Now, []int{os.Getpid()}}
+	l, err := newLoad(to, to.request(300), to.check, openConnections)
 	if err != nil {
 		t.Fatal(err)
 	}

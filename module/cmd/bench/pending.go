@@ -9,6 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/procfs"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
@@ -23,29 +25,29 @@ type pending struct {
 	goals      [2]string                // for the memory over HTTP/1.1 and HTTP/2; empty: none
 }
 
-// sendMessage is a request of A2A 1.0 that starts a run of skillHold, by method and further members of its params.
+// sendMessage is a request of A2A 1.0 that starts a run of provider.Hold, by method and further members of its params.
 const sendMessage = `{"jsonrpc":"2.0","id":1,"method":"%s","params":{"message":{"messageId":"m","role":"ROLE_USER",` +
-	`"parts":[{"data":{"location":"Tokyo","days":5}}],"metadata":{"skillId":"bench.` + skillHold + `"}}%s}}`
+	`"parts":[{"data":{"location":"Tokyo","days":5}}],"metadata":{"skillId":"bench.` + provider.Hold + `"}}%s}}`
 
 var (
-	holdCall     = func(string) []byte { return call(skillHold, bodies[0].size) }
+	holdCall     = func(string) []byte { return call(provider.Hold, bodies[0].size) }
 	inBackground = func(string) []byte {
 		return fmt.Appendf(nil, sendMessage, "SendMessage", `,"configuration":{"returnImmediately":true}`)
 	}
 
 	pendingCalls = []pending{
-		{name: "bridge", path: bridgePath, body: holdCall, starts: true, goals: [2]string{"≤ 45", "≤ 32"}},
-		{name: "reverse_proxy", path: holdPath, body: holdCall, starts: true},
+		{name: "bridge", path: servers.BridgePath, body: holdCall, starts: true, goals: [2]string{"≤ 45", "≤ 32"}},
+		{name: "reverse_proxy", path: servers.HoldPath, body: holdCall, starts: true},
 	}
 	pendingStreams = []pending{
-		{name: "execute_skill that waits", path: bridgePath, body: holdCall, starts: true},
+		{name: "execute_skill that waits", path: servers.BridgePath, body: holdCall, starts: true},
 		{
-			name: "stream of a message (A2A), with its run", path: agentPath, starts: true, begins: true,
+			name: "stream of a message (A2A), with its run", path: servers.AgentPath, starts: true, begins: true,
 			body: func(string) []byte { return fmt.Appendf(nil, sendMessage, "SendStreamingMessage", "") },
 		},
-		{name: "run in the background (A2A)", path: agentPath, body: inBackground, starts: true, begins: true, ends: true},
+		{name: "run in the background (A2A)", path: servers.AgentPath, body: inBackground, starts: true, begins: true, ends: true},
 		{
-			name: "stream that subscribes to one task (A2A)", path: agentPath, begins: true,
+			name: "stream that subscribes to one task (A2A)", path: servers.AgentPath, begins: true,
 			body: func(task string) []byte {
 				return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"SubscribeToTask","params":{"id":"%s"}}`, task)
 			},
@@ -93,41 +95,41 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines floa
 	if h2 {
 		arguments, version = append(arguments, "-h2c"), "h2c"
 	}
-	u := b.startUpstream(arguments...)
-	s := u.protocolsSite("timeout 10m 10m", fmt.Sprintf("limits {\nruns %d %d\n}", n+100, n+100), "transport http {\nversions "+version+"\n}")
-	s.lines = strings.Replace(s.lines, "\na2a\n", fmt.Sprintf("\na2a {\ntasks {\nkeep %d %d\n}\n}\n", 2*n+100, 2*n+100), 1)
-	warmPath := bridgePath
-	if p.path == holdPath {
-		s, warmPath = u.proxySite("site", holdPath, version), proxyPath
-		s.lines += "\n" + u.proxySite("", proxyPath, version).lines // warm-up
+	u := b.StartUpstream(arguments...)
+	s := u.ProtocolsSite("timeout 10m 10m", fmt.Sprintf("limits {\nruns %d %d\n}", n+100, n+100), "transport http {\nversions "+version+"\n}")
+	s.Lines = strings.Replace(s.Lines, "\na2a\n", fmt.Sprintf("\na2a {\ntasks {\nkeep %d %d\n}\n}\n", 2*n+100, 2*n+100), 1)
+	warmPath := servers.BridgePath
+	if p.path == servers.HoldPath {
+		s, warmPath = u.ProxySite("site", servers.HoldPath, version), servers.ProxyPath
+		s.Lines += "\n" + u.ProxySite("", servers.ProxyPath, version).Lines // warm-up
 	}
-	c := b.startCaddy(s)
-	defer c.stop()
-	defer u.stop()
-	t := &target{name: p.name, address: c.addresses["site"], path: p.path}
-	b.warmUp(&target{name: "warming up", address: t.address, path: warmPath, skill: skillNow})
+	c := b.StartCaddy(s)
+	defer c.Stop()
+	defer u.Stop()
+	t := &target{name: p.name, address: c.Addresses["site"], path: p.path}
+	b.warmUp(&target{name: "warming up", address: t.address, path: warmPath, skill: provider.Now})
 	task, started := "", 0
-	if p.path == agentPath {
-		task, started = taskOf(must(wire.Once(http.MethodPost, t.address, agentPath, inBackground("")))), 1
+	if p.path == servers.AgentPath {
+		task, started = taskOf(must(wire.Once(http.MethodPost, t.address, servers.AgentPath, inBackground("")))), 1
 	}
 	before, _ := b.settled(c, either(b, 100*time.Millisecond, time.Second))
-	goroutinesBefore := c.goroutines()
+	goroutinesBefore := c.Goroutines()
 
-	o := newOpenRequests(b.ctx, t, p, p.body(task), n, h2)
+	o := newOpenRequests(b.Context, t, p, p.body(task), n, h2)
 	defer o.close()
 	for i := range n {
 		o.begin(i)
 		if p.starts && (i%64 == 63 || i == n-1) { // at most 64 requests have not reached the upstream
-			u.reached(b.ctx, started+i+1)
+			u.Reached(b.Context, started+i+1)
 		}
 	}
 	samples := make([]float64, either(b, 2, 20))
 	for i := range samples {
 		b.sleep(500 * time.Millisecond)
-		samples[i] = c.residentMemory()
+		samples[i] = c.ResidentMemory()
 	}
-	resident, goroutines = (statistics.Median(samples)-before)/float64(n), float64(c.goroutines()-goroutinesBefore)/float64(n)
-	u.release()
+	resident, goroutines = (statistics.Median(samples)-before)/float64(n), float64(c.Goroutines()-goroutinesBefore)/float64(n)
+	u.Release()
 	check(o.wait())
 	return resident, goroutines
 }

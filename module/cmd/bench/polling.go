@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
@@ -59,28 +60,28 @@ func follow(plan polling.Plan, d time.Duration) cost {
 
 // A planner returns a plan for the runs of a law, with times divided by faster. The plan may learn
 // from runs.
-type planner func(l law, faster int, r *rand.Rand) polling.Plan
+type planner func(l provider.Law, faster int, r *rand.Rand) polling.Plan
 
-func fixed(_ law, faster int, r *rand.Rand) polling.Plan {
+func fixed(_ provider.Law, faster int, r *rand.Rand) polling.Plan {
 	return polling.Fixed{Interval: time.Second / time.Duration(faster), Random: r.Float64}
 }
 
-func backOff(_ law, faster int, r *rand.Rand) polling.Plan {
+func backOff(_ provider.Law, faster int, r *rand.Rand) polling.Plan {
 	d := time.Duration(faster)
 	return polling.Backoff{Initial: 100 * time.Millisecond / d, Longest: 5 * time.Second / d, Random: r.Float64}
 }
 
-func sdkWaiter(_ law, faster int, r *rand.Rand) polling.Plan { return waiter{r, faster} }
+func sdkWaiter(_ provider.Law, faster int, r *rand.Rand) polling.Plan { return waiter{r, faster} }
 
 // learned returns a plan that has learned from 128 executions.
-func learned(l law, faster int, r *rand.Rand) polling.Plan {
+func learned(l provider.Law, faster int, r *rand.Rand) polling.Plan {
 	var due func()
 	learner := polling.NewStore(polling.Config{
 		Price: polling.DefaultPrice / time.Duration(faster), Random: r.Float64, Now: func() time.Time { return time.Time{} },
 		Run: func(f func()) { due = f }, // run once, after all executions
-	}).Learner(polling.Key{Skill: l.name})
+	}).Learner(polling.Key{Skill: l.Name})
 	for range 128 {
-		d := l.drawTime(r, faster)
+		d := l.DrawTime(r, faster)
 		learner.Done(polling.Completion{Execution: d, Ended: d, Polls: 2})
 	}
 	due()
@@ -88,11 +89,11 @@ func learned(l law, faster int, r *rand.Rand) polling.Plan {
 }
 
 // simulated returns the mean costs over many runs and several plans.
-func (p planner) simulated(l law, faster, plans, runs int, r *rand.Rand) (mean cost) {
+func (p planner) simulated(l provider.Law, faster, plans, runs int, r *rand.Rand) (mean cost) {
 	for range plans {
 		plan := p(l, faster, r)
 		for range runs {
-			c := follow(plan, l.drawTime(r, faster))
+			c := follow(plan, l.DrawTime(r, faster))
 			mean.delay += c.delay / float64(plans*runs)
 			mean.polls += c.polls / float64(plans*runs)
 		}
@@ -106,17 +107,17 @@ func simulate(b *bench) values {
 	planners := []planner{fixed, backOff, sdkWaiter, learned}
 	t := table{header: []string{"execution time", "every second", "back-off", "SDK waiter", "bridge"}}
 	var ratios [4]cost // logarithms
-	for i, l := range laws {
+	for i, l := range provider.Laws {
 		r := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // no secret
 		row, costs := make([]string, 1+len(planners)), make([]cost, len(planners))
-		row[0] = l.name
+		row[0] = l.Name
 		for k, p := range planners {
 			costs[k] = p.simulated(l, 1, plans, runs, r)
 			row[k+1] = costs[k].String()
 		}
 		for k, c := range costs {
-			ratios[k].delay += math.Log(c.delay/costs[1].delay) / float64(len(laws))
-			ratios[k].polls += math.Log(c.polls/costs[1].polls) / float64(len(laws))
+			ratios[k].delay += math.Log(c.delay/costs[1].delay) / float64(len(provider.Laws))
+			ratios[k].polls += math.Log(c.polls/costs[1].polls) / float64(len(provider.Laws))
 		}
 		t.add(row...)
 	}
@@ -130,14 +131,14 @@ func simulate(b *bench) values {
 		fmt.Sprintf("%.2f, %.2f", math.Exp(ratios[3].delay), math.Exp(ratios[3].polls)))
 
 	// With interval p, the mean number of polls is 1/(1-exp(-p/mean)).
-	l, mean := laws[3], 2.0
+	l, mean := provider.Laws[3], 2.0
 	c := planner(learned).simulated(l, 1, 2*plans, runs, rand.New(rand.NewPCG(seed, 100))) //nolint:gosec // no secret
 	interval := -mean * math.Log(1-1/c.polls)
 	best := interval*c.polls - mean
 	ratio := fmt.Sprintf("%.2f", c.delay/best)
 	b.report.goal("Polling, exponential law: delay as a ratio to the best equal intervals", "≤ 1.15", ratio)
 	return values{
-		"simulation": t.String(), "law": l.name, "polls": fmt.Sprintf("%.2f", c.polls),
+		"simulation": t.String(), "law": l.Name, "polls": fmt.Sprintf("%.2f", c.polls),
 		"interval": math.Round(interval * 1e3), "best": math.Round(best * 1e3), "delay": math.Round(c.delay * 1e3), "ratio": ratio,
 	}
 }

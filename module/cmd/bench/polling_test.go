@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
@@ -43,10 +44,10 @@ func TestWaiter(t *testing.T) {
 // A faster waiter divides its delays.
 func TestWaiterThatIsFaster(t *testing.T) {
 	t.Parallel()
-	usual, quick := waiter{rand.New(rand.NewPCG(1, 1)), 1}, waiter{rand.New(rand.NewPCG(1, 1)), httpSpeed}
+	usual, quick := waiter{rand.New(rand.NewPCG(1, 1)), 1}, waiter{rand.New(rand.NewPCG(1, 1)), provider.HTTPSpeed}
 	for polls := range 10 {
 		p := polling.Progress{Polls: polls}
-		if d, want := quick.Next(p), usual.Next(p)/httpSpeed; (d - want).Abs() > time.Microsecond {
+		if d, want := quick.Next(p), usual.Next(p)/provider.HTTPSpeed; (d - want).Abs() > time.Microsecond {
 			t.Errorf("after %d polls it waits for %s, want %s", polls, d, want)
 		}
 	}
@@ -56,7 +57,7 @@ func TestWaiterThatIsFaster(t *testing.T) {
 func TestAgentPolls(t *testing.T) {
 	t.Parallel()
 	const running, ended = `{"status":"running","run_token":"token"}`, `{"status":"completed","output":{"ended":1,"polls":3}}`
-	started, asked := string(withoutWaiting(call(skillLaw+"1", 300))), string(getRun("token"))
+	started, asked := string(withoutWaiting(call(provider.Timed+"1", 300))), string(getRun("token"))
 	for _, tc := range []struct {
 		name    string
 		answers []string // the last one is repeated
@@ -80,7 +81,7 @@ func TestAgentPolls(t *testing.T) {
 				answers = answers[min(1, len(answers)-1):]
 			}))
 			defer server.Close()
-			s := &stream{law: 1, mode: mode{plan: func(law, int, *rand.Rand) polling.Plan { return polling.Fixed{Interval: time.Millisecond} }}}
+			s := &stream{law: 1, mode: mode{plan: func(provider.Law, int, *rand.Rand) polling.Plan { return polling.Fixed{Interval: time.Millisecond} }}}
 			err := s.calls(t.Context(), server.Listener.Addr().String(), rand.New(rand.NewPCG(1, 1)), 5, 1)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -130,7 +131,7 @@ func TestFollow(t *testing.T) {
 func TestTaught(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
-	plan := learned(laws[0], 1, r)
+	plan := learned(provider.Laws[0], 1, r)
 	if d := plan.Next(polling.Progress{Remaining: polling.NoDeadline}); d < 1800*time.Millisecond || d > 2200*time.Millisecond {
 		t.Errorf("the first poll of a run of 2 s comes after %s", d)
 	}
@@ -143,10 +144,10 @@ func TestLaws(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		drawn := make([]float64, 20001)
 		for k := range drawn {
-			drawn[k] = laws[i].draw(r)
+			drawn[k] = provider.Laws[i].Draw(r)
 		}
 		if got := statistics.Median(drawn); math.Abs(got/want-1) > 0.05 {
-			t.Errorf("%s: the median is %.3f s, want %.3f s", laws[i].name, got, want)
+			t.Errorf("%s: the median is %.3f s, want %.3f s", provider.Laws[i].Name, got, want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func number(v float64) string {
 
 // write writes the whole report.
 func (b *bench) write(w io.Writer, args []string) error {
-	golang, caddy, err := versions(b.caddy)
+	golang, caddy, err := versions(b.Caddy)
 	if err != nil {
 		return err
 	}

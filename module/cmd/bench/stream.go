@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
@@ -24,7 +26,7 @@ type mode struct {
 	plan   planner // for the simulation, or the agent's plan
 }
 
-// modes are the strategies of the simulation, with times divided by httpSpeed.
+// modes are the strategies of the simulation, with times divided by provider.HTTPSpeed.
 var modes = []mode{
 	{"fixed 250 ms", "poll fixed 250ms", fixed},
 	{"back-off 25 ms to 1.25 s", "poll backoff 25ms 1250ms", backOff},
@@ -49,17 +51,17 @@ type stream struct {
 
 // pollingHTTP measures over HTTP what simulate simulates.
 func pollingHTTP(b *bench, v values) {
-	u := b.startUpstream()
-	sites := make([]site, len(modes))
+	u := b.StartUpstream()
+	sites := make([]servers.Site, len(modes))
 	for i, m := range modes {
-		sites[i] = u.bridgeSite(m.name, m.option, manyPolls)
+		sites[i] = u.BridgeSite(m.name, m.option, manyPolls)
 	}
-	c := b.startCaddy(sites...)
+	c := b.StartCaddy(sites...)
 
 	const callers = 10
 	learning, counted := either(b, 3, 16), either(b, 2, 30)
-	streams := make([]*stream, 0, len(httpLaws)*len(modes))
-	for _, n := range httpLaws {
+	streams := make([]*stream, 0, len(provider.HTTPLaws)*len(modes))
+	for _, n := range provider.HTTPLaws {
 		for _, m := range modes {
 			streams = append(streams, &stream{mode: m, law: n})
 		}
@@ -70,8 +72,8 @@ func pollingHTTP(b *bench, v values) {
 		s := streams[i/callers]
 		r := rand.New(rand.NewPCG(seed, uint64(300+i))) //nolint:gosec // no secret
 		running.Go(func() {
-			if err := s.calls(b.ctx, c.addresses[s.mode.name], r, learning, counted); err != nil {
-				errs[i] = fmt.Errorf("%s, %s: %w", s.mode.name, laws[s.law].name, err)
+			if err := s.calls(b.Context, c.Addresses[s.mode.name], r, learning, counted); err != nil {
+				errs[i] = fmt.Errorf("%s, %s: %w", s.mode.name, provider.Laws[s.law].Name, err)
 			}
 		})
 	}
@@ -82,20 +84,20 @@ func pollingHTTP(b *bench, v values) {
 	for _, m := range modes {
 		t.header = append(t.header, m.name)
 	}
-	for i, n := range httpLaws {
+	for i, n := range provider.HTTPLaws {
 		row, below := make([]string, 1+len(modes)), make([]string, 1+len(modes))
-		row[0], below[0] = laws[n].name+", "+strconv.Itoa(httpSpeed)+" × as fast", "simulated"
+		row[0], below[0] = provider.Laws[n].Name+", "+strconv.Itoa(provider.HTTPSpeed)+" × as fast", "simulated"
 		for k, m := range modes {
 			s := streams[i*len(modes)+k]
 			delay := statistics.Bootstrap(b.random, len(s.delays), func(runs []int) float64 { return statistics.Mean(s.delays, runs) })
 			row[k+1] = fmt.Sprintf("%s / %.1f", delay.Format("%.0f"), statistics.Mean(s.polls, statistics.Indexes(len(s.polls))))
 			r := rand.New(rand.NewPCG(seed, uint64(200+n))) //nolint:gosec // no secret
-			below[k+1] = m.plan.simulated(laws[n], httpSpeed, either(b, 1, 20), either(b, 200, 2000), r).String()
+			below[k+1] = m.plan.simulated(provider.Laws[n], provider.HTTPSpeed, either(b, 1, 20), either(b, 200, 2000), r).String()
 		}
 		t.add(row...)
 		t.add(below...)
 	}
-	v["http"], v["httpSpeed"], v["callers"], v["learning"], v["counted"] = t.String(), httpSpeed, callers, learning, counted
+	v["http"], v["httpSpeed"], v["callers"], v["learning"], v["counted"] = t.String(), provider.HTTPSpeed, callers, learning, counted
 }
 
 // runState has the used members of a result of execute_skill or get_run.
@@ -115,7 +117,7 @@ func ask(c *wire.Connection, address string, body []byte) (*runState, error) {
 	if err := c.SetDeadline(time.Now().Add(2 * wire.Patience)); err != nil {
 		return nil, err
 	}
-	text, err := c.Do(wire.Request(http.MethodPost, address, bridgePath, body))
+	text, err := c.Do(wire.Request(http.MethodPost, address, servers.BridgePath, body))
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +170,10 @@ func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learni
 		return err
 	}
 	defer c.Close()
-	text := call(skillLaw+strconv.Itoa(s.law), bodies[0].size)
+	text := call(provider.Timed+strconv.Itoa(s.law), bodies[0].size)
 	var plan polling.Plan // the agent's
 	if s.mode.byAgent() {
-		text, plan, learning = withoutWaiting(text), s.mode.plan(laws[s.law], httpSpeed, r), 0
+		text, plan, learning = withoutWaiting(text), s.mode.plan(provider.Laws[s.law], provider.HTTPSpeed, r), 0
 	}
 	for n := range learning + counted {
 		if ctx.Err() != nil {

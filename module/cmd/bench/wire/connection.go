@@ -5,17 +5,20 @@ package wire
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
 
 // Patience is the timeout of operations that take milliseconds.
 const Patience = 30 * time.Second
+
+// Chunked is the length of a body that has none.
+const Chunked = -1
 
 // ReadHeader reads a header up to the empty line, and returns the length of the body.
 func ReadHeader(r *bufio.Reader) (length int, err error) {
@@ -34,7 +37,7 @@ func ReadHeader(r *bufio.Reader) (length int, err error) {
 				return 0, fmt.Errorf("reading a Content-Length: %w", err)
 			}
 		case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
-			return 0, errors.New("the body is chunked, which is not expected here")
+			length = Chunked
 		}
 	}
 }
@@ -75,17 +78,47 @@ func (c *Connection) answer() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cap(c.body) < length {
-		c.body = make([]byte, length)
+	c.body = c.body[:0]
+	if length == Chunked {
+		err = c.readChunks()
+	} else {
+		err = c.read(length)
 	}
-	c.body = c.body[:length]
-	if _, err := io.ReadFull(c.r, c.body); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("reading the body of an answer: %w", err)
 	}
 	if status != "200" {
 		return nil, fmt.Errorf("HTTP %s: %.300s", status, c.body)
 	}
 	return c.body, nil
+}
+
+// read appends bytes to the body.
+func (c *Connection) read(length int) error {
+	have := len(c.body)
+	c.body = slices.Grow(c.body, length)[:have+length]
+	_, err := io.ReadFull(c.r, c.body[have:])
+	return err
+}
+
+// readChunks appends chunks to the body. There is no trailer.
+func (c *Connection) readChunks() error {
+	for {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		length, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
+		if err != nil {
+			return err
+		}
+		if err := c.read(int(length)); err != nil {
+			return err
+		}
+		if _, err := c.r.Discard(len("\r\n")); err != nil || length == 0 {
+			return err
+		}
+	}
 }
 
 // Request returns the bytes of a request.

@@ -1,4 +1,4 @@
-package main
+package provider
 
 import (
 	"net/http"
@@ -7,10 +7,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // runID invokes a skill and returns the id of the run.
-func runID(t *testing.T, p *provider, skill string) string {
+func runID(t *testing.T, p *Provider, skill string) string {
 	t.Helper()
 	status, body := p.answer(nil, "/run/"+skill)
 	rest, ok := strings.CutPrefix(string(body), `{"execution_id":"`)
@@ -21,7 +24,7 @@ func runID(t *testing.T, p *provider, skill string) string {
 	return id
 }
 
-func state(t *testing.T, p *provider, id string) string {
+func state(t *testing.T, p *Provider, id string) string {
 	t.Helper()
 	status, body := p.answer(nil, "/status/"+id)
 	if status != http.StatusOK || !strings.HasPrefix(string(body), `{"execution_id":"`+id+`","status":"`) {
@@ -33,15 +36,15 @@ func state(t *testing.T, p *provider, id string) string {
 // A run completes with the number of polls in the name of its skill.
 func TestCountedRuns(t *testing.T) {
 	t.Parallel()
-	p := newProvider("http://example.com", 0)
-	for _, n := range pollCounts {
-		id, other := runID(t, p, skillPoll+strconv.Itoa(n)), runID(t, p, skillPoll+"8")
+	p := New("http://example.com", 0)
+	for _, n := range PollCounts {
+		id, other := runID(t, p, Poll+strconv.Itoa(n)), runID(t, p, Poll+"8")
 		for range n - 1 {
 			if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
 				t.Errorf("%d polls: %s", n, got)
 			}
 		}
-		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+output+"}") {
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+Output+"}") {
 			t.Errorf("%d polls: %s", n, got)
 		}
 		if got := state(t, p, other); !strings.HasSuffix(got, `"status":"running"}`) {
@@ -54,10 +57,10 @@ func TestCountedRuns(t *testing.T) {
 func TestTimedRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, same := newProvider("http://example.com", 0), newProvider("http://example.com", 0)
+		p, same := New("http://example.com", 0), New("http://example.com", 0)
 		start := time.Now()
-		takes := same.executionTime(httpLaws[0])
-		id := runID(t, p, skillLaw+strconv.Itoa(httpLaws[0]))
+		takes := same.executionTime(Timed, HTTPLaws[0])
+		id := runID(t, p, Timed+strconv.Itoa(HTTPLaws[0]))
 		time.Sleep(takes - time.Nanosecond)
 		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
 			t.Error(got)
@@ -76,11 +79,11 @@ func TestTimedRuns(t *testing.T) {
 func TestHeldRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newProvider("http://example.com", 0)
-		id := runID(t, p, skillHold)
+		p := New("http://example.com", 0)
+		id := runID(t, p, Hold)
 		answered := make(chan string, 1)
 		go func() {
-			_, body := p.answer(nil, holdPath)
+			_, body := p.answer(nil, "/hold")
 			answered <- string(body)
 		}()
 		synctest.Wait()
@@ -93,10 +96,10 @@ func TestHeldRuns(t *testing.T) {
 		for range 2 {
 			p.answer(nil, "/release")
 		}
-		if got := <-answered; got != nowAnswer {
+		if got := <-answered; got != NowAnswer {
 			t.Error(got)
 		}
-		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+output+"}") {
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"completed","output":`+Output+"}") {
 			t.Error(got)
 		}
 	})
@@ -105,10 +108,49 @@ func TestHeldRuns(t *testing.T) {
 // Unknown runs are not found.
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
-	p := newProvider("http://example.com", 0)
+	p := New("http://example.com", 0)
 	for _, path := range []string{"/", "/run/law0", "/status/x", "/status/law-1-x-y"} {
 		if status, _ := p.answer(nil, path); status != http.StatusNotFound {
 			t.Errorf("%s: HTTP %d", path, status)
+		}
+	}
+}
+
+// A run of Wait completes after the time in its name.
+func TestWaitingRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := New("http://example.com", 0)
+		id := runID(t, p, Wait+"3000")
+		time.Sleep(3*time.Second - time.Nanosecond)
+		if got := state(t, p, id); !strings.HasSuffix(got, `"status":"running"}`) {
+			t.Error(got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := state(t, p, id); !strings.HasSuffix(got, `,"polls":2}}`) {
+			t.Error(got)
+		}
+	})
+}
+
+// The index has the skills that the flag says, and each has a descriptor.
+func TestPublishedSkills(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]int{0: 5 + 1 + 2*len(PollCounts) + len(HTTPLaws) + len(Waits), 1: 1, 3: 3} {
+		p := New("http://example.com", count)
+		var index struct {
+			Skills []struct {
+				URL string `json:"descriptor_url"`
+			} `json:"skills"`
+		}
+		if err := json.Unmarshal(p.index, &index); err != nil || len(index.Skills) != want {
+			t.Fatalf("%d skills, %v; want %d", len(index.Skills), err, want)
+		}
+		for _, s := range index.Skills {
+			status, text := p.answer(nil, strings.TrimPrefix(s.URL, "http://example.com"))
+			if keyed := strings.Contains(s.URL, Keyed) || strings.HasSuffix(s.URL, Typical); status != http.StatusOK || !jsontext.Value(text).IsValid() || strings.Contains(string(text), "api_key") != keyed {
+				t.Errorf("%s: HTTP %d %s", s.URL, status, text)
+			}
 		}
 	}
 }

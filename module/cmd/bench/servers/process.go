@@ -1,6 +1,7 @@
-package main
+package servers
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,12 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/failure"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
-// process is a child process.
-type process struct {
+// Process is a child process.
+type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	stdin  io.Closer // the program may exit when it is closed
@@ -29,28 +31,43 @@ type process struct {
 
 // start starts a program with additional environment variables. It is stopped at the end of the
 // section.
-func (b *bench) start(environment []string, stdout io.Writer, name, file string, args ...string) *process {
-	p := &process{name: name, cmd: exec.CommandContext(b.ctx, file, args...), errors: new(tail), ended: make(chan struct{})}
+func (s *Starter) start(environment []string, stdout io.Writer, name, file string, args ...string) *Process {
+	p := &Process{name: name, cmd: exec.CommandContext(s.Context, file, args...), errors: new(tail), ended: make(chan struct{})}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 5 * time.Second
 	p.cmd.Stdout, p.cmd.Stderr = stdout, p.errors
-	p.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+b.dir, "XDG_CONFIG_HOME="+b.dir) // for Caddy's files
+	p.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+s.Dir, "XDG_CONFIG_HOME="+s.Dir) // for Caddy's files
 	p.cmd.Env = append(p.cmd.Env, environment...)
 	stdin, err := p.cmd.StdinPipe()
 	if err = errors.Join(err, p.cmd.Start()); err != nil {
-		check(fmt.Errorf("starting %s: %w", name, err))
+		failure.Check(fmt.Errorf("starting %s: %w", name, err))
 	}
 	p.stdin = stdin
 	go func() {
 		_ = p.cmd.Wait() // the exit status does not matter
 		close(p.ended)
 	}()
-	b.atEnd = append(b.atEnd, p.stop)
+	s.AtEnd(p.Stop)
 	return p
 }
 
-// stop stops the process and waits until it has exited.
-func (p *process) stop() {
+// StartServer starts a program whose first line of output has its address, or several.
+func (s *Starter) StartServer(name, file string, args ...string) (p *Process, addresses []string) {
+	r, w := io.Pipe()
+	p = s.start(nil, w, name, file, args...)
+	go func() {
+		<-p.ended
+		w.CloseWithError(errors.New("it ended at once: " + p.errors.String()))
+	}()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		failure.Check(fmt.Errorf("starting %s: %w", name, err))
+	}
+	return p, strings.Fields(line)
+}
+
+// Stop stops the process and waits until it has exited.
+func (p *Process) Stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -62,27 +79,28 @@ func (p *process) stop() {
 }
 
 // ready waits until the process listens on an address.
-func (p *process) ready(ctx context.Context, address string) {
+func (p *Process) ready(ctx context.Context, address string) {
 	deadline := time.After(wire.Patience)
 	for {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		if err == nil {
-			check(c.Close())
+			failure.Check(c.Close())
 			return
 		}
 		select {
 		case <-ctx.Done():
-			check(context.Cause(ctx))
+			failure.Check(context.Cause(ctx))
 		case <-p.ended:
-			check(fmt.Errorf("starting %s: it ended at once: %s", p.name, p.errors))
+			failure.Check(fmt.Errorf("starting %s: it ended at once: %s", p.name, p.errors))
 		case <-deadline:
-			check(fmt.Errorf("starting %s: nothing listens at %s: %s", p.name, address, p.errors))
+			failure.Check(fmt.Errorf("starting %s: nothing listens at %s: %s", p.name, address, p.errors))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// Pid returns the id of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // tail is a writer that keeps the last bytes.
 type tail struct {
@@ -110,15 +128,15 @@ func (t *tail) String() string {
 func freePorts(n int) []int {
 	ports := make([]int, n)
 	for i := range ports {
-		l := must(net.Listen("tcp", "127.0.0.1:0"))
+		l := failure.Must(net.Listen("tcp", "127.0.0.1:0"))
 		defer l.Close() // after the loop, so that the ports differ
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports
 }
 
-// processorTime returns the sum of the processor times of some processes, in seconds.
-func processorTime(pids []int) (s float64, err error) {
+// ProcessorTime returns the sum of the processor times of some processes, in seconds.
+func ProcessorTime(pids []int) (s float64, err error) {
 	for _, pid := range pids {
 		threads, err := procfs.AllThreads(pid)
 		if err != nil {
@@ -133,15 +151,15 @@ func processorTime(pids []int) (s float64, err error) {
 	return s, nil
 }
 
-// residentMemory returns the resident memory of the process, in bytes.
-func (p *process) residentMemory() float64 {
-	return float64(must(must(procfs.NewProc(p.pid())).NewStatus()).VmRSS)
+// ResidentMemory returns the resident memory of the process, in bytes.
+func (p *Process) ResidentMemory() float64 {
+	return float64(failure.Must(failure.Must(procfs.NewProc(p.Pid())).NewStatus()).VmRSS)
 }
 
 // children returns the ids of the child processes.
-func (p *process) children() (pids []int) {
-	for _, other := range must(procfs.AllProcs()) {
-		if stat, err := other.Stat(); err == nil && stat.PPID == p.pid() { // otherwise it has just exited
+func (p *Process) children() (pids []int) {
+	for _, other := range failure.Must(procfs.AllProcs()) {
+		if stat, err := other.Stat(); err == nil && stat.PPID == p.Pid() { // otherwise it has just exited
 			pids = append(pids, other.PID)
 		}
 	}

@@ -1,15 +1,24 @@
-package main
+// Package provider is the provider of the benchmarks. It publishes skills and runs them, with little processor time.
+package provider
 
 import (
 	"bufio"
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,30 +29,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
-// output is the output of all runs except those of skillLaw.
-const output = `{"location":"Tokyo","forecasts":[{"date":"2026-01-02","high":11,"low":4},{"date":"2026-01-03","high":9,"low":3,"condition":"sunny"}]}`
-
-// nowAnswer is the answer for a run that completes at once, of typical size.
-const nowAnswer = `{"execution_id":"exec-a1b2c3d4","status":"completed","skill_id":"bench/now",` +
-	`"timestamps":{"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:08Z","completed_at":"2026-01-02T03:04:08Z"},"output":` + output + `}`
-
-// The skills of the provider. Some names have a number at the end.
-const (
-	skillNow  = "now"  // completes at once
-	skillPoll = "poll" // with a number: completes with this number of polls
-	skillHold = "hold" // runs until /release
-	skillLaw  = "law"  // with a number: takes an execution time of this law, divided by httpSpeed
-	skillMany = "many" // with a number: like skillNow; a flag sets how many there are
-)
-
-// pollCounts are the numbers of the skills skillPoll.
-var pollCounts = []int{1, 2, 4, 8}
-
-// provider publishes skills and runs them, with little processor time.
-type provider struct {
-	origin string
-	many   int
-
+// Provider publishes skills and runs them, with little processor time.
+type Provider struct {
+	origin      string
 	index       []byte
 	descriptors atomic.Int64
 	runs        atomic.Uint64 // started runs
@@ -56,51 +44,74 @@ type provider struct {
 	polls [1 << 16]atomic.Int32
 
 	drawing sync.Mutex
-	random  *rand.Rand
+	random  *mathrand.Rand
 }
 
-// runUpstream runs a provider until the end of its standard input, so that it exits with its parent
-// process. The first line of its output is its address.
-func runUpstream(args []string, stdin io.Reader, stdout io.Writer) error {
+// Run runs a provider until the end of its standard input, so that it exits with its parent process.
+// The first line of its output has its address, or those of several providers.
+func Run(args []string, stdin io.Reader, stdout io.Writer) error {
 	flags := flag.NewFlagSet("upstream", flag.ContinueOnError)
-	many := flags.Int("many", 0, "how many further skills to publish")
+	providers := flags.Int("providers", 1, "how many providers there are")
+	count := flags.Int("skills", 0, "how many skills to publish, only "+Now+" and "+Many)
 	h2c := flags.Bool("h2c", false, "understand HTTP/2 without TLS, too")
+	certificate := flags.String("tls", "", "speak HTTP/2 with TLS, and write the certificate to this `file`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	addresses := make([]string, *providers)
+	for i := range addresses {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer listener.Close() // at the end of the process
+		addresses[i] = listener.Addr().String()
+		switch {
+		case *certificate != "":
+			config, err := selfSigned(*certificate)
+			if err != nil {
+				return err
+			}
+			go New("https://"+addresses[i], *count).serveHTTP(tls.NewListener(listener, config)) //nolint:errcheck // runs until the process exits
+		case *h2c:
+			go New("http://"+addresses[i], *count).serveHTTP(listener) //nolint:errcheck // runs until the process exits
+		default:
+			go New("http://"+addresses[i], *count).Serve(listener)
+		}
+	}
+	if _, err := fmt.Fprintln(stdout, strings.Join(addresses, " ")); err != nil {
 		return err
 	}
-	defer listener.Close()
-	p := newProvider("http://"+listener.Addr().String(), *many)
-	if *h2c {
-		go p.serveH2C(listener) //nolint:errcheck // runs until the process exits
-	} else {
-		go p.serve(listener)
-	}
-	if _, err := fmt.Fprintln(stdout, listener.Addr()); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, stdin)
+	_, err := io.Copy(io.Discard, stdin)
 	return err
 }
 
-func newProvider(origin string, many int) *provider {
-	p := &provider{origin: origin, many: many, released: make(chan struct{}), random: rand.New(rand.NewPCG(seed, 2))} //nolint:gosec // no secret
-	skills := make([]string, 0, 2+len(pollCounts)+len(httpLaws)+many)
-	skills = append(skills, skillNow, skillHold)
-	for _, n := range pollCounts {
-		skills = append(skills, skillPoll+strconv.Itoa(n))
+// selfSigned returns a configuration of TLS with a new certificate for the loopback address, which it writes to a file.
+func selfSigned(file string) (*tls.Config, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
 	}
-	for _, n := range httpLaws {
-		skills = append(skills, skillLaw+strconv.Itoa(n))
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	for n := range many {
-		skills = append(skills, skillMany+strconv.Itoa(n))
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
 	}
-	entries := make([]string, len(skills))
-	for i, s := range skills {
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	}, os.WriteFile(file, text, 0o600)
+}
+
+// New returns a provider at an origin that publishes a number of skills, or, if that is 0, all but Many.
+func New(origin string, count int) *Provider {
+	p := &Provider{origin: origin, released: make(chan struct{}), random: mathrand.New(mathrand.NewPCG(1, 2))} //nolint:gosec // no secret
+	names := skills(count)
+	entries := make([]string, len(names))
+	for i, s := range names {
 		entries[i] = fmt.Sprintf(`{"id":"bench/%[2]s","name":"Skill","capability_type":"api","description":"Does something.",`+
 			`"descriptor_url":"%[1]s/skills/%[2]s","access":"public","version":"1.0.0"}`, origin, s)
 	}
@@ -108,8 +119,8 @@ func newProvider(origin string, many int) *provider {
 	return p
 }
 
-// serve answers HTTP/1.1 requests.
-func (p *provider) serve(listener net.Listener) {
+// Serve answers HTTP/1.1 requests.
+func (p *Provider) Serve(listener net.Listener) {
 	for {
 		c, err := listener.Accept()
 		if err != nil {
@@ -119,7 +130,7 @@ func (p *provider) serve(listener net.Listener) {
 	}
 }
 
-func (p *provider) serveConnection(c net.Conn) {
+func (p *Provider) serveConnection(c net.Conn) {
 	defer c.Close()
 	r := bufio.NewReaderSize(c, 16<<10)
 	var body, answer []byte
@@ -135,7 +146,7 @@ func (p *provider) serveConnection(c net.Conn) {
 		}
 		target := string(path) // the next read overwrites the line
 		length, err := wire.ReadHeader(r)
-		if err != nil {
+		if err != nil || length == wire.Chunked {
 			return
 		}
 		if _, err := r.Discard(length); err != nil {
@@ -155,10 +166,11 @@ func (p *provider) serveConnection(c net.Conn) {
 	}
 }
 
-// serveH2C answers HTTP/2 and HTTP/1.1 requests.
-func (p *provider) serveH2C(listener net.Listener) error {
+// serveHTTP answers HTTP/2 and HTTP/1.1 requests. With TLS, the listener decides which.
+func (p *Provider) serveHTTP(listener net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
 		Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 1000}, ReadHeaderTimeout: wire.Patience,
@@ -175,7 +187,7 @@ func (p *provider) serveH2C(listener net.Listener) error {
 }
 
 // answer appends the body of the answer to a request.
-func (p *provider) answer(to []byte, path string) (status int, body []byte) {
+func (p *Provider) answer(to []byte, path string) (status int, body []byte) {
 	switch {
 	case strings.HasPrefix(path, "/run/"):
 		return p.run(to, path[len("/run/"):])
@@ -184,12 +196,12 @@ func (p *provider) answer(to []byte, path string) (status int, body []byte) {
 	case path == "/hold":
 		p.held.Add(1)
 		<-p.released
-		return http.StatusOK, append(to, nowAnswer...)
+		return http.StatusOK, append(to, NowAnswer...)
 	case path == "/.well-known/skill-sharing":
 		return http.StatusOK, append(to, p.index...)
 	case strings.HasPrefix(path, "/skills/"):
 		p.descriptors.Add(1)
-		return http.StatusOK, fmt.Appendf(to, descriptor, p.origin, path[len("/skills/"):])
+		return http.StatusOK, p.describe(to, path[len("/skills/"):])
 	case path == "/counts":
 		return http.StatusOK, fmt.Appendf(to, `{"descriptors":%d,"runs":%d,"held":%d}`, p.descriptors.Load(), p.runs.Load(), p.held.Load())
 	case path == "/release":
@@ -199,49 +211,40 @@ func (p *provider) answer(to []byte, path string) (status int, body []byte) {
 	return http.StatusNotFound, append(to, `{"error":{"code":"SKILL_NOT_FOUND","message":"There is nothing here."}}`...)
 }
 
-const descriptor = `{"protocol":{"version":"1.0.0"},"id":"bench/%[2]s","name":"Skill","version":"1.0.0","capability_type":"api",` +
-	`"description":"Does something.","provider":{"name":"Bench"},` +
-	`"endpoint":{"url":"%[1]s/run/%[2]s","method":"POST","status_url":"%[1]s/status/{execution_id}"},` +
-	`"inputs":[{"name":"location","type":"string","description":"A city.","required":true},` +
-	`{"name":"days","type":"number","description":"How many days to look ahead.","required":false,"schema":{"minimum":1,"maximum":14}}],` +
-	`"output":{"content_type":"application/json"},"auth":{"type":"none"},"access":"public"}`
-
 // run starts a run. Its id has its whole state, so that nothing is looked up: the kind, the number,
-// and for skillLaw the times of its beginning and end.
-func (p *provider) run(to []byte, skill string) (status int, body []byte) {
+// and for Timed and Wait the times of its beginning and end.
+func (p *Provider) run(to []byte, skill string) (status int, body []byte) {
+	skill = strings.TrimPrefix(skill, Keyed)
 	kind := strings.TrimRight(skill, "0123456789")
 	n, _ := strconv.Atoi(skill[len(kind):])
-	if kind == skillNow || kind == skillMany {
-		return http.StatusOK, append(to, nowAnswer...)
+	switch kind {
+	case Now, Typical, Points, Many:
+		return http.StatusOK, append(to, NowAnswer...)
+	case Large:
+		return http.StatusOK, append(to, LargeAnswer...)
 	}
 	number := p.runs.Add(1)
 	to = append(append(append(to, `{"execution_id":"`...), kind...), '-')
 	to = strconv.AppendUint(to, number, 16)
 	element := &p.polls[number%uint64(len(p.polls))]
 	switch kind {
-	case skillPoll:
-		element.Store(int32(n)) //nolint:gosec // one of pollCounts
-	case skillLaw:
-		if !slices.Contains(httpLaws, n) {
+	case Poll:
+		element.Store(int32(n)) //nolint:gosec // one of PollCounts
+	case Timed, Wait:
+		if kind == Timed && !slices.Contains(HTTPLaws, n) {
 			return http.StatusNotFound, to[:0]
 		}
 		element.Store(0)
 		start := time.Now()
-		end := start.Add(p.executionTime(n))
+		end := start.Add(p.executionTime(kind, n))
 		to = strconv.AppendInt(append(to, '-'), start.UnixNano(), 16)
 		to = strconv.AppendInt(append(to, '-'), end.UnixNano(), 16)
 	}
 	return http.StatusAccepted, append(to, `","status":"accepted"}`...)
 }
 
-func (p *provider) executionTime(n int) time.Duration {
-	p.drawing.Lock()
-	defer p.drawing.Unlock()
-	return laws[n].drawTime(p.random, httpSpeed)
-}
-
 // status answers with the status of a run.
-func (p *provider) status(to []byte, id string) (status int, body []byte) {
+func (p *Provider) status(to []byte, id string) (status int, body []byte) {
 	head := func(state string) []byte {
 		return append(append(append(append(to, `{"execution_id":"`...), id...), `","status":"`...), state...)
 	}
@@ -251,17 +254,17 @@ func (p *provider) status(to []byte, id string) (status int, body []byte) {
 	}
 	element := &p.polls[number%uint64(len(p.polls))]
 	switch kind {
-	case skillPoll:
+	case Poll:
 		if element.Add(-1) <= 0 {
-			return http.StatusOK, append(append(head("completed"), `","output":`+output...), '}')
+			return http.StatusOK, append(append(head("completed"), `","output":`+Output...), '}')
 		}
-	case skillHold:
+	case Hold:
 		select {
 		case <-p.released:
-			return http.StatusOK, append(append(head("completed"), `","output":`+output...), '}')
+			return http.StatusOK, append(append(head("completed"), `","output":`+Output...), '}')
 		default:
 		}
-	case skillLaw:
+	case Timed, Wait:
 		polls := element.Add(1)
 		if !time.Now().Before(times[1]) {
 			return http.StatusOK, fmt.Appendf(head("completed"), `","timestamps":{"created_at":"%s","completed_at":"%s"},"output":{"ended":%d,"polls":%d}}`,

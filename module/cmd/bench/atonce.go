@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
+)
+
+// measureAtOnce measures how long calls take that begin at once and whose runs take equally long, by their number, with default limits and
+// polling.
+func measureAtOnce(b *bench) values {
+	takes := time.Duration(provider.Waits[either(b, 0, 1)]) * time.Millisecond
+	files := int(min(must(must(procfs.Self()).Limits()).OpenFiles-500, 1<<20)) / 2
+	t := table{header: []string{"runs at once", "mean, s", "median, s", "95 % within, s", "mean after the end, s", "polls of each", "processor time of each, µs"}}
+	for _, n := range either(b, []int{16, 64}, []int{16, 256, 1000, 4000, 8000}) {
+		n = min(n, files) // each call needs two files of Caddy at times
+		b.say("atonce: %d runs", n)
+		seconds, late, polls, cost := atOnce(b, n, takes)
+		slices.Sort(seconds)
+		mean := fmt.Sprintf("%.2f", statistics.Mean(seconds, statistics.Indexes(n)))
+		t.add(number(float64(n)), mean, fmt.Sprintf("%.2f", statistics.Median(seconds)), fmt.Sprintf("%.2f", seconds[n*95/100]), fmt.Sprintf("%.2f", late),
+			fmt.Sprintf("%.1f", polls), fmt.Sprintf("%.0f", cost*1e6))
+		if n == 8000 {
+			b.report.goal(fmt.Sprintf("Mean time of 8,000 calls at once whose runs take %s", takes), "≤ 3.4 s", mean+" s")
+		}
+	}
+	return values{"table": t.String(), "takes": takes, "learning": learningRuns}
+}
+
+// learningRuns is the number of runs from which the bridge learns how long a skill takes, before the measured ones.
+const learningRuns = 32
+
+// atOnce makes n calls at once. It returns the time of each, and the means of the time from the end of the run to the answer, of the polls
+// and of the processor time.
+func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, polls, cost float64) {
+	u := b.StartUpstream()
+	defer u.Stop()
+	c := b.StartCaddy(u.BridgeSite("bridge"))
+	defer c.Stop()
+	name := provider.Wait + strconv.Itoa(int(takes.Milliseconds()))
+	address, body := c.Addresses["bridge"], call(name, bodies[0].size)
+	together := func(n int) {
+		l := &load{target: &target{name: name}}
+		for range n {
+			l.connections = append(l.connections, must(wire.Dial(address)))
+		}
+		defer l.close()
+		seconds = make([]float64, n)
+		after, asked := make([]float64, n), make([]float64, n)
+		check(l.each(time.Now().Add(4*wire.Patience), func(i int, connection *wire.Connection) error {
+			start := time.Now()
+			state, err := ask(connection, address, body)
+			if err == nil && state.Status != "completed" {
+				err = fmt.Errorf("the bridge did not wait for the end of a run, which is %s", state.Status)
+			}
+			if err == nil {
+				seconds[i], after[i] = state.arrived.Sub(start).Seconds(), state.arrived.Sub(time.Unix(0, state.Output.Ended)).Seconds()
+				asked[i] = state.Output.Polls
+			}
+			return err
+		}))
+		late, polls = statistics.Mean(after, statistics.Indexes(n)), statistics.Mean(asked, statistics.Indexes(n))
+	}
+	together(learningRuns)
+	before := must(servers.ProcessorTime([]int{c.Pid()}))
+	together(n)
+	return seconds, late, polls, (must(servers.ProcessorTime([]int{c.Pid()})) - before) / float64(n)
+}

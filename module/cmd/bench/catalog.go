@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/statistics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
+)
+
+// pageOfSkills is the number of skills on a page of list_skills.
+const pageOfSkills = 50
+
+// listSkills returns the body of a request for a page after a cursor.
+func listSkills(cursor string) []byte {
+	if cursor != "" {
+		cursor = `,"cursor":"` + cursor + `"`
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"req-000042","method":"list_skills","params":{"limit":%d%s}}`, pageOfSkills, cursor)
+}
+
+// holds returns a check that an answer has a number of some text.
+func holds(text string, n int) func(answer []byte) error {
+	return func(answer []byte) error {
+		if got := bytes.Count(answer, []byte(text)); got != n {
+			return fmt.Errorf("a wrong answer, with %d and not %d times %s: %.300s", got, n, text, answer)
+		}
+		return nil
+	}
+}
+
+// measureCatalog measures lists of skills, by the number of skills and of providers.
+func measureCatalog(b *bench) values {
+	t := table{header: []string{"", "ms", "processor time, ms"}}
+	for _, size := range []struct {
+		providers, skills int // skills of each provider
+		goal              string
+	}{{1, 1, ""}, {1, 10, ""}, {1, 100, ""}, {1, 1000, ""}, {1, 10000, "≤ 0.2"}, {10, 50, ""}, {50, 50, ""}, {199, 50, "≤ 0.3"}} {
+		if b.short && size.providers*size.skills > 1000 {
+			continue
+		}
+		skills := number(float64(size.providers * size.skills))
+		b.say("catalog: %s skills of %d providers", skills, size.providers)
+		u := b.StartUpstream("-providers", strconv.Itoa(size.providers), "-skills", strconv.Itoa(size.skills))
+		c := b.StartCaddy(u.BridgeSite("bridge", "browse"))
+		name := fmt.Sprintf("a page of %d of %s skills", min(pageOfSkills, size.skills), skills)
+		if size.providers > 1 {
+			name += fmt.Sprintf(", %d providers", size.providers)
+		}
+		to := &target{name, c.Addresses["bridge"], servers.BridgePath, "", []int{c.Pid()}}
+		page := b.listLoad(&t, to, wire.Request(http.MethodPost, to.address, to.path, listSkills("")), holds(`"name":"`, min(pageOfSkills, size.skills)))
+		if size.goal != "" {
+			b.report.goal("Time of "+name+", ms", size.goal, page)
+		}
+		if size.skills == either(b, 1000, 10000) {
+			all := allPages(b, to.address, size.skills)
+			t.add("all "+skills+" skills, in pages", all, "")
+			b.report.goal("Time of all pages of "+skills+" skills, ms", "≤ 40", all)
+			browser := wire.Request(http.MethodGet, to.address, to.path, nil)
+			browser = bytes.Replace(browser, []byte("\r\n\r\n"), []byte("\r\nAccept: text/html\r\n\r\n"), 1)
+			to.name = "the page for browsers, " + skills + " skills"
+			html := b.listLoad(&t, to, browser, holds("</html>", 1))
+			b.report.goal("Time of "+to.name+", ms", "≤ 8", html)
+		}
+		c.Stop()
+		u.Stop()
+	}
+	return values{"table": t.String(), "page": pageOfSkills}
+}
+
+// listLoad adds the time of requests over one connection to a table, and returns it.
+func (b *bench) listLoad(t *table, to *target, request []byte, accept func([]byte) error) string {
+	l := b.loadOf(to, request, accept, 1)
+	b.compare([]*load{l}, b.slice())
+	all := l.all()
+	l.close()
+	milliseconds := fmt.Sprintf("%.2f", 1000/all.rate())
+	t.add(to.name, milliseconds, fmt.Sprintf("%.2f", all.cost()*1e3))
+	return milliseconds
+}
+
+// allPages returns the time in which a caller reads a list from its first to its last page.
+func allPages(b *bench, address string, skills int) string {
+	c := must(wire.Dial(address))
+	defer c.Close()
+	seconds := make([]float64, either(b, 1, 5))
+	for i := range seconds {
+		start, found, cursor := time.Now(), 0, ""
+		for {
+			check(context.Cause(b.Context))
+			check(c.SetDeadline(time.Now().Add(wire.Patience)))
+			var answer struct {
+				Result struct {
+					Skills     []jsontext.Value `json:"skills"`
+					NextCursor string           `json:"next_cursor"`
+				} `json:"result"`
+			}
+			check(json.Unmarshal(must(c.Do(wire.Request(http.MethodPost, address, servers.BridgePath, listSkills(cursor)))), &answer))
+			found += len(answer.Result.Skills)
+			if cursor = answer.Result.NextCursor; cursor == "" {
+				break
+			}
+		}
+		if found != skills {
+			check(fmt.Errorf("the pages have %d of %d skills", found, skills))
+		}
+		seconds[i] = time.Since(start).Seconds()
+	}
+	return fmt.Sprintf("%.0f", statistics.Median(seconds)*1e3)
+}
