@@ -61,7 +61,8 @@ type Front struct {
 	// Page returns the SKILL.md of a skill; nil, or with an error: the front renders its own.
 	Page func(ctx context.Context, d *translate.Description) (string, error)
 
-	own recent.Canceled
+	own    recent.Canceled
+	warned warned
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -154,6 +155,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	var result jsontext.Value
 	var fault *jsonrpc.Error
 	p := readParams(req)
+	p.warned = &f.warned
 	switch {
 	case p.failure != nil:
 		_, fault = p.withRemarks(nil, p.refusal())

@@ -110,6 +110,7 @@ type params struct {
 	ignored   []string         // names of members that the method does not have
 	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
 	skill     *translate.Skill // that has unknown arguments
+	warned    *warned          // the warnings about unknown arguments
 	hinted    bool             // the answer has a hint already
 	advice    string           // the hint of the answer; empty: it has none, or another
 	failure   *run.Failure     // why the request is answered without calling the bridge

@@ -63,12 +63,7 @@ func (p *params) remarks(object jsontext.Value) jsontext.Value {
 		}
 	}
 	if len(p.unknown) > 0 {
-		similar := inputIndex(p.skill)
-		b.OpenArray("warnings")
-		for _, name := range p.unknown {
-			b.unknownInput(name, similar)
-		}
-		b.CloseArray()
+		b.Raw("warnings", p.warned.of(p.skill, p.unknown))
 	}
 	b.Close()
 	return b.Buf

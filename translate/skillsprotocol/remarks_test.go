@@ -1,11 +1,13 @@
 package skillsprotocol_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // TestIgnoredMembers: an answer names the members that the method does not have, and the one that was meant.
@@ -77,5 +79,27 @@ func TestUnknownArguments(t *testing.T) {
 	b.outcome.Failure = &run.Failure{Kind: run.InvalidArguments, Message: "wrong", By: run.Bridge}
 	if _, fault := ask(t, b, "execute_skill", `{"name":"a","args":{}}`); !strings.HasSuffix(string(fault.Data), want) {
 		t.Errorf("%s", fault.Data)
+	}
+}
+
+// TestRepeatedWarnings: warnings that a front keeps are those about the same arguments of the same skill.
+func TestRepeatedWarnings(t *testing.T) {
+	b := &fakeBridge{outcome: done}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
+	skills := []*translate.Description{describe(t, weather), describe(t, strings.Replace(weather, `"location"`, `"lotation"`, 1)), nil}
+	for round := range 3 {
+		for i, unknown := range [][]string{{"lokation"}, {"lokation", "days"}, {"lokationdays"}, {"lokation\x00days"}, {"", "lokation"}, {"lokation", ""}} {
+			for j, skill := range skills {
+				b.description, b.unknown = skill, unknown
+				got, fault := front.ServeRPC(t.Context(), request("execute_skill", `{"name":"a","args":{}}`))
+				if want := result(t, b, "execute_skill", `{"name":"a","args":{}}`); fault != nil || string(got) != want {
+					t.Errorf("round %d, %d of %d: %s, want %s", round, i, j, got, want)
+				}
+			}
+		}
+		for i := range 1000 { // more than are kept
+			b.unknown = []string{strconv.Itoa(i)}
+			_, _ = front.ServeRPC(t.Context(), request("execute_skill", `{"name":"a","args":{}}`))
+		}
 	}
 }

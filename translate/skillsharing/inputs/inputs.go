@@ -136,6 +136,9 @@ func (in *Inputs) Unknown(arguments []jsonrpc.Member, most int) (names []string)
 			break
 		}
 		if _, known := in.find(m.Name); !known {
+			if names == nil {
+				names = make([]string, 0, min(len(arguments), most))
+			}
 			names = append(names, safetext.Clip(string(jsonrpc.Unquote(m.Name)), maxUnknownName))
 		}
 	}
