@@ -197,6 +197,30 @@ func TestCallFailures(t *testing.T) {
 	}
 }
 
+// Section 4: a text says what to do next also if nothing is known to help: a model would call the tool again.
+func TestTextsAfterFailures(t *testing.T) {
+	s := newServer(t, nil, skill("tool", nil), skill("bad", object{"inputs": []object{{"name": "a"}}}))
+	for about, v := range map[string]struct {
+		tool   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		"the run failed":         {"acme_tool", providertest.Answer(200, providertest.Response("e1", "failed", object{"error": object{"code": "X", "message": "No"}})), "No. The skill was executed and failed: another call executes it again."},
+		"unavailable":            {"acme_tool", providertest.Refused(503, "SERVICE_UNAVAILABLE"), "find that out, or ask the user, before you call the tool again."},
+		"no answer of the skill": {"acme_tool", providertest.Answer(200, `{"x":1}`), "find that out, or ask the user, before you call the tool again."},
+		"an invalid document":    {"acme_bad", nil, " more violations). Use another tool."},
+	} {
+		if v.answer != nil {
+			s.On("POST /run/tool", v.answer)
+		}
+		g := s.call(t, v.tool, object{})
+		text, _ := at(g.result(), "content", 0, "text").(string)
+		if message, _ := g.failure()["message"].(string); !strings.HasSuffix(text+message, v.want) {
+			t.Errorf("%s: %s, want %q", about, g.text, v.want)
+		}
+	}
+}
+
 // Section 4: a run that goes on at the end of the wait is an error that tells how to go on, and get_run answers as the call would have.
 func TestStillRunning(t *testing.T) {
 	s := newServer(t, func(s *server) { s.front.Options.Wait = 20 * time.Millisecond }, skill("slow", output("application/json", object{"type": "object"})))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -63,7 +64,8 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 		w.Text("code", errorCode(f))
 		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
 		w.Close()
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f), Data: w.Buf}
+		// Many clients show a model the message only, and a model repeats what has failed.
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f) + wire.Advice(f, run.NextNone, ""), Data: w.Buf}
 	}
 	return explain(r, f, r.tokenOf(o)), nil
 }
@@ -136,7 +138,7 @@ func errorCode(f *run.Failure) string {
 // messageOf returns the text of a failure, cleaned and bounded, with a full stop.
 func messageOf(f *run.Failure) string {
 	text := cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxMessage)), "The call failed.")
-	if !strings.ContainsRune(".!?…)", rune(text[len(text)-1])) {
+	if last, _ := utf8.DecodeLastRuneInString(text); !strings.ContainsRune(".!?…", last) && !strings.HasSuffix(text, ".)") {
 		text += "."
 	}
 	if f.Argument != nil && f.Argument.Reason == run.OnlyRead {

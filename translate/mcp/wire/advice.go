@@ -23,6 +23,23 @@ func Advice(f *run.Failure, next run.Next, token string) string {
 		return " You can't solve this: tell the user to ask the operator of this server."
 	case run.NextOtherSkill:
 		return " Use another tool."
+	case run.NextNone:
+		return repeating(f)
+	}
+	return ""
+}
+
+// repeating says what another call would do after a failure that nothing is known to help against.
+func repeating(f *run.Failure) string {
+	switch {
+	case f.Lost, f.Kind == run.Stopped: // the message says what to do
+		return ""
+	case f.Kind == run.RunFailed:
+		return " The skill was executed and failed: another call executes it again."
+	case f.Executed == run.ExecutedYes:
+		return " The skill was started, and may still be running: another call starts it again."
+	case f.Executed == run.ExecutedMaybe:
+		return " The skill may have been executed all the same: find that out, or ask the user, before you call the tool again."
 	}
 	return ""
 }
