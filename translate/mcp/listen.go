@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,15 +33,10 @@ type subscription struct {
 	id       jsontext.Value // of the request
 	lists    []string       // methods of the notifications
 	accepted jsontext.Value // what is honoured
-	tasks    []followedTask
+	tasks    []listeners.Task
 }
 
 var _ listeners.Feed = (*subscription)(nil)
-
-type followedTask struct {
-	id  string
-	ref run.Ref
-}
 
 // errTooManyListeners is the error for a subscription that is one too many.
 var errTooManyListeners = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Too many subscriptions are open; close one, or try again later"}
@@ -108,21 +102,15 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 		}
 	}
 	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
-		w.OpenArray("taskIds")
+		var named, own []string
 		for _, v := range front.Items(ids) {
-			id := wire.Text(v)
-			if len(s.tasks) == listeners.MostTasks || slices.ContainsFunc(s.tasks, func(t followedTask) bool { return t.id == id }) {
-				continue
-			}
-			ref, err := r.front.Tokens.Open(r.ctx, id, r.caller.Principal)
-			if err != nil {
-				continue
-			}
-			s.tasks = append(s.tasks, followedTask{id, ref})
-			w.Next()
-			w.Buf = front.AppendText(w.Buf, id)
+			named = append(named, wire.Text(v))
 		}
-		w.CloseArray()
+		s.tasks = listeners.OwnTasks(named, func(id string) (run.Ref, error) { return r.front.Tokens.Open(r.ctx, id, r.caller.Principal) })
+		for i := range s.tasks {
+			own = append(own, s.tasks[i].ID)
+		}
+		w.Texts("taskIds", own)
 	}
 	w.Close()
 	s.accepted = w.Buf
@@ -168,13 +156,13 @@ func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.
 // CanceledTask implements [listeners.Feed].
 func (s *subscription) CanceledTask(index int) jsontext.Value {
 	t := s.tasks[index]
-	at := canceledAt(s.request, &t.ref)
+	at := canceledAt(s.request, &t.Ref)
 	if at.IsZero() {
 		return nil
 	}
 	w := result{request: s.request}
 	w.Buf = append(w.Buf, '{')
-	w.Task(t.id, &t.ref, canceledSince(at))
+	w.Task(t.ID, &t.Ref, canceledSince(at))
 	w.Close()
 	return s.withID(w.Buf)
 }

@@ -31,7 +31,7 @@ func (s *subscription) readTask(ctx context.Context, index int, room *listeners.
 	r, t := s.request, s.tasks[index]
 	caller := r.caller
 	caller.Arrived = time.Now()
-	execution := r.front.Bridge.Resume(ctx, t.ref, translate.Call{Caller: caller, Detached: true, Answer: room})
+	execution := r.front.Bridge.Resume(ctx, t.Ref, translate.Call{Caller: caller, Detached: true, Answer: room})
 	outcome := execution.Wait()
 	own := *r
 	own.Request, own.room = new(jsonrpc.Request), room
@@ -51,7 +51,7 @@ func (s *subscription) readTask(ctx context.Context, index int, room *listeners.
 	if !room.Reserve(min(composing*size, max(most/2, size))) { // one caller has at most half
 		return nil
 	}
-	status, _, task := ofRun(&own, t.id, &t.ref, execution.Skill(), &outcome)
+	status, _, task := ofRun(&own, t.ID, &t.Ref, execution.Skill(), &outcome)
 	if status == wire.TaskWorking { // there is no room for the result
 		return nil
 	}
