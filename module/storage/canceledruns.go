@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -120,7 +121,8 @@ func (c *CanceledRuns) trim(ctx context.Context) error {
 	return nil
 }
 
-// canceledRun is the storage key of a canceled run.
+// canceledRun is the storage key of a canceled run. A provider may use an execution id again, for another run.
 func canceledRun(owner string, ref *run.Ref) string {
-	return path.Join(canceledKey, digest("canceled", digest("owner", owner)+digest("source", ref.Source)+digest("skill", ref.SkillID)+ref.ExecutionID))
+	accepted := strconv.FormatInt(ref.Accepted.UnixMilli(), 10)
+	return path.Join(canceledKey, digest("canceled", digest("owner", owner)+digest("source", ref.Source)+digest("skill", ref.SkillID)+digest("accepted", accepted)+ref.ExecutionID))
 }

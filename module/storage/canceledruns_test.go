@@ -29,6 +29,7 @@ func TestCanceledRuns(t *testing.T) {
 		{"the same run", "ada", *canceled, true},
 		{"another version of its skill", "ada", run.Ref{Source: "acme", SkillID: "acme/slow", Version: "2.0.0", ExecutionID: "x/../y"}, true},
 		{"another skill with the same id of its run", "ada", run.Ref{Source: "acme", SkillID: "acme/other", ExecutionID: "x/../y"}, false},
+		{"a later run to which its provider gave the same id", "ada", run.Ref{Source: "acme", SkillID: "acme/slow", ExecutionID: "x/../y", Accepted: time.UnixMilli(1)}, false},
 		{"another owner", "bob", *canceled, false},
 		{"anonymous callers", "", *canceled, false},
 		{"another provider", "ada", run.Ref{Source: "bank", ExecutionID: "x/../y"}, false},
