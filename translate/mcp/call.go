@@ -65,6 +65,7 @@ func (r *request) takesTasks() bool {
 // await waits for the end of a run, reports its progress if the client wants that, and answers.
 func (r *request) await(execution translate.Execution, name string) (jsontext.Value, *jsonrpc.Error) {
 	stream := r.progressStream()
+	r.unknown = execution.Unknown()
 	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
 	if stream == nil {
 		r.Release()

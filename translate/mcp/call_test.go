@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json" // tests write numbers as they are
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -221,6 +222,25 @@ func TestTextsAfterFailures(t *testing.T) {
 	}
 }
 
+// A model that writes a wrong name learns that from the text.
+func TestUnknownArguments(t *testing.T) {
+	s := newServer(t, nil, skill("tool", nil, providertest.Input("text", "string", object{"required": true})), skill("a.b", nil), skill("a_b", nil))
+	for _, arguments := range []object{{"Text": "x"}, {"text": 1, "Text": "\u202e"}} {
+		g := s.call(t, "acme_tool", arguments)
+		if text, _ := at(g.result(), "content", 0, "text").(string); !strings.HasSuffix(text, `. The tool has no argument "Text". Correct the arguments and call the tool again.`) {
+			t.Errorf("%v: %s", arguments, g.text)
+		}
+	}
+	if g := s.call(t, "acme_tool", object{"text": "x", "Text": "y"}); g.result()["isError"] != nil {
+		t.Errorf("further arguments are for the provider: %s", g.text)
+	}
+	g := s.call(t, "acme_a_b", object{})
+	candidates, _ := at(g.failure(), "data", "candidates").([]any)
+	if message := fmt.Sprint(g.failure()["message"]); len(candidates) != 2 || message != fmt.Sprintf(`Unknown tool: acme_a_b. Did you mean %q or %q?`, candidates...) {
+		t.Errorf("%s", g.text)
+	}
+}
+
 // Section 4: a run that goes on at the end of the wait is an error that tells how to go on, and get_run answers as the call would have.
 func TestStillRunning(t *testing.T) {
 	s := newServer(t, func(s *server) { s.front.Options.Wait = 20 * time.Millisecond }, skill("slow", output("application/json", object{"type": "object"})))
@@ -345,7 +365,7 @@ func TestSimilarTools(t *testing.T) {
 	s := newServer(t, nil, skill("summarize", nil), skill("secret", object{"access": "private"}))
 	for _, name := range []string{"acme_sumarize", "acme.sumarize"} {
 		g := s.call(t, name, object{})
-		if message, _ := at(g.failure(), "message").(string); at(g.failure(), "code") != -32602.0 || !isJSON(at(g.failure(), "data", "candidates"), `["acme_summarize"]`) || !strings.HasSuffix(message, ". Did you mean acme_summarize?") {
+		if message, _ := at(g.failure(), "message").(string); at(g.failure(), "code") != -32602.0 || !isJSON(at(g.failure(), "data", "candidates"), `["acme_summarize"]`) || !strings.HasSuffix(message, `. Did you mean "acme_summarize"?`) {
 			t.Errorf("%s: %s", name, g.text)
 		}
 	}

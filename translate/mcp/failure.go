@@ -54,7 +54,7 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 		if len(f.Argument.Candidates) > 0 {
 			tools := r.front.Bridge.Tools(r.ctx, f.Argument.Candidates, r.caller.Principal)
 			w.Texts("candidates", tools)
-			message += ". Did you mean " + tools[0] + "?" // many clients show a model the message only
+			message += "." + wire.Similar(tools)
 		}
 		w.Close()
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message, Data: w.Buf}
@@ -77,9 +77,13 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 	if next == run.NextFollowRun && token == "" {
 		next = run.NextNone
 	}
+	text := messageOf(f)
+	if next == run.NextFixParams {
+		text += wire.Unknown(r.unknown)
+	}
 	w := r.open(resultComplete)
 	w.OpenArray("content")
-	w.TextContent(messageOf(f) + wire.Advice(f, next, token))
+	w.TextContent(text + wire.Advice(f, next, token))
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {

@@ -203,6 +203,8 @@ type request struct {
 	modern bool
 	// indirect says that the call is about a skill whose name is an argument of a built-in tool.
 	indirect bool
+	// unknown are arguments of the call that the skill does not define.
+	unknown []string
 	// room counts the result instead of the Request. May be nil.
 	room *listeners.Room
 }

@@ -1,6 +1,11 @@
 package wire
 
-import "github.com/skill-bridge/caddy-skill-bridge/translate/run"
+import (
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
 
 // Advice returns a sentence that tells a model what to do next after a failure, after a space.
 func Advice(f *run.Failure, next run.Next, token string) string {
@@ -42,4 +47,34 @@ func repeating(f *run.Failure) string {
 		return " The skill may have been executed all the same: find that out, or ask the user, before you call the tool again."
 	}
 	return ""
+}
+
+// Unknown returns a sentence, after a space, about arguments that a tool does not have, or nothing if there are none.
+func Unknown(arguments []string) string {
+	if len(arguments) == 0 {
+		return ""
+	}
+	return " The tool has no argument " + oneOf(arguments, ", ") + "."
+}
+
+// Similar returns a question about names that a client may have meant, after a space, or nothing if there are none. Many clients show a
+// model a message only, and not its data.
+func Similar(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	const most = 3
+	return " Did you mean " + oneOf(names[:min(len(names), most)], " or ") + "?"
+}
+
+// oneOf joins names.
+func oneOf(names []string, separator string) string {
+	var all strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			all.WriteString(separator)
+		}
+		all.WriteString(`"` + safetext.Line(name, MaxQuoted) + `"`)
+	}
+	return all.String()
 }
