@@ -2,6 +2,8 @@ package fronts_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,5 +43,29 @@ func TestWebPage(t *testing.T) {
 		if a.Err != nil || a.Status != tc.status || a.Header.Get("Access-Control-Allow-Origin") != tc.allowed || tc.status == 204 && !strings.Contains(a.Header.Get("Access-Control-Allow-Headers"), "Mcp-Name") {
 			t.Errorf("%s: %v", tc.about, a)
 		}
+	}
+}
+
+// TestAccessLogWithoutTaskIDs: with the manual's Caddyfile, ids of tasks are not in the access log, where other fields of the header are.
+func TestAccessLogWithoutTaskIDs(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	file := filepath.Join(t.TempDir(), "access.log")
+	var site string
+	for _, block := range manuals.In(t, "caddyfile", manuals.MCP) {
+		if strings.Contains(block.Text, "format filter") {
+			site = strings.NewReplacer("tools.example.com {", "http://127.0.0.1:{$PORT} {", "log {", "log {\n\t\toutput file "+file, "provider https://skills.example.com",
+				"allow_http\n\t\tallow_networks 127.0.0.1\n\t\tprovider "+p.URL()+" {\n\t\t\tnamespace acme\n\t\t}").Replace(block.Text)
+		}
+	}
+	c := testbed.StartCaddy(t, site)
+	a := c.With(testbed.Fresh(), testbed.Header("Content-Type", "application/json"), testbed.Header("Mcp-Protocol-Version", "2026-07-28"),
+		testbed.Header("Mcp-Method", "tasks/get"), testbed.Header("Mcp-Name", "the-id-of-a-task")).Send(http.MethodPost, base(c)+"/mcp", modern("tasks/get", `"taskId":"the-id-of-a-task"`))
+	if a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	c.Stop() // so that the line is written
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "tasks/get") || strings.Contains(string(text), "the-id-of-a-task") {
+		t.Errorf("%v: %s", err, text)
 	}
 }
