@@ -102,15 +102,18 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 		}
 	}
 	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
-		var named, own []string
-		for _, v := range front.Items(ids) {
-			named = append(named, wire.Text(v))
+		items := front.Items(ids)
+		named := make([]string, len(items))
+		for i, v := range items {
+			named[i] = wire.Text(v)
 		}
 		s.tasks = listeners.OwnTasks(named, func(id string) (run.Ref, error) { return r.front.Tokens.Open(r.ctx, id, r.caller.Principal) })
+		w.OpenArray("taskIds")
 		for i := range s.tasks {
-			own = append(own, s.tasks[i].ID)
+			w.Next()
+			w.Buf = front.AppendText(w.Buf, s.tasks[i].ID)
 		}
-		w.Texts("taskIds", own)
+		w.CloseArray()
 	}
 	w.Close()
 	s.accepted = w.Buf
