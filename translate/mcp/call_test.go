@@ -209,7 +209,13 @@ func TestTextsAfterFailures(t *testing.T) {
 		"the run failed":         {"acme_tool", providertest.Answer(200, providertest.Response("e1", "failed", object{"error": object{"code": "X", "message": "No"}})), "No. The skill was executed and failed: another call executes it again."},
 		"unavailable":            {"acme_tool", providertest.Refused(503, "SERVICE_UNAVAILABLE"), "find that out, or ask the user, before you call the tool again."},
 		"no answer of the skill": {"acme_tool", providertest.Answer(200, `{"x":1}`), "find that out, or ask the user, before you call the tool again."},
-		"an invalid document":    {"acme_bad", nil, " more violations). Use another tool."},
+		"too many requests": {"acme_tool", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			providertest.Answer(429, "{}")(w, r)
+		}, "Nothing was executed: call the tool again in 7 seconds."},
+		"too many requests, says the provider": {"acme_tool", providertest.Answer(429, `{"error":{"code":"RATE_LIMITED","message":"No","retry":{"suggested_delay_ms":19500,"max_attempts":1}}}`), "call the tool again in 20 seconds."},
+		"too many requests for now":            {"acme_tool", providertest.Refused(429, "RATE_LIMITED"), "call the tool again in a moment."},
+		"an invalid document":                  {"acme_bad", nil, " more violations). Use another tool."},
 	} {
 		if v.answer != nil {
 			s.On("POST /run/tool", v.answer)

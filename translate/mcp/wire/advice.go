@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -16,7 +18,7 @@ func Advice(f *run.Failure, next run.Next, token string) string {
 		}
 		return " Correct the arguments and call the tool again."
 	case run.NextRetry:
-		return " Nothing was executed: call the tool again in a moment."
+		return " Nothing was executed: call the tool again in " + pause(f) + "."
 	case run.NextFollowRun:
 		if f.Kind == run.Stopped { // the message says that the run goes on
 			return " Do not start another one: call get_run with run_token " + token + "."
@@ -32,6 +34,21 @@ func Advice(f *run.Failure, next run.Next, token string) string {
 		return repeating(f)
 	}
 	return ""
+}
+
+// pause says how long to wait before another call.
+func pause(f *run.Failure) string {
+	var seconds float64
+	if hint := f.RetryHint(); hint != nil {
+		seconds = hint.After.Seconds()
+	} else if said := Member(f.ProviderSaid().Retry, "suggested_delay_ms"); said.Kind() == '0' {
+		ms, _ := strconv.ParseFloat(string(said), 64) // infinite if it is too large
+		seconds = ms / 1000
+	}
+	if seconds <= 2 || seconds > 24*60*60 {
+		return "a moment"
+	}
+	return strconv.Itoa(int(math.Ceil(seconds))) + " seconds"
 }
 
 // repeating says what another call would do after a failure that nothing is known to help against.
