@@ -106,6 +106,31 @@ func TestTaskFailures(t *testing.T) {
 	}
 }
 
+// A provider that denies a run once may have a server that does not know it yet: the task goes on. If it does so twice in a row, the task has failed.
+func TestDeniedTasks(t *testing.T) {
+	s := newServer(t, nil, skill("slow", nil))
+	for about, v := range map[string]struct {
+		after http.HandlerFunc
+		want  string
+	}{
+		"once":  {providertest.Answer(200, providertest.Response("x-slow", "completed", object{"output": 1})), "completed"},
+		"twice": {providertest.Answer(404, "{}"), "failed"},
+	} {
+		s.Accept("slow")
+		id := s.task(t, "acme_slow", about)
+		s.On("GET /status/x-slow", providertest.Answer(404, "{}"))
+		eventually(t, func() bool {
+			g := s.about(t, "tasks/get", id, about)
+			if g.result()["status"] != "working" {
+				t.Fatalf("%s: after the first denial: %s", about, g.text)
+			}
+			return g.result()["statusMessage"] != nil
+		}, "the provider denies the run")
+		s.On("GET /status/x-slow", v.after)
+		eventually(t, func() bool { return s.about(t, "tasks/get", id, about).result()["status"] == v.want }, about)
+	}
+}
+
 // Section 5: an id that is unknown, foreign, expired or damaged is one error, and the extension is demanded first.
 func TestTaskIDs(t *testing.T) {
 	s := newServer(t, nil, skill("slow", nil))

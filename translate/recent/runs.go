@@ -68,3 +68,10 @@ func (m *Runs[V]) addWithin(most int, key Key, value V, lasts time.Duration) {
 	}
 	m.of[key] = timed[V]{value, now.Add(lasts)}
 }
+
+// remove forgets the value of a run.
+func (m *Runs[V]) remove(key Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, key)
+}
