@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
 )
 
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
@@ -61,8 +62,8 @@ type Front struct {
 	// Page returns the SKILL.md of a skill; nil, or with an error: the front renders its own.
 	Page func(ctx context.Context, d *translate.Description) (string, error)
 
-	own    recent.Canceled
-	warned warned
+	own      recent.Canceled
+	warnings warnings.Recent
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -155,7 +156,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	var result jsontext.Value
 	var fault *jsonrpc.Error
 	p := readParams(req)
-	p.warned = &f.warned
+	p.warnings = &f.warnings
 	switch {
 	case p.failure != nil:
 		_, fault = p.withRemarks(nil, p.refusal())

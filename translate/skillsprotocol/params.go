@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
 )
 
 // Reasons for which a param is refused.
@@ -24,7 +25,7 @@ const (
 	reasonInvalid     run.Reason = "invalid"
 	reasonDuplicate   run.Reason = "duplicate"
 	reasonUnsupported run.Reason = "unsupported"
-	reasonUnknown     run.Reason = "unknown" // for a method that does not exist
+	reasonUnknown     run.Reason = warnings.Reason // also for a method that does not exist
 )
 
 // param is a known member of params.
@@ -110,11 +111,11 @@ type params struct {
 	ignored   []string         // names of members that the method does not have
 	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
 	skill     *translate.Skill // that has unknown arguments
-	warned    *warned          // the warnings about unknown arguments
-	hinted    bool             // the answer has a hint already
-	advice    string           // the hint of the answer; empty: it has none, or another
-	failure   *run.Failure     // why the request is answered without calling the bridge
-	called    bool             // the bridge was called, so that it reports the call
+	warnings  *warnings.Recent
+	hinted    bool         // the answer has a hint already
+	advice    string       // the hint of the answer; empty: it has none, or another
+	failure   *run.Failure // why the request is answered without calling the bridge
+	called    bool         // the bridge was called, so that it reports the call
 }
 
 // readParams reads the names of params, which must be unique. It does not parse the values,

@@ -5,11 +5,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
 )
 
 // otherNames are names that agents write for params, beside misspelt ones.
@@ -21,26 +21,14 @@ var otherNames = map[string]param{
 	"search": paramQuery, "q": paramQuery, "page_size": paramLimit, "key": paramKey, "callback": paramNotify, "webhook": paramNotify, "notification": paramNotify, "Idempotency-Key": paramKey, "idempotencyKey": paramKey, "file": paramPath,
 }
 
-// Bounds of what an answer says about members and arguments that it does not know. Agents choose their names.
-const (
-	maxIgnored     = 8
-	maxIgnoredName = 64  // characters
-	maxNearInputs  = 256 // inputs among which a similar one is looked for
-)
+// maxIgnored bounds the members whose names an answer has. Agents choose them.
+const maxIgnored = 8
 
 // ignore notes a member that the method does not have.
 func (p *params) ignore(name []byte) {
 	if len(p.ignored) < maxIgnored {
-		p.ignored = append(p.ignored, visible(string(name)))
+		p.ignored = append(p.ignored, warnings.Visible(string(name)))
 	}
-}
-
-// visible returns a name with escapes for what is not visible in it.
-func visible(name string) string {
-	if !safetext.Printable(name) {
-		name = safetext.Escape(safetext.Clip(name, maxIgnoredName), "")
-	}
-	return safetext.Line(name, maxIgnoredName)
 }
 
 // remarks adds the advice and what was not used of the request to the object of an answer: the result, or the data of the error. The latter
@@ -63,10 +51,18 @@ func (p *params) remarks(object jsontext.Value) jsontext.Value {
 		}
 	}
 	if len(p.unknown) > 0 {
-		b.Raw("warnings", p.warned.of(p.skill, p.unknown))
+		b.Raw("warnings", p.warnings.About(p.descriptor(), p.unknown))
 	}
 	b.Close()
 	return b.Buf
+}
+
+// descriptor returns that of the skill; nil: it is not known.
+func (p *params) descriptor() *document.Descriptor {
+	if p.skill == nil {
+		return nil
+	}
+	return p.skill.Descriptor
 }
 
 // hint adds which param was meant by the first ignored member that resembles one.
@@ -74,7 +70,7 @@ func (p *params) hint(b *builder) {
 	method := p.request.Method
 	for _, name := range p.ignored {
 		meant := ""
-		if method == methodExecute && takes(p.skill, name) {
+		if method == methodExecute && warnings.Takes(p.descriptor(), name) {
 			b.hintAt(name, paramNames[paramArgs], "'"+name+"' was ignored: it is an input of the skill; put it into 'args'")
 			return
 		}
@@ -99,46 +95,6 @@ func (b *builder) hintAt(name, meant, message string) {
 	b.Texts("candidates", []string{meant})
 	b.Text("message", message)
 	b.Close()
-}
-
-// takes reports whether a skill has an input with a name; nil: it is not known.
-func takes(s *translate.Skill, name string) bool {
-	if s == nil || len(s.Descriptor.Inputs) > maxNearInputs {
-		return false
-	}
-	for i := range s.Descriptor.Inputs {
-		if s.Descriptor.Inputs[i].Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// unknownInput adds a warning about an argument that the skill does not have.
-func (b *builder) unknownInput(name string, inputs *near.Index) {
-	name = visible(name)
-	b.Open()
-	b.Text("argument", name)
-	b.Text("reason", string(reasonUnknown))
-	message := "the skill has no input '" + name + "'"
-	if similar := near.Find(name, inputs); len(similar) > 0 {
-		message += "; did you mean '" + similar[0] + "'?"
-		b.Texts("candidates", similar[:1])
-	}
-	b.Text("message", message)
-	b.Close()
-}
-
-// inputIndex finds the inputs of a skill by similar names.
-func inputIndex(s *translate.Skill) *near.Index {
-	var names []string
-	if s != nil && len(s.Descriptor.Inputs) <= maxNearInputs {
-		for i := range s.Descriptor.Inputs {
-			names = append(names, s.Descriptor.Inputs[i].Name)
-		}
-	}
-	slices.Sort(names)
-	return near.NewIndex(names)
 }
 
 // paramIndexes find the params of methods by similar names.

@@ -1,0 +1,103 @@
+// Package warnings writes what an answer says about arguments that a skill does not have, and that are likely to be misspelt.
+package warnings
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// Reason is the reason of the warnings.
+const Reason = "unknown"
+
+const (
+	maxName   = 64  // characters of a name; agents choose them
+	maxInputs = 256 // inputs among which a similar one is looked for
+	maxKept   = 256 // texts
+)
+
+// Recent keeps the warnings of recent calls: agents repeat theirs, and looking for similar names takes a large part of the time of a call. The
+// zero value is ready for use. It is safe for concurrent use.
+type Recent struct {
+	texts sync.Map // of jsontext.Value, by key
+	count atomic.Int64
+}
+
+// key is weak so that descriptors that are used no longer do not stay in memory.
+type key struct {
+	descriptor weak.Pointer[document.Descriptor]
+	names      string // each after its length
+}
+
+// About returns the warnings about arguments that the skill of a descriptor does not have, as a JSON array. The descriptor may be nil: it is not
+// known.
+func (r *Recent) About(d *document.Descriptor, unknown []string) jsontext.Value {
+	names := make([]byte, 0, 128)
+	for _, name := range unknown {
+		names = append(binary.AppendUvarint(names, uint64(len(name))), name...)
+	}
+	at := key{weak.Make(d), string(names)}
+	if text, ok := r.texts.Load(at); ok {
+		return text.(jsontext.Value)
+	}
+	text := about(d, unknown)
+	if r.count.Add(1) > maxKept {
+		r.texts.Clear()
+		r.count.Store(1)
+	}
+	r.texts.Store(at, text)
+	return text
+}
+
+func about(d *document.Descriptor, unknown []string) jsontext.Value {
+	var inputs []string
+	if d != nil && len(d.Inputs) <= maxInputs {
+		for i := range d.Inputs {
+			inputs = append(inputs, d.Inputs[i].Name)
+		}
+	}
+	slices.Sort(inputs)
+	index := near.NewIndex(inputs)
+	w := front.Writer{Buf: []byte{'['}}
+	for _, name := range unknown {
+		one(&w, Visible(name), index)
+	}
+	w.CloseArray()
+	return w.Buf
+}
+
+// one writes a warning.
+func one(w *front.Writer, name string, inputs *near.Index) {
+	w.Open()
+	w.Text("argument", name)
+	w.Text("reason", Reason)
+	message := "the skill has no input '" + name + "'"
+	if similar := near.Find(name, inputs); len(similar) > 0 {
+		message += "; did you mean '" + similar[0] + "'?"
+		w.Texts("candidates", similar[:1])
+	}
+	w.Text("message", message)
+	w.Close()
+}
+
+// Visible returns a name with escapes for what is not visible in it, of at most 64 characters.
+func Visible(name string) string {
+	if !safetext.Printable(name) {
+		name = safetext.Escape(safetext.Clip(name, maxName), "")
+	}
+	return safetext.Line(name, maxName)
+}
+
+// Takes reports whether the skill of a descriptor has an input of a name; nil: it is not known.
+func Takes(d *document.Descriptor, name string) bool {
+	return d != nil && len(d.Inputs) <= maxInputs && slices.ContainsFunc(d.Inputs, func(p document.Parameter) bool { return p.Name == name })
+}
