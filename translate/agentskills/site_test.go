@@ -155,6 +155,12 @@ func TestInstallWhileSkillsChange(t *testing.T) {
 		if len(s.contents) != 2 {
 			t.Errorf("%d contents are kept", len(s.contents))
 		}
+		entries = index(t, s, "", endpoint)
+		b.set("A", "b") // another skill, whose file has the same name
+		time.Sleep(recheck)
+		if w := get(s, entries[0].URL, "", endpoint); w.Code != 404 {
+			t.Errorf("a skill whose name another one has: %d", w.Code)
+		}
 	})
 }
 
