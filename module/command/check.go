@@ -148,5 +148,5 @@ func showFindings(screen *cli.Screen, all []findings.Finding, several bool) {
 		}
 		rows[i] = []string{string(f.Result), where, f.What, f.Fix}
 	}
-	screen.Table("", []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, rows)
+	screen.WholeTable("", 2, []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, rows)
 }
