@@ -203,6 +203,24 @@ func TestCost(t *testing.T) {
 	})
 }
 
+// Callers that come at the same time each get their own list.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bridge{wait: make(chan struct{})}
+		b.set("a", "-b")
+		s := NewSite(b)
+		got := map[string]chan []entry{"": make(chan []entry, 1), "ann": make(chan []entry, 1)}
+		for _, principal := range []string{"ann", ""} {
+			go func() { got[principal] <- index(t, s, principal, endpoint) }()
+			synctest.Wait()
+		}
+		close(b.wait)
+		if all, public := <-got["ann"], <-got[""]; len(all) != 2 || len(public) != 1 || public[0].Name != "acme-a" {
+			t.Errorf("ann sees %+v, others see %+v", all, public)
+		}
+	})
+}
+
 // While a list can't be read, callers get the earlier one; without an earlier one, they are to come back.
 func TestUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
