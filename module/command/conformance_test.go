@@ -94,7 +94,7 @@ func TestRunFails(t *testing.T) {
 		})
 	}
 	for want, states := range map[string][]hostile.Action{
-		"follows the one before: it is accepted after it was running":        {hostile.State("running"), hostile.State("accepted"), hostile.Usual()},
+		"follows the one before: it is accepted after it was running":         {hostile.State("running"), hostile.State("accepted"), hostile.Usual()},
 		"the status stays after completion: it was completed, and is running": {hostile.Usual(), hostile.State("running")},
 	} {
 		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a"})

@@ -26,6 +26,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -211,6 +212,35 @@ func TestEventsOfSources(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		to.take(t, "source_down acme <nil>")
+	})
+}
+
+// keyed are credentials with one secret, of which only this is used.
+type keyed struct{ credential.Credentials }
+
+func (keyed) Secrets() []string { return []string{"k-123456"} }
+
+// TestEventsShowNoSecret: what a network error repeats of a request has neither a secret nor control characters.
+func TestEventsShowNoSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := observed(t)
+		o.Protect([]credential.Credentials{keyed{}})
+		var mu sync.Mutex
+		var text string
+		o.Announce(func(_ string, data map[string]any) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			text = fmt.Sprint(data["error"], data["url"])
+			return true
+		}, nil)
+		u := &url.URL{Scheme: "https", Host: "acme.example", Path: "/k-123456"}
+		o.Exchange(context.Background(), &exchange.Exchange{Source: "acme", Phase: run.PhaseDiscovery, URL: u, Err: errors.New("no answer to k-123456\x1b[31m")})
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.Contains(text, "no answer to [redacted]") || strings.Contains(text, "k-123456") || strings.Contains(text, "\x1b") {
+			t.Errorf("%q", text)
+		}
 	})
 }
 
