@@ -132,7 +132,7 @@ func TestBrowseFilters(t *testing.T) {
 		if names := page.shown(t); !slices.Equal(names, want) || page.status != http.StatusOK {
 			t.Errorf("%s: %d, shown are %v, want %v", query, page.status, names, want)
 		}
-		if strings.Contains(page.body, "<img") || len(want) == 0 && !strings.Contains(page.visible(t), "No skill is like that.") {
+		if strings.Contains(page.body, "<img") || len(want) == 0 && !strings.Contains(page.visible(t), "No skill matches.") {
 			t.Errorf("%s: %s", query, page.visible(t))
 		}
 	}

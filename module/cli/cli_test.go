@@ -95,6 +95,33 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestWholeTable: what must be read whole is not cut at the width of a terminal.
+func TestWholeTable(t *testing.T) {
+	rows := func() [][]string {
+		return [][]string{{"ok", "a", "read", ""}, {"failed", "b", "it is not valid", "tell the provider"}, {"failed", "a long name of a skill", "gone", ""}}
+	}
+	header := []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}
+	for _, c := range []struct {
+		width int
+		want  string
+	}{
+		{0, "RESULT  WHERE                   WHAT             HOW TO FIX\nok      a                       read\n" +
+			"failed  b                       it is not valid  tell the provider\nfailed  a long name of a skill  gone\n"},
+		{38, "RESULT  WHERE                   WHAT …\nok      a                       read\n" +
+			"failed  b\n        what: it is not valid\n        how to fix: tell the provider\nfailed  a long name of a skill  gone\n"},
+		{20, "RESULT  WHERE      …\nok      a\n        what: read\nfailed  b\n        what: it is not valid\n        how to fix: tell the provider\n" +
+			"failed  a long name…\n        what: gone\n"},
+	} {
+		var out bytes.Buffer
+		s := &Screen{Out: bufio.NewWriter(&out), width: c.width}
+		s.WholeTable("", 2, header, rows())
+		s.End(OK)
+		if out.String() != c.want {
+			t.Errorf("width %d:\n%s\nwant\n%s", c.width, &out, c.want)
+		}
+	}
+}
+
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		303 * time.Millisecond:       "303 ms",

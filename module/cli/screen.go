@@ -131,9 +131,18 @@ const (
 // Table writes rows below a header, and cuts lines at the width of the terminal. A cell that is
 // wider than its column moves the rest of its row.
 func (s *Screen) Table(indent string, header []string, rows [][]string) {
-	all := append([][]string{header}, rows...)
+	s.table(indent, len(header), header, rows)
+}
+
+// WholeTable is Table for cells that are to be read whole: in a row that is wider than the terminal, the cells from the column whole on are on
+// lines of their own, which begin with the name of the column and are not cut.
+func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]string) {
+	s.table(indent, whole, header, rows)
+}
+
+func (s *Screen) table(indent string, whole int, header []string, rows [][]string) {
 	widths := make([]int, len(header))
-	for _, row := range all {
+	for _, row := range append([][]string{header}, rows...) {
 		for i := range row {
 			row[i] = cut(printable(row[i]), maxCell)
 			if width := utf8.RuneCountInString(row[i]); width <= maxPadding {
@@ -141,13 +150,27 @@ func (s *Screen) Table(indent string, header []string, rows [][]string) {
 			}
 		}
 	}
-	for _, row := range all {
+	line := func(cells []string) string {
 		var line strings.Builder
 		line.WriteString(indent)
-		for i, cell := range row {
+		for i, cell := range cells {
 			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
 		}
-		fmt.Fprintln(s.Out, cut(strings.TrimRight(line.String(), " "), s.width))
+		return strings.TrimRight(line.String(), " ")
+	}
+	fmt.Fprintln(s.Out, cut(line(header), s.width))
+	for _, row := range rows {
+		text := line(row)
+		if whole == len(row) || cut(text, s.width) == text {
+			fmt.Fprintln(s.Out, cut(text, s.width))
+			continue
+		}
+		fmt.Fprintln(s.Out, cut(line(row[:whole]), s.width))
+		for i, cell := range row[whole:] {
+			if cell != "" {
+				fmt.Fprintf(s.Out, "%s%*s%s: %s\n", indent, widths[0]+2, "", strings.ToLower(header[whole+i]), cell)
+			}
+		}
 	}
 }
 

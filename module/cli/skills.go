@@ -51,7 +51,7 @@ func (s *Screen) skills(skills []listedSkill, states bool) {
 		}
 		rows[i] = append(rows[i], e.Description)
 	}
-	s.Table("", append(header, "DESCRIPTION"), rows)
+	s.WholeTable("", len(header), append(header, "DESCRIPTION"), rows)
 }
 
 // describe writes what a descriptor says about a skill. command returns the command that calls it.
@@ -90,7 +90,7 @@ func (s *Screen) describe(skill *document.Descriptor, tool, state string, withBr
 	if len(rows) == 0 {
 		say("  none")
 	} else {
-		s.Table("  ", []string{"NAME", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
+		s.WholeTable("  ", 4, []string{"NAME", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
 	}
 
 	output := skill.Output.ContentType

@@ -63,8 +63,8 @@ type Validator struct {
 	Strict bool
 	// URL is where the document was read; empty: from a file.
 	URL string
-	// Private says that the documents may be at addresses that are not public, and at plain HTTP.
-	Private bool
+	// Allowed is what there are no warnings about.
+	Allowed lint.Allowed
 	// Fetch reads the descriptors that an index lists; nil: they are not read.
 	Fetch func(ctx context.Context, url string) ([]byte, http.Header, error)
 }
@@ -278,7 +278,7 @@ func (by *Validator) index(text []byte, header http.Header) (*document.Index, []
 	}
 	index, err := document.ParseIndex(text)
 	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return nil, append(found, faultsOf(f)...), warningsOf(lint.Index(text, nil, by.Private))
+		return nil, append(found, faultsOf(f)...), warningsOf(lint.Index(text, nil, by.Allowed))
 	}
 	for i := range index.Skills {
 		id := index.Skills[i].ID
@@ -288,7 +288,7 @@ func (by *Validator) index(text []byte, header http.Header) (*document.Index, []
 			found = append(found, fault{run.Violation{Path: path, Message: "bridges don't list the skill: " + why, Actual: jsonvalue.Shown(id)}, m.About, m.Example})
 		}
 	}
-	return index, found, warningsOf(lint.Index(text, index, by.Private))
+	return index, found, warningsOf(lint.Index(text, index, by.Allowed))
 }
 
 // descriptor is index for a descriptor.
@@ -301,9 +301,9 @@ func (by *Validator) descriptor(ctx context.Context, text []byte, header http.He
 	}
 	skill, err := discovery.NewSkill(text, nil)
 	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return nil, append(found, faultsOf(f)...), warningsOf(lint.Descriptor(ctx, text, nil, by.Private))
+		return nil, append(found, faultsOf(f)...), warningsOf(lint.Descriptor(ctx, text, nil, by.Allowed))
 	}
-	return skill, found, warningsOf(lint.Descriptor(ctx, text, skill, by.Private))
+	return skill, found, warningsOf(lint.Descriptor(ctx, text, skill, by.Allowed))
 }
 
 // warningsOf returns warnings as faults; nil: there are none.

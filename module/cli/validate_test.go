@@ -30,7 +30,7 @@ func TestUnlistedIDs(t *testing.T) {
 			t.Errorf("%s: %+v", c.id, v)
 		}
 	}
-	if v := (&Validator{Strict: true, Private: true}).validate(t.Context(), []byte(exampleIndex), nil); !v.Valid {
+	if v := (&Validator{Strict: true}).validate(t.Context(), []byte(exampleIndex), nil); !v.Valid {
 		t.Errorf("%+v", v)
 	}
 }

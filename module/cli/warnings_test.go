@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
 )
 
 const plainDescriptor = `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"id":"acme/a","name":"A","version":"1.0.0","capability_type":"api",
@@ -51,6 +54,40 @@ func TestWarnings(t *testing.T) {
 	}
 	if v := (&Validator{Strict: true}).validate(t.Context(), []byte(plainDescriptor), nil); !v.Valid {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestAllowedAddresses: there is no warning about what the flags allow, and one about each other address.
+func TestAllowedAddresses(t *testing.T) {
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	const notPublic, plain, secret = "which is not public", "is plain HTTP: bridges refuse it", "carry a credential"
+	for _, c := range []struct {
+		url, auth string
+		allowed   lint.Allowed
+		want      []string
+	}{
+		{"http://127.0.0.1/a", "none", lint.Allowed{HTTP: true, Networks: loopback}, nil},
+		{"http://127.0.0.1/a", "api_key", lint.Allowed{HTTP: true, Networks: loopback}, nil},
+		{"http://[::ffff:127.0.0.1]/a", "none", lint.Allowed{HTTP: true, Networks: loopback}, nil},
+		{"http://localhost/a", "none", lint.Allowed{HTTP: true, Networks: loopback}, nil},
+		{"http://localhost/a", "none", lint.Allowed{HTTP: true}, []string{notPublic}},
+		{"http://127.0.0.1/a", "none", lint.Allowed{Networks: loopback}, []string{plain}},
+		{"http://127.0.0.1/a", "none", lint.Allowed{HTTP: true}, []string{notPublic}},
+		{"http://10.0.0.1/a", "none", lint.Allowed{HTTP: true, Networks: loopback}, []string{notPublic}},
+		{"http://10.0.0.1/a", "api_key", lint.Allowed{HTTP: true, Networks: loopback}, []string{notPublic, secret}},
+		{"http://acme.example/a", "none", lint.Allowed{HTTP: true, Networks: loopback}, nil},
+		{"http://acme.example/a", "api_key", lint.Allowed{HTTP: true, Networks: loopback}, []string{secret}},
+		{"https://acme.example/a", "api_key", lint.Allowed{}, nil},
+	} {
+		text := strings.NewReplacer(`"type":"none"`, `"type":"`+c.auth+`"`, "https://acme.example/a", c.url).Replace(plainDescriptor)
+		v := (&Validator{Allowed: c.allowed}).validate(t.Context(), []byte(text), nil)
+		got := len(v.Warnings) == len(c.want)
+		for i := range min(len(c.want), len(v.Warnings)) {
+			got = got && strings.Contains(v.Warnings[i].Message, c.want[i])
+		}
+		if !got || !v.Valid {
+			t.Errorf("%s with %+v: %s", c.url, c.allowed, messages(v.Warnings))
+		}
 	}
 }
 

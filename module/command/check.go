@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -72,7 +73,8 @@ interrupted.`,
 		storage.LeaveDescriptors()
 		caddy.DefaultStorage = &certmagic.FileStorage{Path: caddy.AppDataDir()} // the variables may name it
 		if err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel)); err != nil {
-			return 0, err
+			screen.Complain("%v", err) // it says what to do
+			return cli.Invalid, nil
 		}
 		bridges := observe.Numbered()
 		if len(bridges) == 0 {
@@ -127,13 +129,16 @@ func provision(file, adapter string, logging *caddy.Logging) error {
 	config.Logging = logging // not that of the configuration, which a running Caddy may write
 	if _, err := caddy.ProvisionContext(config); err != nil {
 		if _, fault, ok := strings.Cut(err.Error(), "provision http.handlers.skill_bridge: "); ok {
-			return fmt.Errorf("%s: %s: %s", file, handlerName, fault) // without the way of Caddy to the handler
+			return fmt.Errorf("%s: %s: %s", file, handlerName, wayToModule.ReplaceAllString(fault, ""))
 		}
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	stdlog.Quiet() // until the process ends
 	return nil
 }
+
+// wayToModule is how Caddy comes to a module, which operators do not know.
+var wayToModule = regexp.MustCompile(`loading module '[^']*': provision [a-z0-9_.]+: `)
 
 // showFindings writes a table of findings. With several bridges, it has their numbers.
 func showFindings(screen *cli.Screen, all []findings.Finding, several bool) {
@@ -148,5 +153,5 @@ func showFindings(screen *cli.Screen, all []findings.Finding, several bool) {
 		}
 		rows[i] = []string{string(f.Result), where, f.What, f.Fix}
 	}
-	screen.Table("", []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, rows)
+	screen.WholeTable("", 2, []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, rows)
 }

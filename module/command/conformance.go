@@ -82,7 +82,7 @@ func showChecks(screen *cli.Screen, checks []conformance.Check) int {
 		for i, c := range checks {
 			rows[i] = []string{string(c.Result), c.Rule, c.What}
 		}
-		screen.Table("", []string{"RESULT", "RULE", "FOUND"}, rows)
+		screen.WholeTable("", 2, []string{"RESULT", "RULE", "FOUND"}, rows)
 	}
 	if !passed {
 		return cli.Invalid

@@ -93,6 +93,17 @@ func TestRunFails(t *testing.T) {
 			}
 		})
 	}
+	for want, states := range map[string][]hostile.Action{
+		"follows the one before: it is accepted after it was running":         {hostile.State("running"), hostile.State("accepted"), hostile.Usual()},
+		"the status stays after completion: it was completed, and is running": {hostile.Usual(), hostile.State("running")},
+	} {
+		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a"})
+		p.On("acme/a", hostile.Invoke, hostile.Accept(0))
+		p.Script("acme/a", hostile.Status, func(n int) hostile.Action { return states[min(n, len(states))-1] })
+		if status, failed, output := try(t, p, "acme/a", "--timeout", "1m"); status != 1 || !strings.Contains(strings.Join(failed, "\n"), want) {
+			t.Errorf("%d: %q, want %s: %s", status, failed, want, output)
+		}
+	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a", Auth: hostile.APIKey("X-Key")})
 	p.On("acme/a", hostile.Invoke, hostile.Accept(0))
 	status, failed, output := try(t, p, "acme/a", "--api-key-env", "KEY")

@@ -17,7 +17,7 @@ func TestRunNamesTheFault(t *testing.T) {
 		want       string
 	}{
 		{"another word", about(`"status":"success","output":1,` + stamps), `its status is "success", but must be ` + allowed},
-		{"capitals, and no times", about(`"status":"Completed","output":1`), `its status is "Completed", but must be ` + allowed + ".; /timestamps is required"},
+		{"capitals, and no times", about(`"status":"Completed","output":1`), `its status is "Completed", but must be ` + allowed + "; /timestamps is required"},
 		{"a number", about(`"status":7,` + stamps), "its status is a number, but must be " + allowed},
 		{"only the output", `{"text":"HI"}`, "it has no status, which must be " + allowed},
 		{"an array", `[1]`, "its body is an array, not an object"},

@@ -71,14 +71,7 @@ func given(flags *pflag.FlagSet) []string {
 
 // handler returns the configuration that the flags stand for.
 func (r *providerFlags) handler(origins ...string) (*standalone.Config, error) {
-	c := &standalone.Config{AllowHTTP: r.allowHTTP, AllowPorts: r.allowPorts}
-	for _, network := range r.allowNetworks {
-		if network == "private_ranges" {
-			c.AllowNetworks = append(c.AllowNetworks, caddyhttp.PrivateRangesCIDR()...)
-			continue
-		}
-		c.AllowNetworks = append(c.AllowNetworks, network)
-	}
+	c := &standalone.Config{AllowHTTP: r.allowHTTP, AllowNetworks: r.networks(), AllowPorts: r.allowPorts}
 	key, err := r.credentials.Module(r.private)
 	switch kind := r.credentials.Kind(); {
 	case err != nil:
@@ -103,6 +96,19 @@ func (r *providerFlags) handler(origins ...string) (*standalone.Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// networks returns the networks that are allowed.
+func (r *providerFlags) networks() []string {
+	var all []string
+	for _, network := range r.allowNetworks {
+		if network == "private_ranges" {
+			all = append(all, caddyhttp.PrivateRangesCIDR()...)
+			continue
+		}
+		all = append(all, network)
+	}
+	return all
 }
 
 // namespaceOf returns the namespace of a provider: the same default as in a configuration, so that

@@ -96,7 +96,7 @@ type bridgeStatus struct {
 }
 
 // table writes a table whose first column is the number of the bridge, without that column
-// if there is only one bridge.
+// if there is only one bridge. The last column, such as a failure, is shown whole.
 func (all *bridgeStatus) table(s *cli.Screen, indent string, header []string, rows [][]string) {
 	header = append([]string{"BRIDGE"}, header...)
 	if !all.several() {
@@ -105,7 +105,7 @@ func (all *bridgeStatus) table(s *cli.Screen, indent string, header []string, ro
 			rows[i] = rows[i][1:]
 		}
 	}
-	s.Table(indent, header, rows)
+	s.WholeTable(indent, len(header)-1, header, rows)
 }
 
 // several reports whether there are several bridges.
@@ -260,7 +260,7 @@ func (all *bridgeStatus) showFaults(s *cli.Screen) {
 		for _, entry := range l.Entries[:min(len(l.Entries), shownLeftOut)] {
 			rows = append(rows, []string{entry.ID, entry.Path, entry.Message})
 		}
-		s.Table("  ", []string{"ID", "AT", "MESSAGE"}, rows)
+		s.WholeTable("  ", 2, []string{"ID", "AT", "MESSAGE"}, rows)
 		if more := l.Count - len(rows); more > 0 {
 			fmt.Fprintf(s.Out, "  and %d more; --json shows up to 100\n", more)
 		}

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -79,7 +82,11 @@ skill of --run can't be invoked, 130 interrupted.`,
 			case example:
 				return screen.Example(), nil
 			}
-			v := cli.Validator{Strict: strict, Private: r.allowHTTP || len(r.allowNetworks) > 0}
+			networks, err := network.ParseNetworks(r.networks())
+			if err != nil {
+				return 0, fmt.Errorf("--allow-networks: %w", err)
+			}
+			v := cli.Validator{Strict: strict, Allowed: lint.Allowed{HTTP: r.allowHTTP, Networks: networks}}
 			switch {
 			case index && descriptor:
 				return 0, errors.New("--index and --descriptor exclude each other")

@@ -82,6 +82,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		line string
 	}{
 		"api_key without a key":        {"api_key", "api_key takes a key (arguments given: 0; {$NAME} is nothing if the environment variable is not set)", ":1"},
+		"api_key with only a block":    {"api_key {\n key " + canary + "\n}", "api_key takes a key before its block (arguments given: 0", ":1"},
 		"api_key with two keys":        {"api_key " + canary + " x", "api_key takes a key (arguments given: 2)", ":1"},
 		"api_key unknown option":       {"api_key k {\n name x\n}", `unknown option "name" of api_key: it has header, prefix`, ":2"},
 		"api_key misspelt option":      {"api_key k {\n hedaer x\n}", `unknown option "hedaer" of api_key: it has header, prefix; did you mean header?`, ":2"},
@@ -100,7 +101,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		"oauth2 secret twice":          {oauth2 + "client_secret x\n}", "client_secret is given twice for oauth2", ":4"},
 		"oauth2 secret with a space":   {"oauth2 {\n client_secret " + canary + " " + canary + "\n}", "client_secret takes one value (arguments given: 2)", ":2"},
 		"oauth2 auth_style":            {oauth2 + "auth_style auto\n}", "auth_style: must be header or params", ":4"},
-		"oauth2 no scopes":             {oauth2 + "scopes\n}", "scopes takes at least one scope", ":4"},
+		"oauth2 no scopes":             {oauth2 + "scopes\n}", "scopes takes at least one scope (arguments given: 0; {$NAME} is nothing", ":4"},
 		"oauth2 scopes twice":          {oauth2 + "scopes a\n scopes b\n}", "scopes is given twice for oauth2", ":5"},
 		"oauth2 scope with a space":    {oauth2 + "scopes \"a b\"\n}", "scopes: a scope consists of visible", ":4"},
 		"oauth2 relative token_url":    {oauth2 + "token_url /token\n}", "token_url: must be a valid https:// or http:// address", ":4"},

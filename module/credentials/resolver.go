@@ -101,7 +101,7 @@ func (r *resolver) replace(option, text string) (value string, parts []string, e
 			return s, nil
 		}
 		if !placeholderName.MatchString(name) {
-			return nil, errors.New(`a placeholder is not known; write \{ for a brace that belongs to the text`)
+			return nil, errors.New(`a placeholder is not known: write {env.NAME} for the environment variable NAME, {file./path} for a file, or \{ for a brace that belongs to the text`)
 		}
 		return nil, missingValue(name)
 	})

@@ -326,7 +326,7 @@ func TestProvisionErrors(t *testing.T) {
 		"with a scheme":        {&credentials.Headers{Headers: map[string]string{"Authorization": "Bearer ${BRIDGE_SECRET}"}}, "looks like a variable of a shell"},
 		"OAuth of a shell":     {&credentials.OAuth2{ClientID: "a", ClientSecret: "${BRIDGE_SECRET}"}, "client_secret: looks like a variable of a shell"},
 		"HMAC of a shell":      {&credentials.HMAC{Secret: "$BRIDGE_SECRET"}, "secret: looks like a variable of a shell"},
-		"braces in a secret":   {&credentials.APIKey{Key: "a{" + canary + "}"}, `key: a placeholder is not known; write \{`},
+		"braces in a secret":   {&credentials.APIKey{Key: "a{" + canary + "}"}, `key: a placeholder is not known: write {env.NAME} for the environment variable NAME, {file./path} for a file, or \{`},
 		"line break in a key":  {&credentials.APIKey{Key: "{env.BRIDGE_LINES}"}, "key: contains a line break"},
 		"control in a key":     {&credentials.APIKey{Key: "{env.BRIDGE_NUL}"}, "key: contains a line break"},
 		"forbidden key header": {&credentials.APIKey{Key: "{env.BRIDGE_SECRET}", Header: "Host"}, `"Host" must not carry`},

@@ -112,7 +112,7 @@ func TestAgentSkillsHTTP(t *testing.T) {
 	for _, path := range []string{skillIndex, newest, e.path()} {
 		a := c.Send(http.MethodGet, base(c)+path, "")
 		tag := a.Header.Get("Etag")
-		if !strings.HasPrefix(a.Header.Get("Cache-Control"), "public, max-age=") || !strings.HasPrefix(tag, `"`) {
+		if !strings.HasPrefix(a.Header.Get("Cache-Control"), "public, max-age=") || a.Header.Get("Vary") != "Authorization" || !strings.HasPrefix(tag, `"`) {
 			t.Errorf("%s: %v", path, a.Header)
 		}
 		if again := c.With(testbed.Header("If-None-Match", tag)).Send(http.MethodGet, base(c)+path, ""); again.Status != 304 || len(again.Body) > 0 || again.Header.Get("Etag") != tag {

@@ -22,8 +22,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -209,6 +212,78 @@ func TestEventsOfSources(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		to.take(t, "source_down acme <nil>")
+	})
+}
+
+// keyed are credentials with one secret, of which only this is used.
+type keyed struct{ credential.Credentials }
+
+func (keyed) Secrets() []string { return []string{"k-123456"} }
+
+// TestEventsShowNoSecret: what a network error repeats of a request has neither a secret nor control characters.
+func TestEventsShowNoSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := observed(t)
+		o.Protect([]credential.Credentials{keyed{}})
+		var mu sync.Mutex
+		var text string
+		o.Announce(func(_ string, data map[string]any) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			text = fmt.Sprint(data["error"], data["url"])
+			return true
+		}, nil)
+		u := &url.URL{Scheme: "https", Host: "acme.example", Path: "/k-123456"}
+		o.Exchange(context.Background(), &exchange.Exchange{Source: "acme", Phase: run.PhaseDiscovery, URL: u, Err: errors.New("no answer to k-123456\x1b[31m")})
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.Contains(text, "no answer to [redacted]") || strings.Contains(text, "k-123456") || strings.Contains(text, "\x1b") {
+			t.Errorf("%q", text)
+		}
+	})
+}
+
+// TestEventPause: a source that changes each few seconds has an event at most every five.
+func TestEventPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, to := observed(t)
+		for range 20 {
+			ask(o, run.PhaseDiscovery, http.StatusInternalServerError)
+			time.Sleep(1500 * time.Millisecond)
+			ask(o, run.PhaseDiscovery, http.StatusOK)
+			time.Sleep(1500 * time.Millisecond)
+		}
+		synctest.Wait()
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		if n := len(to.events); n < 2 || n > 13 {
+			t.Errorf("%d events in a minute: %q", n, to.events)
+		}
+	})
+}
+
+// TestRefusedAgain: a credential of runs that was accepted and is refused again is a new event, and one that is still refused is none.
+func TestRefusedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, to := observed(t)
+		call := func(out run.Run) {
+			o.Called(context.Background(), &translate.Call{}, &out, &translate.Statistics{Operation: translate.OperationExecute, Source: "acme", Stats: skillsharing.Stats{Credentials: time.Millisecond}})
+			time.Sleep(time.Minute)
+		}
+		refused := run.Run{Failure: &run.Failure{Kind: run.AuthRequired, Phase: run.PhaseInvoke, HTTPStatus: http.StatusUnauthorized}}
+		call(refused)
+		to.take(t, "credential_refused acme 401")
+		call(refused)
+		call(run.Run{Failure: &run.Failure{Kind: run.Unreachable}}) // says nothing about it
+		call(refused)
+		to.take(t)
+		call(run.Run{State: run.Completed})
+		call(refused)
+		to.take(t, "credential_refused acme 401")
+		call(run.Run{Ref: run.Ref{ExecutionID: "exec-1"}, Failure: &run.Failure{Kind: run.DeadlineExceeded}}) // its run was accepted
+		call(refused)
+		to.take(t, "credential_refused acme 401")
 	})
 }
 

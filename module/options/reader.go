@@ -160,7 +160,11 @@ func (r *Reader) Args(name, what string, least int, targets ...any) error {
 	args := r.RemainingArgs()
 	switch {
 	case len(args) == 0 && least > 0:
-		return r.Errf("%s takes %s (arguments given: 0%s)", name, what, emptyVariable)
+		line := r.line()
+		if r.NextBlock(r.Nesting()) {
+			what += " before its block"
+		}
+		return line.Errf("%s takes %s (arguments given: 0%s)", name, what, emptyVariable)
 	case len(args) < least || len(args) > len(targets):
 		return r.Errf("%s takes %s (arguments given: %d)", name, what, len(args))
 	case slices.Contains(args, ""):
@@ -182,7 +186,7 @@ func (r *Reader) Each(what string, read func(arg string) error) error {
 	name := r.Val()
 	args := r.RemainingArgs()
 	if len(args) == 0 {
-		return r.Errf("%s takes at least one %s", name, what)
+		return r.Errf("%s takes at least one %s (arguments given: 0%s)", name, what, emptyVariable)
 	}
 	for _, arg := range args {
 		if arg == "" {
@@ -196,10 +200,13 @@ func (r *Reader) Each(what string, read func(arg string) error) error {
 }
 
 // Mark records that this line has the value of a JSON path.
-func (r *Reader) Mark(path string) {
+func (r *Reader) Mark(path string) { r.lines[path] = r.line() }
+
+// line returns a dispenser that stays at this line, for errors about it.
+func (r *Reader) line() *caddyfile.Dispenser {
 	line := caddyfile.NewDispenser([]caddyfile.Token{r.Token()})
 	line.Next()
-	r.lines[path] = line
+	return line
 }
 
 // At adds file and line to an error that is not nil: the line of the value with a JSON path,

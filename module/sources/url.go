@@ -41,6 +41,10 @@ func parseURL(what, text string) (*url.URL, error) {
 	if text == "" {
 		return nil, fmt.Errorf("%s is empty", what)
 	}
+	if strings.Contains(text, "{") || strings.HasPrefix(text, "$") { // the error does not repeat the text, which may hold a password
+		return nil, fmt.Errorf("%s has a placeholder, or a variable of a shell, which are not replaced here: "+
+			"write the URL itself, or {$NAME} for the environment variable NAME, which Caddy replaces when it reads a Caddyfile", what)
+	}
 	u, err := url.Parse(text)
 	if err != nil {
 		// The error of url.Parse repeats the text, which may hold a password.

@@ -127,17 +127,13 @@ func (s *Site) touch(i int) {
 	s.editions = append(slices.Delete(s.editions, i, i+1), e)
 }
 
-// earlier returns the file with a version that an edition had, if a caller may see its skill now.
-func (s *Site) earlier(v *view, url string, t target) (text string, digest [sha256.Size]byte, ok bool) {
-	now := v.contentOf(t.file)
-	if now == nil {
-		return "", digest, false
-	}
+// earlier returns the file with a version that an edition had of a skill, which is the one that the caller may see now.
+func (s *Site) earlier(now *content, url, version string) (text string, digest [sha256.Size]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, e := range slices.Backward(s.editions) {
-		at, found := slices.BinarySearchFunc(e.contents, t.file, byFile)
-		if e.url != url || !found || e.contents[at].name != now.name || !hasVersion(e.digests[at], t.version) {
+		at, found := slices.BinarySearchFunc(e.contents, now.file, byFile)
+		if e.url != url || !found || e.contents[at].name != now.name || !hasVersion(e.digests[at], version) {
 			continue
 		}
 		text, digest = e.contents[at].at(url), e.digests[at]

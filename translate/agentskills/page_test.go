@@ -34,7 +34,7 @@ func frontMatter(t *testing.T, page, file string) map[string]any {
 		return len(utf16.Encode([]rune(text)))
 	}
 	metadata, _ := m["metadata"].(map[string]any)
-	if len(m) != 4 || len(metadata) != 3 || m["name"] != file || length(m["description"]) < 1 || length(m["description"]) > 1024 || length(m["compatibility"]) > 500 {
+	if len(m) != 4 || len(metadata) != 3 || m["name"] != file || length(m["description"]) < 1 || length(m["description"]) > 1024 || length(m["compatibility"]) > 500 || strings.ContainsAny(parts[1], "<>") {
 		t.Errorf("%q", parts[1])
 	}
 	for _, key := range []string{"version", "provider", "source"} {

@@ -108,7 +108,7 @@ func (s *Site) find(ctx context.Context, caller run.Caller, t target, url string
 		digest, _ = e.digestOf(c)
 	}
 	if found && t.version != "" && !hasVersion(digest, t.version) {
-		d.body, digest, found = s.earlier(v, url, t)
+		d.body, digest, found = s.earlier(c, url, t.version)
 	}
 	if !found {
 		return nil, &run.Failure{

@@ -155,6 +155,12 @@ func TestInstallWhileSkillsChange(t *testing.T) {
 		if len(s.contents) != 2 {
 			t.Errorf("%d contents are kept", len(s.contents))
 		}
+		entries = index(t, s, "", endpoint)
+		b.set("A", "b") // another skill, whose file has the same name
+		time.Sleep(recheck)
+		if w := get(s, entries[0].URL, "", endpoint); w.Code != 404 {
+			t.Errorf("a skill whose name another one has: %d", w.Code)
+		}
 	})
 }
 
@@ -193,6 +199,24 @@ func TestCost(t *testing.T) {
 		}
 		if first := s.editions[0]; first.sizeBeside(s.editions[1]) != 0 || first.sizeBeside(nil) != first.contents[0].size()+first.contents[1].size() {
 			t.Errorf("%d, %d", first.sizeBeside(s.editions[1]), first.sizeBeside(nil))
+		}
+	})
+}
+
+// Callers that come at the same time each get their own list.
+func TestTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bridge{wait: make(chan struct{})}
+		b.set("a", "-b")
+		s := NewSite(b)
+		got := map[string]chan []entry{"": make(chan []entry, 1), "ann": make(chan []entry, 1)}
+		for _, principal := range []string{"ann", ""} {
+			go func() { got[principal] <- index(t, s, principal, endpoint) }()
+			synctest.Wait()
+		}
+		close(b.wait)
+		if all, public := <-got["ann"], <-got[""]; len(all) != 2 || len(public) != 1 || public[0].Name != "acme-a" {
+			t.Errorf("ann sees %+v, others see %+v", all, public)
 		}
 	})
 }

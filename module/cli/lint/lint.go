@@ -21,10 +21,28 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
+// Allowed is what the bridges that are to use a document allow: there are no warnings about it. By default, they allow nothing of it.
+type Allowed struct {
+	HTTP     bool           // plain HTTP
+	Networks []netip.Prefix // addresses that are not public
+}
+
+// private reports whether a host has an address that is not public, and whether it is allowed. Of names, it is not known which
+// addresses they have.
+func (a *Allowed) private(host string) (private, allowed bool) {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		private = host == "localhost" || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
+		return private, private && len(a.Networks) > 0
+	}
+	private = !ip.IsGlobalUnicast() || ip.IsPrivate()
+	return private, private && slices.ContainsFunc(a.Networks, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+}
+
 // warnings are the warnings about one document.
 type warnings struct {
 	found   []run.Violation
-	private bool // bridges may use addresses that are not public, and plain HTTP
+	allowed Allowed
 }
 
 // maxWarnings bounds the warnings about one document.
@@ -36,10 +54,10 @@ func (w *warnings) add(path, message string) {
 	}
 }
 
-// Index returns the warnings about an index with a text, at most 50. If private is true, there are none about addresses that are not
-// public, and about plain HTTP. If the index is invalid, index is nil, and all warnings are about the names of members.
-func Index(text []byte, index *document.Index, private bool) []run.Violation {
-	w := warnings{private: private}
+// Index returns the warnings about an index with a text, at most 50. If the index is invalid, index is nil, and all warnings are about
+// the names of members.
+func Index(text []byte, index *document.Index, allowed Allowed) []run.Violation {
+	w := warnings{allowed: allowed}
 	w.misspelt(text, reflect.TypeFor[document.Index]())
 	if index == nil {
 		return w.found
@@ -55,8 +73,8 @@ func Index(text []byte, index *document.Index, private bool) []run.Violation {
 }
 
 // Descriptor returns the warnings about a descriptor, as [Index].
-func Descriptor(ctx context.Context, text []byte, skill *discovery.Skill, private bool) []run.Violation {
-	w := warnings{private: private}
+func Descriptor(ctx context.Context, text []byte, skill *discovery.Skill, allowed Allowed) []run.Violation {
+	w := warnings{allowed: allowed}
 	w.misspelt(text, reflect.TypeFor[document.Descriptor]())
 	if skill == nil {
 		return w.found
@@ -152,9 +170,13 @@ var otherTypes = map[string]string{
 	"float": "number", "double": "number", "decimal": "number", "bool": "boolean", "list": "array", "dict": "object", "map": "object", "json": "object",
 }
 
-// secure adds a warning about a URL that would show a secret on its way.
+// secure adds a warning about a URL that would show a secret on its way. A trial at an address that is not public shows none.
 func (w *warnings) secure(path, text string) {
-	if u, err := url.Parse(text); err == nil && u.Scheme == "http" && !w.private {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" {
+		return
+	}
+	if _, allowed := w.allowed.private(u.Hostname()); !allowed || !w.allowed.HTTP {
 		w.add(path, "is plain HTTP, and requests to it carry a credential: use https")
 	}
 }
@@ -162,15 +184,13 @@ func (w *warnings) secure(path, text string) {
 // address adds a warning about a URL that only few bridges can reach.
 func (w *warnings) address(path, text string) {
 	u, err := url.Parse(text)
-	if err != nil || w.private {
+	if err != nil {
 		return
 	}
-	host := u.Hostname()
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case err == nil && (!ip.IsGlobalUnicast() || ip.IsPrivate()), host == "localhost", strings.HasSuffix(host, ".local"), strings.HasSuffix(host, ".internal"):
-		w.add(path, "is at "+net.JoinHostPort(host, portOf(u))+", which is not public: bridges refuse it unless their operators allow it")
-	case u.Scheme == "http":
+	switch private, allowed := w.allowed.private(u.Hostname()); {
+	case private && !allowed:
+		w.add(path, "is at "+net.JoinHostPort(u.Hostname(), portOf(u))+", which is not public: bridges refuse it unless their operators allow it")
+	case u.Scheme == "http" && !w.allowed.HTTP:
 		w.add(path, "is plain HTTP: bridges refuse it unless their operators allow it")
 	}
 }

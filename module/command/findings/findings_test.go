@@ -18,3 +18,11 @@ func TestHeldChange(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// TestNoToolName: a skill that fronts can't name is a warning.
+func TestNoToolName(t *testing.T) {
+	found := findings.Of(1, []inspection.Source{{Namespace: "acme", Skills: []inspection.Skill{{Name: "acme.a"}}}})
+	if last := found[len(found)-1]; last.Result != findings.Warning || last.Skill != "acme.a" || !strings.Contains(last.What, "no tool name") || last.Fix != "give it an alias" {
+		t.Errorf("%+v", found)
+	}
+}

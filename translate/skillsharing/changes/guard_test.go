@@ -183,6 +183,28 @@ func (i *instance) all(listed ...string) ([]changes.HeldChange, error) {
 	return list, err
 }
 
+// TestCallerHangsUp: a store that fails for a caller that has hung up decides nothing for the next one.
+func TestCallerHangsUp(t *testing.T) {
+	a := newInstance(t, changes.Config{Store: gone{newMemory()}})
+	good := read(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if used, failure := a.Settle(ctx, a.reader, good, discovery.Names{}); used != good || failure != nil {
+		t.Errorf("%v", failure)
+	}
+	a.uses(good, good.Description, false)
+}
+
+// gone is a store that fails for contexts that have ended.
+type gone struct{ *memory }
+
+func (g gone) Used(ctx context.Context, id string) (*changes.Record, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return g.memory.Used(ctx, id)
+}
+
 // TestHold: the first descriptor is used, also after restarts and at other instances, until the change is approved.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -72,7 +72,7 @@ const maxWhat = 4 << 10
 func (t *Trial) add(rule string, faults ...string) bool {
 	c := Check{Rule: rule, Result: OK}
 	if len(faults) > 0 {
-		c.Result, c.What = Failed, safetext.Clip(t.Client.ScrubText(strings.Join(faults, "; ")), maxWhat)
+		c.Result, c.What = Failed, safetext.Clip(t.Client.ScrubText(strings.ReplaceAll(strings.Join(faults, "; "), ".; ", "; ")), maxWhat)
 	}
 	t.checks = append(t.checks, c)
 	return len(faults) == 0

@@ -75,6 +75,9 @@ func zipOf(tb testing.TB, entries ...entry) string {
 		if e.kind == tar.TypeSymlink {
 			h.SetMode(0o777 | 1<<27) // fs.ModeSymlink
 		}
+		if e.kind == encrypted {
+			h.Flags |= 1
+		}
 		f, err := w.CreateHeader(h)
 		if err == nil {
 			_, err = io.WriteString(f, e.text)
@@ -88,6 +91,17 @@ func zipOf(tb testing.TB, entries ...entry) string {
 	}
 	return b.String()
 }
+
+// wrongSum returns a zip with another sum of its only file.
+func wrongSum(tb testing.TB, text string) string {
+	tb.Helper()
+	const toSum = 16 // from the beginning of a header in the list of files
+	at := strings.Index(text, "PK\x01\x02") + toSum
+	return text[:at] + "\x00\x00\x00\x00" + text[at+4:]
+}
+
+// encrypted is the type of an entry of a zip that says that it is encrypted.
+const encrypted = 'e'
 
 func file(name, text string) entry { return entry{name, tar.TypeReg, text} }
 
@@ -156,6 +170,11 @@ func TestRefused(t *testing.T) {
 		many = append(many, file(fmt.Sprintf("f%d", i), ""))
 	}
 	main := file("SKILL.md", page)
+	zeros, heads := []entry{main}, []entry{main}
+	for i := range 8 {
+		zeros = append(zeros, file(fmt.Sprintf("f%d", i), strings.Repeat("\x00", 512<<10)))
+		heads = append(heads, entry{"", tar.TypeXGlobalHeader, strings.Repeat("x", 1<<20-100)})
+	}
 	for about, a := range map[string]struct{ kind, text, want string }{
 		"absolute":          {"archive", tarOf(t, main, file("/etc/passwd", "x")), "absolute"},
 		"parent":            {"archive", tarOf(t, main, file("a/../../x", "x")), ".."},
@@ -166,6 +185,7 @@ func TestRefused(t *testing.T) {
 		"symbolic link":     {"archive", tarOf(t, main, entry{"x", tar.TypeSymlink, "/etc/passwd"}), "link"},
 		"hard link":         {"archive", tarOf(t, main, entry{"x", tar.TypeLink, "SKILL.md"}), "link"},
 		"link in a zip":     {"archive", zipOf(t, main, entry{"x", tar.TypeSymlink, "/etc/passwd"}), "link"},
+		"encrypted":         {"archive", zipOf(t, main, entry{"x", encrypted, "x"}), "is encrypted"},
 		"device":            {"archive", tarOf(t, main, entry{"x", tar.TypeChar, ""}), "special"},
 		"pipe":              {"archive", tarOf(t, main, entry{"x", tar.TypeFifo, ""}), "special"},
 		"twice":             {"archive", tarOf(t, main, file("./SKILL.md", "x")), "twice"},
@@ -179,6 +199,10 @@ func TestRefused(t *testing.T) {
 		"entries of a zip":  {"archive", zipOf(t, many...), "entries"},
 		"ratio":             {"archive", tarOf(t, main, file("x", strings.Repeat("\x00", 8<<20))), "MiB"},
 		"ratio of a zip":    {"archive", zipOf(t, main, file("x", strings.Repeat("\x00", 8<<20))), "MiB"},
+		"ratio of files":    {"archive", tarOf(t, zeros...), "MiB"},
+		"files of a zip":    {"archive", zipOf(t, zeros...), "MiB"},
+		"headers":           {"archive", tarOf(t, heads...), "MiB"},
+		"sum of a zip":      {"archive", wrongSum(t, zipOf(t, main)), "can't be unpacked"},
 		"long path":         {"archive", tarOf(t, main, file(strings.Repeat("a", 300), "x")), "256"},
 		"deep path":         {"archive", tarOf(t, main, file(strings.Repeat("a/", 20)+"a", "x")), "folders"},
 		"control character": {"archive", tarOf(t, main, file("a\x1b[2Jb", "x")), "not allowed"},
