@@ -53,9 +53,14 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 		format: p.oneOf(paramFormat, toolFormats...),
 		Query: translate.Query{
 			Caller: callerFor(ctx, p.request.Method), Namespace: p.text(paramNamespace), Usable: p.boolean(paramUsable),
-			Limit: p.integer(paramLimit, 1, maxLimit, defaultLimit), ByName: true, AfterName: p.cursor(),
+			ByName: true, AfterName: p.cursor(),
 		},
 	}
+	otherwise := defaultLimit
+	if q.detail == detailTools && q.words == "" {
+		otherwise = maxRead // so that one call gets the tools of most bridges
+	}
+	q.Limit = p.integer(paramLimit, 1, maxLimit, otherwise)
 	if q.words != "" && q.AfterName != "" {
 		p.reject(paramCursor, reasonInvalid, "must be left out with 'query': a search has one page, of 'limit' skills")
 	}

@@ -25,8 +25,19 @@ func TestToolDefinitions(t *testing.T) {
 		if got := result(t, b, "list_skills", params); got != `{"tools":[`+want+`],"next_cursor":null}` {
 			t.Errorf("%s: %s", params, got)
 		}
-		if q := b.queries[0]; !q.Usable || q.Descriptors != 50 || !q.ByName {
+		if q := b.queries[0]; !q.Usable || q.Descriptors != 250 || !q.ByName {
 			t.Errorf("%+v", q)
+		}
+	}
+}
+
+// TestToolsInOneCall: without a limit, one call gets up to 250 tools, but no more results of a search than otherwise.
+func TestToolsInOneCall(t *testing.T) {
+	for params, want := range map[string]int{`{"detail":"tools"}`: 250, `{"detail":"tools","limit":60}`: 60, `{"detail":"tools","query":"a"}`: 50, `{"usable":true}`: 50} {
+		b := &fakeBridge{}
+		result(t, b, "list_skills", params)
+		if q := b.queries[0]; q.Limit != want || q.Descriptors != want {
+			t.Errorf("%s: %+v", params, q)
 		}
 	}
 }
