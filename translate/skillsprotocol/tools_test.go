@@ -67,6 +67,37 @@ func TestToolsAreVisible(t *testing.T) {
 	}
 }
 
+// TestListSearchFindsNothing: an empty result says what to do, as far as the search is the reason.
+func TestListSearchFindsNothing(t *testing.T) {
+	for params, want := range map[string][]string{
+		`{"query":"a"}`:                    {noWordsHint},
+		`{"query":"a","usable":true}`:      {noWordsHint},
+		`{"query":"a","detail":"tools"}`:   {noWordsHint},
+		`{"query":"a","namespace":"none"}`: {"no source has the namespace"},
+		`{"query":"a","limt":1}`:           {noWordsHint, `"ignored":["limt"]`},
+	} {
+		got := result(t, &fakeBridge{}, "list_skills", params)
+		for _, text := range want {
+			if !strings.Contains(got, text) || strings.Count(got, `"hint"`) != 1 {
+				t.Errorf("%s: %s", params, got)
+			}
+		}
+	}
+	if got := result(t, &fakeBridge{listing: translate.Listing{Skills: entries(1)}}, "list_skills", `{"query":"a"}`); strings.Contains(got, "hint") {
+		t.Error(got)
+	}
+}
+
+// TestListBlankSearch: a query without a word is none, so that the list has pages.
+func TestListBlankSearch(t *testing.T) {
+	b := &fakeBridge{listing: translate.Listing{Skills: entries(3)}}
+	if got := result(t, b, "list_skills", `{"query":" ","limit":2}`); strings.Contains(got, `"next_cursor":null`) {
+		t.Error(got)
+	}
+}
+
+const noWordsHint = `"hint":{"message":"no skill has words like these`
+
 // TestListSearch: with words, skills are searched, and there is one page.
 func TestListSearch(t *testing.T) {
 	b := &fakeBridge{listing: translate.Listing{Skills: entries(1)}}
