@@ -384,3 +384,19 @@ func TestNearNamesAreBounded(t *testing.T) {
 		t.Errorf("a long name is repeated: %d bytes", len(o.Failure.Message))
 	}
 }
+
+// The name that a skill had before its alias is accepted, so it is also found if it is misspelt or written as a tool name.
+func TestSimilarNameOfASkillWithAnAlias(t *testing.T) {
+	s := plain(t, "acme/weather", "acme/weights").Source(t, "acme")
+	s.Aliases = []catalog.Alias{{Name: "forecast", SkillID: "acme/weather"}}
+	bridge := newBridge(t, s)
+	for name, want := range map[string]string{"acme_weather": "acme.weather", "acme.wether": "acme.weather", "forcast": "forecast", "acme.weigts": "acme.weights"} {
+		o := bridge.Start(t.Context(), translate.Call{Name: name}).Wait()
+		if o.Failure == nil || o.Failure.Argument == nil || len(o.Failure.Argument.Candidates) == 0 || o.Failure.Argument.Candidates[0] != want {
+			t.Errorf("%s: %+v", name, o.Failure)
+		}
+	}
+	if got := bridge.Tools(t.Context(), []string{"acme.weather"}, ""); !slices.Equal(got, []string{"forecast"}) {
+		t.Errorf("%q", got)
+	}
+}

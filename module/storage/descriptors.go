@@ -228,6 +228,6 @@ func (d *Descriptors) Lock(ctx context.Context, id string, do func() error) erro
 	if err := d.storage.Lock(ctx, key); err != nil {
 		return fmt.Errorf("locking a descriptor: %w", err)
 	}
-	defer func() { _ = d.storage.Unlock(context.WithoutCancel(ctx), key) }() // the lock also expires by itself
+	defer func() { _ = release(ctx, d.storage, key) }()
 	return do()
 }

@@ -271,7 +271,7 @@ func (s *Records) Lock(ctx context.Context, owner, id string) (unlock func(), er
 	if err := s.storage.Lock(ctx, key); err != nil {
 		return nil, fmt.Errorf("locking a record: %w", err)
 	}
-	return sync.OnceFunc(func() { _ = s.storage.Unlock(context.WithoutCancel(ctx), key) }), nil // the lock also expires by itself
+	return sync.OnceFunc(func() { _ = release(ctx, s.storage, key) }), nil
 }
 
 // ownerKey is the storage key of an owner's records. A principal can be any text: its hash fits into a key.

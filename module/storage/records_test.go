@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -251,6 +252,42 @@ func TestRecordLock(t *testing.T) {
 	for r, err := range other.List(t.Context(), "ada", 10, func(string, run.Version) bool { return true }) {
 		t.Errorf("%v, %v: a lock is no record", r, err)
 	}
+}
+
+// reluctantStorage releases no lock for a time.
+type reluctantStorage struct {
+	certmagic.Storage
+	until time.Time
+}
+
+func (s *reluctantStorage) Unlock(ctx context.Context, name string) error {
+	if time.Now().Before(s.until) {
+		return errors.New("no answer")
+	}
+	return s.Storage.Unlock(ctx, name)
+}
+
+// A lock whose release fails is released some seconds later, though the file storage renews it as long as the process lives.
+func TestReleaseIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		storage := &reluctantStorage{Storage: &certmagic.FileStorage{Path: dir}, until: time.Now().Add(3 * time.Second)}
+		one, other := NewRecords(storage), NewRecords(&certmagic.FileStorage{Path: dir})
+		id := newID(t, time.Now(), 1)
+		unlock, err := one.Lock(t.Context(), "ada", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		again, err := other.Lock(ctx, "ada", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again()
+		time.Sleep(lockKept) // the file storage has a goroutine for each lock
+	})
 }
 
 // A listing ends with its context, also if the storage does not look at it.

@@ -273,9 +273,7 @@ func (r *RunTokenKeys) stored(ctx context.Context, now time.Time) ([]runtoken.Ke
 
 // unlock releases the lock, even if the context has ended.
 func (r *RunTokenKeys) unlock(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storageTimeout)
-	defer cancel()
-	if err := r.storage.Unlock(ctx, runTokenKeysKey); err != nil {
+	if err := release(ctx, r.storage, runTokenKeysKey); err != nil {
 		r.warnings.Warn("the keys of run tokens can't be unlocked", err)
 	}
 }

@@ -123,7 +123,7 @@ func (e *executionTimes) store(ctx context.Context, storage certmagic.Storage) e
 	if err := storage.Lock(ctx, e.key); err != nil {
 		return err
 	}
-	defer func() { _ = storage.Unlock(context.WithoutCancel(ctx), e.key) }() // the lock also expires by itself
+	defer func() { _ = release(ctx, storage, e.key) }()
 	if data, err := storage.Load(ctx, e.key); err == nil {
 		_ = e.Load(data) // damaged data is replaced
 	}

@@ -124,10 +124,11 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 			t.byDotted[plain] = append(t.byDotted[plain], e)
 		}
 		if e.Access != document.Private {
-			public = append(public, e.name)
+			public = append(public, e.name, e.listed.plain) // the plain name is accepted beside the alias
 		}
 	}
-	t.near = near.NewIndex(public)
+	slices.Sort(public)
+	t.near = near.NewIndex(slices.Compact(public))
 	t.findRuled(c.policy)
 	lists := unlisted.Source{Namespace: s.Namespace, Lists: func(name string) bool { return t.byName[name] != nil }, Near: t.near, Observer: c.observer}
 	lists.Warn(ctx, "access rules", c.policy.Names(s.Namespace))

@@ -95,7 +95,7 @@ func (e *Entry) ToolName(ctx context.Context, principal string) string {
 	return e.listed.Tool(ctx, principal)
 }
 
-// KnownTool returns the tool name of a skill of the source that the principal may see, by its name in lists; empty: there is none, or the source's
+// KnownTool returns the tool name of a skill of the source that the principal may see, by one of its names; empty: there is none, or the source's
 // list was not read.
 func (s *Section) KnownTool(ctx context.Context, name, principal string) string {
 	v := s.catalog.viewer(principal)
@@ -106,7 +106,7 @@ func (s *Section) KnownTool(ctx context.Context, name, principal string) string 
 		return s.catalog.operators[name].listed.Tool(ctx, principal)
 	}
 	if t := s.table.Load(); t != nil {
-		if e := t.byName[name]; e != nil && e.name == name && (principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
+		if e := t.byName[name]; e != nil && (principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
 			return e.listed.Tool(ctx, principal)
 		}
 	}

@@ -18,6 +18,8 @@ const (
 	storeTimeout = 30 * time.Second
 	// lockTimeout bounds the wait for the lock of the end of a run. It is longer than the lock of an instance that has died lasts.
 	lockTimeout = 15 * time.Second
+	// missingWait is how long a run is followed on whose skill can't be found.
+	missingWait = time.Hour
 )
 
 // following follows a kept run in this process.
@@ -34,6 +36,7 @@ type following struct {
 
 	done     chan struct{} // closed when the run is followed no longer
 	settling sync.Mutex    // is held while the end of the run is stored
+	missing  time.Time     // since when the skill can't be found; zero: it can. Guarded by settling
 }
 
 // add registers a run that this process follows.
@@ -185,13 +188,13 @@ func (f *following) settle(ctx context.Context, o *run.Run, first bool) bool {
 	defer f.settling.Unlock()
 	r, now := f.runs, f.runs.config.Now()
 	next := *f.current()
-	failure := o.Failure
+	failure, again := o.Failure, f.mayBeFound(o.Failure, now)
 	switch {
 	case !next.Ended.IsZero() || next.free:
 		return false
 	case failure == nil && o.State.Ended(), failure != nil && failure.Kind == run.RunFailed:
 		next.Ended, next.State, next.Ref = now, o.State, o.Ref
-	case failure != nil && failure.Lost:
+	case failure != nil && failure.Lost && !again:
 		next.Ended, next.State = now, run.Lost
 		if o.Ref.ExecutionID != "" {
 			next.Ref = o.Ref
@@ -229,6 +232,19 @@ func (f *following) settle(ctx context.Context, o *run.Run, first bool) bool {
 		follower.Ended(ctx, &next, o)
 	}
 	return true
+}
+
+// mayBeFound reports whether a run that can't be followed, because its skill can't be found, may be followed later: the configuration, or what the
+// provider lists, may be wrong for a while only.
+func (f *following) mayBeFound(failure *run.Failure, now time.Time) bool {
+	if failure == nil || !failure.Lost || failure.By != run.Bridge || failure.Phase != run.PhaseDiscovery && failure.Phase != run.PhaseDescriptor {
+		f.missing = time.Time{}
+		return false
+	}
+	if f.missing.IsZero() {
+		f.missing = now
+	}
+	return now.Sub(f.missing) < missingWait
 }
 
 // lockEnd waits until no other caller, on any instance, stores the end of the run, so that the end that was stored first is the outcome. If the

@@ -80,6 +80,37 @@ func TestGoneBefore(t *testing.T) {
 	})
 }
 
+// A run whose skill is not listed for a while is followed on, and lost after an hour only. Callers learn meanwhile that it can't be followed.
+func TestSkillIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		missing time.Duration
+		ended   string
+	}{"a while": {50 * time.Minute, "completed"}, "for good": {3 * time.Hour, "lost"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, s := provider(), newStore()
+				end := p.Accept("sum")
+				start(t, p, s, nil).call("k", "acme.sum", "", waits(0))
+				p.Publish(providertest.Skill("acme/add", nil))
+				p.On("GET /status/x-sum", providertest.Answer(http.StatusServiceUnavailable, "{}")) // else the first instance polls often
+				i := start(t, p, s.crashed(), nil)
+				if a := i.call("k", "acme.sum", "", waits(0)); a.Failure == nil || !a.Failure.Lost || !a.Joined {
+					t.Errorf("%+v", a)
+				}
+				time.Sleep(c.missing)
+				end(3)
+				p.Publish(providertest.Skill("acme/sum", nil), providertest.Skill("acme/add", nil))
+				time.Sleep(20 * time.Minute)
+				i.mu.Lock()
+				defer i.mu.Unlock()
+				if !slices.Equal(i.ended, []string{c.ended}) {
+					t.Errorf("ended: %q, want %s", i.ended, c.ended)
+				}
+			})
+		})
+	}
+}
+
 // The next process follows a run from its record.
 func TestRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

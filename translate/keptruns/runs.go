@@ -1,8 +1,10 @@
 package keptruns
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -356,6 +358,21 @@ func (r *Runs) join(ctx context.Context, b Bridge, q *Request, found *Record) An
 	if found.goesOn() {
 		r.follow(found, call.Caller)
 	}
+	began, bounded := time.Now(), call.Wait == nil
+	if call.Timeout > 0 && (bounded || call.Timeout < *call.Wait) {
+		call.Wait = &call.Timeout
+	}
 	a.Run = b.Resume(ctx, found.Ref, call).Wait()
+	if bounded && a.Failure == nil && !a.State.Ended() {
+		a.Failure = late(&a.Ref, cmp.Or(call.Timeout, time.Since(began).Truncate(time.Second)))
+	}
 	return a
+}
+
+// late is the failure of a call that joined a run and whose time was up before the run had ended.
+func late(ref *run.Ref, timeout time.Duration) *run.Failure {
+	return &run.Failure{
+		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: *ref, Timeout: timeout,
+		Message: fmt.Sprintf("The skill had not finished when the time of this call was up after %d ms. The run goes on: send the call again with the same key to wait for its end.", timeout.Milliseconds()),
+	}
 }

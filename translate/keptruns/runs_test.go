@@ -117,6 +117,44 @@ func expect(t *testing.T, a keptruns.Answer, output string, joined bool) {
 	}
 }
 
+// A call that joins a run waits no longer than its own timeout, and fails then as the first one does, unless it says how long it waits.
+func TestJoinedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		end := p.Accept("sum")
+		i := start(t, p, newStore(), nil)
+		i.call("k", "acme.sum", "", waits(0))
+		for name, c := range map[string]struct {
+			timeout, wait time.Duration // negative: none
+			took          time.Duration
+			late          bool
+		}{
+			"timeout":                  {2 * time.Second, -1, 2 * time.Second, true},
+			"neither":                  {-1, -1, 25 * time.Second, true},
+			"wait":                     {-1, 3 * time.Second, 3 * time.Second, false},
+			"timeout, and longer wait": {2 * time.Second, 3 * time.Second, 2 * time.Second, false},
+			"wait, and longer timeout": {4 * time.Second, 3 * time.Second, 3 * time.Second, false},
+		} {
+			began := time.Now()
+			a := i.call("k", "acme.sum", "", func(q *keptruns.Request) {
+				q.Call.Arrived = time.Now()
+				if q.Call.Timeout = max(c.timeout, 0); c.wait >= 0 {
+					q.Call.Wait = &c.wait
+				}
+			})
+			if took := time.Since(began); took.Round(time.Second) != c.took || a.ExecutionID != "x-sum" || !a.Joined {
+				t.Errorf("%s: after %s: %+v", name, took, a)
+			}
+			if f := a.Failure; (f != nil) != c.late || f != nil && (f.Kind != run.DeadlineExceeded || f.Timeout != c.took || f.Next() != run.NextFollowRun) {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+		end(3)
+		expect(t, i.call("k", "acme.sum", ""), "3", true)
+		time.Sleep(time.Minute)
+	})
+}
+
 // The outcome of a call is that of each further call with its key.
 func TestRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -126,9 +126,9 @@ var methodIndex = near.NewIndex(slices.Sorted(slices.Values(methods)))
 
 // otherMethods are names that agents write for methods, beside misspelt ones, and methods of other protocols.
 var otherMethods = map[string]string{
-	"execute": methodExecute, "run_skill": methodExecute, "call_skill": methodExecute, "invoke_skill": methodExecute, "exec_skill": methodExecute, "tools/call": methodExecute,
+	"execute": methodExecute, "run_skill": methodExecute, "call_skill": methodExecute, "invoke_skill": methodExecute, "exec_skill": methodExecute, "tools/call": methodExecute, "message/send": methodExecute, "SendMessage": methodExecute,
 	"list": methodList, "search_skills": methodList, "find_skills": methodList, "tools/list": methodList,
-	"describe": methodDescribe, "get_skill": methodDescribe, "wait_run": methodGetRun, "run_status": methodGetRun, "runs": methodListRuns, "get_runs": methodListRuns, "tasks/list": methodListRuns, "cancel": methodCancel, "stop_run": methodCancel, "tasks/cancel": methodCancel, "discover": methodDiscover,
+	"describe": methodDescribe, "get_skill": methodDescribe, "wait_run": methodGetRun, "run_status": methodGetRun, "tasks/get": methodGetRun, "GetTask": methodGetRun, "runs": methodListRuns, "get_runs": methodListRuns, "tasks/list": methodListRuns, "ListTasks": methodListRuns, "cancel": methodCancel, "stop_run": methodCancel, "tasks/cancel": methodCancel, "CancelTask": methodCancel, "discover": methodDiscover,
 }
 
 // unsupported are the methods of the Skills Protocol without a counterpart in the Skill

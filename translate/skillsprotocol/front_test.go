@@ -221,6 +221,8 @@ func TestUnknownMethods(t *testing.T) {
 		{"", `{"method":"","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
 		{"Execute_Skill", `{"method":"Execute_Skill","reason":"unknown","candidates":["execute_skill"],"source":"bridge","executed":"no","next":"fix_params"}`},
 		{"tools/call", `{"method":"tools/call","reason":"unknown","candidates":["execute_skill"],"source":"bridge","executed":"no","next":"fix_params"}`},
+		{"tasks/get", `{"method":"tasks/get","reason":"unknown","candidates":["get_run"],"source":"bridge","executed":"no","next":"fix_params"}`},
+		{"SendMessage", `{"method":"SendMessage","reason":"unknown","candidates":["execute_skill"],"source":"bridge","executed":"no","next":"fix_params"}`},
 		{"a\nb", `{"method":"a b","reason":"unknown","source":"bridge","executed":"no","next":"fix_params"}`},
 		{"run_code", `{"method":"run_code","reason":"not_supported_by_bridge","source":"bridge","executed":"no","next":"none"}`},
 		{"create_blob", `{"method":"create_blob","reason":"not_supported_by_bridge","source":"bridge","executed":"no","next":"none"}`},

@@ -97,6 +97,9 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	p.hinted = isOnlyRead(a.Failure)
 	if key != "" && a.Failure != nil && a.Failure.Executed == run.ExecutedMaybe && a.ExecutionID == "" {
 		p.advice = "the bridge does not submit this call again: ask the provider whether the skill was executed, or call it with a new key if executing it twice does no harm"
+		if a.Record == nil { // an earlier call is still being submitted
+			p.advice = "send this call again, with the same key, after the delay in 'retry': it joins the run of the earlier call. A new key would execute the skill twice"
+		}
 	}
 	return f.answerOutcome(ctx, p.request, &a.Run, call.Name)
 }

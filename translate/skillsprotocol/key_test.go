@@ -19,8 +19,14 @@ const randomKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 // send sends a body with header lines to a front of a principal, whose storage fails, and returns the answer.
 func send(t *testing.T, b *fakeBridge, principal, body string, keys ...string) string {
 	t.Helper()
+	return sendTo(t, noStore{}, b, principal, body, keys...)
+}
+
+// sendTo is send to a front with a storage.
+func sendTo(t *testing.T, s run.Store, b *fakeBridge, principal, body string, keys ...string) string {
+	t.Helper()
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Kept: &skillsprotocol.KeptRuns{
-		Runs: keptruns.New(keptruns.Config{Store: noStore{}}), Owner: func(principal string) string { return principal },
+		Runs: keptruns.New(keptruns.Config{Store: s}), Owner: func(principal string) string { return principal },
 	}}
 	server := &jsonrpc.Server{Handler: front, Profile: skillsprotocol.Profile(10)}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -88,6 +94,28 @@ func TestKeys(t *testing.T) {
 }
 
 // The header can't be the key of several calls; other methods ignore it.
+// lockedStore is a [run.Store] in which another instance holds all locks.
+type lockedStore struct{ run.Store }
+
+func (lockedStore) Lock(ctx context.Context, _, _ string) (func(), error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestKeyIsSubmitted: a call that has waited for an earlier one with its key says to send it again, and not to use a new key, which would
+// execute the skill twice.
+func TestKeyIsSubmitted(t *testing.T) {
+	got := sendTo(t, lockedStore{}, &fakeBridge{}, "ada", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"k","timeout_ms":1}}`)
+	for _, want := range []string{`"executed":"maybe"`, `"retry":{`, `"hint":{"message":"send this call again, with the same key`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "does not submit") {
+		t.Error(got)
+	}
+}
+
 func TestKeyOfBatch(t *testing.T) {
 	b := &fakeBridge{}
 	body := `[{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b"}},{"jsonrpc":"2.0","id":2,"method":"list_skills"}]`

@@ -48,13 +48,16 @@ type listQuery struct {
 // listQueryOf reads the params of list_skills.
 func listQueryOf(ctx context.Context, p *params) listQuery {
 	q := listQuery{
-		words:  p.text(paramQuery),
+		words:  strings.TrimSpace(p.text(paramQuery)),
 		detail: p.oneOf(paramDetail, detailNames, detailSummary, detailTools),
 		format: p.oneOf(paramFormat, toolFormats...),
 		Query: translate.Query{
 			Caller: callerFor(ctx, p.request.Method), Namespace: p.text(paramNamespace), Usable: p.boolean(paramUsable),
 			Limit: p.integer(paramLimit, 1, maxLimit, defaultLimit), ByName: true, AfterName: p.cursor(),
 		},
+	}
+	if q.detail == detailTools && q.words == "" && p.values[paramLimit] == nil {
+		q.Limit = maxRead // so that one call gets the tools of most bridges
 	}
 	if q.words != "" && q.AfterName != "" {
 		p.reject(paramCursor, reasonInvalid, "must be left out with 'query': a search has one page, of 'limit' skills")
@@ -115,15 +118,21 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if q.Namespace != "" {
 		p.hinted = b.unknownNamespace(q.Namespace, f.Bridge.Namespaces(q.Principal))
 	}
-	if q.Usable && len(listing.Skills) == 0 && listing.NextAfter == "" && !p.hinted {
+	switch none := len(listing.Skills) == 0 && listing.NextAfter == "" && !p.hinted; {
+	case none && q.words != "":
+		p.advice = noWords
+	case none && q.Usable:
 		p.advice = leftOut
 	}
 	b.Close()
 	return b.Buf, nil
 }
 
-// leftOut is the hint of a list of usable skills that is empty.
-const leftOut = "skills that can't be called are left out: without 'usable' and 'detail': 'tools', the list has them, with their 'state'; those that are 'readable' are instructions, which read_skill_file returns"
+// The hints of a search that finds nothing, and of an empty list of usable skills.
+const (
+	noWords = "no skill has words like these in its name, title, description or tags (with 'usable' or 'detail': 'tools', no skill that can be called): use other words, or leave out 'query' to list all skills"
+	leftOut = "skills that can't be called are left out: without 'usable' and 'detail': 'tools', the list has them, with their 'state'; those that are 'readable' are instructions, which read_skill_file returns"
+)
 
 // sizeOf returns about how many bytes a skill takes in the answer, at least.
 func (q *listQuery) sizeOf(e *catalog.Entry) int {

@@ -50,7 +50,7 @@ func TestListUnknownNamespace(t *testing.T) {
 }
 
 func TestListWithoutUsableSkills(t *testing.T) {
-	for params, want := range map[string]bool{`{"usable":true}`: true, `{"detail":"tools"}`: true, `{"query":"a","usable":true}`: true, `{}`: false, `{"usable":true,"namespace":"nope"}`: false} {
+	for params, want := range map[string]bool{`{"usable":true}`: true, `{"detail":"tools"}`: true, `{}`: false, `{"usable":true,"namespace":"nope"}`: false} {
 		if got := result(t, &fakeBridge{}, "list_skills", params); strings.Contains(got, `"hint":{"message":"skills that can't be called are left out`) != want {
 			t.Errorf("%s: %s", params, got)
 		}

@@ -25,8 +25,19 @@ func TestToolDefinitions(t *testing.T) {
 		if got := result(t, b, "list_skills", params); got != `{"tools":[`+want+`],"next_cursor":null}` {
 			t.Errorf("%s: %s", params, got)
 		}
-		if q := b.queries[0]; !q.Usable || q.Descriptors != 50 || !q.ByName {
+		if q := b.queries[0]; !q.Usable || q.Descriptors != 250 || !q.ByName {
 			t.Errorf("%+v", q)
+		}
+	}
+}
+
+// TestToolsInOneCall: without a limit, one call gets up to 250 tools, but no more results of a search than otherwise.
+func TestToolsInOneCall(t *testing.T) {
+	for params, want := range map[string]int{`{"detail":"tools"}`: 250, `{"detail":"tools","limit":60}`: 60, `{"detail":"tools","query":"a"}`: 50, `{"usable":true}`: 50} {
+		b := &fakeBridge{}
+		result(t, b, "list_skills", params)
+		if q := b.queries[0]; q.Limit != want || q.Descriptors != want {
+			t.Errorf("%s: %+v", params, q)
 		}
 	}
 }
@@ -55,6 +66,37 @@ func TestToolsAreVisible(t *testing.T) {
 		}
 	}
 }
+
+// TestListSearchFindsNothing: an empty result says what to do, as far as the search is the reason.
+func TestListSearchFindsNothing(t *testing.T) {
+	for params, want := range map[string][]string{
+		`{"query":"a"}`:                    {noWordsHint},
+		`{"query":"a","usable":true}`:      {noWordsHint},
+		`{"query":"a","detail":"tools"}`:   {noWordsHint},
+		`{"query":"a","namespace":"none"}`: {"no source has the namespace"},
+		`{"query":"a","limt":1}`:           {noWordsHint, `"ignored":["limt"]`},
+	} {
+		got := result(t, &fakeBridge{}, "list_skills", params)
+		for _, text := range want {
+			if !strings.Contains(got, text) || strings.Count(got, `"hint"`) != 1 {
+				t.Errorf("%s: %s", params, got)
+			}
+		}
+	}
+	if got := result(t, &fakeBridge{listing: translate.Listing{Skills: entries(1)}}, "list_skills", `{"query":"a"}`); strings.Contains(got, "hint") {
+		t.Error(got)
+	}
+}
+
+// TestListBlankSearch: a query without a word is none, so that the list has pages.
+func TestListBlankSearch(t *testing.T) {
+	b := &fakeBridge{listing: translate.Listing{Skills: entries(3)}}
+	if got := result(t, b, "list_skills", `{"query":" ","limit":2}`); strings.Contains(got, `"next_cursor":null`) {
+		t.Error(got)
+	}
+}
+
+const noWordsHint = `"hint":{"message":"no skill has words like these`
 
 // TestListSearch: with words, skills are searched, and there is one page.
 func TestListSearch(t *testing.T) {

@@ -101,7 +101,7 @@ type finder struct {
 // match is a similar name.
 type match struct {
 	name     string
-	distance int // distance of the last segments if that is within the limit, else of the whole names
+	distance int // distance of the last segments or of the whole names, the smaller one
 	whole    int // distance of the whole names
 }
 
@@ -214,25 +214,24 @@ func (s *finder) consider(ix *Index, at, least int) (compared int) {
 		return 1
 	}
 	n.distance, compared = s.last.distance(last, s.limit)
-	most := tooFar
+	most := tooFar // the largest distance of the whole names that matters
 	switch {
-	case n.distance > s.limit:
-		most = s.limit
 	case full && n.distance > s.found[maxCandidates-1].distance:
-		return compared
+		most = s.found[maxCandidates-1].distance
 	case full && n.distance == s.found[maxCandidates-1].distance:
 		most = s.found[maxCandidates-1].whole
+	case n.distance > s.limit:
+		most = s.limit
 	}
-	if before == s.before { // the distance of the whole names is that of the last segments
+	switch {
+	case before == s.before: // the distance of the whole names is that of the last segments
 		n.whole = n.distance
-	} else {
+	case n.whole <= most:
 		var more int
 		n.whole, more = s.whole.distance(folded, most)
 		compared += more
 	}
-	if n.distance > s.limit {
-		n.distance = n.whole
-	}
+	n.distance = min(n.distance, n.whole)
 	if n.distance > s.limit || full && !n.nearer(s.found[maxCandidates-1]) || slices.ContainsFunc(s.found, func(other match) bool { return other.name == name }) {
 		return compared
 	}

@@ -24,12 +24,8 @@ func nearByHand(name string, known []string) []match {
 			continue
 		}
 		folded := fold(k)
-		n := match{name: k, distance: alignment(last, lastSegment(folded), limit)}
-		if n.distance > limit {
-			n.distance = alignment(wanted, folded, limit)
-		}
-		if n.distance <= limit {
-			n.whole = alignment(wanted, folded, 2*maxName)
+		n := match{name: k, whole: alignment(wanted, folded, 2*maxName)}
+		if n.distance = min(alignment(last, lastSegment(folded), limit), n.whole); n.distance <= limit {
 			found = append(found, n)
 		}
 	}
@@ -135,6 +131,20 @@ func TestNearOfSwappedLetters(t *testing.T) {
 	} {
 		if got := strings.Join(Find(name, ix), " "); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A name without the dot after its namespace is nearest to the name with it, although the last segments differ more than others do.
+func TestNearWithoutDot(t *testing.T) {
+	names := []string{"api.invoice-1"}
+	for i := range 10 {
+		names = append(names, fmt.Sprintf("api.invoice-%d", 10+i))
+	}
+	ix := NewIndex(names)
+	for _, name := range []string{"apiinvoice-1", "api-invoice-1", "api_invoice-1", "Api.Invoice-1", "api..invoice-1"} {
+		if got := Find(name, ix); len(got) == 0 || got[0] != "api.invoice-1" {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
