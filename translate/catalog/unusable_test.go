@@ -28,7 +28,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// Checking the ids of the longest index of the slowest ids takes about as long as reading the index.
+// Checking the ids of the longest index of the slowest ids takes about as long as reading the index. The bound is far above that, since other work on the
+// machine may meet one of the two only.
 func TestHostileIDsAreCheap(t *testing.T) {
 	s := &indexProvider{namespace: "evil"}
 	for i := range 7000 { // of 4 MiB
@@ -49,8 +50,9 @@ func TestHostileIDsAreCheap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reading, checking := time.Hour, 4*time.Hour // the least of all trials: whatever else the machine does only adds to it
-	for trial := 0; trial < 5 && checking > 3*reading; trial++ {
+	const most = 8 // times as long
+	reading, checking := time.Hour, 10*time.Hour // the least of all trials: whatever else the machine does only adds to it
+	for trial := 0; trial < 10 && checking > most*reading; trial++ {
 		start := time.Now()
 		if _, err := document.ParseIndex(index); err != nil {
 			t.Fatal(err)
@@ -63,7 +65,7 @@ func TestHostileIDsAreCheap(t *testing.T) {
 		checking = min(checking, time.Since(start))
 	}
 	t.Logf("%s, and %s for reading", checking, reading)
-	if checking > 3*reading {
+	if checking > most*reading {
 		t.Errorf("checking the ids takes %s, reading the index %s", checking, reading)
 	}
 }
