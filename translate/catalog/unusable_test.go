@@ -50,7 +50,7 @@ func TestHostileIDsAreCheap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const most = 8 // times as long
+	const most = 8                               // times as long
 	reading, checking := time.Hour, 10*time.Hour // the least of all trials: whatever else the machine does only adds to it
 	for trial := 0; trial < 10 && checking > most*reading; trial++ {
 		start := time.Now()
