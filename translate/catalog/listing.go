@@ -29,10 +29,10 @@ type Entry struct {
 	Hidden bool
 	// Descriptor is set by [ReadDescriptors]; nil: it was not read, or can't be read.
 	Descriptor *document.Descriptor
-	Files      *skillsite.Files // of a skill that can only be read, with the Descriptor
+	Files      *skillsite.Files // of a skill that can only be read, with the Descriptor; only SKILL.md has its content
 
 	listed *Listed
-	skill  *discovery.Skill // with the Descriptor
+	skill  *discovery.Skill // with the Descriptor; nil: the skill can only be read
 }
 
 // OutputSchema returns the JSON Schema of the output; nil: the descriptor was not read, or has none that the bridge can apply.
@@ -91,7 +91,12 @@ func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
 		g.Go(func() error {
 			skill, _, failure := e.listed.read(ctx)
 			if failures[i] = failure; failure == nil {
-				e.Descriptor, e.skill, e.Files = skill.Descriptor, skill, skill.Files
+				e.Descriptor = skill.Descriptor
+				if skill.Files == nil {
+					e.skill = skill
+				} else { // a list does not hold the other files, which may take 16 MiB each
+					e.Files = skill.Files.Brief()
+				}
 			}
 			return nil
 		})
