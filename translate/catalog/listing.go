@@ -36,12 +36,7 @@ type Entry struct {
 }
 
 // OutputSchema returns the JSON Schema of the output; nil: the descriptor was not read, or has none that the bridge can apply.
-func (e *Entry) OutputSchema() jsontext.Value {
-	if e.skill == nil {
-		return nil
-	}
-	return e.skill.OutputSchema()
-}
+func (e *Entry) OutputSchema() jsontext.Value { return e.skill.OutputSchema() }
 
 // Section returns the source that lists the skill.
 func (e *Entry) Section() *Section { return e.listed.Section }
@@ -92,10 +87,8 @@ func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
 			skill, _, failure := e.listed.read(ctx)
 			if failures[i] = failure; failure == nil {
 				e.Descriptor = skill.Descriptor
-				if skill.Files == nil {
+				if e.Files = skill.Files.Brief(); e.Files == nil { // a list does not hold the other files, which may take 16 MiB each
 					e.skill = skill
-				} else { // a list does not hold the other files, which may take 16 MiB each
-					e.Files = skill.Files.Brief()
 				}
 			}
 			return nil
