@@ -1,10 +1,13 @@
 package translate_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,4 +91,46 @@ func TestSiteChanges(t *testing.T) {
 		time.Sleep(time.Minute)
 		read("the file has moved", page("four"), 2)
 	})
+}
+
+// A list that has read the archives of a site holds none of their files but SKILL.md.
+func TestListsHoldNoFiles(t *testing.T) {
+	var packed bytes.Buffer
+	w := zip.NewWriter(&packed)
+	for name, text := range map[string]string{"SKILL.md": "---\nname: pdf\ndescription: D\n---\n# PDF\n", "large": strings.Repeat("x", 1<<19)} {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(f, text)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(packed.Bytes())
+	p := providertest.New()
+	source := p.Source(t, "docs")
+	source.Kind = catalog.SiteSource
+	p.On("GET /pdf.zip", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(packed.Bytes()) })
+	p.On("GET /.well-known/agent-skills/index.json", providertest.Answer(http.StatusOK, object{
+		"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
+		"skills":  []object{{"name": "pdf", "type": "archive", "description": "D", "url": "/pdf.zip", "digest": "sha256:" + hex.EncodeToString(sum[:])}},
+	}))
+	b := newBridge(t, source)
+	l := b.List(t.Context(), translate.Query{Limit: 10, Descriptors: 10})
+	if len(l.Skills) != 1 || l.Skills[0].Descriptor == nil || l.Skills[0].Files == nil {
+		t.Fatalf("%+v", l)
+	}
+	files := l.Skills[0].Files
+	main, _ := files.Get("SKILL.md")
+	if _, ok := files.Get("large"); ok || len(main) == 0 || len(files.Paths()) != 2 {
+		t.Errorf("%q, %q", files.Paths(), main)
+	}
+	d, failure := b.Describe(t.Context(), translate.Call{Name: "docs.pdf"})
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	if large, _ := d.Files.Get("large"); len(large) != 1<<19 {
+		t.Errorf("%d bytes", len(large))
+	}
 }

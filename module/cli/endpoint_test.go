@@ -165,3 +165,21 @@ func TestEndpointFollow(t *testing.T) {
 		t.Errorf("%d: %s", status, errs)
 	}
 }
+
+// TestEndpointDescribesInTime: a bridge that does not answer stops the command at its --timeout, before anything is executed, too.
+func TestEndpointDescribesInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _, errs := endpointOf(nil)
+		e.Do = func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		start := time.Now()
+		if status := e.Call(t.Context(), "acme.a", Arguments{}, 3*time.Second); status != ProtocolError || time.Since(start) != 3*time.Second {
+			t.Errorf("%d after %s", status, time.Since(start))
+		}
+		if !strings.Contains(errs.String(), "the bridge did not answer in time") || !strings.Contains(errs.String(), "executed: no") {
+			t.Error(errs)
+		}
+	})
+}

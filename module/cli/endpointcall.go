@@ -70,7 +70,9 @@ func (e *Endpoint) Call(ctx context.Context, skill string, args Arguments, timeo
 			Manifest manifest `json:"manifest"`
 		} `json:"skill"`
 	}
-	if err := e.ask(ctx, 0, "describe_skill", map[string]any{"name": skill}, &described); err != nil {
+	describing, cancel := context.WithTimeout(ctx, c.left())
+	defer cancel()
+	if err := e.ask(describing, 0, "describe_skill", map[string]any{"name": skill}, &described); err != nil {
 		return c.end(ctx, err)
 	}
 	m := &described.Skill.Manifest

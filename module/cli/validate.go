@@ -207,14 +207,16 @@ const fetchedAtOnce = 8
 // follow validates the descriptors that an index lists.
 func (by *Validator) follow(ctx context.Context, index *document.Index, site bool) []listedDescriptor {
 	all := make([]listedDescriptor, len(index.Skills))
+	answering := *by
+	answering.Fetch = (&silentHosts{fetch: by.Fetch, silent: map[string]int{}}).Fetch
 	var g errgroup.Group
 	g.SetLimit(fetchedAtOnce)
 	for i := range index.Skills {
 		g.Go(func() error {
 			if ctx.Err() == nil {
-				read := by.listed
+				read := answering.listed
 				if site {
-					read = by.artifact
+					read = answering.artifact
 				}
 				all[i] = read(ctx, &index.Skills[i])
 			}

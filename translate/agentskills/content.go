@@ -7,14 +7,24 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"weak"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// content is the SKILL.md of one skill for all public URLs. It is immutable.
+// content is the SKILL.md of one skill for all public URLs. It is immutable. It does not hold the descriptor and the files of the skill,
+// which are larger than their text: the cache decides how long they stay in memory.
 type content struct {
-	skill
+	file, name, source string // as in the skill
+	of                 weak.Pointer[document.Descriptor]
 
 	description string
 	parts       []string
+}
+
+// isOf reports whether the content was made of a skill as it is.
+func (c *content) isOf(s *skill) bool {
+	return c.file == s.file && c.name == s.name && c.source == s.source && c.of == weak.Make(s.descriptor)
 }
 
 func (c *content) size() int {
@@ -42,11 +52,14 @@ func (c *content) digestAt(url string) (digest [sha256.Size]byte) {
 }
 
 func newContent(s *skill, authenticated bool) (*content, error) {
-	c := &content{skill: *s, description: describe(firstOf(s.descriptor.Name, s.name), s.descriptor.Description, s.descriptor.Tags)}
+	c := &content{
+		file: s.file, name: s.name, source: s.source, of: weak.Make(s.descriptor),
+		description: describe(firstOf(s.descriptor.Name, s.name), s.descriptor.Description, s.descriptor.Tags),
+	}
 	if s.files != nil {
 		c.description = plain(s.descriptor.Description, maxDescription)
 	}
-	parts, err := c.page(c.description, authenticated)
+	parts, err := s.page(c.description, authenticated)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +104,7 @@ func (s *Site) contentFor(of *skill) *content {
 		return nil
 	}
 	known := s.lastSeen(of.name)
-	if known == nil || known.skill != *of {
+	if known == nil || !known.isOf(of) {
 		made, err := newContent(of, s.RequirePrincipal)
 		if err != nil {
 			return nil

@@ -13,28 +13,36 @@ import (
 
 // listing reads the skills that a caller may see.
 type listing struct {
-	bridge Bridge
+	site   *Site
 	caller run.Caller
 
-	entries        []catalog.Entry
+	skills         []listed
+	tools          names          // of the skills; nil: no list was read
+	sizes          map[string]int // of the texts of each source, in bytes
 	closed, failed int            // sources, on all pages
 	limited        bool           // a limit of the bridge prevented the reading
 	fresh          time.Time      // the end of the freshness of the lists; zero: they are incomplete
 	left           map[string]int // how many skills of a source are not read, by namespace
 }
 
+// listed is a skill of a list, without its descriptor and its files: those of all skills may take any memory.
+type listed struct {
+	source  string
+	content *content // nil: it has none, or the source has no more room
+}
+
 // read reads what a caller may see.
 func (s *Site) read(ctx context.Context, caller run.Caller) (*view, error) {
 	began := time.Now()
-	l := &listing{bridge: s.Bridge, caller: caller, left: map[string]int{}}
+	l := &listing{site: s, caller: caller, left: map[string]int{}, sizes: map[string]int{}}
 	l.read(ctx)
-	if l.limited || len(l.entries) == 0 && l.failed > 0 {
+	if l.limited || len(l.skills) == 0 && l.failed > 0 {
 		return nil, errUnavailable
 	}
-	v := &view{fresh: l.fresh, closed: len(l.entries) == 0 && l.closed > 0}
-	s.fill(ctx, v, l.entries)
-	for i := range l.entries {
-		l.left[l.entries[i].Namespace]++
+	v := &view{fresh: l.fresh, closed: len(l.skills) == 0 && l.closed > 0}
+	s.fill(v, l.skills)
+	for i := range l.skills {
+		l.left[l.skills[i].source]++
 	}
 	for _, c := range v.contents {
 		l.left[c.source]--
@@ -48,10 +56,11 @@ func (s *Site) read(ctx context.Context, caller run.Caller) (*view, error) {
 // turn is what is to be read of one source, or of all: the skills after a tool name.
 type turn struct{ source, after string }
 
-// read reads the entries with their descriptors. If there are more than maxSkills, the sources take turns.
+// read reads the skills with their descriptors, and makes their contents. If there are more than maxSkills, the sources take turns.
 func (l *listing) read(ctx context.Context) {
 	first := l.list(ctx, translate.Query{Limit: pageSize, Descriptors: pageSize})
-	l.entries, l.fresh = first.Skills, first.FreshUntil
+	l.fresh = first.FreshUntil
+	l.add(ctx, first.Skills)
 	if first.NextAfter == "" || l.limited {
 		return
 	}
@@ -59,15 +68,17 @@ func (l *listing) read(ctx context.Context) {
 	all = slices.DeleteFunc(all, func(e catalog.Entry) bool { return e.Tool == "" }) // those on no page
 	turns := []turn{{after: first.NextAfter}}
 	if len(all) > maxSkills {
-		l.entries, turns = nil, turnsOf(all)
+		turns = turnsOf(all)
+		l.skills = nil
+		clear(l.sizes)
 	}
 	for len(turns) > 0 && !l.ends(ctx) {
-		size := min(pageSize, max(1, (maxSkills-len(l.entries))/len(turns)))
+		size := min(pageSize, max(1, (maxSkills-len(l.skills))/len(turns)))
 		next := turns[:0]
 		for _, t := range turns {
 			if !l.ends(ctx) {
 				page := l.list(ctx, translate.Query{Namespace: t.source, Limit: size, AfterTool: t.after, Descriptors: size})
-				l.entries = append(l.entries, page.Skills...)
+				l.add(ctx, page.Skills)
 				if t.after = page.NextAfter; t.after == "" {
 					continue
 				}
@@ -88,9 +99,27 @@ func (l *listing) read(ctx context.Context) {
 	}
 }
 
+// add adds skills with their contents. A source that has more texts than a list gets no further ones.
+func (l *listing) add(ctx context.Context, entries []catalog.Entry) {
+	if l.tools == nil {
+		l.tools = l.site.namesAfter(ctx, time.Now())
+	}
+	for i := range entries {
+		e := &entries[i]
+		made := listed{source: e.Namespace}
+		if l.sizes[e.Namespace] <= maxSize {
+			made.content = l.site.contentFor(&skill{file: l.tools.of(e.Tool), name: e.Name, source: e.Namespace, descriptor: e.Descriptor, files: e.Files})
+		}
+		if made.content != nil {
+			l.sizes[e.Namespace] += made.content.size()
+		}
+		l.skills = append(l.skills, made)
+	}
+}
+
 // ends reports whether no more skills are read.
 func (l *listing) ends(ctx context.Context) bool {
-	return len(l.entries) >= maxSkills || l.limited || ctx.Err() != nil
+	return len(l.skills) >= maxSkills || l.limited || ctx.Err() != nil
 }
 
 // turnsOf returns a turn for each source.
@@ -108,7 +137,7 @@ func turnsOf(entries []catalog.Entry) (turns []turn) {
 // list returns a list of the bridge, and notes what it says of the sources.
 func (l *listing) list(ctx context.Context, q translate.Query) translate.Listing {
 	q.Caller = l.caller
-	list := l.bridge.List(ctx, q)
+	list := l.site.Bridge.List(ctx, q)
 	for _, u := range list.Unavailable {
 		switch {
 		case u.Failure.Kind == run.RateLimited && u.Failure.By == run.Bridge:
@@ -142,41 +171,38 @@ func (s *Site) noteLeftOut(ctx context.Context, left map[string]int) {
 
 // share is what one source has of the texts of a list.
 type share struct {
-	entries []*catalog.Entry // that have had no turn
-	size    int              // of the texts, in bytes
+	contents []*content // that have had no turn
+	size     int        // of the texts, in bytes
 }
 
-// sharesOf returns the shares of the sources, in the order of their first entries.
-func sharesOf(entries []catalog.Entry) (shares []*share) {
+// sharesOf returns the shares of the sources, in the order of their first skills.
+func sharesOf(skills []listed) (shares []*share) {
 	bySource := map[string]*share{}
-	for i := range entries {
-		e := &entries[i]
-		of := bySource[e.Namespace]
+	for _, s := range skills {
+		if s.content == nil {
+			continue
+		}
+		of := bySource[s.source]
 		if of == nil {
 			of = new(share)
-			bySource[e.Namespace] = of
+			bySource[s.source] = of
 			shares = append(shares, of)
 		}
-		of.entries = append(of.entries, e)
+		of.contents = append(of.contents, s.content)
 	}
 	return shares
 }
 
 // fill sets the contents of a view. The source with the smallest texts so far has the next turn, so that one with large texts leaves the others
 // their share of maxSize.
-func (s *Site) fill(ctx context.Context, v *view, entries []catalog.Entry) {
-	tools := s.namesAfter(ctx, time.Now())
-	v.contents = make([]*content, 0, len(entries))
+func (s *Site) fill(v *view, skills []listed) {
+	v.contents = make([]*content, 0, len(skills))
 	size := 0
-	for shares := sharesOf(entries); len(shares) > 0 && len(v.contents) < maxSkills; {
+	for shares := sharesOf(skills); len(shares) > 0 && len(v.contents) < maxSkills; {
 		of := slices.MinFunc(shares, func(a, b *share) int { return cmp.Compare(a.size, b.size) })
-		e := of.entries[0]
-		if of.entries = of.entries[1:]; len(of.entries) == 0 {
+		c := of.contents[0]
+		if of.contents = of.contents[1:]; len(of.contents) == 0 {
 			shares = slices.DeleteFunc(shares, func(other *share) bool { return other == of })
-		}
-		c := s.contentFor(&skill{file: tools.of(e.Tool), name: e.Name, source: e.Namespace, descriptor: e.Descriptor, files: e.Files})
-		if c == nil {
-			continue
 		}
 		if size += c.size(); size > maxSize {
 			break

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -308,6 +310,59 @@ func TestBounds(t *testing.T) {
 	if size > maxSize || size < maxSize-maxPage {
 		t.Errorf("%d skills, %d bytes", len(v.contents), size)
 	}
+}
+
+// newly lists skills with descriptors that nothing else holds.
+type newly struct {
+	bridge
+
+	made []weak.Pointer[document.Descriptor]
+	most int // descriptors in memory at the beginning of a list
+}
+
+// live returns how many descriptors are in memory.
+func (b *newly) live() (n int) {
+	runtime.GC()
+	for _, p := range b.made {
+		if p.Value() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *newly) List(ctx context.Context, q translate.Query) translate.Listing {
+	b.most = max(b.most, b.live())
+	l := b.bridge.List(ctx, q)
+	for i := range l.Skills {
+		if l.Skills[i].Descriptor = nil; q.Descriptors > 0 {
+			l.Skills[i].Descriptor = &document.Descriptor{Name: "x", Description: l.Skills[i].Name}
+			b.made = append(b.made, weak.Make(l.Skills[i].Descriptor))
+		}
+	}
+	return l
+}
+
+// Descriptors, and with them the files of a site's skills, stay in memory no longer than until their page is read: they are larger than
+// the texts that are made of them, and there may be 10,000.
+func TestDescriptorsAreNotHeld(t *testing.T) {
+	b := new(newly)
+	names := make([]string, 5*pageSize)
+	for i := range names {
+		names[i] = fmt.Sprintf("skill-%05d", i)
+	}
+	b.set(names...)
+	s := NewSite(b)
+	if entries := index(t, s, "", endpoint); len(entries) != len(names) {
+		t.Errorf("%d skills", len(entries))
+	}
+	if b.most > pageSize {
+		t.Errorf("%d descriptors were in memory", b.most)
+	}
+	if n := b.live(); n > 0 {
+		t.Errorf("%d descriptors are in memory", n)
+	}
+	runtime.KeepAlive(s)
 }
 
 // A source with more skills, or longer ones, than a site can have leaves the others their share.

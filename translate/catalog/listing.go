@@ -29,19 +29,14 @@ type Entry struct {
 	Hidden bool
 	// Descriptor is set by [ReadDescriptors]; nil: it was not read, or can't be read.
 	Descriptor *document.Descriptor
-	Files      *skillsite.Files // of a skill that can only be read, with the Descriptor
+	Files      *skillsite.Files // of a skill that can only be read, with the Descriptor; only SKILL.md has its content
 
 	listed *Listed
-	skill  *discovery.Skill // with the Descriptor
+	skill  *discovery.Skill // with the Descriptor; nil: the skill can only be read
 }
 
 // OutputSchema returns the JSON Schema of the output; nil: the descriptor was not read, or has none that the bridge can apply.
-func (e *Entry) OutputSchema() jsontext.Value {
-	if e.skill == nil {
-		return nil
-	}
-	return e.skill.OutputSchema()
-}
+func (e *Entry) OutputSchema() jsontext.Value { return e.skill.OutputSchema() }
 
 // Section returns the source that lists the skill.
 func (e *Entry) Section() *Section { return e.listed.Section }
@@ -91,7 +86,10 @@ func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
 		g.Go(func() error {
 			skill, _, failure := e.listed.read(ctx)
 			if failures[i] = failure; failure == nil {
-				e.Descriptor, e.skill, e.Files = skill.Descriptor, skill, skill.Files
+				e.Descriptor = skill.Descriptor
+				if e.Files = skill.Files.Brief(); e.Files == nil { // a list does not hold the other files, which may take 16 MiB each
+					e.skill = skill
+				}
 			}
 			return nil
 		})

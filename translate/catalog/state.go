@@ -66,7 +66,7 @@ func (l *Listed) FaultSince() time.Time {
 
 // Usable reports whether calls of the principal can succeed, as far as is known. The Descriptor of the entry must have been read.
 func (e *Entry) Usable(ctx context.Context, principal string) bool {
-	if e.skill == nil || e.skill.Files != nil {
+	if e.skill == nil {
 		return false
 	}
 	denied, _ := e.listed.denied(ctx, e.skill, principal)

@@ -73,16 +73,17 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case failure != nil:
 		return nil, refusal(r, failure, "")
 	}
-	content, found := fileOf(d, file)
+	text, found := fileOf(d, file)
+	content := front.ContentOf(text)
 	switch {
 	case !found:
 		return nil, noResource(r, uri)
-	case d.Files != nil && !r.Reserve(int64(len(content))):
+	case d.Files != nil && !r.Reserve(int64(content.Size)):
 		return nil, refusal(r, exchange.NoRoom(r.Request, run.PhaseDescriptor, "", run.ExecutedNo, false), "")
 	}
 	w := r.open(resultComplete)
 	w.OpenArray("contents")
-	w.Contents(uri, file, content)
+	w.Contents(uri, file, text, content)
 	w.CloseArray()
 	w.freshness(d.FreshUntil, r.private() || d.Hidden)
 	return w.end(), nil

@@ -2,7 +2,6 @@ package skillsprotocol
 
 import (
 	"context"
-	"encoding/base64"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // The files of each skill.
@@ -35,7 +33,7 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 	if failure != nil {
 		return nil, failureError(failure, subject{name: call.Name, tools: f.toolsOf(ctx, failure)})
 	}
-	var content string
+	var content front.Content
 	published := d.Files != nil
 	switch {
 	case published:
@@ -45,32 +43,30 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 			p.reject(paramPath, run.NotFound, "must be the path of a file of the skill", paths[:min(len(paths), maxCandidatePaths)]...)
 			return nil, p.refusal()
 		}
-		if !p.request.Reserve(int64(len(text))) {
+		content = front.ContentOf(text)
+		if !p.request.Reserve(int64(content.Size)) {
 			return nil, tooLarge(p.request, nil)
 		}
-		content = string(text)
 	case path == fileSkill:
 		page, err := f.skillPage(ctx, d)
 		if err != nil {
 			return nil, internalError(err)
 		}
-		content = page
+		content = front.ContentOf([]byte(page))
 	case path == fileDescriptor:
-		content = string(d.Document)
+		content = front.ContentOf(d.Document)
 	default:
 		p.rejectPath()
 		return nil, p.refusal()
 	}
-	b := builder{front.Writer{Buf: make([]byte, 0, 128+len(content)+len(content)/8)}}
+	var b builder
 	b.Open()
 	b.Text("name", d.Name)
 	b.Text("path", path)
-	if safetext.IsText([]byte(content)) {
-		b.Text("content", content)
-	} else {
+	if !content.IsText {
 		b.Text("encoding", "base64")
-		b.Text("content", base64.StdEncoding.EncodeToString([]byte(content)))
 	}
+	b.Content("content", content)
 	if published && path == fileSkill && len(d.Files.Paths()) > 1 {
 		b.Texts("files", d.Files.Paths())
 	}

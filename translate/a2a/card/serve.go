@@ -11,11 +11,14 @@ import (
 // caller has to check the method.
 func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
 	header := w.Header()
-	scope := "public"
+	scope, fresh := "public", ", max-age="+strconv.FormatInt(int64(c.MaxAge/time.Second), 10)
 	if c.Private {
 		scope = "private"
+		if c.Restricted { // a cookie or another header may name the principal, so the next request for the URL may be another's
+			fresh = ", no-cache"
+		}
 	}
-	header.Set("Cache-Control", scope+", max-age="+strconv.FormatInt(int64(c.MaxAge/time.Second), 10))
+	header.Set("Cache-Control", scope+fresh)
 	header.Set("ETag", c.ETag)
 	header.Set("Last-Modified", c.LastModified.UTC().Format(http.TimeFormat))
 	header.Add("Vary", "A2A-Version")

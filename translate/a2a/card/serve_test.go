@@ -3,6 +3,7 @@ package card_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,5 +75,11 @@ func TestServe(t *testing.T) {
 	card.Serve(w, httptest.NewRequest(http.MethodGet, "/a2a", nil), &private)
 	if cc := w.Header().Get("Cache-Control"); cc != "private, max-age=0" {
 		t.Error(cc)
+	}
+	private.Restricted, private.MaxAge = true, time.Minute // the card of another caller may have other skills
+	w = httptest.NewRecorder()
+	card.Serve(w, httptest.NewRequest(http.MethodGet, "/a2a", nil), &private)
+	if cc, vary := w.Header().Get("Cache-Control"), w.Header().Values("Vary"); cc != "private, no-cache" || !slices.Contains(vary, "Authorization") {
+		t.Error(cc, vary)
 	}
 }

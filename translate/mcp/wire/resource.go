@@ -1,14 +1,13 @@
 package wire
 
 import (
-	"encoding/base64"
 	"mime"
 	"net/url"
 	"path"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
 // The files of each skill, which are resources.
@@ -62,15 +61,15 @@ func MediaType(file string, text []byte) string {
 	return "application/octet-stream"
 }
 
-// Contents adds the content of a file to an array.
-func (w *Writer) Contents(uri, file string, text []byte) {
+// Contents adds a file to an array: its text decides on the media type, and the content is its text.
+func (w *Writer) Contents(uri, file string, text []byte, content front.Content) {
 	w.Open()
 	w.Text("uri", uri)
 	w.Text("mimeType", MediaType(file, text))
-	if safetext.IsText(text) {
-		w.Text("text", string(text))
-	} else {
-		w.Text("blob", base64.StdEncoding.EncodeToString(text))
+	name := "blob"
+	if content.IsText {
+		name = "text"
 	}
+	w.Content(name, content)
 	w.Close()
 }

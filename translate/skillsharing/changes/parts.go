@@ -86,16 +86,15 @@ func parsed(text jsontext.Value) (value any) {
 	return value
 }
 
-// Keywords of JSON Schema: their members are names and not keywords, the order of their values does not matter, they say nothing about
-// the value, and their values are data.
+// Keywords of JSON Schema: their members are names and not keywords, the order of their values does not matter, and their values are data.
 var (
 	named     = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 	unordered = []string{"required", "enum", "type"}
-	hints     = []string{"examples", "$comment"}
-	data      = []string{"const", "enum", "default", "required", "type", "dependentRequired"}
+	data      = []string{"const", "enum", "default", "examples", "required", "type", "dependentRequired"}
 )
 
-// meaning returns a schema without hints, and with lists whose order does not matter in one order. It may change the schema.
+// meaning returns a schema with lists whose order does not matter in one order. Keywords that say nothing about the value, such as examples
+// and $comment, count, since models read them. It may change the schema.
 func meaning(schema any) any {
 	switch schema := schema.(type) {
 	case object:
@@ -103,8 +102,6 @@ func meaning(schema any) any {
 			list, isList := member.([]any)
 			inner, isObject := member.(object)
 			switch {
-			case slices.Contains(hints, name):
-				delete(schema, name)
 			case isList && slices.Contains(unordered, name):
 				slices.SortFunc(list, func(a, b any) int { return cmp.Compare(compact(a), compact(b)) })
 			case isObject && slices.Contains(named, name):

@@ -43,9 +43,9 @@ func (o *output) compiled(text jsontext.Value) *inputs.Inputs {
 	return o.checked
 }
 
-// OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply.
+// OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply. s may be nil.
 func (s *Skill) OutputSchema() jsontext.Value {
-	if s.output.compiled(s.Output.Schema) == nil {
+	if s == nil || s.output.compiled(s.Output.Schema) == nil {
 		return nil
 	}
 	return s.Output.Schema

@@ -82,6 +82,9 @@ func digestOf(prefix string, text []byte) string {
 	return digestAlgorithm + hex.EncodeToString(h.Sum(nil))
 }
 
+// maxMain bounds SKILL.md, in bytes: lists have that of each skill.
+const maxMain = 1 << 20
+
 // Read checks the digest of an artifact, which was served at a URL, and returns its files and a descriptor. The error is a [*run.Failure].
 func (a Artifact) Read(text []byte, served *url.URL) (*Files, []byte, error) {
 	if failure := a.check(text); failure != nil {
@@ -97,6 +100,9 @@ func (a Artifact) Read(text []byte, served *url.URL) (*Files, []byte, error) {
 	main, ok := files.Get(Main)
 	if !ok {
 		return nil, nil, document.InvalidDescriptor("The archive of the skill has no "+Main+" at its root.", run.Violation{Message: "must have " + Main + " at its root"})
+	}
+	if len(main) > maxMain {
+		return nil, nil, document.InvalidDescriptor(fmt.Sprintf("The %s of the skill has more than %d MiB.", Main, maxMain>>20), run.Violation{Message: fmt.Sprintf("must have at most %d MiB", maxMain>>20)})
 	}
 	if what := frontMatterFault(main); what != "" {
 		return nil, nil, document.InvalidDescriptor("The "+Main+" of the skill "+what+".", run.Violation{Message: what})

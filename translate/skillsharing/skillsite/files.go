@@ -39,6 +39,15 @@ func newFiles(content map[string][]byte) *Files {
 	return f
 }
 
+// Brief returns the files with the content of SKILL.md only, for lists of many skills: the others may take 16 MiB. f may be nil.
+func (f *Files) Brief() *Files {
+	if f == nil {
+		return nil
+	}
+	main := f.content[Main]
+	return &Files{content: map[string][]byte{Main: main}, paths: f.paths, size: int64(len(main))}
+}
+
 // Get returns the content of a file, and whether there is one.
 func (f *Files) Get(path string) ([]byte, bool) {
 	text, ok := f.content[path]

@@ -146,6 +146,22 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// Lists of skills hold no other file than SKILL.md.
+func TestBrief(t *testing.T) {
+	files, _, err := read(skillsite.TypeArchive, tarOf(t, file("a", "x"), file("SKILL.md", page)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief := files.Brief()
+	main, _ := brief.Get("SKILL.md")
+	if other, ok := brief.Get("a"); ok || string(main) != page || !slices.Equal(brief.Paths(), []string{"SKILL.md", "a"}) || brief.Size() != int64(len(page)) {
+		t.Errorf("%q %q %q %d", main, other, brief.Paths(), brief.Size())
+	}
+	if other, ok := files.Get("a"); !ok || string(other) != "x" {
+		t.Errorf("%q", other)
+	}
+}
+
 // TestHiddenCharacters: people and models read the same text, and files that are no text stay as they are.
 func TestHiddenCharacters(t *testing.T) {
 	const hidden = "\u202e\u200b\x1b[8m\U000e0041\U000e0042\ufe0f\u2028"
@@ -210,6 +226,7 @@ func TestRefused(t *testing.T) {
 		"no SKILL.md":       {"archive", tarOf(t, file("pdf/SKILL.md", page)), "root"},
 		"cut":               {"archive", tarOf(t, main, file("x", strings.Repeat("abcdefg", 1000)))[:60], "tar"},
 		"neither":           {"archive", "hello", "neither"},
+		"large SKILL.md":    {"skill-md", page + strings.Repeat("# a\n", 1<<18), "more than 1 MiB"},
 		"no front matter":   {"skill-md", "# PDF\n", "has no front matter: its first line must be ---"},
 		"no description":    {"skill-md", "---\nname: pdf\n---\n", "description"},
 		"no end":            {"skill-md", "---\nname: pdf\ndescription: x\n", "has front matter that does not end"},
