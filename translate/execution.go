@@ -50,6 +50,7 @@ type execution struct {
 	cancel  context.CancelFunc // of the deadline; nil: there is none yet
 	stop    stoppable
 	finding callContext
+	missing [2]any          // keys without a value in the contexts around the call; caller.mu guards it
 	listed  *catalog.Listed // once the name is resolved
 	found   *catalog.Found  // once the descriptor is read
 	reached catalog.Found   // that found points to
