@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -29,6 +30,20 @@ func (s *Section) View(ctx context.Context, principal string) (*View, *run.Failu
 		return nil, err
 	}
 	return &View{t, s.catalog.viewer(principal)}, nil
+}
+
+// FreshView returns the View of a provider or site if nothing has to be read for it, and until when it is fresh; nil: View has to be called. With
+// many sources, it takes a fraction of the time.
+func (s *Section) FreshView(ctx context.Context, principal string) (v *View, until time.Time) {
+	t := s.table.Load()
+	if t == nil || !t.learned.Load() || s.Kind != ProviderSource && s.Kind != SiteSource || ctx.Value(onceKey{}) != nil {
+		return nil, time.Time{}
+	}
+	index, until := s.Client.FreshIndex()
+	if index == nil || t.indexes[0] != index {
+		return nil, time.Time{}
+	}
+	return &View{t, s.catalog.viewer(principal)}, until
 }
 
 // directTable returns the table of the only skill of a source.
