@@ -24,6 +24,13 @@ type callContext struct {
 	cancel context.CancelFunc
 }
 
+// contexts are those of a call.
+type contexts struct {
+	caller  callContext
+	finding callContext
+	missing [2]any // keys without a value in the contexts around the call; caller.mu guards it
+}
+
 type callKey struct{}
 
 // CallOf returns the call that a context was made for, so that an [Observer] can
@@ -50,7 +57,7 @@ func (c *callContext) Value(key any) any {
 
 // outer returns the value of a key in the contexts around the call. It remembers which keys they have no value for, such as that of a trace:
 // each request to a provider asks for them, and there are some twenty contexts.
-func (x *execution) outer(key any) any {
+func (x *contexts) outer(key any) any {
 	c := &x.caller
 	c.mu.Lock()
 	isMissing := slices.Contains(x.missing[:], key)

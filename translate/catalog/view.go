@@ -32,18 +32,14 @@ func (s *Section) View(ctx context.Context, principal string) (*View, *run.Failu
 	return &View{t, s.catalog.viewer(principal)}, nil
 }
 
-// FreshView returns the View of a provider or site if nothing has to be read for it, and until when it is fresh; nil: View has to be called. With
-// many sources, it takes a fraction of the time.
-func (s *Section) FreshView(ctx context.Context, principal string) (v *View, until time.Time) {
-	t := s.table.Load()
-	if t == nil || !t.learned.Load() || s.Kind != ProviderSource && s.Kind != SiteSource || ctx.Value(onceKey{}) != nil {
-		return nil, time.Time{}
+// FreshView returns the View of a provider or site if nothing has to be read for it, and until when it is fresh; nil: View has to be called.
+func (s *Section) FreshView(ctx context.Context, principal string) (*View, time.Time) {
+	if t := s.table.Load(); t != nil && t.learned.Load() && (s.Kind == ProviderSource || s.Kind == SiteSource) && ctx.Value(onceKey{}) == nil {
+		if index, until := discovery.FreshIndex(&s.Client.Reader); index != nil && index == t.indexes[0] {
+			return &View{t, s.catalog.viewer(principal)}, until
+		}
 	}
-	index, until := s.Client.FreshIndex()
-	if index == nil || t.indexes[0] != index {
-		return nil, time.Time{}
-	}
-	return &View{t, s.catalog.viewer(principal)}, until
+	return nil, time.Time{}
 }
 
 // directTable returns the table of the only skill of a source.

@@ -45,7 +45,7 @@ func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
 
 // FreshIndex returns the index if the cache has it fresh and the reader has used it before, and until when it is fresh; nil: Index has to be
 // called.
-func (r *Reader) FreshIndex() (index *document.Index, until time.Time) {
+func FreshIndex(r *Reader) (index *document.Index, until time.Time) {
 	doc := r.fresh(indexDocument, r.constant().index)
 	if doc == nil {
 		return nil, time.Time{}
