@@ -148,7 +148,7 @@ type hold struct {
 	within *hold // that ends later; nil: there is none
 
 	mu       sync.Mutex
-	readings int // that go on
+	readings int32 // that go on
 	ended    bool
 	leaving  bool       // the call is to be detached
 	detached bool       // the limits do not count the call

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,13 @@ type callContext struct {
 	mu     sync.Mutex
 	timed  context.Context // nil: nothing waits for the deadline
 	cancel context.CancelFunc
+}
+
+// contexts are those of a call.
+type contexts struct {
+	caller  callContext
+	finding callContext
+	missing [2]any // keys without a value in the contexts around the call; caller.mu guards it
 }
 
 type callKey struct{}
@@ -44,7 +52,28 @@ func (c *callContext) Value(key any) any {
 	case exchange.AnswerBudgetKey:
 		return c.execution.call.Answer
 	}
-	return c.Context.Value(key)
+	return c.execution.outer(key)
+}
+
+// outer returns the value of a key in the contexts around the call. It remembers which keys they have no value for, such as that of a trace:
+// each request to a provider asks for them, and there are some twenty contexts.
+func (x *contexts) outer(key any) any {
+	c := &x.caller
+	c.mu.Lock()
+	isMissing := slices.Contains(x.missing[:], key)
+	c.mu.Unlock()
+	if isMissing {
+		return nil
+	}
+	value := c.Context.Value(key)
+	if value == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if i := slices.Index(x.missing[:], nil); i >= 0 {
+			x.missing[i] = key
+		}
+	}
+	return value
 }
 
 // Deadline implements [context.Context].

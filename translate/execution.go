@@ -45,11 +45,9 @@ type Execution interface {
 type execution struct {
 	bridge  *Bridge
 	call    Call
-	caller  callContext
 	ctx     context.Context    // caller, with a deadline once that is known
 	cancel  context.CancelFunc // of the deadline; nil: there is none yet
 	stop    stoppable
-	finding callContext
 	listed  *catalog.Listed // once the name is resolved
 	found   *catalog.Found  // once the descriptor is read
 	reached catalog.Found   // that found points to
@@ -63,6 +61,7 @@ type execution struct {
 	begun     bool   // Start or Resume returns it, so that one of its methods will end it
 	letGo     func() // ends the hold of the call; nil: it needs none
 
+	contexts
 	accepted
 	admission
 }

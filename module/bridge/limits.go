@@ -114,7 +114,9 @@ type Limits struct {
 	// runs near their deadline are sent just before it, but at most as many as all others. All
 	// providers, skills, registries and handlers with the same number here share a host's
 	// limit, also across a reload; skills that another host publishes have a separate limit.
-	// Default: `runs`, which is one request per second for each run, and at least 1000.
+	// While the host answers 429 or 503, or takes more than two seconds, it gets fewer: half
+	// as many after each such second, down to a 64th, and twice as many after each ten seconds
+	// without. Default: `runs`, which is one request per second for each run, and at least 1000.
 	Polls int `json:"polls,omitempty"`
 
 	// How many of the calls in progress may wait for a run that was submitted and has not

@@ -44,7 +44,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	answer := wire.TaskEvent(r.version, t, wire.TaskAnswer, q.HistoryLength)
 	size := answer.Size()
 	if size <= maxOwnEvent {
-		return answer.AppendTo(r.ResultBuffer()), nil
+		return answer.AppendTo(r.ResultBuffer(0)), nil
 	}
 	result, err := r.front.events.Answer(r.Request, answer, size, answer.AppendTo)
 	if err != nil {
@@ -99,7 +99,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	f.Tasks.Unfollow(t.Owner, t.ID)
 	r.task = now
 	f.observer().Canceled(r.ctx, &r.caller, now)
-	return wire.AppendTask(r.ResultBuffer(), r.version, now, q.HistoryLength, true), nil
+	return wire.AppendTask(r.ResultBuffer(0), r.version, now, q.HistoryLength, true), nil
 }
 
 // listTasks answers ListTasks.

@@ -275,7 +275,7 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		f.Tasks.Drop(t.Owner, t.ID)
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
-	return wire.AppendSendResult(r.ResultBuffer(), r.version, t, s.send.HistoryLength), nil
+	return wire.AppendSendResult(r.ResultBuffer(0), r.version, t, s.send.HistoryLength), nil
 }
 
 // await waits until a task is settled, or for as long as the request may wait, and returns the task. The run may not be followed

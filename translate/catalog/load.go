@@ -1,13 +1,12 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -134,9 +133,6 @@ func OnCount(ctx context.Context, c *Catalog, counted func(ctx context.Context, 
 
 // count calls the functions of [OnCount].
 func count(ctx context.Context, c *Catalog) {
-	if len(c.counted) == 0 {
-		return
-	}
 	skills := 0
 	for _, s := range c.sections {
 		if t := s.table.Load(); t != nil {
@@ -253,22 +249,13 @@ func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 // readRegistry reads the skills of a registry, one index for each wanted type.
 func (s *Section) readRegistry(ctx context.Context) ([]*document.Index, *run.Failure) {
 	types := s.types()
-	indexes := make([]*document.Index, len(types))
-	errs := make([]*run.Failure, len(types))
-	var g errgroup.Group
+	indexes, errs := make([]*document.Index, len(types)), make([]*run.Failure, len(types))
+	var wg sync.WaitGroup
 	for i, t := range types {
-		g.Go(func() error {
-			indexes[i], errs[i] = s.Client.Registry(ctx, t)
-			return nil
-		})
+		wg.Go(func() { indexes[i], errs[i] = s.Client.Registry(ctx, t) })
 	}
-	_ = g.Wait() // errors are in errs
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return indexes, nil
+	wg.Wait()
+	return indexes, cmp.Or(errs...)
 }
 
 // lists reports whether the source also lists a registry's skill, with the same descriptor URL.

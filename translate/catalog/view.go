@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -29,6 +30,16 @@ func (s *Section) View(ctx context.Context, principal string) (*View, *run.Failu
 		return nil, err
 	}
 	return &View{t, s.catalog.viewer(principal)}, nil
+}
+
+// FreshView returns the View of a provider or site if nothing has to be read for it, and until when it is fresh; nil: View has to be called.
+func (s *Section) FreshView(ctx context.Context, principal string) (*View, time.Time) {
+	if t := s.table.Load(); t != nil && t.learned.Load() && (s.Kind == ProviderSource || s.Kind == SiteSource) && ctx.Value(onceKey{}) == nil {
+		if index, until := discovery.FreshIndex(&s.Client.Reader); index != nil && index == t.indexes[0] {
+			return &View{t, s.catalog.viewer(principal)}, until
+		}
+	}
+	return nil, time.Time{}
 }
 
 // directTable returns the table of the only skill of a source.

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,14 +52,22 @@ func (r *Request) Release() {
 	r.message.releaseText()
 }
 
-// ResultBuffer returns an empty buffer that the result may be appended to. It is reused once the
+// ResultBuffer returns an empty buffer that the result, of about so many bytes, may be appended to. It is reused once the
 // request is answered. Further calls return nil.
-func (r *Request) ResultBuffer() []byte {
+func (r *Request) ResultBuffer(size int) []byte {
 	if r.message == nil || r.message.result != nil {
 		return nil
 	}
-	r.message.result = getBuffer()
-	return *r.message.result
+	b := getBuffer()
+	switch {
+	case size <= maxSmall:
+		*b = slices.Grow(*b, size)
+	case size <= maxPooled:
+		putBuffer(b)
+		b = longBuffer(size)
+	}
+	r.message.result = b
+	return *b
 }
 
 // Reserve replaces the number of bytes that the request has reserved for its answer. It reports

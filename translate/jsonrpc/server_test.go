@@ -184,8 +184,12 @@ func TestReleasedRequests(t *testing.T) {
 		if req.Method != "release" {
 			return toys(ctx, req)
 		}
-		result := append(req.ResultBuffer(), `"in its room"`...)
-		if req.ResultBuffer() != nil {
+		room := req.ResultBuffer(300_000)
+		if room != nil && cap(room) < 300_000 {
+			t.Errorf("there is room for %d bytes", cap(room))
+		}
+		result := append(room, `"in its room"`...)
+		if req.ResultBuffer(0) != nil {
 			t.Error("there is room twice")
 		}
 		req.Release()

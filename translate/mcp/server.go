@@ -18,7 +18,7 @@ type result struct {
 
 // open begins a result of a type, which only modern clients read.
 func (r *request) open(resultType string) *result {
-	w := &result{wire.Writer{Writer: front.Writer{Buf: r.ResultBuffer()}}, r}
+	w := &result{wire.Writer{Writer: front.Writer{Buf: r.ResultBuffer(0)}}, r}
 	w.Open()
 	if r.modern {
 		w.Text("resultType", resultType)

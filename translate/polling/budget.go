@@ -55,7 +55,7 @@ func (b *Budgets) of(host string) *Budget {
 func (b *Budgets) sweep() {
 	now := time.Now()
 	for host, budget := range b.budgets {
-		if len(budget.queue) == 0 && budget.limiter.TokensAt(now) >= float64(b.burst) {
+		if len(budget.queue) == 0 && budget.limiter.Limit() == b.perSecond && budget.limiter.TokensAt(now) >= float64(b.burst) {
 			delete(b.budgets, host)
 		}
 	}
@@ -69,11 +69,15 @@ func (b *Budgets) sweep() {
 // poll with the earliest likely end is the most likely one to find a run ended. No poll
 // waits for ever, because its likely end is near (see Run.Turn), and polls that arrive after
 // that time queue behind it.
+//
+// The rate follows the provider: it is halved when the provider says that there are too many requests or answers slowly, down to a
+// 64th, and doubled again for each ten seconds without such an answer.
 type Budget struct {
 	all     *Budgets // all.mu guards the fields below
 	host    string
 	limiter *rate.Limiter
 	last    *rate.Limiter // of polls that left the queue because their turn did not come in time
+	slowed  time.Time     // when the rate last changed; zero: never
 	queue   queue
 	head    *waiter // first in the queue when it was last notified; it wakes when the next poll may be made
 	order   uint64
@@ -123,6 +127,45 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	}
 }
 
+const (
+	slowest      = 64               // the smallest part of the rate
+	slowAnswer   = 2 * time.Second  // answers to polls that take longer are slow
+	slowStorm    = time.Second      // all reasons within it halve the rate once
+	rateDoubling = 10 * time.Second // without a reason, the rate is doubled
+)
+
+// slow halves the rate.
+func (b *Budget) slow() {
+	if b == nil {
+		return
+	}
+	now := time.Now()
+	b.all.mu.Lock()
+	defer b.all.mu.Unlock()
+	b = b.all.of(b.host)
+	b.recover(now)
+	if now.Sub(b.slowed) >= slowStorm {
+		b.set(now, max(b.limiter.Limit()/2, b.all.perSecond/slowest))
+		b.slowed = now
+	}
+}
+
+// recover doubles the rate if it is time for that.
+func (b *Budget) recover(now time.Time) {
+	limit := b.limiter.Limit()
+	for ; limit < b.all.perSecond && now.Sub(b.slowed) >= rateDoubling; b.slowed = b.slowed.Add(rateDoubling) {
+		limit = min(2*limit, b.all.perSecond)
+	}
+	if limit != b.limiter.Limit() {
+		b.set(now, limit)
+	}
+}
+
+func (b *Budget) set(now time.Time, limit rate.Limit) {
+	b.limiter.SetLimitAt(now, limit)
+	b.limiter.SetBurstAt(now, max(1, int(float64(b.all.burst)*float64(limit/b.all.perSecond))))
+}
+
 // waiter is a poll in the queue.
 type waiter struct {
 	likely time.Time
@@ -153,6 +196,7 @@ func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 
 // serve marks the polls whose turn it is as served, and wakes the new head of the queue.
 func (b *Budget) serve(now time.Time) {
+	b.recover(now)
 	for len(b.queue) > 0 && b.limiter.AllowN(now, 1) {
 		first := heap.Pop(&b.queue).(*waiter)
 		first.served = true

@@ -154,6 +154,61 @@ func TestBudgetWaitersLeave(t *testing.T) {
 	})
 }
 
+// The rate of a host is halved once for all answers of a second that ask for it or are slow, down to a 64th, and recovers. Other hosts keep theirs.
+func TestBudgetFollowsTheProvider(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewBudgets(640, 640)
+		budget := budgets.Of("acme")
+		turns := func(host string) (n int) {
+			for end := time.Now().Add(second); budgets.Of(host).Wait(t.Context(), time.Now(), polling.Never, end); n++ {
+			}
+			return n
+		}
+		check := func(what string, want int) {
+			t.Helper()
+			if n := turns("acme"); n < want-1 || n > want+1 {
+				t.Errorf("%s: %d polls a second, want %d", what, n, want)
+			}
+		}
+		run := polling.Start(polling.Fixed{Interval: second}, budget, time.Now(), time.Time{})
+		answer := func(after time.Duration, held bool) {
+			run.Ask()
+			time.Sleep(after)
+			run.Running(held)
+		}
+		turns("acme") // the burst
+		check("before", 640)
+		answer(3*second, true)
+		answer(second, false)
+		turns("acme")
+		check("held back, and quick", 640)
+		answer(3*second, false)
+		turns("acme")
+		check("slow", 320)
+		for range 5 {
+			run.Throttled()
+		}
+		turns("acme")
+		check("throttled", 160)
+		for range 20 {
+			run.Throttled()
+			time.Sleep(second)
+		}
+		turns("acme")
+		check("often", 10)
+		if n := turns("umbrella"); n != 2*640 {
+			t.Errorf("another host gets %d polls", n)
+		}
+		time.Sleep(10 * second)
+		turns("acme")
+		check("recovering", 20)
+		time.Sleep(time.Minute)
+		turns("acme")
+		check("recovered", 640)
+	})
+}
+
 func TestNoBudget(t *testing.T) {
 	t.Parallel()
 	var budgets *polling.Budgets

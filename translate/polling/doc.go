@@ -102,7 +102,8 @@
 //
 // A [Budget] bounds the polls per second of one host. If there are more, those go first
 // whose runs have likely ended. The others wait until theirs have, but at most five
-// seconds or a quarter of the time that they have been running.
+// seconds or a quarter of the time that they have been running. A host that says that there are too
+// many (429 or 503), or answers slowly, gets fewer for a while.
 //
 // # Providers that lie
 //

@@ -128,6 +128,7 @@ func (r *Run) Running(held bool) {
 
 // Throttled is called when the provider says that there are too many requests.
 func (r *Run) Throttled() {
+	r.budget.slow()
 	if l, ok := r.plan.(*Learner); ok {
 		l.throttled()
 	}
@@ -158,6 +159,9 @@ func (r *Run) answered(held bool) {
 		return
 	}
 	took := time.Since(r.asked)
+	if took > slowAnswer {
+		r.budget.slow()
+	}
 	if r.roundTrip == 0 {
 		r.roundTrip = took
 		return

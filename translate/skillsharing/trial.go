@@ -31,7 +31,7 @@ func (a Attempts) With(credentials credential.Credentials) Attempts {
 
 // Invoke sends an invocation.
 func (a Attempts) Invoke(ctx context.Context, inv *Invocation) (*exchange.Answer, *run.Failure) {
-	u, body, err := a.Client.invocation(a.Skill, inv)
+	u, body, _, err := a.Client.invocation(a.Skill, inv)
 	if err != nil {
 		return nil, &run.Failure{Kind: run.InvalidArguments, Message: "The inputs can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo}
 	}

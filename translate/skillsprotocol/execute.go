@@ -93,7 +93,8 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.
 		case run.Canceled:
 			return canceled(r, cmp.Or(r.SkillID, name)), nil
 		}
-		return appendCompleted(req.ResultBuffer(), r, cmp.Or(r.SkillID, name)), nil
+		skill := cmp.Or(r.SkillID, name)
+		return appendCompleted(req.ResultBuffer(completedSize(r, skill)), r, skill), nil
 	}
 	failure := r.Failure
 	about := subject{name: name, skillID: r.SkillID, executionID: r.ExecutionID, tools: f.toolsOf(ctx, failure)}
@@ -146,9 +147,14 @@ func (f *Front) tokenOf(ctx context.Context, r *run.Run) string {
 	return token
 }
 
+// completedSize returns about how many bytes the result of a completed run takes.
+func completedSize(r *run.Run, skill string) int {
+	return 160 + len(r.ExecutionID) + 2*len(skill) + len(r.Output)
+}
+
 // appendCompleted appends the result of a completed run.
 func appendCompleted(to []byte, r *run.Run, skill string) jsontext.Value {
-	b := builder{front.Writer{Buf: slices.Grow(to, 160+len(r.ExecutionID)+2*len(skill)+len(r.Output))}}
+	b := builder{front.Writer{Buf: slices.Grow(to, completedSize(r, skill))}}
 	b.Open()
 	b.Text("status", "completed")
 	b.Text("run_id", r.ExecutionID)
