@@ -27,6 +27,7 @@ type following struct {
 	runs     *Runs
 	caller   run.Caller
 	reserved int64 // bytes for the outcome
+	freed    sync.Once
 
 	mu     sync.Mutex
 	record *Record // the newest, which is not changed but replaced
@@ -57,12 +58,17 @@ func (f *following) register() {
 // end says that the run is followed no longer, once its newest record is stored.
 func (f *following) end() {
 	r, of := f.runs, f.current()
-	r.usage.done(of.Owner, f.reserved)
+	f.free()
 	f.storeAgain()
 	r.mu.Lock()
 	delete(r.followed, claim{of.Owner, of.ID})
 	r.mu.Unlock()
 	close(f.done)
+}
+
+// free gives the place of the run to others, and what was reserved for its outcome. Further calls have no effect.
+func (f *following) free() {
+	f.freed.Do(func() { f.runs.usage.done(f.current().Owner, f.reserved) })
 }
 
 // current returns the newest record.

@@ -103,6 +103,9 @@ func (s *submission) work(ctx context.Context, b Bridge, call translate.Call) {
 		if s.answer.Record.State == run.Canceled {
 			s.answer.Run = run.Run{Ref: s.answer.Record.Ref, State: run.Canceled}
 		}
+		if !s.answer.Record.goesOn() {
+			s.run.free() // before the caller knows, whose next call may need the place
+		}
 	}
 	s.answered()
 	if s.run != nil && s.run.current().goesOn() {
