@@ -56,7 +56,7 @@ func New(config Config) *Guard {
 type skill struct {
 	mu       sync.Mutex
 	last     weak.Pointer[discovery.Skill] // that was compared; weak, so that the cache decides how long it is in memory
-	print    fingerprint                   // of the last
+	print    *fingerprint                  // of the last
 	digest   string
 	digests  []string         // of the descriptors that may be used
 	names    discovery.Names  // that the skill may have
@@ -143,7 +143,8 @@ func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery
 		return s.held, nil
 	} else if !same {
 		before := s.print
-		s.print = fingerprintOf(read.Descriptor)
+		now := fingerprintOf(read.Descriptor)
+		s.print = &now
 		s.digest = s.print.digest()
 		if g.config.Store == nil {
 			g.compare(s, read, before, names)
@@ -170,11 +171,11 @@ func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery
 }
 
 // compare reports a change since the last descriptor that this process has read for the skill, or for another one that had its name.
-func (g *Guard) compare(s *skill, read *discovery.Skill, before fingerprint, names discovery.Names) {
+func (g *Guard) compare(s *skill, read *discovery.Skill, before *fingerprint, names discovery.Names) {
 	if other, taken := g.takeOver(owner{g.key(read.ID), s.print}, names); taken {
-		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(other.print)})
+		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(*other.print)})
 	} else if s.digests != nil && s.digests[0] != s.digest {
-		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(before)})
+		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(*before)})
 	}
 	s.digests = []string{s.digest}
 }

@@ -15,7 +15,7 @@ import (
 // owner is the skill that had a name last, without a store.
 type owner struct {
 	key   string
-	print fingerprint
+	print *fingerprint
 }
 
 // listOf returns the names that are not empty.
