@@ -59,7 +59,6 @@ type pair struct{ principal, skill string }
 // counted is a row with its metrics.
 type counted struct {
 	Row
-	key     key
 	metrics *metrics // nil: no call of the row is in the metrics
 }
 
@@ -91,6 +90,8 @@ type Call struct {
 	// Measured lets the metrics count the call, too.
 	Measured bool
 }
+
+func (c *counted) key() key { return key{c.Principal, c.Namespace, c.SkillID} }
 
 // metrics are the counters of a pair.
 type metrics struct{ calls, runs, refused prometheus.Counter }
@@ -129,7 +130,7 @@ func (t *Table) measure(c *Call, kept *counted) {
 	case kept == nil:
 		m = t.metricsOf(pair{labelOther, labelOther})
 	case kept.metrics == nil:
-		kept.metrics = t.metricsOf(t.label(kept.key))
+		kept.metrics = t.metricsOf(t.label(kept.key()))
 		fallthrough
 	default:
 		m = kept.metrics
@@ -151,13 +152,13 @@ func (t *Table) row(k key) *counted {
 	}
 	if len(t.rows) >= t.most {
 		oldest := t.recent.Remove(t.recent.Back()).(*counted)
-		delete(t.rows, oldest.key)
+		delete(t.rows, oldest.key())
 		t.other.Calls += oldest.Calls
 		t.other.Runs += oldest.Runs
 		t.other.Refused += oldest.Refused
 	}
 	k = key{strings.Clone(k.principal), strings.Clone(k.source), strings.Clone(k.skill)} // texts may be parts of requests and documents
-	row := &counted{Row: Row{Principal: k.principal, Namespace: k.source, SkillID: k.skill, Since: t.now().UTC()}, key: k}
+	row := &counted{Row: Row{Principal: k.principal, Namespace: k.source, SkillID: k.skill, Since: t.now().UTC()}}
 	t.rows[k] = t.recent.PushFront(row)
 	return row
 }

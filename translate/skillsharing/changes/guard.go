@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/url"
 	"slices"
 	"sync"
@@ -42,21 +43,23 @@ type Guard struct {
 
 	mu    sync.Mutex
 	known map[string]*skill
-	owned map[string]owner // by names, without a store
+	notes map[string]*note  // without a store
+	owned map[string]*asked // by names, without a store
+	seed  maphash.Seed
 
 	words words
 }
 
 // New returns a guard.
 func New(config Config) *Guard {
-	return &Guard{config: config, known: map[string]*skill{}, owned: map[string]owner{}, words: words{of: map[string]*kept{}, owners: map[string]string{}, names: map[string]bool{}}}
+	return &Guard{config: config, known: map[string]*skill{}, notes: map[string]*note{}, owned: map[string]*asked{}, seed: maphash.MakeSeed(), words: words{of: map[string]*kept{}, owners: map[string]string{}, names: map[string]bool{}}}
 }
 
-// skill is what is known about the descriptors of a skill.
+// skill is what is known about the descriptors of a skill, with a store.
 type skill struct {
 	mu       sync.Mutex
 	last     weak.Pointer[discovery.Skill] // that was compared; weak, so that the cache decides how long it is in memory
-	print    *fingerprint                  // of the last
+	print    fingerprint                   // of the last
 	digest   string
 	digests  []string         // of the descriptors that may be used
 	names    discovery.Names  // that the skill may have
@@ -94,19 +97,22 @@ func (g *Guard) key(id string) string {
 	return id
 }
 
-func (g *Guard) skill(id string) *skill {
+func (g *Guard) skill(id string) *skill { return entry(g, g.known, id) }
+
+// entry returns what is known about a skill. If nothing was, it is new.
+func entry[T any](g *Guard, known map[string]*T, id string) *T {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := g.known[g.key(id)]
+	s := known[g.key(id)]
 	if s == nil {
-		for other := range g.known {
-			if len(g.known) < maxSkills {
+		for other := range known {
+			if len(known) < maxSkills {
 				break
 			}
-			delete(g.known, other)
+			delete(known, other)
 		}
-		s = new(skill)
-		g.known[g.key(id)] = s
+		s = new(T)
+		known[g.key(id)] = s
 	}
 	return s
 }
@@ -133,6 +139,10 @@ func (g *Guard) Settled(read *discovery.Skill, names discovery.Names) *discovery
 
 // Settle implements [discovery.Guard].
 func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery.Skill, names discovery.Names) (*discovery.Skill, *run.Failure) {
+	if g.config.Store == nil {
+		g.note(read, names)
+		return read, nil
+	}
 	s := g.skill(read.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,15 +152,8 @@ func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery
 	} else if same && time.Since(s.checked) < recheck {
 		return s.held, nil
 	} else if !same {
-		before := s.print
-		now := fingerprintOf(read.Descriptor)
-		s.print = &now
+		s.print = fingerprintOf(read.Descriptor)
 		s.digest = s.print.digest()
-		if g.config.Store == nil {
-			g.compare(s, read, before, names)
-			s.last, s.names = weak.Make(read), names
-			return read, nil
-		}
 	}
 	ctx = context.WithoutCancel(ctx) // a caller that hangs up must not decide
 	if sameNames && slices.Contains(s.digests, s.digest) {
@@ -170,24 +173,14 @@ func (g *Guard) Settle(ctx context.Context, r *discovery.Reader, read *discovery
 	return used, nil
 }
 
-// compare reports a change since the last descriptor that this process has read for the skill, or for another one that had its name.
-func (g *Guard) compare(s *skill, read *discovery.Skill, before *fingerprint, names discovery.Names) {
-	if other, taken := g.takeOver(owner{g.key(read.ID), s.print}, names); taken {
-		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(*other.print)})
-	} else if s.digests != nil && s.digests[0] != s.digest {
-		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: s.print.changed(*before)})
-	}
-	s.digests = []string{s.digest}
-}
-
-// report reports a change, unless it was reported.
-func (g *Guard) report(s *skill, c Change) {
-	if slices.Contains(s.reported, c.Digest) {
+// report reports a change, unless it is among those that were reported.
+func (g *Guard) report(reported *[]string, c Change) {
+	if slices.Contains(*reported, c.Digest) {
 		return
 	}
-	s.reported = append(s.reported, c.Digest)
-	if len(s.reported) > maxReported {
-		s.reported = s.reported[1:]
+	*reported = append(*reported, c.Digest)
+	if len(*reported) > maxReported {
+		*reported = (*reported)[1:]
 	}
 	g.config.Report(c)
 }
@@ -255,10 +248,10 @@ func (g *Guard) instead(ctx context.Context, r *discovery.Reader, s *skill, read
 	if err != nil {
 		return nil, unknown(read, "the descriptor that is in use is no longer valid here", err)
 	}
-	held.Held = &discovery.Held{Since: since, Parts: s.print.changed(fingerprintOf(held.Descriptor))}
+	held.Held = &discovery.Held{Since: since, Parts: changed(s.print, fingerprintOf(held.Descriptor))}
 	s.held, s.base, s.instead = held, used.Digests[0], s.digest
 	g.settled(s, read.ID, held)
-	g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: held.Held.Parts, Held: true})
+	g.report(&s.reported, Change{SkillID: read.ID, Digest: s.digest, Parts: held.Held.Parts, Held: true})
 	return held, nil
 }
 

@@ -110,7 +110,7 @@ func (g *Guard) change(ctx context.Context, held *Record) (*HeldChange, error) {
 		return nil, fmt.Errorf("the descriptor of %s that is held: %w", held.SkillID, err)
 	}
 	return &HeldChange{
-		SkillID: held.SkillID, Digest: held.Digests[0], Since: held.At, Parts: fingerprintOf(now).changed(fingerprintOf(was)), Differences: Compare(was, now),
+		SkillID: held.SkillID, Digest: held.Digests[0], Since: held.At, Parts: changed(fingerprintOf(now), fingerprintOf(was)), Differences: Compare(was, now),
 	}, nil
 }
 

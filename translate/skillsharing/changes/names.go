@@ -12,34 +12,9 @@ import (
 // A provider can give the name of a skill to another one: the name follows from the id, and several ids can have the same name. Callers know a skill
 // by its name. So another skill under a name that was in use is a change of the skill that had it.
 
-// owner is the skill that had a name last, without a store.
-type owner struct {
-	key   string
-	print *fingerprint
-}
-
 // listOf returns the names that are not empty.
 func listOf(names discovery.Names) []string {
 	return slices.DeleteFunc(names[:], func(name string) bool { return name == "" })
-}
-
-// takeOver notes that a skill has names, and returns another one that had one of them.
-func (g *Guard) takeOver(now owner, names discovery.Names) (before owner, taken bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, name := range listOf(names) {
-		if o, known := g.owned[name]; known && o.key != now.key {
-			before, taken = o, true
-		}
-		for other := range g.owned {
-			if len(g.owned) < 2*maxSkills {
-				break
-			}
-			delete(g.owned, other)
-		}
-		g.owned[name] = now
-	}
-	return before, taken
 }
 
 // owners returns another skill that had one of the names, and the names that no skill had.
@@ -100,7 +75,7 @@ func (g *Guard) replace(ctx context.Context, r *discovery.Reader, s *skill, read
 		return nil, unknown(read, "the change can't be stored", err)
 	}
 	if known == nil || known.Instead != other {
-		g.report(s, Change{SkillID: read.ID, Digest: s.digest, Parts: partNames[:1], Held: true})
+		g.report(&s.reported, Change{SkillID: read.ID, Digest: s.digest, Parts: partNames[:1], Held: true})
 	}
 	return nil, &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: read.ID},

@@ -146,9 +146,9 @@ func (p fingerprint) digest() string {
 }
 
 // changed returns the names of the parts that differ.
-func (p fingerprint) changed(other fingerprint) (parts []string) {
-	for i := range p {
-		if p[i] != other[i] {
+func changed[Hash comparable](a, b [len(partNames)]Hash) (parts []string) {
+	for i := range a {
+		if a[i] != b[i] {
 			parts = append(parts, partNames[i])
 		}
 	}

@@ -114,10 +114,8 @@ func Restore(r *Reader, text []byte, source string, way []string) (*Skill, error
 			return nil, fmt.Errorf("a redirect to it: %w", err)
 		}
 	}
-	limits := r.Limits
-	limits.Owner = r.partition(descriptorDocument)
 	if r.RepeatsSecret(text) {
 		return nil, secretError(run.PhaseDescriptor)
 	}
-	return newSkill(&limits, document.WithoutBOM(text), from, hops...)
+	return newSkill(r.constant().limits, document.WithoutBOM(text), from, hops...)
 }

@@ -196,8 +196,6 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, name
 			}
 			way = append(way, hop)
 		}
-		limits := r.Limits
-		limits.Owner = r.partition(descriptorDocument)
 		text := response.Body
 		var files *skillsite.Files
 		if r.Site {
@@ -206,7 +204,7 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, name
 				return nil, err
 			}
 		}
-		skill, err := newSkill(&limits, text, source, way...)
+		skill, err := newSkill(r.constant().limits, text, source, way...)
 		if err != nil {
 			return nil, err
 		}
@@ -324,6 +322,7 @@ type constant struct {
 	number     uint64 // of the reader; readers with the same partition share documents
 	index      string // URL of the index
 	partitions [documentKinds]string
+	limits     *document.Limits            // of descriptors; one copy for all
 	large      map[run.Phase]chan struct{} // slots for large documents
 	misses     misses
 }
@@ -342,6 +341,9 @@ func (r *Reader) constant() *constant {
 		}
 		made.partitions[kind] = name + " " + r.Partition
 	}
+	limits := r.Limits
+	limits.Owner = made.partitions[descriptorDocument]
+	made.limits = &limits
 	if !r.constants.CompareAndSwap(nil, made) {
 		return r.constants.Load() // a concurrent call has stored its own
 	}

@@ -55,6 +55,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	if err := read(doc, descriptor); err != nil {
 		return nil, unreadable(run.PhaseDescriptor, string(def), err)
 	}
+	descriptor.Inputs = slices.Clone(descriptor.Inputs) // without the room for three more that decoding has made
 	if flaws := prepare(descriptor.Inputs, schemasOf(value)); len(flaws) > 0 {
 		return invalid(flaws.Tidy())
 	}
