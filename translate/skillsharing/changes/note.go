@@ -40,13 +40,13 @@ func (g *Guard) note(read *discovery.Skill, names discovery.Names) {
 	if n.last == weak.Make(read) && n.names == names {
 		return
 	}
-	print := fingerprintOf(read.Descriptor)
-	before, now := n.asked, g.askedBy(g.key(read.ID), &print)
+	hashes := fingerprintOf(read.Descriptor)
+	before, now := n.asked, g.askedBy(g.key(read.ID), &hashes)
 	if other := g.takeOver(now, names); other != nil {
 		before = other
 	}
 	if before != nil && before.parts != now.parts {
-		g.report(&n.reported, Change{SkillID: read.ID, Digest: print.digest(), Parts: changed(now.parts, before.parts)})
+		g.report(&n.reported, Change{SkillID: read.ID, Digest: hashes.digest(), Parts: changed(now.parts, before.parts)})
 	}
 	n.last, n.names, n.asked = weak.Make(read), names, now
 }
