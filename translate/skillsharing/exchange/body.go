@@ -116,7 +116,7 @@ type watchedBody struct {
 	timeout  time.Duration
 	deadline time.Time // of the call, if bounded
 	bounded  bool
-	timer    *time.Timer // nil: the call's deadline is earlier
+	alarm    *alarm // nil: the call's deadline is earlier
 	stalled  atomic.Bool
 }
 
@@ -137,13 +137,29 @@ func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout ti
 	if patience < timeout && resp.StatusCode != http.StatusSwitchingProtocols {
 		return // the transport closes the body when the context ends, so that no timer is needed
 	}
-	w.timer = time.AfterFunc(patience, w.stop)
+	w.alarm = new(alarm)
+	w.alarm.body.Store(w)
+	w.alarm.timer = time.AfterFunc(patience, w.alarm.ring)
+}
+
+// alarm stops a body. The runtime may keep a stopped timer in its list until its time has come, and everything that its function refers to. So the
+// function does not refer to the body, with which the request would stay in memory.
+type alarm struct {
+	timer *time.Timer
+	body  atomic.Pointer[watchedBody] // nil: it has ended
+}
+
+func (a *alarm) ring() {
+	if body := a.body.Load(); body != nil {
+		body.stop()
+	}
 }
 
 // end stops the timer and frees the inflater.
 func (w *watchedBody) end() {
-	if w.timer != nil {
-		w.timer.Stop()
+	if w.alarm != nil {
+		w.alarm.timer.Stop()
+		w.alarm.body.Store(nil)
 	}
 	if w.inflater != nil {
 		w.inflater.free()
@@ -168,23 +184,23 @@ func (w *watchedBody) stop() {
 
 // pause stops the timer, while the body is not read because there is no memory for it. The context ends then with the call.
 func (w *watchedBody) pause() {
-	if w.timer != nil {
-		w.timer.Stop()
+	if w.alarm != nil {
+		w.alarm.timer.Stop()
 	}
 }
 
 // resume ends a pause.
 func (w *watchedBody) resume() {
-	if w.timer != nil {
-		w.timer.Reset(w.patience())
+	if w.alarm != nil {
+		w.alarm.timer.Reset(w.patience())
 	}
 }
 
 // Read implements io.Reader.
 func (w *watchedBody) Read(p []byte) (int, error) {
 	n, err := w.content.Read(p)
-	if n > 0 && w.timer != nil {
-		w.timer.Reset(w.patience())
+	if n > 0 && w.alarm != nil {
+		w.alarm.timer.Reset(w.patience())
 	}
 	if err != nil && !errors.Is(err, io.EOF) && w.stalled.Load() {
 		err = errStalled
