@@ -5,17 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 const (
@@ -335,6 +339,49 @@ func TestFollowToleratesOneNotFound(t *testing.T) {
 			})
 		}
 	}
+}
+
+// forgetful is a credential that keeps no request.
+type forgetful struct{ keyed }
+
+func (f *forgetful) Authenticate(ctx context.Context, a *credential.Authentication) error {
+	err := f.keyed.Authenticate(ctx, a)
+	f.applied = nil
+	return err
+}
+
+// absent is an observer that keeps no report, which would keep its request.
+type absent struct{ watcher }
+
+func (*absent) Exchange(context.Context, *exchange.Exchange) {}
+
+// TestFollowKeepsNoRequest: while a run goes on, nothing keeps the requests about it in memory, nor their credentials.
+func TestFollowKeepsNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 100 { // among many timers, one that was stopped stays in the list of the runtime
+			defer time.AfterFunc(time.Hour, func() {}).Stop()
+		}
+		var last weak.Pointer[http.Request]
+		client := newClient(t, acme, roundTripper(func(r *http.Request) (*http.Response, error) {
+			last = weak.Make(r)
+			return says(200, runs)(r)
+		}))
+		client.Credentials, client.Observer = &forgetful{keyed{key: "k-"}}, new(absent)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		followed := make(chan struct{})
+		go func() {
+			defer close(followed)
+			_, _ = client.Follow(ctx, skillAt(t, acme, `/auth={"type":"api_key"}`), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
+		}()
+		time.Sleep(sec) // the first poll was half a second ago
+		synctest.Wait()
+		runtime.GC()
+		if last == (weak.Pointer[http.Request]{}) || last.Value() != nil {
+			t.Error("there was no request, or it is still in memory")
+		}
+		cancel()
+		<-followed
+	})
 }
 
 func TestFollowRenews(t *testing.T) {

@@ -123,7 +123,7 @@ func (f *follower) seekResult(completed *document.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.poller
-	f.poller = poller{client: last.client, skill: last.skill, executionID: last.executionID, bareOutput: true, last: last.last}
+	f.poller = poller{client: last.client, skill: last.skill, executionID: last.executionID, bareOutput: true}
 	f.failure = f.poller.seek(run.PhaseResult, f.poller.skill.Endpoint.ResultURL)
 	f.schedule = schedule{run: polling.Start(resultDelays, nil, time.Now(), f.schedule.deadline), deadline: f.schedule.deadline}
 	f.known, f.trouble = run.Working, nil // until there is an output

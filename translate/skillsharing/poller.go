@@ -26,13 +26,13 @@ type poller struct {
 	executionID string
 	phase       run.Phase
 	url         *url.URL
-	bareOutput  bool          // an object with only an output counts as a completed run
-	held        bool          // the provider delayed the newest answer (Prefer: wait)
-	failures    int           // in a row
-	failing     time.Time     // time of the first failure in the row
-	missing     int           // answers 404 or 410 in a row
-	renewed     bool          // the credential was renewed since the last good answer
-	last        *http.Request // the last request as it was sent, to renew its credential
+	bareOutput  bool        // an object with only an output counts as a completed run
+	held        bool        // the provider delayed the newest answer (Prefer: wait)
+	failures    int         // in a row
+	failing     time.Time   // time of the first failure in the row
+	missing     int         // answers 404 or 410 in a row
+	renewed     bool        // the credential was renewed since the last good answer
+	rejected    http.Header // of a request that the provider answered with 401; the whole request would keep some 3 KB in memory
 }
 
 // seek sets the phase and the URL of further requests. It returns a failure if the URL can't be
@@ -63,10 +63,6 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 	if e != nil {
 		return nil, 0, p.about(e)
 	}
-	if p.skill.NeedsCredential() { // which may have to be renewed
-		last := req.Request // a copy, since req keeps more memory
-		p.last = &last
-	}
 	w.stats.Polls++
 	sent := time.Now()
 	a, err := c.Send(p.phase, req)
@@ -81,6 +77,9 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 	}
 	r, e := c.Judge(a, document.Asked{Phase: p.phase, ExecutionID: p.executionID, SkillID: p.skill.ID, MayBeBare: p.bareOutput})
 	if e != nil {
+		if e.HTTPStatus == http.StatusUnauthorized {
+			p.rejected = req.Header
+		}
 		return nil, max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e), rest(a)), e
 	}
 	return r, max(r.RetryAfter, rest(a)), nil
@@ -135,7 +134,9 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 	}
 	switch {
 	case e.HTTPStatus == http.StatusUnauthorized && !p.renewed:
-		renewed, failed := p.client.renew(ctx, p.skill, p.last)
+		rejected := &http.Request{Method: http.MethodGet, URL: p.url, Host: p.url.Host, Header: p.rejected}
+		renewed, failed := p.client.renew(ctx, p.skill, rejected.WithContext(ctx))
+		p.rejected = nil
 		p.renewed = failed == nil // otherwise it may be renewed later
 		switch {
 		case failed != nil && transient(failed):

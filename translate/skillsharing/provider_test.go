@@ -365,7 +365,7 @@ var errNoToken = errors.New("the token endpoint wants more than this")
 func (r *renewing) Renew(_ context.Context, a *credential.Authentication) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a.Request == nil {
+	if a.Request == nil || a.Request.URL == nil || a.Request.Header.Get("X-Key") != r.key {
 		return false, errors.New("which request was refused is not said")
 	}
 	r.renewals++
