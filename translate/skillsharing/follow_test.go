@@ -397,6 +397,7 @@ func TestFollowRenews(t *testing.T) {
 		delays   []time.Duration
 	}{
 		{"once", &renewing{}, then(no, done), "k- k-'", 1, 0, []time.Duration{half, 0}},
+		{"after a body that can't be read", &renewing{}, then(says(401, strings.Repeat("x", 2<<20)), done), "k- k-'", 1, 0, []time.Duration{half, 0}},
 		{"twice is once too often", &renewing{}, then(no, no, done), "k- k-'", 1, run.AuthRequired, []time.Duration{half, 0}},
 		{"again after a good answer", &renewing{}, then(no, good, no, done), "k- k-' k-' k-''", 2, 0, []time.Duration{half, 0, usual[2], 0}},
 		{"not again after a failure", &renewing{}, then(no, says(503, ""), no, done), "k- k-' k-'", 1, run.AuthRequired, []time.Duration{half, 0, usual[0]}},

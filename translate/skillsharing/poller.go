@@ -70,19 +70,24 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 		w.stats.Polling += time.Since(sent)
 	}
 	if err != nil {
-		return nil, 0, c.Unreachable(err, p.phase, p.url, p.executionID)
+		return nil, 0, p.rejectedBy(c.Unreachable(err, p.phase, p.url, p.executionID), req)
 	}
 	if wait > 0 && c.notePreference(ctx, a) {
 		p.held = time.Since(start) >= wait/2 // some providers say that they applied it, but answer at once
 	}
 	r, e := c.Judge(a, document.Asked{Phase: p.phase, ExecutionID: p.executionID, SkillID: p.skill.ID, MayBeBare: p.bareOutput})
 	if e != nil {
-		if e.HTTPStatus == http.StatusUnauthorized {
-			p.rejected = req.Header
-		}
-		return nil, max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e), rest(a)), e
+		return nil, max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e), rest(a)), p.rejectedBy(e, req)
 	}
 	return r, max(r.RetryAfter, rest(a)), nil
+}
+
+// rejectedBy keeps the header of a request that was answered with 401, so that its credential can be renewed. It returns the failure e.
+func (p *poller) rejectedBy(e *run.Failure, req *exchange.Request) *run.Failure {
+	if e.HTTPStatus == http.StatusUnauthorized {
+		p.rejected = req.Header
+	}
+	return e
 }
 
 const (
