@@ -28,7 +28,7 @@ type callContext struct {
 type contexts struct {
 	caller  callContext
 	finding callContext
-	missing [2]any // keys without a value in the contexts around the call; caller.mu guards it
+	missing [4]any // keys without a value in the contexts around the call; caller.mu guards it
 }
 
 type callKey struct{}

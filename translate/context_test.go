@@ -24,18 +24,19 @@ func (c *countingContext) Value(key any) any {
 
 // The contexts around a call are asked once for what they do not have, as each request to a provider would.
 func TestMissingValues(t *testing.T) {
-	type missingKey struct{}
+	type key int
+	const keys = 4 // a call asks for a trace, for what watches the connection, and for what its front may have kept
 	around := &countingContext{Context: t.Context()}
 	x := newBenchBridgeTo(t, nil).begin(around, OperationList, Call{})
 	defer x.end()
 	around.asked = 0
-	for range 10 {
-		if v := x.ctx.Value(missingKey{}); v != nil {
+	for i := range 10 * keys {
+		if v := x.ctx.Value(key(i % keys)); v != nil {
 			t.Error(v)
 		}
 	}
-	if around.asked != 1 {
-		t.Errorf("asked %d times for what is missing", around.asked)
+	if around.asked != keys {
+		t.Errorf("asked %d times for %d missing values", around.asked, keys)
 	}
 	for range 10 {
 		if v := x.ctx.Value(presentKey{}); v != "here" {
