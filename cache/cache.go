@@ -92,11 +92,11 @@ func (c *Cache) Close() {
 // NegativeTTL is for how long a failure is remembered.
 func (c *Cache) NegativeTTL() time.Duration { return c.config.NegativeTTL }
 
-// Fresh returns a document that is fresh, or nil, without asking the origin. It
-// costs less than Get, since it needs no [Request].
-func (c *Cache) Fresh(url, partition string) *Document {
+// Fresh returns a document that is fresh at a time, about now, or nil, without asking the
+// origin. It costs less than Get, since it needs no [Request].
+func (c *Cache) Fresh(url, partition string, now time.Time) *Document {
 	kept := c.store.get(key{url, partition}).document()
-	if kept == nil || !time.Now().Before(kept.hit.ExpiresAt) {
+	if kept == nil || !now.Before(kept.hit.ExpiresAt) {
 		return nil
 	}
 	c.counters.documents[Hit].Add(1)

@@ -35,7 +35,7 @@ func TestStatistics(t *testing.T) {
 		s.says(http.StatusOK, http.Header{"Etag": {`"1"`}}, "one")
 		step("up", func() { want.Fetched++ }, time.Minute)
 		step("fresh", func() { want.Hits++ }, time.Second)
-		if s.cache.Fresh(docURL, "") == nil {
+		if s.cache.Fresh(docURL, "", time.Now()) == nil {
 			t.Error("not fresh")
 		}
 		want.Hits++

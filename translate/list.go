@@ -91,9 +91,9 @@ func (b *Bridge) Search(ctx context.Context, q Query, words string, limit int) L
 func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Context, []*catalog.View) (chosen []catalog.Entry, next string)) Listing {
 	l := b.beginList(ctx, q)
 	defer l.end()
-	views := make([]*catalog.View, len(b.sources))
+	views, freshView := make([]*catalog.View, len(b.sources)), catalog.FreshViews(l.execution.ctx, b.catalog, q.Principal)
 	fresh := func(s *catalog.Section) bool {
-		view, until := s.FreshView(l.execution.ctx, q.Principal)
+		view, until := freshView(s)
 		views[s.Index], l.freshUntil[s.Index] = view, until
 		return view != nil
 	}

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -32,14 +33,17 @@ func (s *Section) View(ctx context.Context, principal string) (*View, *run.Failu
 	return &View{t, s.catalog.viewer(principal)}, nil
 }
 
-// FreshView returns the View of a provider or site if nothing has to be read for it, and until when it is fresh; nil: View has to be called.
-func (s *Section) FreshView(ctx context.Context, principal string) (*View, time.Time) {
-	if t := s.table.Load(); t != nil && t.learned.Load() && (s.Kind == ProviderSource || s.Kind == SiteSource) && ctx.Value(onceKey{}) == nil {
-		if index, until := discovery.FreshIndex(&s.Client.Reader); index != nil && index == t.indexes[0] {
-			return &View{t, s.catalog.viewer(principal)}, until
+// FreshViews returns a function that returns the View of a provider or site, and until when it is fresh; nil: View has to be called.
+func FreshViews(ctx context.Context, c *Catalog, principal string) func(*Section) (*View, time.Time) {
+	viewer, once, now := c.viewer(principal), ctx.Value(onceKey{}) != nil, time.Now()
+	return func(s *Section) (*View, time.Time) {
+		if t := s.table.Load(); !once && t != nil && t.learned.Load() && (s.Kind == ProviderSource || s.Kind == SiteSource) {
+			if index, until := discovery.FreshIndex(&s.Client.Reader, now); index != nil && index == t.indexes[0] {
+				return &View{t, viewer}, until
+			}
 		}
+		return nil, time.Time{}
 	}
-	return nil, time.Time{}
 }
 
 // directTable returns the table of the only skill of a source.
@@ -112,14 +116,13 @@ func Page(ctx context.Context, views []*View, after string, limit int, only docu
 
 // PageByName is [Page] in the byte order of the skills' names. It has all skills that the caller may see.
 func PageByName(ctx context.Context, views []*View, after string, limit int) (page []Entry, more bool) {
-	all := make(cursors, len(views))
+	all, left := make(cursors, len(views)), 0
 	for i, v := range views {
-		at, found := slices.BinarySearchFunc(v.table.entries, after, func(e *entry, name string) int { return strings.Compare(e.name, name) })
-		if found {
-			at++
-		}
+		at := sort.Search(len(v.table.entries), func(i int) bool { return v.table.entries[i].name > after })
 		all[i] = cursor{view: v, at: at}
+		left += len(v.table.entries) - at
 	}
+	page = make([]Entry, 0, min(limit, left))
 	for all = all.sorted(); len(all) > 0; all = all.next() {
 		v, e := all[0].view, all[0].entry()
 		switch {

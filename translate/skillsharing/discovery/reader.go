@@ -34,7 +34,7 @@ type Reader struct {
 
 // Index returns the index of the provider (section 4.3).
 func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
-	if doc := r.fresh(indexDocument, r.constant().index); doc != nil {
+	if doc := r.fresh(indexDocument, r.constant().index, time.Now()); doc != nil {
 		if e := r.judgeDocument(ctx, indexDocument, r.constant().index, doc); e != nil {
 			return nil, e
 		}
@@ -43,10 +43,10 @@ func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
 	return r.IndexSince(ctx, time.Time{})
 }
 
-// FreshIndex returns the index if the cache has it fresh and the reader has used it before, and until when it is fresh; nil: Index has to be
-// called.
-func FreshIndex(r *Reader) (index *document.Index, until time.Time) {
-	doc := r.fresh(indexDocument, r.constant().index)
+// FreshIndex returns the index if the cache has it fresh at a time and the reader has used it before, and until when it is fresh; nil: Index
+// has to be called.
+func FreshIndex(r *Reader, now time.Time) (index *document.Index, until time.Time) {
+	doc := r.fresh(indexDocument, r.constant().index, now)
 	if doc == nil {
 		return nil, time.Time{}
 	}
@@ -143,6 +143,27 @@ func NewLocation(descriptorURL string) Location {
 	return Location(descriptorURL) // the same text, without a copy
 }
 
+// plain reports whether parse certainly succeeds. Lists ask about each skill, and this takes a tenth of the time.
+func (l Location) plain() bool {
+	rest, ok := strings.CutPrefix(string(l), "https://")
+	if !ok {
+		rest, ok = strings.CutPrefix(string(l), "http://")
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	name, port, _ := strings.Cut(host, ":")
+	return ok && name != "" && only(name, ".-") && strings.Trim(port, "0123456789") == "" && only(path, "/-._~?=&#")
+}
+
+// only reports whether a text has only ASCII letters, digits and others.
+func only(text, others string) bool {
+	for _, c := range []byte(text) {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func (l Location) parse() (*url.URL, *run.Failure) {
 	u, err := document.ParseEndpointURL(string(l))
 	if err != nil {
@@ -162,7 +183,7 @@ func (r *Reader) Skill(ctx context.Context, at Location) (*Skill, *run.Failure) 
 // empty, it is the id of the expected skill. The result may have another id: the caller must check it, unless the result is held. The names
 // are those that callers know the skill by.
 func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, names Names) (*Skill, cache.State, *run.Failure) {
-	if doc := r.fresh(descriptorDocument, string(at)); doc != nil {
+	if doc := r.fresh(descriptorDocument, string(at), time.Now()); doc != nil {
 		if e := r.judgeDocument(ctx, descriptorDocument, string(at), doc); e != nil {
 			return nil, 0, e
 		}
@@ -254,6 +275,9 @@ func (r *Reader) Peek(ctx context.Context, at Location, names Names) (*cache.Doc
 	doc = settled(r, doc, names)
 	if doc != nil && err == nil {
 		return doc, nil
+	}
+	if err == nil && at.plain() {
+		return nil, nil
 	}
 	u, e := at.parse()
 	if e != nil || err == nil {
@@ -352,7 +376,7 @@ func (r *Reader) constant() *constant {
 
 func (r *Reader) partition(kind documentKind) string { return r.constant().partitions[kind] }
 
-// fresh returns a document from the cache if it is fresh, or nil.
-func (r *Reader) fresh(kind documentKind, url string) *cache.Document {
-	return r.Cache.Fresh(url, r.partition(kind))
+// fresh returns a document from the cache if it is fresh at a time, about now, or nil.
+func (r *Reader) fresh(kind documentKind, url string, now time.Time) *cache.Document {
+	return r.Cache.Fresh(url, r.partition(kind), now)
 }
