@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -19,17 +20,17 @@ import (
 func measureAtOnce(b *bench) values {
 	takes := time.Duration(provider.Waits[either(b, 0, 1)]) * time.Millisecond
 	files := int(min(must(must(procfs.Self()).Limits()).OpenFiles-500, 1<<20)) / 2
-	t := table{header: []string{"runs at once", "mean, s", "median, s", "95 % within, s", "mean after the end, s", "polls of each", "processor time of each, µs"}}
+	t := table{header: []string{"runs at once", "mean, s", "median, s", "95 % within, s", "mean after the end, s", "polls of each", "processor time of each, µs", "reverse_proxy, mean, s"}}
 	for _, n := range either(b, []int{16, 64}, []int{16, 256, 1000, 4000, 8000}) {
 		n = min(n, files) // each call needs two files of Caddy at times
 		b.say("atonce: %d runs", n)
-		seconds, late, polls, cost := atOnce(b, n, takes)
+		seconds, late, polls, cost, proxied := atOnce(b, n, takes)
 		slices.Sort(seconds)
 		mean := fmt.Sprintf("%.2f", statistics.Mean(seconds, statistics.Indexes(n)))
 		t.add(number(float64(n)), mean, fmt.Sprintf("%.2f", statistics.Median(seconds)), fmt.Sprintf("%.2f", seconds[n*95/100]), fmt.Sprintf("%.2f", late),
-			fmt.Sprintf("%.1f", polls), fmt.Sprintf("%.0f", cost*1e6))
+			fmt.Sprintf("%.1f", polls), fmt.Sprintf("%.0f", cost*1e6), fmt.Sprintf("%.2f", proxied))
 		if n == 8000 {
-			b.report.goal(fmt.Sprintf("Mean time of 8,000 calls at once whose runs take %s", takes), "≤ 3.4 s", mean+" s")
+			b.report.goal(fmt.Sprintf("Mean time of 8,000 calls at once whose runs take %s", takes), "≤ 3.4 s", fmt.Sprintf("%s s (reverse_proxy, without polls: %.2f s)", mean, proxied))
 		}
 	}
 	return values{"table": t.String(), "takes": takes, "learning": learningRuns}
@@ -39,38 +40,50 @@ func measureAtOnce(b *bench) values {
 const learningRuns = 32
 
 // atOnce makes n calls at once. It returns the time of each, and the means of the time from the end of the run to the answer, of the polls
-// and of the processor time.
-func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, polls, cost float64) {
+// and of the processor time, and then that of as many requests to reverse_proxy which the provider answers when a run would have ended.
+func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, polls, cost, proxied float64) {
 	u := b.StartUpstream()
 	defer u.Stop()
-	c := b.StartCaddy(u.BridgeSite("bridge"))
+	after := provider.After + strconv.Itoa(int(takes.Milliseconds()))
+	c := b.StartCaddy(u.BridgeSite("bridge"), u.ProxySite("proxy", after, "1.1"))
 	defer c.Stop()
 	name := provider.Wait + strconv.Itoa(int(takes.Milliseconds()))
 	address, body := c.Addresses["bridge"], call(name, bodies[0].size)
-	together := func(n int) {
+	together := func(n int, address string, do func(i int, connection *wire.Connection) error) {
 		l := &load{target: &target{name: name}}
 		for range n {
 			l.connections = append(l.connections, must(wire.Dial(address)))
 		}
 		defer l.close()
 		seconds = make([]float64, n)
-		after, asked := make([]float64, n), make([]float64, n)
 		check(l.each(time.Now().Add(4*wire.Patience), func(i int, connection *wire.Connection) error {
 			start := time.Now()
-			state, err := ask(connection, address, body)
-			if err == nil && state.Status != "completed" {
-				err = fmt.Errorf("the bridge did not wait for the end of a run, which is %s", state.Status)
-			}
-			if err == nil {
-				seconds[i], after[i] = state.arrived.Sub(start).Seconds(), state.arrived.Sub(time.Unix(0, state.Output.Ended)).Seconds()
-				asked[i] = state.Output.Polls
-			}
+			err := do(i, connection)
+			seconds[i] = time.Since(start).Seconds()
 			return err
 		}))
-		late, polls = statistics.Mean(after, statistics.Indexes(n)), statistics.Mean(asked, statistics.Indexes(n))
 	}
-	together(learningRuns)
+	lates, asked := make([]float64, max(n, learningRuns)), make([]float64, max(n, learningRuns))
+	execute := func(i int, connection *wire.Connection) error {
+		state, err := ask(connection, address, body)
+		if err == nil && state.Status != "completed" {
+			err = fmt.Errorf("the bridge did not wait for the end of a run, which is %s", state.Status)
+		}
+		if err == nil {
+			lates[i], asked[i] = state.arrived.Sub(time.Unix(0, state.Output.Ended)).Seconds(), state.Output.Polls
+		}
+		return err
+	}
+	together(learningRuns, address, execute)
 	before := must(servers.ProcessorTime([]int{c.Pid()}))
-	together(n)
-	return seconds, late, polls, (must(servers.ProcessorTime([]int{c.Pid()})) - before) / float64(n)
+	together(n, address, execute)
+	all := statistics.Indexes(n)
+	cost = (must(servers.ProcessorTime([]int{c.Pid()})) - before) / float64(n)
+	late, polls = statistics.Mean(lates, all), statistics.Mean(asked, all)
+	bridged := seconds
+	together(n, c.Addresses["proxy"], func(_ int, connection *wire.Connection) error {
+		_, err := connection.Do(wire.Request(http.MethodPost, c.Addresses["proxy"], after, body))
+		return err
+	})
+	return bridged, late, polls, cost, statistics.Mean(seconds, all)
 }

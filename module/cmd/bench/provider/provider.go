@@ -197,6 +197,10 @@ func (p *Provider) answer(to []byte, path string) (status int, body []byte) {
 		p.held.Add(1)
 		<-p.released
 		return http.StatusOK, append(to, NowAnswer...)
+	case strings.HasPrefix(path, After):
+		n, _ := strconv.Atoi(path[len(After):])
+		time.Sleep(time.Duration(n) * time.Millisecond)
+		return http.StatusOK, append(to, NowAnswer...)
 	case path == "/.well-known/skill-sharing":
 		return http.StatusOK, append(to, p.index...)
 	case strings.HasPrefix(path, "/skills/"):

@@ -22,6 +22,9 @@ const (
 	Many    = "many"    // with a number: like Now; a flag sets how many there are
 )
 
+// After is the path, before a number, of an answer that takes this number of milliseconds.
+const After = "/after/"
+
 // PollCounts are the numbers of the skills Poll.
 var PollCounts = []int{1, 2, 4, 8}
 
