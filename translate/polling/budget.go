@@ -55,6 +55,7 @@ func (b *Budgets) of(host string) *Budget {
 func (b *Budgets) sweep() {
 	now := time.Now()
 	for host, budget := range b.budgets {
+		budget.recover(now) // also that of a host which is never polled again
 		if len(budget.queue) == 0 && budget.limiter.Limit() == b.perSecond && budget.limiter.TokensAt(now) >= float64(b.burst) {
 			delete(b.budgets, host)
 		}

@@ -241,6 +241,21 @@ func TestBudgetsAreBounded(t *testing.T) {
 	})
 }
 
+// A host that was slow and is never polled again is not kept for ever.
+func TestSlowedBudgetsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budgets := polling.NewBudgets(10, 1)
+		for n := range 20_000 {
+			time.Sleep(100 * ms)
+			budgets.Of(fmt.Sprint("host-", n)).Slow()
+		}
+		if n := budgets.Budgets(); n > 4000 {
+			t.Errorf("%d budgets are kept", n)
+		}
+	})
+}
+
 // A run whose budget was dropped and replaced uses the new one.
 func TestDroppedBudgetsAreNotSpent(t *testing.T) {
 	t.Parallel()

@@ -73,3 +73,6 @@ func (p *Planner) Schedule(h *History, price time.Duration) *Schedule {
 	}
 	return p.planner.plan(h, price)
 }
+
+// Slow halves the rate.
+func (b *Budget) Slow() { b.slow() }
