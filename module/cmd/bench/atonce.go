@@ -49,19 +49,20 @@ func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, poll
 	defer c.Stop()
 	name := provider.Wait + strconv.Itoa(int(takes.Milliseconds()))
 	address, body := c.Addresses["bridge"], call(name, bodies[0].size)
-	together := func(n int, address string, do func(i int, connection *wire.Connection) error) {
+	together := func(n int, address string, do func(i int, connection *wire.Connection) error) []float64 {
 		l := &load{target: &target{name: name}}
 		for range n {
 			l.connections = append(l.connections, must(wire.Dial(address)))
 		}
 		defer l.close()
-		seconds = make([]float64, n)
+		times := make([]float64, n)
 		check(l.each(time.Now().Add(4*wire.Patience), func(i int, connection *wire.Connection) error {
 			start := time.Now()
 			err := do(i, connection)
-			seconds[i] = time.Since(start).Seconds()
+			times[i] = time.Since(start).Seconds()
 			return err
 		}))
+		return times
 	}
 	lates, asked := make([]float64, max(n, learningRuns)), make([]float64, max(n, learningRuns))
 	execute := func(i int, connection *wire.Connection) error {
@@ -76,14 +77,13 @@ func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, poll
 	}
 	together(learningRuns, address, execute)
 	before := must(servers.ProcessorTime([]int{c.Pid()}))
-	together(n, address, execute)
+	seconds = together(n, address, execute)
 	all := statistics.Indexes(n)
 	cost = (must(servers.ProcessorTime([]int{c.Pid()})) - before) / float64(n)
 	late, polls = statistics.Mean(lates, all), statistics.Mean(asked, all)
-	bridged := seconds
-	together(n, c.Addresses["proxy"], func(_ int, connection *wire.Connection) error {
+	proxied = statistics.Mean(together(n, c.Addresses["proxy"], func(_ int, connection *wire.Connection) error {
 		_, err := connection.Do(wire.Request(http.MethodPost, c.Addresses["proxy"], after, body))
 		return err
-	})
-	return bridged, late, polls, cost, statistics.Mean(seconds, all)
+	}), all)
+	return seconds, late, polls, cost, proxied
 }
