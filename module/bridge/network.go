@@ -36,8 +36,8 @@ type Network struct {
 	// `reverse_proxy`: proxies of the environment are ignored (with `network_proxy`, the
 	// target's addresses are resolved and checked here); `dial_timeout` and
 	// `handshake_timeout` are `5s`, `expect_continue_timeout` is `1s`,
-	// `max_response_header_size` is 64 KiB, and 512 idle connections are kept per host for
-	// `90s`, unless configured otherwise. A client certificate is presented only to hosts
+	// `max_response_header_size` is 64 KiB, `write_buffer_size` is 8 KiB, and 512 idle
+	// connections are kept per host for `90s`, unless configured otherwise. A client certificate is presented only to hosts
 	// that may receive the secrets of a provider, skill or registry. HTTP/3, the PROXY
 	// protocol and placeholders in the TLS server name are refused.
 	// Example: `{"protocol": "http", "resolver": {"addresses": ["10.0.0.53"]}}`.

@@ -90,6 +90,7 @@ func parseTransport(raw json.RawMessage) (*reverseproxy.HTTPTransport, error) {
 	setDefault(&config.TLS.HandshakeTimeout, caddy.Duration(5*time.Second))
 	setDefault(&config.ExpectContinueTimeout, caddy.Duration(time.Second))
 	setDefault(&config.MaxResponseHeaderSize, 64<<10)
+	setDefault(&config.WriteBufferSize, 8<<10)
 	setDefault(&config.KeepAlive.IdleConnTimeout, caddy.Duration(90*time.Second))
 	setDefault(&config.KeepAlive.MaxIdleConnsPerHost, 512)
 	return config, nil
@@ -351,10 +352,16 @@ func (t *Transport) HasCertificate() bool { return t.unidentified != nil }
 // dial dials through the guard. If the request may use HTTP/2, the connection gets a meter.
 func (t *Transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.dialGuarded(ctx, network, address)
-	if trip, ok := ctx.Value(tripKey{}).(*trip); ok && err == nil && trip.cancel != nil {
-		conn = newMeter(conn, t.overhead)
+	if err != nil {
+		return nil, err
 	}
-	return conn, err
+	if trip, ok := ctx.Value(tripKey{}).(*trip); ok && trip.cancel != nil {
+		return newMeter(conn, t.overhead), nil
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok { // it has another type if the operator limits the time of each write
+		return wholeWriter{tcp}, nil
+	}
+	return conn, nil
 }
 
 func (t *Transport) dialGuarded(ctx context.Context, network, address string) (net.Conn, error) {

@@ -34,6 +34,7 @@ func TestTransportDefaults(t *testing.T) {
 		{"TLS handshake timeout", tr.TLSHandshakeTimeout, 5 * time.Second},
 		{"expect-continue timeout", tr.ExpectContinueTimeout, time.Second},
 		{"response header timeout", tr.ResponseHeaderTimeout, time.Duration(0)},
+		{"write buffer", tr.WriteBufferSize, 8 << 10},
 		{"response header size", tr.MaxResponseHeaderBytes, int64(64 << 10)},
 		{"idle connections per host", tr.MaxIdleConnsPerHost, 512},
 		{"idle timeout", tr.IdleConnTimeout, 90 * time.Second},
@@ -58,6 +59,7 @@ func TestTransportOfOperator(t *testing.T) {
 	}{
 		{"dial timeout", tr.guard.timeout, time.Second},
 		{"response header timeout", tr.ResponseHeaderTimeout, 2 * time.Second},
+		{"write buffer", tr.WriteBufferSize, 8 << 10},
 		{"response header size", tr.MaxResponseHeaderBytes, int64(4096)},
 		{"idle connections per host", tr.MaxIdleConnsPerHost, 3},
 		{"server name", tr.TLSClientConfig.ServerName, "internal"},

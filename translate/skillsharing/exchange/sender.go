@@ -97,8 +97,13 @@ type Request struct {
 	trace  httptrace.ClientTrace
 	traced atomic.Bool
 	Sent   atomic.Int32 // how often it was sent: the transport may repeat a request that was not processed
-	Call   *Spending    // the call of the invocation; nil: the request is not an invocation
-	First  Spending     // the call, if this is its first request
+
+	memory  *Memory     // of the body; nil: it has memory of its own
+	written atomic.Bool // the transport has written the request
+	rewound atomic.Bool // the transport has got another reader of the body
+
+	Call  *Spending // the call of the invocation; nil: the request is not an invocation
+	First Spending  // the call, if this is its first request
 
 	// AdmitLarge waits until a large document may be read; nil: it always may.
 	AdmitLarge func(context.Context) error
@@ -164,6 +169,7 @@ func (s *Sender) NewRequest(ctx context.Context, phase run.Phase, method string,
 func (s *Sender) Send(phase run.Phase, o *Request) (a *Answer, err error) {
 	ctx, start, withheld := o.Context(), time.Now(), false
 	defer func() {
+		o.leaveMemory()
 		o.report = Exchange{Source: s.Source, Phase: phase, Method: o.Method, URL: &o.url, Duration: time.Since(start), Withheld: withheld, sender: s}
 		if a != nil {
 			o.report.Status = a.Status
