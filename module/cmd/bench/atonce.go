@@ -49,7 +49,7 @@ func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, poll
 	defer c.Stop()
 	name := provider.Wait + strconv.Itoa(int(takes.Milliseconds()))
 	address, body := c.Addresses["bridge"], call(name, bodies[0].size)
-	together := func(n int, address string, do func(i int, connection *wire.Connection) error) []float64 {
+	together := func(n int, address string, do func(i int, connection *wire.Connection) (arrived time.Time, err error)) []float64 {
 		l := &load{target: &target{name: name}}
 		for range n {
 			l.connections = append(l.connections, must(wire.Dial(address)))
@@ -58,22 +58,23 @@ func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, poll
 		times := make([]float64, n)
 		check(l.each(time.Now().Add(4*wire.Patience), func(i int, connection *wire.Connection) error {
 			start := time.Now()
-			err := do(i, connection)
-			times[i] = time.Since(start).Seconds()
+			arrived, err := do(i, connection)
+			times[i] = arrived.Sub(start).Seconds()
 			return err
 		}))
 		return times
 	}
 	lates, asked := make([]float64, max(n, learningRuns)), make([]float64, max(n, learningRuns))
-	execute := func(i int, connection *wire.Connection) error {
+	execute := func(i int, connection *wire.Connection) (arrived time.Time, err error) {
 		state, err := ask(connection, address, body)
-		if err == nil && state.Status != "completed" {
-			err = fmt.Errorf("the bridge did not wait for the end of a run, which is %s", state.Status)
+		if err != nil {
+			return time.Time{}, err
 		}
-		if err == nil {
-			lates[i], asked[i] = state.arrived.Sub(time.Unix(0, state.Output.Ended)).Seconds(), state.Output.Polls
+		if state.Status != "completed" {
+			return time.Time{}, fmt.Errorf("the bridge did not wait for the end of a run, which is %s", state.Status)
 		}
-		return err
+		lates[i], asked[i] = state.arrived.Sub(time.Unix(0, state.Output.Ended)).Seconds(), state.Output.Polls
+		return state.arrived, nil
 	}
 	together(learningRuns, address, execute)
 	before := must(servers.ProcessorTime([]int{c.Pid()}))
@@ -81,9 +82,9 @@ func atOnce(b *bench, n int, takes time.Duration) (seconds []float64, late, poll
 	all := statistics.Indexes(n)
 	cost = (must(servers.ProcessorTime([]int{c.Pid()})) - before) / float64(n)
 	late, polls = statistics.Mean(lates, all), statistics.Mean(asked, all)
-	proxied = statistics.Mean(together(n, c.Addresses["proxy"], func(_ int, connection *wire.Connection) error {
+	proxied = statistics.Mean(together(n, c.Addresses["proxy"], func(_ int, connection *wire.Connection) (time.Time, error) {
 		_, err := connection.Do(wire.Request(http.MethodPost, c.Addresses["proxy"], after, body))
-		return err
+		return time.Now(), err
 	}), all)
 	return seconds, late, polls, cost, proxied
 }
