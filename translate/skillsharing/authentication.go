@@ -115,7 +115,7 @@ func (c *Client) completeDemand(s *discovery.Skill, e *run.Failure) {
 	if e.By != run.Provider || e.Kind != run.AuthRequired && e.Kind != run.PermissionDenied {
 		return
 	}
-	if e.Phase != run.PhaseAuth { // otherwise the credential has already said what to do
+	if e.Demand == nil && e.Phase != run.PhaseAuth { // otherwise the credential has already said what to do
 		c.explainRefusal(s, e)
 	}
 	if e.Kind == run.PermissionDenied {

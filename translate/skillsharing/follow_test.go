@@ -384,6 +384,40 @@ func TestFollowKeepsNoRequest(t *testing.T) {
 	})
 }
 
+// tokenless are credentials whose token endpoint refuses the bridge.
+type tokenless struct{ renewing }
+
+func (*tokenless) Authenticate(context.Context, *credential.Authentication) error {
+	return &run.Failure{
+		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Provider, Executed: run.ExecutedNo, HTTPStatus: http.StatusUnauthorized,
+		Message: "The token endpoint refused the bridge.", Advice: "Ask the operator for a new refresh_token.",
+		Demand: &run.Demand{By: run.Provider, Type: "oauth2", Reason: "invalid_grant"},
+	}
+}
+
+// What a token endpoint refuses is not taken for an answer of the provider, which got no request, neither at the start of a run nor later.
+func TestFollowWithoutToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, acme, roundTripper(func(r *http.Request) (*http.Response, error) {
+			t.Errorf("%s %s was sent", r.Method, r.URL)
+			return says(200, runs)(r)
+		}))
+		creds := new(tokenless)
+		c.Credentials = creds
+		skill := skillAt(t, acme, `/auth={"type":"api_key"}`)
+		_, submitted, _ := submit(t.Context(), c, skill)
+		_, followed := c.Follow(t.Context(), skill, &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
+		for name, e := range map[string]*run.Failure{"submit": submitted, "follow": followed} {
+			if e.Message != "The token endpoint refused the bridge." || e.Advice != "Ask the operator for a new refresh_token." {
+				t.Errorf("%s: %q, %q", name, e.Message, e.Advice)
+			}
+		}
+		if creds.renewals > 0 {
+			t.Error("a credential was renewed that no provider has refused")
+		}
+	})
+}
+
 func TestFollowRenews(t *testing.T) {
 	good, no, done := says(200, runs), says(401, ""), says(200, completes)
 	down := &run.Failure{Kind: run.Unreachable, Message: "The token endpoint is down.", Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo}

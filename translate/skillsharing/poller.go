@@ -50,7 +50,7 @@ func (p *poller) seek(phase run.Phase, template string) *run.Failure {
 // ask makes one request for a watcher. It returns the answer, and the least delay before
 // the next request.
 func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.Duration, *run.Failure) {
-	p.held = false
+	p.held, p.rejected = false, nil
 	c, wait := p.client, time.Duration(0)
 	if p.phase == run.PhasePoll { // a result URL does not wait for the end of the run
 		wait = c.preferredWait(ctx, w.until)
@@ -138,7 +138,7 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 		p.missing = 0
 	}
 	switch {
-	case e.HTTPStatus == http.StatusUnauthorized && !p.renewed:
+	case p.rejected != nil && !p.renewed: // a status 401 may also be that of a token endpoint, without which no request was sent
 		rejected := &http.Request{Method: http.MethodGet, URL: p.url, Host: p.url.Host, Header: p.rejected}
 		renewed, failed := p.client.renew(ctx, p.skill, rejected.WithContext(ctx))
 		p.rejected = nil

@@ -42,7 +42,7 @@ type Guard struct {
 	config Config
 
 	mu    sync.Mutex
-	known map[string]*skill
+	known map[string]*skill // with a store
 	notes map[string]*note  // without a store
 	owned map[string]*asked // by names, without a store
 	seed  maphash.Seed
@@ -81,7 +81,7 @@ type verdict struct {
 }
 
 const (
-	// maxSkills bounds the skills in memory. Forgetting one costs an access to the store.
+	// maxSkills bounds the skills in memory. Forgetting one costs an access to the store; without one, its next change is not noticed.
 	maxSkills = 20_000
 	// recheck is how long a held change is not looked up in the store, where another instance may have approved it.
 	recheck = 5 * time.Second
