@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // maxSchemaDepth bounds the nesting of a schema in a card. Some clients read at most 100 levels, including those of the card
@@ -48,10 +48,8 @@ func readable(value jsontext.Value) bool {
 		if dec.StackDepth() > maxSchemaDepth {
 			return false
 		}
-		if token.Kind() == '0' {
-			if _, err := strconv.ParseFloat(token.String(), 64); err != nil {
-				return false
-			}
+		if token.Kind() == '0' && !strictjson.IsFinite(token.String()) {
+			return false
 		}
 	}
 }

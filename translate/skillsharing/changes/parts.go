@@ -1,18 +1,22 @@
 package changes
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // partNames are the parts of a descriptor that say what a skill asks for.
@@ -80,10 +84,35 @@ func parameters(list []document.Parameter) object {
 }
 
 func parsed(text jsontext.Value) (value any) {
-	if err := json.Unmarshal(text, &value); err != nil {
+	if err := json.Unmarshal(text, &value, json.WithUnmarshalers(numbers)); err != nil {
 		return string(text) // not in a valid descriptor
 	}
 	return value
+}
+
+// numbers makes package json read numbers with number.
+var numbers = json.UnmarshalFromFunc(func(dec *jsontext.Decoder, value *any) error {
+	if dec.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	text, err := dec.ReadValue()
+	*value = number(text)
+	return err
+})
+
+// number returns a number as a double, so that 1 and 1.0 are the same, or as its text if a double may not be exact. It also leaves very
+// small and large numbers as they are, because some of them take strconv.ParseFloat 20 µs.
+func number(text jsontext.Value) any {
+	const digits, most = 15, 290
+	mantissa := text
+	if end := bytes.IndexAny(text, "eE"); end >= 0 {
+		mantissa = text[:end]
+	}
+	if exponent, isZero := strictjson.Magnitude(string(text)); len(mantissa) <= digits && (isZero || -most < exponent && exponent < most) {
+		double, _ := strconv.ParseFloat(string(text), 64) // is in range
+		return double
+	}
+	return text.Clone()
 }
 
 // Keywords of JSON Schema: their members are names and not keywords, the order of their values does not matter, and their values are data.
@@ -103,7 +132,7 @@ func meaning(schema any) any {
 			inner, isObject := member.(object)
 			switch {
 			case isList && slices.Contains(unordered, name):
-				slices.SortFunc(list, func(a, b any) int { return cmp.Compare(compact(a), compact(b)) })
+				sort(list)
 			case isObject && slices.Contains(named, name):
 				for key, of := range inner {
 					inner[key] = meaning(of)
@@ -118,6 +147,22 @@ func meaning(schema any) any {
 		}
 	}
 	return schema
+}
+
+// sort sorts values by their texts.
+func sort(values []any) {
+	type entry struct {
+		text  string
+		value any
+	}
+	entries := make([]entry, len(values))
+	for i, v := range values {
+		entries[i] = entry{compact(v), v}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.text, b.text) })
+	for i := range entries {
+		values[i] = entries[i].value
+	}
 }
 
 func compact(value any) string {

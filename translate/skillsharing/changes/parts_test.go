@@ -1,6 +1,7 @@
 package changes_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
 
@@ -118,6 +120,50 @@ func TestBoundOfPaths(t *testing.T) {
 	if len(list) != 2 || list[0].Path != "/name" || list[1].Path != "" || strings.Count(list[1].Now, `":2`) != 2000 || strings.Count(list[1].Was, `":1`) != 2000 {
 		t.Errorf("%d differences: %.300q", len(list), list)
 	}
+}
+
+// Numbers are equal if their values are, and only then.
+func TestNumbers(t *testing.T) {
+	with := func(number string) *document.Descriptor {
+		text := sample.Edited(t, sample.Descriptor, `/inputs/0/schema={"enum":["@","x"]}`)
+		d, err := document.ParseDescriptor(bytes.Replace(text, []byte(`"@"`), []byte(number), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, tc := range []struct {
+		was, now string
+		same     bool
+	}{
+		{"1", "1.0", true},
+		{"100", "1e2", true},
+		{"0", "0.0e5", true},
+		{"9007199254740993", "9007199254740992", false}, // the same double
+		{"9007199254740993", "9007199254740993", true},
+		{"1e-320", "1.1e-320", false},
+		{"1e-320", "0", false},
+	} {
+		if list := changes.Compare(with(tc.was), with(tc.now)); (len(list) == 0) != tc.same {
+			t.Errorf("%s, %s: %v", tc.was, tc.now, list)
+		}
+	}
+}
+
+// The numbers in a descriptor take little time, whatever they are.
+func TestNumbersAreCheap(t *testing.T) {
+	var items []byte
+	for i := range 4000 {
+		items = fmt.Appendf(items, "1.%04de-315,", i)
+	}
+	schema := `,"schema":{"enum":[` + string(items) + `0]}}`
+	const input = `{"type":"number","description":"d","required":false,"name":`
+	d := parse(t, sample.Descriptor, `/inputs=[`+input+`"a"`+schema+`,`+input+`"b"`+schema+`,`+input+`"c"`+schema+`]`)
+	cost.Cheap(t, "comparing", func() {
+		if list := changes.Compare(d, d); len(list) > 0 {
+			t.Errorf("%d differences", len(list))
+		}
+	})
 }
 
 // FuzzCompare: descriptors of a provider are compared without a panic, and equal ones have no difference.

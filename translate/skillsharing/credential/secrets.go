@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 const redacted = "[redacted]"
@@ -178,7 +179,7 @@ func isDigits(secret string) bool { return secret != "" && strings.Trim(secret, 
 // any spelling. A provider that reads a key of digits as a number loses its leading zeros, and
 // the digits that a float has no room for.
 func isSecret(number string, secrets []string) bool {
-	value, _ := strconv.ParseFloat(number, 64) // infinite if it is too large
+	exponent, isZero := strictjson.Magnitude(number)
 	for _, s := range secrets {
 		if !isDigits(s) {
 			continue
@@ -186,8 +187,14 @@ func isSecret(number string, secrets []string) bool {
 		if len(s) >= MinOutputSecret && strings.Contains(number, s) {
 			return true
 		}
-		// A secret of zeros has the value 0. A 0 in the text does not reveal it.
-		if own, err := strconv.ParseFloat(s, 64); err == nil && own != 0 && (own == value || own == -value) {
+		// A secret of zeros has the value 0. A 0 in the text does not reveal it. Numbers of very different sizes are not equal, and some of
+		// them take strconv.ParseFloat 20 µs; rounding may add a digit.
+		digits := len(strings.TrimLeft(s, "0"))
+		if isZero || digits == 0 || exponent < digits-2 || exponent > digits {
+			continue
+		}
+		value, _ := strconv.ParseFloat(number, 64) // infinite if it is too large
+		if own, err := strconv.ParseFloat(s, 64); err == nil && (own == value || own == -value) {
 			return true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // Number is the text of a JSON number, in the type that package jsonschema
@@ -193,8 +194,7 @@ func readableNumber(s string) bool {
 			return false
 		}
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	return err == nil && !math.IsInf(f, 0)
+	return strictjson.IsFinite(s)
 }
 
 // syntaxViolation returns the violation of a text that can't be read. The
