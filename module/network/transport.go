@@ -46,7 +46,8 @@ type Transport struct {
 	http2    map[string]bool
 	overhead int64 // the limit connection_overhead of HTTP/2 connections, in bytes
 	// anew returns a copy of the transport that opens a new connection for each request.
-	anew func() *http.Transport
+	anew  func() *http.Transport
+	hosts *hosts
 }
 
 // CheckTransport checks the configuration of a transport as far as possible without loading it.
@@ -236,6 +237,7 @@ func provisionTransport(ctx caddy.Context, config *reverseproxy.HTTPTransport, a
 		proxied:  proxied,
 		http2:    schemesOfHTTP2(config.Versions),
 		overhead: overhead,
+		hosts:    newHosts(),
 	}
 	if t.http2["https"] {
 		inner.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: receiveWindow(overhead)}
@@ -320,8 +322,12 @@ func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	return t.send(r)
 }
 
-// send sends a request. It limits how often net/http repeats the request by itself.
+// send sends a request. It limits how often net/http repeats the request by itself. Connections to the hosts of a source that has named very
+// many are not reused.
 func (t *Transport) send(r *http.Request) (*http.Response, error) {
+	if !t.hosts.admit(exchange.SourceOf(r.Context()), r.URL) {
+		return newTrip(r, false).send(t.anew(), t.anew)
+	}
 	return newTrip(r, t.http2[r.URL.Scheme]).send(t.Transport, t.anew)
 }
 
