@@ -77,6 +77,7 @@ func New(config Config) (*Bridge, error) {
 			Polling: config.Polling, PreferWait: s.PreferWait, RetryBudget: exchange.NewRetryBudget(config.RetryBudget),
 		}}
 	}
+	knowOfOthers(sections)
 	var err error
 	if b.catalog, err = catalog.New(sections, config.Observer, config.Access, namesOf(config.Quotas)...); err != nil {
 		return nil, err
@@ -85,6 +86,17 @@ func New(config Config) (*Bridge, error) {
 		b.rereading[i] = rereading{listening: &b.listening, section: s, hold: config.Hold}
 	}
 	return b, nil
+}
+
+// knowOfOthers makes sources whose hosts may receive the credentials of others remove these from what they say.
+func knowOfOthers(sections []*catalog.Section) {
+	for i, s := range sections {
+		for j, other := range sections {
+			if of := other.Client; i != j && (of.Credentials != nil || of.DiscoveryCredentials != nil) && s.Client.AllowedHosts.Overlaps(of.AllowedHosts) {
+				s.Client.Known = append(s.Client.Known, of.Credentials, of.DiscoveryCredentials)
+			}
+		}
+	}
 }
 
 // namesOf returns the names of skills in quotas, each once.

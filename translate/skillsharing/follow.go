@@ -8,7 +8,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -127,6 +126,6 @@ func (c *Client) RunError(s *discovery.Skill, r *document.Response) *run.Failure
 	e.Message = cmp.Or(said.Message, e.Message)
 	e.Provider = said.Quoted(code)
 	e.SkillID = s.ID
-	credential.ScrubFailure(e, c.Credentials, c.DiscoveryCredentials)
+	c.ScrubFailure(e)
 	return e
 }

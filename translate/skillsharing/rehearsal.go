@@ -54,7 +54,7 @@ func (c *Client) RehearseToken(ctx context.Context) (possible bool, failure *run
 	if failure == nil {
 		return true, nil
 	}
-	credential.ScrubFailure(failure, c.Credentials, c.DiscoveryCredentials)
+	c.ScrubFailure(failure)
 	return true, failure
 }
 

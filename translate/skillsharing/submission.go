@@ -12,7 +12,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -160,6 +159,6 @@ func (c *Client) finish(s *discovery.Skill, e *run.Failure) *run.Failure {
 	e.SkillID = s.ID
 	e.URL = cmp.Or(s.LoggedURL(e.Phase), e.URL)
 	c.completeDemand(s, e)
-	credential.ScrubFailure(e, c.Credentials, c.DiscoveryCredentials)
+	c.ScrubFailure(e)
 	return e
 }

@@ -93,9 +93,31 @@ func (a *AllowedHosts) Includes(u *url.URL) bool {
 		}
 	}
 	target, err := AuthorityOf(u)
-	included := err == nil && (target == a.origin || a.trusted[target] || slices.ContainsFunc(a.below, target.isBelow))
+	included := err == nil && a.names(target)
 	a.keep(known, of, included)
 	return included
+}
+
+// names reports whether a host is one of them, whatever the scheme.
+func (a *AllowedHosts) names(host Authority) bool {
+	return host == a.origin || a.trusted[host] || slices.ContainsFunc(a.below, host.isBelow)
+}
+
+// Overlaps reports whether a host may receive the secrets of both sources.
+func (a *AllowedHosts) Overlaps(b *AllowedHosts) bool { return a.namesOneOf(b) || b.namesOneOf(a) }
+
+func (a *AllowedHosts) namesOneOf(b *AllowedHosts) bool {
+	if a.names(b.origin) {
+		return true
+	}
+	for host := range b.trusted {
+		if a.names(host) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(b.below, func(host Authority) bool {
+		return slices.Contains(a.below, host) || slices.ContainsFunc(a.below, host.isBelow)
+	})
 }
 
 // keep keeps an answer beside those known so far, unless there are too many or another has been kept meanwhile.

@@ -3,6 +3,7 @@ package credential_test
 import (
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -232,6 +233,43 @@ func TestNewAudienceRefuses(t *testing.T) {
 	} {
 		if _, err := credential.NewAllowedHosts(origin, []string{"fine.example", trust}); err == nil {
 			t.Errorf("trusted host %q was accepted", trust)
+		}
+	}
+}
+
+// Two sources overlap if a host may receive the secrets of both, and only then.
+func TestOverlaps(t *testing.T) {
+	for _, tc := range []struct {
+		a, trustA, b, trustB string
+		want                 bool
+	}{
+		{"https://a.example", "", "https://a.example", "", true},
+		{"https://a.example", "", "https://A.example:443", "", true},
+		{"https://a.example", "", "https://a.example:8443", "", false},
+		{"https://a.example", "", "https://b.example", "", false},
+		{"https://a.example", "b.example", "https://b.example", "", true},
+		{"https://a.example", "c.example", "https://b.example", "c.example", true},
+		{"https://a.example", "*.c.example", "https://b.example", "x.c.example", true},
+		{"https://a.example", "*.c.example", "https://b.example", "*.c.example", true},
+		{"https://a.example", "*.c.example", "https://b.example", "*.y.c.example", true},
+		{"https://a.example", "*.c.example", "https://b.example", "c.example", false},
+		{"https://a.example", "*.c.example", "https://b.example", "*.d.example", false},
+		{"https://a.example", "*.c.example:8443", "https://b.example", "*.y.c.example", false},
+	} {
+		hosts := func(origin, trust string) *credential.AllowedHosts {
+			u, err := url.Parse(origin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := credential.NewAllowedHosts(u, strings.Fields(trust))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		a, b := hosts(tc.a, tc.trustA), hosts(tc.b, tc.trustB)
+		if got, reverse := a.Overlaps(b), b.Overlaps(a); got != tc.want || reverse != tc.want {
+			t.Errorf("%s %s, %s %s: %t, %t", tc.a, tc.trustA, tc.b, tc.trustB, got, reverse)
 		}
 	}
 }

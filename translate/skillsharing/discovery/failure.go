@@ -25,7 +25,7 @@ func (r *Reader) documentFailure(ctx context.Context, phase run.Phase, u *url.UR
 	if failed, ok := errors.AsType[*cache.FailureError](err); ok {
 		raiseRetry(e, max(time.Until(failed.RetryAt), r.Breakers.Pause(r.Source, r.Partition, u)))
 	}
-	credential.ScrubFailure(e, r.Credentials, r.DiscoveryCredentials)
+	r.ScrubFailure(e)
 	return e
 }
 
@@ -128,7 +128,7 @@ func ownError(err error) error {
 // all documents of a kind, so that it is logged once.
 func (r *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, err error) {
 	e := r.documentError(ctx, phase, u, err)
-	credential.ScrubFailure(e, r.DiscoveryCredentials)
+	r.ScrubFailure(e)
 	r.Observer.Notice(ctx, &exchange.Notice{
 		Level: slog.LevelWarn, Source: r.Source,
 		Message: "the bridge uses stale documents of a source, because its " + document.AnswerName(phase) + " can't be renewed; calls fail when stale_if_error has passed",

@@ -133,7 +133,7 @@ func (r *Reader) mayUse(ctx context.Context, kind documentKind, asked string, do
 		}
 		if e := r.Permitted(ctx, u, kind.phase()); e != nil {
 			e.URL = exchange.BareURL(u)
-			credential.ScrubFailure(e, r.Credentials, r.DiscoveryCredentials)
+			r.ScrubFailure(e)
 			return e
 		}
 	}

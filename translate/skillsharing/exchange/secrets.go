@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
@@ -18,8 +19,11 @@ func (s *Sender) ScrubText(text string) string {
 func (s *Sender) scrubbed(err error) error { return errors.New(s.ScrubText(err.Error())) }
 
 func (s *Sender) allCredentials() []credential.Credentials {
-	return []credential.Credentials{s.Credentials, s.DiscoveryCredentials}
+	return append([]credential.Credentials{s.Credentials, s.DiscoveryCredentials}, s.Known...)
 }
+
+// ScrubFailure removes configured secrets from a failure.
+func (s *Sender) ScrubFailure(e *run.Failure) { credential.ScrubFailure(e, s.allCredentials()...) }
 
 // scrubOutput removes configured secrets from the output of a run, as [credential.ScrubFailure]
 // removes them from a failure.
