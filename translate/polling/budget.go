@@ -35,11 +35,6 @@ func (b *Budgets) Of(host string) *Budget {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.of(host)
-}
-
-// of is Of with b.mu held.
-func (b *Budgets) of(host string) *Budget {
 	if found := b.budgets[host]; found != nil {
 		return found
 	}
@@ -55,8 +50,7 @@ func (b *Budgets) of(host string) *Budget {
 func (b *Budgets) sweep() {
 	now := time.Now()
 	for host, budget := range b.budgets {
-		budget.recover(now) // also that of a host which is never polled again
-		if len(budget.queue) == 0 && budget.limiter.Limit() == b.perSecond && budget.limiter.TokensAt(now) >= float64(b.burst) {
+		if budget.drop(now) {
 			delete(b.budgets, host)
 		}
 	}
@@ -74,14 +68,38 @@ func (b *Budgets) sweep() {
 // The rate follows the provider: it is halved when the provider says that there are too many requests or answers slowly, down to a
 // 64th, and doubled again for each ten seconds without such an answer.
 type Budget struct {
-	all     *Budgets // all.mu guards the fields below
-	host    string
+	all  *Budgets
+	host string
+
+	mu      sync.Mutex // locked after all.mu, if both are
+	dropped bool       // Of returns another one now
 	limiter *rate.Limiter
 	last    *rate.Limiter // of polls that left the queue because their turn did not come in time
 	slowed  time.Time     // when the rate last changed; zero: never
 	queue   queue
 	head    *waiter // first in the queue when it was last notified; it wakes when the next poll may be made
 	order   uint64
+}
+
+// lock locks the budget of the host, which it returns: b may have been dropped and replaced.
+func (b *Budget) lock() *Budget {
+	for {
+		b.mu.Lock()
+		if !b.dropped {
+			return b
+		}
+		b.mu.Unlock()
+		b = b.all.Of(b.host)
+	}
+}
+
+// drop drops the budget if it is equal to a new one. It reports whether it is.
+func (b *Budget) drop(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.recover(now) // also that of a host which is never polled again
+	b.dropped = len(b.queue) == 0 && b.limiter.Limit() == b.all.perSecond && b.limiter.TokensAt(now) >= float64(b.all.burst)
+	return b.dropped
 }
 
 // wait waits for the turn of a poll until the context ends, or until the given time if it is
@@ -94,9 +112,8 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 		return ctx.Err() == nil
 	}
 	now := time.Now()
-	b.all.mu.Lock()
-	defer b.all.mu.Unlock()
-	b = b.all.of(b.host) // b may have been dropped and replaced
+	b = b.lock()
+	defer b.mu.Unlock()
 	b.serve(now)
 	if len(b.queue) == 0 && b.limiter.AllowN(now, 1) {
 		return ctx.Err() == nil
@@ -141,9 +158,8 @@ func (b *Budget) slow() {
 		return
 	}
 	now := time.Now()
-	b.all.mu.Lock()
-	defer b.all.mu.Unlock()
-	b = b.all.of(b.host)
+	b = b.lock()
+	defer b.mu.Unlock()
 	b.recover(now)
 	if now.Sub(b.slowed) >= slowStorm {
 		b.set(now, max(b.limiter.Limit()/2, b.all.perSecond/slowest))
@@ -184,8 +200,8 @@ func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 		left = min(left, next.Delay()+time.Microsecond) // the delay is rounded
 		next.Cancel()
 	}
-	b.all.mu.Unlock()
-	defer b.all.mu.Lock()
+	b.mu.Unlock()
+	defer b.mu.Lock()
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
