@@ -77,7 +77,7 @@ func New(config Config) (*Bridge, error) {
 			Polling: config.Polling, PreferWait: s.PreferWait, RetryBudget: exchange.NewRetryBudget(config.RetryBudget),
 		}}
 	}
-	knowOfOthers(sections)
+	shareSecrets(sections)
 	var err error
 	if b.catalog, err = catalog.New(sections, config.Observer, config.Access, namesOf(config.Quotas)...); err != nil {
 		return nil, err
@@ -88,14 +88,16 @@ func New(config Config) (*Bridge, error) {
 	return b, nil
 }
 
-// knowOfOthers makes sources whose hosts may receive the credentials of others remove these from what they say.
-func knowOfOthers(sections []*catalog.Section) {
-	for i, s := range sections {
-		for j, other := range sections {
-			if of := other.Client; i != j && (of.Credentials != nil || of.DiscoveryCredentials != nil) && s.Client.AllowedHosts.Overlaps(of.AllowedHosts) {
-				s.Client.Known = append(s.Client.Known, of.Credentials, of.DiscoveryCredentials)
+// shareSecrets makes each source remove its secrets from what it says, and those of others that may be sent to one of its hosts.
+func shareSecrets(sections []*catalog.Section) {
+	for _, s := range sections {
+		var all []credential.Credentials
+		for _, of := range sections {
+			if (of.Credentials != nil || of.DiscoveryCredentials != nil) && s.Client.AllowedHosts.Overlaps(of.Client.AllowedHosts) {
+				all = append(all, of.Credentials, of.DiscoveryCredentials)
 			}
 		}
+		s.Client.Secrets = credential.NewGroup(all...)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // benchClients is how many requests are under way at a time.
-const benchClients = 64
+const benchClients = 256
 
 // benchOutput is an answer of the usual size, 330 bytes, of a run that has completed.
 const benchOutput = `{"execution_id":"exec-a1b2c3d4","status":"completed","skill_id":"acme/now",` +

@@ -106,7 +106,7 @@ func (h *Headers) Authenticate(_ context.Context, a *credential.Authentication) 
 }
 
 // Secrets returns the values and the parts of them that are redacted separately.
-func (h *Headers) Secrets() []string { return slices.Clone(h.secrets()) }
+func (h *Headers) Secrets() []string { return h.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*Headers) Advice() string { return "check the values of headers" }

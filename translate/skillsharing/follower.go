@@ -52,19 +52,18 @@ type follower struct {
 // join returns the follower of a run, and whether the watcher is the one that asks.
 func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) (f *follower, asks bool) {
 	key := followed{s.ID, options.ExecutionID}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	f = all.runs[key]
-	if f != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if !f.ended && sameSkill(f.poller.skill, s) {
-			return f, f.enter(w)
-		}
-	}
-	f = newFollower(c, s, options.ExecutionID, w)
+	f = newFollower(c, s, options.ExecutionID, w) // before the lock, although few runs have a follower already
 	f.mustAsk = options.Resumed
 	f.begin(w.ctx, options)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if known := all.runs[key]; known != nil {
+		known.mu.Lock()
+		defer known.mu.Unlock()
+		if !known.ended && sameSkill(known.poller.skill, s) {
+			return known, known.enter(w)
+		}
+	}
 	if all.runs == nil {
 		all.runs = make(map[followed]*follower)
 	}

@@ -22,7 +22,7 @@ type Attempts struct {
 func (a Attempts) With(credentials credential.Credentials) Attempts {
 	c := a.Client
 	sender := c.Sender
-	sender.Credentials = credentials
+	sender.Credentials, sender.Secrets = credentials, nil
 	return Attempts{
 		&Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous, Caller: c.Caller, Priority: c.Priority},
 		a.Skill,

@@ -29,7 +29,8 @@ type Credentials interface {
 	Authenticate(ctx context.Context, a *Authentication) error
 
 	// Secrets lists the texts that only the provider may see, such as keys and
-	// the tokens obtained with them. They are removed from messages, details and logs.
+	// the tokens obtained with them. They are removed from messages, details and logs. The
+	// list is not changed afterwards, by the credentials or their user.
 	Secrets() []string
 }
 

@@ -2,7 +2,6 @@ package credential
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"iter"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
@@ -25,45 +22,9 @@ const (
 	maxErrorCode    = 200
 )
 
-// ScrubFailure removes configured secrets, and tokens obtained with them, from all texts of a failure,
-// since providers may repeat them in their answers. It shortens texts only after that, because a
-// secret that was cut could not be found.
-func ScrubFailure(e *run.Failure, credentials ...Credentials) {
-	texts := make([]string, 0, 8)
-	if e.Cause != nil {
-		texts = append(texts, e.Cause.Error())
-	}
-	seen := *e
-	seen.Rewrite(func(text string) string {
-		texts = append(texts, text)
-		return text
-	}, func(v jsontext.Value) jsontext.Value {
-		texts = append(texts, string(v))
-		return v
-	})
-	r := RedactorFor(credentials, 1, texts...)
-	e.Rewrite(r.text, r.JSON)
-	if e.Cause != nil {
-		if text := r.text(texts[0]); text != texts[0] {
-			e.Cause = errors.New(text)
-		}
-	}
-	e.Message = safetext.Clip(e.Message, maxErrorMessage)
-	if said := e.ProviderSaid(); len(said.Code) > maxErrorCode {
-		said.Code = safetext.Clip(said.Code, maxErrorCode)
-		e.Provider = &said
-	}
-}
-
-// Scrub removes the secrets of credentials, any of which may be nil, from a text for the log. It ignores the case of
-// letters, because a document may use a secret as a host name, which is shown in lower case.
+// Scrub is [Group.ScrubText] for credentials, any of which may be nil.
 func Scrub(text string, credentials ...Credentials) string {
-	r := RedactorFor(credentials, 1, text)
-	for _, secret := range r.Secrets {
-		text = replaceFold(text, secret)
-	}
-	r.Secrets = nil
-	return r.text(text)
+	return NewGroup(credentials...).ScrubText(text)
 }
 
 // replaceFold replaces a secret in a text. If the secret is long, it ignores the case of letters.
@@ -90,61 +51,27 @@ func replaceFold(text, secret string) string {
 	return b.String()
 }
 
-// Redactor removes secrets from what a provider sent.
-type Redactor struct {
-	Secrets    []string // longer ones first, because one may be a part of another
-	Signatures []string // those that occur in the texts; a provider may repeat many
+// redactor removes secrets from what a provider sent.
+type redactor struct {
+	secrets    []string // longer ones first, because one may be a part of another
+	signatures []string // those that occur in the texts; a provider may repeat many
 	replacer   *strings.Replacer
-}
-
-// RedactorFor returns a redactor for texts. It removes secrets that have at least as many bytes as least says.
-func RedactorFor[T ~string | ~[]byte](credentials []Credentials, least int, texts ...T) Redactor {
-	r := Redactor{Secrets: SecretsOf(credentials, least)}
-	for _, c := range credentials {
-		if signer, ok := c.(Signer); ok {
-			for _, text := range texts {
-				r.Signatures = append(r.Signatures, signaturesIn([]byte(text), signer)...)
-			}
-		}
-	}
-	return r
-}
-
-// SecretsOf returns all secrets that have at least as many bytes as least says, longer ones first.
-func SecretsOf(credentials []Credentials, least int) []string {
-	var secrets []string
-	for _, c := range credentials {
-		if c != nil {
-			secrets = append(secrets, c.Secrets()...)
-		}
-	}
-	for _, s := range secrets {
-		if strings.IndexFunc(s, isQuoted) < 0 {
-			continue
-		}
-		if quoted := strconv.Quote(s); quoted != `"`+s+`"` { // package net/http quotes in this way what it can't read
-			secrets = append(secrets, quoted[1:len(quoted)-1])
-		}
-	}
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < least })
-	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return secrets
 }
 
 // isQuoted reports whether strconv.Quote may change a character.
 func isQuoted(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
 
 // text returns a text without secrets.
-func (r *Redactor) text(text string) string {
-	for _, secret := range r.Secrets {
+func (r *redactor) text(text string) string {
+	for _, secret := range r.secrets {
 		text = strings.ReplaceAll(text, secret, redacted)
 	}
-	if len(r.Signatures) == 0 {
+	if len(r.signatures) == 0 {
 		return text
 	}
 	if r.replacer == nil {
-		pairs := make([]string, 0, 2*len(r.Signatures))
-		for _, s := range r.Signatures {
+		pairs := make([]string, 0, 2*len(r.signatures))
+		for _, s := range r.signatures {
 			pairs = append(pairs, s, redacted)
 		}
 		r.replacer = strings.NewReplacer(pairs...)
@@ -152,19 +79,18 @@ func (r *Redactor) text(text string) string {
 	return r.replacer.Replace(text)
 }
 
-// JSON returns a JSON text without secrets. It also finds secrets with escaped characters,
-// and numbers that are secrets. The result is valid JSON: only parts of strings, and whole
-// numbers, are replaced. A text without secrets is returned unchanged.
-func (r *Redactor) JSON(v jsontext.Value) jsontext.Value {
-	if len(v) == 0 || len(r.Signatures) == 0 && !RepeatsAny(v, r.Secrets) {
+// json returns a JSON text without secrets. It also finds secrets with escaped characters, and numbers that are secrets. The result is valid
+// JSON: only parts of strings, and whole numbers, are replaced. A text without secrets is returned unchanged.
+func (r *redactor) json(v jsontext.Value) jsontext.Value {
+	if len(v) == 0 || len(r.signatures) == 0 && !RepeatsAny(v, r.secrets) {
 		return v
 	}
 	return r.mapStrings(v)
 }
 
-// signaturesIn returns the values that a signer has sent lately and that occur in a
+// sentIn returns the values that a signer has sent lately and that occur in a
 // text, which may be JSON.
-func signaturesIn(text []byte, signer Signer) []string {
+func sentIn(text []byte, signer Signer) []string {
 	found := signer.Sent(text)
 	for s := range escapedStrings(text) {
 		found = append(found, signer.Sent(s)...)
@@ -288,7 +214,7 @@ func stringEnd(v jsontext.Value, i int) int {
 // mapStrings replaces secrets in every string of a JSON value, member names included,
 // and numbers that are secrets. A value that can't be rewritten, for example because two
 // of its members would have the same name, is dropped.
-func (r *Redactor) mapStrings(v jsontext.Value) jsontext.Value {
+func (r *redactor) mapStrings(v jsontext.Value) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	var out bytes.Buffer
 	enc := jsontext.NewEncoder(&out)
@@ -301,7 +227,7 @@ func (r *Redactor) mapStrings(v jsontext.Value) jsontext.Value {
 		case err != nil:
 		case token.Kind() == '"':
 			token = jsontext.String(r.text(token.String()))
-		case token.Kind() == '0' && isSecret(token.String(), r.Secrets):
+		case token.Kind() == '0' && isSecret(token.String(), r.secrets):
 			token = jsontext.String(redacted)
 		}
 		if err == nil {

@@ -29,9 +29,9 @@ type Sender struct {
 	Credentials credential.Credentials
 	// DiscoveryCredentials authenticate requests for documents; nil: none.
 	DiscoveryCredentials credential.Credentials
-	// Known are credentials of other sources that may be sent to a host of this source. They authenticate nothing here, but are removed
-	// from what the source says, as its own are.
-	Known []credential.Credentials
+	// Secrets removes the secrets of these credentials from what the source says, and those of other sources that may be sent to one of its
+	// hosts; nil: only those of these credentials.
+	Secrets *credential.Group
 	// Transport sends all requests. It must:
 	//   - refuse forbidden addresses, with an error that has a method Refused() string, and Passing() bool if the
 	//     refusal may be temporary;
