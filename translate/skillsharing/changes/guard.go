@@ -41,7 +41,7 @@ type Config struct {
 type Guard struct {
 	config Config
 
-	mu    sync.Mutex
+	mu    sync.RWMutex
 	known map[string]*skill // with a store
 	notes map[string]*note  // without a store
 	owned map[string]*asked // by names, without a store
@@ -101,10 +101,15 @@ func (g *Guard) skill(id string) *skill { return entry(g, g.known, id) }
 
 // entry returns what is known about a skill. If nothing was, it is new.
 func entry[T any](g *Guard, known map[string]*T, id string) *T {
+	g.mu.RLock() // every call asks
+	s := known[g.key(id)]
+	g.mu.RUnlock()
+	if s != nil {
+		return s
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := known[g.key(id)]
-	if s == nil {
+	if s = known[g.key(id)]; s == nil {
 		for other := range known {
 			if len(known) < maxSkills {
 				break
