@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -209,6 +210,8 @@ func (s *tokenStore) secrets() (access, refresh []string) {
 			refresh = append(refresh, g.refresh.value)
 		}
 	}
+	slices.Sort(access) // the order of a map differs each time
+	slices.Sort(refresh)
 	return access, refresh
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// maxHosts is how many hosts of one source get connections that are reused.
+// maxHosts is how many hosts of one source get connections that are reused, and HTTP/2. Webhooks have no source, and count as one.
 const maxHosts = 10_000
 
 // hosts counts the hosts that each source has named. [net/http.Transport] keeps about 430 bytes for each host that it ever tried to reach

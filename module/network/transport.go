@@ -322,8 +322,8 @@ func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	return t.send(r)
 }
 
-// send sends a request. It limits how often net/http repeats the request by itself. Connections to the hosts of a source that has named very
-// many are not reused.
+// send sends a request. It limits how often net/http repeats the request by itself. Connections to further hosts of a source that has named
+// very many are not reused.
 func (t *Transport) send(r *http.Request) (*http.Response, error) {
 	if !t.hosts.admit(exchange.SourceOf(r.Context()), r.URL) {
 		return newTrip(r, false).send(t.anew(), t.anew)

@@ -404,7 +404,7 @@ func (f *follower) finish(w *watcher, r *document.Response) bool {
 
 // goOn reports whether the watcher continues to ask after an answer that is not the last, or a failure e.
 func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, after time.Duration, e *run.Failure) bool {
-	if e != nil && e.Refused == "" && (e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable) {
+	if e != nil && !f.poller.unsent && e.Refused == "" && (e.HTTPStatus == http.StatusTooManyRequests || e.HTTPStatus == http.StatusServiceUnavailable) {
 		f.locked(f.schedule.run.Throttled)
 	}
 	again, e, final := f.poller.note(ctx, e)

@@ -32,6 +32,7 @@ type poller struct {
 	failing     time.Time   // time of the first failure in the row
 	missing     int         // answers 404 or 410 in a row
 	renewed     bool        // the credential was renewed since the last good answer
+	unsent      bool        // the newest request was not sent: a status is that of a token endpoint
 	rejected    http.Header // of a request that the provider answered with 401; the whole request would keep some 3 KB in memory
 }
 
@@ -50,7 +51,7 @@ func (p *poller) seek(phase run.Phase, template string) *run.Failure {
 // ask makes one request for a watcher. It returns the answer, and the least delay before
 // the next request.
 func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.Duration, *run.Failure) {
-	p.held, p.rejected = false, nil
+	p.held, p.rejected, p.unsent = false, nil, false
 	c, wait := p.client, time.Duration(0)
 	if p.phase == run.PhasePoll { // a result URL does not wait for the end of the run
 		wait = c.preferredWait(ctx, w.until)
@@ -61,6 +62,7 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 		w.stats.Credentials += time.Since(start)
 	}
 	if e != nil {
+		p.unsent = true
 		return nil, 0, p.about(e)
 	}
 	w.stats.Polls++
@@ -133,12 +135,12 @@ func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble,
 // failed decides what to do after a failed request: repeat it at once, ask
 // again later, or stop with the failure that it returns.
 func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final *run.Failure) {
-	denied := e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone // the provider says that it has no such run
+	denied := !p.unsent && (e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone) // the provider says that it has no such run
 	if !denied {
 		p.missing = 0
 	}
 	switch {
-	case p.rejected != nil && !p.renewed: // a status 401 may also be that of a token endpoint, without which no request was sent
+	case p.rejected != nil && !p.renewed:
 		rejected := &http.Request{Method: http.MethodGet, URL: p.url, Host: p.url.Host, Header: p.rejected}
 		renewed, failed := p.client.renew(ctx, p.skill, rejected.WithContext(ctx))
 		p.rejected = nil

@@ -1,6 +1,7 @@
 package changes_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -447,4 +448,30 @@ func TestWords(t *testing.T) {
 		b.uses(good, first, false) // the provider has returned to it
 		b.lists(2, first)
 	})
+}
+
+// A descriptor that was approved before the bridge made digests in another way is still approved, and another one is not.
+func TestDigestsOfEarlierVersions(t *testing.T) {
+	skill := func(number string) *discovery.Skill {
+		text := bytes.Replace(sample.Edited(t, sample.Descriptor, `/inputs/0/schema={"type":"number","maximum":"@"}`), []byte(`"@"`), []byte(number), 1)
+		s, err := discovery.NewSkill(text, &url.URL{Scheme: "https", Host: "acme.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	store := newMemory()
+	approved := skill("9223372036854775807")
+	newInstance(t, changes.Config{Store: store}).uses(approved, approved.Description, false)
+	record := store.used[approved.ID]
+	record.Digests = []string{strings.Repeat("a", 64)}
+	store.used[approved.ID] = record
+	later := newInstance(t, changes.Config{Store: store})
+	for range 2 { // it is read again
+		later.uses(skill("9223372036854775807.0"), approved.Description, false)
+	}
+	later.reports()
+	if used := later.uses(skill("9223372036854775806"), approved.Description, true); !bytes.Equal(used.Document, approved.Document) {
+		t.Errorf("the other descriptor is used: %s", used.Document)
+	}
 }
