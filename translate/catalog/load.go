@@ -74,25 +74,21 @@ func list(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 
 // read is load regardless of [ReadIndexesOnce].
 func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
-	known := s.table.Load()
 	if s.Kind != RegistrySource {
 		index, err := s.Client.Index(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if known != nil && known.indexes[0] == index {
+		if known := s.table.Load(); known != nil && known.indexes[0] == index {
 			return known, nil
 		}
-		return c.renew(ctx, s, []*document.Index{index}), nil
+		return s.tableOf(ctx, []*document.Index{index}), nil
 	}
 	indexes, err := s.readRegistry(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if known != nil && slices.Equal(known.indexes, indexes) {
-		return known, nil
-	}
-	return c.renew(ctx, s, indexes), nil
+	return s.tableOf(ctx, indexes), nil
 }
 
 // Reread reads the index of a provider or site again unless it was asked for it after a time, also if the index is fresh. A failure changes nothing. The
@@ -102,9 +98,22 @@ func (s *Section) Reread(ctx context.Context, asked time.Time) {
 		return
 	}
 	index, err := s.Client.IndexSince(ctx, asked)
-	if known := s.table.Load(); err == nil && (known == nil || known.indexes[0] != index) {
-		s.catalog.renew(ctx, s, []*document.Index{index})
+	if err == nil {
+		s.tableOf(ctx, []*document.Index{index})
 	}
+}
+
+// tableOf returns the name table of the indexes of a source, or of newer ones.
+func (s *Section) tableOf(ctx context.Context, indexes []*document.Index) *nameTable {
+	if known := s.table.Load(); known != nil && slices.Equal(known.indexes, indexes) {
+		return known
+	}
+	return s.tables.Make(indexes, func(newest []*document.Index) *nameTable {
+		if known := s.table.Load(); known != nil && slices.Equal(known.indexes, newest) {
+			return known
+		}
+		return s.catalog.renew(context.WithoutCancel(ctx), s, newest)
+	})
 }
 
 // renew builds the name table of a source from its indexes and stores it.
@@ -199,7 +208,7 @@ func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 	if slices.Contains(indexes, nil) {
 		return nil
 	}
-	return c.renew(ctx, s, indexes)
+	return s.tableOf(ctx, indexes)
 }
 
 // purge removes the documents of a source from the cache.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -16,7 +17,7 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 		return &Listed{Section: s, Name: name}, err
 	}
 	found := t.visible(t.find(name), v, maxAmbiguous)
-	if len(found) == 0 && isToolName(name) {
+	if len(found) == 0 && toolname.IsName(name) {
 		found = t.visible(t.withTool(ctx, name), v, maxAmbiguous)
 	}
 	switch len(found) {

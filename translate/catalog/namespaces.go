@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/lookalike"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -61,7 +62,7 @@ func (n *namespaces) operatorOf(name string) (operatorName, bool) {
 
 // toolOwners returns the providers and registries that could have a skill with a tool name.
 func (n *namespaces) toolOwners(name string) (owners []*Section) {
-	if !isToolName(name) {
+	if !toolname.IsName(name) {
 		return nil
 	}
 	for _, sections := range n.toolRules.prefixes(name) {

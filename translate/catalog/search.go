@@ -17,6 +17,13 @@ import (
 func Search(ctx context.Context, views []*View, query string, limit int, only document.CapabilityType) []Entry {
 	scopes := make([]search.Scope, len(views))
 	for i, v := range views {
+		if t := v.table; !t.words.Made() {
+			v.table = nil // it is not kept while others are searched
+			v.table = t.section.searched.Make(t, func(newest *nameTable) *nameTable {
+				newest.wordIndex(context.WithoutCancel(ctx))
+				return newest
+			})
+		}
 		scopes[i].Index, scopes[i].Visible = v.table.wordIndex(ctx), v.visible()
 		if only != "" {
 			scopes[i].Accept = func(i int) bool { return v.table.entries[i].CapabilityType == only }

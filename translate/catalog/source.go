@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/latest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
@@ -87,7 +88,9 @@ type Section struct {
 	catalog  *Catalog
 	refusals faults.Faults // of credentials, by calls with this configuration
 	table    atomic.Pointer[nameTable]
-	near     *near.Index // of the names in the configuration
+	tables   latest.Maker[[]*document.Index, *nameTable]
+	searched latest.Maker[*nameTable, *nameTable] // with their words
+	near     *near.Index                          // of the names in the configuration
 }
 
 // visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not see private skills of an index that

@@ -3,100 +3,14 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
-
-// Tool names are the names of skills for language models: at most 64 letters, digits, hyphens and
-// underscores. A skill's tool name is the plain one: its name, with an underscore for each other
-// character. If that is too long, or if another skill could have it, it is the hashed one: the first
-// characters of the plain name and a hash of the name.
-const (
-	maxToolName = 64
-	toolStem    = 57 // how much of the plain name a hashed one has
-	toolDigits  = 6  // of the hash
-)
-
-// builtInTools are the tools of fronts that are no skills.
-var builtInTools = map[string]bool{"get_run": true, "search_skills": true, "describe_skill": true, "call_skill": true}
-
-func isToolCharacter(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
-}
-
-func isToolName(name string) bool {
-	return name != "" && len(name) <= maxToolName && !strings.ContainsFunc(name, func(r rune) bool { return !isToolCharacter(r) })
-}
-
-func plainTool(name string) string {
-	return strings.Map(func(r rune) rune {
-		if isToolCharacter(r) {
-			return r
-		}
-		return '_'
-	}, name)
-}
-
-func hashedTool(name, plain string) string {
-	sum := sha256.Sum256([]byte(name))
-	return plain[:min(len(plain), toolStem)] + "_" + hex.EncodeToString(sum[:toolDigits/2])
-}
-
-// looksHashed reports whether a plain name could equal a hashed one.
-func looksHashed(plain string) bool {
-	at := len(plain) - toolDigits - 1
-	return at > 0 && plain[at] == '_' && strings.Trim(plain[at+1:], "0123456789abcdef") == ""
-}
-
-// assignTools returns the tool names of names, in their order; an empty name has none. Those for which
-// hashed is true, those that are too long and all that share a plain name get the hashed one. So does
-// one whose plain name is the hashed name of another.
-func assignTools(names []string, hashed func(i int, plain string) bool) []string {
-	tools := make([]string, len(names))
-	byPlain := make(map[string]int, len(names))
-	done := make([]bool, len(names))
-	var queue []int
-	hash := func(i int) {
-		if !done[i] {
-			done[i] = true
-			queue = append(queue, i)
-		}
-	}
-	for i, name := range names {
-		if name == "" {
-			continue
-		}
-		tools[i] = plainTool(name)
-		if len(tools[i]) > maxToolName {
-			hash(i)
-			continue
-		}
-		if other, taken := byPlain[tools[i]]; taken {
-			hash(other)
-			hash(i)
-			continue
-		}
-		byPlain[tools[i]] = i
-		if hashed(i, tools[i]) {
-			hash(i)
-		}
-	}
-	for len(queue) > 0 {
-		i := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		tools[i] = hashedTool(names[i], tools[i])
-		if other, taken := byPlain[tools[i]]; taken {
-			hash(other)
-		}
-	}
-	return tools
-}
 
 // toolRules are the rules for tool names that depend on the configuration only. They make sure that
 // what a source publishes changes no tool name of another source.
@@ -117,8 +31,8 @@ type toolRules struct {
 }
 
 func toolPrefix(namespace string) string {
-	prefix := plainTool(namespace + ".")
-	return prefix[:min(len(prefix), toolStem)]
+	prefix := toolname.Plain(namespace + ".")
+	return prefix[:min(len(prefix), toolname.Stem)]
 }
 
 // newToolRules makes the rules for sources and for the names in the configuration.
@@ -143,10 +57,10 @@ func newToolRules(sources map[string]*Section, operators map[string]operatorName
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	tools := assignTools(names, func(_ int, plain string) bool { return builtInTools[plain] })
+	tools := toolname.Assign(names, func(_ int, plain string) bool { return toolname.BuiltIn[plain] })
 	for i, tool := range tools {
 		name := names[i]
-		r.reserved[plainTool(name)], r.reserved[tool] = true, true
+		r.reserved[toolname.Plain(name)], r.reserved[tool] = true, true
 		if _, taken := operators[tool]; taken && tool != name {
 			continue // names come first
 		}
@@ -167,8 +81,8 @@ func newToolRules(sources map[string]*Section, operators map[string]operatorName
 // prefixes yields the prefixes of sources that a tool name begins with, shortest first, and their sources.
 func (r *toolRules) prefixes(tool string) func(yield func(string, []*Section) bool) {
 	return func(yield func(string, []*Section) bool) {
-		for i := 1; i <= min(len(tool), toolStem); i++ {
-			if tool[i-1] != '_' && i != toolStem {
+		for i := 1; i <= min(len(tool), toolname.Stem); i++ {
+			if tool[i-1] != '_' && i != toolname.Stem {
 				continue
 			}
 			if s := r.sources[tool[:i]]; s != nil && !yield(tool[:i], s) {
@@ -181,7 +95,7 @@ func (r *toolRules) prefixes(tool string) func(yield func(string, []*Section) bo
 // hashed reports whether a skill of the source with a prefix has a hashed name because of the configuration.
 func (r *toolRules) hashed(prefix, plain string) bool {
 	switch {
-	case builtInTools[plain], r.reserved[plain], len(r.sources[prefix]) > 1, r.inner[prefix] && looksHashed(plain):
+	case toolname.BuiltIn[plain], r.reserved[plain], len(r.sources[prefix]) > 1, r.inner[prefix] && toolname.LooksHashed(plain):
 		return true
 	case !r.outer[prefix]:
 		return false
@@ -219,7 +133,7 @@ func (t *nameTable) makeTools(ctx context.Context) {
 		}
 	}
 	isID := func(i int, tool string) bool { e := t.byID[tool]; return e != nil && e != t.entries[i] }
-	tools := assignTools(names, func(i int, plain string) bool { return isID(i, plain) || n.toolRules.hashed(prefix, plain) })
+	tools := toolname.Assign(names, func(i int, plain string) bool { return isID(i, plain) || n.toolRules.hashed(prefix, plain) })
 	sorted := make([]int32, 0, len(tools))
 	var without []string
 	for i, e := range t.entries {
@@ -275,20 +189,20 @@ func (t *nameTable) withTool(ctx context.Context, tool string) []*entry {
 // withHashedTool returns the entries that have a plain tool name in common, or whose longer plain tool names begin with it if it is as long as tool
 // names can be, and that therefore have hashed ones, as far as lists for the caller have them; most is their largest number.
 func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, most int) (found []*entry) {
-	if !isToolName(plain) {
+	if !toolname.IsName(plain) {
 		return nil
 	}
 	tools := t.toolNames(ctx)
-	stem := plain[:min(len(plain), toolStem)] + "_"
+	stem := plain[:min(len(plain), toolname.Stem)] + "_"
 	from, _ := slices.BinarySearchFunc(tools.sorted, stem, func(at int32, tool string) int { return strings.Compare(tools.names[at], tool) })
 	for _, at := range tools.sorted[from:] {
 		tool, e := tools.names[at], t.entries[at]
 		if !strings.HasPrefix(tool, stem) || len(found) == most {
 			break
 		}
-		own := plainTool(e.name)
-		cut := len(plain) == maxToolName && strings.HasPrefix(own, plain)
-		if len(tool) == len(stem)+toolDigits && (own == plain || cut) && hashedTool(e.name, own) == tool && (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
+		own := toolname.Plain(e.name)
+		cut := len(plain) == toolname.MaxName && strings.HasPrefix(own, plain)
+		if len(tool) == len(stem)+toolname.Digits && (own == plain || cut) && toolname.Hashed(e.name, own) == tool && (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
 			found = append(found, e)
 		}
 	}

@@ -52,6 +52,9 @@ func (r *Renewed) Index(skills int, texts func(i int) Texts) *Index {
 	return ix
 }
 
+// Made reports whether there is an index.
+func (r *Renewed) Made() bool { return r.index.Load() != nil }
+
 // Know notes the further tags of a skill. It does not wait for an index that is being made.
 func (r *Renewed) Know(i int, further []string) {
 	if r.stale.Load() {
