@@ -13,7 +13,7 @@ type Maker[S, V any] struct {
 
 type work[S, V any] struct {
 	source S
-	make   func(S) V
+	value  func(S) V
 }
 
 // making is a value that is being made, or will be next.
@@ -24,10 +24,10 @@ type making[V any] struct {
 }
 
 // Make returns the value of a source, or of one that came later. While a value is made, all who come share the next one, which is made from
-// the source that came last, so that they need not keep theirs. A panic of make reaches those who wait for its value.
-func (m *Maker[S, V]) Make(source S, make func(S) V) V {
+// the source that came last, so that they need not keep theirs. A panic of value reaches those who wait for its value.
+func (m *Maker[S, V]) Make(source S, value func(S) V) V {
 	m.mu.Lock()
-	m.newest = work[S, V]{source, make}
+	m.newest = work[S, V]{source, value}
 	of := m.next
 	switch {
 	case m.running == nil:
@@ -70,5 +70,5 @@ func (m *Maker[S, V]) run(of *making[V]) {
 			go m.run(next)
 		}
 	}()
-	of.value = newest.make(newest.source)
+	of.value = newest.value(newest.source)
 }

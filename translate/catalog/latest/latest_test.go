@@ -44,7 +44,7 @@ func TestOneAfterAnother(t *testing.T) {
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m latest.Maker[string, string]
-		make := func(text string) string {
+		echo := func(text string) string {
 			time.Sleep(time.Second)
 			if text == "bad" {
 				panic(text)
@@ -60,7 +60,7 @@ func TestPanic(t *testing.T) {
 						panics.Add(1)
 					}
 				}()
-				m.Make(text, make)
+				m.Make(text, echo)
 			})
 			synctest.Wait()
 		}
@@ -68,7 +68,7 @@ func TestPanic(t *testing.T) {
 		if panics.Load() != 2 {
 			t.Errorf("%d panics", panics.Load())
 		}
-		if got := m.Make("good", make); got != "good" {
+		if got := m.Make("good", echo); got != "good" {
 			t.Errorf("later: %q", got)
 		}
 	})
