@@ -212,26 +212,33 @@ func stringEnd(v jsontext.Value, i int) int {
 }
 
 // mapStrings replaces secrets in every string of a JSON value, member names included,
-// and numbers that are secrets. A value that can't be rewritten, for example because two
-// of its members would have the same name, is dropped.
+// and numbers that are secrets. Members that would have the same name get numbers. A value that
+// can't be rewritten is dropped.
 func (r *redactor) mapStrings(v jsontext.Value) jsontext.Value {
 	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	var out bytes.Buffer
 	enc := jsontext.NewEncoder(&out)
+	numbers := make(map[string]int) // by name: the last number
 	for {
 		token, err := dec.ReadToken()
 		if errors.Is(err, io.EOF) {
 			return bytes.TrimSpace(out.Bytes())
 		}
+		var text string
 		switch {
 		case err != nil:
 		case token.Kind() == '"':
-			token = jsontext.String(r.text(token.String()))
+			text = r.text(token.String())
+			token = jsontext.String(text)
 		case token.Kind() == '0' && isSecret(token.String(), r.secrets):
 			token = jsontext.String(redacted)
 		}
 		if err == nil {
 			err = enc.WriteToken(token)
+		}
+		for errors.Is(err, jsontext.ErrDuplicateName) && token.Kind() == '"' {
+			numbers[text] = max(numbers[text], 1) + 1
+			err = enc.WriteToken(jsontext.String(text + " " + strconv.Itoa(numbers[text])))
 		}
 		if err != nil {
 			return jsontext.Value("null")

@@ -1,10 +1,12 @@
 package credential_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
 )
 
@@ -37,3 +39,24 @@ func TestDigitsAsNumber(t *testing.T) {
 		t.Error("0 is said to reveal 000000")
 	}
 }
+
+// What is removed from names takes nothing else away.
+func TestNamesWithSecrets(t *testing.T) {
+	g := credential.NewGroup(secrets{"secret-1", "secret-2"})
+	for output, want := range map[string]string{
+		`{"a":{"secret-1":1,"[redacted]":[1,2]},"data":"important"}`: `{"a":{"[redacted]":1,"[redacted] 2":[1,2]},"data":"important"}`,
+		`{"secret-1":1,"secret-2":2,"[redacted] 2":3}`:               `{"[redacted]":1,"[redacted] 2":2,"[redacted] 2 2":3}`,
+		`[{"secret-1":1},{"secret-1":"secret-2"}]`:                   `[{"[redacted]":1},{"[redacted]":"[redacted]"}]`,
+	} {
+		if got := g.ScrubOutput([]byte(output)); string(got) != want {
+			t.Errorf("%s: %s", output, got)
+		}
+	}
+}
+
+// secrets are credentials that only have secrets.
+type secrets []string
+
+func (secrets) Supports(*document.Auth) bool                                   { return false }
+func (secrets) Authenticate(context.Context, *credential.Authentication) error { return nil }
+func (s secrets) Secrets() []string                                            { return s }
