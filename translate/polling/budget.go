@@ -48,9 +48,8 @@ func (b *Budgets) Of(host string) *Budget {
 
 // sweep drops the budgets that are full, since a new one is equal to them.
 func (b *Budgets) sweep() {
-	now := time.Now()
 	for host, budget := range b.budgets {
-		if budget.drop(now) {
+		if budget.drop() {
 			delete(b.budgets, host)
 		}
 	}
@@ -94,9 +93,10 @@ func (b *Budget) lock() *Budget {
 }
 
 // drop drops the budget if it is equal to a new one. It reports whether it is.
-func (b *Budget) drop(now time.Time) bool {
+func (b *Budget) drop() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
 	b.dropped = len(b.queue) == 0 && b.limiter.Limit() == b.all.perSecond && b.limiter.TokensAt(now) >= float64(b.all.burst)
 	return b.dropped
@@ -111,9 +111,9 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	if b == nil {
 		return ctx.Err() == nil
 	}
-	now := time.Now()
 	b = b.lock()
 	defer b.mu.Unlock()
+	now := time.Now() // not before the lock: the limiter would count the time until the lock twice
 	b.serve(now)
 	if len(b.queue) == 0 && b.limiter.AllowN(now, 1) {
 		return ctx.Err() == nil
@@ -157,9 +157,9 @@ func (b *Budget) slow() {
 	if b == nil {
 		return
 	}
-	now := time.Now()
 	b = b.lock()
 	defer b.mu.Unlock()
+	now := time.Now()
 	b.recover(now)
 	if now.Sub(b.slowed) >= slowStorm {
 		b.set(now, max(b.limiter.Limit()/2, b.all.perSecond/slowest))
