@@ -79,7 +79,7 @@ func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failur
 		if err != nil {
 			return nil, err
 		}
-		if known := s.table.Load(); known != nil && known.indexes[0] == index {
+		if known := s.table.Load(); known != nil && known.indexes[0] == index { // without a slice, since every call asks
 			return known, nil
 		}
 		return s.tableOf(ctx, []*document.Index{index}), nil

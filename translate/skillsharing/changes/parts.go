@@ -159,7 +159,7 @@ func meaning(schema any) any {
 			inner, isObject := member.(object)
 			switch {
 			case isList && slices.Contains(unordered, name):
-				sort(list)
+				sortByText(list)
 			case isObject && slices.Contains(named, name):
 				for key, of := range inner {
 					inner[key] = meaning(of)
@@ -176,8 +176,8 @@ func meaning(schema any) any {
 	return schema
 }
 
-// sort sorts values by their texts.
-func sort(values []any) {
+// sortByText makes the text of each value once.
+func sortByText(values []any) {
 	type entry struct {
 		text  string
 		value any
