@@ -61,6 +61,16 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
+// BenchmarkBudget measures the turns of polls that are made at the same time.
+func BenchmarkBudget(b *testing.B) {
+	budget := polling.NewBudgets(1e9, 1e9).Of("acme")
+	b.RunParallel(func(each *testing.PB) {
+		for each.Next() {
+			budget.Wait(b.Context(), time.Now(), polling.Never, time.Time{})
+		}
+	})
+}
+
 func BenchmarkSave(b *testing.B) {
 	store := newStore(b, 0, newRandom(1))
 	for i := range 1000 {

@@ -3,17 +3,16 @@ package polling
 import (
 	"container/heap"
 	"context"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // Budgets bound the polls per second of each host. They are safe for concurrent use. A
 // nil *Budgets sets no bound.
 type Budgets struct {
-	perSecond rate.Limit
-	burst     int
+	each, burst time.Duration // see bucket
 
 	mu      sync.Mutex
 	budgets map[string]*Budget // by host
@@ -23,9 +22,10 @@ type Budgets struct {
 // firstSweep is the number of budgets at which unused ones are first dropped.
 const firstSweep = 1024
 
-// NewBudgets returns budgets with a rate and a burst, as in package rate.
+// NewBudgets returns budgets with a rate, and a burst of polls that a host gets at once after a time without any.
 func NewBudgets(perSecond float64, burst int) *Budgets {
-	return &Budgets{perSecond: rate.Limit(perSecond), burst: max(burst, 1), budgets: make(map[string]*Budget), sweepAt: firstSweep}
+	each := time.Duration(math.Ceil(float64(time.Second) / perSecond))
+	return &Budgets{each: each, burst: time.Duration(max(burst, 1)) * each, budgets: make(map[string]*Budget), sweepAt: firstSweep}
 }
 
 // Of returns the budget of a host.
@@ -41,7 +41,8 @@ func (b *Budgets) Of(host string) *Budget {
 	if len(b.budgets) >= b.sweepAt {
 		b.sweep()
 	}
-	made := &Budget{all: b, host: host, limiter: rate.NewLimiter(b.perSecond, b.burst), last: rate.NewLimiter(b.perSecond, b.burst)}
+	made := &Budget{all: b, host: host, turns: newBucket(b.each, b.burst), last: newBucket(b.each, b.burst)}
+	made.open.Store(true)
 	b.budgets[host] = made
 	return made
 }
@@ -67,14 +68,15 @@ func (b *Budgets) sweep() {
 // The rate follows the provider: it is halved when the provider says that there are too many requests or answers slowly, down to a
 // 64th, and doubled again for each ten seconds without such an answer.
 type Budget struct {
-	all  *Budgets
-	host string
+	all   *Budgets
+	host  string
+	turns *bucket
+	last  *bucket     // of polls that left the queue because their turn did not come in time
+	open  atomic.Bool // nothing waits, and the rate is the full one, so that a poll may be made without the lock
 
 	mu      sync.Mutex // locked after all.mu, if both are
 	dropped bool       // Of returns another one now
-	limiter *rate.Limiter
-	last    *rate.Limiter // of polls that left the queue because their turn did not come in time
-	slowed  time.Time     // when the rate last changed; zero: never
+	slowed  time.Time  // when the rate last changed; zero: never
 	queue   queue
 	head    *waiter // first in the queue when it was last notified; it wakes when the next poll may be made
 	order   uint64
@@ -92,13 +94,18 @@ func (b *Budget) lock() *Budget {
 	}
 }
 
+func (b *Budget) unlock() {
+	b.open.Store(len(b.queue) == 0 && !b.dropped && b.turns.interval() == b.all.each)
+	b.mu.Unlock()
+}
+
 // drop drops the budget if it is equal to a new one. It reports whether it is.
 func (b *Budget) drop() bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
-	b.dropped = len(b.queue) == 0 && b.limiter.Limit() == b.all.perSecond && b.limiter.TokensAt(now) >= float64(b.all.burst)
+	b.dropped = len(b.queue) == 0 && b.turns.interval() == b.all.each && b.turns.isFull(now)
 	return b.dropped
 }
 
@@ -111,11 +118,14 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	if b == nil {
 		return ctx.Err() == nil
 	}
+	now := time.Now()
+	if b.open.Load() && b.turns.take(now) {
+		return ctx.Err() == nil
+	}
 	b = b.lock()
-	defer b.mu.Unlock()
-	now := time.Now() // not before the lock: the limiter would count the time until the lock twice
+	defer b.unlock()
 	b.serve(now)
-	if len(b.queue) == 0 && b.limiter.AllowN(now, 1) {
+	if len(b.queue) == 0 && b.turns.take(now) {
 		return ctx.Err() == nil
 	}
 	end, last := until, false
@@ -134,7 +144,7 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 		case ctx.Err() != nil:
 			return false
 		case !end.IsZero() && left <= 0:
-			return last && b.last.AllowN(now, 1)
+			return last && b.last.take(now)
 		default:
 			if end.IsZero() {
 				left = Never
@@ -158,29 +168,22 @@ func (b *Budget) slow() {
 		return
 	}
 	b = b.lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	now := time.Now()
 	b.recover(now)
 	if now.Sub(b.slowed) >= slowStorm {
-		b.set(now, max(b.limiter.Limit()/2, b.all.perSecond/slowest))
+		b.turns.setInterval(min(2*b.turns.interval(), slowest*b.all.each))
 		b.slowed = now
 	}
 }
 
 // recover doubles the rate if it is time for that.
 func (b *Budget) recover(now time.Time) {
-	limit := b.limiter.Limit()
-	for ; limit < b.all.perSecond && now.Sub(b.slowed) >= rateDoubling; b.slowed = b.slowed.Add(rateDoubling) {
-		limit = min(2*limit, b.all.perSecond)
+	each := b.turns.interval()
+	for ; each > b.all.each && now.Sub(b.slowed) >= rateDoubling; b.slowed = b.slowed.Add(rateDoubling) {
+		each = max(each/2, b.all.each)
 	}
-	if limit != b.limiter.Limit() {
-		b.set(now, limit)
-	}
-}
-
-func (b *Budget) set(now time.Time, limit rate.Limit) {
-	b.limiter.SetLimitAt(now, limit)
-	b.limiter.SetBurstAt(now, max(1, int(float64(b.all.burst)*float64(limit/b.all.perSecond))))
+	b.turns.setInterval(each)
 }
 
 // waiter is a poll in the queue.
@@ -196,11 +199,9 @@ type waiter struct {
 // the queue wakes when the next poll may be made.
 func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 	if b.queue[0] == p {
-		next := b.limiter.ReserveN(time.Now(), 1)
-		left = min(left, next.Delay()+time.Microsecond) // the delay is rounded
-		next.Cancel()
+		left = min(left, b.turns.delay(time.Now()))
 	}
-	b.mu.Unlock()
+	b.unlock()
 	defer b.mu.Lock()
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -214,7 +215,7 @@ func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 // serve marks the polls whose turn it is as served, and wakes the new head of the queue.
 func (b *Budget) serve(now time.Time) {
 	b.recover(now)
-	for len(b.queue) > 0 && b.limiter.AllowN(now, 1) {
+	for len(b.queue) > 0 && b.turns.take(now) {
 		first := heap.Pop(&b.queue).(*waiter)
 		first.served = true
 		first.notify()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,6 +307,39 @@ func TestBudgetIsSafe(t *testing.T) {
 		running.Wait()
 		if made != 10 {
 			t.Errorf("%d polls at one moment, want 5 and 5 that can't wait", made)
+		}
+	})
+}
+
+// Polls that are made at the same time are counted, too, whether they need the lock or not.
+func TestBudgetIsSharedByConcurrentPolls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const burst, pollers, each = 1000, 64, 100
+		budget := polling.NewBudgets(100, burst).Of("acme")
+		var made atomic.Int64
+		poll := func() {
+			var wait sync.WaitGroup
+			for range pollers {
+				wait.Go(func() {
+					for range each {
+						if budget.Wait(t.Context(), time.Now(), polling.Never, time.Now()) {
+							made.Add(1)
+						}
+					}
+				})
+			}
+			wait.Wait()
+		}
+		for _, want := range []int64{burst, burst + 200} {
+			if poll(); made.Load() != want {
+				t.Errorf("%d polls are made, want %d", made.Load(), want)
+			}
+			time.Sleep(2 * second)
+		}
+		budget.Slow() // the budget needs the lock, and has half of the tokens of the last two seconds
+		if poll(); made.Load() != burst+300 {
+			t.Errorf("%d polls are made, want %d", made.Load(), burst+300)
 		}
 	})
 }
