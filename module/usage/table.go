@@ -2,10 +2,11 @@ package usage
 
 import (
 	"cmp"
-	"container/list"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,11 +43,11 @@ type Table struct {
 	began    time.Time
 	now      func() time.Time
 	most     int
+	uses     atomic.Uint64 // of rows
 
-	mu     sync.Mutex
-	rows   map[key]*list.Element // of *counted
-	recent list.List             // the row that was used last is the first
-	other  Counts
+	mu     sync.RWMutex // held for reading while a row is counted, for writing while rows or series come and go
+	rows   map[key]*counted
+	other  sums
 	series map[pair]struct{}
 }
 
@@ -56,11 +57,27 @@ type key struct{ principal, source, skill string }
 // pair identifies the metrics of rows.
 type pair struct{ principal, skill string }
 
-// counted is a row with its metrics.
+// counted is a row.
 type counted struct {
-	Row
+	key
+
+	since   int64        // in nanoseconds since 1970
+	last    atomic.Int64 // the same
+	used    atomic.Uint64
+	sums    sums
 	metrics *metrics // nil: no call of the row is in the metrics
 }
+
+// sums are the current [Counts].
+type sums struct{ calls, runs, refused atomic.Uint64 }
+
+func (s *sums) add(c *Counts) {
+	s.calls.Add(c.Calls)
+	s.runs.Add(c.Runs)
+	s.refused.Add(c.Refused)
+}
+
+func (s *sums) counts() Counts { return Counts{s.calls.Load(), s.runs.Load(), s.refused.Load()} }
 
 // Counts are what is counted.
 type Counts struct {
@@ -91,76 +108,87 @@ type Call struct {
 	Measured bool
 }
 
-func (c *counted) key() key { return key{c.Principal, c.Namespace, c.SkillID} }
+// counts are what the call adds.
+func (c *Call) counts() Counts {
+	n := Counts{Calls: 1}
+	if c.Run {
+		n.Runs = 1
+	}
+	if c.Refused {
+		n.Refused = 1
+	}
+	return n
+}
 
 // metrics are the counters of a pair.
 type metrics struct{ calls, runs, refused prometheus.Counter }
 
 // NewTable returns an empty table. The counters have the labels [LabelPrincipal], [LabelSkill] and [LabelEvent]. now returns the time.
 func NewTable(counters *prometheus.CounterVec, now func() time.Time) *Table {
-	return &Table{counters: counters, began: now().UTC(), now: now, most: MaxRows, rows: map[key]*list.Element{}, series: map[pair]struct{}{}}
+	return &Table{counters: counters, began: now().UTC(), now: now, most: MaxRows, rows: map[key]*counted{}, series: map[pair]struct{}{}}
 }
 
 // Add counts a call.
 func (t *Table) Add(c *Call) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	counts, kept := &t.other, (*counted)(nil)
-	if len(c.Principal) <= MaxText && len(c.SkillID) <= MaxText {
-		kept = t.row(key{c.Principal, c.Source, c.SkillID})
-		kept.Last = t.now().UTC()
-		counts = &kept.Counts
+	n := c.counts()
+	if len(c.Principal) > MaxText || len(c.SkillID) > MaxText {
+		t.other.add(&n)
+		if c.Measured {
+			t.metricsOf(pair{labelOther, labelOther}).add(&n)
+		}
+		return
 	}
-	counts.Calls++
-	if c.Run {
-		counts.Runs++
+	k := key{c.Principal, c.Source, c.SkillID}
+	t.mu.RLock()
+	row := t.rows[k]
+	known := row != nil && (row.metrics != nil || !c.Measured)
+	if known {
+		t.count(row, &n)
 	}
-	if c.Refused {
-		counts.Refused++
+	t.mu.RUnlock()
+	if !known {
+		row = t.insert(k, &n, c.Measured)
 	}
 	if c.Measured {
-		t.measure(c, kept)
+		row.metrics.add(&n)
 	}
 }
 
-// measure counts a call in the metrics. It may have no row.
-func (t *Table) measure(c *Call, kept *counted) {
-	var m *metrics
-	switch {
-	case kept == nil:
-		m = t.metricsOf(pair{labelOther, labelOther})
-	case kept.metrics == nil:
-		kept.metrics = t.metricsOf(t.label(kept.key()))
-		fallthrough
-	default:
-		m = kept.metrics
-	}
-	m.calls.Inc()
-	if c.Run {
-		m.runs.Inc()
-	}
-	if c.Refused {
-		m.refused.Inc()
-	}
+func (t *Table) count(row *counted, n *Counts) {
+	row.last.Store(t.now().UnixNano())
+	row.used.Store(t.uses.Add(1))
+	row.sums.add(n)
 }
 
-// row returns the row with a key. A new one may take the place of the one that was not used for the longest time.
-func (t *Table) row(k key) *counted {
-	if e := t.rows[k]; e != nil {
-		t.recent.MoveToFront(e)
-		return e.Value.(*counted)
+// insert counts a call in a row that may be a new one, or has no metrics yet.
+func (t *Table) insert(k key, n *Counts, measured bool) *counted {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.rows[k]
+	if row == nil {
+		if len(t.rows) >= t.most {
+			t.forget()
+		}
+		k = key{strings.Clone(k.principal), strings.Clone(k.source), strings.Clone(k.skill)} // texts may be parts of requests and documents
+		row = &counted{key: k, since: t.now().UnixNano()}
+		t.rows[k] = row
 	}
-	if len(t.rows) >= t.most {
-		oldest := t.recent.Remove(t.recent.Back()).(*counted)
-		delete(t.rows, oldest.key())
-		t.other.Calls += oldest.Calls
-		t.other.Runs += oldest.Runs
-		t.other.Refused += oldest.Refused
+	if measured && row.metrics == nil {
+		row.metrics = t.metricsOf(t.label(k))
 	}
-	k = key{strings.Clone(k.principal), strings.Clone(k.source), strings.Clone(k.skill)} // texts may be parts of requests and documents
-	row := &counted{Row: Row{Principal: k.principal, Namespace: k.source, SkillID: k.skill, Since: t.now().UTC()}}
-	t.rows[k] = t.recent.PushFront(row)
+	t.count(row, n)
 	return row
+}
+
+// forget removes one row in sixteen: those that were not used for the longest time. Sorting them costs as much as many calls, and so is done once
+// for many new rows.
+func (t *Table) forget() {
+	rows := slices.SortedFunc(maps.Values(t.rows), func(a, b *counted) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
+	for _, row := range rows[:max(1, t.most/16)] {
+		delete(t.rows, row.key)
+		n := row.sums.counts()
+		t.other.add(&n)
+	}
 }
 
 // label returns the labels of a row. Series of metrics are never removed, so the first pairs have labels of their own.
@@ -188,6 +216,16 @@ func (t *Table) metricsOf(p pair) *metrics {
 	return &metrics{of(eventCall), of(eventRun), of(eventRefused)}
 }
 
+func (m *metrics) add(n *Counts) {
+	m.calls.Add(float64(n.Calls))
+	if n.Runs > 0 {
+		m.runs.Add(float64(n.Runs))
+	}
+	if n.Refused > 0 {
+		m.refused.Add(float64(n.Refused))
+	}
+}
+
 // Usage is what was used since a time.
 type Usage struct {
 	Since time.Time `json:"since"` // the start of the process
@@ -198,14 +236,15 @@ type Usage struct {
 
 // Usage returns the rows that are wanted, at most so many, and how many of them there are.
 func (t *Table) Usage(most int, wanted func(*Row) bool) Usage {
-	t.mu.Lock()
-	u := Usage{Since: t.began, Other: t.other, Rows: []Row{}}
-	for _, e := range t.rows {
-		if row := &e.Value.(*counted).Row; wanted(row) {
-			u.Rows = append(u.Rows, *row)
+	t.mu.RLock()
+	u := Usage{Since: t.began, Other: t.other.counts(), Rows: []Row{}}
+	for _, c := range t.rows {
+		row := Row{c.principal, c.source, c.skill, time.Unix(0, c.since).UTC(), time.Unix(0, c.last.Load()).UTC(), c.sums.counts()}
+		if wanted(&row) {
+			u.Rows = append(u.Rows, row)
 		}
 	}
-	t.mu.Unlock()
+	t.mu.RUnlock()
 	slices.SortFunc(u.Rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Principal, b.Principal), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.SkillID, b.SkillID))
 	})
