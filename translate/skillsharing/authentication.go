@@ -18,18 +18,25 @@ import (
 // judgeURLs checks every URL of a skill before the invocation, because a run
 // that can't be followed must not be started.
 func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill) *run.Failure {
-	for _, u := range s.URLs {
-		if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
-			return e
+	return c.JudgeURLs(s, func() *run.Failure {
+		for _, u := range s.URLs {
+			if e := c.judgeURL(ctx, s, u); e != nil {
+				return e
+			}
 		}
-		if !s.NeedsCredential() {
-			continue
-		}
-		if e := c.mayAuthenticate(ctx, s, u); e != nil {
-			return e
-		}
+		return nil
+	})
+}
+
+// judgeURL returns why the client may not send a request for a skill to a URL; nil: it may.
+func (c *Client) judgeURL(ctx context.Context, s *discovery.Skill, u *url.URL) *run.Failure {
+	if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
+		return e
 	}
-	return nil
+	if !s.NeedsCredential() {
+		return nil
+	}
+	return c.mayAuthenticate(ctx, s, u)
 }
 
 // WithoutCredential returns the failure of a call for which the bridge has no usable
@@ -151,13 +158,10 @@ func (c *Client) explainRefusal(s *discovery.Skill, e *run.Failure) {
 
 // authenticate adds the credential to a request for an invocation, its status
 // or its result. [Client.skillRequest] makes every such request, and calls
-// authenticate.
+// authenticate, after it has judged the URL.
 func (c *Client) authenticate(ctx context.Context, s *discovery.Skill, req *http.Request, body []byte) *run.Failure {
 	if !s.NeedsCredential() {
 		return nil
-	}
-	if e := c.mayAuthenticate(ctx, s, req.URL); e != nil {
-		return e
 	}
 	return c.AuthError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, c.Authentication(ctx, &s.Auth, req, body)))
 }

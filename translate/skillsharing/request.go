@@ -67,8 +67,10 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 	if options.traceParent != "" {
 		header["Traceparent"] = []string{options.traceParent}
 	}
-	if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
-		return nil, e
+	if !c.MayRequest(s, u) {
+		if e := c.judgeURL(ctx, s, u); e != nil {
+			return nil, e
+		}
 	}
 	req := c.NewRequest(ctx, phase, method, u, c.ofSkill(s), header, body)
 	return req, c.authenticate(ctx, s, &req.Request, body)

@@ -17,8 +17,8 @@ import (
 )
 
 // verdicts are the results of the checks of one document by the readers that share it: whether the
-// reader may request the document's URLs, and whether the document contains one of the reader's
-// secrets. Each reader checks a document once.
+// reader may request the document's URLs, whether the document contains one of the reader's secrets, and whether the
+// reader may invoke the skill. Each reader checks a document once.
 type verdicts struct {
 	known atomic.Pointer[[]verdict]
 	mu    sync.Mutex // held during a check
@@ -53,6 +53,8 @@ func FreshUntil(doc *cache.Document) (until time.Time, failure *run.Failure) {
 type verdict struct {
 	by  uint64       // number of the reader
 	err *run.Failure // nil: the reader may use the document
+
+	invocable bool // the reader may send requests, with its credential if the skill needs one, to the hosts of all URLs of the skill
 }
 
 // maxVerdicts limits how many readers' verdicts are kept. A source has several readers if it is
@@ -69,7 +71,7 @@ func (v *verdicts) of(by uint64, judge func() *run.Failure) verdict {
 	if last, known := v.find(by); known {
 		return last
 	}
-	last := verdict{by, judge()}
+	last := verdict{by: by, err: judge()}
 	v.add(last)
 	return last
 }
@@ -93,6 +95,41 @@ func (v *verdicts) add(last verdict) {
 	}
 	all = append(all, last)
 	v.known.Store(&all)
+}
+
+// invocable notes that a reader may invoke the skill.
+func (v *verdicts) invocable(by uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	last := v.known.Load()
+	if last == nil {
+		return // nothing is known about the rest
+	}
+	all := slices.Clone(*last)
+	for i := range all {
+		all[i].invocable = all[i].invocable || all[i].by == by
+	}
+	v.known.Store(&all)
+}
+
+// JudgeURLs calls judge, which returns why the reader may not send requests to the URLs of a skill, unless it has found before that
+// the reader may: what decides that are the skill and the configuration of the reader.
+func (r *Reader) JudgeURLs(s *Skill, judge func() *run.Failure) *run.Failure {
+	if last, _ := s.verdicts.find(r.constant().number); last.invocable {
+		return nil
+	}
+	if e := judge(); e != nil {
+		return e
+	}
+	s.verdicts.invocable(r.constant().number)
+	return nil
+}
+
+// MayRequest reports whether [Reader.JudgeURLs] has found that the reader may send requests to the host of a URL. If it has not, the URL has to
+// be judged.
+func (r *Reader) MayRequest(s *Skill, u *url.URL) bool {
+	last, _ := s.verdicts.find(r.constant().number)
+	return last.invocable && u.User == nil && slices.ContainsFunc(s.URLs, func(own *url.URL) bool { return own.Scheme == u.Scheme && own.Host == u.Host })
 }
 
 // judgeDocument checks whether the reader may use a document that it or another reader of the
