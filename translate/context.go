@@ -11,13 +11,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// callContext is the context of a call, or of a part of it that has a deadline of its own.
-// It is part of the execution, and makes a timer only when something waits for the deadline:
-// it takes no memory of its own where all that is needed is in the cache.
+// callContext is the context of a call. It is part of the execution.
 type callContext struct {
 	context.Context
 	execution *execution
-	deadline  time.Time // zero: it has none of its own
+}
+
+// partContext is the context of a part of a call that has a deadline of its own. It makes a timer only when something waits for the deadline:
+// it takes no memory of its own where all that is needed is in the cache.
+type partContext struct {
+	callContext
+	deadline time.Time
 
 	mu     sync.Mutex
 	timed  context.Context // nil: nothing waits for the deadline
@@ -27,8 +31,10 @@ type callContext struct {
 // contexts are those of a call.
 type contexts struct {
 	caller  callContext
-	finding callContext
-	missing [4]any // keys without a value in the contexts around the call; caller.mu guards it
+	finding partContext
+
+	unknown sync.Mutex
+	missing [4]any // keys without a value in the contexts around the call; unknown guards it
 }
 
 type callKey struct{}
@@ -58,17 +64,16 @@ func (c *callContext) Value(key any) any {
 // outer returns the value of a key in the contexts around the call. It remembers which keys they have no value for, such as that of a trace:
 // each request to a provider asks for them, and there are some twenty contexts.
 func (x *contexts) outer(key any) any {
-	c := &x.caller
-	c.mu.Lock()
+	x.unknown.Lock()
 	isMissing := slices.Contains(x.missing[:], key)
-	c.mu.Unlock()
+	x.unknown.Unlock()
 	if isMissing {
 		return nil
 	}
-	value := c.Context.Value(key)
+	value := x.caller.Context.Value(key)
 	if value == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		x.unknown.Lock()
+		defer x.unknown.Unlock()
 		if i := slices.Index(x.missing[:], nil); i >= 0 {
 			x.missing[i] = key
 		}
@@ -77,19 +82,15 @@ func (x *contexts) outer(key any) any {
 }
 
 // Deadline implements [context.Context].
-func (c *callContext) Deadline() (time.Time, bool) {
-	d, ok := c.Context.Deadline()
-	if c.deadline.IsZero() || ok && d.Before(c.deadline) {
-		return d, ok
+func (c *partContext) Deadline() (time.Time, bool) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
+		return d, true
 	}
 	return c.deadline, true
 }
 
 // Done implements [context.Context].
-func (c *callContext) Done() <-chan struct{} {
-	if c.deadline.IsZero() {
-		return c.Context.Done()
-	}
+func (c *partContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timed == nil {
@@ -100,10 +101,7 @@ func (c *callContext) Done() <-chan struct{} {
 }
 
 // Err implements [context.Context].
-func (c *callContext) Err() error {
-	if c.deadline.IsZero() {
-		return c.Context.Err()
-	}
+func (c *partContext) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timed != nil {
@@ -122,7 +120,7 @@ func (c *callContext) Err() error {
 }
 
 // end stops the timer.
-func (c *callContext) end() {
+func (c *partContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cancel != nil {

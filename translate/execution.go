@@ -81,7 +81,7 @@ func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
 		call.TraceID = NewTraceID()
 	}
 	x := &execution{bridge: b, call: call, operation: o}
-	x.caller.Context, x.caller.execution = b.config.Observer.Begin(ctx, &x.call), x
+	x.caller = callContext{b.config.Observer.Begin(ctx, &x.call), x}
 	x.ctx = &x.caller
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {

@@ -98,7 +98,7 @@ const discoveryTimeout = 10 * time.Second
 
 // discover calls find within the discovery timeout and the deadline of the call.
 func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failure {
-	x.finding.Context, x.finding.execution, x.finding.deadline = x.ctx, x, time.Now().Add(discoveryTimeout)
+	x.finding.callContext, x.finding.deadline = callContext{x.ctx, x}, time.Now().Add(discoveryTimeout)
 	own := x.call.deadline(x.timeout)
 	if own.Before(x.finding.deadline) {
 		x.finding.deadline = own

@@ -3,6 +3,7 @@ package skillsharing
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 		header = s.HeaderWithBody
 	}
 	if s.NeedsCredential() || options != (requestOptions{}) { // fields will be added to the header
-		header = header.Clone()
+		header = maps.Clone(header) // the values are shared, and never changed in place
 	}
 	if options.wait > 0 {
 		prefer(header, options.wait)
