@@ -18,7 +18,7 @@ import (
 // judgeURLs checks every URL of a skill before the invocation, because a run
 // that can't be followed must not be started.
 func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill) *run.Failure {
-	return c.JudgeURLs(s, func() *run.Failure {
+	return discovery.JudgeURLs(&c.Reader, s, func() *run.Failure {
 		for _, u := range s.URLs {
 			if e := c.judgeURL(ctx, s, u); e != nil {
 				return e

@@ -68,7 +68,7 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 	if options.traceParent != "" {
 		header["Traceparent"] = []string{options.traceParent}
 	}
-	if !c.MayRequest(s, u) {
+	if !discovery.MayRequest(&c.Reader, s, u) {
 		if e := c.judgeURL(ctx, s, u); e != nil {
 			return nil, e
 		}

@@ -114,7 +114,7 @@ func (v *verdicts) invocable(by uint64) {
 
 // JudgeURLs calls judge, which returns why the reader may not send requests to the URLs of a skill, unless it has found before that
 // the reader may: what decides that are the skill and the configuration of the reader.
-func (r *Reader) JudgeURLs(s *Skill, judge func() *run.Failure) *run.Failure {
+func JudgeURLs(r *Reader, s *Skill, judge func() *run.Failure) *run.Failure {
 	if last, _ := s.verdicts.find(r.constant().number); last.invocable {
 		return nil
 	}
@@ -125,9 +125,9 @@ func (r *Reader) JudgeURLs(s *Skill, judge func() *run.Failure) *run.Failure {
 	return nil
 }
 
-// MayRequest reports whether [Reader.JudgeURLs] has found that the reader may send requests to the host of a URL. If it has not, the URL has to
+// MayRequest reports whether [JudgeURLs] has found that the reader may send requests to the host of a URL. If it has not, the URL has to
 // be judged.
-func (r *Reader) MayRequest(s *Skill, u *url.URL) bool {
+func MayRequest(r *Reader, s *Skill, u *url.URL) bool {
 	last, _ := s.verdicts.find(r.constant().number)
 	return last.invocable && u.User == nil && slices.ContainsFunc(s.URLs, func(own *url.URL) bool { return own.Scheme == u.Scheme && own.Host == u.Host })
 }
