@@ -174,7 +174,7 @@ func (t *Table) insert(k key, n *Counts, measured bool) *counted {
 		t.rows[k] = row
 	}
 	if measured && row.metrics == nil {
-		row.metrics = t.metricsOf(t.label(k))
+		row.metrics = t.metricsOf(t.label(row.key))
 	}
 	t.count(row, n)
 	return row

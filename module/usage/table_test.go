@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -108,6 +109,18 @@ func TestBounds(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { table.Add(&usage.Call{Principal: "regular", SkillID: "s", Run: true, Measured: true}) }); n != 0 {
 		t.Errorf("a call of a known caller takes %v allocations", n)
+	}
+}
+
+// TestLabelsAreCopies: a principal may be a part of a request, which the labels of metrics would keep in memory for ever.
+func TestLabelsAreCopies(t *testing.T) {
+	table, _, _ := newTable()
+	request := strings.Repeat("x", 1000) + "ann"
+	for _, measured := range []bool{false, true} { // of a handler without quotas, then of one with quotas
+		table.Add(&usage.Call{Principal: request[1000:], SkillID: "s", Measured: measured})
+	}
+	if labelled := usage.Labelled(table); len(labelled) != 1 || labelled[0] != "ann" || unsafe.StringData(labelled[0]) == unsafe.StringData(request[1000:]) {
+		t.Errorf("the labels are %q, or share memory with the request", labelled)
 	}
 }
 

@@ -99,13 +99,12 @@ func (v *verdicts) add(last verdict) {
 
 // invocable notes that a reader may invoke the skill.
 func (v *verdicts) invocable(by uint64) {
+	if _, known := v.find(by); !known {
+		return // as of a registry's skill that the reader of a provider invokes: nothing is known about the rest
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	last := v.known.Load()
-	if last == nil {
-		return // nothing is known about the rest
-	}
-	all := slices.Clone(*last)
+	all := slices.Clone(*v.known.Load())
 	for i := range all {
 		all[i].invocable = all[i].invocable || all[i].by == by
 	}

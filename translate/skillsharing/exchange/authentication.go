@@ -34,14 +34,10 @@ func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 
 // Authentication returns the description of a request for the credentials that authenticate it.
 func (s *Sender) Authentication(ctx context.Context, auth *document.Auth, req *http.Request, body []byte) *credential.Authentication {
-	made := &struct { // one allocation
-		credential.Authentication
-		transport tokenTransport
-	}{transport: tokenTransport{s, ctx}}
-	made.Authentication = credential.Authentication{
+	return &credential.Authentication{
 		Request: req, Body: body, Auth: auth,
 		Origin:    s.Origin.Scheme + "://" + s.Origin.Host,
-		Transport: &made.transport, MaxResponseSize: s.MaxResponseSize,
+		Transport: tokenTransport{s, ctx}, MaxResponseSize: s.MaxResponseSize,
 		MaySend: func(u *url.URL) error {
 			if e := s.Permitted(ctx, u, run.PhaseAuth); e != nil {
 				return e
@@ -54,7 +50,6 @@ func (s *Sender) Authentication(ctx context.Context, auth *document.Auth, req *h
 			return nil
 		},
 	}
-	return &made.Authentication
 }
 
 // tokenTransport sends the requests that credentials make themselves, for example for tokens. It reports
@@ -66,7 +61,7 @@ type tokenTransport struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	through, err := t.sender.Breakers.enter(t.sender.Source, t.sender.Partition, req.URL, run.PhaseAuth)
 	if err != nil {
