@@ -178,8 +178,11 @@ func (o *events) reached(ctx context.Context, x *exchange.Exchange) {
 		failed = failed || x.Status >= http.StatusBadRequest && !denied && x.Status != http.StatusTooManyRequests
 		most = 1
 	}
-	if !failed && (x.Status == http.StatusTooManyRequests || !denied && known.fine.Load()) {
-		return // a busy source is neither up nor down
+	if !failed && x.Status == http.StatusTooManyRequests {
+		return // a busy source is neither
+	}
+	if !failed && !denied && known.fine.Load() {
+		return
 	}
 	var data map[string]any
 	if failed || denied {

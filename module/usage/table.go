@@ -43,9 +43,8 @@ type Table struct {
 	began    time.Time
 	now      func() time.Time
 	most     int
-	uses     atomic.Uint64 // of rows
 
-	mu     sync.RWMutex // held for reading while a row is counted, for writing while rows or series come and go
+	mu     sync.RWMutex // held for reading while a call is counted in a known row, otherwise for writing
 	rows   map[key]*counted
 	other  sums
 	series map[pair]struct{}
@@ -63,12 +62,11 @@ type counted struct {
 
 	since   int64        // in nanoseconds since 1970
 	last    atomic.Int64 // the same
-	used    atomic.Uint64
 	sums    sums
 	metrics *metrics // nil: no call of the row is in the metrics
 }
 
-// sums are the current [Counts].
+// sums are [Counts] that grow.
 type sums struct{ calls, runs, refused atomic.Uint64 }
 
 func (s *sums) add(c *Counts) {
@@ -108,7 +106,7 @@ type Call struct {
 	Measured bool
 }
 
-// counts are what the call adds.
+// counts returns what the call adds.
 func (c *Call) counts() Counts {
 	n := Counts{Calls: 1}
 	if c.Run {
@@ -132,7 +130,9 @@ func NewTable(counters *prometheus.CounterVec, now func() time.Time) *Table {
 func (t *Table) Add(c *Call) {
 	n := c.counts()
 	if len(c.Principal) > MaxText || len(c.SkillID) > MaxText {
+		t.mu.RLock()
 		t.other.add(&n)
+		t.mu.RUnlock()
 		if c.Measured {
 			t.metricsOf(pair{labelOther, labelOther}).add(&n)
 		}
@@ -156,7 +156,6 @@ func (t *Table) Add(c *Call) {
 
 func (t *Table) count(row *counted, n *Counts) {
 	row.last.Store(t.now().UnixNano())
-	row.used.Store(t.uses.Add(1))
 	row.sums.add(n)
 }
 
@@ -183,7 +182,7 @@ func (t *Table) insert(k key, n *Counts, measured bool) *counted {
 // forget removes one row in sixteen: those that were not used for the longest time. Sorting them costs as much as many calls, and so is done once
 // for many new rows.
 func (t *Table) forget() {
-	rows := slices.SortedFunc(maps.Values(t.rows), func(a, b *counted) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
+	rows := slices.SortedFunc(maps.Values(t.rows), func(a, b *counted) int { return cmp.Compare(a.last.Load(), b.last.Load()) })
 	for _, row := range rows[:max(1, t.most/16)] {
 		delete(t.rows, row.key)
 		n := row.sums.counts()
@@ -236,7 +235,7 @@ type Usage struct {
 
 // Usage returns the rows that are wanted, at most so many, and how many of them there are.
 func (t *Table) Usage(most int, wanted func(*Row) bool) Usage {
-	t.mu.RLock()
+	t.mu.Lock() // no call is counted in part
 	u := Usage{Since: t.began, Other: t.other.counts(), Rows: []Row{}}
 	for _, c := range t.rows {
 		row := Row{c.principal, c.source, c.skill, time.Unix(0, c.since).UTC(), time.Unix(0, c.last.Load()).UTC(), c.sums.counts()}
@@ -244,7 +243,7 @@ func (t *Table) Usage(most int, wanted func(*Row) bool) Usage {
 			u.Rows = append(u.Rows, row)
 		}
 	}
-	t.mu.RUnlock()
+	t.mu.Unlock()
 	slices.SortFunc(u.Rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Principal, b.Principal), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.SkillID, b.SkillID))
 	})

@@ -72,7 +72,7 @@ type Budget struct {
 	host  string
 	turns *bucket
 	last  *bucket     // of polls that left the queue because their turn did not come in time
-	open  atomic.Bool // nothing waits, and the rate is the full one, so that a poll may be made without the lock
+	open  atomic.Bool // it is idle and in use, so that a poll may be made without the lock
 
 	mu      sync.Mutex // locked after all.mu, if both are
 	dropped bool       // Of returns another one now
@@ -94,8 +94,11 @@ func (b *Budget) lock() *Budget {
 	}
 }
 
+// isIdle reports whether nothing waits, and the rate is the full one.
+func (b *Budget) isIdle() bool { return len(b.queue) == 0 && b.turns.interval() == b.all.each }
+
 func (b *Budget) unlock() {
-	b.open.Store(len(b.queue) == 0 && !b.dropped && b.turns.interval() == b.all.each)
+	b.open.Store(b.isIdle() && !b.dropped)
 	b.mu.Unlock()
 }
 
@@ -105,7 +108,7 @@ func (b *Budget) drop() bool {
 	defer b.unlock()
 	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
-	b.dropped = len(b.queue) == 0 && b.turns.interval() == b.all.each && b.turns.isFull(now)
+	b.dropped = b.isIdle() && b.turns.isFull(now)
 	return b.dropped
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -84,11 +83,7 @@ func (all *followers) leave(f *follower) {
 // sameSkill reports whether two skills come from the same document at the same hosts, so
 // that requests about their runs are equal.
 func sameSkill(s, other *discovery.Skill) bool {
-	return s == other || sameOrigin(s.URL, other.URL) && slices.EqualFunc(s.Way, other.Way, sameOrigin) && bytes.Equal(s.Document, other.Document)
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && a.Host == b.Host
+	return s == other || discovery.SameOrigin(s.URL, other.URL) && slices.EqualFunc(s.Way, other.Way, discovery.SameOrigin) && bytes.Equal(s.Document, other.Document)
 }
 
 func newFollower(c *Client, s *discovery.Skill, executionID string, w *watcher) *follower {

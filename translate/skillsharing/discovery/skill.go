@@ -80,7 +80,7 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 	if s.InvokeURL, err = document.ParseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
 	}
-	if source == nil || source.Scheme == s.InvokeURL.Scheme && source.Host == s.InvokeURL.Host {
+	if source == nil || SameOrigin(source, s.InvokeURL) {
 		s.URL = s.InvokeURL // only these parts are used; one copy saves memory
 	}
 	for _, u := range way {
@@ -109,12 +109,15 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 				s.Polled = from + " " + s.Polled
 			}
 		}
-		if u.Scheme != s.InvokeURL.Scheme || u.Host != s.InvokeURL.Host {
+		if !SameOrigin(u, s.InvokeURL) {
 			s.URLs = append(s.URLs, u)
 		}
 	}
 	return s, nil
 }
+
+// SameOrigin reports whether two URLs have the same scheme, host and port, as they are written.
+func SameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
 // hostOf returns the canonical host and port of a URL.
 func hostOf(u *url.URL) string {

@@ -97,8 +97,8 @@ func (v *verdicts) add(last verdict) {
 	v.known.Store(&all)
 }
 
-// invocable notes that a reader may invoke the skill.
-func (v *verdicts) invocable(by uint64) {
+// noteInvocable notes that a reader may invoke the skill.
+func (v *verdicts) noteInvocable(by uint64) {
 	if _, known := v.find(by); !known {
 		return // as of a registry's skill that the reader of a provider invokes: nothing is known about the rest
 	}
@@ -120,7 +120,7 @@ func JudgeURLs(r *Reader, s *Skill, judge func() *run.Failure) *run.Failure {
 	if e := judge(); e != nil {
 		return e
 	}
-	s.verdicts.invocable(r.constant().number)
+	s.verdicts.noteInvocable(r.constant().number)
 	return nil
 }
 
@@ -128,7 +128,7 @@ func JudgeURLs(r *Reader, s *Skill, judge func() *run.Failure) *run.Failure {
 // be judged.
 func MayRequest(r *Reader, s *Skill, u *url.URL) bool {
 	last, _ := s.verdicts.find(r.constant().number)
-	return last.invocable && u.User == nil && slices.ContainsFunc(s.URLs, func(own *url.URL) bool { return own.Scheme == u.Scheme && own.Host == u.Host })
+	return last.invocable && u.User == nil && slices.ContainsFunc(s.URLs, func(own *url.URL) bool { return SameOrigin(own, u) })
 }
 
 // judgeDocument checks whether the reader may use a document that it or another reader of the
