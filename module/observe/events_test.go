@@ -212,6 +212,13 @@ func TestEventsOfSources(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		to.take(t, "source_down acme <nil>")
+		ask(o, run.PhaseDiscovery, http.StatusOK)
+		time.Sleep(time.Minute)
+		to.take(t, "source_up acme <nil>")
+		o.Notice(context.Background(), &exchange.Notice{Source: "acme", Unusable: &run.Failure{Kind: run.InvalidDocument, Phase: run.PhaseDiscovery}})
+		ask(o, run.PhaseDiscovery, http.StatusOK) // at once
+		time.Sleep(time.Minute)
+		to.take(t)
 	})
 }
 
@@ -301,6 +308,16 @@ func TestEventsAfterReload(t *testing.T) {
 		ask(o, run.PhaseDiscovery, 0)
 		time.Sleep(time.Minute)
 		to.take(t, "source_down acme <nil>")
+		ask(o, run.PhaseDiscovery, http.StatusOK)
+		to.mu.Lock()
+		to.ended = true
+		to.mu.Unlock()
+		time.Sleep(time.Minute)
+		to.take(t)
+		o, next := observed(t)
+		ask(o, run.PhaseDiscovery, http.StatusOK)
+		time.Sleep(time.Minute)
+		next.take(t, "source_up acme <nil>")
 		o.Exchange(context.Background(), &exchange.Exchange{Source: "unknown", URL: new(url.URL)})
 	})
 }
