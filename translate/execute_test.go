@@ -87,7 +87,7 @@ func TestExecute(t *testing.T) {
 			about: "timed out at the provider", submit: list(accepted), status: list(providertest.Answer(504, providertest.Response("e1", "timeout", object{"error": object{"code": "EXECUTION_TIMEOUT"}}))),
 			run: run.TimedOut, kind: run.RunFailed, next: run.NextNone, code: "INVOCATION_TIMEOUT",
 		},
-		{about: "lost", submit: list(accepted), status: list(providertest.Answer(404, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
+		{about: "lost", submit: list(accepted), status: list(running, providertest.Answer(404, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextNone, code: "INVALID_PROVIDER_RESPONSE"},
 		{about: "status forbidden", submit: list(accepted), status: list(providertest.Answer(403, "")), run: run.Accepted, kind: run.PermissionDenied, next: run.NextFollowRun, code: "PERMISSION_DENIED"},
 		{about: "result broken", submit: list(accepted), status: list(bare), result: list(providertest.Answer(409, "")), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},
 		{about: "another run", submit: list(accepted), status: list(providertest.Answer(200, providertest.Response("e2", "completed", nil))), run: run.Accepted, kind: run.ProviderFault, next: run.NextFollowRun, code: "INVALID_PROVIDER_RESPONSE"},

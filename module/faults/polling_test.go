@@ -3,6 +3,7 @@ package faults_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,9 @@ func TestR09KeepsFailing(t *testing.T) {
 		"truncated":      {hostile.Status, hostile.Truncate(), "ENDPOINT_UNREACHABLE", "follow_run"},
 		"result-500":     {hostile.Result, hostile.Respond(500, ""), "INVALID_PROVIDER_RESPONSE", "follow_run"},
 		"result-reset":   {hostile.Result, hostile.Reset(), "ENDPOINT_UNREACHABLE", "follow_run"},
+		"404":            {hostile.Status, hostile.Respond(404, ""), "INVALID_PROVIDER_RESPONSE", "none"},
+		"result-404":     {hostile.Result, hostile.Respond(404, ""), "INVALID_PROVIDER_RESPONSE", "none"},
+		"result-410":     {hostile.Result, hostile.Respond(410, ""), "INVALID_PROVIDER_RESPONSE", "none"},
 		"result-running": {hostile.Result, hostile.State("running"), "INVALID_PROVIDER_RESPONSE", "none"},
 	}
 	for name, test := range tests { // all of them, before the index is read
@@ -280,40 +284,52 @@ func TestR12RunsForEver(t *testing.T) {
 	}
 }
 
-// R13: the protocol's bridge treats a run that was accepted and is not found, or
-// gone, as one that may only just not be known yet: it asks once more. Then the
-// answer names the run, and says that there is nothing to be done about it.
+// R13: a run that was accepted and is not found, or gone, may only just not be known everywhere yet. It is asked for as long as after any
+// other failure (TestR09KeepsFailing), and is lost after two such answers that are at least 2 s apart once it was seen. Any other refusal ends
+// the call.
 func TestR13StatusNotFound(t *testing.T) {
 	testbed.CheckLeaks(t)
+	running, no := hostile.State("running"), `{"error":{"code":"SKILL_NOT_FOUND","message":"What run?"}}`
+	t.Run("late", func(t *testing.T) {
+		p, c := following(t)
+		p.On("acme/slow", hostile.Status, repeated(hostile.Respond(404, ""), 4, hostile.Respond(404, no), hostile.Usual())...)
+		a := c.Execute("acme.slow", nil)
+		want{outcome: "completed"}.check(t, a)
+		checkOnce(t, p, a)
+	})
 	for name, test := range map[string]struct {
-		status  int
-		body    string
+		status  []hostile.Action
 		outcome string
 		next    string
 		polls   int
 	}{
-		"404":           {404, "", "INVALID_PROVIDER_RESPONSE", "none", 2},
-		"410":           {410, "", "INVALID_PROVIDER_RESPONSE", "none", 2},
-		"404 and words": {404, `{"error":{"code":"SKILL_NOT_FOUND","message":"What run?"}}`, "INVALID_PROVIDER_RESPONSE", "none", 2},
-		"422":           {422, "", "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
-		"400":           {400, `{"bad":"request"}`, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
-		"401":           {401, "", "AUTH_REQUIRED", "follow_run", 1},
-		"403":           {403, "", "PERMISSION_DENIED", "follow_run", 1},
+		"404":           {[]hostile.Action{running, hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 6},
+		"410":           {[]hostile.Action{running, hostile.Respond(410, "")}, "INVALID_PROVIDER_RESPONSE", "none", 6},
+		"404 and words": {[]hostile.Action{running, hostile.Respond(404, no)}, "INVALID_PROVIDER_RESPONSE", "none", 6},
+		"422":           {[]hostile.Action{hostile.Respond(422, "")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
+		"400":           {[]hostile.Action{hostile.Respond(400, `{"bad":"request"}`)}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
+		"401":           {[]hostile.Action{hostile.Respond(401, "")}, "AUTH_REQUIRED", "follow_run", 1},
+		"403":           {[]hostile.Action{hostile.Respond(403, "")}, "PERMISSION_DENIED", "follow_run", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, c := following(t)
-			p.On("acme/slow", hostile.Status, hostile.Respond(test.status, test.body))
+			p.On("acme/slow", hostile.Status, test.status...)
 			a := c.Execute("acme.slow", nil)
 			want{test.outcome, "poll", "yes", test.next, "provider"}.check(t, a)
 			checkOnce(t, p, a)
-			if a.Data.ExecutionID != p.Accepted(a.Call)[0] || a.Data.HTTPStatus != test.status {
+			if a.Data.ExecutionID != p.Accepted(a.Call)[0] || a.Data.HTTPStatus == 0 {
 				t.Errorf("the run or the status is not named: %s", a)
 			}
-			if n := p.Count("acme/slow", hostile.Status); n != test.polls {
+			if n := p.Count("acme/slow", hostile.Status); n != test.polls && n != test.polls-1 {
 				t.Errorf("%d polls, not %d", n, test.polls)
 			}
 		})
 	}
+}
+
+// repeated is n times an action, and then others.
+func repeated(a hostile.Action, n int, then ...hostile.Action) []hostile.Action {
+	return append(slices.Repeat([]hostile.Action{a}, n), then...)
 }
 
 // R14: the first final state counts; states go back and forth before it as they
@@ -388,9 +404,8 @@ func TestR15Result(t *testing.T) {
 		"fails twice":         {hostile.AcceptForResult(1), []hostile.Action{hostile.Respond(500, ""), hostile.Reset(), hostile.Usual()}, "completed", "", 3},
 		"fails, at once":      {atOnce, []hostile.Action{hostile.Respond(503, ""), hostile.Truncate(), hostile.Complete("result")}, "completed", "", 3},
 		"bare":                {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, `{"output":"result"}`)}, "completed", "", 1},
-		"not found once":      {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(404, ""), hostile.Usual()}, "completed", "", 2},
-		"not found":           {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 2},
-		"not found, at once":  {atOnce, []hostile.Action{hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 2},
+		"not found yet":       {hostile.AcceptForResult(0), repeated(hostile.Respond(404, ""), 3, hostile.Respond(410, ""), hostile.Usual()), "completed", "", 5},
+		"not found, at once":  {atOnce, repeated(hostile.Respond(404, ""), 3, hostile.Complete("result")), "completed", "", 4},
 		"running, then there": {hostile.AcceptForResult(0), []hostile.Action{hostile.State("running"), hostile.State("running"), hostile.Usual()}, "completed", "", 3},
 		"of another run":      {hostile.AcceptForResult(0), []hostile.Action{hostile.CompleteAs("run-999")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
 		"no JSON":             {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, "done")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -104,6 +105,48 @@ func TestTimeouts(t *testing.T) {
 					if took := time.Since(start); took != c.want {
 						t.Errorf("%v, want %v", took, c.want)
 					}
+				})
+			})
+		}
+	}
+}
+
+// Section 6: a task goes on while its provider may learn of the run, or of its output, also if it has left its client by then.
+func TestRunIsKnownLate(t *testing.T) {
+	done := providertest.Answer(http.StatusOK, providertest.Response("x-slow", "completed", nil))
+	unknown, broken := providertest.Answer(http.StatusNotFound, "{}"), providertest.Answer(http.StatusInternalServerError, "{}")
+	for name, c := range map[string]struct {
+		status, result http.HandlerFunc
+		late           time.Duration
+		state          string
+	}{
+		"status, soon":       {unknown, nil, time.Second, "COMPLETED"},
+		"status, later":      {unknown, nil, 25 * time.Second, "COMPLETED"},
+		"status, never":      {unknown, nil, time.Hour, "FAILED"},
+		"result":             {done, unknown, 25 * time.Second, "COMPLETED"},
+		"result, never":      {done, unknown, time.Hour, "FAILED"},
+		"status URL is down": {broken, nil, 10 * time.Minute, "COMPLETED"},
+		"result URL is down": {done, broken, 10 * time.Minute, "COMPLETED"},
+	} {
+		for _, waits := range []string{"true", "false"} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := newAgent(t, inBubble)
+					end := a.Accept("slow")
+					a.On("GET /status/x-slow", c.status)
+					a.On("GET /result/x-slow", c.result)
+					time.AfterFunc(c.late, func() { end(1) })
+					id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":`+waits+`}`).at("result.task.id")
+					get := request("GetTask", fmt.Sprintf(`{"id":%q}`, id))
+					for range 29 {
+						if state := a.post(t, "/a2a", get, nil).at("result.status.state"); state == "TASK_STATE_FAILED" && c.state != "FAILED" {
+							t.Fatal("the task has failed")
+						}
+						time.Sleep(time.Second)
+					}
+					time.Sleep(15 * time.Minute)
+					a.post(t, "/a2a", get, nil).check(t, "result.status.state=TASK_STATE_"+c.state)
+					time.Sleep(2 * time.Hour) // until the runs are no longer followed
 				})
 			})
 		}

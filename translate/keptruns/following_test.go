@@ -60,6 +60,48 @@ func TestFollowed(t *testing.T) {
 	}
 }
 
+// That a provider does not know a run yet, or has no output of it yet, is not its outcome, unless it lasts.
+func TestKnownLate(t *testing.T) {
+	done := providertest.Answer(http.StatusOK, providertest.Response("x-sum", "completed", nil))
+	unknown, down := providertest.Answer(http.StatusNotFound, "{}"), providertest.Answer(http.StatusInternalServerError, "{}")
+	for name, c := range map[string]struct {
+		status, result http.HandlerFunc
+		late           time.Duration
+		ended          string
+	}{
+		"soon":                {unknown, nil, time.Second, "completed"},
+		"later":               {unknown, nil, 25 * time.Second, "completed"},
+		"never":               {unknown, nil, time.Hour, "lost"},
+		"output":              {done, unknown, 25 * time.Second, "completed"},
+		"no output":           {done, unknown, time.Hour, "lost"},
+		"broken":              {down, nil, 5 * time.Minute, "completed"},
+		"output, then broken": {done, down, 5 * time.Minute, "completed"},
+	} {
+		for _, wait := range []time.Duration{0, 2 * time.Second, time.Minute} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, s := provider(), newStore()
+					end := p.Accept("sum")
+					p.On("GET /status/x-sum", c.status)
+					p.On("GET /result/x-sum", c.result)
+					time.AfterFunc(c.late, func() { end(3) })
+					i := start(t, p, s, nil)
+					if a := i.call("k", "acme.sum", "", waits(wait)); c.ended == "completed" && a.Failure != nil && a.Failure.Next() != run.NextFollowRun {
+						t.Errorf("%+v", a)
+					}
+					time.Sleep(15 * time.Minute)
+					i.mu.Lock()
+					defer i.mu.Unlock()
+					if !slices.Equal(i.ended, []string{c.ended}) {
+						t.Errorf("ended: %q, want %s", i.ended, c.ended)
+					}
+					p.Received(t, "POST /run/sum", 1)
+				})
+			})
+		}
+	}
+}
+
 // A caller that hangs up before anything is sent leaves its key free.
 func TestGoneBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

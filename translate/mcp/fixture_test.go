@@ -44,6 +44,9 @@ type server struct {
 	front  *mcp.Front
 	config translate.Config
 	url    string
+	// bubble passes requests on in memory, for tests in a bubble of package synctest.
+	bubble  bool
+	handler http.Handler
 	// maxAnswers is the memory for answers, in bytes; 0: no limit.
 	maxAnswers int64
 	memory     *jsonrpc.AnswerMemory
@@ -67,7 +70,20 @@ func (w writer) Write(part []byte) (int, error) {
 // newServer returns a server of skills; change, which may be nil, changes it before it serves.
 func newServer(tb testing.TB, change func(*server), skills ...object) *server {
 	tb.Helper()
-	s := &server{Provider: providertest.Start(tb)}
+	s := &server{Provider: providertest.New()}
+	s.Listen(tb)
+	return s.serve(tb, change, skills...)
+}
+
+// inBubble is newServer for tests in a bubble of package synctest.
+func inBubble(tb testing.TB, skills ...object) *server {
+	tb.Helper()
+	s := &server{Provider: providertest.New(), bubble: true}
+	return s.serve(tb, nil, skills...)
+}
+
+func (s *server) serve(tb testing.TB, change func(*server), skills ...object) *server {
+	tb.Helper()
 	s.front = &mcp.Front{
 		Options:  mcp.Options{Name: "test", Version: "1", Versions: mcp.AllVersions(), Wait: 5 * time.Second, TaskAfter: 0, Validate: true, Prompts: true},
 		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
@@ -87,14 +103,17 @@ func newServer(tb testing.TB, change func(*server), skills ...object) *server {
 		Handler: s.front, Profile: mcp.Profile(), MaxRequestSize: 1 << 20, MaxAnswers: s.maxAnswers, Memory: s.memory,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 	}
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.wrote != nil {
 			w = writer{w, s.wrote}
 		}
 		rpc.Serve(translate.WithCaller(r.Context(), run.Caller{Principal: r.Header.Get("User"), Arrived: time.Now()}), w, r)
-	}))
-	tb.Cleanup(h.Close)
-	s.url = h.URL
+	})
+	if !s.bubble {
+		h := httptest.NewServer(s.handler)
+		tb.Cleanup(h.Close)
+		s.url = h.URL
+	}
 	return s
 }
 
@@ -214,6 +233,11 @@ func (s *server) open(tb testing.TB, ctx context.Context, body string, header ..
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header[http.CanonicalHeaderKey(header[i])] = []string{header[i+1]}
+	}
+	if s.bubble {
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		return w.Result()
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -112,7 +112,6 @@ type Front struct {
 	Panicked func(ctx context.Context, value any, stack []byte)
 
 	polled    recent.Polled
-	denied    recent.Denied
 	ended     recent.Ended[endedRun]
 	own       recent.Canceled
 	listeners listeners.Listeners

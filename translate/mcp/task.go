@@ -85,9 +85,6 @@ func poll(r *request, ctx context.Context, ref *run.Ref) (endedRun, bool) { //no
 	execution := r.front.Bridge.Resume(ctx, *ref, translate.Call{Caller: r.caller, Answer: r.Request, Wait: new(time.Duration)})
 	p := endedRun{outcome: execution.Wait()}
 	p.skill = execution.Skill()
-	if f := p.outcome.Failure; r.front.denied.First(ref, f) {
-		f.Kind = run.Unreachable
-	}
 	if isOpen(&p.outcome) || isGone(&p.outcome) {
 		return p, false
 	}
@@ -194,6 +191,8 @@ func isOpen(o *run.Run) bool {
 		return !o.State.Ended()
 	case f.Lost:
 		return false
+	case f.MayPass():
+		return true
 	}
 	switch o.Failure.Kind {
 	case run.Unreachable, run.RateLimited, run.Stopped, run.DeadlineExceeded, run.AuthRequired, run.PermissionDenied:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -106,28 +107,44 @@ func TestTaskFailures(t *testing.T) {
 	}
 }
 
-// A provider that denies a run once may have a server that does not know it yet: the task goes on. If it does so twice in a row, the task has failed.
+// A provider whose status URL fails, or that denies a run, may have a server that does not know it yet: the task goes on. It has failed if the
+// denials last for 30 s, or, once the run was seen, for 2 s, although each tasks/get polls once.
 func TestDeniedTasks(t *testing.T) {
-	s := newServer(t, nil, skill("slow", nil))
+	denied, running := providertest.Answer(404, "{}"), providertest.Answer(200, providertest.Response("x-slow", "running", nil))
 	for about, v := range map[string]struct {
-		after http.HandlerFunc
-		want  string
+		answers []http.HandlerFunc // the last one repeats
+		fails   time.Duration      // after which time the task has failed
 	}{
-		"once":  {providertest.Answer(200, providertest.Response("x-slow", "completed", object{"output": 1})), "completed"},
-		"twice": {providertest.Answer(404, "{}"), "failed"},
+		"never seen": {[]http.HandlerFunc{denied}, 30 * time.Second},
+		"seen":       {[]http.HandlerFunc{running, denied}, 3 * time.Second},
+		"in turns":   {[]http.HandlerFunc{denied, running, providertest.Answer(410, "{}"), running, denied}, 6 * time.Second},
+		"trouble":    {[]http.HandlerFunc{providertest.Answer(500, "{}"), denied, providertest.Answer(500, "{}")}, time.Hour},
 	} {
-		s.Accept("slow")
-		id := s.task(t, "acme_slow", about)
-		s.On("GET /status/x-slow", providertest.Answer(404, "{}"))
-		eventually(t, func() bool {
-			g := s.about(t, "tasks/get", id, about)
-			if g.result()["status"] != "working" {
-				t.Fatalf("%s: after the first denial: %s", about, g.text)
-			}
-			return g.result()["statusMessage"] != nil
-		}, "the provider denies the run")
-		s.On("GET /status/x-slow", v.after)
-		eventually(t, func() bool { return s.about(t, "tasks/get", id, about).result()["status"] == v.want }, about)
+		for _, back := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				s := inBubble(t, skill("slow", nil))
+				end := s.Accept("slow")
+				id, begun := s.task(t, "acme_slow", "ada"), time.Now()
+				s.On("GET /status/x-slow", v.answers...)
+				for time.Since(begun) < v.fails {
+					if g := s.about(t, "tasks/get", id, "ada"); g.result()["status"] != "working" {
+						t.Fatalf("%s, after %v: %s", about, time.Since(begun), g.text)
+					}
+					time.Sleep(time.Second)
+				}
+				want := "failed"
+				if back || v.fails == time.Hour {
+					end(object{"a": 1})
+					want = "completed"
+				}
+				for range 2 {
+					if g := s.about(t, "tasks/get", id, "ada"); g.result()["status"] != want {
+						t.Errorf("%s: %s, want %s", about, g.text, want)
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		}
 	}
 }
 

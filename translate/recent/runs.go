@@ -43,9 +43,10 @@ func (m *Runs[V]) Find(key Key) (V, bool) {
 }
 
 // Add remembers a value. If there are too many, those that have expired are forgotten, and then the one that would expire first.
-func (m *Runs[V]) Add(key Key, value V, lasts time.Duration) { m.addWithin(Most, key, value, lasts) }
+func (m *Runs[V]) Add(key Key, value V, lasts time.Duration) { m.AddWithin(Most, key, value, lasts) }
 
-func (m *Runs[V]) addWithin(most int, key Key, value V, lasts time.Duration) {
+// AddWithin is Add with another bound than [Most].
+func (m *Runs[V]) AddWithin(most int, key Key, value V, lasts time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -69,8 +70,8 @@ func (m *Runs[V]) addWithin(most int, key Key, value V, lasts time.Duration) {
 	m.of[key] = timed[V]{value, now.Add(lasts)}
 }
 
-// remove forgets the value of a run.
-func (m *Runs[V]) remove(key Key) {
+// Remove forgets the value of a run.
+func (m *Runs[V]) Remove(key Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, key)

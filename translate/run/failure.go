@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -219,6 +220,13 @@ func (f *Failure) Unwrap() error { return f.Cause }
 // Gone reports whether the provider has answered that the document or skill does not exist.
 func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provider }
 
+// ErrPassing is the cause of a failure to read the state of a run that may pass, although its kind does not say so: the answer was HTTP 500,
+// or that the provider does not know the run, while not all of its servers may have learned of it.
+var ErrPassing = errors.New("the same request may succeed later")
+
+// MayPass reports whether the cause is [ErrPassing].
+func (f *Failure) MayPass() bool { return errors.Is(f.Cause, ErrPassing) }
+
 // Expired reports whether the call ended before there was an answer: by its deadline, a stop of the
 // bridge, or because the caller is gone or has canceled it.
 func (f *Failure) Expired() bool {
@@ -228,7 +236,7 @@ func (f *Failure) Expired() bool {
 // Permanent reports whether the failure is not temporary, so that a stale document must not be
 // used instead. A certificate is likely to be renewed soon.
 func (f *Failure) Permanent() bool {
-	if f.Expired() || f.Kind == Unreachable || f.Kind == RateLimited {
+	if f.MayPass() || f.Expired() || f.Kind == Unreachable || f.Kind == RateLimited {
 		return f.Refused != "" && f.Refused != RuleCertificate
 	}
 	return true

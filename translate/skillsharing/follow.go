@@ -88,8 +88,9 @@ func (c *Client) Follow(ctx context.Context, s *discovery.Skill, options *Follow
 // Result requests the output of a run that is known to have completed, whose execution id is that of
 // completed. If there is no output at [FollowOptions.Until], the response is not final.
 func (c *Client) Result(ctx context.Context, s *discovery.Skill, completed *document.Response, options *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
+	options.ExecutionID = completed.ExecutionID
 	w := newWatcher(ctx, options, stats)
-	f := newFollower(c, s, completed.ExecutionID, w)
+	f := newFollower(c, s, options, w)
 	f.seekResult(completed)
 	return f.watch(w, true)
 }

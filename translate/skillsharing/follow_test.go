@@ -309,35 +309,86 @@ func TestFollowGivesUp(t *testing.T) {
 
 var cutOffAnswer scriptedAnswer = cutOff
 
-// A run may not be known at once everywhere.
-func TestFollowToleratesOneNotFound(t *testing.T) {
+// A run may not be known at once everywhere, for as long as any other failure may last. One that was seen is lost after two denials at least 2 s apart.
+func TestFollowDeniedRuns(t *testing.T) {
 	good := says(200, runs)
-	for _, status := range []int{404, 410} {
-		missing := says(status, `{"error":{"code":"SKILL_NOT_FOUND","message":"No such run."}}`)
+	for name, missing := range map[string]scriptedAnswer{
+		"404": says(404, ""), "410": says(410, `{"error":{"code":"SKILL_NOT_FOUND","message":"No such run."}}`), "400": says(400, `{"error":{"code":"SKILL_NOT_FOUND","message":"No such run."}}`),
+		"404 and an unknown code": says(404, `{"error":{"code":"NO_RUN","message":"No such run."}}`),
+	} {
 		for _, c := range []struct {
 			answers []scriptedAnswer
 			polls   int // 0: it completes
+			span    time.Duration
 		}{
-			{then(missing, says(200, completes)), 0},
-			{then(missing, missing, says(200, completes)), 2},
-			{then(missing, good, missing, good, missing, says(200, completes)), 0},
-			{then(good, missing, says(503, ""), missing, says(200, completes)), 0},
-			{then(missing, scriptedAnswer(cutOff), missing, says(500, ""), missing, missing, says(200, completes)), 6},
+			{answers: then(missing, says(200, completes))},
+			{answers: then(times(8, missing), says(200, completes))},
+			{answers: then(missing, good, missing, good, missing, says(200, completes))},
+			{answers: then(good, missing, missing, missing, says(200, completes))}, // within 1.25 s
+			{answers: then(good, missing, missing, missing, says(503, ""), missing, says(200, completes))},
+			{answers: then(times(3, missing), scriptedAnswer(cutOff), times(3, missing), says(500, ""), missing, says(200, completes))},
+			{answers: then(missing), polls: untilGivenUp, span: 30 * sec},
+			{answers: then(good, missing), polls: 5, span: 2375 * time.Millisecond},
+			{answers: then(missing, good, missing), polls: 6, span: 2375 * time.Millisecond},
 		} {
 			follow(t, nil, c.answers, func(t *testing.T, transport *scripted, r *document.Response, e *run.Failure) {
 				t.Helper()
 				if c.polls == 0 {
 					if e != nil || r.State != run.Completed {
-						t.Errorf("%d: %+v", status, e)
+						t.Errorf("%s: %+v", name, e)
 					}
 					return
 				}
 				wantError(t, e, run.ProviderFault, run.ExecutedYes)
-				if len(transport.asked) != c.polls || e.HTTPStatus != status || e.ExecutionID != runID || !e.Lost || e.Argument != nil {
-					t.Errorf("%d: %+v after %d polls", status, e, len(transport.asked))
+				times := transport.times()
+				span := times[len(times)-1] - times[max(0, len(times)-c.polls)]
+				if n := len(times); n < c.polls || n > c.polls+1 || span < c.span*9/10 || e.ExecutionID != runID || !e.Lost || e.MayPass() || e.Next() != run.NextNone || e.Argument != nil {
+					t.Errorf("%s: %+v after %d polls in %v", name, e, n, span)
 				}
 			})
 		}
+	}
+}
+
+// What is known of a run outlasts the callers that ask about it: each of them may ask once only. The provider may use an execution id again.
+func TestDenialsAreRemembered(t *testing.T) {
+	denied, good := says(404, ""), says(200, runs)
+	bare := says(200, `{"execution_id":"exec-1","status":"completed"}`)
+	for name, c := range map[string]struct {
+		answers []scriptedAnswer // to one request a second
+		lost    time.Duration
+	}{
+		"never seen":              {then(denied), 30 * sec},
+		"seen":                    {then(good, denied), 3 * sec},
+		"seen later":              {then(times(5, denied), good, denied), 8 * sec},
+		"denied now and then":     {then(good, denied, denied, says(503, ""), denied, denied, good, denied), 9 * sec},
+		"without a result":        {then(slices.Repeat(then(bare, denied), 40)), 30 * sec},
+		"a result, and no result": {then(bare, denied, bare, denied, bare, says(503, ""), slices.Repeat(then(bare, denied), 40)), 33 * sec},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, s, start := newClient(t, acme, script(t, c.answers...)), skillAt(t, acme), time.Now()
+				ask := func(resumed bool) *run.Failure {
+					_, e := client.Follow(t.Context(), s, &skillsharing.FollowOptions{ExecutionID: runID, Resumed: resumed, Until: time.Now()}, new(skillsharing.Stats))
+					return e
+				}
+				for time.Since(start) < c.lost {
+					if e := ask(true); e != nil && (e.Next() != run.NextFollowRun || e.Permanent()) {
+						t.Fatalf("after %v: %+v", time.Since(start), e)
+					}
+					time.Sleep(sec)
+				}
+				for range 2 {
+					if e := ask(true); e == nil || !e.Lost || e.Next() != run.NextNone {
+						t.Errorf("after %v: %+v", time.Since(start), e)
+					}
+				}
+				ask(false) // the id of a new run
+				if e := ask(true); e != nil && e.Lost {
+					t.Errorf("a new run: %+v", e)
+				}
+			})
+		})
 	}
 }
 
@@ -587,8 +638,8 @@ func TestFollowWithoutResult(t *testing.T) {
 	}{
 		{"running for ever", then(done, says(200, runs)), 1 + untilGivenUp, run.ProviderFault, 0, true},
 		{"in trouble for ever", then(done, says(503, "")), 1 + untilGivenUp, run.Unreachable, 503, false},
-		{"lost", then(done, says(404, "")), 3, run.ProviderFault, 404, true},
-		{"gone", then(done, says(410, "")), 3, run.ProviderFault, 410, true},
+		{"lost", then(done, says(404, "")), 1 + untilGivenUp, run.ProviderFault, 404, true},
+		{"gone", then(done, says(410, "")), 1 + untilGivenUp, run.ProviderFault, 410, true},
 		{"forbidden", then(done, says(403, "")), 2, run.PermissionDenied, 403, false},
 		{"another run's", then(done, says(200, `{"execution_id":"exec-2","status":"completed","output":1}`)), 2, run.ProviderFault, 200, false},
 		{"another run's bare output", then(done, says(200, `{"execution_id":"exec-2","output":1}`)), 2, run.ProviderFault, 200, false},

@@ -1,13 +1,11 @@
 package skillsharing
 
 import (
-	"bytes"
 	"cmp"
 	"container/heap"
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,14 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
-
-// followers holds the followers of runs: one per run, which all its callers share.
-type followers struct {
-	mu   sync.Mutex
-	runs map[followed]*follower
-}
-
-type followed struct{ skillID, executionID string }
 
 // follower requests the state of one run for all its watchers. One of them makes the
 // requests, with its own context and on its own goroutine; the others wait. When it
@@ -48,46 +38,9 @@ type follower struct {
 	failure  *run.Failure       // or why following has failed
 }
 
-// join returns the follower of a run, and whether the watcher is the one that asks.
-func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) (f *follower, asks bool) {
-	key := followed{s.ID, options.ExecutionID}
-	f = newFollower(c, s, options.ExecutionID, w) // before the lock, although few runs have a follower already
-	f.mustAsk = options.Resumed
-	f.begin(w.ctx, options)
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if known := all.runs[key]; known != nil {
-		known.mu.Lock()
-		defer known.mu.Unlock()
-		if !known.ended && sameSkill(known.poller.skill, s) {
-			return known, known.enter(w)
-		}
-	}
-	if all.runs == nil {
-		all.runs = make(map[followed]*follower)
-	}
-	all.runs[key] = f
-	return f, true
-}
-
-// leave removes a follower, unless another one for the same run has replaced it.
-func (all *followers) leave(f *follower) {
-	key := followed{f.poller.skill.ID, f.poller.executionID}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.runs[key] == f {
-		delete(all.runs, key)
-	}
-}
-
-// sameSkill reports whether two skills come from the same document at the same hosts, so
-// that requests about their runs are equal.
-func sameSkill(s, other *discovery.Skill) bool {
-	return s == other || discovery.SameOrigin(s.URL, other.URL) && slices.EqualFunc(s.Way, other.Way, discovery.SameOrigin) && bytes.Equal(s.Document, other.Document)
-}
-
-func newFollower(c *Client, s *discovery.Skill, executionID string, w *watcher) *follower {
-	return &follower{poller: poller{client: c, skill: s, executionID: executionID}, asking: w, schedule: schedule{deadline: w.end()}}
+func newFollower(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) *follower {
+	known := c.followers.recall(s, options)
+	return &follower{poller: poller{client: c, skill: s, executionID: options.ExecutionID, known: known}, asking: w, schedule: schedule{deadline: w.end()}}
 }
 
 // begin schedules the first request. It is called before other watchers can join.
@@ -117,7 +70,8 @@ func (f *follower) seekResult(completed *document.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.poller
-	f.poller = poller{client: last.client, skill: last.skill, executionID: last.executionID, bareOutput: true}
+	last.known.seen, last.known.status = true, denials{}
+	f.poller = poller{client: last.client, skill: last.skill, executionID: last.executionID, known: last.known, bareOutput: true}
 	f.failure = f.poller.seek(run.PhaseResult, f.poller.skill.Endpoint.ResultURL)
 	f.schedule = schedule{run: polling.Start(resultDelays, nil, time.Now(), f.schedule.deadline), deadline: f.schedule.deadline}
 	f.known, f.trouble = run.Working, nil // until there is an output

@@ -26,11 +26,11 @@ type poller struct {
 	executionID string
 	phase       run.Phase
 	url         *url.URL
-	bareOutput  bool        // an object with only an output counts as a completed run
-	held        bool        // the provider delayed the newest answer (Prefer: wait)
-	failures    int         // in a row
-	failing     time.Time   // time of the first failure in the row
-	missing     int         // answers 404 or 410 in a row
+	bareOutput  bool      // an object with only an output counts as a completed run
+	held        bool      // the provider delayed the newest answer (Prefer: wait)
+	failures    int       // in a row
+	failing     time.Time // time of the first failure in the row
+	known       sightings
 	renewed     bool        // the credential was renewed since the last good answer
 	unsent      bool        // the newest request was not sent: a status is that of a token endpoint
 	rejected    http.Header // of a request that the provider answered with 401; the whole request would keep some 3 KB in memory
@@ -123,11 +123,12 @@ func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble,
 	case e != nil:
 		again, final = p.failed(ctx, e)
 	case p.phase == run.PhaseResult: // the run has completed, so there must be a result soon
-		p.missing = 0
+		*p.denials() = denials{}
 		e = unfollowable(p.phase, p.executionID, "its result URL says that it has not ended, although its status URL said that it has")
 		final = p.countFailure(e)
 	default:
-		p.failures, p.missing, p.renewed = 0, 0, false
+		p.failures, p.renewed = 0, false
+		p.known.seen, p.known.status = true, denials{}
 	}
 	return again, e, final
 }
@@ -135,9 +136,9 @@ func (p *poller) note(ctx context.Context, e *run.Failure) (again bool, trouble,
 // failed decides what to do after a failed request: repeat it at once, ask
 // again later, or stop with the failure that it returns.
 func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final *run.Failure) {
-	denied := !p.unsent && (e.HTTPStatus == http.StatusNotFound || e.HTTPStatus == http.StatusGone) // the provider says that it has no such run
+	denied := !p.unsent && exchange.Denied(e)
 	if !denied {
-		p.missing = 0
+		*p.denials() = denials{}
 	}
 	switch {
 	case p.rejected != nil && !p.renewed:
@@ -155,15 +156,32 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 		}
 		return false, e
 	case denied:
-		if p.missing++; p.missing > 1 {
+		if p.denials().add(p.phase == run.PhasePoll && p.known.seen) {
 			return false, e
 		}
-		e.Lost = false // perhaps not all servers of the provider know the run yet
-		return false, p.countFailure(e)
+		e.Lost = false
+		e.Message += " Perhaps not all servers of the provider know the run yet."
+		return false, p.countFailure(passing(e))
 	case transient(e):
-		return false, p.countFailure(e)
+		return false, p.countFailure(passing(e))
 	}
 	return false, e
+}
+
+// denials are those of the URL that is asked.
+func (p *poller) denials() *denials {
+	if p.phase == run.PhaseResult {
+		return &p.known.result
+	}
+	return &p.known.status
+}
+
+// passing marks a failure that may pass, so that no caller takes it for the end of the run.
+func passing(e *run.Failure) *run.Failure {
+	if e.Cause == nil {
+		e.Cause = run.ErrPassing
+	}
+	return e
 }
 
 // countFailure counts a failure. It returns the failure if there were too many in a row for too

@@ -131,6 +131,9 @@ func aboutRun(e *run.Failure) {
 	}
 }
 
+// Denied reports whether the provider's answer about a run says that there is no such run.
+func Denied(e *run.Failure) bool { return e.Lost && e.Limit == nil }
+
 // executed returns whether the skill was executed, as far as the HTTP status of the answer tells.
 func executed(status int, phase run.Phase) run.Executed {
 	if phase == run.PhasePoll || phase == run.PhaseResult {

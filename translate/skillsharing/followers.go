@@ -1,0 +1,114 @@
+package skillsharing
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+)
+
+// followers holds the followers of runs: one per run, which all its callers share.
+type followers struct {
+	known recent.Runs[sightings] // of runs that may go on, but have no follower at the moment
+
+	mu   sync.Mutex
+	runs map[followed]*follower
+}
+
+// mostKnown bounds the runs of a client whose sightings are remembered.
+const mostKnown = 2000
+
+type followed struct{ skillID, executionID string }
+
+// remembered is the key of a run in [followers.known].
+func (f followed) remembered() recent.Key {
+	return recent.KeyOf("", &run.Ref{SkillID: f.skillID, ExecutionID: strings.Clone(f.executionID)})
+}
+
+// sightings are what a provider has said about whether it has a run. They outlast the follower of the run, since some callers poll only once
+// for each request.
+type sightings struct {
+	seen           bool // it has answered with a state of the run
+	status, result denials
+}
+
+// denials are the answers in a row, from one URL, that deny a run (see [exchange.Denied]).
+type denials struct {
+	count int
+	since time.Time // when the first one came
+}
+
+// A run that was seen is lost after two denials at least confirmedAfter apart. Before, a provider may not know it everywhere yet: then it is lost
+// after as many denials, over as much time, as other failures end following.
+const confirmedAfter = 2 * time.Second
+
+// add counts a denial. It reports whether the run is lost.
+func (d *denials) add(seen bool) (lost bool) {
+	if d.count++; d.count == 1 {
+		d.since = time.Now()
+	}
+	least, span := maxPollFailures, maxPollTrouble
+	if seen {
+		least, span = 2, confirmedAfter
+	}
+	return d.count >= least && time.Since(d.since) >= span
+}
+
+// recall returns the sightings of a run. One that was just accepted has none: the provider may have used its execution id before.
+func (all *followers) recall(s *discovery.Skill, options *FollowOptions) sightings {
+	key := followed{s.ID, options.ExecutionID}.remembered()
+	if !options.Resumed {
+		all.known.Remove(key)
+	}
+	known, _ := all.known.Find(key)
+	return known
+}
+
+// join returns the follower of a run, and whether the watcher is the one that asks.
+func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) (f *follower, asks bool) {
+	key := followed{s.ID, options.ExecutionID}
+	f = newFollower(c, s, options, w) // before the lock, although few runs have a follower already
+	f.mustAsk = options.Resumed
+	f.begin(w.ctx, options)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if known := all.runs[key]; known != nil {
+		known.mu.Lock()
+		defer known.mu.Unlock()
+		if !known.ended && sameSkill(known.poller.skill, s) {
+			return known, known.enter(w)
+		}
+	}
+	if all.runs == nil {
+		all.runs = make(map[followed]*follower)
+	}
+	all.runs[key] = f
+	return f, true
+}
+
+// leave removes a follower that has ended, unless another one for the same run has replaced it. It remembers what is known of a run that may go on.
+func (all *followers) leave(f *follower) {
+	key := followed{f.poller.skill.ID, f.poller.executionID}
+	if f.response != nil {
+		all.known.Remove(key.remembered())
+	} else if f.poller.known != (sightings{}) {
+		all.known.AddWithin(mostKnown, key.remembered(), f.poller.known, runtoken.Lifetime)
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.runs[key] == f {
+		delete(all.runs, key)
+	}
+}
+
+// sameSkill reports whether two skills come from the same document at the same hosts, so
+// that requests about their runs are equal.
+func sameSkill(s, other *discovery.Skill) bool {
+	return s == other || discovery.SameOrigin(s.URL, other.URL) && slices.EqualFunc(s.Way, other.Way, discovery.SameOrigin) && bytes.Equal(s.Document, other.Document)
+}
