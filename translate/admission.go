@@ -25,15 +25,16 @@ func (l *limiter) inProgress() int64 { return l.held.Load() + l.detached.Load() 
 
 // limitName is the name of a limit in errors.
 type limitName struct {
-	option string // of the configuration
-	text   string // in messages
+	option   string // of the configuration
+	text     string // in messages
+	ofBridge bool   // it is of the bridge as a whole
 }
 
 // The names of the limits.
 var (
-	runsLimit          = limitName{"runs", "runs"}
-	runsPerSourceLimit = limitName{"runs_per_provider", "runs per provider"} // the second argument of runs in a Caddyfile
-	waitingLimit       = limitName{"waiting", "waiting"}
+	runsLimit          = limitName{"runs", "runs", true}
+	runsPerSourceLimit = limitName{"runs_per_provider", "runs per provider", false} // the second argument of runs in a Caddyfile
+	waitingLimit       = limitName{"waiting", "waiting", true}
 )
 
 // acquire reports whether one more call is within the limit. If so, the caller has to release it.
@@ -52,7 +53,7 @@ func (l *limiter) exceeded() *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("Too many calls are in progress here (limits %s: %d); try again later.", l.text, l.most),
-		Limit:   &run.Limit{Name: l.option, Max: l.most},
+		Limit:   &run.Limit{Name: l.option, Max: l.most, OfBridge: l.ofBridge},
 		Retry:   run.RetryIn(time.Second, 5),
 	}
 }

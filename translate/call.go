@@ -62,7 +62,7 @@ type Listing struct {
 	// Skills are in the byte order of their names; those of a page are in the byte order of their tool names, unless the query
 	// says ByName, and the results of a search in the order of their ranks.
 	Skills []catalog.Entry
-	// Unavailable are the sources that could not be read.
+	// Unavailable are the sources that could not be read, or of which descriptors could not be read.
 	Unavailable []catalog.Unavailable
 	// Stale are the sources whose lists are those of before, since they can't be read at the moment.
 	Stale []catalog.Unavailable
@@ -71,12 +71,21 @@ type Listing struct {
 	// Private says that the listing depends on the principal: a source has skills that lists for anonymous callers do not have.
 	// All pages say the same.
 	Private bool
-	// Read is how many sources could be read.
+	// Read is how many sources' lists of skills could be read. Their descriptors do not matter.
 	Read int
 	// Reserved says that the tool of [Query.Reserved] is on the page.
 	Reserved bool
 	// NextAfter is the AfterTool or AfterName of the query for the next page; empty: there are no more skills, or it was no query for a page.
 	NextAfter string
+}
+
+// Unread returns why the list of no source could be read; nil: at least one could, or there is no source. Otherwise a list is an answer, also if it
+// has no skills: there may be more on its next page.
+func (l *Listing) Unread() *run.Failure {
+	if l.Read > 0 || len(l.Unavailable) == 0 {
+		return nil
+	}
+	return l.Unavailable[0].Failure
 }
 
 // Query selects the skills of a [Listing].

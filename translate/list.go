@@ -249,8 +249,8 @@ func (l *listing) describe() map[*catalog.Entry]*run.Failure {
 	return failed
 }
 
-// leaveOut removes the skills whose descriptors could not be read. It logs those that can't be called. The sources of the others are
-// unavailable; one of which no descriptor could be read was not read at all.
+// leaveOut removes the skills whose descriptors could not be read. It logs those that can't be called, and adds the sources of the others to
+// Unavailable. It does not change Read: the descriptors of one page say nothing about those of the next.
 func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 	if len(failed) == 0 {
 		return
@@ -276,9 +276,6 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 		default:
 			unread[s] = true
 			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
-			if !read[s] {
-				l.Read--
-			}
 			if failure.Kind != run.RateLimited && !left {
 				x.bridge.config.Observer.Notice(x.ctx, incomplete(s, failure))
 			}

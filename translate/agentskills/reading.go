@@ -20,7 +20,7 @@ type listing struct {
 	tools          names          // of the skills; nil: no list was read
 	sizes          map[string]int // of the texts of each source, in bytes
 	closed, failed int            // sources, on all pages
-	limited        bool           // a limit of the bridge prevented the reading
+	limited        bool           // a limit of the bridge as a whole prevented the reading
 	fresh          time.Time      // the end of the freshness of the lists; zero: they are incomplete
 	left           map[string]int // how many skills of a source are not read, by namespace
 }
@@ -140,7 +140,7 @@ func (l *listing) list(ctx context.Context, q translate.Query) translate.Listing
 	list := l.site.Bridge.List(ctx, q)
 	for _, u := range list.Unavailable {
 		switch {
-		case u.Failure.Kind == run.RateLimited && u.Failure.By == run.Bridge:
+		case u.Failure.OfBridge():
 			l.limited = true
 		case u.Failure.Demand != nil && u.Failure.Demand.CallerActs:
 			l.closed++

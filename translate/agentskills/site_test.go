@@ -254,10 +254,16 @@ func TestUnavailable(t *testing.T) {
 		if now := index(t, s, "", endpoint); now[0].Name != "acme-b" {
 			t.Errorf("%+v", now)
 		}
-		b.unavailable = []catalog.Unavailable{{Namespace: "acme", Failure: &run.Failure{Kind: run.RateLimited, By: run.Bridge}}}
-		time.Sleep(recheck)
+		b.unavailable = []catalog.Unavailable{{Namespace: "acme", Failure: &run.Failure{Kind: run.RateLimited, By: run.Bridge, Limit: &run.Limit{Name: "runs", OfBridge: true}}}}
+		time.Sleep(longestRecheck)
 		if now := index(t, s, "", endpoint); now[0].Name != "acme-b" {
 			t.Errorf("%+v", now)
+		}
+		b.unavailable = []catalog.Unavailable{{Namespace: "other", Failure: &run.Failure{Kind: run.RateLimited, By: run.Bridge, Limit: &run.Limit{Name: "failed_reads"}}}}
+		b.set("c")
+		time.Sleep(longestRecheck)
+		if now := index(t, s, "", endpoint); now[0].Name != "acme-c" {
+			t.Errorf("a limit of one source decides about all: %+v", now)
 		}
 	})
 }

@@ -9,9 +9,10 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 )
 
-// Section 3: a source whose descriptors can't be read at the moment is named, and if there is no other, the list is an error.
+// Section 3: a source whose descriptors can't be read at the moment is named, and the list has what could be read, perhaps nothing.
 func TestUnreadableDescriptors(t *testing.T) {
 	knowledge := object{"capability_type": "knowledge"}
 	for about, refusal := range map[string]http.HandlerFunc{
@@ -36,7 +37,9 @@ func TestUnreadableDescriptors(t *testing.T) {
 			s.On("GET /skills/0.json", refusal)
 		}, skill("one", knowledge))
 		for _, method := range []string{"tools/list", "prompts/list"} {
-			if g := none.modern(t, method, object{}); g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 {
+			g := none.modern(t, method, object{})
+			listed := names(at(g.result(), strings.TrimSuffix(method, "/list")).([]any))
+			if slices.Contains(listed, "acme_one") || at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "acme" {
 				t.Errorf("%s, %s: %d %s", about, method, g.status, g.text)
 			}
 		}
@@ -46,6 +49,59 @@ func TestUnreadableDescriptors(t *testing.T) {
 	g := s.modern(t, "tools/list", object{})
 	if at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "acme" || !slices.Contains(names(at(g.result(), "tools").([]any)), "acme_good") {
 		t.Errorf("%s", g.text)
+	}
+}
+
+// Section 3: the descriptors of one page decide neither about its source nor about the next pages: one publisher of a registry, or the dead hosts
+// of an honest provider, whose skills come first, do not take the others from all clients.
+func TestPagesOfUnreadableDescriptors(t *testing.T) {
+	for about, refusal := range map[string]http.HandlerFunc{
+		"unavailable": providertest.Refused(503, "SERVICE_UNAVAILABLE"), "broken": providertest.Answer(500, object{}), "no access": providertest.Refused(403, "PERMISSION_DENIED"),
+		"cut off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		for _, inRegistry := range []bool{false, true} {
+			skills := make([]object, 2*mcp.PageSize+3)
+			for i := range skills {
+				skills[i] = skill(fmt.Sprintf("s-%03d", i), object{"capability_type": "knowledge"})
+			}
+			s := newServer(t, func(s *server) {
+				if inRegistry {
+					s.config.Sources[0].Kind = catalog.RegistrySource
+				}
+			}, skills...)
+			s.On("GET /skills", func(w http.ResponseWriter, r *http.Request) {
+				r.URL.Path = "/.well-known/skill-sharing"
+				s.ServeHTTP(w, r)
+			})
+			for i := range 2*mcp.PageSize + 1 {
+				s.On(fmt.Sprintf("GET /skills/%d.json", i), refusal)
+			}
+			for method, list := range map[string]string{"tools/list": "tools", "prompts/list": "prompts"} {
+				var listed []string
+				params := object{}
+				for page := 0; ; page++ {
+					g := s.modern(t, method, params)
+					if g.body["error"] != nil || at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "acme" && page < 2 {
+						t.Fatalf("%s, %s, page %d: %.500s", about, method, page, g.text)
+					}
+					listed = append(listed, names(at(g.result(), list).([]any))...)
+					cursor, more := at(g.result(), "nextCursor").(string)
+					if !more {
+						break
+					}
+					params = object{"cursor": cursor}
+				}
+				if listed = slices.DeleteFunc(listed, func(name string) bool { return name == "get_run" }); !slices.Equal(listed, []string{"acme_s-201", "acme_s-202"}) {
+					t.Errorf("%s, %s: %q", about, method, listed)
+				}
+			}
+		}
+	}
+	s := newServer(t, func(s *server) {
+		s.On("GET /.well-known/skill-sharing", providertest.Refused(503, "SERVICE_UNAVAILABLE"))
+	}, skill("one", nil))
+	if g := s.modern(t, "tools/list", object{}); at(g.failure(), "code") != -32603.0 {
+		t.Errorf("the only index can't be read: %s", g.text)
 	}
 }
 

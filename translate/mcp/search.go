@@ -26,11 +26,11 @@ func searchSkills(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrp
 	}
 	limit = min(limit, wire.MaxSearchLimit)
 	found := r.front.Bridge.Search(r.ctx, translate.Query{Caller: r.caller, Executable: true}, query, int(limit))
-	if found.Read == 0 && len(found.Unavailable) > 0 {
-		if fault := unreadable(r, &found); fault.Status == http.StatusUnauthorized {
+	if failure := found.Unread(); failure != nil {
+		if fault := unreadable(r, &found, failure); fault.Status == http.StatusUnauthorized {
 			return nil, fault
 		}
-		return explain(r, found.Unavailable[0].Failure, ""), nil
+		return explain(r, failure, ""), nil
 	}
 	var w wire.Writer
 	w.Open()

@@ -70,8 +70,8 @@ func (r *request) page(list string, of translate.Query) (*translate.Listing, *js
 	}
 	of.Caller, of.AfterTool, of.Limit = r.caller, after, PageSize
 	listing := r.front.Bridge.List(r.ctx, of)
-	if listing.Read == 0 && len(listing.Unavailable) > 0 {
-		return nil, unreadable(r, &listing)
+	if failure := listing.Unread(); failure != nil {
+		return nil, unreadable(r, &listing, failure)
 	}
 	return &listing, nil
 }
@@ -104,8 +104,8 @@ func unavailable(l *translate.Listing) []func(*front.Writer) {
 	}}
 }
 
-// unreadable returns the error for a list of which nothing can be read: an empty one would say that there are no tools.
-func unreadable(r *request, l *translate.Listing) *jsonrpc.Error {
+// unreadable returns the error for a list if the list of no source can be read: an empty one would say that there are no tools.
+func unreadable(r *request, l *translate.Listing, f *run.Failure) *jsonrpc.Error {
 	for _, u := range l.Unavailable {
 		if fault := unauthenticated(r, u.Failure); fault != nil {
 			return fault
@@ -113,12 +113,12 @@ func unreadable(r *request, l *translate.Listing) *jsonrpc.Error {
 	}
 	var w front.Writer
 	w.Open()
-	w.Text("code", errorCode(l.Unavailable[0].Failure))
+	w.Text("code", errorCode(f))
 	w.Text("executed", string(run.ExecutedNo))
 	w.Close()
 	return &jsonrpc.Error{
 		Code: jsonrpc.CodeInternalError, Data: w.Buf,
-		Message: "No source of skills can be read at the moment: " + messageOf(l.Unavailable[0].Failure),
+		Message: "No source of skills can be read at the moment: " + messageOf(f),
 	}
 }
 

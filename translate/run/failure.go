@@ -96,6 +96,10 @@ const (
 	Unsupported Reason = "not_supported_by_bridge"
 )
 
+// OfBridge reports whether a limit of the bridge as a whole was exceeded, so that nothing can be read or done at the moment, whatever source
+// the request is about.
+func (f *Failure) OfBridge() bool { return f.Limit != nil && f.Limit.OfBridge }
+
 // Asks reports whether the caller is asked for something that is missing, so that the call is no failure.
 func (f *Failure) Asks() bool { return f.Argument != nil && f.Argument.Reason == Asked }
 
@@ -140,6 +144,8 @@ type Limit struct {
 	Max  int64
 	// Own means that it bounds only the caller, so that the operator need not act.
 	Own bool
+	// OfBridge means that it bounds the bridge as a whole; else only one source, host, publisher or caller.
+	OfBridge bool
 }
 
 // Rule is a rule of the bridge about requests to providers.

@@ -171,8 +171,8 @@ func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept)
 	refused := 0
 	for _, u := range l.Unavailable {
 		switch {
-		case u.Failure.Kind == run.RateLimited && u.Failure.By == run.Bridge:
-			return nil, ErrUnavailable // a limit of the bridge prevented the query, so the list is incomplete
+		case u.Failure.OfBridge():
+			return nil, ErrUnavailable // nothing was read
 		case needsPrincipal(u.Failure):
 			refused++
 		}

@@ -66,7 +66,7 @@ func TestTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bridge{fresh: time.Now().Add(time.Hour)}
 		b.set(entry("acme.a", nil))
-		full := []catalog.Unavailable{{Namespace: "acme", Failure: &run.Failure{Kind: run.RateLimited, By: run.Bridge}}}
+		full := []catalog.Unavailable{{Namespace: "acme", Failure: &run.Failure{Kind: run.RateLimited, By: run.Bridge, Limit: &run.Limit{Name: "runs", OfBridge: true}}}}
 		builder := newBuilder(t, b, card.Config{})
 		b.unavailable = full
 		if _, err := builder.Card(t.Context(), request(nil)); !errors.Is(err, card.ErrUnavailable) {
@@ -78,6 +78,13 @@ func TestTrouble(t *testing.T) {
 		b.unavailable = full
 		if c := cardOf(t, builder, request(nil)); c.ETag != first.ETag || c.MaxAge != 0 {
 			t.Errorf("at a limit of the bridge: %+v", c)
+		}
+		b.unavailable = []catalog.Unavailable{{Namespace: "other", Failure: &run.Failure{Kind: run.RateLimited, By: run.Bridge, Limit: &run.Limit{Name: "failed_reads"}}}}
+		b.set(entry("acme.a", nil), entry("acme.b", nil))
+		before := first.ETag
+		time.Sleep(time.Second)
+		if first = cardOf(t, builder, request(nil)); first.ETag == before {
+			t.Errorf("at a limit of one source: %+v", first)
 		}
 		time.Sleep(time.Second)
 		b.unavailable = nil
