@@ -22,6 +22,7 @@ import (
 type resolver struct {
 	replacer *caddy.Replacer
 	literal  []string // secret options without a placeholder
+	printed  []string // secret options with an environment variable, which Caddy prints if it is started with --environ
 	secrets  []string // values of secret options, and their parts that are redacted separately
 }
 
@@ -77,6 +78,7 @@ func (r *resolver) secret(option, text string) (string, error) {
 	if value != "" && len(parts) == 0 {
 		r.literal = append(r.literal, option)
 	}
+	r.noteEnvironment(option, text)
 	r.keep(value)
 	r.keepParts(parts)
 	return value, nil
@@ -85,8 +87,16 @@ func (r *resolver) secret(option, text string) (string, error) {
 // mixed is like text, for options in which only the values of placeholders are secret.
 func (r *resolver) mixed(option, text string) (string, error) {
 	value, parts, err := r.replace(option, text)
+	r.noteEnvironment(option, text)
 	r.keepParts(parts)
 	return value, err
+}
+
+// noteEnvironment notes an option whose value comes from an environment variable.
+func (r *resolver) noteEnvironment(option, text string) {
+	if strings.Contains(text, "{env.") {
+		r.printed = append(r.printed, option)
+	}
 }
 
 // replace replaces the placeholders of an option, and also returns their values.
@@ -161,14 +171,25 @@ func logger(ctx caddy.Context) *zap.Logger {
 	return ctx.Logger()
 }
 
-// warn logs the secret options without a placeholder, whose secrets are in the configuration itself.
+// warn logs the secret options without a placeholder, whose secrets are in the configuration itself, and those whose secrets Caddy
+// has printed when it was started.
 func (r *resolver) warn(logger *zap.Logger) {
-	if len(r.literal) == 0 {
-		return
+	if len(r.literal) > 0 {
+		logger.Warn("a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {file./path} or {env.NAME}",
+			zap.Strings("options", r.literal))
 	}
-	logger.Warn("a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {env.NAME} or {file./path}",
-		zap.Strings("options", r.literal))
+	if len(r.printed) > 0 && printsEnvironment(os.Args) {
+		logger.Warn("a secret is in an environment variable, and Caddy was started with --environ, which prints all of them, under systemd to the journal: use {file./path}, or start Caddy without --environ",
+			zap.Strings("options", r.printed))
+	}
 }
+
+// printsEnvironment reports whether a command line is that of caddy run with its flag --environ, or with a group of short flags that has -e.
+func printsEnvironment(args []string) bool {
+	return len(args) > 1 && args[1] == "run" && slices.ContainsFunc(args[2:], environFlag.MatchString)
+}
+
+var environFlag = regexp.MustCompile(`^(--environ(=(1|t|T|true|TRUE|True))?|-[rw]*e[^=]*)$`)
 
 // sealed is a value that package fmt can't print. It prints unexported fields of structs without
 // calling their methods, but not what a function returns.

@@ -30,7 +30,7 @@ func exerciseCallersFile(e *example) {
 	}
 	b.execute("acme.translate", "acme/translate", authorization, key)
 	run := p.only("POST /run/acme/translate")
-	if run.header.Get("X-API-Key") != e.secret("SKILLS_API_KEY") || run.header.Get(authorization) != "" {
+	if run.header.Get("X-API-Key") != e.secret("skills_api_key") || run.header.Get(authorization) != "" {
 		t.Errorf("the provider received %v", run.header)
 	}
 	if log := b.logged(); !strings.Contains(log, `"principal":"alice"`) {

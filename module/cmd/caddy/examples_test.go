@@ -244,7 +244,8 @@ func exerciseAgents(e *example) {
 		{"/mcp/", call, `"structuredContent"`},
 	} {
 		for _, password := range []string{"", wrongPassword} {
-			if a := b.send(http.MethodPost, host+c.path, c.body, authorization, password, "Content-Type", "application/json"); a.status != http.StatusUnauthorized {
+			a := b.send(http.MethodPost, host+c.path, c.body, authorization, password, "Content-Type", "application/json")
+			if a.status != http.StatusUnauthorized || decode[outcome](t, a.body).Error.Data.Next != "authenticate" {
 				t.Errorf("%s with %q: %d %s", c.path, password, a.status, a.body)
 			}
 		}
@@ -280,7 +281,7 @@ func exerciseAPIKey(e *example) {
 		t.Fatalf("skills: %v", names)
 	}
 	b.execute(names[0], "acme/translate")
-	if got := p.only("POST /run/acme/translate").header["X-Api-Key"]; !slices.Equal(got, []string{e.secret("SKILLS_API_KEY")}) {
+	if got := p.only("POST /run/acme/translate").header["X-Api-Key"]; !slices.Equal(got, []string{e.secret("skills_api_key")}) {
 		t.Errorf("X-API-Key: %v", got)
 	}
 	for _, route := range []string{"GET /.well-known/skill-sharing", "GET /descriptors/acme/translate.json"} {
@@ -364,7 +365,7 @@ func exerciseSeveralProviders(e *example) {
 	b.execute("book.room", "example-org/rooms/book")
 	b.execute("translate", "example-org/document-translator")
 
-	key := e.secret("OFFICE_API_KEY")
+	key := e.secret("office_api_key")
 	for _, run := range []request{office.only("POST /run/example-org/rooms/book"), trusted.only("POST /run/example-org/document-translator")} {
 		if got := run.header.Get(authorization); got != "Bearer "+key {
 			t.Errorf("%s: Authorization: %s", run.route, got)
@@ -397,7 +398,7 @@ func exerciseDirectAndRegistry(e *example) {
 	b.execute("community.crowd.archive", "crowd/archive")
 	b.execute("community.crowd.shorten", "crowd/shorten")
 
-	key := e.secret("REGISTRY_KEY")
+	key := e.secret("registry_key")
 	for _, kind := range []string{"api", "task"} {
 		if got := registry.only("GET /v1/skills?type=" + kind).header.Get("X-Registry-Key"); got != key {
 			t.Errorf("registry asked for %s with X-Registry-Key %q", kind, got)
@@ -412,7 +413,7 @@ func exerciseDirectAndRegistry(e *example) {
 func exerciseBasicAuth(e *example) {
 	t := e.t
 	p := newProvider(t, skill{id: "acme/open"}, skill{id: "acme/payroll", access: "private", auth: apiKey()})
-	p.reader = e.secret("SKILLS_API_KEY")
+	p.reader = e.secret("skills_api_key")
 	e.replace("provider https://skills.example.com {", "provider "+p.URL+" {\n\t\t\tnamespace acme")
 	e.replace(writtenHash, quickHash)
 	e.onLoopback()
@@ -478,7 +479,7 @@ func exerciseForwardAuth(e *example) {
 
 	b.execute("acme.translate", "acme/translate", authorization, "Bearer alice", "Remote-User", "mallory")
 	run := p.only("POST /run/acme/translate")
-	if run.header.Get("X-API-Key") != e.secret("SKILLS_API_KEY") || run.header.Get(authorization) != "" || run.header.Get("Remote-User") != "" {
+	if run.header.Get("X-API-Key") != e.secret("skills_api_key") || run.header.Get(authorization) != "" || run.header.Get("Remote-User") != "" {
 		t.Errorf("the provider received %v", run.header)
 	}
 	if log := b.logged(); !strings.Contains(log, `"principal":"alice"`) || strings.Contains(log, `"principal":"mallory"`) {
@@ -560,7 +561,7 @@ func exerciseQuickstart(e *example) {
 		t.Errorf("skills: %v, want %v", got, want)
 	}
 	command, _, _ := strings.Cut(readFile(t, "caddyfile-examples/quickstart.Caddyfile"), "\n")
-	if !strings.HasPrefix(command, "# Needs the binary") || !slices.Contains(shellLines(t, manuals.README), strings.TrimSpace(command[strings.Index(command, "go run"):])) {
+	if !strings.HasPrefix(command, "# Needs the binary") || !slices.Contains(shellLines(t, manuals.README), strings.TrimSpace(command[strings.Index(command, "go build"):])) {
 		t.Errorf("the first line does not name the README's command: %s", command)
 	}
 }

@@ -31,7 +31,7 @@ var runners = []struct {
 	prefix string
 	run    func(*aShell, string)
 }{
-	{"go run ./module/cmd/caddy run ", (*aShell).runQuickstart},
+	{"./caddy run ", (*aShell).runQuickstart},
 	{"caddy skill-bridge --provider ", (*aShell).serve},
 	{"ACME_KEY=... caddy skill-bridge --provider ", (*aShell).serve},
 	{"caddy skill-bridge validate https://", (*aShell).validate},
@@ -52,6 +52,11 @@ var excused = []excuse{
 		t.Helper()
 		ci := readFile(t, ".ci/run")
 		return strings.Contains(ci, `test_command=$(sed -n 's/^\(go test `) && strings.Contains(ci, "\neval \"$test_command\"\n")
+	}},
+	{"go build -o caddy ./module/cmd/caddy", "this test is a binary of that package, which runs Caddy in its place", func(t *testing.T, line string) bool {
+		t.Helper()
+		info, err := os.Stat(filepath.Join(repository, strings.TrimPrefix(line, "go build -o caddy "), "main.go"))
+		return err == nil && info.Mode().IsRegular()
 	}},
 	{"go tool xcaddy build ", "it takes minutes; continuous integration builds the same from xcaddy.json", sameAsPinned},
 	{"go run ./module/cmd/build -o caddy", "it takes minutes; continuous integration runs it with another output", func(t *testing.T, line string) bool {
@@ -163,6 +168,10 @@ func TestManualsBlocks(t *testing.T) {
 	for _, block := range manuals.Blocks(t) {
 		switch block.Language {
 		case "sh", "console", "caddyfile":
+		case "ini":
+			if block.File != manuals.Operation { // TestManualsSystemd reads it
+				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
+			}
 		case "js":
 			if block.File != manuals.A2A { // TestA2AClient runs it
 				t.Errorf("no test reads the block in %s of %s", block.Language, block.File)
@@ -322,25 +331,38 @@ func runCaddyfileTo(e *example, name string, w io.Writer) *exec.Cmd {
 	if err := os.WriteFile(file, []byte(e.text), 0o600); err != nil {
 		e.t.Fatal(err)
 	}
-	command := asCaddyCommand(e.t, "run", "--config", file)
+	command, _ := startCaddyTo(e.t, w, "run", "--config", file)
+	return command
+}
+
+// startCaddy starts Caddy in a process, waits until it listens, and returns what it has logged until then. stopCaddy stops it.
+func startCaddy(t *testing.T, args ...string) (command *exec.Cmd, logged string) {
+	t.Helper()
+	return startCaddyTo(t, io.Discard, args...)
+}
+
+// startCaddyTo is startCaddy with a writer for the standard output.
+func startCaddyTo(t *testing.T, w io.Writer, args ...string) (command *exec.Cmd, logged string) {
+	t.Helper()
+	command = asCaddyCommand(t, args...)
 	command.Stdout = w
 	stderr, err := command.StderrPipe()
 	if err != nil {
-		e.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if err := command.Start(); err != nil {
-		e.t.Fatal(err)
+		t.Fatal(err)
 	}
 	log := bufio.NewReader(stderr)
 	var lines strings.Builder
 	for !strings.Contains(lines.String(), "serving initial configuration") {
 		line, err := log.ReadString('\n')
 		if lines.WriteString(line); err != nil {
-			e.t.Fatalf("it does not start: %v\n%s", err, &lines)
+			t.Fatalf("it does not start: %v\n%s", err, &lines)
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }() // so that writing the log never blocks
-	return command
+	return command, lines.String()
 }
 
 // runQuickstart runs Caddy with the file of a line, on other ports.

@@ -55,6 +55,9 @@ func newExample(t *testing.T, text string) *example {
 		t.Setenv(found[1], e.secret(found[1]))
 	}
 	for _, found := range regexp.MustCompile(`\{file\.([^}]+)\}`).FindAllStringSubmatch(e.text, -1) {
+		if !strings.Contains(e.text, found[0]) {
+			continue // a second time
+		}
 		file := filepath.Join(t.TempDir(), "secret")
 		if err := os.WriteFile(file, []byte(e.secret(filepath.Base(found[1]))), 0o600); err != nil {
 			t.Fatal(err)
