@@ -192,7 +192,10 @@ func TestClientConfigurations(t *testing.T) {
 				connected++
 				continue
 			}
-			command := exec.CommandContext(t.Context(), s.Command, s.Args...)
+			if s.Command != "/usr/local/bin/caddy" {
+				t.Errorf("%s: clients do not start it without its full path", s.Command)
+			}
+			command := exec.CommandContext(t.Context(), filepath.Base(s.Command), s.Args...)
 			folder := t.TempDir()
 			command.Env = append(os.Environ(), "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
 			for name, value := range s.Env {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,86 +15,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
-
-// typed matches the types in the README's TypeScript, which Node.js before 22.18 does not support.
-var typed = regexp.MustCompile(`\)?: (Promise<any>|string|object\[\]|object|any\[\]|HeadersInit|Record<string, string>)`)
-
-// TestREADMEPrograms runs the programs of the README with the quickstart and an LLM that calls one
-// tool and returns its answer.
-func TestREADMEPrograms(t *testing.T) {
-	const quickstartEndpoint = "http://localhost:8080/rpc"
-	b := startQuickstart(open(t, "quickstart"))
-	llm := httptest.NewServer(http.HandlerFunc(answerAsLLM))
-	t.Cleanup(llm.Close)
-	for language, p := range map[string]struct{ interpreter, name string }{
-		"python": {"python3", "agent.py"},
-		"ts":     {"node", "agent.mjs"},
-	} {
-		t.Run(language, func(t *testing.T) {
-			interpreter, err := exec.LookPath(p.interpreter)
-			if err != nil {
-				t.Skipf("there is no %s", p.interpreter)
-			}
-			text := strings.Replace(manuals.In(t, language, manuals.README)[0].Text, quickstartEndpoint, b.endpoint, 1)
-			if language == "ts" {
-				text = typed.ReplaceAllStringFunc(text, func(match string) string { return strings.Repeat(")", strings.Count(match, ")")) })
-			}
-			file := filepath.Join(t.TempDir(), p.name)
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			command := exec.CommandContext(t.Context(), interpreter, file)
-			command.Env = append(os.Environ(), "OPENAI_BASE_URL="+llm.URL, "OPENAI_API_KEY=a-key", "MODEL=a-model", "NO_PROXY=*")
-			output, err := command.CombinedOutput()
-			if err != nil || !strings.Contains(string(output), `<h1>Hello</h1>`) {
-				t.Errorf("%v: it prints %s", err, output)
-			}
-		})
-	}
-}
-
-// answerAsLLM answers like OpenAI's API: a user message with a call of the tool demo_markdown, and a
-// tool message with its text.
-func answerAsLLM(w http.ResponseWriter, r *http.Request) {
-	type message struct {
-		Role       string `json:"role"`
-		Content    string `json:"content"`
-		ToolCallID string `json:"tool_call_id"`
-	}
-	var request struct {
-		Model    string    `json:"model"`
-		Messages []message `json:"messages"`
-		Tools    []struct {
-			Type     string `json:"type"`
-			Function struct {
-				Name        string `json:"name"`
-				Description string `json:"description"`
-				Parameters  object `json:"parameters"`
-			} `json:"function"`
-		} `json:"tools"`
-	}
-	if err := json.UnmarshalRead(r.Body, &request); err != nil || r.URL.Path != "/chat/completions" || request.Model != "a-model" ||
-		r.Header.Get("Authorization") != "Bearer a-key" || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		http.Error(w, "this is no request for completions", http.StatusBadRequest)
-		return
-	}
-	answer := object{"role": "assistant"}
-	offered := false
-	for _, tool := range request.Tools {
-		offered = offered || tool.Type == "function" && tool.Function.Name == "demo_markdown" && tool.Function.Parameters["type"] == "object" && tool.Function.Description != ""
-	}
-	switch last := request.Messages[len(request.Messages)-1]; {
-	case !offered:
-		answer["content"] = "the tool is not offered"
-	case last.Role == "user":
-		call := object{"name": "demo_markdown", "arguments": `{"markdown":"# Hello"}`}
-		answer["tool_calls"] = []object{{"id": "call-1", "type": "function", "function": call}}
-	case last.Role == "tool" && last.ToolCallID == "call-1":
-		answer["content"] = last.Content
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.MarshalWrite(w, object{"choices": []object{{"message": answer}}}) // the program fails then
-}
 
 // TestREADMEPublishes: the README's documents are valid, and the bridge executes their skill.
 func TestREADMEPublishes(t *testing.T) {
