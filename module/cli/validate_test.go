@@ -54,6 +54,22 @@ func TestWarningsWithFaults(t *testing.T) {
 	}
 }
 
+// TestPatternsThatAreNotChecked: a regular expression that bridges do not evaluate, or that not all validators accept, is a warning.
+func TestPatternsThatAreNotChecked(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"pattern":"^[a-z]+(?<!x)$"}`:                              "/inputs/0/schema/pattern can't be evaluated in linear time (lookbehind)",
+		`{"anyOf":[{"patternProperties":{"(?=a)":true}}]}`:          "/inputs/0/schema/anyOf/0/patternProperties can't be evaluated in linear time (lookahead)",
+		`{"pattern":"\\Aa\\Z"}`:                                     "/inputs/0/schema/pattern is only legal without the flag u",
+		`{"pattern":"^\\s[^]$","properties":{"pattern":{},"a":{}}}`: "",
+	} {
+		text := strings.NewReplacer(`"type":"integer"`, `"type":"string","schema":`+schema, `,"default":1`, "").Replace(plainDescriptor)
+		v := (&Validator{}).validate(t.Context(), []byte(text), nil)
+		if got := messages(v.Warnings); !v.Valid || !strings.Contains(got, want) || strings.Contains(got, "/pattern") != (want != "") {
+			t.Errorf("%s: %+v", schema, v)
+		}
+	}
+}
+
 // TestSchemaContradictsType: an input whose schema names other types than the input is a warning.
 func TestSchemaContradictsType(t *testing.T) {
 	for _, c := range []struct {

@@ -143,7 +143,9 @@ func (w *warnings) input(ctx context.Context, path string, p *document.Parameter
 		}
 		w.add(path+"/type", message)
 	}
-	if own := typesOf(p.Schema); own != 0 && jsonvalue.TypesNamed(p.Type) != 0 && own.Common(jsonvalue.TypesNamed(p.Type)) == 0 {
+	value, _ := jsonvalue.Read(p.Schema, jsonvalue.Bounds{Depth: maxDepth, Values: maxValues})
+	w.patterns(path+"/schema", value)
+	if own := typesOf(value); own != 0 && jsonvalue.TypesNamed(p.Type) != 0 && own.Common(jsonvalue.TypesNamed(p.Type)) == 0 {
 		w.add(path+"/schema/type", "contradicts the type of the input, which is "+p.Type+": bridges check values by the schema, so that they accept only "+jsonvalue.WithArticle(own.Names()...))
 	}
 	if p.Default != nil {
@@ -155,9 +157,8 @@ func (w *warnings) input(ctx context.Context, path string, p *document.Parameter
 }
 
 // typesOf returns the types that a schema names; empty: none.
-func typesOf(schema jsontext.Value) jsonvalue.TypeSet {
-	value, _ := jsonvalue.Read(schema, jsonvalue.Bounds{Depth: maxDepth, Values: maxValues})
-	object, _ := value.(map[string]any)
+func typesOf(schema any) jsonvalue.TypeSet {
+	object, _ := schema.(map[string]any)
 	return jsonvalue.TypesOf(object["type"])
 }
 

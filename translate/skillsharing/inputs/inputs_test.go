@@ -283,7 +283,8 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"doubling", sample.Doubling(30, `{"allOf":[*,*]}`), "", "must not apply so many subschemas to one value"},
 		{"doubling by other means", sample.Doubling(30, `{"anyOf":[*],"oneOf":[*],"dependentSchemas":{"a":*},"if":*}`), "", "must not apply so many subschemas to one value"},
 		{"pattern too long", `{"pattern":"` + strings.Repeat("a", 4097) + `"}`, "/pattern", "must be a regular expression: it has more than 4096 bytes"},
-		{"pattern too complex", `{"pattern":"` + strings.Repeat("[ab]{999}", 100) + `"}`, "/pattern", "must be a regular expression: it is too complex"},
+		{"pattern too complex", `{"pattern":"` + strings.Repeat(`\\p{L}`, 500) + `"}`, "", "must not take so much work to compile"},
+		{"Go's own syntax", `{"pattern":"(?P<n>a)"}`, "/pattern", "must be a regular expression: (?P is not of ECMA-262"},
 		{"id of the bridge's own", `{"$id":"https://parameter.invalid/other","$ref":"schema"}`, "", "must not refer to itself without end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -376,7 +377,7 @@ func TestParameterSchemas(t *testing.T) {
 		{"filters", `{"anyOf":[{"properties":{"and":{"items":{"$ref":"#"}}},"required":["and"]},{"properties":{"or":{"items":{"$ref":"#"}}},"required":["or"]},{"properties":{"not":{"$ref":"#"}},"required":["not"]},{"type":"string"}]}`, nest(10, `{"and":[{"not":*},"b"]}`, `"a"`), nest(10, `{"and":[{"not":*},"b"]}`, `{}`)},
 		{"other members alike", `{"properties":{"a":{"$ref":"#"}},"additionalProperties":{"$ref":"#"},"type":"object"}`, nest(30, `{"a":*}`, `{}`), nest(29, `{"b":*}`, `1`)},
 		{"pattern properties", `{"patternProperties":{"^a":{"type":"string"}},"additionalProperties":{"type":"number"}}`, `{"ab":"x","b":1}`, `{"ab":1}`},
-		{"a class in many instructions", `{"pattern":"^\\pL{300}$"}`, `"` + strings.Repeat("é", 300) + `"`, `"` + strings.Repeat("é", 301) + `"`},
+		{"a class in many instructions", `{"pattern":"^\\p{L}{300}$"}`, `"` + strings.Repeat("é", 300) + `"`, `"` + strings.Repeat("é", 301) + `"`},
 		{"unevaluated", `{"allOf":[{"properties":{"a":true}}],"unevaluatedProperties":false}`, `{"a":1}`, `{"b":1}`},
 		{"unique", `{"uniqueItems":true}`, `[1,2,"1"]`, `[1,1.0]`},
 		{"large array", `{"items":{"type":"string","maxLength":20}}`, "[" + big + `""]`, "[" + big + `1]`},
@@ -386,8 +387,20 @@ func TestParameterSchemas(t *testing.T) {
 		// Valid by ECMA-262, but not for an engine of linear time: left to the provider.
 		{"lookahead", `{"pattern":"^(?=.*[0-9]).+$"}`, `"x"`, ``},
 		{"lookahead within not", `{"not":{"pattern":"^(?!a)"}}`, `"x"`, ``},
-		{"backreference", `{"pattern":"(a)\\1"}`, `"x"`, ``},
-		{"unicode escape", `{"pattern":"^[\\u4e00-\\u9fa5]+$"}`, `"x"`, ``},
+		{"lookbehind", `{"pattern":"^[a-z0-9-]{1,63}(?<!-)$"}`, `"x-"`, ``},
+		{"lookbehind for names", `{"patternProperties":{"^[a-z]+(?<!x)$":{"type":"string"}}}`, `{"a":1}`, ``},
+		{"back reference", `{"pattern":"(a)\\1"}`, `"x"`, ``},
+		{"named back reference", `{"pattern":"(?<$>a)\\k<$>"}`, `"x"`, ``},
+		{"many instructions", `{"pattern":"` + strings.Repeat("[ab]{999}", 100) + `"}`, `"x"`, ``},
+		// Evaluated as ECMA-262 says.
+		{"unicode escape", `{"pattern":"^[\\u4e00-\\u9fa5]+$"}`, `"中"`, `"x"`},
+		{"spaces", `{"pattern":"^\\d+\\s€$"}`, `"10\u00a0€"`, `"10x€"`},
+		{"names with spaces", `{"pattern":"^\\S+\\s\\S+$"}`, `"山田\u3000太郎"`, `"山田太郎"`},
+		{"any character", `{"pattern":"^[^]$"}`, `"\n"`, `""`},
+		{"no character", `{"pattern":"^a[]|b$"}`, `"b"`, `"a"`},
+		{"name of a group", `{"pattern":"^(?<$>a)$"}`, `"a"`, `"b"`},
+		{"all of that for names", `{"patternProperties":{"^(?<$>[^])\\s$":{"type":"string"}}}`, `{"a\u00a0":"","b":1}`, `{"a\u00a0":1}`},
+		{"a format that is not checked", `{"$schema":"http://json-schema.org/draft-07/schema#","type":"string","format":"regex"}`, `"("`, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := compile(t, schemaInput(c.schema))
@@ -402,6 +415,22 @@ func TestParameterSchemas(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The values of a format are not checked, so that calls have nothing in common that they write.
+func TestRegexAsAFormat(t *testing.T) {
+	in := compile(t, schemaInput(`{"$schema":"http://json-schema.org/draft-04/schema#","format":"regex","maxLength":9}`))
+	var calls sync.WaitGroup
+	for i := range 8 {
+		calls.Go(func() {
+			for j := range 500 {
+				if e := check(in, jsontext.Value(fmt.Sprintf(`{"v":"(%d-%d"}`, i, j))); e != nil {
+					t.Error(e)
+				}
+			}
+		})
+	}
+	calls.Wait()
 }
 
 // The type of a parameter stays checked when its schema can't be.

@@ -72,6 +72,7 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*Compil
 		}
 		compiled, err = compileUntrusted(schema, &patterns)
 	}
+	patterns.closed = true
 	if err != nil || patterns.unsupported {
 		return nil, err
 	}

@@ -2,25 +2,23 @@ package schema
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/ecma"
 )
 
-// maxPattern is the longest regular expression, in bytes.
-const maxPattern = 4096
-
-// patternEngine compiles the regular expressions of a schema with package
+// patternEngine compiles the regular expressions of a schema, which are of ECMA-262, with package
 // regexp, which takes linear time, but does not support lookaround and
-// backreferences.
+// back references.
 type patternEngine struct {
 	effort      *effort
 	known       map[string]compiledPattern
 	unsupported bool // there was an expression that only other engines support
+	closed      bool // the schema is compiled: the library only calls because of "format": "regex", and the bridge checks no formats
 }
 
 // bytes returns the memory of the expressions.
@@ -53,6 +51,9 @@ var anything = pattern{Regexp: regexp.MustCompile(""), instructions: 1, bytes: 5
 
 // Compile is a jsonschema.RegexpEngine.
 func (e *patternEngine) Compile(expression string) (jsonschema.Regexp, error) {
+	if e.closed {
+		return anything, nil
+	}
 	known, ok := e.known[expression]
 	if !ok {
 		known.pattern, known.err = e.compileNew(expression)
@@ -66,82 +67,58 @@ func (e *patternEngine) Compile(expression string) (jsonschema.Regexp, error) {
 
 // The work of compiling expressions, in steps.
 const (
-	stepsPerPattern     = 300
-	stepsPerPatternByte = 25
-	stepsPerInstruction = 10
-	stepsPerOnePass     = 20 // of an instruction, in addition
+	stepsPerPattern        = 300
+	stepsPerTranslatedByte = 15
+	stepsPerPatternByte    = 25
+	stepsPerInstruction    = 10
+	stepsPerOnePass        = 20 // of an instruction, in addition
 	// A Unicode class has hundreds of ranges. If there are several classes
 	// together, their ranges are sorted.
 	stepsPerClass          = 4500
 	stepsPerClassAndOthers = 150
 	mostOthers             = 80
-	// If case is ignored, a short text can stand for a class with many ranges. Each
-	// character of a range is folded, which takes a step.
-	stepsPerFoldedByte = 120
+	// Ignoring case, each character of a range is folded.
+	stepsPerFolded = 14
 )
 
-// parsing estimates the steps of parsing an expression twice.
-func parsing(expression string) int {
-	steps := stepsPerPattern + len(expression)*stepsPerPatternByte
-	classes := strings.Count(expression, `\p`) + strings.Count(expression, `\P`)
-	steps += classes * (stepsPerClass + stepsPerClassAndOthers*min(classes, mostOthers))
-	if !folds(expression) {
-		return steps
-	}
-	steps += len(expression) * stepsPerFoldedByte
-	for rest := expression; ; {
-		before, after, found := strings.Cut(rest, "-")
-		if !found {
-			break
-		}
-		rest = after
-		first, _ := utf8.DecodeLastRuneInString(before)
-		last, _ := utf8.DecodeRuneInString(after)
-		if strings.HasPrefix(after, `\x{`) {
-			last = utf8.MaxRune
-		}
-		steps += max(0, int(last-first))
-	}
-	return steps
-}
-
-// folds reports whether a part of an expression may ignore case.
-func folds(expression string) bool {
-	for rest := expression; ; {
-		_, after, found := strings.Cut(rest, "(?")
-		if !found {
-			return false
-		}
-		rest = after
-		if end := strings.IndexAny(rest, ":)"); strings.Contains(rest[:max(end, 0)], "i") {
-			return true
-		}
-	}
+// parsing estimates the steps of parsing a translated expression twice.
+func parsing(x ecma.Expression) int {
+	return stepsPerPattern + len(x.Text)*stepsPerPatternByte + x.Folded*stepsPerFolded +
+		x.Properties*(stepsPerClass+stepsPerClassAndOthers*min(x.Properties, mostOthers))
 }
 
 func (e *patternEngine) compileNew(expression string) (pattern, error) {
-	if len(expression) > maxPattern {
-		return pattern{}, fmt.Errorf("it has more than %d bytes", maxPattern)
-	}
-	if e.effort.spend(parsing(expression)) != nil {
+	if e.effort.spend(min(len(expression), ecma.MaxBytes)*stepsPerTranslatedByte) != nil {
 		return pattern{}, errPatterns
 	}
-	tree, err := syntax.Parse(expression, syntax.Perl)
-	if bad, ok := errors.AsType[*syntax.Error](err); ok && onlyElsewhere[bad.Code] {
-		e.unsupported = true
-		return anything, nil
-	}
+	x, err := ecma.Translate(expression)
 	if err != nil {
 		return pattern{}, err
 	}
+	if x.Obstacle != "" {
+		e.unsupported = true
+		return anything, nil
+	}
+	if e.effort.spend(parsing(x)) != nil {
+		return pattern{}, errPatterns
+	}
+	tree, err := syntax.Parse(x.Text, syntax.Perl)
+	if err != nil { // too large: all that is not legal was refused before
+		e.unsupported = true
+		return anything, nil
+	}
 	size := sizeOf(tree)
 	size.instructions += 2 // a failure and the match
-	if size.instructions > maxInstructions || e.effort.spend(size.instructions*stepsPerInstruction) != nil {
+	if size.instructions > maxInstructions || x.Expanded && size.instructions*stepsPerInstruction > e.effort.left {
+		e.unsupported = true
+		return anything, nil
+	}
+	if e.effort.spend(size.instructions*stepsPerInstruction) != nil {
 		return pattern{}, errPatterns
 	}
 	p := pattern{expression: expression, instructions: size.instructions, bytes: patternBytes + len(expression) + size.bytes()}
 	switch onePass := size.onePassBytes(); {
-	case !strings.Contains(expression, "^") && !strings.Contains(expression, `\A`):
+	case !strings.Contains(x.Text, "^"):
 	case onePass <= maxOnePass:
 		p.bytes += onePass
 		if e.effort.spend(size.instructions*stepsPerOnePass) != nil {
@@ -150,9 +127,9 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 	default:
 		// If an expression begins with ^, package regexp copies each character class into the
 		// instructions that match it. If the ^ is in a group, it does not.
-		expression = "(" + expression + ")"
+		x.Text = "(" + x.Text + ")"
 	}
-	p.Regexp, err = regexp.Compile(expression)
+	p.Regexp, err = regexp.Compile(x.Text)
 	return p, err
 }
 
@@ -207,14 +184,4 @@ func sizeOf(tree *syntax.Regexp) patternSize {
 	}
 	size.instructions = min(size.instructions, 2*maxInstructions)
 	return size
-}
-
-// onlyElsewhere are the errors of package regexp/syntax for expressions that
-// ECMA-262 may allow: lookaround, backreferences, \u escapes, script classes, long
-// repeats.
-var onlyElsewhere = map[syntax.ErrorCode]bool{
-	syntax.ErrInvalidPerlOp:     true,
-	syntax.ErrInvalidEscape:     true,
-	syntax.ErrInvalidCharRange:  true,
-	syntax.ErrInvalidRepeatSize: true,
 }
