@@ -16,7 +16,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Bridge executes calls. It is safe for concurrent use and keeps no state of a
@@ -187,7 +186,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	typical, p95 := f.Invoker.Client.Times(f.Skill)
 	return &Description{
 		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document, Files: f.Skill.Files,
-		InputSchema: inputs.InputSchema(f.Skill.Inputs), FreshUntil: fresh, Denied: denied,
+		FreshUntil: fresh, Denied: denied,
 		Held: f.Skill.Held, State: state, Since: since, Typical: typical, P95: p95, Timeout: x.timeoutFor(x.call.Timeout),
 		tool: func() string { return f.Tool(ctx, call.Principal) }, output: f.Skill.OutputSchema,
 	}, nil

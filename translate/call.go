@@ -128,8 +128,6 @@ type Description struct {
 	Document jsontext.Value
 	// Files are those of a skill that can only be read; nil: the skill can be executed.
 	Files *skillsite.Files
-	// InputSchema is a JSON Schema object for the arguments, made from the descriptor's inputs.
-	InputSchema jsontext.Value
 	// FreshUntil is when the source's list of skills is no longer fresh; zero: it is not in the cache.
 	FreshUntil time.Time
 	// Denied is the failure of a call because the bridge has no usable credential for the skill, or because the provider has

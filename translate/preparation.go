@@ -39,9 +39,6 @@ type Skill struct {
 	valid     jsontext.Value // inputs that Check has found complete and valid
 }
 
-// InputSchema returns a JSON Schema object for the inputs, as in a [Description].
-func (s *Skill) InputSchema() jsontext.Value { return inputs.InputSchema(s.Descriptor.Inputs) }
-
 // Main returns the SKILL.md of a skill that can only be read; nil: the skill can be executed.
 func (s *Skill) Main() []byte {
 	files := s.execution.found.Skill.Files

@@ -2,6 +2,7 @@ package browse
 
 import (
 	"bytes"
+	"context"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 
 // code returns how programs call a skill with example inputs, and the definitions of the skill as a tool. The examples work as they stand, apart
 // from credentials. It returns nil if the URL of the endpoint is not known, or the skill's name has characters that the page can't show.
-func (m *pageMaker) code(d *translate.Description) []Code {
+func (m *pageMaker) code(ctx context.Context, d *translate.Description) []Code {
 	endpoint := m.page.Endpoint
 	if endpoint == "" || plain(d.Name, maxShownName) != d.Name {
 		return nil
@@ -65,7 +66,11 @@ console.log(answer.result);
 	for _, format := range []struct{ label, format string }{
 		{"Anthropic tool", skillsprotocol.FormatAnthropic}, {"OpenAI tool", skillsprotocol.FormatOpenAI}, {"MCP tool", skillsprotocol.FormatMCP},
 	} {
-		if text := indented(skillsprotocol.Tool(tool, d.Descriptor, format.format), maxShownTool); text != "" {
+		definition, err := skillsprotocol.Tool(ctx, tool, d.Descriptor, format.format)
+		if err != nil {
+			return list // nobody reads the page
+		}
+		if text := indented(definition, maxShownTool); text != "" {
 			list = append(list, Code{format.label, text})
 		}
 	}

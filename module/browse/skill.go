@@ -53,7 +53,7 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 			skill.Faults = faults(failure.Violations)
 		}
 	} else {
-		m.describe(&skill, d)
+		m.describe(ctx, &skill, d)
 	}
 	skill.Ago = m.ago(skill.Since)
 	m.page.Skills = 1
@@ -62,7 +62,7 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 }
 
 // describe adds the content of a descriptor.
-func (m *pageMaker) describe(s *Skill, d *translate.Description) {
+func (m *pageMaker) describe(ctx context.Context, s *Skill, d *translate.Description) {
 	v := d.Descriptor
 	s.State, s.Since, s.Tool = cmp.Or(d.State, catalog.Available), d.Since, d.Tool()
 	if d.Denied != nil {
@@ -93,7 +93,7 @@ func (m *pageMaker) describe(s *Skill, d *translate.Description) {
 		s.Reading, s.Code = readingOf(d.Files), m.readingCode(d)
 		return
 	}
-	s.Code = m.code(d)
+	s.Code = m.code(ctx, d)
 	s.A2A = m.agentOf(d)
 }
 
@@ -157,6 +157,9 @@ func inputOf(p *document.Parameter) Input {
 // schemaOf returns a JSON Schema of an object with one input, for the form. If the input's own schema is too long, it has only the type.
 func schemaOf(p *document.Parameter) string {
 	one := []document.Parameter{*p}
+	if len(p.Schema)+len(p.Default) > maxShownSchema {
+		one[0].Schema, one[0].Default = nil, nil
+	}
 	schema := inputs.InputSchema(one)
 	if len(schema) > maxShownSchema {
 		one[0].Schema, one[0].Default = nil, nil

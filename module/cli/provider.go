@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
@@ -96,7 +97,7 @@ func (p *Provider) Describe(ctx context.Context, skill string) int {
 		p.Screen.JSON(struct {
 			Descriptor  jsontext.Value `json:"descriptor"`
 			InputSchema jsontext.Value `json:"input_schema"`
-		}{d.Document, d.InputSchema})
+		}{d.Document, inputs.InputSchema(d.Descriptor.Inputs)})
 		return OK
 	}
 	p.Screen.describe(d.Descriptor, d.Tool(), string(d.State), false, func(args ...string) string {

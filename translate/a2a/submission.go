@@ -182,7 +182,7 @@ func (s *submission) timeout() time.Duration {
 }
 
 // Inputs implements [translate.Preparation]: it collects the inputs, and asks for those that are missing.
-func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.Object, *run.Failure) {
+func (s *submission) Inputs(ctx context.Context, skill *translate.Skill) (jsonrpc.Object, *run.Failure) {
 	s.chosen.name, s.chosen.ref = skill.Name, skill.Ref
 	var have jsontext.Value
 	var earlier []task.Message
@@ -216,7 +216,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 				wanted = append(wanted, name)
 			}
 		}
-		s.asked = s.front.Say(message.WhichInputs(skill, wanted, message.Text(failure)))
+		s.asked = s.front.Say(message.WhichInputs(ctx, skill, wanted, message.Text(failure)))
 		asked, argument := *failure, *failure.Argument
 		argument.Reason, asked.Argument = run.Asked, &argument
 		return jsonrpc.Object{}, &asked
@@ -226,7 +226,7 @@ func (s *submission) Inputs(_ context.Context, skill *translate.Skill) (jsonrpc.
 		if list.Unread != "" {
 			problem = message.Unread(skill, list.Unread)
 		}
-		s.asked = s.front.Say(message.WhichInputs(skill, missing, problem))
+		s.asked = s.front.Say(message.WhichInputs(ctx, skill, missing, problem))
 		return jsonrpc.Object{}, &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message:  "the input " + quoted(missing[0]) + " is required",

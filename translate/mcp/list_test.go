@@ -2,7 +2,9 @@ package mcp_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -222,4 +224,64 @@ func TestFreshnessOfStaleLists(t *testing.T) {
 	}
 	single.On("GET /skills/0.json", fresh)
 	read("the descriptor can be read again", 5000, "acme")
+}
+
+// allocations returns how many pieces of memory are allocated while a request is answered, after one that reads the descriptors.
+func (s *server) allocations(t *testing.T, body string, header ...string) (mallocs uint64, size int) {
+	t.Helper()
+	ask := func() {
+		r := s.open(t, t.Context(), body, header...)
+		defer r.Body.Close()
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatalf("%v %d", err, r.StatusCode)
+		}
+		size = int(n)
+	}
+	ask()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ask()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs, size
+}
+
+// Schemas and texts of descriptors are made once, not for each list or description: a short request would cost seconds.
+func TestListsAreMadeOnce(t *testing.T) {
+	properties := object{}
+	for i := range 200 {
+		properties[fmt.Sprintf("p%03d", i)] = object{"description": "größer", "items": object{"$ref": "#"}}
+	}
+	var skills []object
+	for i := range 20 {
+		inputs := []object{providertest.Input("x", "object", object{"schema": object{"properties": properties}})}
+		for j := range 100 {
+			inputs = append(inputs, providertest.Input(fmt.Sprint("y", j), "string", object{"description": strings.Repeat("größer ", 50)}))
+		}
+		changes := output("application/json", object{"type": "array", "items": object{"properties": properties}})
+		changes["capability_type"] = "knowledge"
+		skills = append(skills, skill(fmt.Sprint("s", i), changes, inputs...))
+	}
+	s := newServer(t, nil, skills...)
+	search := newServer(t, func(s *server) { s.front.Options.Search = true }, skills...)
+	modern := func(method string, params object) (string, []string) { return modernRequest(t, method, params) }
+	for what, ask := range map[string]func() (uint64, int){
+		"tools": func() (uint64, int) {
+			body, header := modern("tools/list", object{})
+			return s.allocations(t, body, header...)
+		},
+		"legacy": func() (uint64, int) { return s.allocations(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`) },
+		"prompts": func() (uint64, int) {
+			body, header := modern("prompts/list", object{})
+			return s.allocations(t, body, header...)
+		},
+		"describe_skill": func() (uint64, int) {
+			body, header := modern("tools/call", object{"name": "describe_skill", "arguments": object{"name": "acme.s1"}})
+			return search.allocations(t, body, header...)
+		},
+	} {
+		if n, size := ask(); n > 2000 || size < 10_000 {
+			t.Errorf("%s: %d allocations for %d bytes", what, n, size)
+		}
+	}
 }

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,22 +25,9 @@ func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
 	w.OpenArray("prompts")
 	for i := range listing.Skills {
 		e := &listing.Skills[i]
-		w.Open()
-		w.Text("name", e.Tool)
-		w.Text("title", safetext.Line(e.Descriptor.Name, wire.MaxQuoted))
-		w.Text("description", safetext.Line(e.Descriptor.Description, wire.MaxDescription))
-		w.OpenArray("arguments")
-		for j := range e.Descriptor.Inputs {
-			in := &e.Descriptor.Inputs[j]
-			w.Open()
-			w.Text("name", in.Name)
-			w.Optional("description", safetext.Line(in.Description, wire.MaxQuoted))
-			w.Name("required")
-			w.Buf = strconv.AppendBool(w.Buf, in.Required)
-			w.Close()
+		if err := w.Prompt(r.ctx, e.Tool, e.Descriptor); err != nil {
+			return nil, callerGone(r)
 		}
-		w.CloseArray()
-		w.Close()
 	}
 	w.CloseArray()
 	return w.endPage(cursorPrompts, listing), nil

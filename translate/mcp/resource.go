@@ -26,13 +26,7 @@ func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
 	w.OpenArray("resources")
 	for i := range listing.Skills {
 		e := &listing.Skills[i]
-		w.Open()
-		w.Text("uri", wire.ResourceURI(e.Name, wire.FileSkill))
-		w.Text("name", e.Tool+"/"+wire.FileSkill)
-		w.Text("title", safetext.Line(e.Title, wire.MaxQuoted))
-		w.Text("description", safetext.Line(e.Description, wire.MaxDescription))
-		w.Text("mimeType", wire.MediaType(wire.FileSkill, nil))
-		w.Close()
+		w.SkillPage(e.Name, e.Tool, e.Title, e.Description)
 	}
 	w.CloseArray()
 	return w.endPage(cursorResources, listing), nil
@@ -44,14 +38,7 @@ func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, unknownCursor()
 	}
 	w := r.open(resultComplete)
-	w.OpenArray("resourceTemplates")
-	w.Open()
-	w.Text("uriTemplate", wire.ResourceTemplate)
-	w.Text("name", "skill")
-	w.Text("title", "Files of a skill")
-	w.Text("description", wire.FileSkill+" explains the skill of a name; "+wire.FileDescriptor+" is what its provider has published.")
-	w.Close()
-	w.CloseArray()
+	w.ResourceTemplates()
 	w.freshness(time.Now().Add(longestTTL), r.private())
 	return w.end(), nil
 }

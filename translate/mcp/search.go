@@ -60,8 +60,12 @@ func describeSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonr
 	if failure != nil {
 		return failed(r, &run.Run{Failure: failure}, name)
 	}
+	tool, err := r.tools().Define(r.ctx, cmp.Or(d.Tool(), d.Name), d.Name, d.Descriptor, d.OutputSchema())
+	if err != nil {
+		return nil, callerGone(r)
+	}
 	var w wire.Writer
-	w.Tool(&wire.Definition{Tool: cmp.Or(d.Tool(), d.Name), Name: d.Name, Descriptor: d.Descriptor, Output: d.OutputSchema()}, r.tools())
+	w.Tool(&tool)
 	return structured(r, w.Buf, nil), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // PageSize is the number of tools of a page.
@@ -25,22 +26,40 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	w := r.open(resultComplete)
-	w.OpenArray("tools")
-	getRun := listing.Reserved
+	list := make([]wire.Definition, len(listing.Skills))
+	size := 0
 	for i := range listing.Skills {
 		e := &listing.Skills[i]
-		if getRun && e.Tool > wire.GetRun {
+		var err error
+		if list[i], err = r.tools().Define(r.ctx, e.Tool, e.Name, e.Descriptor, e.OutputSchema()); err != nil {
+			return nil, callerGone(r)
+		}
+		size += list[i].Size()
+	}
+	if !r.Reserve(int64(size)) {
+		return nil, tooLarge(r.Request, nil)
+	}
+	w := r.open(resultComplete)
+	w.Buf = slices.Grow(w.Buf, size)
+	w.OpenArray("tools")
+	getRun := listing.Reserved
+	for i := range list {
+		if getRun && listing.Skills[i].Tool > wire.GetRun {
 			w.getRun()
 			getRun = false
 		}
-		w.Tool(&wire.Definition{Tool: e.Tool, Name: e.Name, Descriptor: e.Descriptor, Output: e.OutputSchema()}, r.tools())
+		w.Tool(&list[i])
 	}
 	if getRun {
 		w.getRun()
 	}
 	w.CloseArray()
 	return w.endPage(cursorTools, listing), nil
+}
+
+// callerGone returns the error for a request whose context has ended: what it asks for is not made.
+func callerGone(r *request) *jsonrpc.Error {
+	return failureError(exchange.Interrupted(r.ctx, run.PhaseDescriptor, "", run.ExecutedNo), "")
 }
 
 // getRun adds the definition of get_run.

@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // describeSkill answers describe_skill. A summary is sufficient for calls and for an
@@ -29,10 +30,18 @@ func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *
 	if failure != nil {
 		return nil, failureError(failure, subject{name: call.Name, tools: f.toolsOf(ctx, failure)})
 	}
-	b := builder{front.Writer{Buf: make([]byte, 0, 1024+len(d.InputSchema))}}
+	schemas := manifestSchemas{}
+	var err error
+	if schemas.inputs, err = front.InputSchema(ctx, d.Descriptor, ""); err == nil && detail != detailSummary {
+		schemas.output, err = front.OutputSchema(ctx, d.Descriptor, "")
+	}
+	if err != nil {
+		return nil, callerGone(ctx)
+	}
+	b := builder{front.Writer{Buf: make([]byte, 0, 1024+len(schemas.inputs)+len(schemas.output))}}
 	b.Open()
 	b.OpenMember("skill")
-	b.manifest(d, detail != detailSummary)
+	b.manifest(d, schemas)
 	if detail == detailFull {
 		text, err := skillPage(d)
 		if err != nil {
@@ -52,8 +61,16 @@ func (f *Front) describeSkill(ctx context.Context, p *params) (jsontext.Value, *
 	return b.Buf, nil
 }
 
+// callerGone returns the error for a request whose context has ended: what it asks for is not made.
+func callerGone(ctx context.Context) *jsonrpc.Error {
+	return failureError(exchange.Interrupted(ctx, run.PhaseDescriptor, "", run.ExecutedNo), subject{})
+}
+
+// manifestSchemas are the schemas of a manifest; nil: it has none.
+type manifestSchemas struct{ inputs, output jsontext.Value }
+
 // manifest adds a descriptor as a manifest of the Skills Protocol.
-func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
+func (b *builder) manifest(d *translate.Description, schemas manifestSchemas) {
 	s := d.Descriptor
 	b.OpenMember("manifest")
 	b.Text("name", d.Name)
@@ -75,12 +92,10 @@ func (b *builder) manifest(d *translate.Description, withOutputSchema bool) {
 		b.Close()
 	}
 	b.timing(d)
-	b.Raw("inputs", front.CleanSchema(d.InputSchema, ""))
+	b.Raw("inputs", schemas.inputs)
 	b.OpenMember("output")
 	b.Text("content_type", s.Output.ContentType)
-	if withOutputSchema {
-		b.Raw("schema", front.CleanSchema(s.Output.Schema, ""))
-	}
+	b.Raw("schema", schemas.output)
 	b.Optional("description", line(s.Output.Description))
 	b.Close()
 	if d.Files != nil {

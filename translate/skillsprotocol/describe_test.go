@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 const weather = `{
@@ -43,39 +44,18 @@ func describe(t *testing.T, text string) *translate.Description {
 	if err := json.Unmarshal(d.Document, d.Descriptor); err != nil {
 		t.Fatal(err)
 	}
-	properties, required := map[string]map[string]jsontext.Value{}, []string{}
-	for _, in := range d.Descriptor.Inputs {
-		p := map[string]jsontext.Value{}
-		if len(in.Schema) > 0 {
-			if err := json.Unmarshal(in.Schema, &p); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if p["type"] == nil {
-			p["type"] = jsontext.Value(`"` + in.Type + `"`)
-		}
-		properties[in.Name] = p
-		if in.Required {
-			required = append(required, in.Name)
-		}
-	}
-	var err error
-	d.InputSchema, err = json.Marshal(map[string]any{"type": "object", "properties": properties, "required": required}, json.Deterministic(true))
-	if err != nil {
-		t.Fatal(err)
-	}
 	return d
 }
 
 func TestDescribe(t *testing.T) {
 	d := describe(t, weather)
-	d.InputSchema = jsontext.Value(`{"type":"object",  "x":1.0}`)
 	d.State, d.Since, d.Timeout = catalog.Available, time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), 30*time.Second
 	d.Typical, d.P95 = 1500*time.Millisecond, time.Microsecond
 	manifest := func(schema string) string {
 		return `{"skill":{"manifest":{"name":"example-corp.weather-forecast","display_name":"Weather Forecast","version":"2.1.0",` +
 			`"description":"Forecasts the weather.","kind":"action","state":"available","state_since":"2026-01-02T03:04:05Z",` +
-			`"timing":{"typical_ms":1500,"p95_ms":1,"timeout_ms":30000},"inputs":{"type":"object",  "x":1.0},` +
+			`"timing":{"typical_ms":1500,"p95_ms":1,"timeout_ms":30000},"inputs":{"type":"object","properties":{"location":{"type":"string","description":"City name."},` +
+			`"days":{"type":"number","description":"Days (1-14).","minimum":1,"default":7.0}},"required":["location"]},` +
 			`"output":{"content_type":"application/json",` + schema + `"description":"The forecast."},` +
 			`"auth":{"type":"oauth2","description":"Sign in.","oauth2":{"authorization_url":"https://a.example","token_url":"https://t.example",` +
 			`"scopes":{"read:\"x":"R","write:x":"W"}}},"access":"restricted","capability_type":"api","tags":["weather","forecast"],` +
@@ -292,7 +272,7 @@ func TestExampleSatisfiesItsSchema(t *testing.T) {
 		`"type":"array","schema":{"items":true}`,
 	} {
 		d := describe(t, `{"inputs":[{"name":"o","type":"string","description":"","required":false},{"name":"i","description":"","required":true,`+input+`}]}`)
-		if err := validate(t, d.InputSchema, exampleArgs(t, d)); err != nil {
+		if err := validate(t, inputs.InputSchema(d.Descriptor.Inputs), exampleArgs(t, d)); err != nil {
 			t.Errorf("%s: %v", input, err)
 		}
 	}

@@ -98,7 +98,9 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 	if q.detail == detailTools {
 		b.OpenArray("tools")
 		for i := range listing.Skills {
-			b.tool(ctx, &listing.Skills[i], q.format)
+			if err := b.tool(ctx, &listing.Skills[i], q.format); err != nil {
+				return nil, callerGone(ctx)
+			}
 		}
 	} else {
 		b.OpenArray("skills")

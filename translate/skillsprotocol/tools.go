@@ -10,7 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // The formats of tool definitions: what the APIs of these providers take as tools, and that of MCP.
@@ -23,43 +22,53 @@ const (
 // toolFormats are the formats; the first is the default.
 var toolFormats = []string{FormatAnthropic, FormatOpenAI, FormatMCP}
 
-// tool adds the definition of a skill as a tool. A skill without a tool name has none.
-func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) {
+// tool adds the definition of a skill as a tool. A skill without a tool name has none. The error is that of a context that has ended.
+func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) error {
 	if name := e.ToolName(ctx, translate.RequestOf(ctx).Principal); name != "" && e.Descriptor != nil {
-		b.definition(name, e.Descriptor, format)
+		return b.definition(ctx, name, e.Descriptor, format)
 	}
+	return nil
 }
 
-// Tool returns the definition of a skill as a tool with a name, in a format: that of [FormatAnthropic], [FormatOpenAI] or [FormatMCP].
-func Tool(name string, d *document.Descriptor, format string) jsontext.Value {
+// Tool returns the definition of a skill as a tool with a name, in a format: that of [FormatAnthropic], [FormatOpenAI] or [FormatMCP]. The error
+// is that of a context that has ended.
+func Tool(ctx context.Context, name string, d *document.Descriptor, format string) (jsontext.Value, error) {
 	b := builder{front.Writer{Buf: make([]byte, 0, toolSize(d))}}
-	b.definition(name, d, format)
-	return b.Buf
+	err := b.definition(ctx, name, d, format)
+	return b.Buf, err
 }
 
-func (b *builder) definition(name string, d *document.Descriptor, format string) {
-	description := safetext.Line(d.Description, maxMessage)
-	schema := front.CleanSchema(inputs.InputSchema(d.Inputs), front.HeaderKeyword)
+// definition adds the definition of a tool. What is dear is kept with the descriptor.
+func (b *builder) definition(ctx context.Context, name string, d *document.Descriptor, format string) error {
+	description, err := front.Description(ctx, d, maxMessage)
+	if err != nil {
+		return err
+	}
+	schema, err := front.InputSchema(ctx, d, front.HeaderKeyword)
+	if err != nil {
+		return err
+	}
 	b.Open()
 	switch format {
 	case FormatOpenAI:
 		b.Text("type", "function")
 		b.OpenMember("function")
 		b.Text("name", name)
-		b.Text("description", description)
+		b.Raw("description", description)
 		b.Raw("parameters", schema)
 		b.Close()
 	case FormatMCP:
 		b.Text("name", name)
 		b.Text("title", safetext.Line(d.Name, maxName))
-		b.Text("description", description)
+		b.Raw("description", description)
 		b.Raw("inputSchema", schema)
 	default:
 		b.Text("name", name)
-		b.Text("description", description)
+		b.Raw("description", description)
 		b.Raw("input_schema", schema)
 	}
 	b.Close()
+	return nil
 }
 
 // toolSize returns about how many bytes the definition of a skill takes.

@@ -1,12 +1,15 @@
 package skillsprotocol_test
 
 import (
+	"context"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // TestToolDefinitions: the definitions have the members that the APIs of language models take, and only usable skills are asked for.
@@ -115,5 +118,34 @@ func TestListSearch(t *testing.T) {
 		if _, fault := ask(t, b, "list_skills", params); fault == nil || !strings.HasPrefix(string(fault.Data), want) {
 			t.Errorf("%s: %+v", params, fault)
 		}
+	}
+}
+
+// TestToolsAreMadeOnce: the schemas and texts of tools and manifests are made once, whatever the format; none is made for a caller that has gone.
+func TestToolsAreMadeOnce(t *testing.T) {
+	properties := strings.TrimPrefix(strings.Repeat(`,"größer*":{"items":{"$ref":"#"}}`, 300), ",")
+	for i := range 300 {
+		properties = strings.Replace(properties, "*", strconv.Itoa(i), 1)
+	}
+	text := strings.ReplaceAll(weather, `{"minimum": 1}`, `{"properties":{`+properties+`}}`)
+	skills := entries(20)
+	for i := range skills {
+		skills[i].Tool = "tool_" + strconv.Itoa(i)
+		skills[i].Descriptor = describe(t, text).Descriptor
+	}
+	b := &fakeBridge{listing: translate.Listing{Skills: skills}, description: &translate.Description{Name: "x", Descriptor: skills[0].Descriptor}}
+	f := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for params, most := range map[string]float64{`{"detail":"tools"}`: 500, `{"detail":"tools","format":"openai"}`: 500, `{"detail":"tools","format":"mcp"}`: 500} {
+		if _, fault := f.ServeRPC(gone, request("list_skills", params)); fault == nil {
+			t.Errorf("%s: an answer for nobody", params)
+		}
+		if n := testing.AllocsPerRun(3, func() { _, _ = f.ServeRPC(t.Context(), request("list_skills", params)) }); n > most {
+			t.Errorf("%s: %.0f allocations", params, n)
+		}
+	}
+	if n := testing.AllocsPerRun(3, func() { _, _ = f.ServeRPC(t.Context(), request("describe_skill", `{"name":"x"}`)) }); n > 200 {
+		t.Errorf("describe_skill: %.0f allocations", n)
 	}
 }

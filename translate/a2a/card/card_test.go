@@ -22,7 +22,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // bridge is a bridge whose skills a test sets.
@@ -68,7 +67,7 @@ func (b *bridge) Describe(_ context.Context, call translate.Call) (*translate.De
 		if e.Name == call.Name && (!e.Hidden || call.Principal != "") {
 			return &translate.Description{
 				Name: e.Name, Namespace: e.Namespace, Hidden: e.Hidden, Descriptor: e.Descriptor,
-				InputSchema: inputs.InputSchema(e.Descriptor.Inputs), FreshUntil: b.fresh,
+				FreshUntil: b.fresh,
 			}, nil
 		}
 	}

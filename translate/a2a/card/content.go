@@ -2,6 +2,7 @@ package card
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,14 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Bounds of the parts of a card that come from providers, in bytes.
@@ -98,8 +96,8 @@ func (b *Builder) noticeContent() *content {
 	return b.seal(c)
 }
 
-// contentOf returns the content for skills, which are sorted by name.
-func (b *Builder) contentOf(entries []catalog.Entry) *content {
+// contentOf returns the content for skills, which are sorted by name. The error is that of a context that has ended.
+func (b *Builder) contentOf(ctx context.Context, entries []catalog.Entry) (*content, error) {
 	described := len(entries) <= maxDescribed
 	most := min(maxSkillSize, maxSkillsSize/max(1, len(entries)))
 	var skills, legacy, schemas front.Writer
@@ -121,14 +119,9 @@ func (b *Builder) contentOf(entries []catalog.Entry) *content {
 		legacy.Next()
 		legacy.Buf = append(legacy.Buf, s.json(true, 2*most)...)
 		share := min(maxSchemaSize, maxSchemasSize/len(entries))
-		var in, out jsontext.Value
-		if d := entries[i].Descriptor; d != nil {
-			out = d.Output.Schema
-			if sizeOf(d.Inputs) <= share { // else addSchemas would leave the schema out
-				in = inputs.InputSchema(d.Inputs)
-			}
+		if err := addSchemas(ctx, &schemas, &s, entries[i].Descriptor, share); err != nil {
+			return nil, err
 		}
-		addSchemas(&schemas, &s, in, out, share)
 	}
 	skills.CloseArray()
 	legacy.CloseArray()
@@ -143,7 +136,7 @@ func (b *Builder) contentOf(entries []catalog.Entry) *content {
 	if shown < len(entries) {
 		c.description += fmt.Sprintf(" This card has %d of %d skills.", shown, len(entries))
 	}
-	return b.seal(c)
+	return b.seal(c), nil
 }
 
 // sizeOf returns a lower bound for the size of the schema of inputs, in bytes.
@@ -155,21 +148,23 @@ func sizeOf(params []document.Parameter) int {
 	return size
 }
 
-// contentOfOne returns the content for one skill.
-func (b *Builder) contentOfOne(d *translate.Description) *content {
+// contentOfOne returns the content for one skill. The error is that of a context that has ended.
+func (b *Builder) contentOfOne(ctx context.Context, d *translate.Description) (*content, error) {
 	s := skillOf(&catalog.Entry{
 		Name: d.Name, Title: d.Descriptor.Name, Namespace: d.Namespace, Version: d.Descriptor.Version, Description: d.Descriptor.Description,
 		CapabilityType: d.Descriptor.CapabilityType, Descriptor: d.Descriptor,
 	}, maxSkillSize)
 	var schemas front.Writer
 	schemas.Open()
-	addSchemas(&schemas, &s, d.InputSchema, d.Descriptor.Output.Schema, 2*maxSchemaSize)
+	if err := addSchemas(ctx, &schemas, &s, d.Descriptor, 2*maxSchemaSize); err != nil {
+		return nil, err
+	}
 	schemas.Close()
 	return b.seal(&content{
 		skill: d.Name, name: cmp.Or(b.config.Name, s.title), description: cmp.Or(b.config.Description, s.description),
 		skills: fmt.Appendf(nil, "[%s]", s.json(false, maxSkillSize)), legacy: fmt.Appendf(nil, "[%s]", s.json(true, 2*maxSkillSize)),
 		schemas: schemas.Buf,
-	})
+	}), nil
 }
 
 // sentence describes an agent by the namespaces of its skills.

@@ -185,7 +185,10 @@ func (b *Builder) read(ctx context.Context, k key, caller run.Caller, old *kept)
 		now.content = old.content
 		return now, nil
 	}
-	now.content = b.contentOf(l.Skills)
+	var err error
+	if now.content, err = b.contentOf(ctx, l.Skills); err != nil {
+		return nil, ErrUnavailable
+	}
 	return now, nil
 }
 
@@ -230,7 +233,10 @@ func (b *Builder) describe(ctx context.Context, k key, caller run.Caller, old *k
 			now.content = old.content
 			return now, nil
 		}
-		now.content = b.contentOfOne(d)
+		var err error
+		if now.content, err = b.contentOfOne(ctx, d); err != nil {
+			return nil, ErrUnavailable
+		}
 		return now, nil
 	case failure.Kind == run.SkillNotFound || failure.Kind == run.InvalidArguments:
 		return nil, ErrNotFound

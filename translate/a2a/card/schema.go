@@ -2,6 +2,7 @@ package card
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
@@ -17,8 +19,19 @@ import (
 const maxSchemaDepth = 48
 
 // addSchemas adds the version and the schemas of a skill to the params of the extension, with up to most bytes for both
-// schemas. A schema that does not fit, or that some clients can't read, is left out.
-func addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most int) {
+// schemas. A schema that does not fit, or that some clients can't read, is left out; d may be nil. The error is that of a context that has ended.
+func addSchemas(ctx context.Context, w *front.Writer, s *skill, d *document.Descriptor, most int) (err error) {
+	var input, output jsontext.Value
+	if d != nil && sizeOf(d.Inputs) <= most { // else it would be left out
+		if input, err = front.InputSchema(ctx, d, ""); err != nil {
+			return err
+		}
+	}
+	if d != nil && len(d.Output.Schema) <= most {
+		if output, err = front.OutputSchema(ctx, d, ""); err != nil {
+			return err
+		}
+	}
 	w.Next()
 	w.Buf = append(appendName(w.Buf, s.name), ':', '{')
 	w.Optional("version", s.version)
@@ -29,12 +42,13 @@ func addSchemas(w *front.Writer, s *skill, input, output jsontext.Value, most in
 		if m.schema.Kind() != '{' || len(m.schema) > most || !readable(m.schema) {
 			continue
 		}
-		if text := safetext.Escape(string(front.CleanSchema(m.schema, "")), "\t\r\n"); len(text) <= most {
+		if text := safetext.Escape(string(m.schema), "\t\r\n"); len(text) <= most {
 			most -= len(text)
 			w.Raw(m.name, jsontext.Value(text))
 		}
 	}
 	w.Close()
+	return nil
 }
 
 // readable reports whether all clients can read a JSON value: it does not nest too deep, and its numbers fit a double.

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -53,7 +54,7 @@ func WhichSkill(skills []catalog.Entry, problem string) (text string, data jsont
 }
 
 // WhichInputs returns the text and the data of the question for inputs. problem says what is wrong with a value; empty: inputs are only missing.
-func WhichInputs(skill *translate.Skill, missing []string, problem string) (text string, data jsontext.Value) {
+func WhichInputs(ctx context.Context, skill *translate.Skill, missing []string, problem string) (text string, data jsontext.Value) {
 	var b strings.Builder
 	if problem != "" {
 		b.WriteString("That does not fit: " + problem + ". ")
@@ -73,7 +74,9 @@ func WhichInputs(skill *translate.Skill, missing []string, problem string) (text
 	w.Open()
 	w.Text("skill", skill.Name)
 	w.Texts("missing", missing)
-	w.Raw("inputSchema", front.CleanSchema(skill.InputSchema(), ""))
+	if schema, err := front.InputSchema(ctx, skill.Descriptor, ""); err == nil { // else nobody reads the question
+		w.Raw("inputSchema", schema)
+	}
 	w.Close()
 	return b.String(), w.Buf
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // The files of each skill, which are resources.
@@ -72,4 +73,27 @@ func (w *Writer) Contents(uri, file string, text []byte, content front.Content) 
 	}
 	w.Content(name, content)
 	w.Close()
+}
+
+// SkillPage adds the resource with the SKILL.md of a skill. name and tool are those of the skill and its tool.
+func (w *Writer) SkillPage(name, tool, title, description string) {
+	w.Open()
+	w.Text("uri", ResourceURI(name, FileSkill))
+	w.Text("name", tool+"/"+FileSkill)
+	w.Text("title", safetext.Line(title, MaxQuoted))
+	w.Text("description", safetext.Line(description, MaxDescription))
+	w.Text("mimeType", MediaType(FileSkill, nil))
+	w.Close()
+}
+
+// ResourceTemplates adds the member with the templates of resources.
+func (w *Writer) ResourceTemplates() {
+	w.OpenArray("resourceTemplates")
+	w.Open()
+	w.Text("uriTemplate", ResourceTemplate)
+	w.Text("name", "skill")
+	w.Text("title", "Files of a skill")
+	w.Text("description", FileSkill+" explains the skill of a name; "+FileDescriptor+" is what its provider has published.")
+	w.Close()
+	w.CloseArray()
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,26 +19,45 @@ type Tools struct {
 	Headers    bool // skills may choose arguments that clients repeat in header fields
 }
 
-// Definition is what a tool is made from: a skill.
+// Definition is the definition of a tool.
 type Definition struct {
-	Tool, Name string // of the tool, and of the skill for the bridge
-	Descriptor *document.Descriptor
-	Output     jsontext.Value // the JSON Schema of the output; nil: none
+	tool, name                 string // of the tool, and of the skill for the bridge
+	descriptor                 *document.Descriptor
+	description, input, output jsontext.Value
+}
+
+// Define makes the definition of the tool of a skill. tool is its name, name that of the skill for the bridge, and output the JSON Schema of the
+// output; nil: none. What is dear is kept with the descriptor. The error is that of a context that has ended.
+func (how Tools) Define(ctx context.Context, tool, name string, d *document.Descriptor, output jsontext.Value) (t Definition, err error) {
+	t = Definition{tool: tool, name: name, descriptor: d}
+	if t.description, err = front.Description(ctx, d, MaxDescription); err != nil {
+		return t, err
+	}
+	if t.input, err = front.InputSchema(ctx, d, how.omitted()); err != nil {
+		return t, err
+	}
+	t.output, err = how.outputSchema(ctx, d, output)
+	return t, err
+}
+
+// Size returns about how many bytes the definition takes.
+func (t *Definition) Size() int {
+	return 512 + len(t.tool) + len(t.name) + len(t.description) + len(t.input) + len(t.output)
 }
 
 // Tool adds the definition of a tool as a value, or to an array.
-func (w *Writer) Tool(t *Definition, how Tools) {
-	d := t.Descriptor
+func (w *Writer) Tool(t *Definition) {
+	d := t.descriptor
 	w.Open()
-	w.Text("name", t.Tool)
+	w.Text("name", t.tool)
 	w.Text("title", safetext.Line(d.Name, MaxQuoted))
-	w.Text("description", safetext.Line(d.Description, MaxDescription))
-	w.Raw("inputSchema", how.inputSchema(d))
-	w.Raw("outputSchema", how.OutputSchema(d, t.Output))
+	w.Raw("description", t.description)
+	w.Raw("inputSchema", t.input)
+	w.Raw("outputSchema", t.output)
 	w.annotations(d.Endpoint.Method)
 	w.OpenMember("_meta")
 	w.OpenMember(MetaSkill)
-	w.Text("name", t.Name)
+	w.Text("name", t.name)
 	w.Text("version", safetext.Line(d.Version, MaxQuoted))
 	w.Text("capabilityType", string(d.CapabilityType))
 	w.Close()
@@ -65,33 +85,30 @@ func (w *Writer) hint(name string) {
 	w.Buf = append(w.Buf, "true"...)
 }
 
-// inputSchema returns the schema of the arguments.
-func (how Tools) inputSchema(d *document.Descriptor) jsontext.Value {
-	schema := inputs.InputSchema(d.Inputs)
-	return how.clean(schema)
-}
+// wrappedForm is the form of the schema of an output in an object.
+type wrappedForm struct{ omitted string }
 
-// OutputSchema returns the schema of structured outputs, made from that of the descriptor; nil: there is none.
-func (how Tools) OutputSchema(d *document.Descriptor, schema jsontext.Value) jsontext.Value {
+// outputSchema returns the schema of structured outputs, made from that of the descriptor; nil: there is none.
+func (how Tools) outputSchema(ctx context.Context, d *document.Descriptor, schema jsontext.Value) (jsontext.Value, error) {
 	switch {
-	case !how.Structured || !IsJSON(d.Output.ContentType):
-		return nil
-	case schema == nil:
-		return nil
+	case !how.Structured || !IsJSON(d.Output.ContentType) || schema == nil:
+		return nil, nil
 	case how.Modern || IsOfObjects(schema):
-		return how.clean(schema)
+		return front.OutputSchema(ctx, d, how.omitted())
 	}
 	// In the legacy versions, structured content is an object.
-	return how.clean(inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}}))
+	return d.Rendering(ctx, wrappedForm{how.omitted()}, func() jsontext.Value {
+		return front.CleanSchema(inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}}), how.omitted())
+	})
 }
 
 // IsOfObjects reports whether a schema permits only objects, by its type.
 func IsOfObjects(schema jsontext.Value) bool { return Text(Member(schema, "type")) == "object" }
 
-// clean returns a schema whose texts for models are visible, and without the keyword for header fields unless those are allowed.
-func (how Tools) clean(schema jsontext.Value) jsontext.Value {
+// omitted returns the keyword that schemas lack; empty: they have all.
+func (how Tools) omitted() string {
 	if how.Headers {
-		return front.CleanSchema(schema, "")
+		return ""
 	}
-	return front.CleanSchema(schema, front.HeaderKeyword)
+	return front.HeaderKeyword
 }

@@ -362,11 +362,10 @@ func TestWarn(t *testing.T) {
 // TestManySkills: a provider with ever new skills takes no more memory than for 20,000.
 func TestManySkills(t *testing.T) {
 	a := newInstance(t, changes.Config{})
-	s := *read(t).Descriptor
+	s := read(t).Descriptor
 	for n := range 20_010 {
-		d := s
-		d.ID = fmt.Sprint(n)
-		a.uses(&discovery.Skill{Descriptor: &d}, d.Description, false)
+		d := &document.Descriptor{ID: fmt.Sprint(n), Name: s.Name, Version: s.Version, Description: s.Description, Endpoint: s.Endpoint, Inputs: s.Inputs, Auth: s.Auth}
+		a.uses(&discovery.Skill{Descriptor: d}, d.Description, false)
 	}
 	if n := a.Known(); n > 20_000 {
 		t.Errorf("%d skills", n)

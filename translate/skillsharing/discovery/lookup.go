@@ -92,7 +92,8 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 	return doc, nil
 }
 
-// documentCost estimates the memory that a parsed document takes, in bytes.
+// documentCost estimates the memory that a parsed document takes, in bytes, with what is made of a descriptor later (see
+// [document.Descriptor.Rendering]).
 func documentCost(body []byte) int64 { return 2<<10 + 4*int64(len(body)) }
 
 // lookup counts the requests that reading one document takes.

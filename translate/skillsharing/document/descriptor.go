@@ -51,7 +51,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 		l.schemaRules(&found, schemasOf(value))
 		return invalid(found.Tidy())
 	}
-	descriptor := new(Descriptor)
+	descriptor := &Descriptor{renderings: renderings{owner: l.Owner}}
 	if err := read(doc, descriptor); err != nil {
 		return nil, unreadable(run.PhaseDescriptor, string(def), err)
 	}

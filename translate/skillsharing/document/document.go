@@ -11,7 +11,7 @@ import (
 
 // Descriptor is a Skill Descriptor: all that a provider publishes about one
 // skill (Skill Sharing Protocol, section 3). Use [ParseDescriptor] to read one:
-// it validates first.
+// it validates first. It must not be copied.
 type Descriptor struct {
 	Protocol         ProtocolVersion `json:"protocol"`
 	ID               string          `json:"id"`
@@ -32,6 +32,8 @@ type Descriptor struct {
 	// Unknown holds the members that this version of the protocol does not
 	// define, so that serializing keeps them.
 	Unknown jsontext.Value `json:",embed"`
+
+	renderings renderings
 }
 
 // Index is a Skill Index: what a provider serves under [WellKnownPath]

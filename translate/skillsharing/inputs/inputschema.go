@@ -20,7 +20,7 @@ import (
 // are any, and its type, if that is a type of JSON Schema and the schema has
 // none.
 //
-// The parameters must be those of a valid descriptor.
+// The parameters must be those of a valid descriptor. The schema of one whose name is longer than any real one is left out.
 func InputSchema(params []document.Parameter) jsontext.Value {
 	dst := []byte(`{"type":"object","properties":{`)
 	for i := range params {
@@ -45,6 +45,10 @@ func InputSchema(params []document.Parameter) jsontext.Value {
 	return append(dst, '}')
 }
 
+// maxPrefix bounds what is put before each reference in the schema of a parameter, in bytes: hundreds of references to a name of 100 KB would take
+// 100 MB.
+const maxPrefix = 512
+
 func appendName(dst []byte, name string) []byte {
 	return append(append(dst, jsonvalue.Quoted(name)...), ':')
 }
@@ -59,6 +63,9 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 	// in it.
 	isResource := stated("$id")
 	prefix := "#/properties/" + url.PathEscape(strings.TrimPrefix(jsonvalue.Pointer([]string{p.Name}), "/"))
+	if !isResource && len(prefix) > maxPrefix {
+		own = nil
+	}
 
 	dst = append(dst, '{')
 	start := len(dst)

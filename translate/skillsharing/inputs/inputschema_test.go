@@ -2,11 +2,13 @@ package inputs_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
@@ -88,6 +90,19 @@ func TestInputSchemaAgreesWithCheck(t *testing.T) {
 		}
 		if got := check(in, jsontext.Value(args)) == nil; got != want {
 			t.Errorf("Check: %s: %t", args, got)
+		}
+	}
+}
+
+// A long name is not repeated in each of hundreds of references.
+func TestInputSchemaOfALongName(t *testing.T) {
+	references := strings.Repeat(`{"$ref":"#/$defs/a"},`, 500)
+	schema := `{"$defs":{"a":{}},"allOf":[` + strings.TrimSuffix(references, ",") + `]}`
+	for name, kept := range map[string]bool{"x": true, strings.Repeat("x", 400): true, strings.Repeat("é", 100_000): false} {
+		in := document.Parameter{Name: name, Type: "array", Description: "d", Required: true, Schema: jsontext.Value(schema)}
+		got := inputs.InputSchema([]document.Parameter{in})
+		if len(got) > 1_000_000 || !got.IsValid() || strings.Contains(string(got), "allOf") != kept || !strings.Contains(string(got), `"type":"array","description":"d"`) {
+			t.Errorf("%d bytes for a name of %d", len(got), len(name))
 		}
 	}
 }
