@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -46,6 +47,63 @@ func TestManualsAudit(t *testing.T) {
 	}
 	if log := b.loggedTo(1); strings.Count(log, "\n") != 1 || !strings.Contains(log, line) {
 		t.Errorf("the audit log has other lines than the call's:\n%s", log)
+	}
+}
+
+// TestManualsMetrics: what the manual scrapes has all series after a reload that fails, and says that it has failed, and has not twice
+// as many after one that succeeds. The admin API has none, as the manual says; if it has, the manual need not advise against it.
+func TestManualsMetrics(t *testing.T) {
+	const scraped = "localhost:9180"
+	if !strings.Contains(manuals.Read(t, manuals.Monitoring), `targets: ["`+scraped+`"]`) {
+		t.Errorf("the manual does not scrape %s", scraped)
+	}
+	p := newProvider(t, skill{id: "acme/translate"})
+	const site = "http://localhost:8080 {\n\tskill_bridge /rpc {\n\t\tprovider PROVIDER {\n\t\t\tnamespace acme\n\t\t}\n\t\tallow_anonymous\n\t}\n}\n"
+	e := newExample(t, manuals.In(t, "caddyfile", manuals.Monitoring)[0].Text+strings.ReplaceAll(site, "PROVIDER", p.URL))
+	e.onLoopback()
+	handler := "localhost:" + freePort(t)
+	e.replace(scraped, handler)
+	e.admin = "localhost:" + freePort(t)
+	b := e.start()
+	b.execute("acme.translate", "acme/translate")
+
+	// series returns the series of the bridge, without their values, and whether the last reload was successful.
+	series := func(address string) (names []string, reloaded string) {
+		t.Helper()
+		for line := range strings.Lines(b.send(http.MethodGet, "http://"+address+"/metrics", "").body) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch {
+			case strings.HasPrefix(name, "caddy_skill_bridge_"):
+				names = append(names, name)
+			case name == "caddy_config_last_reload_successful":
+				reloaded = value
+			}
+		}
+		return names, reloaded
+	}
+	before, reloaded := series(handler)
+	if len(before) < 50 || reloaded != "1" {
+		t.Fatalf("there are %d series, and the reload was %q", len(before), reloaded)
+	}
+	good := e.text
+	e.replace("namespace acme", "namespace acme\n\t\t\tcredentials api_key {env.SKILL_BRIDGE_UNSET}")
+	if err := caddy.Load(e.config(), true); err == nil {
+		t.Fatal("a configuration without its secret is loaded")
+	}
+	if after, reloaded := series(handler); !slices.Equal(after, before) || reloaded != "0" {
+		t.Errorf("after a failed reload, there are %d series instead of %d, and the reload was %q", len(after), len(before), reloaded)
+	}
+	if atAdmin, reloaded := series(e.admin); len(atAdmin) != 0 || reloaded != "0" {
+		t.Errorf("the admin API has %d series, and the reload was %q: is the manual still right?", len(atAdmin), reloaded)
+	}
+	b.execute("acme.translate", "acme/translate")
+	e.text = good
+	if err := caddy.Load(e.config(), true); err != nil {
+		t.Fatal(err)
+	}
+	b.client.CloseIdleConnections()
+	if after, reloaded := series(handler); !slices.Equal(after, before) || reloaded != "1" {
+		t.Errorf("after a good reload, there are %d series instead of %d, and the reload was %q", len(after), len(before), reloaded)
 	}
 }
 

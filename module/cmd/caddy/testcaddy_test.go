@@ -35,6 +35,7 @@ type example struct {
 	text      string
 	secrets   []string    // that no log may contain
 	logs      []string    // log files of the Caddyfile, first the default log; empty: there are none
+	logged    bool        // the only log file is the test's
 	provider  string      // address of the quickstart's provider
 	authority *hostile.CA // of client certificates; nil: there are none
 	admin     string      // address of the admin API; empty: there is none
@@ -169,26 +170,7 @@ func (e *example) start() *bridge {
 	e.t.Helper()
 	port := freePort(e.t)
 	e.replace("localhost:8080", "localhost:"+port)
-	config := adapt(e.t, e.text)
-	config.Admin = &caddy.AdminConfig{Disabled: e.admin == "", Listen: e.admin, Config: &caddy.ConfigSettings{Persist: new(false)}}
-	withStorage(e.t, config, e.t.TempDir())
-	tls := object{}
-	if config.AppsRaw["tls"] != nil {
-		tls = decode[object](e.t, string(config.AppsRaw["tls"]))
-	}
-	tls["disable_storage_clean"] = true // cleaning writes outside of the storage
-	config.AppsRaw["tls"] = module(e.t, tls)
-	if len(e.logs) == 0 {
-		e.logs = []string{filepath.Join(e.t.TempDir(), "caddy.log")}
-		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{
-			WriterRaw: module(e.t, object{"output": "file", "filename": e.logs[0], "roll": false}),
-			Level:     "DEBUG",
-		}}}}
-	}
-	text, err := json.Marshal(config)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	text := e.config()
 	b := &bridge{t: e.t, endpoint: "http://localhost:" + port + "/rpc", client: &http.Client{Transport: new(http.Transport)}, logs: e.logs}
 	if err := caddy.Load(text, true); err != nil {
 		e.t.Fatalf("starting Caddy: %v", err)
@@ -203,6 +185,34 @@ func (e *example) start() *bridge {
 		}
 	})
 	return b
+}
+
+// config returns the example as JSON, with a storage and a log of its own.
+func (e *example) config() []byte {
+	e.t.Helper()
+	config := adapt(e.t, e.text)
+	config.Admin = &caddy.AdminConfig{Disabled: e.admin == "", Listen: e.admin, Config: &caddy.ConfigSettings{Persist: new(false)}}
+	withStorage(e.t, config, e.t.TempDir())
+	tls := object{}
+	if config.AppsRaw["tls"] != nil {
+		tls = decode[object](e.t, string(config.AppsRaw["tls"]))
+	}
+	tls["disable_storage_clean"] = true // cleaning writes outside of the storage
+	config.AppsRaw["tls"] = module(e.t, tls)
+	if len(e.logs) == 0 {
+		e.logs, e.logged = []string{filepath.Join(e.t.TempDir(), "caddy.log")}, true
+	}
+	if e.logged {
+		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{
+			WriterRaw: module(e.t, object{"output": "file", "filename": e.logs[0], "roll": false}),
+			Level:     "DEBUG",
+		}}}}
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return text
 }
 
 // checkLog checks that no line has a secret, except the line in which Caddy logs its configuration.
