@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/search"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -39,6 +40,9 @@ const (
 	maxShownList   = 20
 	maxShownLink   = 2000
 )
+
+// natural is the order of names and tags on a page.
+var natural = search.Natural
 
 // maxHits bounds the results of a search of which a filter selects those that are shown.
 const maxHits = 1000

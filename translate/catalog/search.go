@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/search"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Search returns the skills of views that have words of a query in their names, tags, titles or descriptions, best first,
+// Search returns the skills of views that have the words of a query in their names, tags, titles or descriptions, best first,
 // at most limit (see [search.Find]). If only is not empty, it returns the skills of this type. Skills of equal rank are in the
-// order of their names. It reads no descriptors: tags are those of descriptors that the cache has, and an index may have some, too.
+// natural order of their names. It reads no descriptors: tags are those of descriptors that the cache has, and an index may have some, too.
 func Search(ctx context.Context, views []*View, query string, limit int, only document.CapabilityType) []Entry {
 	scopes := make([]search.Scope, len(views))
 	for i, v := range views {
@@ -32,7 +31,7 @@ func Search(ctx context.Context, views []*View, query string, limit int, only do
 	hits := search.Find(query, scopes, limit)
 	entry := func(h search.Hit) *entry { return views[h.Scope].table.entries[h.Skill] }
 	slices.SortFunc(hits, func(a, b search.Hit) int {
-		return cmp.Or(cmp.Compare(b.Rank, a.Rank), strings.Compare(entry(a).name, entry(b).name))
+		return cmp.Or(cmp.Compare(b.Rank, a.Rank), search.Natural(entry(a).name, entry(b).name))
 	})
 	entries := make([]Entry, min(len(hits), max(limit, 0)))
 	for i := range entries {

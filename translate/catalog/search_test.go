@@ -50,10 +50,11 @@ func TestSearch(t *testing.T) {
 		limit                  int
 		only                   document.CapabilityType
 	}{
-		{"", "weather", "acme.weather acme/weather_a beta.weather acme.storms acme.radar acme.forecast", 10, ""},
-		{"alice", "weather", "acme.hidden.weather acme.weather acme/weather_a beta.weather", 4, ""},
+		{"", "weather", "acme.weather beta.weather acme/weather_a acme.storms acme.radar acme.forecast", 10, ""},
+		{"alice", "weather", "acme.weather beta.weather acme.hidden.weather acme/weather_a", 4, ""},
 		{"", "Weather?", "acme/weather_a acme.storms", 10, document.Knowledge},
-		{"", "weather forecast", "acme.forecast acme.weather", 2, ""},
+		{"", "weather forecast", "acme.forecast", 2, ""},
+		{"", "the weather of snow", "acme.weather acme/weather_a", 2, ""},
 		{"", "severe", "acme.storms", 10, ""},
 		{"", "PRE\u0301VISIONS", "acme.tags", 10, ""},
 		{"", "天気", "acme.tags", 10, ""},

@@ -34,33 +34,86 @@ func (s *Scope) visible(n int, at func(int) uint32) (count int) {
 type Hit struct {
 	Scope, Skill int // indexes of the scope and, in it, of the skill
 	Rank         uint32
+	complete     bool // it has all words that are required
 }
 
-// Find returns those skills of each scope that have words of a query and the highest ranks, at most limit of each scope. They
-// are in the order of their ranks, then of the scopes and skills.
+// Find returns those skills of each scope that have all words of a query and the highest ranks, at most limit of each scope. They
+// are in the order of their ranks, then of the scopes and skills. A skill that lacks a word is found if no skill of its scope has
+// all of them, and if it ranks above all those of other scopes that do: if no skill has all words, those with any of them are found. Few
+// words, such as "the", may always be missing.
 //
-// The rank of a skill is the sum over the words that it has: the weight of the field (name 8, tags 4, title 2,
+// First are the skills whose name, or its last part, has exactly the words of the query. The
+// rank of a skill is the sum over the words that it has: the weight of the field (name 8, tags 4, title 2,
 // description 1) times how rare the word is among the visible skills of all scopes. Words with the same stem, and words that begin with a word of
 // the query, count half. If no visible skill has any of these, words that differ by one typo do, and
-// words that begin with such a word or have nearly the same stem count a quarter. A query without a text matches all skills.
+// words that begin with such a word or have nearly the same stem count a quarter. A number in a word is only the same number: neither the beginning of another nor a
+// typo. A query without a text matches all skills.
 func Find(query string, scopes []Scope, limit int) []Hit {
 	s := finder{words: queryWords(query), all: strings.TrimSpace(query) == "", limit: max(limit, 0)}
+	s.exact = hashWords(fold(query, maxQueryText))
+	s.require()
+	scopes = placed(scopes)
 	s.weigh(scopes)
-	hits := make([]Hit, 0, len(scopes))
+	hits, complete := make([]Hit, 0, len(scopes)), uint32(0)
 	for i := range scopes {
-		hits = append(hits, s.best(i, &scopes[i])...)
+		for _, h := range s.best(i, &scopes[i]) {
+			if h.complete {
+				complete = max(complete, h.Rank)
+			}
+			hits = append(hits, h)
+		}
 	}
+	hits = slices.DeleteFunc(hits, func(h Hit) bool { return !h.complete && h.Rank <= complete })
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Rank, a.Rank) })
 	return hits
 }
 
+// placed returns the scopes with what is visible by the numbers that the skills have in the index.
+func placed(scopes []Scope) []Scope {
+	scopes = slices.Clone(scopes)
+	for i := range scopes {
+		if s := &scopes[i]; s.Visible != nil && s.Index.inPlace != nil {
+			visible := make([]bool, len(s.Visible))
+			for skill, given := range s.Index.inPlace {
+				visible[skill] = s.Visible[given]
+			}
+			s.Visible = visible
+		}
+	}
+	return scopes
+}
+
+// optional are words that say nothing about a skill.
+var optional = map[string]bool{
+	"a": true, "an": true, "and": true, "for": true, "from": true, "in": true, "of": true, "on": true, "or": true, "the": true, "to": true, "with": true,
+}
+
+// require sets which words a skill must have.
+func (s *finder) require() {
+	s.required = make([]bool, len(s.words))
+	for w, word := range s.words {
+		if s.required[w] = !optional[word]; s.required[w] {
+			s.least++
+		}
+	}
+	if s.least == 0 {
+		for w := range s.required {
+			s.required[w] = true
+		}
+		s.least = uint32(len(s.words)) //nolint:gosec // at most maxQueryWords
+	}
+}
+
 // finder is one search.
 type finder struct {
-	words []string
-	all   bool // all skills match
-	limit int
-	found [][][]matched // by scope, by word
-	rare  []uint32      // how rare each word is
+	words    []string
+	required []bool // by word: a skill must have it
+	least    uint32 // how many words are required
+	exact    uint64 // hash of all words
+	all      bool   // all skills match
+	limit    int
+	found    [][][]matched // by scope, by word
+	rare     []uint32      // how rare each word is
 }
 
 // weigh looks up the words, and sets how rare each is.
@@ -77,7 +130,7 @@ func (s *finder) weigh(scopes []Scope) {
 	typos := 0
 	for w, word := range s.words {
 		having := s.having(w, scopes)
-		if having == 0 && len(word) >= leastTypo && typos < maxTypos {
+		if having == 0 && misspellable(word) && typos < maxTypos {
 			typos++
 			for i := range scopes {
 				s.found[i][w] = scopes[i].Index.misspelt(word, &scopes[i])
@@ -98,22 +151,49 @@ func (s *finder) having(w int, scopes []Scope) (count int) {
 	return count
 }
 
-// ranks pools the ranks of the skills of an index.
+// A rank has the sum of what the words count in its lower bits, which 16 words can't exceed. While words are counted, the number of required words is
+// above it, then how exactly the query is the name.
+const (
+	countedBits = 24
+	counted     = 1<<countedBits - 1
+	wholeName   = 3 << countedBits
+	ownName     = 2 << countedBits // without the namespace
+	endOfName   = 1 << countedBits
+)
+
+// exactly returns what is added to the rank of a skill whose name is the query.
+func (s *finder) exactly(n *names) uint32 {
+	switch {
+	case s.exact == 0:
+		return 0
+	case n[0] == s.exact:
+		return wholeName
+	case n[1] == s.exact:
+		return ownName
+	case n[2] == s.exact:
+		return endOfName
+	}
+	return 0
+}
+
+// ranks pools the ranks of the skills of an index. All are 0.
 var ranks = sync.Pool{New: func() any { return new([]uint32) }}
 
 // best returns the skills of a scope with the highest ranks.
 func (s *finder) best(at int, scope *Scope) []Hit {
 	pooled := ranks.Get().(*[]uint32)
-	defer ranks.Put(pooled)
 	rank := slices.Grow((*pooled)[:0], scope.Index.skills)[:scope.Index.skills]
 	*pooled = rank
-	clear(rank)
 	var own []uint32 // by skill, for a word that several words of the index stand for: the most that one of them counts
 	for w, found := range s.found[at] {
+		one := uint32(0)
+		if s.required[w] {
+			one = 1 << countedBits
+		}
 		if len(found) > 1 {
 			if own == nil {
-				pooled := ranks.Get().(*[]uint32)
-				defer ranks.Put(pooled)
+				pooled := owns.Get().(*[]uint32)
+				defer owns.Put(pooled)
 				own = slices.Grow((*pooled)[:0], scope.Index.skills)[:scope.Index.skills]
 				*pooled = own
 			}
@@ -126,23 +206,75 @@ func (s *finder) best(at int, scope *Scope) []Hit {
 					had := own[p.skill()]
 					own[p.skill()] = max(counts, had)
 					counts = max(counts, had) - had
+					if had > 0 {
+						rank[p.skill()] += counts
+						continue
+					}
 				}
-				rank[p.skill()] += counts
+				rank[p.skill()] += counts + one
 			}
 		}
 	}
-	// An order is the complement of a rank, and an index, so that the smallest orders are those of the best skills.
+	best := s.sorted(at, scope, rank)
+	ranks.Put(pooled)
+	return best
+}
+
+// owns pools what best needs besides ranks.
+var owns = sync.Pool{New: func() any { return new([]uint32) }}
+
+// sorted returns the skills of a scope with the highest ranks: if some have all words that are required, only those. It clears the ranks.
+func (s *finder) sorted(at int, scope *Scope, rank []uint32) []Hit {
+	// An order is the complement of a rank, and a skill, so that the smallest orders are those of the best skills.
 	var orders []uint64
-	for i, r := range rank {
-		if (r > 0 || s.all) && (scope.Visible == nil || scope.Visible[i]) && (scope.Accept == nil || scope.Accept(i)) {
-			orders = append(orders, uint64(^r)<<32|uint64(i))
+	complete := false
+	consider := func(i int, r uint32) {
+		exactly := s.exactly(&scope.Index.exact[i])
+		has := r>>countedBits >= s.least || exactly > 0
+		if complete && !has || scope.Visible != nil && !scope.Visible[i] || scope.Accept != nil && !scope.Accept(scope.Index.given(i)) {
+			return
 		}
+		if has && !complete {
+			orders, complete = orders[:0], true
+		}
+		orders = append(orders, uint64(^(r&counted+exactly))<<32|uint64(i)) //nolint:gosec // there are less than 2^30 skills
+	}
+	if found := s.found[at]; !s.all && sparse(found, len(rank)) {
+		for _, word := range found {
+			for _, m := range word {
+				for _, p := range m.postings {
+					if r := rank[p.skill()]; r > 0 {
+						rank[p.skill()] = 0
+						consider(int(p.skill()), r)
+					}
+				}
+			}
+		}
+	} else {
+		orders = make([]uint64, 0, len(rank))
+		for i, r := range rank {
+			if r > 0 || s.all {
+				consider(i, r)
+			}
+		}
+		clear(rank)
 	}
 	slices.Sort(orders)
 	orders = orders[:min(len(orders), s.limit)]
 	best := make([]Hit, len(orders))
 	for i, o := range orders {
-		best[i] = Hit{at, int(uint32(o)), ^uint32(o >> 32)} //nolint:gosec // both halves of the order
+		best[i] = Hit{at, scope.Index.given(int(uint32(o))), ^uint32(o >> 32), complete} //nolint:gosec // both halves of the order
 	}
 	return best
+}
+
+// sparse reports whether words have so few occurrences that it is cheaper to look at these than at all skills.
+func sparse(found [][]matched, skills int) bool {
+	left := skills / 4
+	for _, word := range found {
+		for _, m := range word {
+			left -= len(m.postings)
+		}
+	}
+	return left >= 0
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -53,8 +54,8 @@ type posting uint32
 func (p posting) skill() uint32 { return uint32(p >> fieldBits) }
 func (p posting) field() field  { return field(p & (1<<fieldBits - 1)) }
 
-// Index finds the skills that have a word. It takes 4 bytes for each word of a skill, and some 36 bytes for each different
-// word. It is immutable.
+// Index finds the skills that have a word. It takes 4 bytes for each word of a skill, some 36 bytes for each different
+// word, and 28 bytes for each skill. It is immutable.
 //
 // The words are sorted, so that a search for words that begin with a text, or that are similar to it, can use them, too.
 type Index struct {
@@ -62,15 +63,23 @@ type Index struct {
 	words    []string
 	ends     []uint32  // of the postings of each word
 	postings []posting // by word, by skill
+
+	exact   []names  // by skill
+	inPlace []uint32 // by skill: the number that it was given with; nil: the same
 }
+
+// names are hashes of the words of a name, of those after its first separator, and of those after its last one.
+type names [3]uint64
 
 // NewIndex makes the index of the texts of skills. The description of a skill is what is cut if it has too many words.
 func NewIndex(skills int, texts func(i int) Texts) *Index {
 	b := builder{ids: map[string]int32{}}
+	exact := make([]names, skills)
 	share := func(all int) int { return min(max(all/max(skills, 1), leastOwn), mostOwn) }
 	for i := range skills {
 		b.skill, b.left, b.leftNew = uint32(i), share(maxWords), share(maxNewWords)
 		t := texts(i)
+		exact[i] = namesOf(t.Name)
 		b.add(nameField, t.Name)
 		for _, tag := range slices.Concat(t.Tags, t.Further) {
 			b.add(tagField, tag)
@@ -78,7 +87,52 @@ func NewIndex(skills int, texts func(i int) Texts) *Index {
 		b.add(titleField, t.Title)
 		b.add(descriptionField, t.Description)
 	}
-	return b.index(skills)
+	ix := b.index(skills)
+	ix.exact = exact
+	return ix
+}
+
+// orderByName makes skills of equal rank come in the natural order of their names: in the index they have the numbers that they have in this order.
+func (ix *Index) orderByName(all []string) {
+	ix.inPlace = make([]uint32, len(all))
+	for i := range ix.inPlace {
+		ix.inPlace[i] = uint32(i)
+	}
+	slices.SortStableFunc(ix.inPlace, func(a, b uint32) int { return Natural(all[a], all[b]) })
+	place, exact := make([]uint32, len(all)), make([]names, len(all))
+	for at, i := range ix.inPlace {
+		place[i], exact[at] = uint32(at), ix.exact[i]
+	}
+	for i, p := range ix.postings {
+		ix.postings[i] = posting(place[p.skill()])<<fieldBits | posting(p.field())
+	}
+	ix.exact = exact
+}
+
+// given returns the number that a skill was given with.
+func (ix *Index) given(skill int) int {
+	if ix.inPlace == nil {
+		return skill
+	}
+	return int(ix.inPlace[skill])
+}
+
+// separators are between the parts of a name: the namespace and those that the provider's id has.
+const separators = "./:"
+
+func namesOf(name string) names {
+	name = fold(name, maxText)
+	first := strings.IndexAny(name, separators) + 1
+	return names{hashWords(name), hashWords(name[first:]), hashWords(name[strings.LastIndexAny(name, separators)+1:])}
+}
+
+// hashWords returns a hash of the words of a text that is folded; 0: it has none.
+func hashWords(text string) (sum uint64) {
+	eachFolded(text, 1, func(word string) bool {
+		sum = sum*31 + maphash.String(seed, word) | 1
+		return true
+	})
+	return sum
 }
 
 // lookUp returns the skills that have a word.

@@ -3,6 +3,7 @@ package search
 import (
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -36,7 +37,7 @@ func (ix *Index) matches(word string, scope *Scope) []matched {
 	if same := ix.lookUp(word); same != nil {
 		list = append(list, matched{same, sameFactor})
 	}
-	if utf8.RuneCountInString(word) < 2 {
+	if utf8.RuneCountInString(word) < 2 && firstKind(word) != unspaced {
 		return list
 	}
 	root := stem(word)
@@ -45,7 +46,13 @@ func (ix *Index) matches(word string, scope *Scope) []matched {
 		if !strings.HasPrefix(other, root) {
 			return 0, false
 		}
-		if other != word && (strings.HasPrefix(other, word) || stem(other) == root) {
+		switch {
+		case other == word:
+		case strings.HasPrefix(other, word):
+			if !endsIn(word, other[len(word):]) {
+				return similarFactor, true
+			}
+		case stem(other) == root && sameNumbers(word, other):
 			return similarFactor, true
 		}
 		return 0, true
@@ -59,7 +66,7 @@ func (ix *Index) misspelt(word string, scope *Scope) []matched {
 	at, _ := slices.BinarySearch(ix.words, word[:1])
 	root := stem(word)
 	list := ix.similar(nil, at, scope, func(other string) (factor uint32, more bool) {
-		if oneTypo(word, other) {
+		if oneTypo(word, other) && sameNumbers(word, other) {
 			return similarFactor, true
 		}
 		return 0, other[0] == word[0]
@@ -74,7 +81,7 @@ func (ix *Index) misspelt(word string, scope *Scope) []matched {
 		if at++; at > last || !strings.HasPrefix(other, begin) {
 			return 0, false
 		}
-		if !oneTypo(word, other) && (beginsNear(word, other) || nearStems(root, stem(other))) {
+		if !oneTypo(word, other) && (beginsNear(word, other) || nearStems(root, stem(other))) && sameNumbers(word, other) {
 			return nearFactor, true
 		}
 		return 0, true
@@ -100,6 +107,43 @@ func (ix *Index) similar(list []matched, at int, scope *Scope, factor func(other
 		}
 	}
 	return list
+}
+
+// misspellable reports whether a word may have a typo. Characters and pairs of letters that are words have no beginnings or ends that would be right.
+func misspellable(word string) bool { return len(word) >= leastTypo && firstKind(word) == inWord }
+
+// sameNumbers reports whether another word has the numbers of a word, and perhaps more after them.
+func sameNumbers(word, other string) bool {
+	for {
+		if word = word[endOf(word, false):]; word == "" {
+			return true
+		}
+		other = other[endOf(other, false):]
+		number := endOf(word, true)
+		if number != endOf(other, true) || word[:number] != other[:number] {
+			return false
+		}
+		word, other = word[number:], other[number:]
+	}
+}
+
+// endsIn reports whether a word ends within a number, which the rest of a longer word continues.
+func endsIn(word, rest string) bool {
+	last, _ := utf8.DecodeLastRuneInString(word)
+	next, _ := utf8.DecodeRuneInString(rest)
+	return isNumeral(last) && isNumeral(next)
+}
+
+func isNumeral(r rune) bool { return '0' <= r && r <= '9' || r >= utf8.RuneSelf && unicode.IsDigit(r) }
+
+// endOf returns where the digits, or the other characters, at the beginning of a text end.
+func endOf(text string, digits bool) int {
+	for i, r := range text {
+		if isNumeral(r) != digits {
+			return i
+		}
+	}
+	return len(text)
 }
 
 // suffixes are endings of English words, the longest of those with a common end first.

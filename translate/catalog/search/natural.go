@@ -1,10 +1,10 @@
-package browse
+package search
 
 import "strings"
 
-// natural compares names in the order in which people look for them: digits by the number that they make, so that skill-2 comes before
+// Natural compares names in the order in which people look for them: digits by the number that they make, so that skill-2 comes before
 // skill-10. Different names are never equal.
-func natural(a, b string) int {
+func Natural(a, b string) int {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
 		i++
@@ -23,7 +23,7 @@ func natural(a, b string) int {
 			return strings.Compare(m, n)
 		}
 		if x != y { // the same number with other zeros: what follows decides
-			if c := natural(a[from+len(x):], b[from+len(y):]); c != 0 {
+			if c := Natural(a[from+len(x):], b[from+len(y):]); c != 0 {
 				return c
 			}
 			return len(x) - len(y)
