@@ -3,6 +3,7 @@ package translate_test
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -204,4 +205,48 @@ func TestPagesByName(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStatesOfACredential: when the provider refuses a credential, no skill that needs it can be called, until one call is accepted. That is so for
+// the caller whose call was refused: it may be refused because of its arguments.
+func TestStatesOfACredential(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := providertest.New()
+		secured := object{"auth": object{"type": "api_key"}}
+		p.Publish(
+			providertest.Skill("acme/a", secured), providertest.Skill("acme/b", secured), providertest.Skill("acme/open", nil),
+			providertest.Skill("acme/other", object{"auth": object{"type": "oauth2", "oauth2": object{
+				"authorization_url": "https://a.example", "token_url": "https://t.example", "scopes": object{},
+			}}}),
+		)
+		source := p.Source(t, "acme")
+		source.Credentials = key("k-12345")
+		b := newBridge(t, source)
+		call := func(name, principal string) {
+			b.Start(t.Context(), translate.Call{Name: "acme." + name, Caller: run.Caller{Principal: principal}, Inputs: jsonrpc.Object{}}).Wait()
+		}
+		expect := func(about, want string) {
+			t.Helper()
+			got := regexp.MustCompile("/[0-9a-z]+").ReplaceAllString(states(t.Context(), b), "")
+			if want += " open=available other=needs_credentials"; got != want {
+				t.Errorf("%s:\n got %s\nwant %s", about, got, want)
+			}
+		}
+		for _, name := range []string{"a", "b", "open", "other"} {
+			call(name, "")
+		}
+		expect("accepted", "a=available b=available")
+		p.On("POST /run/a", providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED"))
+		call("a", "ann")
+		expect("refused in a call of another", "a=available b=available")
+		call("a", "")
+		call("open", "")
+		expect("refused", "a=needs_credentials b=needs_credentials")
+		d, failure := b.Describe(t.Context(), translate.Call{Name: "acme.b"})
+		if failure != nil || d.State != catalog.NeedsCredentials || d.Denied == nil || d.Denied.SkillID != "" {
+			t.Errorf("%+v %+v", d, failure)
+		}
+		call("b", "ann")
+		expect("accepted", "a=available b=available")
+	})
 }

@@ -58,6 +58,10 @@ func TestRunWithOAuth(t *testing.T) {
 	if status != 0 || failed != nil || strings.Contains(output, "skipped") || strings.Contains(output, "verysecret") {
 		t.Errorf("%d: %s", status, output)
 	}
+	status, failed, output = try(t, p, "acme/locked", append(client, "SECRET", "--oauth-token-url", endpoint, "--oauth-auth-style", "params")...)
+	if status != 0 || failed != nil {
+		t.Errorf("with the secret in the body: %d: %s", status, output)
+	}
 	for want, flags := range map[string][]string{
 		"--oauth-client-id ID --oauth-secret-env NAME":           nil,
 		"Next:  to allow this port, add --allow-ports ":          append(client, "SECRET"),
@@ -66,6 +70,9 @@ func TestRunWithOAuth(t *testing.T) {
 		"the environment variable NOT_SET is empty or not set":   append(client, "NOT_SET"),
 		"--oauth-client-id needs --oauth-secret-env":             client[:2],
 		"--oauth-scopes need --oauth-client-id":                  {"--oauth-token-url", endpoint},
+		"or try --oauth-auth-style params":                       append(client, "WRONG", "--oauth-token-url", endpoint, "--oauth-auth-style", "params"),
+		"auth_style: must be header or params":                   append(client, "SECRET", "--oauth-token-url", endpoint, "--oauth-auth-style", "body"),
+		"--oauth-auth-style and --oauth-scopes need":             {"--oauth-auth-style", "params"},
 		"--api-key-env and --oauth-client-id exclude each other": append(client, "SECRET", "--api-key-env", "KEY"),
 		"reading documents needs --oauth-token-url":              append(client, "SECRET", "--private"),
 		"--private and --trust need --api-key-env":               {"--private"},
@@ -77,7 +84,7 @@ func TestRunWithOAuth(t *testing.T) {
 			t.Errorf("%s: %d: %s", want, status, output)
 		}
 	}
-	if n := p.Count("acme/locked", hostile.Invoke); n != 2 { // with the token, and with a wrong one
+	if n := p.Count("acme/locked", hostile.Invoke); n != 4 { // twice with the token, and with a wrong one
 		t.Errorf("%d requests to invoke the skill", n)
 	}
 }

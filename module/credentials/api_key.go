@@ -26,8 +26,8 @@ const maxHeaderName = 128
 // for indexes and descriptors.
 type APIKey struct {
 	// The key. Placeholders such as `{env.NAME}` and `{file./path}` are
-	// replaced when the configuration loads; a key without a placeholder causes
-	// a warning.
+	// replaced when the configuration loads, and a file is read again after the
+	// provider has answered 401; a key without a placeholder causes a warning.
 	Key string `json:"key"`
 
 	// The header that carries the key. By default it is the one that the
@@ -37,8 +37,7 @@ type APIKey struct {
 	// Text put before the key, for example `Bearer ` (with the space).
 	Prefix string `json:"prefix,omitempty"`
 
-	resolved sealed[string]
-	secrets  sealed[[]string]
+	resolved *rereadable[string]
 }
 
 // CaddyModule returns the Caddy module information.
@@ -54,17 +53,9 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 	if fault := k.check(); fault != nil {
 		return fault
 	}
-	r := newResolver()
-	key, err := r.secret("key", k.Key)
-	if err != nil {
-		return err
-	}
-	if err := checkHeaderValue("key", key); err != nil {
-		return err
-	}
-	k.resolved, k.secrets = seal(key), seal(r.secrets)
-	r.warn(logger(ctx))
-	return nil
+	var err error
+	k.resolved, err = newRereadable(logger(ctx), sameText, func(r *resolver) (string, error) { return r.headerSecret("key", k.Key) })
+	return err
 }
 
 // check checks the options before placeholders are replaced.
@@ -105,12 +96,17 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 			},
 		}
 	}
-	a.Request.Header.Set(header, k.Prefix+k.resolved())
+	a.Request.Header.Set(header, k.Prefix+k.resolved.get())
 	return nil
 }
 
-// Secrets returns the key and the parts of it that are redacted separately.
-func (k *APIKey) Secrets() []string { return k.secrets() }
+// Renew implements [credential.Renewer].
+func (k *APIKey) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
+	return renewed(ctx, k, k.resolved, a)
+}
+
+// Secrets returns the key and the parts of it that are redacted separately, and earlier keys.
+func (k *APIKey) Secrets() []string { return k.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*APIKey) Advice() string { return "check key, header and prefix of api_key" }
@@ -118,6 +114,7 @@ func (*APIKey) Advice() string { return "check key, header and prefix of api_key
 // Interface guards
 var (
 	_ credential.Credentials = (*APIKey)(nil)
+	_ credential.Renewer     = (*APIKey)(nil)
 	_ credential.Advisor     = (*APIKey)(nil)
 	_ caddy.Provisioner      = (*APIKey)(nil)
 )

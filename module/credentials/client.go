@@ -1,7 +1,6 @@
 package credentials
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -9,8 +8,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-
-	"golang.org/x/oauth2"
 )
 
 // client is the resolved configuration of an [OAuth2].
@@ -19,15 +16,18 @@ type client struct {
 	secret       string
 	tokenURL     string // "": the descriptor's
 	scopes       []string
-	style        oauth2.AuthStyle
+	inBody       bool // id and secret are sent in the body, not with HTTP Basic authentication
 	refreshToken string
 	params       url.Values
 	parts        []string // parts of secrets and parameters that are redacted separately
+	key          string   // a hash of all of it
 }
+
+func sameClient(a, b *client) bool { return a.key == b.key }
 
 // resolve replaces the placeholders of the options.
 func (o *OAuth2) resolve(r *resolver) (*client, error) {
-	c := &client{scopes: o.Scopes, style: authStyles[cmp.Or(o.AuthStyle, "header")], params: make(url.Values, len(o.Params))}
+	c := &client{scopes: o.Scopes, inBody: o.AuthStyle == "params", params: make(url.Values, len(o.Params))}
 	for _, setting := range []struct {
 		option, text string
 		read         func(option, text string) (string, error)
@@ -64,13 +64,12 @@ func (o *OAuth2) resolve(r *resolver) (*client, error) {
 	}
 	c.parts = slices.DeleteFunc(r.secrets, func(s string) bool { return s == c.secret || s == c.refreshToken })
 	if c.secret == "" {
-		c.style = oauth2.AuthStyleInParams // RFC 6749, section 3.2.1: public clients name themselves in the body
+		c.inBody = true // RFC 6749, section 3.2.1: public clients name themselves in the body
 	}
+	r.secrets = c.secrets()
+	c.key = digest(fmt.Sprintf("%#v", *c)) // it sorts maps
 	return c, nil
 }
-
-// digest returns a hash of the whole configuration.
-func (c *client) digest() string { return digest(fmt.Sprintf("%#v", *c)) } // %#v sorts maps
 
 // rotationName returns the name of the record of this client's refresh token at a token endpoint.
 func (c *client) rotationName(endpoint string) string {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/oauth2"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -48,14 +46,14 @@ func FuzzTokenAnswer(f *testing.F) {
 		f.Add(200, "text/plain; charset", []byte(body), false)
 	}
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte, refreshing bool) {
-		c := &client{id: id, secret: secret, style: oauth2.AuthStyleInHeader, params: url.Values{}}
+		c := &client{id: id, secret: secret, params: url.Values{}}
 		current := ""
 		if refreshing {
 			c.refreshToken, current = refresh, refresh
 		}
 		r := tokenRequest{
 			client: c, endpoint: "https://id.example.com/token?tenant=1", transport: saying{200 + (status%400+400)%400, contentType, string(body)},
-			limit: 64 << 10, credentials: &OAuth2{client: seal(c), tokens: seal(newTokenStore())},
+			limit: 64 << 10, credentials: &OAuth2{client: &rereadable[*client]{made: seal(made[*client]{value: c}), all: seal(c.secrets())}, stores: new(tokenStores)},
 		}
 		granted, e := r.do(context.Background(), current)
 		if (granted.access.value == "") == (e == nil) {

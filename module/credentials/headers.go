@@ -24,12 +24,12 @@ func init() { caddy.RegisterModule(Headers{}) }
 // for indexes and descriptors.
 type Headers struct {
 	// Header names and their values. Placeholders such as `{env.NAME}` and
-	// `{file./path}` in values are replaced when the configuration loads;
-	// values without a placeholder cause a warning.
+	// `{file./path}` in values are replaced when the configuration loads, and
+	// files are read again after the provider has answered 401; values without a
+	// placeholder cause a warning.
 	Headers map[string]string `json:"headers"`
 
-	resolved sealed[map[string]string] // by canonical name
-	secrets  sealed[[]string]
+	resolved *rereadable[map[string]string] // by canonical name
 }
 
 // CaddyModule returns the Caddy module information.
@@ -45,24 +45,25 @@ func (h *Headers) Provision(ctx caddy.Context) error {
 	if fault := h.check(); fault != nil {
 		return fault
 	}
-	r := newResolver()
+	var err error
+	h.resolved, err = newRereadable(logger(ctx), maps.Equal[map[string]string], h.resolve)
+	return err
+}
+
+// resolve replaces the placeholders of the values.
+func (h *Headers) resolve(r *resolver) (map[string]string, error) {
 	resolved := make(map[string]string, len(h.Headers))
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
-		value, err := r.secret(name, h.Headers[name])
+		value, err := r.headerSecret(name, h.Headers[name])
 		if err != nil {
-			return err
-		}
-		if err := checkHeaderValue(name, value); err != nil {
-			return err
+			return nil, err
 		}
 		resolved[http.CanonicalHeaderKey(name)] = value
 	}
 	if _, credentials, ok := strings.Cut(resolved["Authorization"], " "); ok { // even if shorter than minPart
 		r.keep(credentials)
 	}
-	h.resolved, h.secrets = seal(resolved), seal(r.secrets)
-	r.warn(logger(ctx))
-	return nil
+	return resolved, nil
 }
 
 // check checks the headers before placeholders are replaced.
@@ -99,14 +100,19 @@ func (*Headers) Supports(auth *document.Auth) bool {
 
 // Authenticate sets the headers.
 func (h *Headers) Authenticate(_ context.Context, a *credential.Authentication) error {
-	for name, value := range h.resolved() {
+	for name, value := range h.resolved.get() {
 		a.Request.Header.Set(name, value)
 	}
 	return nil
 }
 
-// Secrets returns the values and the parts of them that are redacted separately.
-func (h *Headers) Secrets() []string { return h.secrets() }
+// Renew implements [credential.Renewer].
+func (h *Headers) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
+	return renewed(ctx, h, h.resolved, a)
+}
+
+// Secrets returns the values and the parts of them that are redacted separately, and earlier values.
+func (h *Headers) Secrets() []string { return h.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*Headers) Advice() string { return "check the values of headers" }
@@ -114,6 +120,7 @@ func (*Headers) Advice() string { return "check the values of headers" }
 // Interface guards
 var (
 	_ credential.Credentials = (*Headers)(nil)
+	_ credential.Renewer     = (*Headers)(nil)
 	_ credential.Advisor     = (*Headers)(nil)
 	_ caddy.Provisioner      = (*Headers)(nil)
 )

@@ -47,7 +47,8 @@ const (
 type HMAC struct {
 	// The secret, whose bytes are the signing key. Placeholders such as
 	// `{env.NAME}` and `{file./path}` are replaced when the configuration
-	// loads; a secret without a placeholder causes a warning.
+	// loads, and a file is read again after the provider has answered 401; a
+	// secret without a placeholder causes a warning.
 	Secret string `json:"secret"`
 
 	// The header that carries the signature. Default: `X-Signature`.
@@ -65,8 +66,7 @@ type HMAC struct {
 	// signature, so that anyone who has seen one can send any other such request.
 	Signed string `json:"signed,omitempty"`
 
-	resolved sealed[string]
-	secrets  sealed[[]string]
+	resolved *rereadable[string]
 	sent     *signatures
 }
 
@@ -83,15 +83,10 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 	if fault := h.check(); fault != nil {
 		return fault
 	}
-	r := newResolver()
-	secret, err := r.secret("secret", h.Secret)
-	if err != nil {
-		return err
-	}
-	h.resolved, h.secrets = seal(secret), seal(r.secrets)
 	h.sent = newSignatures()
-	r.warn(logger(ctx))
-	return nil
+	var err error
+	h.resolved, err = newRereadable(logger(ctx), sameText, func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
+	return err
 }
 
 // check checks the options before placeholders are replaced.
@@ -127,7 +122,7 @@ func (*HMAC) Supports(auth *document.Auth) bool {
 
 // Authenticate sets the header to the signature of a request.
 func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) error {
-	mac := hmac.New(sha256.New, []byte(h.resolved()))
+	mac := hmac.New(sha256.New, []byte(h.resolved.get()))
 	if h.Signed != signedBody {
 		mac.Write([]byte(a.Request.Method + "\n" + a.Request.URL.RequestURI() + "\n"))
 	}
@@ -141,8 +136,13 @@ func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) err
 // Sent implements [credential.Signer].
 func (h *HMAC) Sent(text []byte) []string { return h.sent.find(text) }
 
-// Secrets returns the secret and the parts of it that are redacted separately.
-func (h *HMAC) Secrets() []string { return h.secrets() }
+// Renew implements [credential.Renewer].
+func (h *HMAC) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
+	return renewed(ctx, h, h.resolved, a)
+}
+
+// Secrets returns the secret and the parts of it that are redacted separately, and earlier secrets.
+func (h *HMAC) Secrets() []string { return h.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*HMAC) Advice() string { return "check secret, signed and encoding of hmac" }
@@ -150,6 +150,7 @@ func (*HMAC) Advice() string { return "check secret, signed and encoding of hmac
 // Interface guards
 var (
 	_ credential.Credentials = (*HMAC)(nil)
+	_ credential.Renewer     = (*HMAC)(nil)
 	_ credential.Signer      = (*HMAC)(nil)
 	_ credential.Advisor     = (*HMAC)(nil)
 	_ caddy.Provisioner      = (*HMAC)(nil)

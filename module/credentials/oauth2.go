@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,9 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
-	"golang.org/x/oauth2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -35,7 +32,8 @@ func init() { caddy.RegisterModule(OAuth2{}) }
 //
 // Tokens are kept in memory until shortly before they expire, also across
 // reloads, separately for each provider. After a provider has answered 401, one
-// new token is fetched. If a token endpoint replaces the refresh token, the new
+// new token is fetched. After a refusal, secrets are read again from their files,
+// and used if they have changed. If a token endpoint replaces the refresh token, the new
 // one is kept in Caddy's storage for restarts and for other instances with the
 // same storage. If another `refresh_token` is configured later, the stored one
 // is ignored.
@@ -75,23 +73,10 @@ type OAuth2 struct {
 	// answers, except in `audience` and `resource`.
 	Params map[string][]string `json:"params,omitempty"`
 
-	client sealed[*client]
-	tokens sealed[*tokenStore]
-
-	release func() // releases tokens; nil: Provision failed
+	client  *rereadable[*client]
+	stores  *tokenStores
 	storage certmagic.Storage
 	logger  *zap.Logger
-}
-
-// tokenPool keeps the tokens of each configuration across reloads. Its keys are digests of the
-// configuration.
-var tokenPool = lifetime.NewPool[*tokenStore]()
-
-// authStyles are the values of [OAuth2.AuthStyle]. The library's automatic detection is not among
-// them, because it may send the secret twice.
-var authStyles = map[string]oauth2.AuthStyle{
-	"header": oauth2.AuthStyleInHeader,
-	"params": oauth2.AuthStyleInParams,
 }
 
 // reservedParams are the parameters of token requests that params can't set: there are options for
@@ -112,21 +97,15 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	if fault := o.check(); fault != nil {
 		return fault
 	}
-	r := newResolver()
-	c, err := o.resolve(r)
+	c, err := newRereadable(o.logger, sameClient, o.resolve)
 	if err != nil {
 		return err
 	}
-	o.client = seal(c)
-	r.warn(o.logger)
-	if c.refreshToken != "" {
+	if o.RefreshToken != "" {
 		o.storage = ctx.Storage()
 	}
-	tokens, release, err := tokenPool.Hold(c.digest(), func() (*tokenStore, error) { return newTokenStore(), nil })
-	if err != nil {
-		return err
-	}
-	o.tokens, o.release = seal(tokens), release
+	o.client, o.stores = c, new(tokenStores)
+	o.stores.of(c.get()) // from the pool, before an earlier configuration releases it
 	return nil
 }
 
@@ -162,8 +141,8 @@ func (o *OAuth2) check() *options.ConfigError {
 
 // Cleanup releases the tokens. Requests of the replaced configuration may still use them.
 func (o *OAuth2) Cleanup() error {
-	if o.release != nil {
-		o.release()
+	if o.stores != nil { // nil: Provision failed
+		o.stores.release()
 	}
 	return nil
 }
@@ -171,7 +150,7 @@ func (o *OAuth2) Cleanup() error {
 // Supports implements [credential.Credentials].
 func (o *OAuth2) Supports(auth *document.Auth) bool {
 	if auth == nil {
-		return o.client().tokenURL != ""
+		return o.client.get().tokenURL != ""
 	}
 	return auth.Type == document.AuthOAuth2
 }
@@ -181,16 +160,34 @@ func (o *OAuth2) Supports(auth *document.Auth) bool {
 // other than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
 // error; and with INVOCATION_TIMEOUT if ctx ends first.
 func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	endpoint, err := o.endpoint(a)
-	if err != nil {
-		return err
+	c := o.client.get()
+	token, err := o.token(ctx, c, a)
+	if isRefused(err) {
+		o.client.reread(ctx)
+		if newest := o.client.get(); newest != c {
+			token, err = o.token(ctx, newest, a)
+		}
 	}
-	token, err := o.tokens().get(ctx, grantKey{endpoint, a.Origin}, o.fetcher(endpoint, a))
 	if err != nil {
 		return describe(err, a.Auth)
 	}
 	a.Request.Header.Set("Authorization", bearer+token)
 	return nil
+}
+
+// token returns an access token of a client.
+func (o *OAuth2) token(ctx context.Context, c *client, a *credential.Authentication) (string, error) {
+	endpoint, err := c.endpoint(a)
+	if err != nil {
+		return "", err
+	}
+	return o.stores.of(c).get(ctx, grantKey{endpoint, a.Origin}, o.fetcher(c, endpoint, a))
+}
+
+// isRefused reports whether a token endpoint has refused to issue a token.
+func isRefused(err error) bool {
+	e, ok := errors.AsType[*run.Failure](err)
+	return ok && e.Kind == run.AuthRequired && e.By == run.Provider
 }
 
 // bearer is the prefix of a token in the header (RFC 6750, section 2.1).
@@ -199,23 +196,28 @@ const bearer = "Bearer "
 // Renew implements [credential.Renewer]. It fetches a new access token, unless the rejected one was
 // replaced already. Its errors are those of Authenticate.
 func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	endpoint, err := o.endpoint(a)
+	o.client.reread(ctx)
+	c := o.client.get()
+	endpoint, err := c.endpoint(a)
 	if err != nil {
 		return false, err
 	}
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	renewed, err := o.tokens().renew(ctx, grantKey{endpoint, a.Origin}, rejected, o.fetcher(endpoint, a))
+	renewed, err := o.stores.of(c).renew(ctx, grantKey{endpoint, a.Origin}, rejected, o.fetcher(c, endpoint, a))
 	if err != nil {
 		return false, describe(err, a.Auth)
 	}
 	return renewed, nil
 }
 
-// Secrets returns the client secret, the refresh tokens and the access tokens, in all forms in which
+// Obtains implements [credential.Obtainer].
+func (*OAuth2) Obtains() bool { return true }
+
+// Secrets returns the client secrets, the refresh tokens and the access tokens, in all forms in which
 // they are sent.
 func (o *OAuth2) Secrets() []string {
-	access, refresh := o.tokens().secrets()
-	secrets := append(o.client().secrets(), access...)
+	access, refresh := o.stores.secrets()
+	secrets := append(slices.Clone(o.client.secrets()), access...)
 	for _, token := range refresh {
 		secrets = append(secrets, formsOf(token)...)
 	}
@@ -236,9 +238,9 @@ func describe(err error, auth *document.Auth) error {
 }
 
 // endpoint returns the token endpoint of a request. It fails if the secret may not be sent there.
-func (o *OAuth2) endpoint(a *credential.Authentication) (string, error) {
-	if o.client().tokenURL != "" {
-		return o.client().tokenURL, o.checkOrigin(a.Origin)
+func (c *client) endpoint(a *credential.Authentication) (string, error) {
+	if c.tokenURL != "" {
+		return c.tokenURL, c.checkOrigin(a.Origin)
 	}
 	if a.Auth == nil || a.Auth.OAuth2 == nil || a.Auth.OAuth2.TokenURL == "" {
 		return "", refused("", refusal{"token_url_missing", "The descriptor names no token endpoint.", configureTokenURL})
@@ -255,11 +257,11 @@ func (o *OAuth2) endpoint(a *credential.Authentication) (string, error) {
 
 // checkOrigin refuses a configured token endpoint without TLS, unless the provider's origin is
 // without TLS, too.
-func (o *OAuth2) checkOrigin(origin string) error {
-	if !hasScheme(o.client().tokenURL, "http") || hasScheme(origin, "http") {
+func (c *client) checkOrigin(origin string) error {
+	if !hasScheme(c.tokenURL, "http") || hasScheme(origin, "http") {
 		return nil
 	}
-	return refused(o.client().tokenURL, refusal{
+	return refused(c.tokenURL, refusal{
 		"token_url_insecure",
 		"The configured token_url is an http:// address, which is allowed only for providers whose origin begins with http://.",
 		"configure an https:// address as token_url",
@@ -280,15 +282,15 @@ func refused(tokenURL string, r refusal) *run.Failure {
 
 // fetcher returns the function that obtains a token for an authentication. The function may run
 // longer than the call, so it holds only what a token request needs.
-func (o *OAuth2) fetcher(endpoint string, a *credential.Authentication) fetch {
-	f := tokenRequest{client: o.client(), endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
+func (o *OAuth2) fetcher(c *client, endpoint string, a *credential.Authentication) fetch {
+	f := tokenRequest{client: c, endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
 	key := grantKey{endpoint, a.Origin}
 	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
 		// Caddy's HTTP transport needs a replacer in the context.
 		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 		granted, err := o.obtain(ctx, f, key, newest)
 		if err != nil {
-			if o.client().tokenURL == "" {
+			if c.tokenURL == "" {
 				markFromProvider(err)
 			}
 			o.logger.Debug("no access token was obtained", // the line of the call has level WARN
@@ -313,18 +315,18 @@ func markFromProvider(e *run.Failure) {
 
 // obtain sends the token request of the configured grant.
 func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key grantKey, newest refreshToken) (grantedToken, *run.Failure) {
-	if o.client().refreshToken == "" {
+	if f.client.refreshToken == "" {
 		return f.do(ctx, "")
 	}
 	r := rotation{
 		storage:    o.storage,
 		logger:     o.logger,
 		endpoint:   f.endpoint,
-		name:       o.client().rotationName(f.endpoint),
-		configured: o.client().refreshToken,
+		name:       f.client.rotationName(f.endpoint),
+		configured: f.client.refreshToken,
 	}
 	return r.do(ctx, newest, func(ctx context.Context, token string) (grantedToken, *run.Failure) {
-		o.tokens().use(key, token)
+		o.stores.of(f.client).use(key, token)
 		return f.do(ctx, token)
 	})
 }
@@ -357,7 +359,7 @@ func redactURL(address string) string {
 }
 
 func checkAuthStyle(name string) error {
-	if _, ok := authStyles[name]; name != "" && !ok {
+	if name != "" && name != "header" && name != "params" {
 		return errors.New("must be header or params")
 	}
 	return nil
@@ -372,9 +374,6 @@ func checkScope(scope string) error {
 	return nil
 }
 
-// noRedirects follows no redirect, which could send the secret to another address.
-func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
 // Advice implements [credential.Advisor].
 func (*OAuth2) Advice() string { return checkClient }
 
@@ -382,6 +381,7 @@ func (*OAuth2) Advice() string { return checkClient }
 var (
 	_ credential.Credentials = (*OAuth2)(nil)
 	_ credential.Renewer     = (*OAuth2)(nil)
+	_ credential.Obtainer    = (*OAuth2)(nil)
 	_ credential.Advisor     = (*OAuth2)(nil)
 	_ caddy.Provisioner      = (*OAuth2)(nil)
 	_ caddy.CleanerUpper     = (*OAuth2)(nil)

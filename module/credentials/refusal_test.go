@@ -16,6 +16,7 @@ import (
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	const (
 		client  = " Ask the operator of the bridge to check client_id, client_secret and scopes for this provider."
+		style   = " Ask the operator of the bridge to check client_id and client_secret, and try auth_style params, for this provider."
 		address = " Ask the operator of the bridge to check token_url for this provider."
 	)
 	for name, test := range map[string]struct {
@@ -23,14 +24,18 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"client":        {401, `{"error":"invalid_client"}`, "The token endpoint refused the bridge's client credentials (invalid_client)." + client},
+		"client":        {401, `{"error":"invalid_client"}`, "The token endpoint refused the bridge's client credentials (invalid_client)." + style},
+		"client, later": {200, `{"error":"invalid_client"}`, "The token endpoint refused the bridge's client credentials (invalid_client)." + style},
+		"form":          {400, "error=invalid_client&error_description=no", "The token endpoint refused the bridge's client credentials (invalid_client)." + style},
+		"unauthorized":  {401, "no", "The token endpoint refused to issue a token to the bridge (HTTP status 401)." + style},
 		"scope":         {400, `{"error":"invalid_scope"}`, "The token endpoint refused the scopes that the bridge asks for (invalid_scope). Ask the operator of the bridge to check scopes for this provider."},
 		"grant":         {400, `{"error":"invalid_grant"}`, "The token endpoint refused to issue a token to the bridge (invalid_grant)." + client},
 		"another":       {400, `{"error":"unauthorized_client"}`, "The token endpoint refused to issue a token to the bridge (unauthorized_client)." + client},
 		"no reason":     {403, "no", "The token endpoint refused to issue a token to the bridge (HTTP status 403)." + client},
 		"redirect":      {307, "", "The token endpoint answered with a redirect, which is not followed." + address},
 		"nonsense":      {200, "hello", "The token endpoint's answer is not a token response." + address},
-		"another type":  {200, `{"access_token":"x","token_type":"mac"}`, "The token endpoint issued a token whose type is not Bearer." + address},
+		"another type":  {200, `{"access_token":"x","token_type":"mac"}`, "The token endpoint issued a token whose type is not Bearer but mac." + address},
+		"type as URI":   {200, `{"access_token":"x","token_type":"https://evil.example/"}`, "The token endpoint issued a token whose type is not Bearer." + address},
 		"no valid text": {200, `{"access_token":"ü","token_type":"Bearer"}`, "The token endpoint issued a token that can't be sent in a header." + address},
 	} {
 		t.Run(name, func(t *testing.T) {

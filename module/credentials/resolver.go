@@ -7,11 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
@@ -23,7 +26,9 @@ type resolver struct {
 	replacer *caddy.Replacer
 	literal  []string // secret options without a placeholder
 	printed  []string // secret options with an environment variable, which Caddy prints if it is started with --environ
+	quoted   []string // secret options whose value is in quotes
 	secrets  []string // values of secret options, and their parts that are redacted separately
+	files    bool     // a value is from a file
 }
 
 func newResolver() *resolver { return &resolver{replacer: caddy.NewReplacer()} }
@@ -79,9 +84,21 @@ func (r *resolver) secret(option, text string) (string, error) {
 		r.literal = append(r.literal, option)
 	}
 	r.noteEnvironment(option, text)
+	if inQuotes(value) || slices.ContainsFunc(parts, inQuotes) {
+		r.quoted = append(r.quoted, option)
+	}
 	r.keep(value)
 	r.keepParts(parts)
 	return value, nil
+}
+
+// headerSecret is like secret, for values of headers.
+func (r *resolver) headerSecret(option, text string) (string, error) {
+	value, err := r.secret(option, text)
+	if err != nil {
+		return "", err
+	}
+	return value, checkHeaderValue(option, value)
 }
 
 // mixed is like text, for options in which only the values of placeholders are secret.
@@ -103,8 +120,12 @@ func (r *resolver) noteEnvironment(option, text string) {
 func (r *resolver) replace(option, text string) (value string, parts []string, err error) {
 	value, err = r.replacer.ReplaceFunc(text, func(name string, val any) (any, error) {
 		s := caddy.ToString(val)
-		if strings.HasPrefix(name, "file.") {
+		if path, ok := strings.CutPrefix(name, "file."); ok {
+			r.files = true
 			s = strings.TrimRight(s, "\r\n") // the line break at the end of a file
+			if mark := encodingMark(s); mark != "" {
+				return nil, fmt.Errorf("file %s begins with a byte order mark (%s), which would be sent as a part of the secret: save it as UTF-8 without one", path, mark)
+			}
 		}
 		if s != "" {
 			parts = append(parts, s)
@@ -115,10 +136,28 @@ func (r *resolver) replace(option, text string) (value string, parts []string, e
 		}
 		return nil, missingValue(name)
 	})
+	if err == nil {
+		err = checkBraces(text)
+	}
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", option, err)
 	}
 	return value, parts, nil
+}
+
+// encodingMark returns the encoding of a text that begins with a byte order mark; empty: it has none.
+func encodingMark(text string) string {
+	for mark, encoding := range map[string]string{"\xef\xbb\xbf": "UTF-8", "\xff\xfe": "UTF-16", "\xfe\xff": "UTF-16"} {
+		if strings.HasPrefix(text, mark) {
+			return encoding
+		}
+	}
+	return ""
+}
+
+// inQuotes reports whether a secret begins and ends with the same quotation mark, as in a file for a shell.
+func inQuotes(secret string) bool {
+	return len(secret) > 1 && strings.ContainsRune("\"'`", rune(secret[0])) && secret[len(secret)-1] == secret[0]
 }
 
 // missingValue returns why a placeholder has no value. The name matches placeholderName.
@@ -130,10 +169,31 @@ func missingValue(name string) error {
 		}
 		return fmt.Errorf("placeholder {%s} is empty: environment variable %s %s", name, variable, state)
 	}
+	name = written(name)
 	if path, ok := strings.CutPrefix(name, "file."); ok {
+		if !filepath.IsAbs(path) {
+			return fmt.Errorf("placeholder {%s} is empty: a file needs an absolute path: {file./path/to/%s}", name, path)
+		}
 		return fmt.Errorf("placeholder {%s} is empty: file %s: %w", name, path, unreadable(path))
 	}
-	return fmt.Errorf("placeholder {%s} is empty or not known", name)
+	return fmt.Errorf("placeholder {%s} is empty or not known: secrets can be {env.NAME} or {file./path}", name)
+}
+
+// written returns the name of a placeholder as a Caddyfile has it: Caddy replaces {file.key} by {http.request.uri.path.file.key} before it loads
+// the configuration.
+func written(name string) string {
+	shorthands := httpcaddyfile.NewShorthandReplacer()
+	for short := name; ; {
+		_, rest, more := strings.Cut(short, ".")
+		if !more {
+			return name
+		}
+		short = rest
+		segment := caddyfile.Segment{{Text: "{" + short + "}"}}
+		if shorthands.ApplyToSegment(&segment); segment[0].Text == "{"+name+"}" {
+			return short
+		}
+	}
 }
 
 // unreadable returns why a file has no text that Caddy can use.
@@ -172,7 +232,7 @@ func logger(ctx caddy.Context) *zap.Logger {
 }
 
 // warn logs the secret options without a placeholder, whose secrets are in the configuration itself, and those whose secrets Caddy
-// has printed when it was started.
+// has printed when it was started, or that are in quotation marks.
 func (r *resolver) warn(logger *zap.Logger) {
 	if len(r.literal) > 0 {
 		logger.Warn("a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {file./path} or {env.NAME}",
@@ -181,6 +241,10 @@ func (r *resolver) warn(logger *zap.Logger) {
 	if len(r.printed) > 0 && printsEnvironment(os.Args) {
 		logger.Warn("a secret is in an environment variable, and Caddy was started with --environ, which prints all of them, under systemd to the journal: use {file./path}, or start Caddy without --environ",
 			zap.Strings("options", r.printed))
+	}
+	if len(r.quoted) > 0 {
+		logger.Warn("a secret begins and ends with a quotation mark, which is sent as a part of it; remove the marks from the file or variable, unless they belong to the secret",
+			zap.Strings("options", r.quoted))
 	}
 }
 
@@ -205,13 +269,30 @@ func checkPresent(text string) error {
 	return nil
 }
 
-// checkShell refuses a secret in the form of a shell's variable. The error does not contain the text.
+// checkShell refuses a secret in the form of a shell's variable, or with a placeholder that lacks a brace. The error does not contain the text.
 func checkShell(text string) error {
 	if shellVariable.MatchString(text) {
 		return errors.New("looks like a variable of a shell, which is not replaced here: write {env.NAME} for the environment variable NAME, or {file./path}")
 	}
+	return checkBraces(text)
+}
+
+// checkBraces refuses placeholders that lack a brace, which Caddy leaves as they are. The error does not contain the text.
+func checkBraces(text string) error {
+	switch {
+	case unclosed.MatchString(text):
+		return errors.New("has a placeholder without the closing brace: write {env.NAME} or {file./path}")
+	case unopened.MatchString(text):
+		return errors.New("has a placeholder without the opening brace: write {env.NAME} or {file./path}")
+	}
 	return nil
 }
+
+// unclosed matches {env.NAME or {file./path without a brace behind it, unopened env.NAME} or file./path} without one before it.
+var (
+	unclosed = regexp.MustCompile(`(^|[^\\])\{(env\.|file\.|\$)[^}]*$`)
+	unopened = regexp.MustCompile(`(^|[\s=:])(env\.|file\./)[^{}\s]*\}`)
+)
 
 // shellVariable matches $NAME and ${NAME}, also after an authentication scheme.
 var shellVariable = regexp.MustCompile(`^(\w+ )?\$([A-Z_][A-Z0-9_]+|\{[A-Za-z_]\w*\})$`)
@@ -219,6 +300,9 @@ var shellVariable = regexp.MustCompile(`^(\w+ )?\$([A-Z_][A-Z0-9_]+|\{[A-Za-z_]\
 // checkHeaderName refuses headers that must not carry a credential. The empty name stands for the
 // default.
 func checkHeaderName(name string) error {
+	if before, _, colon := strings.Cut(name, ":"); colon && httpguts.ValidHeaderFieldName(before) {
+		return fmt.Errorf("header %q has a colon: write only the name, %s", name, before)
+	}
 	if name != "" && document.ForbiddenHeader(name) {
 		return fmt.Errorf("header %q must not carry a credential", name)
 	}

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
 
-	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
-
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokenendpoint"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -40,70 +38,83 @@ type tokenRequest struct {
 // do sends a token request: of the client credentials grant (RFC 6749, section 4.4.2), or with a
 // refresh token (section 6).
 func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *run.Failure) {
-	config := clientcredentials.Config{
-		ClientID:       r.client.id,
-		ClientSecret:   r.client.secret,
-		TokenURL:       r.endpoint,
-		Scopes:         r.client.scopes,
-		EndpointParams: maps.Clone(r.client.params),
-		AuthStyle:      r.client.style,
-	}
-	if refresh != "" {
-		// clientcredentials lets a parameter replace the grant. The library's
-		// oauth2.Config can't send parameters or scopes with a refresh token.
-		config.EndpointParams.Set("grant_type", "refresh_token")
-		config.EndpointParams.Set("refresh_token", refresh)
-	}
-	ex := &tokenExchange{transport: r.transport, limit: maxTokenResponse}
+	ex := &tokenendpoint.Exchange{Transport: r.transport, Limit: maxTokenResponse}
 	if r.limit > 0 {
-		ex.limit = min(r.limit, maxTokenResponse)
+		ex.Limit = min(r.limit, maxTokenResponse)
 	}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: ex, CheckRedirect: noRedirects})
+	var basic *tokenendpoint.Basic
+	if !r.client.inBody {
+		basic = &tokenendpoint.Basic{ID: r.client.id, Secret: r.client.secret}
+	}
 	asked := time.Now()
-	token, err := config.Token(ctx)
-	if err != nil {
-		return grantedToken{after: ex.after}, r.failure(ex, err)
+	answer := ex.Send(ctx, r.endpoint, basic, r.form(refresh))
+	if answer.AccessToken == "" || answer.ErrorCode != "" || ex.Status < 200 || ex.Status >= 300 || ex.Err != nil {
+		return grantedToken{after: ex.After}, r.failure(ex, answer)
 	}
-	if refusal := checkToken(token); refusal.reason != "" {
+	if refusal := r.checkToken(answer); refusal.reason != "" {
 		e := authRequired(run.Provider, r.endpoint, refusal)
-		e.HTTPStatus = ex.status
+		e.HTTPStatus = ex.Status
 		return grantedToken{}, e
 	}
-	granted := grantedToken{access: accessToken{value: token.AccessToken, obtained: asked.Round(0), expires: token.Expiry.Round(0)}}
-	if token.RefreshToken != refresh {
-		granted.refresh.value = token.RefreshToken
+	granted := grantedToken{access: accessToken{value: answer.AccessToken, obtained: asked.Round(0)}}
+	if answer.Lifetime > 0 {
+		granted.access.expires = asked.Add(answer.Lifetime).Round(0)
+	}
+	if answer.RefreshToken != refresh {
+		granted.refresh.value = answer.RefreshToken
 	}
 	return granted, nil
 }
 
+// form returns the body of the request.
+func (r tokenRequest) form(refresh string) url.Values {
+	form := maps.Clone(r.client.params)
+	form.Set("grant_type", "client_credentials")
+	if refresh != "" {
+		form.Set("grant_type", "refresh_token")
+		form.Set("refresh_token", refresh)
+	}
+	if len(r.client.scopes) > 0 {
+		form.Set("scope", strings.Join(r.client.scopes, " "))
+	}
+	if r.client.inBody {
+		form.Set("client_id", r.client.id)
+		if r.client.secret != "" {
+			form.Set("client_secret", r.client.secret)
+		}
+	}
+	return form
+}
+
 // checkToken returns why a token can't be sent as a bearer token; empty: it can.
-func checkToken(token *oauth2.Token) refusal {
-	if token.TokenType != "" && !strings.EqualFold(token.TokenType, "Bearer") {
-		return refusal{"unsupported_token_type", "The token endpoint issued a token whose type is not Bearer.", checkTokenURL}
+func (r tokenRequest) checkToken(answer tokenendpoint.Answer) refusal {
+	if kind := strings.TrimSpace(answer.TokenType); kind != "" && !strings.EqualFold(kind, "Bearer") {
+		named := ""
+		if tokenTypeSyntax.MatchString(kind) && credential.Scrub(kind, r.credentials) == kind {
+			named = " but " + kind
+		}
+		return refusal{"unsupported_token_type", "The token endpoint issued a token whose type is not Bearer" + named + ".", checkTokenURL}
 	}
 	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	if len(token.AccessToken) > maxAccessToken || strings.ContainsFunc(token.AccessToken, illegal) {
+	if len(answer.AccessToken) > maxAccessToken || strings.ContainsFunc(answer.AccessToken, illegal) {
 		return refusal{"unusable_token", "The token endpoint issued a token that can't be sent in a header.", checkTokenURL}
 	}
 	return refusal{}
 }
 
+// tokenTypeSyntax matches the names of token types (RFC 6749, section 8.1) that a message may contain, so no URIs.
+var tokenTypeSyntax = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
+
 // failure returns the error of a failed token request. It contains only the status and a well-formed
-// error code of the response; the error of the library contains the whole body.
-func (r tokenRequest) failure(ex *tokenExchange, err error) *run.Failure {
+// error code of the response.
+func (r tokenRequest) failure(ex *tokenendpoint.Exchange, answer tokenendpoint.Answer) *run.Failure {
 	switch {
-	case ex.status == 0, isTemporary(ex.status), ex.status < 300 && ex.err != nil && !ex.tooLarge():
+	case ex.Status == 0, tokenendpoint.IsTemporary(ex.Status), ex.Status < 300 && ex.Err != nil && !ex.TooLarge():
 		return r.unreachable(ex)
 	}
-	e := authRequired(run.Provider, r.endpoint, r.refusal(ex, err))
-	e.HTTPStatus = ex.status
+	e := authRequired(run.Provider, r.endpoint, r.refusal(ex, answer))
+	e.HTTPStatus = ex.Status
 	return e
-}
-
-// isTemporary reports whether a status means that the token endpoint is overloaded or broken. Only
-// with such a status is Retry-After obeyed.
-func isTemporary(status int) bool {
-	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
 // refusal is the reason why there is no token, as a code and a message, with advice for the operator.
@@ -117,16 +128,20 @@ const (
 )
 
 // refusal returns the refusal of a response without a token.
-func (r tokenRequest) refusal(ex *tokenExchange, err error) refusal {
-	code := r.errorCode(err)
+func (r tokenRequest) refusal(ex *tokenendpoint.Exchange, answer tokenendpoint.Answer) refusal {
+	code := r.errorCode(answer)
 	switch {
 	case code != "":
 		return r.refusalOf(code)
-	case ex.status >= 400:
-		return refusal{"refused", fmt.Sprintf("The token endpoint refused to issue a token to the bridge (HTTP status %d).", ex.status), checkClient}
-	case ex.status >= 300:
+	case ex.Status >= 400:
+		advice := checkClient
+		if ex.Status == http.StatusUnauthorized {
+			advice = r.checkAuthentication()
+		}
+		return refusal{"refused", fmt.Sprintf("The token endpoint refused to issue a token to the bridge (HTTP status %d).", ex.Status), advice}
+	case ex.Status >= 300:
 		return refusal{"redirect", "The token endpoint answered with a redirect, which is not followed.", checkTokenURL}
-	case ex.tooLarge():
+	case ex.TooLarge():
 		return refusal{"invalid_response", "The token endpoint's answer is too large.", checkTokenURL}
 	}
 	return refusal{"invalid_response", "The token endpoint's answer is not a token response.", checkTokenURL}
@@ -136,7 +151,7 @@ func (r tokenRequest) refusal(ex *tokenExchange, err error) refusal {
 func (r tokenRequest) refusalOf(code string) refusal {
 	switch {
 	case code == "invalid_client":
-		return refusal{code, "The token endpoint refused the bridge's client credentials (invalid_client).", checkClient}
+		return refusal{code, "The token endpoint refused the bridge's client credentials (invalid_client).", r.checkAuthentication()}
 	case code == "invalid_grant" && r.client.refreshToken != "":
 		return refusal{code, "The token endpoint refused the bridge's refresh token (invalid_grant).", "configure a new refresh_token"}
 	case code == "invalid_scope":
@@ -145,57 +160,64 @@ func (r tokenRequest) refusalOf(code string) refusal {
 	return refusal{code, fmt.Sprintf("The token endpoint refused to issue a token to the bridge (%s).", code), checkClient}
 }
 
-// errorCode returns the error code of a token response (RFC 6749, section 5.2); empty if it is not
-// well-formed or contains a secret.
-func (r tokenRequest) errorCode(err error) string {
-	retrieve, ok := errors.AsType[*oauth2.RetrieveError](err)
-	if !ok || !errorCodeSyntax.MatchString(retrieve.ErrorCode) {
-		return ""
+// checkAuthentication is the advice if the client could not authenticate: many endpoints accept only one of the two ways.
+func (r tokenRequest) checkAuthentication() string {
+	switch {
+	case r.client.secret == "":
+		return checkClient
+	case r.client.inBody:
+		return "check client_id and client_secret, and try auth_style header,"
 	}
-	if credential.Scrub(retrieve.ErrorCode, r.credentials) != retrieve.ErrorCode {
-		return ""
-	}
-	return retrieve.ErrorCode
+	return "check client_id and client_secret, and try auth_style params,"
 }
 
-var errorCodeSyntax = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+// errorCode returns the error code of a token response (RFC 6749, section 5.2); empty if it is not
+// well-formed or contains a secret.
+func (r tokenRequest) errorCode(answer tokenendpoint.Answer) string {
+	if !errorCodeSyntax.MatchString(answer.ErrorCode) || credential.Scrub(answer.ErrorCode, r.credentials) != answer.ErrorCode {
+		return ""
+	}
+	return answer.ErrorCode
+}
+
+var errorCodeSyntax = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // unreachable returns the error of a token endpoint that did not answer, or answered with a
 // temporary error.
-func (r tokenRequest) unreachable(ex *tokenExchange) *run.Failure {
+func (r tokenRequest) unreachable(ex *tokenendpoint.Exchange) *run.Failure {
 	retry := run.RetryIn(2*time.Second, 3)
-	if ex.after > 0 {
-		retry = retryOnceAfter(min(ex.after, maxRetryAfter))
+	if ex.After > 0 {
+		retry = retryOnceAfter(min(ex.After, maxRetryAfter))
 	}
 	e := &run.Failure{
 		Kind:       run.Unreachable,
 		Phase:      run.PhaseAuth,
 		By:         run.Bridge,
-		HTTPStatus: ex.status,
+		HTTPStatus: ex.Status,
 		Executed:   run.ExecutedNo,
 		Retry:      retry,
 		URL:        redactURL(r.endpoint),
-		Cause:      ex.err,
+		Cause:      ex.Err,
 	}
 	reason := "connection_failed"
 	switch {
-	case ex.status >= 300:
+	case ex.Status >= 300:
 		e.By = run.Provider
-		reason = fmt.Sprintf("http_%d", ex.status)
-		e.Message = fmt.Sprintf("The token endpoint answered with HTTP status %d.", ex.status)
-	case timedOut(ex.err):
+		reason = fmt.Sprintf("http_%d", ex.Status)
+		e.Message = fmt.Sprintf("The token endpoint answered with HTTP status %d.", ex.Status)
+	case timedOut(ex.Err):
 		reason = "timeout"
 		e.Message = "The token endpoint did not answer in time."
 	default:
 		e.Message = "The token endpoint could not be reached."
 	}
-	if ex.err != nil {
-		if why, rule := exchange.ReasonOf(ex.err); rule != "" { // so a retry would fail, too
+	if ex.Err != nil {
+		if why, rule := exchange.ReasonOf(ex.Err); rule != "" { // so a retry would fail, too
 			reason, e.Refused, e.Retry = why, rule, nil
 		}
 	}
 	e.Reach = &run.Reach{URL: redactURL(r.endpoint), Reason: reason}
-	if own, ok := errors.AsType[*run.Failure](ex.err); ok {
+	if own, ok := errors.AsType[*run.Failure](ex.Err); ok {
 		e.Kind, e.Message, e.Advice, e.Refused, e.Retry, e.Cause = own.Kind, own.Message, own.Advice, own.Refused, own.Retry, own.Cause
 	}
 	// Errors of net/http quote invalid answers, and an answer may contain a secret.
@@ -248,76 +270,4 @@ func authRequired(by run.Party, tokenURL string, r refusal) *run.Failure {
 			Reason:   r.reason,
 		},
 	}
-}
-
-// tokenExchange sends one token request and records its result, because the library's errors do not
-// contain it.
-type tokenExchange struct {
-	transport http.RoundTripper
-	limit     int64         // bytes
-	status    int           // 0: no answer
-	err       error         // of the transport, or of reading the answer
-	after     time.Duration // Retry-After; 0: none
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (e *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
-	req.Header.Set("Accept", "application/json")
-	resp, err := e.transport.RoundTrip(req)
-	if err != nil {
-		e.err = err
-		return nil, err
-	}
-	e.status = resp.StatusCode
-	if isTemporary(e.status) {
-		e.after = exchange.RetryAfter(resp.Header)
-	}
-	if resp.StatusCode < http.StatusOK {
-		// After 101, the body is the connection, which may never end.
-		_ = resp.Body.Close() // its content is not needed
-		resp.Body = http.NoBody
-		return resp, nil
-	}
-	resp.Body = e.watch(req.Context(), http.MaxBytesReader(nil, resp.Body, e.limit))
-	return resp, nil
-}
-
-// tooLarge reports whether the response exceeded the limit.
-func (e *tokenExchange) tooLarge() bool {
-	_, ok := errors.AsType[*http.MaxBytesError](e.err)
-	return ok
-}
-
-// watch returns a body that is closed when ctx ends, so that a blocked Read returns.
-func (e *tokenExchange) watch(ctx context.Context, body io.ReadCloser) io.ReadCloser {
-	stop := context.AfterFunc(ctx, func() {
-		_ = body.Close() // only to end Read
-	})
-	return &watchedBody{ReadCloser: body, ctx: ctx, unwatch: stop, err: &e.err}
-}
-
-// watchedBody records the error of reading a body.
-type watchedBody struct {
-	io.ReadCloser
-	ctx     context.Context // of the exchange
-	unwatch func() bool
-	err     *error
-}
-
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == nil || errors.Is(err, io.EOF) {
-		return n, err
-	}
-	if ended := b.ctx.Err(); ended != nil {
-		err = ended // instead of the error of a closed body
-	}
-	*b.err = err
-	return n, err
-}
-
-func (b *watchedBody) Close() error {
-	b.unwatch()
-	return b.ReadCloser.Close()
 }

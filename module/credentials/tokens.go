@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -38,6 +39,71 @@ const (
 	// endpoints.
 	maxGrants = 64
 )
+
+// tokenPool keeps the tokens of each configuration across reloads. Its keys are digests of the
+// configuration.
+var tokenPool = lifetime.NewPool[*tokenStore]()
+
+// tokenStores are those of one module: of its client, and of earlier ones whose secrets were replaced. The tokens of these may still be valid.
+type tokenStores struct {
+	mu       sync.Mutex
+	held     []heldTokens // oldest first
+	released bool
+}
+
+type heldTokens struct {
+	key     string // of the client
+	tokens  *tokenStore
+	release func()
+}
+
+// of returns the store of a client.
+func (s *tokenStores) of(c *client) *tokenStore {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.held {
+		if h.key == c.key {
+			return h.tokens
+		}
+	}
+	tokens, release := newTokenStore(), func() {}
+	if !s.released { // else nothing would release it
+		if held, end, err := tokenPool.Hold(c.key, func() (*tokenStore, error) { return tokens, nil }); err == nil {
+			tokens, release = held, end
+		}
+	}
+	s.held = append(s.held, heldTokens{c.key, tokens, release})
+	if len(s.held) > maxEarlier+1 {
+		s.held[0].release()
+		s.held = s.held[1:]
+	}
+	return tokens
+}
+
+// secrets returns the tokens of all stores that may still be valid.
+func (s *tokenStores) secrets() (access, refresh []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.held {
+		a, r := h.tokens.secrets()
+		access, refresh = append(access, a...), append(refresh, r...)
+	}
+	return access, refresh
+}
+
+// release gives the stores back to the pool. Requests of a replaced configuration may still use them.
+func (s *tokenStores) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.released {
+		return
+	}
+	s.released = true
+	for i, h := range s.held {
+		h.release()
+		s.held[i].release = func() {}
+	}
+}
 
 // tokenStore holds the tokens of one configuration. All modules with this configuration share it,
 // and it outlives each of them, so it holds only data.

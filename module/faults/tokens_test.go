@@ -327,3 +327,35 @@ func TestR56TokenEndpointAsksToWait(t *testing.T) {
 		})
 	}
 }
+
+// R120: token endpoints differ in how they write what is optional, and in the type they serve it with. None of that keeps the bridge from a token,
+// or from the error code.
+func TestR120TokenAnswers(t *testing.T) {
+	leavesNothing(t)
+	for body, wanted := range map[string]string{
+		`{"access_token":"t","token_type":"Bearer","expires_in":3599.87}`:           done,
+		`{"access_token":"t","expires_in":""}`:                                      done,
+		`{"access_token":"t","token_type":null,"expires_in":null,"scope":["a"]}`:    done,
+		`{"access_token":"t","expires_in":"-1","refresh_token":false,"error":null}`: done,
+		"\ufeff" + `{"access_token":"t","expires_in":1e400}`:                        done,
+		"access_token=t&token_type=bearer&expires_in=x":                             done,
+		`{"error":"invalid_client"}`:                                                "(invalid_client). Ask the operator of the bridge to check client_id and client_secret, and try auth_style params",
+		"\ufeff" + `{"error":"invalid_scope","expires_in":""}`:                      "(invalid_scope)",
+		"error=unauthorized_client":                                                 "(unauthorized_client)",
+		`{"access_token":"t","token_type":"DPoP"}`:                                  "whose type is not Bearer but DPoP",
+		`<html>?access_token=t&error=invalid_client</html>`:                         "is not a token response",
+	} {
+		for _, media := range []string{"application/json", "text/plain", "text/html; charset=utf-8"} {
+			p := protected(t)
+			p.On("", hostile.Token, hostile.Respond(http.StatusOK, body, "Content-Type", media))
+			c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", offer(p, "acme", oauth2("a-secret"))))
+			a := c.Execute("acme.token", nil)
+			if got := a.Outcome(); got != wanted && !strings.Contains(a.String(), wanted) {
+				t.Errorf("%s as %s: %s", body, media, a)
+			} else if wanted == done && tokens(p, hostile.Invoke)["t"] != 1 {
+				t.Errorf("%s as %s: %v", body, media, tokens(p, hostile.Invoke))
+			}
+			c.Stop()
+		}
+	}
+}

@@ -137,5 +137,10 @@ func (l *Listed) denied(ctx context.Context, skill *discovery.Skill, principal s
 	if denied := f.Denied(); denied != nil {
 		return denied, time.Time{}
 	}
+	if skill.Auth.Type != document.AuthNone {
+		if refused, since := f.Invoker.refused.Recent(refusedBy("", principal), refusalTTL); refused != nil {
+			return refused, since
+		}
+	}
 	return l.Section.refusals.Recent(refusedBy(l.ID, principal), refusalTTL)
 }

@@ -86,7 +86,8 @@ type Section struct {
 	Index int
 
 	catalog  *Catalog
-	refusals faults.Faults // of credentials, by calls with this configuration
+	refusals faults.Faults // of credentials for single skills, by calls with this configuration
+	refused  faults.Faults // of the credential of the source, by principals
 	table    atomic.Pointer[nameTable]
 	tables   latest.Maker[[]*document.Index, *nameTable]
 	searched latest.Maker[*nameTable, *nameTable] // with their words

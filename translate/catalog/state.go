@@ -126,14 +126,30 @@ const separator = 0
 // refusedBy is the id under which a refused call of a principal is noted. Others are not affected: a call may be refused because of its arguments.
 func refusedBy(id, principal string) string { return id + string(rune(separator)) + principal }
 
-// NoteCall remembers the failure of a call of a principal because of its credential, and forgets it with a nil failure: a call was accepted.
-// Other failures change nothing, and neither do those of skills without authentication.
+// NoteCall remembers the failure of a call of a principal because of its credential, and forgets it with a nil failure: a call was accepted. If the
+// provider has refused the credential, that is so for all skills that need it, until a call of one of them is accepted. Other failures change
+// nothing, and neither do calls of skills without authentication.
 func (f *Found) NoteCall(principal string, failure *run.Failure) {
-	if failure != nil && (failure.Kind != run.AuthRequired || failure.Next() != run.NextAskOperator || f.Skill.Auth.Type == document.AuthNone) {
+	switch {
+	case f.Skill.Auth.Type == document.AuthNone:
 		return
-	}
-	if failure == nil && f.Section.refusals.Empty() {
-		return // the common case, without an allocation
+	case failure == nil:
+		if !f.Section.refusals.Empty() { // not empty is rare
+			f.Section.refusals.Note(refusedBy(f.ID, principal), nil)
+			f.Section.refusals.Note(refusedBy(f.ID, anyone), nil)
+		}
+		if !f.Invoker.refused.Empty() {
+			f.Invoker.refused.Prune(func(string) bool { return false })
+		}
+		return
+	case failure.Kind != run.AuthRequired || failure.Next() != run.NextAskOperator:
+		return
+	case failure.By == run.Provider:
+		ofAll := *failure
+		ofAll.Ref = run.Ref{}
+		f.Invoker.refused.Note(refusedBy("", principal), &ofAll)
+		f.Invoker.refused.Note(refusedBy("", anyone), &ofAll)
+		return
 	}
 	f.Section.refusals.Note(refusedBy(f.ID, principal), failure)
 	f.Section.refusals.Note(refusedBy(f.ID, anyone), failure)

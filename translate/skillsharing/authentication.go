@@ -168,11 +168,11 @@ func (c *Client) authenticate(ctx context.Context, s *discovery.Skill, req *http
 
 // renew replaces a credential that the provider has answered with 401. It
 // reports whether to repeat the request.
-func (c *Client) renew(ctx context.Context, s *discovery.Skill, rejected *http.Request) (bool, *run.Failure) {
+func (c *Client) renew(ctx context.Context, s *discovery.Skill, rejected *http.Request, body []byte) (bool, *run.Failure) {
 	r, ok := c.Credentials.(credential.Renewer)
 	if !ok || !s.NeedsCredential() {
 		return false, nil
 	}
-	renewed, err := r.Renew(ctx, c.Authentication(ctx, &s.Auth, rejected, nil))
+	renewed, err := r.Renew(ctx, c.Authentication(ctx, &s.Auth, rejected, body))
 	return renewed, c.AuthError(ctx, &s.Auth, err)
 }

@@ -143,7 +143,7 @@ func (p *poller) failed(ctx context.Context, e *run.Failure) (again bool, final 
 	switch {
 	case p.rejected != nil && !p.renewed:
 		rejected := &http.Request{Method: http.MethodGet, URL: p.url, Host: p.url.Host, Header: p.rejected}
-		renewed, failed := p.client.renew(ctx, p.skill, rejected.WithContext(ctx))
+		renewed, failed := p.client.renew(ctx, p.skill, rejected.WithContext(ctx), nil)
 		p.rejected = nil
 		p.renewed = failed == nil // otherwise it may be renewed later
 		switch {

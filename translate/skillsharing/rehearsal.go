@@ -46,7 +46,7 @@ func (c *Client) Rehearse(ctx context.Context, s *discovery.Skill) (*run.Failure
 
 // RehearseToken gets a token for calls without a descriptor. It reports whether the credentials can get one so, and why they got none.
 func (c *Client) RehearseToken(ctx context.Context) (possible bool, failure *run.Failure) {
-	if _, ok := c.Credentials.(credential.Renewer); !ok || !c.Credentials.Supports(nil) {
+	if o, ok := c.Credentials.(credential.Obtainer); !ok || !o.Obtains() || !c.Credentials.Supports(nil) {
 		return false, nil
 	}
 	req := c.NewRequest(ctx, run.PhaseAuth, http.MethodGet, c.Origin, exchange.Identity{Hosts: c.AllowedHosts}, exchange.SharedHeader.Clone(), nil)

@@ -86,7 +86,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		}
 		if failed.HTTPStatus == http.StatusUnauthorized && failed.Executed == run.ExecutedNo && !renewed {
 			renewed = true
-			again, e := c.renew(ctx, s, &req.Request)
+			again, e := c.renew(ctx, s, &req.Request, body)
 			if e != nil {
 				return fail(e)
 			}

@@ -24,6 +24,7 @@ const (
 type Flags struct {
 	keyEnv, keyHeader             string
 	clientID, secretEnv, tokenURL string
+	authStyle                     string
 	scopes                        []string
 }
 
@@ -34,6 +35,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.clientID, "oauth-client-id", "", "OAuth client with which to get tokens (client credentials)")
 	set.StringVar(&f.secretEnv, "oauth-secret-env", "", "Environment variable that contains the client's secret")
 	set.StringVar(&f.tokenURL, "oauth-token-url", "", "Token endpoint (default: the descriptor's)")
+	set.StringVar(&f.authStyle, "oauth-auth-style", "", "How the client authenticates: header (HTTP Basic, the default) or params (in the body)")
 	set.StringSliceVar(&f.scopes, "oauth-scopes", nil, "Scopes of the tokens (default: the token endpoint decides)")
 }
 
@@ -51,14 +53,14 @@ func (f *Flags) Kind() string {
 // Module returns the configuration of the module for the credentials; nil: there are none. It has the secret as a placeholder, so that no
 // log shows it. forDocuments says that requests for documents have them, too.
 func (f *Flags) Module(forDocuments bool) (json.RawMessage, error) {
-	ofClient := f.secretEnv != "" || f.tokenURL != "" || len(f.scopes) > 0
+	ofClient := f.secretEnv != "" || f.tokenURL != "" || f.authStyle != "" || len(f.scopes) > 0
 	switch {
 	case f.keyEnv == "" && f.keyHeader != "":
 		return nil, errors.New("--api-key-header needs " + KeyFlag)
 	case f.keyEnv != "" && (f.clientID != "" || ofClient):
 		return nil, errors.New(KeyFlag + " and " + ClientFlag + " exclude each other: write a Caddyfile for several credentials")
 	case f.clientID == "" && ofClient:
-		return nil, errors.New("--oauth-secret-env, --oauth-token-url and --oauth-scopes need " + ClientFlag)
+		return nil, errors.New("--oauth-secret-env, --oauth-token-url, --oauth-auth-style and --oauth-scopes need " + ClientFlag)
 	case f.keyEnv != "":
 		_, err := FromEnvironment(KeyFlag, f.keyEnv)
 		return caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + f.keyEnv + "}", "header": f.keyHeader}, nil), err
@@ -71,7 +73,7 @@ func (f *Flags) Module(forDocuments bool) (json.RawMessage, error) {
 	}
 	_, err := FromEnvironment("--oauth-secret-env", f.secretEnv)
 	return caddyconfig.JSON(map[string]any{
-		"type": "oauth2", "client_id": f.clientID, "client_secret": "{env." + f.secretEnv + "}", "token_url": f.tokenURL, "scopes": f.scopes,
+		"type": "oauth2", "client_id": f.clientID, "client_secret": "{env." + f.secretEnv + "}", "token_url": f.tokenURL, "scopes": f.scopes, "auth_style": f.authStyle,
 	}, nil), err
 }
 

@@ -35,12 +35,19 @@ type Credentials interface {
 }
 
 // Renewer is implemented by credentials that can be exchanged for fresh ones
-// when a provider has answered 401, such as OAuth 2.0 tokens.
+// when a provider has answered 401, such as OAuth 2.0 tokens, or secrets in files.
 type Renewer interface {
 	// Renew replaces the credential of the rejected request a.Request. It reports
 	// whether there is a new credential to try, even if it was a concurrent call that
 	// renewed it.
 	Renew(ctx context.Context, a *Authentication) (bool, error)
+}
+
+// Obtainer is implemented by credentials for which Authenticate asks a server, such as OAuth 2.0 tokens, so that it shows whether the server
+// accepts the configured secret.
+type Obtainer interface {
+	// Obtains reports whether Authenticate asks a server.
+	Obtains() bool
 }
 
 // Signer is implemented by credentials that send a different value with each request,
