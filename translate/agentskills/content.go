@@ -3,6 +3,7 @@ package agentskills
 import (
 	"crypto/sha256"
 	"errors"
+	"hash"
 	"io"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ type content struct {
 
 	description string
 	parts       []string
+	sum         [sha256.Size]byte // of all that an index says of it, apart from the public URL
 }
 
 // isOf reports whether the content was made of a skill as it is.
@@ -39,8 +41,10 @@ func (c *content) size() int {
 func (c *content) at(url string) string { return strings.Join(c.parts, url) }
 
 // digestAt returns the digest of the file for a public URL.
-func (c *content) digestAt(url string) (digest [sha256.Size]byte) {
-	h := sha256.New()
+func (c *content) digestAt(url string) [sha256.Size]byte { return c.digest(sha256.New(), url) }
+
+// digest returns the digest of what h has and of the file for a public URL.
+func (c *content) digest(h hash.Hash, url string) (digest [sha256.Size]byte) {
 	for i, part := range c.parts {
 		if i > 0 {
 			_, _ = io.WriteString(h, url) // a hash returns no error
@@ -66,6 +70,9 @@ func newContent(s *skill, authenticated bool) (*content, error) {
 	if c.parts = parts; c.size() > maxPage {
 		return nil, errors.New("the SKILL.md of the skill is too long")
 	}
+	h := sha256.New()
+	_, _ = io.WriteString(h, c.file+urlMark+c.description+urlMark)
+	c.sum = c.digest(h, urlMark)
 	return c, nil
 }
 
@@ -81,19 +88,11 @@ func firstOf(texts ...string) string {
 
 // view is what a caller may see.
 type view struct {
-	contents []*content // by the names of the files
-	next     time.Time  // the time from which it is read again
-	fresh    time.Time  // the end of the freshness of the lists; zero: they are incomplete
-	closed   bool       // all sources need a principal
-}
+	*list
 
-// contentOf returns the content of a file; nil: the caller may see none.
-func (v *view) contentOf(file string) *content {
-	at, found := slices.BinarySearchFunc(v.contents, file, byFile)
-	if !found {
-		return nil
-	}
-	return v.contents[at]
+	next   time.Time // the time from which it is read again
+	fresh  time.Time // the end of the freshness of the lists; zero: they are incomplete
+	closed bool      // all sources need a principal
 }
 
 func byFile(c *content, file string) int { return strings.Compare(c.file, file) }
@@ -115,6 +114,9 @@ func (s *Site) contentFor(of *skill) *content {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if last := s.contents[of.name]; last != nil && last.content != known {
+		s.history.add(last.content)
+	}
 	s.contents[of.name] = &seen{known, time.Now()}
 	return known
 }

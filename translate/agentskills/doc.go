@@ -5,14 +5,16 @@
 //
 // The index has the SHA-256 digest of each file, and the URL of each file contains the first characters of the digest. An installer reads the
 // index, and then the files, one after the other, while skills may change. So a file remains available at its URL for [keep] after its
-// skill changed, as long as the caller may see the skill.
+// skill changed, as long as the caller may see the skill. The texts that skills had are kept for that, at most [maxPast] of a skill and
+// [maxKept] bytes, of which no source takes another's share.
 //
 // # Cost
 //
 // A [Site] keeps the text of each skill, and renders it again when the descriptor changes. A text is independent of callers, and, apart
-// from the public URL, of requests. What a caller may see is read again after [recheck], or after 20 times the time that it took, by at most one reading
+// from the public URL, of requests. The client may choose that URL, by its Host: a request for a file takes the digest of that file, and
+// only one that reads the index takes those of all, for one at a time and as long as its client waits. What a caller may see is read again after [recheck], or after 20 times the time that it took, by at most one reading
 // at a time for each principal. A reading takes places of the bridge's limits, as lists of other fronts do, and reads the descriptors that
 // the cache does not have. A request waits for it [patience], or [firstPatience] if there is no earlier result.
-// A site has at most [maxSkills] skills and [maxSize] bytes of texts, [maxEditions] indexes, all together at most [maxKept] bytes,
+// A site has at most [maxSkills] skills and [maxSize] bytes of texts, [maxIndexes] made indexes of at most [maxKept] bytes,
 // and remembers the lists of [maxViews] principals.
 package agentskills

@@ -196,9 +196,8 @@ func sharesOf(skills []listed) (shares []*share) {
 // fill sets the contents of a view. The source with the smallest texts so far has the next turn, so that one with large texts leaves the others
 // their share of maxSize.
 func (s *Site) fill(v *view, skills []listed) {
-	v.contents = make([]*content, 0, len(skills))
-	size := 0
-	for shares := sharesOf(skills); len(shares) > 0 && len(v.contents) < maxSkills; {
+	contents, size := make([]*content, 0, len(skills)), 0
+	for shares := sharesOf(skills); len(shares) > 0 && len(contents) < maxSkills; {
 		of := slices.MinFunc(shares, func(a, b *share) int { return cmp.Compare(a.size, b.size) })
 		c := of.contents[0]
 		if of.contents = of.contents[1:]; len(of.contents) == 0 {
@@ -208,21 +207,31 @@ func (s *Site) fill(v *view, skills []listed) {
 			break
 		}
 		of.size += c.size()
-		v.contents = append(v.contents, c)
+		contents = append(contents, c)
 	}
-	slices.SortFunc(v.contents, func(a, b *content) int { return byFile(a, b.file) })
-	v.contents = withoutRepeated(v.contents)
+	slices.SortFunc(contents, func(a, b *content) int { return byFile(a, b.file) })
+	contents = withoutRepeated(contents)
+	if v.list = s.knownList(contents); v.list == nil {
+		v.list = newList(contents)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.history.forget()
 	for name, c := range s.contents {
-		if time.Since(c.seen) > keep {
+		if time.Since(c.seen) > keep && !s.listed(c.content) {
 			delete(s.contents, name)
 		}
 	}
-	for _, other := range s.views {
-		if slices.Equal(other.contents, v.contents) {
-			v.contents = other.contents // the same memory
-			return
+}
+
+// knownList returns the list of a view with the same contents; nil: there is none.
+func (s *Site) knownList(contents []*content) *list {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.views {
+		if slices.Equal(v.contents, contents) {
+			return v.list
 		}
 	}
+	return nil
 }

@@ -2,7 +2,7 @@ package agentskills
 
 import (
 	"context"
-	"crypto/sha256"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -29,10 +29,12 @@ const (
 
 // reply is what a request gets.
 type reply struct {
-	body, mediaType string
-	etag            string
-	maxAge          time.Duration
-	private         bool // it is for one principal: caches must ask again before each use
+	body      io.ReadSeeker
+	whole     bool // parts of it are not served: they would cost as much as all of it
+	mediaType string
+	etag      string
+	maxAge    time.Duration
+	private   bool // it is for one principal: caches must ask again before each use
 }
 
 // Serve answers a request for the index or a file. url is that of the endpoint of the Skills Protocol, as the client of the request sees it.
@@ -94,30 +96,24 @@ func (s *Site) find(ctx context.Context, caller run.Caller, t target, url string
 		}
 	}
 	d := &reply{private: caller.Principal != "", maxAge: min(max(0, time.Until(v.fresh)), maxAge)}
-	e := s.editionOf(v, url)
 	if t.file == "" {
-		d.body, d.mediaType, d.etag = e.index, "application/json", e.etag
+		d.body = &lateText{size: int64(v.size), make: func() (string, error) { return s.indexOf(ctx, v.list, url) }}
+		d.mediaType, d.etag, d.whole = "application/json", v.etag(url), true
 		return d, nil
 	}
-	d.mediaType = "text/markdown; charset=utf-8"
-	var digest [sha256.Size]byte
 	c := v.contentOf(t.file)
-	found := c != nil
-	if found {
-		d.body = c.at(url)
-		digest, _ = e.digestOf(c)
+	if c != nil && t.version != "" && !hasVersion(c.digestAt(url), t.version) {
+		c = s.earlier(c, url, t.version)
 	}
-	if found && t.version != "" && !hasVersion(digest, t.version) {
-		d.body, digest, found = s.earlier(c, url, t.version)
-	}
-	if !found {
+	if c == nil {
 		return nil, &run.Failure{
 			Kind: run.SkillNotFound, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
 			Message:  "There is no such file. The index names the files: read it again.",
 			Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound},
 		}
 	}
-	if d.etag = tagOf(digest); t.version != "" {
+	d.body, d.mediaType, d.etag = strings.NewReader(c.at(url)), "text/markdown; charset=utf-8", tagOf(c.digestAt(url))
+	if t.version != "" {
 		d.maxAge = maxAgeOfFile
 	}
 	return d, nil
@@ -159,5 +155,9 @@ func (d *reply) serve(w http.ResponseWriter, r *http.Request) {
 	header.Set("ETag", d.etag)
 	header.Set("Content-Type", d.mediaType)
 	header.Set("X-Content-Type-Options", "nosniff")
-	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(d.body))
+	if d.whole {
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
+	http.ServeContent(w, r, "", time.Time{}, d.body)
 }

@@ -1,9 +1,12 @@
 package agentskills
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -37,11 +40,11 @@ const (
 	// pageSize is how many skills are read at a time, with their descriptors.
 	pageSize = 100
 
-	maxSkills   = 10_000
-	maxSize     = 32 << 20 // bytes of the texts of a list
-	maxEditions = 32
-	maxKept     = 128 << 20 // bytes
-	maxViews    = 256
+	maxSkills  = 10_000
+	maxSize    = 32 << 20 // bytes of the texts of a list
+	maxIndexes = 32
+	maxKept    = 64 << 20 // bytes of the indexes, and of the history
+	maxViews   = 256
 )
 
 // Errors of readings.
@@ -62,12 +65,13 @@ type Site struct {
 	LeftOut func(ctx context.Context, source string, n int)
 
 	flights singleflight.Group
-	making  sync.Mutex // one edition is made at a time
+	making  chan struct{} // has room for one index that is made
 
 	mu       sync.Mutex
 	contents map[string]*seen // by the names of the skills
 	views    map[string]*view // by principal
-	editions []*edition       // least recently used first
+	history  history
+	indexes  []*madeIndex // least recently used first
 	names    names
 	named    time.Time      // when names was made
 	leftOut  map[string]int // the greatest numbers for LeftOut, by namespace
@@ -75,7 +79,7 @@ type Site struct {
 
 // NewSite returns a site for the skills of a bridge.
 func NewSite(bridge Bridge) *Site {
-	return &Site{Bridge: bridge, contents: map[string]*seen{}, views: map[string]*view{}, leftOut: map[string]int{}}
+	return &Site{Bridge: bridge, making: make(chan struct{}, 1), history: history{past: map[string][]past{}}, contents: map[string]*seen{}, views: map[string]*view{}, leftOut: map[string]int{}}
 }
 
 // Page returns the SKILL.md of a skill, as its file is. url is that of the endpoint, as the client of a request sees it.
@@ -128,13 +132,33 @@ func CheckURL(url string) error {
 
 var errURL = errors.New("the URL of the endpoint must be http or https, with a host of letters, digits, dots and hyphens, and without query, user and special characters")
 
-// urlOf returns the public URL of the endpoint.
+// urlOf returns the public URL of the endpoint. Those of requests whose Host differs only in case, a final dot or the port of the scheme are the same.
 func (s *Site) urlOf(requested string) (string, error) {
 	if s.URL != "" {
 		return s.URL, nil
 	}
-	return requested, CheckURL(requested)
+	if err := CheckURL(requested); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(requested)
+	if err != nil {
+		return "", errURL
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
+	if host == "" || err != nil {
+		return "", errURL
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if u.Host = host; port != 0 && port != defaultPorts[u.Scheme] {
+		u.Host += ":" + strconv.FormatUint(port, 10)
+	}
+	return u.String(), nil
 }
+
+var defaultPorts = map[string]uint64{"http": 80, "https": 443}
 
 // viewOf returns what a caller may see.
 func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
@@ -180,6 +204,9 @@ func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
 func (s *Site) keepView(principal string, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if old := s.views[principal]; old != nil {
+		s.replaced(old.list, v.list)
+	}
 	s.views[principal] = v
 	for len(s.views) > maxViews {
 		oldest := principal
@@ -188,6 +215,7 @@ func (s *Site) keepView(principal string, v *view) {
 				oldest = p
 			}
 		}
+		s.replaced(s.views[oldest].list, v.list)
 		delete(s.views, oldest)
 	}
 }
