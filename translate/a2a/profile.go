@@ -25,7 +25,6 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
 		MaxBatch:    maxBatch,
 		NullID:      true,
-		NullParams:  true,
 		Methods:     slices.Sorted(slices.Values(Methods())),
 		ParseStatus: http.StatusOK,
 		Messages:    messages,

@@ -75,7 +75,7 @@ func (e *envelope) element(p *Profile) element {
 	if p.TakesResponse != nil && e.isResponse() {
 		return element{response: true, Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, "this is a response, and a request is expected")}
 	}
-	if p.NullParams && e.values[memberParams].Kind() == 'n' {
+	if IsNull(e.values[memberParams]) {
 		e.values[memberParams] = nil
 	}
 	reason := e.fault(p)

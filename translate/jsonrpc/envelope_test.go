@@ -63,7 +63,7 @@ var envelopes = []struct {
 	{"params number", `{"jsonrpc":"2.0","method":"x","params":3,"id":1}`, -32600, `1`},
 	{"params string", `{"jsonrpc":"2.0","method":"x","params":"a","id":1}`, -32600, `1`},
 	{"params boolean", `{"jsonrpc":"2.0","method":"x","params":true,"id":1}`, -32600, `1`},
-	{"params null", `{"jsonrpc":"2.0","method":"x","params":null,"id":1}`, -32600, `1`},
+	{"params null twice", `{"jsonrpc":"2.0","method":"x","params":null,"params":null,"id":1}`, -32600, `1`},
 	{"empty object", `{}`, -32600, `null`},
 	{"an answer", `{"jsonrpc":"2.0","result":1,"id":7}`, -32600, `7`},
 

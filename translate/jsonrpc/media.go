@@ -109,5 +109,5 @@ func isOneOf(accepted []string, contentType string) bool {
 		return false
 	}
 	charset, declared := params["charset"]
-	return !declared || strings.EqualFold(charset, "utf-8")
+	return !declared || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8") // a label of it (Encoding Standard, section 4.2)
 }

@@ -25,8 +25,6 @@ type Profile struct {
 	// TakesResponse reports whether a Response object is accepted for an HTTP request, as the answer to a request of the server.
 	// It is answered like a notification, without a call of the handler. Nil: it is an Invalid Request.
 	TakesResponse func(r *http.Request) bool
-	// NullParams permits "params":null, as if they were left out; otherwise it is an Invalid Request.
-	NullParams bool
 	// OmitNullID leaves the id out of errors for requests without a readable one; otherwise it is null.
 	OmitNullID bool
 	// MaxDepth is how deep arrays and objects may nest; the outermost has the depth 1.

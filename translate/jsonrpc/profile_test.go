@@ -180,19 +180,38 @@ func TestBrokenBodyHasParseStatus(t *testing.T) {
 	}
 }
 
-// params may be null only if the profile permits it. Then they are absent.
+// params that are null are absent.
 func TestNullParams(t *testing.T) {
-	const body = `{"jsonrpc":"2.0","id":1,"method":"m","params":null}`
-	for permitted, want := range map[bool]string{false: `"code":-32600`, true: `"result":true`} {
-		s := &jsonrpc.Server{Profile: jsonrpc.Profile{NullParams: permitted}, Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
-			return strconv.AppendBool(nil, r.Params == nil), nil
-		})}
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/json")
-		s.ServeHTTP(w, r)
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%v: %s", permitted, w.Body)
+	s := &jsonrpc.Server{Profile: jsonrpc.Profile{MaxBatch: 2}, Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
+		return strconv.AppendBool(nil, r.Params == nil && r.Members == nil), nil
+	})}
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":null}`:      `{"jsonrpc":"2.0","id":1,"result":true}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"m","params" : null }]`: `[{"jsonrpc":"2.0","id":1,"result":true}]`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`:        `{"jsonrpc":"2.0","id":1,"result":false}`,
+	} {
+		if w := post(t, s, body); w.Body.String() != want {
+			t.Errorf("%s: %s", body, w.Body)
+		}
+	}
+}
+
+// Only UTF-8 is accepted, by any of its labels.
+func TestCharsets(t *testing.T) {
+	s := newToyServer()
+	for _, mediaTypes := range [][]string{nil, {"application/json"}} {
+		s.Profile.MediaTypes = mediaTypes
+		for contentType, want := range map[string]int{
+			"application/json;charset=utf8": 200, "application/json; charset=UTF8": 200, `application/json; charset="utf8"`: 200, `Application/JSON; Charset="Utf-8"`: 200,
+			"application/json; charset=utf-8": 200, "application/json; charset=utf_8": 415, "application/json; charset=latin1": 415, "application/json; charset=utf-16": 415,
+			`application/json; charset=""`: 415,
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(ping))
+			r.Header.Set("Content-Type", contentType)
+			w := httptest.NewRecorder()
+			if s.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s: %d, want %d", contentType, w.Code, want)
+			}
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Request struct {
 	// Method is the decoded name; it may be empty.
 	Method string
-	// Params is nil when absent, else an object or an array exactly as sent.
+	// Params is nil when absent or null, else an object or an array exactly as sent.
 	Params jsontext.Value
 	// Members are the members of Params and of the objects in them; nil if Params is not an object or has too many
 	// members.

@@ -23,6 +23,9 @@ const maxCompletions = 100
 // complete answers completion/complete: names for the template of resources, and values of the arguments of prompts.
 func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 	reference, argument := r.params[wire.ParamReference].Value, r.params[wire.ParamArgument].Value
+	if reference == nil || argument == nil {
+		return nil, invalid("ref and argument are required")
+	}
 	if reference.Kind() != '{' || argument.Kind() != '{' {
 		return nil, invalid("ref and argument must be objects")
 	}

@@ -271,7 +271,7 @@ func (r *request) check() *jsonrpc.Error {
 		if fault := r.checkHeader(); fault != nil {
 			return fault
 		}
-	} else if version, said := r.legacyVersion(); (said || r.Method != methodInitialize) && (isModern(version) || !r.front.Options.serves(version)) {
+	} else if version := r.legacyVersion(); r.Method != methodInitialize && (isModern(version) || !r.front.Options.serves(version)) {
 		return r.unsupportedVersion(version)
 	}
 	switch {

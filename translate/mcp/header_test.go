@@ -116,10 +116,19 @@ func TestEras(t *testing.T) {
 		}
 	}
 	for _, v := range []string{"2024-11-05", "", "x", "2026-07-29"} {
-		for _, method := range []string{"ping", "initialize"} {
-			g := s.legacy(t, method, object{"protocolVersion": "2025-11-25"}, "MCP-Protocol-Version", v)
-			if g.status != 400 || at(g.failure(), "code") != -32022.0 || at(g.failure(), "data", "requested") != v {
-				t.Errorf("%s of %q: %d %s", method, v, g.status, g.text)
+		g := s.legacy(t, "ping", object{"protocolVersion": "2025-11-25"}, "MCP-Protocol-Version", v)
+		if g.status != 400 || at(g.failure(), "code") != -32022.0 || at(g.failure(), "data", "requested") != v {
+			t.Errorf("ping of %q: %d %s", v, g.status, g.text)
+		}
+	}
+	for _, header := range [][]string{ // initialize negotiates, whatever the header says
+		{"MCP-Protocol-Version", "2024-11-05"}, {"MCP-Protocol-Version", ""}, {"MCP-Protocol-Version", "x"}, {"MCP-Protocol-Version", "2026-07-28"}, {"MCP-Protocol-Version", "2027-01-01"},
+		{"MCP-Protocol-Version", "2025-03-26"}, {"Mcp-Method", "initialize"}, {"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "initialize"},
+	} {
+		for asked, want := range map[string]string{"2025-06-18": "2025-06-18", "2026-07-28": "2025-11-25", "2027-01-01": "2025-11-25", "2024-11-05": "2025-11-25"} {
+			g := s.legacy(t, "initialize", object{"protocolVersion": asked, "capabilities": object{}}, header...)
+			if g.status != 200 || g.result()["protocolVersion"] != want {
+				t.Errorf("initialize of %s with %q: %d %s", asked, header, g.status, g.text)
 			}
 		}
 	}

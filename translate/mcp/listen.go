@@ -44,7 +44,10 @@ var errTooManyListeners = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Messag
 // listen answers subscriptions/listen with a stream of notifications.
 func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	wanted := r.params[wire.ParamNotifications].Value
-	if wanted.Kind() != '{' {
+	switch {
+	case wanted == nil:
+		return r.refuse(invalid("notifications is required"))
+	case wanted.Kind() != '{':
 		return r.refuse(invalid("notifications must be an object"))
 	}
 	if fault := r.StreamFault(); fault != nil {

@@ -47,6 +47,9 @@ func (p promptInputs) Inputs(_ context.Context, s *translate.Skill) (jsonrpc.Obj
 	w.Open()
 	var failure *run.Failure
 	jsonrpc.EachMember(p.texts, func(name, value jsontext.Value) bool {
+		if jsonrpc.IsNull(value) { // absent: arguments of prompts are texts
+			return true
+		}
 		input := string(jsonrpc.Unquote(name))
 		at := slices.IndexFunc(s.Descriptor.Inputs, func(in document.Parameter) bool { return in.Name == input })
 		switch {

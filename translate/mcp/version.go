@@ -35,7 +35,7 @@ func (r *request) saysModern() bool {
 	if r.meta.Version != nil {
 		return true
 	}
-	if r.HTTP == nil {
+	if r.HTTP == nil || r.Method == methodInitialize { // which negotiates a legacy version, whatever the header says
 		return false
 	}
 	said := r.HTTP.Header[headerVersion]
@@ -45,13 +45,13 @@ func (r *request) saysModern() bool {
 	return len(r.HTTP.Header[headerMethod]) > 0
 }
 
-// legacyVersion returns the version of a legacy request, and whether its header says one. If that is empty, or is there twice, it is none.
-func (r *request) legacyVersion() (version string, said bool) {
+// legacyVersion returns the version of a legacy request. If the field is empty, or is there twice, it is none.
+func (r *request) legacyVersion() string {
 	if r.HTTP == nil || len(r.HTTP.Header[headerVersion]) == 0 {
-		return version20250326, false
+		return version20250326
 	}
-	version, _ = wire.Field(r.HTTP.Header, headerVersion)
-	return version, true
+	version, _ := wire.Field(r.HTTP.Header, headerVersion)
+	return version
 }
 
 // newestLegacy is the version that initialize offers to clients that ask for one that is not served; empty: none is served.

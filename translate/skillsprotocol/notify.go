@@ -45,14 +45,18 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	var seen []string
 	for _, m := range members {
 		name := string(jsonrpc.Unquote(m.Name))
-		if name != notifyURL && name != notifyToken {
-			p.ignore([]byte(paramNames[paramNotify] + "." + name))
-			continue
-		}
-		if slices.Contains(seen, name) {
+		known := name == notifyURL || name == notifyToken
+		if known && slices.Contains(seen, name) {
 			rejectNotify(p, name, reasonDuplicate, "is there more than once")
 		}
 		seen = append(seen, name)
+		if jsonrpc.IsNull(m.Value) {
+			continue
+		}
+		if !known {
+			p.ignore([]byte(paramNames[paramNotify] + "." + name))
+			continue
+		}
 		text := ""
 		if m.Value.Kind() == '"' {
 			text = string(jsonrpc.Unquote(m.Value))

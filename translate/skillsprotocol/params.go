@@ -105,7 +105,7 @@ func paramOf(name []byte) param {
 // params are the named params of one request. Each method reads those that it knows.
 // The first wrong one sets failure, and its value is the zero value.
 type params struct {
-	values    [paramCount]jsontext.Value // nil: absent
+	values    [paramCount]jsontext.Value // nil: absent, or null
 	arguments []jsonrpc.Member           // members of args, if they are known
 	request   *jsonrpc.Request
 	ignored   []string         // names of members that the method does not have
@@ -154,12 +154,16 @@ func (p *params) release() {
 // assign sets the values. It returns the first repeated name, if there is one.
 func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 	var others map[string]bool // unknown names
+	var seen [paramCount]bool
 	for _, m := range members {
 		name := jsonrpc.Unquote(m.Name)
 		id := paramOf(name)
 		if id != paramUnknown {
-			if p.values[id] != nil {
+			if seen[id] {
 				return paramNames[id]
+			}
+			if seen[id] = true; jsonrpc.IsNull(m.Value) {
+				continue
 			}
 			p.values[id] = m.Value
 			if id == paramArgs {
@@ -177,7 +181,9 @@ func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 			others = map[string]bool{}
 		}
 		others[string(name)] = true
-		p.ignore(name)
+		if !jsonrpc.IsNull(m.Value) {
+			p.ignore(name)
+		}
 	}
 	return ""
 }

@@ -100,7 +100,7 @@ func TestWaitIsChecked(t *testing.T) {
 	for _, c := range []struct{ method, params, data string }{
 		{"execute_skill", `{"name":"a","wait_ms":-1}`, `{"param":"wait_ms","reason":"invalid",`},
 		{"execute_skill", `{"name":"a","wait_ms":"1"}`, `{"param":"wait_ms","reason":"invalid",`},
-		{"execute_skill", `{"name":"a","wait_ms":null}`, `{"param":"wait_ms","reason":"invalid",`},
+		{"get_run", `{"run_token":null}`, `{"param":"run_token","reason":"required",`},
 		{"get_run", `{"run_token":"a|b|c|d|","wait_ms":true}`, `{"param":"wait_ms","reason":"invalid",`},
 		{"get_run", `{}`, `{"param":"run_token","reason":"required",`},
 		{"get_run", `{"run_token":7}`, `{"param":"run_token","reason":"invalid",`},

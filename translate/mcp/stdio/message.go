@@ -86,7 +86,7 @@ func (m *message) readParams(params jsontext.Value) {
 		switch member := string(jsonrpc.Unquote(name)); {
 		case member == "_meta":
 			jsonrpc.EachMember(value, func(name, value jsontext.Value) bool {
-				if string(jsonrpc.Unquote(name)) == metaVersion {
+				if string(jsonrpc.Unquote(name)) == metaVersion && !jsonrpc.IsNull(value) {
 					m.version, m.modern = stringOf(value), true
 				}
 				return true

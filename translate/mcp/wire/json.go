@@ -6,10 +6,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// Member returns a member of an object; nil: it has none.
+// Member returns a member of an object; nil: it has none, or it is null.
 func Member(object jsontext.Value, name string) (found jsontext.Value) {
 	jsonrpc.EachMember(object, func(n, value jsontext.Value) bool {
-		if string(jsonrpc.Unquote(n)) == name {
+		if !jsonrpc.IsNull(value) && string(jsonrpc.Unquote(n)) == name {
 			found = value
 		}
 		return found == nil

@@ -50,14 +50,14 @@ func paramOf(name []byte) Param {
 	return ParamUnknown
 }
 
-// Params are the known members of the params of one request. That of ParamUnknown is always empty.
+// Params are the known members of the params of one request; those that are null are absent. That of ParamUnknown is always empty.
 type Params [ParamCount]jsonrpc.Member
 
 // Read reads params, which are an object. It returns the name of a member of them, or of an object
 // in them other than the arguments, that is there twice.
 func (p *Params) Read(req *jsonrpc.Request) (name string, twice bool) {
 	assign := func(m jsonrpc.Member) {
-		if id := paramOf(jsonrpc.Unquote(m.Name)); id != ParamUnknown {
+		if id := paramOf(jsonrpc.Unquote(m.Name)); id != ParamUnknown && !jsonrpc.IsNull(m.Value) {
 			p[id] = m
 		}
 	}
@@ -117,7 +117,7 @@ func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
 	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
 		text := jsonrpc.Unquote(name)
 		for _, k := range known {
-			if k.name == string(text) {
+			if k.name == string(text) && !jsonrpc.IsNull(value) {
 				*k.to = value
 			}
 		}
