@@ -58,7 +58,7 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 		ctx.Logger().Warn("mcp task_after is longer than wait: calls of clients that take tasks are answered with a task when wait is over",
 			zap.Duration("task_after", o.TaskAfter), zap.Duration("wait", o.Wait))
 	}
-	t := &ToolServer{authorization: told, server: s.Server(front, mcp.Profile()), requirePrincipal: s.RequirePrincipal}
+	t := &ToolServer{authorization: told, server: s.Server(front, front.Options.Profile(s.MaxBatch)), requirePrincipal: s.RequirePrincipal}
 	for _, text := range m.Origins {
 		u, _ := url.Parse(text) // checked before
 		t.origins = append(t.origins, u)

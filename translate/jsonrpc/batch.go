@@ -118,6 +118,9 @@ type batchWriter struct {
 	answered bool    // an element was answered
 	started  bool    // the header was written
 	flushed  bool    // nothing was written since the last flush
+
+	refused   *Error // that answers the first element; nil: none does
+	otherwise bool   // an element was answered otherwise than with the HTTP status 401
 }
 
 // add waits for the end of an element and writes its answer.
@@ -131,7 +134,8 @@ func (w *batchWriter) add(i int) {
 	}
 	element, a := &b.elements[i], b.answers[i]
 	b.answers[i] = answer{} // frees the memory once it is written
-	if b.aborted || element.Err == nil && element.Request.IsNotification() {
+	silent := element.Err == nil && element.Request.IsNotification() || element.response && b.server.Profile.TakesResponse(w.output.request)
+	if b.aborted || silent {
 		return
 	}
 	separator := byte('[')
@@ -141,6 +145,10 @@ func (w *batchWriter) add(i int) {
 	w.answered = true
 	*w.buffer = append(*w.buffer, separator)
 	fault := a.fault(&b.server.Profile)
+	if w.refused == nil {
+		w.refused = fault
+	}
+	w.otherwise = w.otherwise || fault == nil || fault.Status != http.StatusUnauthorized
 	switch {
 	case fault != nil:
 		*w.buffer = b.server.Profile.appendError(*w.buffer, element.Request.ID, b.server.Profile.form(w.output.request, fault))
@@ -191,9 +199,13 @@ func (w *batchWriter) end() {
 		return
 	}
 	*w.buffer = append(*w.buffer, ']')
-	if w.started {
+	switch {
+	case w.started:
 		w.write()
-	} else {
+	case w.otherwise:
 		w.output.whole(http.StatusOK, *w.buffer)
+	default: // so that clients authenticate as after a single request
+		w.output.fields(w.refused)
+		w.output.whole(http.StatusUnauthorized, *w.buffer)
 	}
 }

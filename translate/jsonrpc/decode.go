@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -20,6 +21,7 @@ type message struct {
 	Elements []element
 
 	single  [1]element
+	request *http.Request // that has the body
 	members *memberBuffers
 	body    *[]byte  // from the pool; nil: it was put back
 	result  *[]byte  // from the pool, for ResultBuffer; nil: it was not called
@@ -142,7 +144,7 @@ func (m *message) read(text []byte, p *Profile, parser strictjson.Parser) (fault
 	m.Batch, m.members.outer, m.members.inner = s.Kind() == '[', m.members.outer[:0], m.members.inner[:0]
 	if m.Batch {
 		m.Elements = nil
-		fault = s.batch(p)
+		fault = s.batch(p, p.maxBatch(m.request))
 	} else {
 		m.Elements = m.single[:]
 		m.single[0] = s.element(p)
@@ -152,11 +154,11 @@ func (m *message) read(text []byte, p *Profile, parser strictjson.Parser) (fault
 
 // batch reads an array to its end, even if it has too many elements, since a syntax error
 // takes precedence.
-func (s *scanner) batch(p *Profile) *Error {
+func (s *scanner) batch(p *Profile, most int) *Error {
 	s.Bracket()
 	for s.More() {
-		if len(s.message.Elements) >= p.MaxBatch {
-			return s.oversized(p)
+		if len(s.message.Elements) >= most {
+			return s.oversized(p, most)
 		}
 		s.message.Elements = append(s.message.Elements, s.element(p))
 	}
@@ -168,16 +170,16 @@ func (s *scanner) batch(p *Profile) *Error {
 }
 
 // oversized reads the rest of an array with too many elements.
-func (s *scanner) oversized(p *Profile) *Error {
+func (s *scanner) oversized(p *Profile, most int) *Error {
 	for s.More() {
 		s.Value()
 	}
 	s.Bracket()
-	if p.MaxBatch <= 0 {
+	if most <= 0 {
 		return p.fault(CodeInvalidRequest, "batches are not supported here: send one request at a time")
 	}
-	reason := "the batch has more than " + strconv.Itoa(p.MaxBatch) + " elements: send several smaller ones"
-	return p.exceeded(CodeInvalidRequest, reason, Limit{p.LimitNames.Batch, int64(p.MaxBatch)})
+	reason := "the batch has more than " + strconv.Itoa(most) + " elements: send several smaller ones"
+	return p.exceeded(CodeInvalidRequest, reason, Limit{p.LimitNames.Batch, int64(most)})
 }
 
 // element reads one element, which should be a Request object.

@@ -28,7 +28,7 @@ type Error struct {
 	// Data is any valid JSON value, or nil for no data member.
 	Data jsontext.Value
 
-	// Status is the HTTP status of the answer, if the error is the whole of it: not in a batch, in a stream that has
+	// Status is the HTTP status of the answer, if the error is the whole of it: not in a batch (unless all its answers have 401), in a stream that has
 	// begun, or for a notification. 0: the status that the profile has for the code.
 	Status int
 	// Header has fields of that answer, such as Retry-After. The server's own fields replace those of the same name.

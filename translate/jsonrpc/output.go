@@ -46,14 +46,19 @@ type output struct {
 
 // error writes an error that is the whole answer. status is that of an error without one.
 func (o *output) error(status int, id jsontext.Value, e *Error) {
-	h := o.w.Header()
-	for name, values := range e.Header {
-		h[http.CanonicalHeaderKey(name)] = slices.Clone(values) // handlers in front may change it
-	}
+	o.fields(e)
 	buffer := getBuffer()
 	*buffer = o.server.Profile.appendError(*buffer, id, o.server.Profile.form(o.request, e))
 	o.whole(cmp.Or(e.Status, status), *buffer)
 	putBuffer(buffer)
+}
+
+// fields sets the header fields of an error.
+func (o *output) fields(e *Error) {
+	h := o.w.Header()
+	for name, values := range e.Header {
+		h[http.CanonicalHeaderKey(name)] = slices.Clone(values) // handlers in front may change it
+	}
 }
 
 // whole writes a complete answer.

@@ -18,12 +18,14 @@ type Profile struct {
 	// MaxBatch is the largest number of elements in a batch. A larger batch is
 	// answered with one Invalid Request error. 0: there are no batches.
 	MaxBatch int
+	// TakesBatch reports whether an HTTP request may have a batch, if there are any. Nil: each may.
+	TakesBatch func(r *http.Request) bool
 	// NullID permits "id":null as an id; otherwise it is an Invalid Request.
 	NullID bool
 	// WholeIDs refuses numbers as ids that are written with a fraction or an exponent.
 	WholeIDs bool
 	// TakesResponse reports whether a Response object is accepted for an HTTP request, as the answer to a request of the server.
-	// It is answered like a notification, without a call of the handler. Nil: it is an Invalid Request.
+	// It is answered like a notification, also in a batch, without a call of the handler. Nil: it is an Invalid Request.
 	TakesResponse func(r *http.Request) bool
 	// OmitNullID leaves the id out of errors for requests without a readable one; otherwise it is null.
 	OmitNullID bool
@@ -117,6 +119,14 @@ func (p *Profile) maxDepth() int {
 		return defaultMaxDepth
 	}
 	return p.MaxDepth
+}
+
+// maxBatch returns the largest number of elements of a batch of an HTTP request, which may be nil.
+func (p *Profile) maxBatch(r *http.Request) int {
+	if p.TakesBatch != nil && r != nil && !p.TakesBatch(r) {
+		return 0
+	}
+	return p.MaxBatch
 }
 
 // method returns a name as a string, without an allocation if it is one of Methods.

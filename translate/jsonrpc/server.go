@@ -87,7 +87,7 @@ func (s *Server) Refuse(ctx context.Context, w http.ResponseWriter, r *http.Requ
 
 func (s *Server) serveBody(o *output, body *[]byte) {
 	msg := messagePool.Get().(*message)
-	msg.body, msg.members = body, memberPool.Get().(*memberBuffers)
+	msg.body, msg.members, msg.request = body, memberPool.Get().(*memberBuffers), o.request
 	fault := msg.decode(*body, &s.Profile)
 	switch {
 	case fault != nil:

@@ -275,6 +275,8 @@ func (r *request) check() *jsonrpc.Error {
 		return r.unsupportedVersion(version)
 	}
 	switch {
+	case r.Method == methodInitialize && r.InBatch():
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: initialize must not be part of a batch"}
 	case r.method == nil, r.method.prompts && !r.front.Options.Prompts, r.method.tasks && r.front.Options.TaskAfter < 0, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
 		return r.methodNotFound()
 	}

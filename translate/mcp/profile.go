@@ -12,10 +12,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Profile returns the JSON-RPC profile of MCP: no batches, ids are texts or whole numbers, errors without a readable id have none,
-// and requests that are none have the HTTP status 400.
-func Profile() jsonrpc.Profile {
+// Profile returns the JSON-RPC profile of MCP: only 2025-03-26 has batches, of up to maxBatch elements, ids are texts or whole numbers,
+// errors without a readable id have none, and requests that are none have the HTTP status 400.
+func (o *Options) Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
+		MaxBatch: maxBatch, TakesBatch: o.takesBatch,
 		OmitNullID: true, WholeIDs: true,
 		Methods:            slices.Sorted(slices.Values(Methods())),
 		MediaTypes:         []string{"application/json"},
@@ -35,6 +36,15 @@ func Profile() jsonrpc.Profile {
 		TooLarge:   tooLarge,
 		LimitNames: front.LimitNames(),
 	}
+}
+
+// takesBatch reports whether an HTTP request is one of 2025-03-26, whose servers have to take batches (2025-03-26, Base Protocol, Batching).
+func (o *Options) takesBatch(r *http.Request) bool {
+	if len(r.Header[headerVersion]) == 0 {
+		return len(r.Header[headerMethod]) == 0 && o.serves(version20250326)
+	}
+	said, _ := wire.Field(r.Header, headerVersion)
+	return said == version20250326 && o.serves(said)
 }
 
 // refuse returns the error for an HTTP request whose body is not read.

@@ -39,11 +39,25 @@ func (s *server) fail(c *call, code int, text string) {
 	if err != nil {
 		message = []byte(`"Internal error"`)
 	}
-	line := []byte(`{"jsonrpc":"2.0"`)
-	if c.id != nil {
-		line = append(append(line, `,"id":`...), c.id...)
+	one := func(line []byte, id jsontext.Value) []byte {
+		line = append(line, `{"jsonrpc":"2.0"`...)
+		if id != nil {
+			line = append(append(line, `,"id":`...), id...)
+		}
+		return fmt.Appendf(line, `,"error":{"code":%d,"message":%s}}`, code, message)
 	}
-	s.write(c, fmt.Appendf(line, `,"error":{"code":%d,"message":%s}}`, code, message))
+	if len(c.ids) == 0 {
+		s.write(c, one(nil, c.id))
+		return
+	}
+	all := []byte{'['} // of a batch
+	for i, id := range c.ids {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = one(all, id)
+	}
+	s.write(c, append(all, ']'))
 }
 
 // broken answers a message after an error of the connection. The message is not sent again, since it may have been executed.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -40,6 +41,10 @@ type message struct {
 	requests jsontext.Value // the id of the request that the notification cancels
 
 	arguments jsontext.Value // of a tool
+
+	isBatch bool
+	ids     []jsontext.Value // of the requests of a batch that are not answered yet
+	cancels []jsontext.Value // the ids of the requests that notifications of a batch cancel
 }
 
 // validJSON reports whether a text is one JSON value in UTF-8. Whether names in it are unique is up to the server.
@@ -53,6 +58,37 @@ func parse(text []byte) (m message, ok bool) {
 	if !validJSON(m.text) {
 		return m, false
 	}
+	if jsontext.Value(m.text).Kind() == '[' {
+		m.readBatch()
+	} else {
+		m.read()
+	}
+	return m, true
+}
+
+// readBatch reads an array of messages. It is answered if one of them is, or if it is empty.
+func (m *message) readBatch() {
+	m.isBatch = true
+	elements := front.Items(m.text)
+	m.isNotification = len(elements) > 0
+	for _, text := range elements {
+		element := message{text: text}
+		element.read()
+		m.isNotification = m.isNotification && !element.wantsAnswer()
+		switch {
+		case element.isNotification && element.method == methodCancelled:
+			m.cancels = append(m.cancels, element.requests)
+		case element.wantsAnswer() && element.id != nil:
+			m.ids = append(m.ids, element.id)
+		}
+		if element.modern {
+			m.modern, m.version = true, element.version // the server refuses it
+		}
+	}
+}
+
+// read reads one message.
+func (m *message) read() {
 	var params, answer jsontext.Value
 	ids := 0
 	jsonrpc.EachMember(m.text, func(name, value jsontext.Value) bool {
@@ -77,7 +113,6 @@ func parse(text []byte) (m message, ok bool) {
 	if m.method != "" {
 		m.readParams(params)
 	}
-	return m, true
 }
 
 func (m *message) readParams(params jsontext.Value) {
@@ -164,6 +199,31 @@ func parseReply(text []byte, id jsontext.Value) (r reply, ok bool) {
 	jsonrpc.Flatten(text)
 	r.text = text
 	return r, true
+}
+
+// parseBatchReply reads an answer to a batch, which is an array, or one message, and makes it one line. It returns the ids of the responses in it, and
+// false if the text is no answer.
+func parseBatchReply(text []byte) (line []byte, ids []jsontext.Value, ok bool) {
+	text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
+	if !validJSON(text) {
+		return nil, nil, false
+	}
+	elements := []jsontext.Value{text}
+	switch jsontext.Value(text).Kind() {
+	case '[':
+		elements = front.Items(text)
+	case '{':
+	default:
+		return nil, nil, false
+	}
+	for _, e := range elements {
+		m := message{text: e}
+		if m.read(); m.isResponse && m.id != nil {
+			ids = append(ids, m.id)
+		}
+	}
+	jsonrpc.Flatten(text)
+	return text, ids, true
 }
 
 // withID returns a response with another id.

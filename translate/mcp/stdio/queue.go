@@ -107,4 +107,13 @@ func (q *queue) end() {
 }
 
 // size is about what the message takes while it waits, in bytes.
-func (c *call) size() int { return callSize + len(c.text) + len(c.id) }
+func (c *call) size() int {
+	const idSize = 48 // of one of a batch, without its text
+	size := callSize + len(c.text) + len(c.id) + idSize*(len(c.ids)+len(c.cancels))
+	if c.text == nil {
+		for _, id := range c.ids {
+			size += len(id)
+		}
+	}
+	return size
+}

@@ -169,6 +169,9 @@ func (s *server) take(l line) {
 		s.cancel(m.requests)
 		return
 	}
+	for _, id := range m.cancels {
+		s.cancel(id)
+	}
 	c := &call{message: m}
 	switch {
 	case l.tooLong:
@@ -181,6 +184,10 @@ func (s *server) take(l line) {
 	admitted := s.queue.enter(c, maxWaiting)
 	if admitted == refused {
 		c.text, c.id = nil, bytes.Clone(c.id) // the rest of the message is not kept
+		for i, id := range c.ids {
+			c.ids[i] = bytes.Clone(id)
+		}
+		c.cancels = nil
 		c.fault = &fault{jsonrpc.CodeInternalError, "Too many requests wait for their turn. This one was not executed: send it again when others have been answered."}
 		if admitted = s.queue.enter(c, maxWaiting+maxRefused); admitted == refused {
 			s.done(c)
