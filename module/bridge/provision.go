@@ -100,7 +100,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	setup := &fronts.Setup{
 		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Realm: h.tokens.Realm, RequirePrincipal: h.requires(), Challenge: h.challenge(), Refused: refused,
 		Private:  bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
-		Identity: h.identity(), Observer: o,
+		Identity: h.identity(), Observer: o, Elsewhere: h.Mounts.Elsewhere(),
 		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
 	}
 	setup.Canceled = fronts.CanceledRuns(ctx, h.tokens.Realm)
@@ -115,6 +115,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	rpc := &skillsprotocol.Front{
 		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(), Files: len(h.Sites) > 0, Refused: refused,
+		Elsewhere: setup.Elsewhere,
 	}
 	notifications, release, err := h.Notifications.Serve(ctx, setup, kept)
 	if err != nil {

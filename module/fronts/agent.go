@@ -20,6 +20,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
@@ -59,7 +60,9 @@ type Setup struct {
 	// Private says that lists of skills depend on the principal, also without RequirePrincipal.
 	Private  bool
 	Outbound Outbound
-	Refused  func(ctx context.Context, method, reason string)
+	// Elsewhere knows the methods of all protocols.
+	Elsewhere *front.Elsewhere
+	Refused   func(ctx context.Context, method, reason string)
 	// Canceled are the runs that callers have canceled.
 	Canceled *recent.Canceled
 	Observer *observe.Observer
@@ -85,6 +88,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 		}
 	}()
 	front := &a2a.Front{
+		Elsewhere: s.Elsewhere,
 		Runs: runs.Runs{
 			Tasks: kept.Tasks, Resume: s.Bridge.Resume, Follow: a.follow(), Retries: kept.retries, Panicked: s.Observer.Panicked,
 		},

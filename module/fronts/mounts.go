@@ -2,10 +2,15 @@ package fronts
 
 import (
 	"fmt"
+	"net/http"
 	"path"
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // Mounts are the protocols that a handler serves, with their paths. If there is one, the handler answers the requests to
@@ -54,6 +59,29 @@ func (r *RPC) path() string {
 		return defaultRPCPath
 	}
 	return r.Path
+}
+
+// Elsewhere returns the protocols that the handler can serve, and where it does.
+func (m *Mounts) Elsewhere() *front.Elsewhere {
+	rpc := front.Protocol{Name: skillsprotocol.Name, Title: "the Skills Protocol", Methods: skillsprotocol.Methods()}
+	if m.RPC != nil {
+		rpc.Path = m.RPC.path()
+	}
+	tools := front.Protocol{Name: mcp.Name, Title: "MCP", Methods: append(mcp.Methods(), mcp.OtherMethods...)}
+	if m.MCP != nil {
+		tools.Path = m.MCP.path()
+	}
+	agent := front.Protocol{Name: a2a.Name, Title: "A2A", Methods: a2a.Methods()}
+	if m.A2A != nil {
+		agent.Path = m.A2A.path()
+	}
+	return &front.Elsewhere{
+		Protocols: []front.Protocol{rpc, tools, agent},
+		Base: func(r *http.Request) string {
+			base := baseOf(r)
+			return base.Path
+		},
+	}
 }
 
 // Targets returns the options of the mounts.

@@ -48,7 +48,7 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 	front := &mcp.Front{
 		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(namespaces), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
-		Challenge: told.challenge, Canceled: s.Canceled,
+		Challenge: told.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
 	}
 	if !front.Options.Search {
 		catalog.OnCount(ctx, s.Bridge.Catalog(), warnOfLongList(s.Observer))

@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -53,8 +54,17 @@ func versionNotSupported(v wire.Version, said string, served []string) *jsonrpc.
 		"", map[string]string{"requested": said, "supported": list})
 }
 
-func methodNotFound(v wire.Version, method string) *jsonrpc.Error {
-	return wire.Error(v, jsonrpc.CodeMethodNotFound, "", "", map[string]string{"method": method})
+// methodNotFound returns the error for a method that is not served. place is where it is as a method of another protocol; nil: it is none.
+func methodNotFound(v wire.Version, method string, place *front.Place) *jsonrpc.Error {
+	facts := map[string]string{"method": method}
+	if place == nil {
+		return wire.Error(v, jsonrpc.CodeMethodNotFound, "", "", facts)
+	}
+	facts["protocol"] = place.Protocol
+	if place.Endpoint != "" {
+		facts["endpoint"] = place.Endpoint
+	}
+	return wire.Error(v, jsonrpc.CodeMethodNotFound, "Method not found: "+place.Text, "", facts)
 }
 
 // invalid returns the error for one wrong member of the params, and notes it for the report.

@@ -54,6 +54,8 @@ type Front struct {
 	Stopping context.Context //nolint:containedctx // of the process
 	// NoDefault is called for a message that gets the default skill, if its caller sees no such skill. May be nil.
 	NoDefault func(ctx context.Context)
+	// Elsewhere knows the methods of other protocols. May be nil.
+	Elsewhere *front.Elsewhere
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 	// Streams counts the open streams. Fronts may share it. Nil: their number has no bound.
@@ -178,10 +180,10 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		return r.refuse(versionNotSupported(r.version, text, f.versionNames()), wrongRequest("the version "+text+" of A2A is not supported"))
 	}
 	if r.method == nil {
-		return r.refuse(methodNotFound(r.version, req.Method), wrongRequest("there is no such method"))
+		return r.refuse(methodNotFound(r.version, req.Method, f.Elsewhere.Of(req.HTTP, Name, req.Method)), wrongRequest("there is no such method"))
 	}
 	if r.method.generation.dialect(said) == 0 {
-		return r.refuse(methodNotFound(r.version, req.Method), wrongRequest("the version of A2A has no such method"))
+		return r.refuse(methodNotFound(r.version, req.Method, nil), wrongRequest("the version of A2A has no such method"))
 	}
 	if !f.serves(r.method.generation, r.version) {
 		return r.refuse(versionNotSupported(r.version, r.version.String(), f.versionNames()), wrongRequest("the version of the method is not served"))

@@ -56,11 +56,21 @@ func invalid(why string) *jsonrpc.Error {
 
 func (r *request) methodNotFound() *jsonrpc.Error {
 	e := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + safetext.Line(r.Method, wire.MaxQuoted)}
+	if place := r.elsewhere(); place != nil {
+		var w front.Writer
+		w.Open()
+		w.Place(place)
+		w.Close()
+		e.Message, e.Data = "Method not found: "+place.Text, w.Buf
+	}
 	if r.modern {
 		e.Status = http.StatusNotFound
 	}
 	return e
 }
+
+// elsewhere returns where a method of another protocol is served; nil: it is none.
+func (r *request) elsewhere() *front.Place { return r.front.Elsewhere.Of(r.HTTP, Name, r.Method) }
 
 // text returns the text of a member that is one. fault is the error for one that is missing or of another type.
 func (r *request) text(of wire.Param) (value string, fault *jsonrpc.Error) {

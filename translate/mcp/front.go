@@ -108,6 +108,8 @@ type Front struct {
 	Stopping <-chan struct{}
 	// Canceled are the runs whose tasks were canceled, or that other fronts have canceled. Nil: the front has its own.
 	Canceled *recent.Canceled
+	// Elsewhere knows the methods of other protocols. May be nil.
+	Elsewhere *front.Elsewhere
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 
@@ -180,6 +182,11 @@ func init() { // else it would refer to itself
 		methodUpdateTask:    {modern: true, operation: translate.OperationDescribe, serve: updateTask, tasks: true},
 		methodCancelTask:    {modern: true, operation: translate.OperationFollow, serve: cancelTask, reports: true, tasks: true},
 	}
+}
+
+// OtherMethods are methods of MCP that this front does not have.
+var OtherMethods = []string{
+	"logging/setLevel", "resources/subscribe", "resources/unsubscribe", "roots/list", "sampling/createMessage", "elicitation/create", "tasks/list", "tasks/result",
 }
 
 // Methods returns the names of all methods, in no order.
@@ -261,7 +268,11 @@ func (r *request) readParams() (fault *jsonrpc.Error) {
 
 // check checks what all requests have in common.
 func (r *request) check() *jsonrpc.Error {
-	if r.modern = r.saysModern(); r.modern {
+	r.modern = r.saysModern()
+	if r.method == nil && r.elsewhere() != nil { // a client of another protocol knows no versions of this one
+		return r.methodNotFound()
+	}
+	if r.modern {
 		switch {
 		case r.meta.Version.Kind() != '"':
 			return malformed("_meta needs the text " + wire.MetaVersion)

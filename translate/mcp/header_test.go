@@ -122,8 +122,14 @@ func TestEras(t *testing.T) {
 		}
 	}
 	for _, header := range [][]string{ // initialize negotiates, whatever the header says
-		{"MCP-Protocol-Version", "2024-11-05"}, {"MCP-Protocol-Version", ""}, {"MCP-Protocol-Version", "x"}, {"MCP-Protocol-Version", "2026-07-28"}, {"MCP-Protocol-Version", "2027-01-01"},
-		{"MCP-Protocol-Version", "2025-03-26"}, {"Mcp-Method", "initialize"}, {"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "initialize"},
+		{"MCP-Protocol-Version", "2024-11-05"},
+		{"MCP-Protocol-Version", ""},
+		{"MCP-Protocol-Version", "x"},
+		{"MCP-Protocol-Version", "2026-07-28"},
+		{"MCP-Protocol-Version", "2027-01-01"},
+		{"MCP-Protocol-Version", "2025-03-26"},
+		{"Mcp-Method", "initialize"},
+		{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "initialize"},
 	} {
 		for asked, want := range map[string]string{"2025-06-18": "2025-06-18", "2026-07-28": "2025-11-25", "2027-01-01": "2025-11-25", "2024-11-05": "2025-11-25"} {
 			g := s.legacy(t, "initialize", object{"protocolVersion": asked, "capabilities": object{}}, header...)

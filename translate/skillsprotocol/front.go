@@ -59,6 +59,8 @@ type Front struct {
 	Version string
 	// Refused is called for each call that was refused because of its principal, with the reason. May be nil.
 	Refused func(ctx context.Context, method, reason string)
+	// Elsewhere knows the methods of other protocols. May be nil.
+	Elsewhere *front.Elsewhere
 	// Page returns the SKILL.md of a skill; nil, or with an error: the front renders its own.
 	Page func(ctx context.Context, d *translate.Description) (string, error)
 
@@ -121,6 +123,9 @@ const (
 // methods are the supported methods.
 var methods = []string{methodExecute, methodGetRun, methodListRuns, methodCancel, methodList, methodDescribe, methodReadFile, methodGuide, methodDiscover}
 
+// Methods returns the names of the methods of the Skills Protocol, also of those without a counterpart here.
+func Methods() []string { return slices.Concat(methods, unsupported) }
+
 // methodIndex finds methods by similar names.
 var methodIndex = near.NewIndex(slices.Sorted(slices.Values(methods)))
 
@@ -139,7 +144,7 @@ var unsupported = []string{"run_code", "create_blob", "read_blob"}
 // without following it; other notifications have no effect.
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 	if !slices.Contains(methods, req.Method) {
-		fault, failure := methodNotFound(req.Method)
+		fault, failure := methodNotFound(req.Method, f.Elsewhere.Of(req.HTTP, Name, req.Method))
 		f.report(ctx, methodUnknown, failure)
 		return nil, fault
 	}
@@ -194,7 +199,7 @@ func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.
 	case methodDiscover:
 		return f.discover()
 	}
-	fault, _ := methodNotFound(p.request.Method)
+	fault, _ := methodNotFound(p.request.Method, nil)
 	return nil, fault
 }
 
@@ -229,8 +234,8 @@ func (f *Front) report(ctx context.Context, method string, failure *run.Failure)
 }
 
 // methodNotFound returns the error and the failure for a method that is unsupported or
-// unknown.
-func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
+// unknown. place is where it is as a method of another protocol; nil: it is none.
+func methodNotFound(method string, place *front.Place) (*jsonrpc.Error, *run.Failure) {
 	name := safetext.Field(method, maxName)
 	reason, next, message := reasonUnknown, run.NextFixParams,
 		"Method not found: load_skills_protocol_guide tells which methods exist"
@@ -241,6 +246,12 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	if len(similar) > 0 {
 		message = "Method not found: did you mean " + similar[0] + "? load_skills_protocol_guide tells which methods exist"
 	}
+	if place != nil {
+		message = "Method not found: this is the endpoint of the Skills Protocol. " + place.Text
+		if len(similar) > 0 {
+			message += "; here, " + similar[0] + " is the method for it"
+		}
+	}
 	if slices.Contains(unsupported, method) {
 		reason, next = run.Unsupported, run.NextNone
 		message = "Method not found: this bridge executes remote skills only and does not support " + name
@@ -249,6 +260,7 @@ func methodNotFound(method string) (*jsonrpc.Error, *run.Failure) {
 	b.Open()
 	b.Text("method", name)
 	b.Text("reason", string(reason))
+	b.Place(place)
 	if len(similar) > 0 && next == run.NextFixParams {
 		b.Texts("candidates", similar)
 	}
