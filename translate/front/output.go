@@ -3,6 +3,7 @@ package front
 import (
 	"bytes"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,9 +30,9 @@ func Parts(output jsontext.Value, contentType string) []Part {
 	case kind == jsontext.KindInvalid || kind == 'n':
 		return nil
 	case essence == "" || essence == "application/json":
-		return []Part{{Kind: PartData, Data: output}}
+		return jsonParts(output, "")
 	case strings.HasSuffix(essence, "+json"):
-		return []Part{{Kind: PartData, Data: output, MediaType: contentType}}
+		return jsonParts(output, contentType)
 	case essence == "multipart/mixed":
 		if parts, ok := partsOf(output); ok {
 			return parts
@@ -47,6 +48,9 @@ func Parts(output jsontext.Value, contentType string) []Part {
 		text, err := jsontext.AppendUnquote(nil, output)
 		if err != nil {
 			break
+		}
+		if file, ok := fileOf(text, essence); ok {
+			return []Part{file}
 		}
 		if strings.HasPrefix(essence, "text/") {
 			p := Part{Kind: PartText, Text: string(text)}
@@ -87,6 +91,9 @@ func elementOf(value jsontext.Value) Part {
 	switch value.Kind() {
 	case '"':
 		if text, err := jsontext.AppendUnquote(nil, value); err == nil {
+			if file, ok := fileOf(text, ""); ok {
+				return file
+			}
 			return Part{Kind: PartText, Text: string(text)}
 		}
 	case '{':
@@ -97,8 +104,26 @@ func elementOf(value jsontext.Value) Part {
 	return Part{Kind: PartData, Data: value}
 }
 
-// contentKinds are the kinds of the parts that an object describes, by the name of the member with their content.
-var contentKinds = map[string]PartKind{"text": PartText, "base64": PartBytes, "url": PartURL}
+// fileOf returns the part for a text that is an image or sound: base64 in any form if the content type says so, and otherwise a data URI.
+func fileOf(text []byte, essence string) (p Part, ok bool) {
+	if declared := mediaType(essence); declared != "" || hasDataScheme(text) {
+		return mediaOf(text, declared)
+	}
+	return p, false
+}
+
+// contentKind returns the kind of the part that an object describes, by the name of the member with its content; 0: there is none.
+func contentKind(name string) PartKind {
+	switch {
+	case name == "text":
+		return PartText
+	case name == "url":
+		return PartURL
+	case slices.Contains(bytesMembers, name):
+		return PartBytes
+	}
+	return 0
+}
 
 // partOf returns the part that an object describes. ok is false if the object has other members than those of a part.
 func partOf(object jsontext.Value) (p Part, ok bool) {
@@ -118,10 +143,10 @@ func partOf(object jsontext.Value) (p Part, ok bool) {
 		if token, err = d.ReadToken(); err != nil {
 			return p, false
 		}
-		switch kind := contentKinds[name]; {
+		switch kind := contentKind(name); {
 		case name == "filename":
 			p.Filename = cleanFilename(token.String())
-		case name == "media_type":
+		case slices.Contains(typeMembers, name):
 			p.MediaType = cleanMediaType(token.String())
 		case kind == 0 || p.Kind != 0:
 			return p, false
@@ -131,6 +156,10 @@ func partOf(object jsontext.Value) (p Part, ok bool) {
 	}
 	switch p.Kind {
 	case PartBytes:
+		if file, ok := mediaOf([]byte(p.Text), mediaType(p.MediaType)); ok {
+			file.Filename = p.Filename
+			return file, true
+		}
 		p.Text, ok = Base64([]byte(p.Text), false)
 		return p, ok
 	case PartURL:

@@ -43,7 +43,12 @@ func TestOutputs(t *testing.T) {
 		},
 		{"plain text", output("text/plain", nil), "hello", `{"content":[{"type":"text","text":"hello"}]}`, ""},
 		{"a picture", output("image/png", nil), png, `{"content":[{"type":"image","data":"` + png + `","mimeType":"image/png"}]}`, ""},
-		{"sound", output("audio/wav", nil), png, `{"content":[{"type":"audio","data":"` + png + `","mimeType":"audio/wav"}]}`, ""},
+		{"sound", output("audio/wav", nil), "UklGRiQAAABXQVZF", `{"content":[{"type":"audio","data":"UklGRiQAAABXQVZF","mimeType":"audio/wav"}]}`, ""},
+		{
+			"sound that is a picture", output("audio/wav", nil),
+			png,
+			`{"content":[{"type":"resource","resource":{"uri":"skill-output://e1/output-1","mimeType":"audio/wav","blob":"` + png + `"}}]}`, "",
+		},
 		{
 			"a link", output("application/pdf", nil),
 			object{"url": "https://example.com/a.pdf"},

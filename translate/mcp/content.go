@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -55,13 +56,11 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 		contentType = skill.Descriptor.Output.ContentType
 	}
 	output := o.Output
+	parts := front.Parts(output, contentType)
 	if !wire.IsJSON(contentType) {
 		w := r.open(resultComplete)
 		w.OpenArray("content")
-		for i, p := range front.Parts(output, contentType) {
-			w.Next()
-			w.Part(&p, o.ExecutionID, i)
-		}
+		w.parts(parts, o)
 		w.CloseArray()
 		return w.end()
 	}
@@ -72,10 +71,17 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 	if skill != nil && r.front.Options.Validate {
 		schema = skill.OutputSchema()
 		if fault := skill.CheckOutput(r.ctx, output); fault != nil {
-			return misfit(r, fault, output)
+			return misfit(r, fault, output, parts, o)
 		}
 	}
 	w := r.open(resultComplete)
+	media := slices.ContainsFunc(parts, func(p front.Part) bool { return p.Kind != front.PartData })
+	if media && schema == nil { // so that no client pays for the base64 twice
+		w.OpenArray("content")
+		w.parts(parts, o)
+		w.CloseArray()
+		return w.end()
+	}
 	wrapped := !r.modern && (schema == nil && output.Kind() != '{' || schema != nil && !wire.IsOfObjects(schema)) // as the tool says
 	structured := func() {
 		if wrapped {
@@ -89,18 +95,33 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 	structured()
 	text := string(w.Buf[start:])
 	w.OpenArray("content")
-	w.TextContent(text)
+	if media {
+		w.parts(parts, o)
+	} else {
+		w.TextContent(text)
+	}
 	w.CloseArray()
 	return w.end()
 }
 
-// misfit returns the result of a run whose output does not fit its schema. All of the output is there, as a text.
-func misfit(r *request, fault *run.Failure, output jsontext.Value) jsontext.Value {
+// parts adds the parts of an output to an array of content.
+func (w *result) parts(parts []front.Part, o *run.Run) {
+	for i := range parts {
+		w.Next()
+		w.Part(&parts[i], o.ExecutionID, i)
+	}
+}
+
+// misfit returns the result of a run whose output does not fit its schema. All of the output is there, but not as structured content.
+func misfit(r *request, fault *run.Failure, output jsontext.Value, parts []front.Part, o *run.Run) jsontext.Value {
 	w := r.open(resultComplete)
 	w.OpenArray("content")
 	w.TextContent("The skill has completed, but its output does not fit the schema that its provider has published (" + messageOf(fault) +
 		"). The output follows as it is.")
-	w.TextContent(string(output))
+	w.parts(parts, o)
+	if len(parts) == 0 {
+		w.TextContent(string(output))
+	}
 	w.CloseArray()
 	w.isError()
 	return w.end(func(w *front.Writer) {

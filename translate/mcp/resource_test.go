@@ -182,6 +182,48 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// Files are read by each URI that an expansion of the template makes (RFC 6570), whatever it escapes and in any case of the digits, and by no
+// other.
+func TestResourcesByTemplate(t *testing.T) {
+	s := newServer(t, nil, skill("tool@v1:a+b", nil), skill("naïve", nil))
+	for _, v := range []struct {
+		name       string
+		uris, none []string
+	}{
+		{
+			"acme.tool@v1:a+b",
+			[]string{"acme.tool%40v1%3Aa%2Bb", "acme.tool%40v1%3aa%2bb", "acme.tool@v1:a+b", "acme.tool@v1%3Aa%2bb"},
+			[]string{"acme.tool@v1:a b", "acme.tool%2540v1%3Aa%2Bb", "acme%2etool@v1:a+b", "ACME.tool@v1:a+b", "acme.tool@v1:a+%62"},
+		},
+		{"acme.naïve", []string{"acme.na%C3%AFve", "acme.na%c3%afve", "acme.na%C3%afve"}, []string{"acme.naïve", "acme.na%EFve", "acme.nai%CC%88ve", "acme.na%C3%AFv%65", "acme.na%25C3%25AFve"}},
+	} {
+		for _, name := range v.uris {
+			for _, file := range []string{"SKILL.md", "descriptor.json"} {
+				uri := "skill://" + name + "/" + file
+				if g := s.legacy(t, "resources/read", object{"uri": uri}); at(g.result(), "contents", 0, "uri") != uri || at(g.result(), "contents", 0, "text") == "" {
+					t.Errorf("%s: %s", uri, g.text)
+				}
+			}
+		}
+		for _, name := range v.none {
+			if g := s.legacy(t, "resources/read", object{"uri": "skill://" + name + "/SKILL.md"}); at(g.failure(), "code") != -32002.0 {
+				t.Errorf("%s: %s", name, g.text)
+			}
+		}
+	}
+	list := s.legacy(t, "resources/list", object{})
+	resources, _ := list.result()["resources"].([]any)
+	for i := range resources {
+		uri := at(resources, i, "uri")
+		if g := s.legacy(t, "resources/read", object{"uri": uri}); at(g.result(), "contents", 0, "uri") != uri {
+			t.Errorf("%s: %s", uri, g.text)
+		}
+	}
+	if len(resources) != 2 {
+		t.Errorf("%s", list.text)
+	}
+}
+
 // The files of a skill show what is hidden in its descriptor: texts are without it, and JSON has it as escapes.
 func TestHiddenTextInFiles(t *testing.T) {
 	const hidden = "\u202e\u200b\U000e0041\u3164\ufe0f"

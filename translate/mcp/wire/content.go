@@ -28,8 +28,7 @@ func (w *Writer) text(text string) {
 // Part adds a part of an output as a value. runID and i name files without a name.
 func (w *Writer) Part(p *front.Part, runID string, i int) {
 	mediaType := p.MediaType
-	kind, _, _ := strings.Cut(strings.ToLower(mediaType), "/")
-	switch {
+	switch kind := p.Media(); {
 	case p.Kind == front.PartData:
 		w.text(string(p.Data))
 	case p.Kind == front.PartURL:
@@ -39,7 +38,7 @@ func (w *Writer) Part(p *front.Part, runID string, i int) {
 		w.Text("name", fileName(p, i))
 		w.Optional("mimeType", mediaType)
 		w.Close()
-	case p.Kind == front.PartBytes && (kind == "image" || kind == "audio"):
+	case kind != "":
 		w.Buf = append(w.Buf, '{')
 		w.Text("type", kind)
 		w.Text("data", p.Text)

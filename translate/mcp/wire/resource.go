@@ -28,21 +28,57 @@ func Escape(s string) string { return url.PathEscape(s) }
 // ResourceURI returns the URI of a file of a skill, by the [ResourceTemplate].
 func ResourceURI(name, file string) string { return resourceScheme + Escape(name) + "/" + Escape(file) }
 
-// ParseResource returns the skill and the file that a URI means. The name is one segment of the path; nothing is resolved. The slashes in the
-// path of a file may be escaped or not; for all else, each file has one URI.
+// ParseResource returns the skill and the file that a URI means, if it is one of those that the [ResourceTemplate] makes of them (RFC 6570,
+// section 3.2.2), or [ResourceURI]. The name is one segment of the path; nothing is resolved. The slashes in the path of a file may be escaped
+// or not.
 func ParseResource(uri string) (name, file string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, resourceScheme)
 	segment, escaped, both := strings.Cut(rest, "/")
-	name, err := url.PathUnescape(segment)
-	if !ok || !both || err != nil || name == "" || Escape(name) != segment {
+	name, known := unescape(segment)
+	if !ok || !both || !known || name == "" {
 		return "", "", false
 	}
-	file, err = url.PathUnescape(escaped)
-	if err != nil || file == "" {
-		return "", "", false
+	var parts []string
+	for part := range strings.SplitSeq(escaped, "/") {
+		if part, ok = unescape(part); !ok {
+			return "", "", false
+		}
+		parts = append(parts, part)
 	}
-	one := Escape(file)
-	return name, file, escaped == one || escaped == strings.ReplaceAll(one, "%2F", "/")
+	file = strings.Join(parts, "/")
+	return name, file, file != ""
+}
+
+// unescape returns the value of a template's variable. Expansions escape all but unreserved characters, some others leave those that a segment
+// of a path may have (RFC 3986, section 3.3), and the digits of an escape may be in any case. ok is false if the text is none.
+func unescape(text string) (value string, ok bool) {
+	value, err := url.PathUnescape(text)
+	if err != nil {
+		return "", false
+	}
+	rest := text
+	for i := range len(value) {
+		switch c := value[i]; {
+		case isUnreserved(c):
+			ok = rest[0] == c
+			rest = rest[1:]
+		case rest[0] == '%':
+			ok = true
+			rest = rest[len("%00"):]
+		default:
+			ok = strings.IndexByte("!$&'()*+,;=:@", c) >= 0
+			rest = rest[1:]
+		}
+		if !ok {
+			return "", false
+		}
+	}
+	return value, true
+}
+
+// isUnreserved reports whether no URI has to escape a character (RFC 3986, section 2.3).
+func isUnreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
 // MediaType returns the media type of a file by its name.
