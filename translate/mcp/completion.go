@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -109,17 +107,5 @@ func valuesOf(r *request, prompt, argument string) ([]string, *jsonrpc.Error) {
 	if at < 0 {
 		return nil, nil
 	}
-	in := &d.Descriptor.Inputs[at]
-	if cmp.Or(wire.Text(wire.Member(in.Schema, "type")), in.Type) == "boolean" {
-		return []string{"false", "true"}, nil
-	}
-	var values []string
-	for _, v := range front.Items(wire.Member(in.Schema, "enum")) {
-		if v.Kind() == '"' {
-			values = append(values, wire.Text(v))
-		} else {
-			values = append(values, string(v))
-		}
-	}
-	return values, nil
+	return wire.ValuesOf(&d.Descriptor.Inputs[at]), nil
 }

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -38,50 +37,20 @@ type promptInputs struct{ texts jsontext.Value }
 
 var _ translate.Preparation = promptInputs{}
 
-// Inputs implements [translate.Preparation]. Inputs of other types than string are JSON texts.
+// Inputs implements [translate.Preparation].
 func (p promptInputs) Inputs(_ context.Context, s *translate.Skill) (jsonrpc.Object, *run.Failure) {
 	if s.Descriptor.CapabilityType != document.Knowledge {
 		return jsonrpc.Object{}, argumentFailure(run.FieldSkill, s.Name, "is no prompt: its tool can be called")
 	}
-	w := front.Writer{Buf: make([]byte, 0, len(p.texts)+2)}
-	w.Open()
-	var failure *run.Failure
-	jsonrpc.EachMember(p.texts, func(name, value jsontext.Value) bool {
-		if jsonrpc.IsNull(value) { // absent: arguments of prompts are texts
-			return true
-		}
-		input := string(jsonrpc.Unquote(name))
-		at := slices.IndexFunc(s.Descriptor.Inputs, func(in document.Parameter) bool { return in.Name == input })
-		switch {
-		case at < 0:
-			failure = argumentFailure(run.FieldInput, input, "is no argument of the prompt")
-		case value.Kind() != '"':
-			failure = argumentFailure(run.FieldInput, input, "must be a string")
-		default:
-			w.Next()
-			w.Buf = append(append(w.Buf, name...), ':')
-			w.Buf = append(w.Buf, inputOf(&s.Descriptor.Inputs[at], value)...)
-		}
-		return failure == nil
-	})
-	w.Close()
-	return jsonrpc.Object{Text: w.Buf}, failure
+	inputs, argument, problem := wire.PromptInputs(p.texts, s.Descriptor.Inputs)
+	if problem != "" {
+		return jsonrpc.Object{}, argumentFailure(run.FieldInput, argument, problem)
+	}
+	return jsonrpc.Object{Text: inputs}, nil
 }
 
 // Invoke implements [translate.Preparation].
 func (promptInputs) Invoke(context.Context, *translate.Skill) *run.Failure { return nil }
-
-// inputOf returns the input that a text means.
-func inputOf(in *document.Parameter, quoted jsontext.Value) jsontext.Value {
-	if in.Type == "string" {
-		return quoted
-	}
-	value := jsontext.Value(wire.Text(quoted))
-	if !value.IsValid() { // the check of the inputs says what is wrong
-		return quoted
-	}
-	return value
-}
 
 func argumentFailure(field run.Field, name, problem string) *run.Failure {
 	name = safetext.Line(name, wire.MaxQuoted)

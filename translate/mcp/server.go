@@ -89,27 +89,10 @@ func ttl(until time.Time) time.Duration {
 
 // capabilities adds what the server can do.
 func (w *result) capabilities() {
-	modern, o := w.request.modern, &w.request.front.Options
-	w.OpenMember("capabilities")
-	for _, feature := range []string{"tools", "resources", "prompts"} {
-		if feature == "prompts" && !o.Prompts {
-			continue
-		}
-		w.OpenMember(feature)
-		if modern && feature == "tools" && !o.Search {
-			w.Raw("listChanged", jsontext.Value("true"))
-		}
-		w.Close()
-	}
-	w.OpenMember("completions")
-	w.Close()
-	if modern && o.TaskAfter >= 0 {
-		w.OpenMember("extensions")
-		w.OpenMember(wire.ExtensionTasks)
-		w.Close()
-		w.Close()
-	}
-	w.Close()
+	o := &w.request.front.Options
+	w.Capabilities(wire.Offers{
+		ListChanged: w.request.modern && !o.Search, Prompts: o.Prompts, Tasks: w.request.modern && o.TaskAfter >= 0,
+	})
 }
 
 // discover answers server/discover.

@@ -315,8 +315,7 @@ func tooLarge(req *jsonrpc.Request, fault *jsonrpc.Error) *jsonrpc.Error {
 func withoutDetails(fault *jsonrpc.Error, req *jsonrpc.Request) *jsonrpc.Error {
 	var b builder
 	b.Open()
-	members, _ := membersOf(fault.Data) // this package made the data
-	for _, m := range members {
+	for _, m := range membersOf(fault.Data) {
 		name := string(jsonrpc.Unquote(m.Name))
 		if name != "details" && name != "details_source" && len(m.Value) <= maxMessage {
 			b.Raw(name, m.Value)

@@ -73,11 +73,7 @@ func isRandomUUID(key string) bool {
 func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call, key string, to receiver) (jsontext.Value, *jsonrpc.Error) {
 	call.Answer = p.request
 	call.Inputs = jsonrpc.Object{Text: call.Inputs.Text.Clone()} // the run may be submitted after the request has ended
-	if len(call.Inputs.Text) > 0 {
-		if members, err := membersOf(call.Inputs.Text); err == nil {
-			call.Inputs.Members = members
-		}
-	}
+	call.Inputs.Members = membersOf(call.Inputs.Text)
 	q := &keptruns.Request{Owner: f.Kept.Owner(call.Principal), Key: key, Call: call, MaxOutput: f.Kept.MaxOutput, Differs: f.Callbacks.Differs(ctx, to.url, to.token)}
 	if to.url != "" {
 		notes, err := f.Callbacks.Notes(ctx, q.Owner, to.url, to.token)

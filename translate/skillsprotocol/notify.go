@@ -41,9 +41,8 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	if p.failure != nil {
 		return receiver{}
 	}
-	members, _ := membersOf(value) // the request has been checked
 	var seen []string
-	for _, m := range members {
+	for _, m := range membersOf(value) {
 		name := string(jsonrpc.Unquote(m.Name))
 		known := name == notifyURL || name == notifyToken
 		if known && slices.Contains(seen, name) {

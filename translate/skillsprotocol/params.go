@@ -131,11 +131,11 @@ func readParams(req *jsonrpc.Request) params {
 	}
 	members := req.Members
 	if members == nil { // there are none or too many
-		var err error
-		if members, err = membersOf(req.Params); err != nil {
+		if !req.Params.IsValid(jsontext.AllowDuplicateNames(true)) {
 			p.failure = invalidParam("params", reasonInvalid, "params are not a JSON object", nil)
 			return p
 		}
+		members = membersOf(req.Params)
 	}
 	if repeated := p.assign(members); repeated != "" {
 		p.ignored = nil
@@ -188,28 +188,13 @@ func (p *params) assign(members []jsonrpc.Member) (repeated string) {
 	return ""
 }
 
-// membersOf returns the members of an object.
-func membersOf(raw jsontext.Value) ([]jsonrpc.Member, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // nested duplicates are allowed
-	if _, err := decoder.ReadToken(); err != nil {
-		return nil, err
-	}
-	var members []jsonrpc.Member
-	for decoder.PeekKind() == '"' {
-		name, err := decoder.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		name = name.Clone()
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		end := decoder.InputOffset()
-		members = append(members, jsonrpc.Member{Name: name, Value: raw[end-int64(len(value)) : end : end]})
-	}
-	_, err := decoder.ReadToken()
-	return members, err
+// membersOf returns the members of an object, whose syntax was checked.
+func membersOf(raw jsontext.Value) (members []jsonrpc.Member) {
+	jsonrpc.EachMember(raw, func(name, value jsontext.Value) bool {
+		members = append(members, jsonrpc.Member{Name: name, Value: value})
+		return true
+	})
+	return members
 }
 
 // reject sets the failure, unless another param was rejected before. problem completes a
