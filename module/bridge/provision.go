@@ -152,10 +152,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		h.files = h.AgentSkills.Serve(setup, &h.Mounts)
 		rpc.Page = h.files.Page
 	}
-	if h.Any() || h.files != nil {
-		if err := lifetime.OnStart(ctx, func() { h.warnOfRoutes(ctx) }); err != nil {
-			return err
-		}
+	if err := lifetime.OnStart(ctx, func() { h.warnOfRoutes(ctx) }); err != nil {
+		return err
 	}
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err

@@ -12,6 +12,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
+// Answers reports whether the handler answers a request, and does not pass it on. Warnings about routes ask for it.
+func (h *Handler) Answers(r *http.Request) bool {
+	return !h.Any() || h.IsRPC(r.URL.Path) || h.agent != nil && h.agent.Serves(r) || h.tools != nil && h.tools.Serves(r) || h.files != nil && h.files.Serves(r)
+}
+
 // ServeHTTP answers a request. If protocols have paths of their own, it passes requests for other paths on to the next handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	toAgent := h.agent != nil && h.agent.Serves(r)

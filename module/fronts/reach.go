@@ -74,25 +74,37 @@ func (m *Mounts) Reached(by caddyhttp.MatchPath) bool {
 		}
 		patterns[i] = strings.ToLower(pattern) // as its Provision does
 	}
-	return slices.ContainsFunc(m.endpoints(), func(e endpoint) bool { return matchesPath(patterns, e.example) })
+	return slices.ContainsFunc(m.endpoints(), func(e endpoint) bool { return matches(patterns, e.request()) })
 }
 
 // WarnOfRoutes logs warnings about the routes that lead to a handler in Caddy's HTTP app: about paths of mounts whose requests do
-// not reach the handler, and about endpoints without the authentication that others have. All routes must be provisioned.
+// not reach the handler, or are answered by another one in front of it, and about endpoints without the authentication that others
+// have. All routes must be provisioned.
 func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler, requirePrincipal bool, logger *zap.Logger) {
 	for _, server := range app.Servers {
 		levels, found := levelsOf(server.Routes, handler)
 		if !found {
 			continue
 		}
-		var missed, guarded, open []string
-		for _, e := range m.endpoints() {
-			way := wayOf(levels, e.example)
+		endpoints, mounted := m.endpoints(), true
+		if len(endpoints) == 0 {
+			endpoints, mounted = ownPath(levels), false
+		}
+		var missed, hidden, hiders, guarded, open []string
+		for _, e := range endpoints {
+			way := wayOf(levels, e.request(), server.NamedRoutes)
 			switch {
 			case way.unknown:
 				return
-			case !way.reached:
+			case way.hiddenBy != "":
 				if !e.alias {
+					hidden = append(hidden, e.name)
+				}
+				if !slices.Contains(hiders, way.hiddenBy) {
+					hiders = append(hiders, way.hiddenBy)
+				}
+			case !way.reached:
+				if !e.alias && mounted {
 					missed = append(missed, e.name)
 				}
 			case e.document:
@@ -106,6 +118,10 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 			logger.Warn("requests for some paths of skill_bridge do not reach it: let the matchers in front of it include these paths, or remove its own matcher, since it passes requests for other paths on",
 				zap.Strings("paths", missed))
 		}
+		if len(hiders) > 0 {
+			logger.Warn("requests for some paths of skill_bridge do not reach it, since Caddy runs another handler before it, which answers them: write a matcher for that handler, or a route block with skill_bridge before it",
+				zap.Strings("paths", hidden), zap.Strings("handlers", hiders))
+		}
 		if len(guarded) > 0 && len(open) > 0 {
 			effect := "callers there are anonymous"
 			if requirePrincipal {
@@ -115,6 +131,35 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 				zap.Strings("open", open), zap.Strings("authenticated", guarded))
 		}
 	}
+}
+
+// request returns a request for the endpoint.
+func (e *endpoint) request() request {
+	if e.document {
+		return request{http.MethodGet, e.example}
+	}
+	return request{http.MethodPost, e.example}
+}
+
+// ownPath returns a path that the matchers in front of a handler without mounts seem to let through, if it can be known.
+func ownPath(levels []level) []endpoint {
+	for _, l := range slices.Backward(levels) {
+		for _, set := range l.routes[l.route].MatcherSets {
+			for _, matcher := range set {
+				switch m := matcher.(type) {
+				case *caddyhttp.MatchPath:
+					if len(*m) == 0 || strings.Contains((*m)[0], "{") {
+						return nil
+					}
+					path := strings.ReplaceAll((*m)[0], "*", "rpc")
+					return []endpoint{{name: path, example: path}}
+				case *caddyhttp.MatchPathRE, *caddyhttp.MatchNot:
+					return nil
+				}
+			}
+		}
+	}
+	return []endpoint{{name: "/rpc", example: "/rpc"}}
 }
 
 // level is a list of routes that leads to a handler.
@@ -142,48 +187,62 @@ func levelsOf(routes caddyhttp.RouteList, handler caddyhttp.MiddlewareHandler) (
 	return nil, false
 }
 
+// request is what a route sees of a request to an endpoint.
+type request struct{ method, path string }
+
 // way is how requests for a path get to a handler.
 type way struct {
 	reached       bool
-	authenticated bool // a handler in front authenticates callers
-	unknown       bool // a handler in front rewrites paths in a way that can't be followed
+	hiddenBy      string // the handler in front that answers them
+	authenticated bool   // a handler in front authenticates callers
+	unknown       bool   // a handler in front rewrites paths in a way that can't be followed
 }
 
-// wayOf returns the way to the innermost level of requests whose path is path there. Matchers other than those of paths are
-// taken to match.
-func wayOf(levels []level, path string) way {
+// wayOf returns the way to the innermost level of requests that are r there. Matchers other than those of paths and methods are
+// taken to match where requests have to, and not to match where another handler would answer them.
+func wayOf(levels []level, r request, named map[string]*caddyhttp.Route) way {
 	w := way{reached: true}
 	for _, l := range slices.Backward(levels) {
-		path = w.passes(l.routes[l.route].Handlers[:l.before], path)
-		if w.reached = w.reached && mayMatch(l.routes[l.route].MatcherSets, path); !w.reached {
+		own := &l.routes[l.route]
+		w.hide(answers(own.Handlers[:l.before], r, named))
+		r.path = w.passes(own.Handlers[:l.before], r)
+		if w.reached = w.reached && mayMatch(own.MatcherSets, r); !w.reached {
 			return w
 		}
 		for i := range slices.Backward(l.routes[:l.route]) {
-			if mayMatch(l.routes[i].MatcherSets, path) {
-				path = w.passes(l.routes[i].Handlers, path)
+			w.hide(hides(l.routes, i, own.Group, r, named))
+			if mayMatch(l.routes[i].MatcherSets, r) {
+				r.path = w.passes(l.routes[i].Handlers, r)
 			}
 		}
 	}
 	return w
 }
 
+// hide notes a handler in front that answers the requests. The outermost gets them first.
+func (w *way) hide(by string) {
+	if by != "" {
+		w.hiddenBy = by
+	}
+}
+
 // passes notes what handlers do to requests that have a path after them, and returns the path that these had before.
-func (w *way) passes(handlers []caddyhttp.MiddlewareHandler, path string) string {
+func (w *way) passes(handlers []caddyhttp.MiddlewareHandler, r request) string {
 	for _, h := range slices.Backward(handlers) {
 		switch h := h.(type) {
 		case *rewrite.Rewrite:
 			if h.URI != "" || h.StripPathSuffix != "" || len(h.URISubstring) > 0 || len(h.PathRegexp) > 0 || strings.Contains(h.StripPathPrefix, "{") {
 				w.unknown = true
-				return path
+				return r.path
 			}
 			if h.StripPathPrefix == "" {
 				continue // of methods or queries
 			}
-			path = "/" + strings.Trim(h.StripPathPrefix, "/") + path
+			r.path = "/" + strings.Trim(h.StripPathPrefix, "/") + r.path
 		case *caddyhttp.Subroute:
 			for i := range h.Routes {
-				if mayMatch(h.Routes[i].MatcherSets, path) {
-					path = w.passes(h.Routes[i].Handlers, path)
+				if mayMatch(h.Routes[i].MatcherSets, r) {
+					r.path = w.passes(h.Routes[i].Handlers, r)
 				}
 			}
 		case *reverseproxy.Handler: // forward_auth is one that goes on with the request after the answer
@@ -192,41 +251,57 @@ func (w *way) passes(handlers []caddyhttp.MiddlewareHandler, path string) string
 			w.authenticated = w.authenticated || h.CaddyModule().ID == "http.handlers.authentication"
 		}
 	}
-	return path
+	return r.path
 }
 
-// mayMatch reports whether a request for a path may match sets of matchers.
-func mayMatch(sets caddyhttp.MatcherSets, path string) bool {
-	return len(sets) == 0 || slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool { return setMayMatch(set, path) })
+// mayMatch reports whether a request may match sets of matchers.
+func mayMatch(sets caddyhttp.MatcherSets, r request) bool {
+	return len(sets) == 0 || slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool { return setMayMatch(set, r) })
 }
 
-func setMayMatch(set caddyhttp.MatcherSet, path string) bool {
+func setMayMatch(set caddyhttp.MatcherSet, r request) bool {
 	return !slices.ContainsFunc(set, func(matcher any) bool {
 		switch m := matcher.(type) {
-		case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE:
-			return !matchesPath(m.(caddyhttp.RequestMatcherWithError), path)
+		case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
+			return !matches(m.(caddyhttp.RequestMatcherWithError), r)
 		case *caddyhttp.MatchNot:
-			return slices.ContainsFunc(m.MatcherSets, func(not caddyhttp.MatcherSet) bool { return onlyPaths(not) && setMayMatch(not, path) })
+			return slices.ContainsFunc(m.MatcherSets, func(not caddyhttp.MatcherSet) bool { return setMatches(not, r) })
 		}
 		return false
 	})
 }
 
-// onlyPaths reports whether a set has only matchers of paths.
-func onlyPaths(set caddyhttp.MatcherSet) bool {
+// mustMatch reports whether a request matches sets of matchers for certain.
+func mustMatch(sets caddyhttp.MatcherSets, r request) bool {
+	return len(sets) == 0 || slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool { return setMatches(set, r) })
+}
+
+func setMatches(set caddyhttp.MatcherSet, r request) bool {
 	return !slices.ContainsFunc(set, func(matcher any) bool {
-		switch matcher.(type) {
-		case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE:
-			return false
+		switch m := matcher.(type) {
+		case *caddyhttp.MatchPath:
+			return hasPlaceholder(*m) || !matches(m, r)
+		case *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
+			return !matches(m.(caddyhttp.RequestMatcherWithError), r)
+		case *caddyhttp.MatchNot:
+			return slices.ContainsFunc(m.MatcherSets, func(not caddyhttp.MatcherSet) bool { return setMayMatch(not, r) })
 		}
 		return true
 	})
 }
 
-// matchesPath reports whether a matcher matches a request for a path; with an error, it may.
-func matchesPath(matcher caddyhttp.RequestMatcherWithError, path string) bool {
-	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}}).WithContext(
-		context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer()))
-	matched, err := matcher.MatchWithError(r)
+func hasPlaceholder(patterns caddyhttp.MatchPath) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return strings.Contains(pattern, "{") })
+}
+
+// matches reports whether a matcher of paths or methods matches a request; with an error, it may.
+func matches(matcher caddyhttp.RequestMatcherWithError, r request) bool {
+	matched, err := matcher.MatchWithError(r.http())
 	return matched || err != nil
+}
+
+// http returns a request for Caddy's matchers.
+func (r request) http() *http.Request {
+	return (&http.Request{Method: r.method, URL: &url.URL{Path: r.path}}).WithContext(
+		context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer()))
 }

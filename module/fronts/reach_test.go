@@ -67,6 +67,88 @@ func TestWarningsOfRoutes(t *testing.T) {
 	}
 }
 
+// Warnings about handlers that Caddy runs before the bridge, and that answer requests for its paths: in a site, where Caddy orders the
+// directives, and in JSON, where nobody does.
+func TestWarningsOfHandlersInFront(t *testing.T) {
+	const all = "[/rpc /a2a /a2a/<skill> /.well-known/agent-card.json /mcp]"
+	for about, c := range map[string]struct {
+		site, matcher, options string // matcher: of the bridge, whose default options are all mounts
+		hidden, by             string // what the warning lists
+	}{
+		"respond":                  {site: `respond "not found" 404`, hidden: all, by: "[respond]"},
+		"respond for all paths":    {site: `respond /* "not found" 404`, hidden: all, by: "[respond]"},
+		"respond for one path":     {site: `respond /healthz 200`},
+		"respond for a path of it": {site: `respond /mcp 410`, hidden: "[/mcp]", by: "[respond]"},
+		"respond for the rest":     {site: "@rest not path /rpc /rpc/ /a2a*\nrespond @rest 404", hidden: "[/.well-known/agent-card.json /mcp]", by: "[respond]"},
+		"respond to OPTIONS":       {site: "@options method OPTIONS\nrespond @options 204"},
+		"respond to POST":          {site: "@post method POST\nrespond @post 405", hidden: "[/rpc /a2a /a2a/<skill> /mcp]", by: "[respond]"},
+		"respond to others":        {site: "@others not method POST GET\nrespond @others 405"},
+		"respond to a header":      {site: "@probe header User-Agent kube-probe/*\nrespond @probe 200"},
+		"respond to a network":     {site: "@far not remote_ip private_ranges\nrespond @far 403"},
+		"respond for a variable":   {site: "@own path {vars.health}\nrespond @own 200"},
+		"early hints":              {site: "respond 103"},
+		"redir":                    {site: "redir https://other.example.com{uri}", hidden: all, by: "[redir]"},
+		"redir of the root":        {site: "redir / /rpc"},
+		"abort":                    {site: "abort", hidden: all, by: "[abort]"},
+		"error":                    {site: "error 503", hidden: all, by: "[error]"},
+		"metrics":                  {site: "metrics", hidden: all, by: "[metrics]"},
+		"metrics at their path":    {site: "metrics /metrics"},
+		"handle":                   {site: "handle {\nrespond 404\n}", hidden: all, by: "[respond]"},
+		"handle for a path":        {site: "handle /files/* {\nfile_server\n}"},
+		"handle that passes on":    {site: "handle {\nheader X-A b\n}"},
+		"handle with a proxy":      {site: "handle {\nreverse_proxy 127.0.0.1:9\n}", hidden: all, by: "[reverse_proxy]"},
+		"handle with files":        {site: "handle {\nfile_server\n}", hidden: all, by: "[file_server]"},
+		"files that pass on":       {site: "handle {\nfile_server {\npass_thru\n}\n}"},
+		"two blocks":               {site: "handle /mcp* {\nheader X-A b\n}\nhandle {\nrespond 404\n}", hidden: "[/rpc /a2a /a2a/<skill> /.well-known/agent-card.json]", by: "[respond]"},
+		"handle_path":              {site: "handle_path /mcp* {\nrespond 404\n}", hidden: "[/mcp]", by: "[respond]"},
+		"route":                    {site: "route {\nheader X-A b\nrespond 404\n}", hidden: all, by: "[respond]"},
+		"route with a matcher":     {site: "route {\nrespond /x 404\n}"},
+		"a proxy after it":         {site: "reverse_proxy 127.0.0.1:9"},
+		"files after it":           {site: "file_server"},
+		"forward_auth":             {site: "forward_auth 127.0.0.1:9 {\nuri /check\n}"},
+		"basic_auth":               {site: testbed.Accounts("ada")},
+		"headers":                  {site: "header Cache-Control no-store\nencode gzip\nrequest_body {\nmax_size 1MB\n}"},
+		"another bridge":           {site: "route {\nskill_bridge {\nrpc\nallow_anonymous\n}\n}", hidden: "[/rpc]", by: "[skill_bridge]"},
+		"a bridge for all":         {site: "route {\nskill_bridge {\nallow_anonymous\n}\n}", hidden: all, by: "[skill_bridge]"},
+		"without mounts":           {site: "respond 404", matcher: "/agents", options: " ", hidden: "[/agents]", by: "[respond]"},
+		"without mounts or paths":  {site: "respond 404", options: " ", hidden: "[/rpc]", by: "[respond]"},
+		"without mounts, reached":  {site: "respond / 200\nredir /old /new", matcher: "/agents/*", options: " "},
+		"another block":            {site: "handle /rpc* {\nheader X-A b\n}\nhandle {\nBRIDGE\n}", hidden: "[/rpc]", by: "[handle]"},
+		"a block before it":        {site: "handle /x* {\nrespond 404\n}\nhandle {\nBRIDGE\n}"},
+		"a block after it":         {site: "handle /rpc* {\nBRIDGE\n}\nhandle {\nrespond 404\n}", options: "rpc"},
+		"a route in order":         {site: "route {\nBRIDGE\nrespond 404\n}"},
+		"several":                  {site: "redir /mcp /elsewhere\nrespond /rpc 200", hidden: "[/rpc /mcp]", by: "[respond redir]"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			options := c.options
+			if options == "" {
+				options = "rpc\na2a\nmcp"
+			}
+			bridge := "skill_bridge " + c.matcher + " {\n" + strings.TrimSpace(options) + "\nallow_anonymous\n}"
+			site := strings.Replace(c.site, "BRIDGE", bridge, 1)
+			if site == c.site {
+				site += "\n" + bridge
+			}
+			c2 := testbed.StartCaddy(t, testbed.Site(site))
+			defer c2.Stop()
+			var hidden, by string
+			for _, line := range c2.Log.Lines(`"level":"warn"`, "which answers them") {
+				var fields map[string]any
+				if err := json.Unmarshal([]byte(line), &fields); err != nil {
+					t.Fatal(err)
+				}
+				hidden, by = hidden+fmt.Sprint(fields["paths"]), by+fmt.Sprint(fields["handlers"])
+			}
+			if hidden != c.hidden || by != c.by {
+				t.Errorf("%s hidden by %s, want %s by %s", hidden, by, c.hidden, c.by)
+			}
+			if lines := c2.Log.Lines(`"level":"warn"`, "let the matchers in front"); len(lines) > 0 {
+				t.Errorf("another warning: %s", lines)
+			}
+		})
+	}
+}
+
 // Names of skills in the options that can't mean a skill are errors; those that their source does not list are warnings.
 func TestUnknownSkillsInOptions(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
