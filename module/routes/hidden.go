@@ -1,4 +1,4 @@
-package fronts
+package routes
 
 import (
 	"net/http"
@@ -16,7 +16,7 @@ type answerer interface{ Answers(*http.Request) bool }
 
 // hides returns the handler that keeps requests from the routes after a route of a list, or nothing if they may get there. The group is that
 // of the route that they should get to.
-func hides(routes caddyhttp.RouteList, i int, group string, r request, named map[string]*caddyhttp.Route) string {
+func hides(routes caddyhttp.RouteList, i int, group string, r Request, named map[string]*caddyhttp.Route) string {
 	route := &routes[i]
 	if !mustMatch(route.MatcherSets, r) {
 		return ""
@@ -39,7 +39,7 @@ func hides(routes caddyhttp.RouteList, i int, group string, r request, named map
 
 // answers returns which of some handlers answers a request, or nothing if it may get to those after them. Handlers that are not known are
 // taken to pass it on.
-func answers(handlers []caddyhttp.MiddlewareHandler, r request, named map[string]*caddyhttp.Route) string {
+func answers(handlers []caddyhttp.MiddlewareHandler, r Request, named map[string]*caddyhttp.Route) string {
 	for _, h := range handlers {
 		ends := false
 		switch h := h.(type) {
@@ -52,7 +52,7 @@ func answers(handlers []caddyhttp.MiddlewareHandler, r request, named map[string
 		case *reverseproxy.Handler:
 			ends = len(h.HandleResponse) == 0 // else it may go on with the request, as forward_auth does
 		case *rewrite.Rewrite:
-			return "" // what follows sees another request
+			return "" // what follows sees another Request
 		case *caddyhttp.Subroute:
 			for i := range h.Routes {
 				if by := hides(h.Routes, i, "", r, named); by != "" {

@@ -1,0 +1,192 @@
+// Package routes follows requests through the routes of Caddy's HTTP app to a handler: whether matchers let them through, whether another
+// handler answers them before, and whether one authenticates their callers.
+package routes
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
+)
+
+// A Place is where a handler is in the routes of a server.
+type Place struct {
+	levels []level
+	named  map[string]*caddyhttp.Route
+}
+
+// Find returns the place of a handler in the routes of a server.
+func Find(server *caddyhttp.Server, handler caddyhttp.MiddlewareHandler) (place *Place, found bool) {
+	levels, found := levelsOf(server.Routes, handler)
+	return &Place{levels, server.NamedRoutes}, found
+}
+
+// SamplePath returns a path that the matchers in front of the handler seem to let through, or nothing if it can't be known.
+func (p *Place) SamplePath() string {
+	for _, l := range slices.Backward(p.levels) {
+		for _, set := range l.routes[l.route].MatcherSets {
+			for _, matcher := range set {
+				switch m := matcher.(type) {
+				case *caddyhttp.MatchPath:
+					if len(*m) == 0 || hasPlaceholder(*m) {
+						return ""
+					}
+					return strings.ReplaceAll((*m)[0], "*", "rpc")
+				case *caddyhttp.MatchPathRE, *caddyhttp.MatchNot:
+					return ""
+				}
+			}
+		}
+	}
+	return "/rpc"
+}
+
+// level is a list of routes that leads to a handler.
+type level struct {
+	routes caddyhttp.RouteList
+	route  int // the index of the route
+	before int // how many handlers of the route run before
+}
+
+// levelsOf returns the lists of routes that lead to a handler, from the outermost to the innermost.
+func levelsOf(routes caddyhttp.RouteList, handler caddyhttp.MiddlewareHandler) (levels []level, found bool) {
+	for i := range routes {
+		for j, h := range routes[i].Handlers {
+			here := level{routes, i, j}
+			if h == handler {
+				return []level{here}, true
+			}
+			if sub, ok := h.(*caddyhttp.Subroute); ok {
+				if below, ok := levelsOf(sub.Routes, handler); ok {
+					return append([]level{here}, below...), true
+				}
+			}
+		}
+	}
+	return nil, false
+}
+
+// A Request is what matchers of paths and methods see of a request.
+type Request struct{ Method, Path string }
+
+// A Way is how requests get to a handler.
+type Way struct {
+	Reached       bool
+	HiddenBy      string // the handler in front that answers them
+	Authenticated bool   // a handler in front authenticates callers
+	Unknown       bool   // a handler in front rewrites paths in a way that can't be followed
+}
+
+// WayOf returns the way of requests that are r when they get to the handler. Matchers other than those of paths and methods are taken to
+// match where requests have to, and not to match where another handler would answer them.
+func (p *Place) WayOf(r Request) Way {
+	w := Way{Reached: true}
+	for _, l := range slices.Backward(p.levels) {
+		own := &l.routes[l.route]
+		w.hide(answers(own.Handlers[:l.before], r, p.named))
+		r.Path = w.passes(own.Handlers[:l.before], r)
+		if w.Reached = w.Reached && mayMatch(own.MatcherSets, r); !w.Reached {
+			return w
+		}
+		for i := range slices.Backward(l.routes[:l.route]) {
+			w.hide(hides(l.routes, i, own.Group, r, p.named))
+			if mayMatch(l.routes[i].MatcherSets, r) {
+				r.Path = w.passes(l.routes[i].Handlers, r)
+			}
+		}
+	}
+	return w
+}
+
+// hide notes a handler in front that answers the requests. The outermost gets them first.
+func (w *Way) hide(by string) {
+	if by != "" {
+		w.HiddenBy = by
+	}
+}
+
+// passes notes what handlers do to requests that have a path after them, and returns the path that these had before.
+func (w *Way) passes(handlers []caddyhttp.MiddlewareHandler, r Request) string {
+	for _, h := range slices.Backward(handlers) {
+		switch h := h.(type) {
+		case *rewrite.Rewrite:
+			if h.URI != "" || h.StripPathSuffix != "" || len(h.URISubstring) > 0 || len(h.PathRegexp) > 0 || strings.Contains(h.StripPathPrefix, "{") {
+				w.Unknown = true
+				return r.Path
+			}
+			if h.StripPathPrefix == "" {
+				continue // of methods or queries
+			}
+			r.Path = "/" + strings.Trim(h.StripPathPrefix, "/") + r.Path
+		case *caddyhttp.Subroute:
+			for i := range h.Routes {
+				if mayMatch(h.Routes[i].MatcherSets, r) {
+					r.Path = w.passes(h.Routes[i].Handlers, r)
+				}
+			}
+		case *reverseproxy.Handler: // forward_auth is one that goes on with the request after the answer
+			w.Authenticated = w.Authenticated || h.Rewrite != nil && len(h.HandleResponse) > 0
+		case caddy.Module:
+			w.Authenticated = w.Authenticated || h.CaddyModule().ID == "http.handlers.authentication"
+		}
+	}
+	return r.Path
+}
+
+// mayMatch reports whether a request may match sets of matchers.
+func mayMatch(sets caddyhttp.MatcherSets, r Request) bool {
+	return len(sets) == 0 || slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool { return setMayMatch(set, r) })
+}
+
+func setMayMatch(set caddyhttp.MatcherSet, r Request) bool {
+	return !slices.ContainsFunc(set, func(matcher any) bool {
+		switch m := matcher.(type) {
+		case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
+			return !Matches(m.(caddyhttp.RequestMatcherWithError), r)
+		case *caddyhttp.MatchNot:
+			return slices.ContainsFunc(m.MatcherSets, func(not caddyhttp.MatcherSet) bool { return setMatches(not, r) })
+		}
+		return false
+	})
+}
+
+// mustMatch reports whether a request matches sets of matchers for certain.
+func mustMatch(sets caddyhttp.MatcherSets, r Request) bool {
+	return len(sets) == 0 || slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool { return setMatches(set, r) })
+}
+
+func setMatches(set caddyhttp.MatcherSet, r Request) bool {
+	return !slices.ContainsFunc(set, func(matcher any) bool {
+		switch m := matcher.(type) {
+		case *caddyhttp.MatchPath:
+			return hasPlaceholder(*m) || !Matches(m, r)
+		case *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
+			return !Matches(m.(caddyhttp.RequestMatcherWithError), r)
+		case *caddyhttp.MatchNot:
+			return slices.ContainsFunc(m.MatcherSets, func(not caddyhttp.MatcherSet) bool { return setMayMatch(not, r) })
+		}
+		return true
+	})
+}
+
+func hasPlaceholder(patterns caddyhttp.MatchPath) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return strings.Contains(pattern, "{") })
+}
+
+// Matches reports whether a matcher of paths or methods matches a request; with an error, it may.
+func Matches(matcher caddyhttp.RequestMatcherWithError, r Request) bool {
+	matched, err := matcher.MatchWithError(r.http())
+	return matched || err != nil
+}
+
+// http returns a request for Caddy's matchers.
+func (r Request) http() *http.Request {
+	return (&http.Request{Method: r.Method, URL: &url.URL{Path: r.Path}}).WithContext(
+		context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer()))
+}
