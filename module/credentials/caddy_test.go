@@ -152,8 +152,14 @@ func (s *memoryStorage) Unlock(context.Context, string) error {
 	return nil
 }
 
-func (s *memoryStorage) Load(_ context.Context, key string) ([]byte, error) {
+// Stat is called before each Load.
+func (s *memoryStorage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
 	s.note("load")
+	value, err := s.Load(ctx, key)
+	return certmagic.KeyInfo{Key: key, Size: int64(len(value)), IsTerminal: true}, err
+}
+
+func (s *memoryStorage) Load(_ context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failLoad != nil {
@@ -287,6 +293,7 @@ func TestBrokenStorage(t *testing.T) {
 		"no JSON":        {func(s *memoryStorage) { s.set("{") }, "refresh-0", "damaged"},
 		"empty":          {func(s *memoryStorage) { s.set("") }, "refresh-0", "damaged"},
 		"no token":       {func(s *memoryStorage) { s.set("{}") }, "refresh-0", "damaged"},
+		"too long":       {func(s *memoryStorage) { s.set(strings.Repeat(" ", 2<<20) + "{}") }, "refresh-0", "damaged"},
 		"of another":     {func(s *memoryStorage) { s.set(`{"refresh_token":"x","configured":"y"}`) }, "refresh-0", ""},
 		"unreadable":     {func(s *memoryStorage) { s.failLoad = broken }, "refresh-0", "could not be read"},
 		"cannot be kept": {func(s *memoryStorage) { s.failSave = broken }, "refresh-1", "could not be written"},

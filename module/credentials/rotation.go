@@ -29,6 +29,9 @@ type rotation struct {
 	configured string // the configured refresh token
 }
 
+// maxRecord is the size of the largest record that is read, in bytes.
+const maxRecord = 1 << 20
+
 // record is the JSON in Caddy's storage.
 type record struct {
 	// RefreshToken is the newest one.
@@ -110,7 +113,11 @@ func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
 
 // load returns the stored refresh token; "": there is no usable one.
 func (r rotation) load(ctx context.Context) string {
-	b, err := r.storage.Load(ctx, r.key())
+	info, err := r.storage.Stat(ctx, r.key())
+	var b []byte
+	if err == nil && info.Size <= maxRecord { // else it is damaged
+		b, err = r.storage.Load(ctx, r.key())
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}

@@ -25,6 +25,8 @@ const (
 
 	// maxCanceled bounds the runs.
 	maxCanceled = 10_000
+	// maxCanceledFile is the size of the largest file, in bytes. It has a time.
+	maxCanceledFile = 64
 	// countCanceled is the time after which the runs are counted again while there is no place.
 	countCanceled = time.Minute
 	// trimCanceled is the time after which expired runs are deleted.
@@ -67,15 +69,15 @@ func (c *CanceledRuns) Add(ctx context.Context, owner string, ref *run.Ref) (*ru
 func (c *CanceledRuns) Has(ctx context.Context, owner string, ref *run.Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
-	text, err := c.storage.Load(ctx, canceledRun(owner, ref))
-	if errors.Is(err, fs.ErrNotExist) {
+	text, err := Load(ctx, c.storage, canceledRun(owner, ref), maxCanceledFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, run.ErrDamaged) { // damaged content is of no use
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading a canceled run: %w", err)
 	}
 	until, err := time.Parse(time.RFC3339, string(text))
-	return err == nil && c.now().Before(until), nil // damaged content is of no use
+	return err == nil && c.now().Before(until), nil
 }
 
 // reserve counts a run, and deletes those that have expired if it is time to. It reports whether there is place for the run.

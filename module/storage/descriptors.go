@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 )
 
@@ -82,7 +83,7 @@ func (d *Descriptors) load(ctx context.Context, key string) (*changes.Record, er
 func (d *Descriptors) read(ctx context.Context, key string, to any) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
-	text, err := d.storage.Load(ctx, key)
+	text, err := Load(ctx, d.storage, key, maxDescriptorBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -90,7 +91,7 @@ func (d *Descriptors) read(ctx context.Context, key string, to any) (bool, error
 		return false, fmt.Errorf("reading a descriptor: %w", err)
 	}
 	if err := json.Unmarshal(text, to); err != nil {
-		return false, fmt.Errorf("reading a descriptor: %s is damaged: %w", key, err)
+		return false, fmt.Errorf("reading a descriptor: %s: %w", key, run.ErrDamaged) // err may quote it
 	}
 	return true, nil
 }

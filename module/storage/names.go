@@ -26,7 +26,7 @@ func (s *Records) Name(ctx context.Context, owner, name, id string) error {
 
 // Named implements [run.Store].
 func (s *Records) Named(ctx context.Context, owner, name string) (string, error) {
-	text, err := s.storage.Load(ctx, nameKey(s.ownerKey(owner), name))
+	text, err := s.load(ctx, nameKey(s.ownerKey(owner), name), maxName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", run.ErrNoRecord
 	}
@@ -34,7 +34,7 @@ func (s *Records) Named(ctx context.Context, owner, name string) (string, error)
 		return "", fmt.Errorf("reading the record of a name: %w", err)
 	}
 	if _, err := dayOf(string(text)); err != nil {
-		return "", fmt.Errorf("the record of a name is damaged: %w", err)
+		return "", fmt.Errorf("the record of a name has no id: %w", run.ErrDamaged) // err quotes it
 	}
 	return string(text), nil
 }

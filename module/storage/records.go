@@ -241,27 +241,17 @@ func (s *Records) read(ctx context.Context, folder, id string, v run.Version) (*
 func decodeRecord(text []byte, id string, event uint64) (*run.Record, error) {
 	var stored storedRecord
 	if err := json.Unmarshal(text, &stored, recordOptions); err != nil {
-		return nil, fmt.Errorf("event %d of record %s: %w: %w", event, id, run.ErrDamaged, err)
+		return nil, fmt.Errorf("event %d of record %s is not JSON of this bridge: %w", event, id, run.ErrDamaged) // err may quote it
 	}
 	if stored.ID != id || stored.Event != event {
-		return nil, fmt.Errorf("event %d of record %s says that it is event %d of %.40q: %w", event, id, stored.Event, stored.ID, run.ErrDamaged)
+		return nil, fmt.Errorf("event %d of record %s says that it is another one: %w", event, id, run.ErrDamaged)
 	}
 	return &run.Record{ID: id, Event: event, At: stored.At, Data: stored.Data}, nil
 }
 
 // load reads a file that is not larger than a bound, in bytes.
 func (s *Records) load(ctx context.Context, key string, most int64) ([]byte, error) {
-	info, err := s.storage.Stat(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size > most {
-		return nil, fmt.Errorf("%s has %d bytes: %w", path.Base(key), info.Size, run.ErrDamaged)
-	}
-	if err := run.MakeRoom(ctx, info.Size); err != nil {
-		return nil, err
-	}
-	return s.storage.Load(ctx, key)
+	return Load(ctx, s.storage, key, most)
 }
 
 // Lock implements [run.Store]. A lock costs several operations of the storage. A caller that waits for a lock may get it up to a

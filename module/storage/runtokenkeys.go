@@ -17,6 +17,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
@@ -280,9 +281,12 @@ func (r *RunTokenKeys) unlock(ctx context.Context) {
 
 // read returns the keys in the storage; none if no instance has made one yet.
 func (r *RunTokenKeys) read(ctx context.Context) ([]runtoken.Key, error) {
-	data, err := r.storage.Load(ctx, runTokenKeysKey)
+	data, err := Load(ctx, r.storage, runTokenKeysKey, maxRunTokenFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if errors.Is(err, run.ErrDamaged) {
+		return nil, errRunTokenKeysDamaged
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s from Caddy's storage: %w", runTokenKeysKey, err)

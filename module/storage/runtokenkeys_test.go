@@ -60,11 +60,12 @@ func (s *watchedStorage) access(ctx context.Context, count *atomic.Int32, writes
 	return fail
 }
 
-func (s *watchedStorage) Load(ctx context.Context, key string) ([]byte, error) {
+// Stat is called before each Load.
+func (s *watchedStorage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
 	if err := s.access(ctx, &s.loads, false); err != nil {
-		return nil, err
+		return certmagic.KeyInfo{}, err
 	}
-	return s.Storage.Load(ctx, key)
+	return s.Storage.Stat(ctx, key)
 }
 
 func (s *watchedStorage) Store(ctx context.Context, key string, value []byte) error {
@@ -709,12 +710,12 @@ type contextStorage struct {
 	leave func()
 }
 
-func (s contextStorage) Load(ctx context.Context, key string) ([]byte, error) {
+func (s contextStorage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
 	s.leave()
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return certmagic.KeyInfo{}, ctx.Err()
 	}
-	return s.Storage.Load(ctx, key)
+	return s.Storage.Stat(ctx, key)
 }
 
 // TestWithoutStorage: keys are then in memory only.

@@ -40,6 +40,9 @@ func HoldTimings(ctx caddy.Context, price time.Duration, use *lifetime.Usage) (*
 	return t, nil
 }
 
+// maxTimings is the size of the largest file with execution times, in bytes.
+const maxTimings = 32 << 20
+
 // executionTimes are the learned execution times of one price, and where they are stored.
 type executionTimes struct {
 	*polling.Store
@@ -93,7 +96,7 @@ func (t *Timings) Use() {
 func (e *executionTimes) load() {
 	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 	defer cancel()
-	data, err := (*e.storage.Load()).Load(ctx, e.key)
+	data, err := Load(ctx, *e.storage.Load(), e.key, maxTimings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -124,7 +127,7 @@ func (e *executionTimes) store(ctx context.Context, storage certmagic.Storage) e
 		return err
 	}
 	defer func() { _ = release(ctx, storage, e.key) }()
-	if data, err := storage.Load(ctx, e.key); err == nil {
+	if data, err := Load(ctx, storage, e.key, maxTimings); err == nil {
 		_ = e.Load(data) // damaged data is replaced
 	}
 	return storage.Store(ctx, e.key, e.Save())

@@ -2,6 +2,7 @@ package keptruns
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -107,8 +108,8 @@ func (r *Record) encode(now time.Time) (*run.Record, error) {
 // decode returns the record that is stored.
 func decode(from *run.Record) (*Record, error) {
 	var s stored
-	if err := json.Unmarshal(from.Data, &s, jsonOptions); err != nil {
-		return nil, err
+	if json.Unmarshal(from.Data, &s, jsonOptions) != nil { // the error may quote it
+		return nil, fmt.Errorf("record %s is none of a run: %w", from.ID, run.ErrDamaged)
 	}
 	return &Record{
 		Owner: cmp.Or(from.Owner, s.Of.Owner), ID: from.ID, Skill: s.Skill, Asked: s.Asked, Key: s.Key,
@@ -159,8 +160,8 @@ func encodeOutcome(o *run.Run) (jsontext.Value, error) {
 // decodeOutcome returns how the run of a record has ended.
 func decodeOutcome(r *Record, data jsontext.Value) (run.Run, error) {
 	var s outcome
-	if err := json.Unmarshal(data, &s, jsonOptions); err != nil {
-		return run.Run{}, err
+	if json.Unmarshal(data, &s, jsonOptions) != nil { // as above
+		return run.Run{}, fmt.Errorf("the outcome in record %s can't be read: %w", r.ID, run.ErrDamaged)
 	}
 	o := run.Run{Ref: r.Ref, State: r.State, Output: s.Output, Elapsed: time.Duration(s.Elapsed)}
 	if f := s.Failure; f != nil {

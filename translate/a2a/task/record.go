@@ -50,7 +50,7 @@ func (t *Task) Version() run.Version {
 func Decode(r *run.Record) (*Task, error) {
 	t := new(Task)
 	if err := json.Unmarshal(r.Data, t, recordOptions); err != nil {
-		return nil, fmt.Errorf("record %s is no task: %w: %w", r.ID, run.ErrDamaged, err)
+		return nil, fmt.Errorf("record %s is no task: %w", r.ID, run.ErrDamaged) // err may quote it
 	}
 	t.Owner = r.Owner
 	if t.ID != r.ID || t.Event != r.Event || t.Status.State == 0 || !validMessages(t) || t.Artifact != nil && !validParts(t.Artifact.Parts) {
