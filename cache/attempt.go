@@ -165,7 +165,7 @@ func (a *attempt) accept(r reply, base *kept) outcome {
 		return err
 	})
 	if err != nil {
-		return a.refuse(fmt.Errorf("the document at %s is invalid: %w", redacted(doc.URL), err))
+		return a.fail(fmt.Errorf("the document at %s is invalid: %w", redacted(doc.URL), err), base)
 	}
 	document.valueCost = min(max(document.valueCost, 0), maxValueCost)
 	return a.settle(document, doc, r.Header, r)
@@ -198,7 +198,7 @@ func (a *attempt) settle(document *kept, doc Document, header http.Header, r rep
 	return o
 }
 
-// fail returns the outcome of an error of Fetch.
+// fail returns the outcome of an error of Fetch or Parse.
 func (a *attempt) fail(err error, base *kept) outcome {
 	refusal, ok := errors.AsType[interface {
 		error

@@ -31,11 +31,12 @@
 // [Config.NegativeTTL]. This protects the origin and is no copy of its answer, so
 // no-store does not prevent it.
 //
-// When the origin is in trouble (an error of Fetch, a 5xx or a 429), a document
+// When the origin is in trouble (an error of Fetch or Parse, a 5xx or a 429), a document
 // that was fresh until at most [Config.StaleIfError] ago is returned instead, in
 // the state [Stale]. stale-if-error of the origin (RFC 5861) lowers this time;
 // no-cache, must-revalidate, proxy-revalidate and s-maxage forbid it (RFC 9111,
-// section 4.2.4). Any other failure is about the document, which is dropped.
+// section 4.2.4). Any other failure is about the document, which is dropped. A 200 answer that can't be
+// parsed is trouble, since it is likely to be a page about maintenance or half of a document.
 //
 // # Flights
 //

@@ -97,8 +97,13 @@ func (o *origin) request() cache.Request {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.parses++
-			if string(r.Body) == "invalid" {
+			switch string(r.Body) {
+			case "invalid":
 				return nil, 0, errInvalid
+			case "refused":
+				return nil, 0, refusal{true}
+			case "panic":
+				panic("bug")
 			}
 			return &parsed{string(r.Body)}, int64(len(r.Body)), nil
 		},

@@ -60,7 +60,7 @@ type Request struct {
 	// nothing.
 	Fetch func(ctx context.Context, conditions http.Header) (*Response, error)
 	// Parse reads the document in a 200 answer, and returns the value to keep
-	// with its cost in bytes. An error means that the document is invalid.
+	// with its cost in bytes. An error means that the document is invalid, and is treated like one of Fetch.
 	// Parse is not called for a body that was already received from the same
 	// final URL by the same redirects, so its result must depend on nothing
 	// else.

@@ -43,7 +43,10 @@ func TestStaleIfError(t *testing.T) {
 		"404":                      {"max-age=60", status(404), 0, false},
 		"408":                      {"max-age=60", status(408), 0, false},
 		"410":                      {"max-age=60", status(410), 0, false},
-		"invalid":                  {"max-age=60", func(o *origin) { o.says(200, header(), "invalid") }, 0, false},
+		"invalid":                  {"max-age=60", func(o *origin) { o.says(200, header(), "invalid") }, 0, true},
+		"panic in Parse":           {"max-age=60", func(o *origin) { o.says(200, header(), "panic") }, 0, true},
+		"invalid, after the end":   {"max-age=60", func(o *origin) { o.says(200, header(), "invalid") }, time.Hour, false},
+		"invalid, and final":       {"max-age=60", func(o *origin) { o.says(200, header(), "refused") }, 0, false},
 		"must-revalidate":          {"max-age=60, must-revalidate", network, 0, false},
 		"proxy-revalidate":         {"max-age=60, Proxy-Revalidate", network, 0, false},
 		"s-maxage":                 {"s-maxage=60", network, 0, false},
@@ -147,6 +150,38 @@ func TestStaleSparesTheOrigin(t *testing.T) {
 	})
 }
 
+// TestStaleWhileInvalid checks that a document is neither replaced by invalid ones nor asked for, or parsed, more often because of them, and
+// that it is still the one that is renewed.
+func TestStaleWhileInvalid(t *testing.T) {
+	play(t, config, func(s scene) {
+		t := s.T
+		s.says(200, header("ETag", `"1"`), "one")
+		s.wants(cache.Fetched, "one", 1)
+		time.Sleep(config.TTL)
+		for n := range 3 {
+			s.says(200, header("ETag", `"broken"`), "invalid")
+			for range 10 {
+				if doc := s.wants(cache.Stale, "one", n+2); !errors.Is(doc.Err, errInvalid) {
+					t.Fatalf("Err is %v", doc.Err)
+				}
+			}
+			s.parsedTimes(n + 2)
+			time.Sleep(config.NegativeTTL)
+		}
+		s.says(304, header(), "")
+		s.wants(cache.Revalidated, "one", 5)
+		if s.sent.Get("If-None-Match") != `"1"` {
+			t.Fatalf("the condition was %v", s.sent)
+		}
+		time.Sleep(config.TTL)
+		s.says(200, header(), "invalid")
+		s.wants(cache.Stale, "one", 6)
+		time.Sleep(config.NegativeTTL)
+		s.says(200, header(), "two")
+		s.wants(cache.Fetched, "two", 7)
+	})
+}
+
 // TestStaleEndsDuringTheFailure: that the origin is not asked for a while does
 // not prolong the window.
 func TestStaleEndsDuringTheFailure(t *testing.T) {
@@ -196,7 +231,7 @@ func TestRefusalDropsTheDocument(t *testing.T) {
 		for name, refuse := range map[string]func(*origin){
 			"401":     func(o *origin) { o.says(401, header(), "") },
 			"404":     func(o *origin) { o.says(404, header(), "") },
-			"invalid": func(o *origin) { o.says(200, header(), "invalid") },
+			"invalid": func(o *origin) { o.says(200, header(), "refused") },
 			"refusal": func(o *origin) { o.fails(fmt.Errorf("dial: %w", refusal{true})) },
 		} {
 			t.Run(fmt.Sprint(name, " ", config.NegativeTTL), func(t *testing.T) {

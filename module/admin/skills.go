@@ -16,6 +16,8 @@ import (
 type Inventory struct {
 	Skills      []Skill       `json:"skills"`
 	Unavailable []Unavailable `json:"unavailable"`
+	// Stale are sources whose lists of skills are those of before, since they can't be renewed.
+	Stale []Unavailable `json:"stale"`
 	// LeftOut are entries of indexes and registries that can't be used.
 	LeftOut []LeftOut `json:"left_out"`
 	// MissingAliases are aliases for skills that their sources do not list.
@@ -35,6 +37,8 @@ type Skill struct {
 	FetchedAt  *time.Time `json:"fetched_at,omitempty"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
 	Fault      *Fault     `json:"fault,omitempty"`
+	// NotRenewed says why the descriptor of before is used.
+	NotRenewed *Fault `json:"not_renewed,omitempty"`
 }
 
 // Unavailable is a source that can't be read.
@@ -77,7 +81,7 @@ type Fault struct {
 }
 
 func (adminAPI) skills(r *http.Request) any {
-	status := Inventory{Skills: []Skill{}, Unavailable: []Unavailable{}, LeftOut: []LeftOut{}, MissingAliases: []MissingAlias{}}
+	status := Inventory{Skills: []Skill{}, Unavailable: []Unavailable{}, Stale: []Unavailable{}, LeftOut: []LeftOut{}, MissingAliases: []MissingAlias{}}
 	wanted := r.URL.Query().Get("namespace")
 	for _, b := range observe.Numbered() {
 		skills, unavailable := b.Catalog().Inventory(r.Context())
@@ -89,6 +93,11 @@ func (adminAPI) skills(r *http.Request) any {
 		for _, u := range unavailable {
 			if wanted == "" || wanted == u.Namespace {
 				status.Unavailable = append(status.Unavailable, Unavailable{b.Number, u.Namespace, newFault(u.Failure)})
+			}
+		}
+		for _, u := range catalog.Stale(r.Context(), b.Catalog()) {
+			if wanted == "" || wanted == u.Namespace {
+				status.Stale = append(status.Stale, Unavailable{b.Number, u.Namespace, newFault(u.Failure)})
 			}
 		}
 		for _, l := range b.Catalog().LeftOut(r.Context()) {
@@ -130,6 +139,9 @@ func newSkill(bridge int, s *catalog.SkillStatus) Skill {
 	}
 	if s.Fault != nil {
 		status.Fault = new(newFault(s.Fault))
+	}
+	if s.Stale != nil {
+		status.NotRenewed = new(newFault(s.Stale))
 	}
 	return status
 }

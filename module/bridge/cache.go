@@ -27,8 +27,8 @@ type Cache struct {
 	// the default. Default: `24h`.
 	MaxTTL caddy.Duration `json:"max_ttl,omitempty"`
 
-	// How long a stale document is still used while the provider is down, from the time at
-	// which it became stale. 0: never. Default: `1h`.
+	// How long a stale document is still used while the provider is down or answers with an
+	// invalid document, from the time at which it became stale. 0: never. Default: `1h`.
 	StaleIfError *caddy.Duration `json:"stale_if_error,omitempty"`
 
 	// How long the bridge waits after a document could not be read before it tries again.

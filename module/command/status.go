@@ -29,7 +29,7 @@ bridge has read, which of them have faults, how many A2A tasks there are, and th
 reads no skills: those that were not read yet may have faults, too. If there are
 several bridges (handlers, including those of an earlier configuration while they have
 calls), each has a number. With --json, shows all that the admin API returns: {"providers", "skills", "unavailable",
-"left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+"stale", "left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
@@ -76,6 +76,7 @@ type wholeStatus struct {
 	Providers      jsontext.Value `json:"providers"`
 	Skills         jsontext.Value `json:"skills"`
 	Unavailable    jsontext.Value `json:"unavailable"`
+	Stale          jsontext.Value `json:"stale"`
 	LeftOut        jsontext.Value `json:"left_out"`
 	MissingAliases jsontext.Value `json:"missing_aliases"`
 	Runs           jsontext.Value `json:"runs"`
@@ -236,20 +237,26 @@ func (all *bridgeStatus) showUnread(s *cli.Screen, counts map[sourceKey]skillCou
 		"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(unreadCounts, ", "))
 }
 
-func (all *bridgeStatus) showFaults(s *cli.Screen) {
+// showFaultsOf writes a table of sources, and of the skills that have a fault.
+func (all *bridgeStatus) showFaultsOf(s *cli.Screen, title string, sources []admin.Unavailable, fault func(admin.Skill) *admin.Fault) {
 	var rows [][]string
-	for _, u := range all.Unavailable {
+	for _, u := range sources {
 		rows = append(rows, []string{strconv.Itoa(u.Bridge), u.Namespace, u.Fault.Code, u.Fault.Message})
 	}
 	for _, skill := range all.Skills {
-		if skill.Fault != nil {
-			rows = append(rows, []string{strconv.Itoa(skill.Bridge), skill.Name, skill.Fault.Code, skill.Fault.Message})
+		if f := fault(skill); f != nil {
+			rows = append(rows, []string{strconv.Itoa(skill.Bridge), skill.Name, f.Code, f.Message})
 		}
 	}
 	if len(rows) > 0 {
-		fmt.Fprintln(s.Out, "\nWhat can't be used:")
+		fmt.Fprintln(s.Out, "\n"+title)
 		all.table(s, "  ", []string{"NAME", "CODE", "MESSAGE"}, rows)
 	}
+}
+
+func (all *bridgeStatus) showFaults(s *cli.Screen) {
+	all.showFaultsOf(s, "What can't be used:", all.Unavailable, func(s admin.Skill) *admin.Fault { return s.Fault })
+	all.showFaultsOf(s, "What can't be renewed, so that the documents of before are used:", all.Stale, func(s admin.Skill) *admin.Fault { return s.NotRenewed })
 	for _, l := range all.LeftOut {
 		of := l.Namespace
 		if all.several() {
@@ -269,7 +276,7 @@ func (all *bridgeStatus) showFaults(s *cli.Screen) {
 		return
 	}
 	fmt.Fprintln(s.Out, "\nAliases for skills that are not listed:")
-	rows = nil
+	var rows [][]string
 	for _, a := range all.MissingAliases {
 		rows = append(rows, []string{strconv.Itoa(a.Bridge), a.Namespace, a.Alias, a.SkillID, strings.Join(a.Near, ", ")})
 	}

@@ -1,7 +1,10 @@
 package faults_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +20,8 @@ func stale(whileInTrouble string) string {
 }
 
 // R33: while documents can't be had, those that were read are used for as long as
-// the operator says, and no longer. That is when their origin is in trouble; when
-// it says that they are gone, or publishes something invalid instead, they are not.
+// the operator says, and no longer. That is when their origin is in trouble, or
+// answers with something else instead (R115); when it says that they are gone, they are not.
 func TestR33Documents(t *testing.T) {
 	leavesNothing(t)
 	invalidDocument := hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"}}`)
@@ -33,14 +36,14 @@ func TestR33Documents(t *testing.T) {
 		"index reset":            {hostile.Index, hostile.Reset(), done, unreachable},
 		"index cut":              {hostile.Index, hostile.Truncate(), done, unreachable},
 		"index gone":             {hostile.Index, notFound, "SKILL_NOT_FOUND", "SKILL_NOT_FOUND"},
-		"index invalid":          {hostile.Index, invalidDocument, "VALIDATION_ERROR", "VALIDATION_ERROR"},
-		"index not JSON":         {hostile.Index, hostile.Respond(http.StatusOK, "{"), "VALIDATION_ERROR", "VALIDATION_ERROR"},
+		"index invalid":          {hostile.Index, invalidDocument, done, "VALIDATION_ERROR"},
+		"index not JSON":         {hostile.Index, hostile.Respond(http.StatusOK, "{"), done, "VALIDATION_ERROR"},
 		"descriptor in trouble":  {hostile.Descriptor, hostile.Respond(http.StatusInternalServerError, ""), done, unreachable},
 		"descriptor reset":       {hostile.Descriptor, hostile.Reset(), done, unreachable},
 		"descriptor gone":        {hostile.Descriptor, notFound, "SKILL_NOT_FOUND", "SKILL_NOT_FOUND"},
-		"descriptor invalid":     {hostile.Descriptor, invalidDocument, "VALIDATION_ERROR", "VALIDATION_ERROR"},
-		"descriptor not JSON":    {hostile.Descriptor, hostile.Respond(http.StatusOK, "[1"), "VALIDATION_ERROR", "VALIDATION_ERROR"},
-		"descriptor of somebody": {hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"acme/other"}`), "VALIDATION_ERROR", "VALIDATION_ERROR"},
+		"descriptor invalid":     {hostile.Descriptor, invalidDocument, done, "VALIDATION_ERROR"},
+		"descriptor not JSON":    {hostile.Descriptor, hostile.Respond(http.StatusOK, "[1"), done, "VALIDATION_ERROR"},
+		"descriptor of somebody": {hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"acme/other"}`), done, "VALIDATION_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, keep := range []struct{ age, outcome string }{{"1h", tc.kept}, {"0", tc.not}} {
@@ -82,6 +85,95 @@ func TestR33Documents(t *testing.T) {
 				c.Stop()
 			}
 		})
+	}
+}
+
+// R115: a page about maintenance, half of a document and other answers with status 200 do not replace what was read, for as long as
+// `stale_if_error` says. The bridge asks again only after `negative_ttl`, the operator is told once, and `status` shows it. Also changes
+// that are held do not matter.
+func TestR115BrokenDocuments(t *testing.T) {
+	leavesNothing(t)
+	page := "<!doctype html><title>Maintenance</title>"
+	for name, broken := range map[string]hostile.Action{
+		"page": hostile.Respond(http.StatusOK, page, "Content-Type", "text/html"), "page as JSON": hostile.Respond(http.StatusOK, page),
+		"half": hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"},"prov`), "empty": hostile.Respond(http.StatusOK, ""),
+		"shape": hostile.Respond(http.StatusOK, `{"status":"maintenance"}`), "type": hostile.Respond(http.StatusOK, "{}", "Content-Type", "application/octet-stream"),
+		"endless": hostile.EndlessBody(), "bomb": hostile.Bomb(64 << 20), "encoding": hostile.Respond(http.StatusOK, "?", "Content-Encoding", "br"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/other"}, hostile.Skill{ID: "acme/third"})
+			c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("cache {\n\tttl 1ms\n\tnegative_ttl 1h\n}", offer(p, "acme", "on_change hold")))
+			if a := c.Execute("acme.now", nil); a.Outcome() != done {
+				t.Fatal(a)
+			}
+			p.On("", hostile.Index, broken)
+			p.On("acme/now", hostile.Descriptor, broken)
+			indexes, descriptors := p.Count("", hostile.Index), p.Count("acme/now", hostile.Descriptor)
+			for range 5 {
+				if a := c.Execute("acme.now", nil); a.Outcome() != done {
+					t.Errorf("%v", a)
+				}
+				if names := c.Names(); len(names) != 3 {
+					t.Errorf("the names are %q", names)
+				}
+			}
+			if i, d := p.Count("", hostile.Index)-indexes, p.Count("acme/now", hostile.Descriptor)-descriptors; i != 1 || d != 1 {
+				t.Errorf("%d indexes and %d descriptors were read", i, d)
+			}
+			if lines := c.Log.Lines("uses stale documents"); len(lines) != 2 { // one for the index, one for the descriptor
+				t.Errorf("%d warnings: %s", len(lines), lines)
+			}
+			var skills struct {
+				Stale  []struct{ Namespace string }
+				Skills []struct {
+					Name       string
+					NotRenewed *struct{ Code string } `json:"not_renewed"`
+				}
+			}
+			body := c.Send(http.MethodGet, c.Admin()+"/skill_bridge/skills", "").Body
+			if err := json.Unmarshal(body, &skills); err != nil {
+				t.Fatal(err)
+			}
+			if len(skills.Stale) != 1 || skills.Stale[0].Namespace != "acme" || len(skills.Skills) != 3 || skills.Skills[0].NotRenewed == nil || skills.Skills[1].NotRenewed != nil {
+				t.Errorf("the status is %s", body)
+			}
+			providers := string(c.Send(http.MethodGet, c.Admin()+"/skill_bridge/providers", "").Body)
+			if !strings.Contains(providers, `"health":"trouble"`) || !strings.Contains(providers, `"last_trouble"`) {
+				t.Errorf("the status is %s", providers)
+			}
+		})
+	}
+}
+
+// R116: what is wrong with one entry of a provider's index costs only that skill: the entry is left out, with a warning, and shown as a fault.
+func TestR116IndexWithABadEntry(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/one"}, hostile.Skill{ID: "acme/two"})
+	entry := func(id string) string {
+		return fmt.Sprintf(`{"id":%q,"name":"n","description":"d","version":"1.0.0","capability_type":"api","access":"public","descriptor_url":%q}`, id, p.URLOf(id, hostile.Descriptor))
+	}
+	bad := []string{
+		`7`, `null`, `[]`, `{}`, `{"id":"acme/lone"}`, strings.Replace(entry("acme/version"), `"1.0.0"`, `1`, 1), strings.Replace(entry("acme/access"), `"public"`, `"open"`, 1),
+		strings.Replace(entry("acme/url"), "http://", "file://", 1), entry(strings.Repeat("x", 600)), entry("acme/one"), entry(""),
+	}
+	p.On("", hostile.Index, hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"skills":[`+strings.Join(bad[:9], ",")+","+entry("acme/one")+","+strings.Join(bad[9:], ",")+","+entry("acme/two")+`]}`))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge(offer(p, "acme")))
+	if names := c.Names(); !slices.Equal(names, []string{"acme.one", "acme.two"}) {
+		t.Errorf("the names are %q", names)
+	}
+	for _, name := range []string{"acme.one", "acme.two"} {
+		want{outcome: "completed"}.check(t, c.Execute(name, nil))
+	}
+	if lines := c.Log.Lines("entries of a provider's index are ignored", fmt.Sprintf(`"count":%d`, len(bad)), "/skills/0 must be an object"); len(lines) != 1 {
+		t.Errorf("%d warnings", len(lines))
+	}
+	status := string(c.Send(http.MethodGet, c.Admin()+"/skill_bridge/skills", "").Body)
+	for _, text := range []string{
+		fmt.Sprintf(`"left_out":[{"bridge":1,"namespace":"acme","count":%d,"entries":[{"path":"/skills/0","message":"must be an object"}`, len(bad)),
+		`{"id":"acme/one","path":"/skills/10/id","message":"must be unique, but /skills/9/id is the same"}`,
+	} {
+		if !strings.Contains(status, text) {
+			t.Errorf("the status has no %s: %s", text, status)
+		}
 	}
 }
 

@@ -20,6 +20,8 @@ type SkillStatus struct {
 	// Fault says why the skill can't be called: its descriptor can't be read, there is no credential for it, or the provider has
 	// refused the credential. nil: no reason is known.
 	Fault *run.Failure
+	// Stale says why the cached descriptor, which is used, could not be renewed; nil: it could.
+	Stale *run.Failure
 	// Skill is the cached descriptor; nil: it is not cached. It must not be changed.
 	Skill *discovery.Skill
 	// Since is when the Fault was first found, or when the descriptor was read; zero: that is not known.
@@ -53,6 +55,19 @@ func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) 
 		}
 	}
 	return skills, unavailable
+}
+
+// Stale returns the sources whose lists are those of before, since they could not be renewed. It reads nothing.
+func Stale(ctx context.Context, c *Catalog) (list []Unavailable) {
+	for _, s := range c.sections {
+		if s.Kind == SkillSource {
+			continue
+		}
+		if _, stale := s.FreshUntil(ctx); stale != nil {
+			list = append(list, Unavailable{s.Namespace, stale})
+		}
+	}
+	return list
 }
 
 // LeftOut says which entries of a source's indexes are not listed, and which aliases stand for
@@ -110,6 +125,7 @@ func (c *Catalog) status(ctx context.Context, l *Listed, principal string, statu
 		skill := doc.Value.(*discovery.Skill)
 		status.Cached, status.FetchedAt, status.ExpiresAt = true, doc.FetchedAt, doc.ExpiresAt
 		status.Since, status.Skill = doc.FetchedAt, skill
+		_, status.Stale = discovery.FreshUntil(doc)
 		if denied, since := l.denied(ctx, skill, principal); denied != nil {
 			status.Fault = denied
 			if !since.IsZero() {

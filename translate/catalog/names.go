@@ -258,7 +258,7 @@ func quoteID(id string) string {
 	return text
 }
 
-// omittedNotice is the log entry about the invalid entries of a registry.
+// omittedNotice is the log entry about the invalid entries of an index.
 func omittedNotice(s *Section, index *document.Index) *exchange.Notice {
 	const shown = 5
 	first := make([]string, 0, shown)
@@ -266,7 +266,10 @@ func omittedNotice(s *Section, index *document.Index) *exchange.Notice {
 		first = append(first, strings.TrimSpace(quoteID(l.ID)+" "+l.Fault.Path+" "+l.Fault.Message))
 	}
 	what := "entries of a registry are ignored because they are invalid or duplicates"
-	if s.Kind == SiteSource {
+	switch s.Kind {
+	case ProviderSource:
+		what = "entries of a provider's index are ignored because they are invalid or duplicates"
+	case SiteSource:
 		what = "entries of a site's index of Agent Skills are ignored because they are invalid, duplicates or of an unknown type"
 	}
 	return &exchange.Notice{

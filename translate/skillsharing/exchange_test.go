@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // An answer that came but can't be used is the provider's fault and has a status;
@@ -65,9 +69,11 @@ func TestURLsAreJudgedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// A stale document is used when a provider is in trouble, and never after a
-// judgement about what it answered.
+// A stale document is used when a provider is in trouble, or answers with something that is no valid document, and never after a judgement
+// about what it answered.
 func TestStaleDocuments(t *testing.T) {
+	const page = "<!doctype html><title>Maintenance</title>We are back soon."
+	html, login := answers(200, page, "Content-Type", "text/html; charset=utf-8"), answers(302, "", "Location", "/login")
 	for _, c := range []struct {
 		about  string
 		answer http.HandlerFunc
@@ -75,28 +81,78 @@ func TestStaleDocuments(t *testing.T) {
 	}{
 		{"503", answers(503, ""), true},
 		{"dropped", drops, true},
-		{"redirected for ever", answers(302, "", "Location", wellKnown), false},
+		{"redirected for ever", answers(302, "", "Location", "/loop"), false},
 		{"redirected to another scheme", answers(302, "", "Location", "ftp://a.example/"), false},
 		{"redirected where the bridge does not go", answers(302, "", "Location", "/forbidden"), false},
-		{"too large", answers(200, strings.Repeat(" ", 2<<20)), false},
 		{"403", answers(403, ""), false},
+		{"404", answers(404, page, "Content-Type", "text/html"), false},
+		{"too large", answers(200, strings.Repeat(" ", 2<<20)), true},
+		{"a page", html, true},
+		{"a page as JSON", answers(200, page), true},
+		{"a login page", login, true},
+		{"nothing", answers(200, ""), true},
+		{"half", answers(200, `{"protocol":{"version":"1.0.0"},"provider":{"na`), true},
+		{"another object", answers(200, `{"status":"maintenance"}`), true},
+		{"no object", answers(200, `"maintenance"`), true},
+		{"null", answers(200, "null"), true},
+		{"too deep", answers(200, nested(600)), true},
+		{"two members of one name", answers(200, `{"protocol":1,"protocol":1}`), true},
+		{"another encoding", answers(200, "x", "Content-Encoding", "br"), true},
+		{"not the encoding", answers(200, page, "Content-Encoding", "gzip"), true},
+		{"not HTTP", malformed, true},
 	} {
-		p := newProvider(t)
-		p.on("GET "+wellKnown, answers(200, acmeIndex, "Content-Type", "application/json"), c.answer)
-		client := newClient(t, p.URL, fencing{newTransport(t)})
-		documents, err := cache.New(cache.Config{MaxSize: 1 << 20, MaxTTL: time.Hour, StaleIfError: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(documents.Close)
-		client.Cache = documents
-		if _, e := client.Index(t.Context()); e != nil {
-			t.Fatal(e)
-		}
-		if _, e := client.Index(t.Context()); (e == nil) != c.stale {
-			t.Errorf("%s: %v", c.about, e)
+		for _, kind := range []string{"index", "descriptor", "registry"} {
+			p := newProvider(t)
+			path, good := wellKnown, acmeIndex
+			read := func(c *skillsharing.Client) *run.Failure { _, e := c.Index(t.Context()); return e }
+			switch kind {
+			case "descriptor":
+				path, good = "/d.json", string(edited(t, forecast))
+				read = func(c *skillsharing.Client) *run.Failure {
+					_, e := c.Skill(t.Context(), discovery.NewLocation(p.URL+path))
+					return e
+				}
+			case "registry":
+				path = "/skills"
+				read = func(c *skillsharing.Client) *run.Failure { _, e := c.Registry(t.Context(), ""); return e }
+			}
+			p.on("GET "+path, answers(200, good, "Content-Type", "application/json"), c.answer)
+			p.on("GET /login", html)
+			p.on("GET /loop", answers(302, "", "Location", "/loop"))
+			client := newClient(t, p.URL, fencing{newTransport(t)})
+			documents, err := cache.New(cache.Config{MaxSize: 1 << 20, MaxTTL: time.Hour, StaleIfError: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(documents.Close)
+			client.Cache = documents
+			seen := new(watcher)
+			client.Observer = seen
+			if e := read(client); e != nil {
+				t.Fatal(e)
+			}
+			for range 2 {
+				if e := read(client); (e == nil) != c.stale {
+					t.Errorf("%s, %s: %v", kind, c.about, e)
+				}
+			}
+			warned := slices.ContainsFunc(seen.notices, func(n exchange.Notice) bool { return strings.Contains(n.Message, "stale documents") })
+			if warned != c.stale {
+				t.Errorf("%s, %s: %+v", kind, c.about, seen.notices)
+			}
 		}
 	}
+}
+
+// malformed answers with something that is not HTTP.
+func malformed(w http.ResponseWriter, _ *http.Request) {
+	conn, out, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	_, _ = out.WriteString("HTTP/1.1 2OO OK\r\n\r\n")
+	_ = out.Flush()
 }
 
 // fetching are credentials that make a request of their own first.

@@ -101,6 +101,24 @@ func statusError(r *Reader, phase run.Phase, s *cache.StatusError) *run.Failure 
 	return e
 }
 
+// invalidError is the error of a document that is invalid. It is likely to be a page about maintenance, or half of the document, so that the
+// last valid one is used instead.
+type invalidError struct{ error }
+
+// Permanent says to the cache that the document of before may be used.
+func (invalidError) Permanent() bool { return false }
+
+// Unwrap returns the error.
+func (e invalidError) Unwrap() error { return e.error }
+
+// passing marks an error that says nothing about the document of before. A document of a newer MAJOR version replaces it.
+func passing(err error) error {
+	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.InvalidDocument {
+		return invalidError{err}
+	}
+	return err
+}
+
 // ownError marks an error that concerns only this reader, so that the cache does not return it to
 // others: a refusal by the guard, by the rules for URLs, by a circuit breaker or by a limit, or an
 // error of the discovery credentials. Refusals by a circuit breaker or a limit are temporary, so the
@@ -128,9 +146,14 @@ func ownError(err error) error {
 // all documents of a kind, so that it is logged once.
 func (r *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, err error) {
 	e := r.documentError(ctx, phase, u, err)
+	e.URL = exchange.BareURL(u)
 	r.ScrubFailure(e)
+	var unusable *run.Failure
+	if e.Kind == run.InvalidDocument { // the exchange itself was good
+		unusable = e
+	}
 	r.Observer.Notice(ctx, &exchange.Notice{
-		Level: slog.LevelWarn, Source: r.Source,
+		Level: slog.LevelWarn, Source: r.Source, Unusable: unusable,
 		Message: "the bridge uses stale documents of a source, because its " + document.AnswerName(phase) + " can't be renewed; calls fail when stale_if_error has passed",
 		Attrs:   []slog.Attr{slog.String("code", string(document.CodeOf(e))), slog.String("error", e.Message)},
 	})

@@ -74,7 +74,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 			if s, ok := value.(*Skill); ok && s.Files != nil {
 				cost += s.Files.Size()
 			}
-			return value, cost, err
+			return value, cost, passing(err)
 		},
 	})
 	if err != nil {

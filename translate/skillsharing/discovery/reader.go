@@ -60,7 +60,7 @@ func FreshIndex(r *Reader, now time.Time) (index *document.Index, until time.Tim
 func (r *Reader) IndexSince(ctx context.Context, asked time.Time) (*document.Index, *run.Failure) {
 	return r.index(ctx, indexDocument, indexURL(r), asked, func(response *cache.Response) (*document.Index, error) {
 		if !r.Site {
-			return r.Limits.ParseIndex(response.Body)
+			return r.Limits.ReadIndex(response.Body)
 		}
 		served, err := url.Parse(response.URL)
 		if err != nil {

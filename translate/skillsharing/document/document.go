@@ -44,13 +44,13 @@ type Index struct {
 	Skills   []IndexEntry    `json:"skills"`
 	Unknown  jsontext.Value  `json:",embed"`
 
-	// LeftOut are the first entries of a registry's answer that can't be used, and so are not in Skills.
+	// LeftOut are the first entries that can't be used, and so are not in Skills.
 	LeftOut []LeftOut `json:"-"`
 	// LeftOutCount is how many such entries there are.
 	LeftOutCount int `json:"-"`
 }
 
-// LeftOut is an entry of a registry's answer that can't be used.
+// LeftOut is an entry of an index, or of a registry's answer, that can't be used.
 type LeftOut struct {
 	ID    string // empty: it has none
 	Fault run.Violation

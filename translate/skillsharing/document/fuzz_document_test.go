@@ -37,6 +37,11 @@ func FuzzIndex(f *testing.F) {
 		if err == nil && (err2 != nil || !reflect.DeepEqual(listed.Skills, index.Skills)) {
 			t.Errorf("the index is read as %+v, and as a registry's answer as %+v: %v", index, listed, err2)
 		}
+		used, err3 := document.Standard.ReadIndex(doc)
+		checkIndex(t, used, err3)
+		if err == nil && !reflect.DeepEqual(used, index) || err3 == nil && (err2 != nil || !reflect.DeepEqual(used.Skills, listed.Skills)) {
+			t.Errorf("the index is read as %+v, and for those who use it as %+v: %v", index, used, err3)
+		}
 		if err2 != nil {
 			return
 		}
@@ -89,6 +94,7 @@ func FuzzDescriptor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		cost.Cheap(t, "index", func() {
 			_, _ = document.ParseIndex(doc)             // must not panic
+			_, _ = document.Standard.ReadIndex(doc)     // must not panic
 			_, _ = document.Standard.ParseRegistry(doc) // must not panic
 		})
 		cost.Cheap(t, "skill", func() { _, _ = discovery.NewSkill(doc, nil) }) // must not panic

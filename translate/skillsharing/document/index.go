@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -17,18 +18,55 @@ import (
 // kind [run.InvalidDocument] with the violations. A single invalid entry, or an
 // id that occurs twice, makes the index invalid (section 4.3.4). The protocol
 // version of an index is not checked, only that of each descriptor.
-func ParseIndex(doc []byte) (*Index, error) { return Standard.ParseIndex(doc) }
-
-// ParseIndex is the function [ParseIndex] with the limits l.
-func (l *Limits) ParseIndex(doc []byte) (*Index, error) {
+func ParseIndex(doc []byte) (*Index, error) {
 	doc = WithoutBOM(doc)
-	if found := l.validate(defSkillIndex, doc); found != nil {
+	if found := Standard.validate(defSkillIndex, doc); found != nil {
 		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), found)
 	}
+	return decodeIndex(doc)
+}
+
+func decodeIndex(doc []byte) (*Index, error) {
 	index := new(Index)
 	if err := read(doc, index); err != nil {
 		return nil, unreadable(run.PhaseDiscovery, string(defSkillIndex), err)
 	}
+	return index, nil
+}
+
+// ReadIndex is [ParseIndex] within the limits for those who use the skills: like a registry's, an entry that is invalid, or has the id of an
+// earlier one, is left out. If no entry can be used, or anything else is invalid, the index is.
+func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
+	doc = WithoutBOM(doc)
+	value, found := l.valueOf(defSkillIndex, doc)
+	all := found.Tidy()
+	if all == nil {
+		return decodeIndex(doc)
+	}
+	rest, _ := value.(map[string]any)
+	list, isList := rest["skills"].([]any)
+	if !isList {
+		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
+	}
+	rest = maps.Clone(rest)
+	rest["skills"] = []any{}
+	if flaws := schema.ViolationsOf(schemas()[defSkillIndex].Validate(rest), rest, ""); flaws.Tidy() != nil {
+		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
+	}
+	var texts struct {
+		Protocol ProtocolVersion  `json:"protocol"`
+		Provider Provider         `json:"provider"`
+		Skills   []jsontext.Value `json:"skills"`
+		Unknown  jsontext.Value   `json:",embed"`
+	}
+	if err := read(doc, &texts); err != nil {
+		return nil, unreadable(run.PhaseDiscovery, string(defSkillIndex), err)
+	}
+	index := l.entries(list, texts.Skills, "/skills")
+	if len(index.Skills) == 0 {
+		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
+	}
+	index.Protocol, index.Provider, index.Unknown = texts.Protocol, texts.Provider, texts.Unknown
 	return index, nil
 }
 
@@ -75,14 +113,14 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if err != nil {
 		return nil, unreadable(run.PhaseDiscovery, what, err)
 	}
-	return l.registryEntries(list, texts, path), nil
+	return l.entries(list, texts, path), nil
 }
 
 // maxLeftOut limits Index.LeftOut.
 const maxLeftOut = 100
 
-// registryEntries reads the valid entries of a registry's answer.
-func (l *Limits) registryEntries(list []any, texts []jsontext.Value, path string) *Index {
+// entries reads the valid entries of an index, or of a registry's answer.
+func (l *Limits) entries(list []any, texts []jsontext.Value, path string) *Index {
 	index := &Index{Skills: make([]IndexEntry, 0, len(list))}
 	first := make(map[string]int, len(list))
 	for i, item := range list {

@@ -61,6 +61,65 @@ func TestParseRegistry(t *testing.T) {
 	}
 }
 
+// TestReadIndexLeavesOut: the entries of an index are judged one by one, but not the rest of it.
+func TestReadIndexLeavesOut(t *testing.T) {
+	first, second := "acme/forecast", "acme/translate"
+	for edits, want := range map[[2]string]struct {
+		skills []string // nil: the index is invalid
+		id     string
+		fault  string
+		count  int
+	}{
+		{}:                                     {skills: []string{first, second}},
+		{`/skills/1/id="acme/forecast"`}:       {[]string{first}, first, "/skills/1/id must be unique, but /skills/0/id is the same", 1},
+		{`/skills/1/access="x"`}:               {[]string{first}, second, "/skills/1/access must be equal to one of", 1},
+		{`/skills/0=7`}:                        {[]string{second}, "", "/skills/0 must be an object", 1},
+		{`/skills/0=null`, `/x={"y":[1]}`}:     {[]string{second}, "", "/skills/0 must be an object", 1},
+		{`-/skills/0/version`}:                 {[]string{second}, first, "/skills/0/version is required", 1},
+		{`/skills/0/name=["Forecast"]`}:        {[]string{second}, first, "/skills/0/name must be a string", 1},
+		{`/skills/0/descriptor_url="d.json"`}:  {[]string{second}, first, "/skills/0/descriptor_url must be an absolute", 1},
+		{`/skills/0/capability_type="agent"`}:  {[]string{second}, first, "/skills/0/capability_type must be equal to one of", 1},
+		{`/skills/0=7`, `/skills/1/id=""`}:     {fault: "/skills/0 must be an object"}, // nothing is left
+		{`/skills=[]`}:                         {skills: []string{}},
+		{`/skills={}`}:                         {fault: "/skills must be an array"},
+		{`-/skills`}:                           {fault: "/skills is required"},
+		{`-/protocol`}:                         {fault: "/protocol is required"},
+		{`-/provider`, `/skills/0=7`}:          {fault: "/provider is required"},
+		{`/protocol/version=1`}:                {fault: "/protocol/version must be a string"},
+		{`/provider/contact=1`, `/skills/1=7`}: {fault: "/provider/contact must be a string"},
+		{`=[]`}:                                {fault: "the document must be an object"},
+		{`=null`}:                              {fault: "the document must be an object"},
+	} {
+		doc := edited(t, acmeIndex, slices.DeleteFunc(edits[:], func(edit string) bool { return edit == "" })...)
+		index, err := document.Standard.ReadIndex(doc)
+		if want.skills == nil {
+			if e := problem(t, err); index != nil || e.Kind != run.InvalidDocument || !strings.HasPrefix(e.Message, "Invalid SkillIndex document: "+want.fault) || len(e.Violations) == 0 {
+				t.Errorf("%q: got %+v, %v", edits, index, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", edits, err)
+			continue
+		}
+		got := []string{}
+		for _, s := range index.Skills {
+			got = append(got, s.ID)
+		}
+		if !slices.Equal(got, want.skills) || index.LeftOutCount != want.count || len(index.LeftOut) != want.count || index.Provider.Name != "Acme" || index.Protocol.Version != "1.0.0" {
+			t.Errorf("%q: got %q, %+v", edits, got, index)
+		}
+		if want.count > 0 {
+			if left := index.LeftOut[0]; left.ID != want.id || !strings.HasPrefix(left.Fault.Path+" "+left.Fault.Message, want.fault) {
+				t.Errorf("%q: the first is %+v", edits, left)
+			}
+		}
+		if strict, err := document.ParseIndex(doc); (err == nil) != (want.count == 0) {
+			t.Errorf("%q: as a document: %+v, %v", edits, strict, err)
+		}
+	}
+}
+
 // TestParseRegistryLeavesOut: entries of a registry are judged one by one.
 func TestParseRegistryLeavesOut(t *testing.T) {
 	list := acmeIndex[strings.Index(acmeIndex, "[") : strings.LastIndex(acmeIndex, "]")+1]

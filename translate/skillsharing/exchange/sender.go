@@ -79,11 +79,9 @@ func (e *Error) Unwrap() error { return e.err }
 // Permanent reports whether the error is not temporary, so that a stale document must not be used
 // instead.
 func (e *Error) Permanent() bool {
-	if _, refused := Refusal(e.err); refused {
-		var passing interface{ Passing() bool }
-		return !errors.As(e.err, &passing) || !passing.Passing()
-	}
-	return e.malformed != "" || errors.Is(e.err, errTooLarge)
+	_, refused := Refusal(e.err)
+	var passing interface{ Passing() bool }
+	return refused && (!errors.As(e.err, &passing) || !passing.Passing())
 }
 
 // Request is a request with everything that is needed to send it, in one allocation.
