@@ -73,6 +73,8 @@ type Listing struct {
 	Private bool
 	// Read is how many sources' lists of skills could be read. Their descriptors do not matter.
 	Read int
+	// Broken is how many skills were left out because they are known not to work. It does not count those that a page has read.
+	Broken int
 	// Reserved says that the tool of [Query.Reserved] is on the page.
 	Reserved bool
 	// NextAfter is the AfterTool or AfterName of the query for the next page; empty: there are no more skills, or it was no query for a page.
@@ -107,7 +109,7 @@ type Query struct {
 	// Descriptors were read, of which there must be as many as Limit, and those that are not Executable. So there may be fewer skills
 	// than Limit.
 	Usable bool
-	// Executable leaves out the sources whose skills can only be read.
+	// Executable leaves out the sources whose skills can only be read, and the skills that are known not to work.
 	Executable bool
 	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.
 	CapabilityType document.CapabilityType

@@ -59,6 +59,7 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	if len(l.Skills) <= q.Descriptors {
 		_ = l.describe()
 	}
+	l.leaveOutBroken()
 	slices.SortFunc(l.Skills, func(a, b catalog.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return l.Listing
 }
@@ -106,6 +107,7 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Con
 	if len(l.Skills) <= q.Descriptors {
 		l.leaveOut(l.describe())
 	}
+	l.leaveOutBroken()
 	if q.Usable {
 		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return !e.Usable(l.execution.ctx, q.Principal) })
 	}
@@ -247,6 +249,15 @@ func (l *listing) describe() map[*catalog.Entry]*run.Failure {
 	}
 	wg.Wait()
 	return failed
+}
+
+// leaveOutBroken removes the skills that are known not to work from a list of those that can be called.
+func (l *listing) leaveOutBroken() {
+	if l.executable {
+		n := len(l.Skills)
+		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return e.Broken() })
+		l.Broken = n - len(l.Skills)
+	}
 }
 
 // leaveOut removes the skills whose descriptors could not be read. It logs those that can't be called, and adds the sources of the others to

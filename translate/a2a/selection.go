@@ -7,6 +7,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -96,6 +97,41 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	return selection{}, nil
 }
 
+// askedIn returns the id of the task whose question a message answers that names its context but no task, as some clients do; empty: it is a new
+// request. A message that names another skill is one. If several tasks of the context wait, the client has to say which one is meant.
+func (r *request) askedIn(send *wire.Send) (id string, fault *jsonrpc.Error) {
+	known := r.caller.Principal != ""
+	if !known && len([]rune(send.Context)) < minAnonymousName { // others may have chosen it, too
+		return "", nil
+	}
+	waiting, err := r.front.Tasks.Waiting(r.ctx, r.owner(), send.Context, known)
+	if err != nil {
+		return "", r.taskError(send.Context, err)
+	}
+	if len(waiting) == 0 {
+		return "", nil
+	}
+	names := append([]string{r.skill, send.Tenant}, message.DirectionsIn(send.Message.Metadata).Skills...)
+	names = append(names, message.DirectionsIn(send.Metadata).Skills...)
+	for i := range send.Message.Parts {
+		if name, _, ok := message.Envelope(&send.Message.Parts[i]); ok && len(names) < 2*message.MaxNames {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Compact(names) {
+		waiting = slices.DeleteFunc(waiting, func(t *task.Task) bool {
+			return name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name)
+		})
+	}
+	switch len(waiting) {
+	case 0:
+		return "", nil
+	case 1:
+		return waiting[0].ID, nil
+	}
+	return "", r.invalid("message.taskId", "has to say which task of the context is meant: several wait for an answer, such as "+waiting[0].ID+" and "+waiting[1].ID)
+}
+
 // nameIn returns the text of a part if it may be the name of a skill; otherwise it is empty.
 func nameIn(p *task.Part) string {
 	name := strings.TrimSpace(p.Text)
@@ -129,11 +165,15 @@ func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
 	return chosen, nil
 }
 
-// onlySkill returns the name of the only skill that the caller may see. If there are several, it returns all of them.
+// maxDescribed is the largest number of skills whose descriptors are read for the question which one is meant, to leave out those that do not work.
+const maxDescribed = 50
+
+// onlySkill returns the name of the only skill that the caller may see. If there are several, it returns all of them that may work. One that does not
+// work counts as well: otherwise a message for it would go to another one.
 func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failure) {
 	f := r.front
-	listing := f.Bridge.List(r.ctx, translate.Query{Caller: quiet(r.caller), Executable: true})
-	if len(listing.Skills) == 1 && len(listing.Unavailable) == 0 {
+	listing := f.Bridge.List(r.ctx, translate.Query{Caller: quiet(r.caller), Executable: true, Descriptors: maxDescribed})
+	if len(listing.Skills) == 1 && listing.Broken == 0 && len(listing.Unavailable) == 0 {
 		return listing.Skills[0].Name, nil, nil
 	}
 	if len(listing.Skills) == 0 && len(listing.Unavailable) > 0 {

@@ -92,6 +92,12 @@ func (r *request) refused(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error)
 func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *jsonrpc.Error) {
 	f := r.front
 	none := func() {}
+	byContext := send.Task == "" && send.Context != "" && r.version != wire.V01
+	if byContext {
+		if send.Task, fault = r.askedIn(send); fault != nil {
+			return nil, none, fault
+		}
+	}
 	if send.Task == "" {
 		return nil, none, nil
 	}
@@ -109,7 +115,11 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 		}
 		unlock()
 	}
-	if err != nil {
+	switch {
+	case byContext && errors.Is(err, tasks.ErrNoTask): // it has expired meanwhile
+		send.Task = ""
+		return nil, none, nil
+	case err != nil:
 		return nil, none, r.taskError(send.Task, err)
 	}
 	unlock, err = f.Tasks.Lock(r.ctx, t.Owner, t.ID)
@@ -118,6 +128,10 @@ func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *j
 	}
 	t, err = r.find(send.Task) // another message may have changed it
 	switch {
+	case byContext && (err != nil || t.Status.State != task.InputRequired): // it was answered meanwhile
+		unlock()
+		send.Task = ""
+		return nil, none, nil
 	case err != nil:
 		fault = r.taskError(send.Task, err)
 	case send.Context != "" && send.Context != t.Context:

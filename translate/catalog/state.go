@@ -64,6 +64,19 @@ func (l *Listed) FaultSince() time.Time {
 	return since
 }
 
+// Broken reports whether it is known that no call of the skill can succeed, whoever the caller is: its descriptor could not be used a short time ago.
+func (e *Entry) Broken() bool {
+	if e.listed == nil || e.listed.Section.Faults.Empty() {
+		return false
+	}
+	f, _ := e.listed.Section.Faults.Recent(e.listed.ID, brokenTTL)
+	return f != nil && IsOfDescriptor(f)
+}
+
+// brokenTTL is how long a descriptor that could not be used decides about its skill. Lists of skills that work read it again only if they have
+// descriptors.
+const brokenTTL = 5 * time.Minute
+
 // Usable reports whether calls of the principal can succeed, as far as is known. The Descriptor of the entry must have been read.
 func (e *Entry) Usable(ctx context.Context, principal string) bool {
 	if e.skill == nil {

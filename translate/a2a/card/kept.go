@@ -215,7 +215,7 @@ func (b *Builder) list(ctx context.Context, caller run.Caller, v view, old *kept
 		}
 	}
 	l = list(maxDescribed)
-	if len(l.Skills) <= maxDescribed && slices.ContainsFunc(l.Skills, func(e catalog.Entry) bool { return e.Descriptor == nil }) {
+	if len(l.Skills) <= maxDescribed && (l.Broken > 0 || slices.ContainsFunc(l.Skills, func(e catalog.Entry) bool { return e.Descriptor == nil })) {
 		described = time.Now()
 	}
 	return l, described

@@ -14,6 +14,38 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 )
 
+// The tasks of a conversation that wait are found by the instance that has them, and, of named callers only, in the Store by another one.
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore()
+		one, two := open(t, tasks.Config{Store: st}), open(t, tasks.Config{Store: st})
+		made := map[string]string{}
+		for _, state := range []task.State{task.InputRequired, task.Working, task.Completed} {
+			mine := &task.Task{ID: one.NewID(), Owner: "ada", Context: "c"}
+			mine.SetStatus(state, nil, time.Now())
+			if err := one.Add(t.Context(), mine); err != nil {
+				t.Fatal(err)
+			}
+			made[mine.ID] = state.String()
+		}
+		time.Sleep(time.Second) // until they are stored
+		for _, v := range []struct {
+			by             *tasks.Tasks
+			owner, context string
+			stored         bool
+			want           int
+		}{
+			{one, "ada", "c", true, 1}, {one, "ada", "c", false, 1}, {two, "ada", "c", true, 1}, {two, "ada", "c", false, 0},
+			{one, "bob", "c", true, 0}, {two, "bob", "c", true, 0}, {one, "ada", "d", true, 0}, {two, "ada", "d", true, 0},
+		} {
+			found, err := v.by.Waiting(t.Context(), v.owner, v.context, v.stored)
+			if err != nil || len(found) != v.want || v.want == 1 && made[found[0].ID] != task.InputRequired.String() {
+				t.Errorf("%s %s, stored %v: %v %v", v.owner, v.context, v.stored, found, err)
+			}
+		}
+	})
+}
+
 // Two instances with one Store.
 func TestTwoInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

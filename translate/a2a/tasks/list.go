@@ -271,6 +271,29 @@ func (s *Tasks) storedSummaries(ctx context.Context, owner string, found []summa
 	return slices.AppendSeq(found, maps.Values(keep)), nil
 }
 
+// Waiting returns the tasks of a conversation that wait for input of their owner. If no task of it is in memory and stored is set, it looks in the
+// Store, too, and returns at most two.
+func (s *Tasks) Waiting(ctx context.Context, owner, conversation string, stored bool) (waiting []*task.Task, err error) {
+	entries, expired := s.memory.of(owner)
+	known := false
+	for _, e := range entries {
+		e.mu.Lock()
+		t := e.now
+		e.mu.Unlock()
+		if t.Context != conversation || expired[e] {
+			continue
+		}
+		if known = true; t.Status.State == task.InputRequired {
+			waiting = append(waiting, t)
+		}
+	}
+	if known || !stored || s.config.Store == nil {
+		return waiting, nil
+	}
+	page, err := s.List(ctx, owner, Query{Context: conversation, State: task.InputRequired, Limit: 2})
+	return page.Tasks, err
+}
+
 // set replaces the summaries of an owner. If all owners together have too many, it drops those of the others.
 func (l *summaries) set(owner string, of map[string]summary, most int) {
 	l.mu.Lock()
