@@ -557,8 +557,15 @@ func exerciseQuickstart(e *example) {
 	t := e.t
 	b := startQuickstart(e)
 	want := []string{"demo.csv-to-json", "demo.markdown", "demo.qr-code", "demo.summarize", "demo.telepathy", "diff"}
-	if got := b.names("{}"); !slices.Equal(got, want) {
-		t.Errorf("skills: %v, want %v", got, want)
+	byName := b.endpoint
+	for _, endpoint := range []string{strings.Replace(byName, "localhost", "127.0.0.1", 1), byName} {
+		b.endpoint = endpoint
+		if got := b.names("{}"); !slices.Equal(got, want) {
+			t.Errorf("%s: skills: %v, want %v", endpoint, got, want)
+		}
+	}
+	if log := b.logged(); strings.Contains(log, `"level":"warn"`) {
+		t.Errorf("the start warns of something:\n%s", log)
 	}
 	command, _, _ := strings.Cut(readFile(t, "caddyfile-examples/quickstart.Caddyfile"), "\n")
 	if !strings.HasPrefix(command, "# Needs the binary") || !slices.Contains(shellLines(t, manuals.README), strings.TrimSpace(command[strings.Index(command, "go build"):])) {
@@ -575,12 +582,11 @@ const (
 // startQuickstart starts the quickstart with short run times and polling intervals.
 func startQuickstart(e *example) *bridge {
 	e.t.Helper()
-	e.secrets = append(e.secrets, "demo-key", "demo-secret")
 	e.provider = "127.0.0.1:" + freePort(e.t)
 	e.replace(quickstartProvider, e.provider)
 	e.admin = "localhost:" + freePort(e.t)
 	e.replace(quickstartAdmin, e.admin)
-	e.replace("api_key demo-key\n\t\tclient", "api_key demo-key\n\t\trun_time 50ms\n\t\tclient")
+	e.replace("api_key {env.DEMO_API_KEY}\n\t\tclient", "api_key {env.DEMO_API_KEY}\n\t\trun_time 50ms\n\t\tclient")
 	e.option("poll_interval 2ms 10ms")
 	return e.start()
 }

@@ -196,7 +196,7 @@ func newShell(t *testing.T) *aShell {
 	t.Helper()
 	e := open(t, "quickstart")
 	b := startQuickstart(e)
-	t.Setenv("ACME_KEY", "demo-key")
+	t.Setenv("ACME_KEY", os.Getenv("DEMO_API_KEY"))
 	t.Setenv("BRIDGE_TOKEN", "any")
 	t.Setenv("BRIDGE_LOGIN", "alice:any")
 	shell := &aShell{t: t, folder: t.TempDir(), provider: e.provider, bridge: b.endpoint}
@@ -365,6 +365,57 @@ func startCaddyTo(t *testing.T, w io.Writer, args ...string) (command *exec.Cmd,
 	return command, lines.String()
 }
 
+// quickstartElsewhere returns the quickstart on other ports, and the address of the bridge.
+func quickstartElsewhere(t *testing.T, file string) (e *example, endpoint string) {
+	t.Helper()
+	e = &example{t: t, text: readFile(t, file)}
+	port := freePort(t)
+	e.replace("localhost:8080", "localhost:"+port)
+	e.replace("127.0.0.1:8080", "127.0.0.1:"+port)
+	e.replace(quickstartProvider, "127.0.0.1:"+freePort(t))
+	e.admin = "localhost:" + freePort(t)
+	e.replace(quickstartAdmin, e.admin)
+	return e, "localhost:" + port
+}
+
+// TestQuickstartStops: a call in progress completes after Ctrl-C, since the demo provider, in the same process, answers until its run has ended.
+func TestQuickstartStops(t *testing.T) {
+	e, endpoint := quickstartElsewhere(t, "caddyfile-examples/quickstart.Caddyfile")
+	e.replace("\t\tclient demo-client", "\t\trun_time 1s\n\t\tclient demo-client")
+	command := runCaddyfile(e, "Caddyfile")
+	b := bridgeAt(t, endpoint)
+	answered := make(chan string, 1)
+	go func() {
+		const call = `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"demo.summarize","args":{"text":"One. Two.","sentences":1}}}`
+		response, err := b.client.Post(b.endpoint, "application/json", strings.NewReader(call))
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		answered <- string(body) + errorText(err)
+	}()
+	for !strings.Contains(b.send(http.MethodGet, "http://"+e.admin+"/skill_bridge/runs", "").body, `"execution_id":"`) {
+		select {
+		case early := <-answered:
+			t.Fatalf("it is answered before the stop: %s", early)
+		default:
+		}
+	}
+	stopCaddy(t, command)
+	if answer := <-answered; !strings.Contains(answer, `"status":"completed"`) {
+		t.Errorf("it is answered %s", answer)
+	}
+}
+
+func errorText(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // runQuickstart runs Caddy with the file of a line, on other ports.
 func (s *aShell) runQuickstart(line string) {
 	s.t.Helper()
@@ -372,11 +423,7 @@ func (s *aShell) runQuickstart(line string) {
 	if !found {
 		s.t.Fatal("it names no file")
 	}
-	e := &example{t: s.t, text: readFile(s.t, file)}
-	endpoint, admin := "localhost:"+freePort(s.t), "localhost:"+freePort(s.t)
-	e.replace("localhost:8080", endpoint)
-	e.replace(quickstartProvider, "127.0.0.1:"+freePort(s.t))
-	e.replace(quickstartAdmin, admin)
+	e, endpoint := quickstartElsewhere(s.t, file)
 	var printed strings.Builder
 	command := runCaddyfileTo(e, filepath.Base(file), &printed)
 	s.lists(endpoint, "demo.markdown")

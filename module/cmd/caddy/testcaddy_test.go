@@ -170,6 +170,7 @@ func (e *example) start() *bridge {
 	e.t.Helper()
 	port := freePort(e.t)
 	e.replace("localhost:8080", "localhost:"+port)
+	e.text = strings.ReplaceAll(e.text, "127.0.0.1:8080", "127.0.0.1:"+port)
 	text := e.config()
 	b := &bridge{t: e.t, endpoint: "http://localhost:" + port + "/rpc", client: &http.Client{Transport: new(http.Transport)}, logs: e.logs}
 	if err := caddy.Load(text, true); err != nil {

@@ -16,5 +16,6 @@
 //	POST /token                       an access token (RFC 6749, section 4.4)
 //	GET  /authorize                   an explanation: only client credentials are granted
 //
-// Runs are in memory. They survive reloads with the same origin and secrets, but not a restart.
+// Runs are in memory. They survive reloads with the same origin and secrets, but not a restart. When the process exits, the provider answers
+// until its runs have ended.
 package demo

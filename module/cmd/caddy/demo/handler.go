@@ -62,7 +62,17 @@ type Client struct {
 // states keeps the runs across reloads.
 var states = caddy.NewUsagePool()
 
-func init() { caddy.RegisterModule(new(Handler)) }
+// The secrets of the quickstart, which has them as {env.…}. Users may set others.
+var secrets = map[string]string{"DEMO_API_KEY": "demo-key", "DEMO_CLIENT_SECRET": "demo-secret"}
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+	for name, value := range secrets {
+		if _, set := os.LookupEnv(name); !set {
+			_ = os.Setenv(name, value) // without it, the configuration says that the variable is not set
+		}
+	}
+}
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -96,19 +106,27 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.publish(); err != nil {
 		return err
 	}
-	return h.announceWhenStarted(ctx)
-}
-
-// announceWhenStarted prints the URL of the bridge on standard output when Caddy has started.
-func (h *Handler) announceWhenStarted(ctx caddy.Context) error {
-	if h.Announce == "" {
-		return nil
-	}
-	events, err := ctx.App("events")
+	app, err := ctx.App("events")
 	if err != nil {
 		return err
 	}
-	return events.(*caddyevents.App).On("started", announcement(h.Announce))
+	events := app.(*caddyevents.App)
+	if err := events.On("stopping", drain{h.runs}); err != nil || h.Announce == "" {
+		return err
+	}
+	return events.On("started", announcement(h.Announce))
+}
+
+// A drain lets the runs in progress end before Caddy stops its servers. Else a bridge in the same process, whose call goes on, could not
+// ask for the end of its run any more.
+type drain struct{ runs *runs }
+
+// Handle waits, if the process exits.
+func (d drain) Handle(context.Context, caddy.Event) error {
+	if caddy.Exiting() {
+		d.runs.drain()
+	}
+	return nil
 }
 
 // An announcement is the URL of the bridge.

@@ -145,6 +145,7 @@ func (h *Handler) serveInvocation(w http.ResponseWriter, r *http.Request, s *ski
 		})
 	case first.Status.final():
 		writeJSON(w, http.StatusOK, first)
+		h.runs.noteRead(first.ExecutionID)
 	default:
 		h.writeReport(w, s, first, http.StatusAccepted)
 	}
@@ -166,10 +167,14 @@ func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request, result bool) 
 	if !h.admit(w, r, s) {
 		return
 	}
-	if s.resultOnly && !result {
+	more := s.resultOnly && !result && rep.Status == completed // the output is elsewhere
+	if more {
 		rep.Output = nil
 	}
 	h.writeReport(w, s, rep, http.StatusOK)
+	if rep.Status.final() && !more {
+		h.runs.noteRead(id)
+	}
 }
 
 func (h *Handler) writeReport(w http.ResponseWriter, s *skill, rep report, status int) {

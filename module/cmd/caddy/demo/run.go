@@ -19,6 +19,9 @@ const (
 	maxMemory = 64 << 20         // bytes of all inputs and outputs in memory
 	maxOutput = 1 << 20          // bytes of one output
 	keepEnded = 10 * time.Minute // how long an ended run is kept
+
+	// How long the exit of the process waits for a client to read the end of a run, and how often it looks. Clients are told to ask each second.
+	waitUnread, lookUnread = 3 * time.Second, 20 * time.Millisecond
 )
 
 // A status is an ExecutionStatus (section 3.4.4).
@@ -54,7 +57,8 @@ type timestamps struct {
 type run struct {
 	skill  *skill
 	report report
-	weight int // bytes in memory
+	weight int  // bytes in memory
+	read   bool // a client knows its end
 }
 
 // runs holds the runs of a provider in bounded memory.
@@ -109,6 +113,34 @@ func (rs *runs) start(s *skill, takes time.Duration, in invocation, size int) (f
 		first = rs.perform(r, in.arguments)
 	}
 	return first, ok
+}
+
+// drain waits until the runs in progress have ended, and their clients know it, or do not ask in time.
+func (rs *runs) drain() {
+	for rs.unread() {
+		sleep(rs.ctx, lookUnread)
+	}
+}
+
+// unread reports whether the end of a run may still be asked for.
+func (rs *runs) unread() bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, r := range rs.byID {
+		if !r.read && (!r.report.Status.final() || time.Since(r.report.Timestamps.CompletedAt) < waitUnread) {
+			return rs.ctx.Err() == nil
+		}
+	}
+	return false
+}
+
+// noteRead notes that a client knows the end of a run.
+func (rs *runs) noteRead(id string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.byID[id]; r != nil {
+		r.read = true
+	}
 }
 
 // makeRoom removes runs that ended too long ago, and further ended runs, oldest first, until there is
