@@ -22,7 +22,7 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
 //	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, its faults, or that
 //	                              there is no credential for it; entries of indexes and registries that can't be
-//	                              used; aliases for skills that are not listed
+//	                              used; aliases for skills that are not listed; the versions of the bridge and of Caddy
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
 //	GET  /skill_bridge/tasks      the A2A tasks in memory, those with the newest state first: state, principal, skill and
 //	                              run, webhooks by host; the number of tasks in each state, and why they can't be

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -14,6 +15,10 @@ import (
 
 // Inventory is the answer of the admin API about skills.
 type Inventory struct {
+	// Version is that of the bridge, CaddyVersion that of Caddy.
+	Version      string `json:"version"`
+	CaddyVersion string `json:"caddy_version"`
+
 	Skills      []Skill       `json:"skills"`
 	Unavailable []Unavailable `json:"unavailable"`
 	// Stale are sources whose lists of skills are those of before, since they can't be renewed.
@@ -81,7 +86,10 @@ type Fault struct {
 }
 
 func (adminAPI) skills(r *http.Request) any {
-	status := Inventory{Skills: []Skill{}, Unavailable: []Unavailable{}, Stale: []Unavailable{}, LeftOut: []LeftOut{}, MissingAliases: []MissingAlias{}}
+	status := Inventory{
+		Version: fronts.ModuleVersion(), CaddyVersion: fronts.CaddyVersion(),
+		Skills: []Skill{}, Unavailable: []Unavailable{}, Stale: []Unavailable{}, LeftOut: []LeftOut{}, MissingAliases: []MissingAlias{},
+	}
 	wanted := r.URL.Query().Get("namespace")
 	for _, b := range observe.Numbered() {
 		skills, unavailable := b.Catalog().Inventory(r.Context())

@@ -155,6 +155,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := lifetime.OnStart(ctx, func() { h.warnOfRoutes(ctx) }); err != nil {
 		return err
 	}
+	observe.SetVersions(fronts.ModuleVersion(), fronts.CaddyVersion())
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}

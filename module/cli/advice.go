@@ -174,5 +174,5 @@ func (p *Provider) credentialAdvice(f *run.Failure) string {
 	case token:
 		return "check the client's id, the secret in the variable that --oauth-secret-env names, and --oauth-token-url, or try --oauth-auth-style params (header is the default)"
 	}
-	return "check the key in the variable that --api-key-env names, and --api-key-header"
+	return "check the key in the variable that --api-key-env names, and --api-key-header and --api-key-prefix"
 }

@@ -122,6 +122,20 @@ func TestWholeTable(t *testing.T) {
 	}
 }
 
+// TestWholeTableIsAligned: a long cell to be read whole moves no other, also without a terminal, and characters have their widths.
+func TestWholeTableIsAligned(t *testing.T) {
+	var out bytes.Buffer
+	s, long := &Screen{Out: bufio.NewWriter(&out)}, strings.Repeat("w", maxPadding+1)
+	s.WholeTable("", 2, []string{"RESULT", "WHERE", "WHAT", "HOW TO FIX"}, [][]string{
+		{"ok", "天気", "read", "nothing"}, {"failed", "e\u0301", long, "tell the provider"}, {"failed", "b", "gone", long},
+	})
+	s.End(OK)
+	if want := "RESULT  WHERE  WHAT                  HOW TO FIX\nok      天気   read                  nothing\nfailed  e\u0301\n        what: " + long +
+		"\n        how to fix: tell the provider\nfailed  b      gone                  " + long + "\n"; out.String() != want {
+		t.Errorf("%s\nwant\n%s", &out, want)
+	}
+}
+
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		303 * time.Millisecond:       "303 ms",
@@ -281,7 +295,7 @@ func TestNext(t *testing.T) {
 		{"client refused", token, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "check the client's id"},
 		{"no scope", token, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "ask the provider to allow it for this client, or add the scopes"},
 		{"a key, not a token", token, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "api_key"}}), "this skill needs an API key"},
-		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "check the key in the variable that --api-key-env names, and --api-key-header; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
+		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "check the key in the variable that --api-key-env names, and --api-key-header and --api-key-prefix; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
 		p := tc.p
 		p.Command, p.URL = "caddy", "https://a.example"
@@ -337,7 +351,7 @@ func TestJSONFault(t *testing.T) {
 	}
 }
 
-// TestTableIsBounded: a long cell does not widen the rows of other entries.
+// TestTableIsBounded: a long cell does not widen the rows of other entries, and moves nothing: it has a line of its own.
 func TestTableIsBounded(t *testing.T) {
 	var out bytes.Buffer
 	rows := [][]string{{"long", strings.Repeat("1", 1<<20), strings.Repeat("é", 1<<20)}, {strings.Repeat("n", maxPadding+1), "2", "wide"}}
@@ -349,10 +363,12 @@ func TestTableIsBounded(t *testing.T) {
 	screen.End(OK)
 	lines := strings.Split(out.String(), "\n")
 	for i, want := range []string{
-		"NAME   VERSION  DESCRIPTION",
-		"long   " + strings.Repeat("1", maxCell-1) + "…  " + strings.Repeat("é", maxCell-1) + "…",
-		strings.Repeat("n", maxPadding+1) + "  2        wide",
-		"short  1.0.0    usual",
+		"NAME                  VERSION               DESCRIPTION",
+		"long                  1111111111111111111…  " + strings.Repeat("é", maxCell-1) + "…",
+		"                      version: " + strings.Repeat("1", maxCell-1) + "…",
+		"nnnnnnnnnnnnnnnnnnn…  2                     wide",
+		"                      name: " + strings.Repeat("n", maxPadding+1),
+		"short                 1.0.0                 usual",
 	} {
 		if lines[i] != want {
 			t.Errorf("line %d is %.100q, want %.100q", i, lines[i], want)

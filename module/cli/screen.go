@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -124,18 +126,20 @@ const (
 	// maxCell is the maximum length of a cell in characters: a provider may send a text as
 	// long as its whole index.
 	maxCell = 500
-	// maxPadding is the maximum width of a column, so that one long cell does not widen all rows.
+	// maxPadding is the maximum width of a column but the last, so that one long cell does not widen all rows.
 	maxPadding = 60
+	// leastPadding is the width of a column with a wider cell.
+	leastPadding = 20
 )
 
-// Table writes rows below a header, and cuts lines at the width of the terminal. A cell that is
-// wider than its column moves the rest of its row.
+// Table writes rows below a header, and cuts lines at the width of the terminal. A cell that is wider than its column is shortened there, and
+// stands whole on a line of its own below the row, which begins with the name of the column.
 func (s *Screen) Table(indent string, header []string, rows [][]string) {
 	s.table(indent, len(header), header, rows)
 }
 
-// WholeTable is Table for cells that are to be read whole: in a row that is wider than the terminal, the cells from the column whole on are on
-// lines of their own, which begin with the name of the column and are not cut.
+// WholeTable is Table for cells that are to be read whole: in a row that is wider than the terminal, or has a cell among them that is wider than its
+// column, the cells from the column whole on are on lines of their own, which are not cut.
 func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]string) {
 	s.table(indent, whole, header, rows)
 }
@@ -145,41 +149,80 @@ func (s *Screen) table(indent string, whole int, header []string, rows [][]strin
 	for _, row := range append([][]string{header}, rows...) {
 		for i := range row {
 			row[i] = cut(printable(row[i]), maxCell)
-			if width := utf8.RuneCountInString(row[i]); width <= maxPadding {
-				widths[i] = max(widths[i], width)
+			w := columns(row[i])
+			if w > maxPadding {
+				w = leastPadding
 			}
+			widths[i] = max(widths[i], w)
 		}
 	}
 	line := func(cells []string) string {
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range cells {
-			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
+			if i < len(header)-1 {
+				cell = cut(cell, widths[i])
+			}
+			line.WriteString(cell + strings.Repeat(" ", max(widths[i]-columns(cell), 0)+2))
 		}
 		return strings.TrimRight(line.String(), " ")
 	}
 	fmt.Fprintln(s.Out, cut(line(header), s.width))
 	for _, row := range rows {
-		text := line(row)
-		if whole == len(row) || cut(text, s.width) == text {
-			fmt.Fprintln(s.Out, cut(text, s.width))
-			continue
+		own := make([]bool, len(row)) // cells on lines of their own
+		for i := range row[:len(row)-1] {
+			own[i] = columns(row[i]) > maxPadding
 		}
-		fmt.Fprintln(s.Out, cut(line(row[:whole]), s.width))
-		for i, cell := range row[whole:] {
-			if cell != "" {
-				fmt.Fprintf(s.Out, "%s%*s%s: %s\n", indent, widths[0]+2, "", strings.ToLower(header[whole+i]), cell)
+		text := line(row)
+		if whole < len(row) && (slices.Contains(own[whole:], true) || cut(text, s.width) != text) {
+			text = line(row[:whole])
+			for i := whole; i < len(row); i++ {
+				own[i] = true
+			}
+		}
+		fmt.Fprintln(s.Out, cut(text, s.width))
+		for i, cell := range row {
+			if own[i] && cell != "" {
+				fmt.Fprintf(s.Out, "%s%*s%s: %s\n", indent, widths[0]+2, "", strings.ToLower(header[i]), cell)
 			}
 		}
 	}
 }
 
-// cut shortens a text to width characters; 0: it does not.
-func cut(text string, width int) string {
-	if width == 0 || utf8.RuneCountInString(text) <= width {
+// columns returns how many columns of a terminal a text takes.
+func columns(text string) (n int) {
+	for _, r := range text {
+		n += columnsOf(r)
+	}
+	return n
+}
+
+func columnsOf(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// cut shortens a text to a number of columns; 0: it does not.
+func cut(text string, most int) string {
+	if most == 0 || columns(text) <= most {
 		return text
 	}
-	return string([]rune(text)[:width-1]) + "…"
+	left := most - 1
+	for i, r := range text {
+		if left -= columnsOf(r); left < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // printable returns a text of unknown origin as one line without control characters, which

@@ -77,6 +77,7 @@ func TestRunWithOAuth(t *testing.T) {
 		"reading documents needs --oauth-token-url":              append(client, "SECRET", "--private"),
 		"--private and --trust need --api-key-env":               {"--private"},
 		"--api-key-header needs --api-key-env":                   {"--api-key-header", "X-Key"},
+		"--api-key-prefix needs --api-key-env":                   {"--api-key-prefix", "Bearer "},
 		"token_url: must be a valid https:// or http:// address": append(client, "SECRET", "--oauth-token-url", "login"),
 	} {
 		status, _, output := try(t, p, "acme/locked", flags...)

@@ -24,12 +24,15 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
-		Long: `Shows each provider with its health and circuit breakers, how many of its skills the
-bridge has read, which of them have faults, how many A2A tasks there are, and the calls in progress. The command
-reads no skills: those that were not read yet may have faults, too. If there are
-several bridges (handlers, including those of an earlier configuration while they have
-calls), each has a number. With --json, shows all that the admin API returns: {"providers", "skills", "unavailable",
-"stale", "left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+		Long: `Shows the version of the running bridge, each provider with its health and circuit
+breakers, how many of its skills the bridge has read, which of them have faults, how
+many A2A tasks there are, and the calls in progress. The command reads no skills:
+those that were not read yet may have faults, too. If there are several
+bridges (handlers, including those of an earlier configuration while they have
+calls), each has a number. With --json, shows all that the admin API returns:
+{"version", "caddy_version", "providers", "skills", "unavailable", "stale",
+"left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications"}, or
+{"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
@@ -66,6 +69,9 @@ calls), each has a number. With --json, shows all that the admin API returns: {"
 			return screen.Fail(e, e.next), nil
 		}
 		status.show(screen)
+		if all.Version != "" { // bridges of before do not tell it
+			fmt.Fprintln(screen.Out, "\n"+"Skill Bridge "+all.Version)
+		}
 		return cli.OK, nil
 	})
 	return cmd
@@ -73,6 +79,8 @@ calls), each has a number. With --json, shows all that the admin API returns: {"
 
 // wholeStatus is the output with --json: the answers of the admin API.
 type wholeStatus struct {
+	Version        string         `json:"version"` // of the bridge
+	CaddyVersion   string         `json:"caddy_version"`
 	Providers      jsontext.Value `json:"providers"`
 	Skills         jsontext.Value `json:"skills"`
 	Unavailable    jsontext.Value `json:"unavailable"`

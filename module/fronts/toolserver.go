@@ -1,14 +1,12 @@
 package fronts
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -78,32 +76,6 @@ func warnOfLongList(o *observe.Observer) func(ctx context.Context, skills int) {
 			})
 		}
 	}
-}
-
-// ModuleVersion returns the version of the bridge.
-var ModuleVersion = sync.OnceValue(func() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return versionIn(info)
-	}
-	return unreleased
-})
-
-// unreleased is the version of a bridge that was built from a working tree.
-const unreleased = "(devel)"
-
-// versionIn returns the version of the bridge in a program. A working tree that replaces the module has none.
-func versionIn(info *debug.BuildInfo) string {
-	const path = "github.com/skill-bridge/caddy-skill-bridge"
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path != path {
-			continue
-		}
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		return cmp.Or(m.Version, unreleased)
-	}
-	return unreleased
 }
 
 // URL returns the URL of the endpoint, as the client of a request sees it.

@@ -103,7 +103,8 @@ func (h health) note(ctx context.Context, e *exchange.Exchange) {
 	default:
 		t := &Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.Address(), MaxLoggedError), Status: e.Status}
 		if e.Err != nil {
-			t.Reason = safetext.Field(e.Err.Error(), MaxLoggedError)
+			reason, _ := exchange.ReasonOf(e.Err) // as failures say it; the log has the cause
+			t.Reason = safetext.Field(reason, MaxLoggedError)
 		}
 		s.trouble.Store(t)
 	}

@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -47,6 +48,7 @@ type metrics struct {
 	refusals      *prometheus.CounterVec
 	counted       []prometheus.Collector // the vectors above
 
+	versions        atomic.Pointer[[2]string] // of the bridge and of Caddy; nil: not known yet
 	storageFailures prometheus.Counter
 	streams         atomic.Int64 // that are open
 
@@ -88,6 +90,7 @@ var (
 
 // Metrics that are read when they are collected.
 var (
+	buildDesc      = metricDesc("build_info", "The versions of the bridge, of Caddy and of Go. It is always 1.", "version", "caddy_version", "goversion")
 	inProgressDesc = metricDesc("calls_in_progress", "Calls in progress.", labelProvider)
 	waitingDesc    = metricDesc("runs_waiting", "Calls in progress that wait for a run to end.")
 	breakersDesc   = metricDesc("circuit_breakers_open", "Hosts of the provider whose circuit breaker is open.", labelProvider)
@@ -96,7 +99,7 @@ var (
 	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
 	tasksDesc      = metricDesc("tasks", "Tasks in memory by state.", "state")
 	streamsDesc    = metricDesc("streams", "Open streams of events.")
-	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, tasksDesc, streamsDesc}
+	readDescs      = []*prometheus.Desc{buildDesc, inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, tasksDesc, streamsDesc}
 )
 
 func metricDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -147,6 +150,9 @@ func newMetrics() *metrics {
 	}
 	return m
 }
+
+// SetVersions sets the versions of the bridge and of Caddy that the metrics have.
+func SetVersions(bridge, caddy string) { processMetrics.versions.Store(&[2]string{bridge, caddy}) }
 
 // RegisterMetrics registers the metrics with a configuration's registry, unless another
 // handler of the configuration has.
@@ -342,6 +348,9 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	}
 	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		collected <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+	}
+	if v := m.versions.Load(); v != nil {
+		send(buildDesc, prometheus.GaugeValue, 1, v[0], v[1], runtime.Version())
 	}
 	s := m.cacheStatistics()
 	for result, n := range map[string]uint64{

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -671,6 +672,28 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for name := range rows {
 		t.Errorf("the manual has a row for %s, which does not exist", name)
 	}
+}
+
+// TestBuildInfo: a metric has the versions of the program.
+func TestBuildInfo(t *testing.T) {
+	SetVersions("v1.2.3", "v2.0.0")
+	registry := prometheus.NewRegistry()
+	if err := RegisterMetrics(registry); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == metricPrefix+"build_info" {
+			if got := f.GetMetric()[0].String(); !strings.Contains(got, "v1.2.3") || !strings.Contains(got, "v2.0.0") || !strings.Contains(got, runtime.Version()) {
+				t.Error(got)
+			}
+			return
+		}
+	}
+	t.Error("there is no such metric")
 }
 
 // monitoring reads a file of the monitoring example.

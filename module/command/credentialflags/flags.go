@@ -22,7 +22,7 @@ const (
 
 // Flags are the values of the flags.
 type Flags struct {
-	keyEnv, keyHeader             string
+	keyEnv, keyHeader, keyPrefix  string
 	clientID, secretEnv, tokenURL string
 	authStyle                     string
 	scopes                        []string
@@ -32,6 +32,7 @@ type Flags struct {
 func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.keyEnv, "api-key-env", "", "Environment variable that contains the API key")
 	set.StringVar(&f.keyHeader, "api-key-header", "", "Header for the key (default: the descriptor's, else X-API-Key)")
+	set.StringVar(&f.keyPrefix, "api-key-prefix", "", "What is before the key in the header, such as \"Bearer \"")
 	set.StringVar(&f.clientID, "oauth-client-id", "", "OAuth client with which to get tokens (client credentials)")
 	set.StringVar(&f.secretEnv, "oauth-secret-env", "", "Environment variable that contains the client's secret")
 	set.StringVar(&f.tokenURL, "oauth-token-url", "", "Token endpoint (default: the descriptor's)")
@@ -57,13 +58,15 @@ func (f *Flags) Module(forDocuments bool) (json.RawMessage, error) {
 	switch {
 	case f.keyEnv == "" && f.keyHeader != "":
 		return nil, errors.New("--api-key-header needs " + KeyFlag)
+	case f.keyEnv == "" && f.keyPrefix != "":
+		return nil, errors.New("--api-key-prefix needs " + KeyFlag)
 	case f.keyEnv != "" && (f.clientID != "" || ofClient):
 		return nil, errors.New(KeyFlag + " and " + ClientFlag + " exclude each other: write a Caddyfile for several credentials")
 	case f.clientID == "" && ofClient:
 		return nil, errors.New("--oauth-secret-env, --oauth-token-url, --oauth-auth-style and --oauth-scopes need " + ClientFlag)
 	case f.keyEnv != "":
 		_, err := FromEnvironment(KeyFlag, f.keyEnv)
-		return caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + f.keyEnv + "}", "header": f.keyHeader}, nil), err
+		return caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + f.keyEnv + "}", "header": f.keyHeader, "prefix": f.keyPrefix}, nil), err
 	case f.clientID == "":
 		return nil, nil
 	case f.secretEnv == "":
