@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/term"
-	"golang.org/x/text/width"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli/layout"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
@@ -135,21 +134,17 @@ const (
 // Table writes rows below a header, and cuts lines at the width of the terminal. A cell that is wider than its column is shortened there, and
 // stands whole on a line of its own below the row, which begins with the name of the column.
 func (s *Screen) Table(indent string, header []string, rows [][]string) {
-	s.table(indent, len(header), header, rows)
+	s.WholeTable(indent, len(header), header, rows)
 }
 
 // WholeTable is Table for cells that are to be read whole: in a row that is wider than the terminal, or has a cell among them that is wider than its
 // column, the cells from the column whole on are on lines of their own, which are not cut.
 func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]string) {
-	s.table(indent, whole, header, rows)
-}
-
-func (s *Screen) table(indent string, whole int, header []string, rows [][]string) {
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i := range row {
-			row[i] = cut(printable(row[i]), maxCell)
-			w := columns(row[i])
+			row[i] = layout.Cut(printable(row[i]), maxCell)
+			w := layout.Width(row[i])
 			if w > maxPadding {
 				w = leastPadding
 			}
@@ -160,27 +155,27 @@ func (s *Screen) table(indent string, whole int, header []string, rows [][]strin
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range cells {
-			if i < len(header)-1 {
-				cell = cut(cell, widths[i])
+			if layout.Width(cell) > maxPadding && moves(cells, i) {
+				cell = layout.Cut(cell, widths[i])
 			}
-			line.WriteString(cell + strings.Repeat(" ", max(widths[i]-columns(cell), 0)+2))
+			line.WriteString(cell + strings.Repeat(" ", max(widths[i]-layout.Width(cell), 0)+2))
 		}
 		return strings.TrimRight(line.String(), " ")
 	}
-	fmt.Fprintln(s.Out, cut(line(header), s.width))
+	fmt.Fprintln(s.Out, layout.Cut(line(header), s.width))
 	for _, row := range rows {
 		own := make([]bool, len(row)) // cells on lines of their own
 		for i := range row[:len(row)-1] {
-			own[i] = columns(row[i]) > maxPadding
+			own[i] = layout.Width(row[i]) > maxPadding && moves(row, i)
 		}
 		text := line(row)
-		if whole < len(row) && (slices.Contains(own[whole:], true) || cut(text, s.width) != text) {
+		if whole < len(row) && (slices.Contains(own[whole:], true) || layout.Cut(text, s.width) != text) {
 			text = line(row[:whole])
 			for i := whole; i < len(row); i++ {
 				own[i] = true
 			}
 		}
-		fmt.Fprintln(s.Out, cut(text, s.width))
+		fmt.Fprintln(s.Out, layout.Cut(text, s.width))
 		for i, cell := range row {
 			if own[i] && cell != "" {
 				fmt.Fprintf(s.Out, "%s%*s%s: %s\n", indent, widths[0]+2, "", strings.ToLower(header[i]), cell)
@@ -189,40 +184,9 @@ func (s *Screen) table(indent string, whole int, header []string, rows [][]strin
 	}
 }
 
-// columns returns how many columns of a terminal a text takes.
-func columns(text string) (n int) {
-	for _, r := range text {
-		n += columnsOf(r)
-	}
-	return n
-}
-
-func columnsOf(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
-
-// cut shortens a text to a number of columns; 0: it does not.
-func cut(text string, most int) string {
-	if most == 0 || columns(text) <= most {
-		return text
-	}
-	left := most - 1
-	for i, r := range text {
-		if left -= columnsOf(r); left < 0 {
-			return text[:i] + "…"
-		}
-	}
-	return text
+// moves reports whether a cell that is wider than its column would move another one of its row.
+func moves(row []string, i int) bool {
+	return slices.ContainsFunc(row[i+1:], func(cell string) bool { return cell != "" })
 }
 
 // printable returns a text of unknown origin as one line without control characters, which

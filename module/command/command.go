@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli/layout"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 )
 
@@ -29,7 +29,7 @@ func init() {
 		CobraFunc: func(cmd *cobra.Command) {
 			serveCommand(cmd)
 			cmd.Flags().Bool("version", false, "Show the versions of the bridge and of Caddy")
-			cmd.Version = versions(fronts.ModuleVersion(), fronts.CaddyVersion())
+			cmd.Version = "Skill Bridge " + fronts.ModuleVersion() + ", Caddy " + fronts.CaddyVersion()
 			cmd.SetVersionTemplate("{{.Version}}\n")
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
@@ -37,37 +37,11 @@ func init() {
 				mcpCommand(), statusCommand(), tasksCommand(), usageCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
-				c.Long = wrapped(c.Long)
+				c.Long = layout.Wrap(c.Long)
 				completeFlags(c)
 			}
 		},
 	})
-}
-
-// versions says which bridge and which Caddy there are.
-func versions(bridge, caddy string) string { return "Skill Bridge " + bridge + ", Caddy " + caddy }
-
-// maxHelp is the length of the lines of a help, in characters.
-const maxHelp = 80
-
-// wrapped breaks the lines of a help, of which those that begin with a space stay as they are.
-func wrapped(help string) string {
-	var lines []string
-	prose := false // the last line may get further words
-	for line := range strings.SplitSeq(help, "\n") {
-		if line == "" || line[0] == ' ' {
-			lines, prose = append(lines, line), false
-			continue
-		}
-		for word := range strings.FieldsSeq(line) {
-			if last := len(lines) - 1; prose && len(lines[last])+1+len(word) <= maxHelp {
-				lines[last] += " " + word
-				continue
-			}
-			lines, prose = append(lines, word), true
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // helpCommand is the command help, which cobra adds only to the root command.

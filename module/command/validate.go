@@ -29,31 +29,23 @@ func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate <file-or-url>",
 		Short: "Validates an index or a descriptor, and shows each fault",
-		Long: `Validates an index with its entries, or a skill's descriptor, by the rules of the
-bridge, and shows each fault (50 at most) with its JSON Pointer, what the member is for,
-an example, the expected and the actual value. "more" says that there may be further faults. - is standard input. For a
-URL without a path, it reads the index there. A document with an array "skills" is an
-index, unless --descriptor is set; so is that of a site with Agent Skills, which its path,
-its "$schema", or "type" or "digest" in its entries shows. Of an index at a URL, it also reads and validates the descriptors or files. Warnings are about what the protocol allows and is most likely a
-mistake; --strict counts them as faults.
+		Long: `Validates an index with its entries, or a skill's descriptor, by the rules of the bridge, and shows each fault (50 at most) with its JSON Pointer,
+what the member is for, an example, the expected and the actual value. "more" says that there may be further faults. - is standard input. For a URL
+without a path, it reads the index there. A document with an array "skills" is an index, unless --descriptor is set; so is that of a site with Agent
+Skills, which its path, its "$schema", or "type" or "digest" in its entries shows. Of an index at a URL, it also reads and validates the descriptors
+or files. Warnings are about what the protocol allows and is most likely a mistake; --strict counts them as faults.
 
-With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected",
-"actual", "about", "example"}], "warnings", "descriptors": [{"id", "url", "valid",
-"faults", "warnings", "error"}]}, without empty "warnings" and "descriptors", or
-{"error": {"message", …}} if the document could not be read. A key is sent only to the
-origin of the URL and to hosts of --trust; to subdomains only if --trust names them
-(*.example.com).
+With --json it writes {"valid", "kind", "faults": [{"path", "message", "expected", "actual", "about", "example"}], "warnings", "descriptors": [{"id",
+"url", "valid", "faults", "warnings", "error"}]}, without empty "warnings" and "descriptors", or {"error": {"message", …}} if the document could not
+be read. A key is sent only to the origin of the URL and to hosts of --trust; to subdomains only if --trust names them (*.example.com).
 
---run invokes a skill of a provider with --args, follows the run to its end, and checks
-the answers: a wrong credential is refused, answers are as the protocol's schema says,
-states follow one another, the result and the status stay, an unknown run is not found.
-The skill is executed; also once more if the provider does not check credentials. With
---json it writes {"passed", "checks": [{"check", "result", "what"}]}; "result" is ok,
-failed or skipped.
+--run invokes a skill of a provider with --args, follows the run to its end, and checks the answers: a wrong credential is refused, answers are as the
+protocol's schema says, states follow one another, the result and the status stay, an unknown run is not found. The skill is executed; also once more
+if the provider does not check credentials. With --json it writes {"passed", "checks": [{"check", "result", "what"}]}; "result" is ok, failed or
+skipped.
 
-Exit status: 0 valid, 1 not valid, or a check of --run failed, or wrong usage (then
-standard output is empty), 5 reading the document or writing the result failed, or the
-skill of --run can't be invoked, 130 interrupted.`,
+Exit status: 0 valid, 1 not valid, or a check of --run failed, or wrong usage (then standard output is empty), 5 reading the document or writing the
+result failed, or the skill of --run can't be invoked, 130 interrupted.`,
 		Example: `  caddy skill-bridge validate descriptor.json
   caddy skill-bridge validate --json https://skills.example.com/.well-known/skill-sharing
   caddy skill-bridge validate https://skills.example.com
