@@ -169,9 +169,8 @@ const submissionWait = 25 * time.Second
 
 // Execute executes a call, unless its key belongs to a run already. The call is reported to the bridge's observer in any case.
 func (r *Runs) Execute(ctx context.Context, b Bridge, q *Request) Answer {
-	digest := digestOf(q.Call.Inputs.Text)
 	if q.Key == "" {
-		return r.submit(ctx, b, q, digest, func() {})
+		return r.submit(ctx, b, q, func() {})
 	}
 	if failure := denied(ctx, b, &q.Call); failure != nil {
 		return answered(ctx, b, q, failure)
@@ -187,10 +186,10 @@ func (r *Runs) Execute(ctx context.Context, b Bridge, q *Request) Answer {
 		return answered(ctx, b, q, failure)
 	}
 	if found == nil {
-		return r.submit(ctx, b, q, digest, unlock)
+		return r.submit(ctx, b, q, unlock)
 	}
 	unlock()
-	if failure := sameCall(ctx, b, q, found, digest); failure != nil {
+	if failure := sameCall(ctx, b, q, found); failure != nil {
 		return answered(ctx, b, q, failure)
 	}
 	return r.join(ctx, b, q, found)
@@ -303,7 +302,7 @@ func (r *Runs) read(ctx context.Context, owner, id string) (*Record, error) {
 }
 
 // sameCall returns the failure of a call whose key belongs to a call with another skill, version or arguments.
-func sameCall(ctx context.Context, b Bridge, q *Request, found *Record, digest string) *run.Failure {
+func sameCall(ctx context.Context, b Bridge, q *Request, found *Record) *run.Failure {
 	what := ""
 	switch {
 	case !b.Permits(&found.Ref, q.Call.Principal): // the name means another skill, or it is not known at the moment which one
@@ -311,7 +310,7 @@ func sameCall(ctx context.Context, b Bridge, q *Request, found *Record, digest s
 			return failure
 		}
 		what = "another skill"
-	case found.args != digest:
+	case found.args != digestOf(q.Call.Inputs.Text):
 		what = "other arguments"
 	case q.Call.Version != "" && q.Call.Version != found.Ref.Version:
 		what = "another version of the skill"

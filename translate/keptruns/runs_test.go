@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -411,4 +412,21 @@ func TestExpiry(t *testing.T) {
 		expect(t, i.call("k", "acme.sum", `{"a":1}`), `{"a":1}`, false)
 		p.Received(t, "POST /run/sum", 3)
 	})
+}
+
+// Arguments are compared with those of another call only if there is one: sorting 4 MB of members takes long.
+func TestArgumentsOfRefusedCalls(t *testing.T) {
+	i := start(t, provider(), newStore(), nil)
+	args := `{"a":"` + strings.Repeat("x", 4<<20) + `"}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 10 {
+		if a := i.call("k", "acme.none", args); a.Failure == nil || a.Failure.Kind != run.SkillNotFound {
+			t.Errorf("%+v", a)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if copied := after.TotalAlloc - before.TotalAlloc; copied > 4<<20+10*uint64(len(args)) { // args, and as the Text of each call
+		t.Errorf("%d bytes were allocated", copied)
+	}
 }

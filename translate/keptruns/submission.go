@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -16,8 +18,8 @@ import (
 type submission struct {
 	runs    *Runs
 	request Request
-	digest  string
 	inputs  jsonrpc.Object
+	args    jsontext.Value // of the call, until there is a record with their digest
 	cancel  context.CancelCauseFunc
 	caller  context.Context // of the request //nolint:containedctx // it ends before the submission does
 	unlock  func()          // of the key
@@ -34,8 +36,8 @@ var _ translate.Preparation = (*submission)(nil)
 
 // submit begins the run of a call, and waits for its end as the call says. unlock is called once the record tells what the
 // provider has answered.
-func (r *Runs) submit(ctx context.Context, b Bridge, q *Request, digest string, unlock func()) Answer {
-	s := &submission{runs: r, request: *q, digest: digest, caller: ctx, unlock: sync.OnceFunc(unlock), done: make(chan struct{})}
+func (r *Runs) submit(ctx context.Context, b Bridge, q *Request, unlock func()) Answer {
+	s := &submission{runs: r, request: *q, args: q.Call.Inputs.Text, caller: ctx, unlock: sync.OnceFunc(unlock), done: make(chan struct{})}
 	call := q.Call
 	s.inputs = call.Inputs
 	call.Inputs, call.Prepare, call.Answer = jsonrpc.Object{}, s, s.room()
@@ -168,9 +170,10 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 		return failure
 	}
 	record := &Record{
-		Owner: q.Owner, ID: r.ids.Next(now), Skill: skill.Name, Asked: q.Call.Name, Key: q.Key != "", Ref: skill.Ref, Notes: q.Notes, args: s.digest, single: single,
+		Owner: q.Owner, ID: r.ids.Next(now), Skill: skill.Name, Asked: q.Call.Name, Key: q.Key != "", Ref: skill.Ref, Notes: q.Notes, args: digestOf(s.args), single: single,
 		principal: q.Call.Principal, front: q.Call.Front, instance: r.lease.hold(ctx, r),
 	}
+	s.args = nil
 	record.Ref.Kept = record.ID
 	kept := &following{runs: r, caller: q.Call.Caller, record: record, cancel: s.cancel}
 	if single {
