@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,23 +97,12 @@ func TestSiteChanges(t *testing.T) {
 
 // A list that has read the archives of a site holds none of their files but SKILL.md.
 func TestListsHoldNoFiles(t *testing.T) {
-	var packed bytes.Buffer
-	w := zip.NewWriter(&packed)
-	for name, text := range map[string]string{"SKILL.md": "---\nname: pdf\ndescription: D\n---\n# PDF\n", "large": strings.Repeat("x", 1<<19)} {
-		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(f, text)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(packed.Bytes())
+	packed := zipOf(t, map[string]string{"SKILL.md": "---\nname: pdf\ndescription: D\n---\n# PDF\n", "large": strings.Repeat("x", 1<<19)})
+	sum := sha256.Sum256(packed)
 	p := providertest.New()
 	source := p.Source(t, "docs")
 	source.Kind = catalog.SiteSource
-	p.On("GET /pdf.zip", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(packed.Bytes()) })
+	p.On("GET /pdf.zip", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(packed) })
 	p.On("GET /.well-known/agent-skills/index.json", providertest.Answer(http.StatusOK, object{
 		"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
 		"skills":  []object{{"name": "pdf", "type": "archive", "description": "D", "url": "/pdf.zip", "digest": "sha256:" + hex.EncodeToString(sum[:])}},
@@ -133,4 +124,59 @@ func TestListsHoldNoFiles(t *testing.T) {
 	if large, _ := d.Files.Get("large"); len(large) != 1<<19 {
 		t.Errorf("%d bytes", len(large))
 	}
+}
+
+// Archives are unpacked once: what they unpack to does not drive them out of the cache, so that lists and readers of their files unpack none again.
+func TestArchivesAreUnpackedOnce(t *testing.T) {
+	const archives, unpacked = 12, 4 << 20 // the cache has 8 MiB
+	p := providertest.New()
+	source := p.Source(t, "docs")
+	source.Kind = catalog.SiteSource
+	var skills []object
+	for i := range archives {
+		noise := make([]byte, 64<<10) // which can't be compressed, so that the archive is not too small for what it unpacks to
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
+		name := "s" + strconv.Itoa(i)
+		archive := zipOf(t, map[string]string{"SKILL.md": "---\nname: " + name + "\ndescription: D\n---\n", "large": string(noise) + strings.Repeat("x", unpacked-len(noise))})
+		sum := sha256.Sum256(archive)
+		p.On("GET /"+name+".zip", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
+		skills = append(skills, object{"name": name, "type": "archive", "description": "D", "url": "/" + name + ".zip", "digest": "sha256:" + hex.EncodeToString(sum[:])})
+	}
+	p.On("GET /.well-known/agent-skills/index.json", providertest.Answer(http.StatusOK, object{"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json", "skills": skills}))
+	b := newBridge(t, source)
+	for range 3 {
+		if l := b.List(t.Context(), translate.Query{Limit: archives, Descriptors: archives}); len(l.Skills) != archives || l.Skills[archives-1].Files == nil {
+			t.Fatalf("%+v", l)
+		}
+		for i := range archives {
+			d, failure := b.Describe(t.Context(), translate.Call{Name: "docs.s" + strconv.Itoa(i)})
+			if failure != nil {
+				t.Fatal(failure)
+			}
+			if large, _ := d.Files.Get("large"); len(large) != unpacked || d.Files.SizeOf("large") != unpacked || large[unpacked-1] != 'x' || d.Files.SizeOf("none") != 0 {
+				t.Errorf("%d bytes", len(large))
+			}
+		}
+	}
+	for i := range archives {
+		p.Received(t, "GET /s"+strconv.Itoa(i)+".zip", 1)
+	}
+}
+
+// zipOf returns an archive of files.
+func zipOf(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	w := zip.NewWriter(&packed)
+	for name, text := range files {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(f, text)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
 }

@@ -79,7 +79,7 @@ func (w *WebhookAddresses) client(ctx caddy.Context, out *Outbound, block, sourc
 	}
 	transport.LimitIdle(webhooksIdle, webhooksIdlePerHost, webhooksIdleTime)
 	return webhook.Client{
-		Transport: transport, AllowHTTP: w.AllowHTTP,
+		Transport: transport, AllowHTTP: w.AllowHTTP, Proxied: transport.Proxied(),
 		Judge: func(ctx context.Context, u *url.URL) error { return transport.Judge(ctx, source, u) },
 	}, transport.CloseIdleConnections, nil
 }

@@ -352,6 +352,9 @@ func (t *Transport) Judge(_ context.Context, source string, u *url.URL) error {
 	return t.guard.judgeURL(source, u)
 }
 
+// Proxied reports whether requests go through a proxy, so that connections do not show the addresses of their targets.
+func (t *Transport) Proxied() bool { return t.proxied }
+
 // HasCertificate reports whether the transport has a client certificate.
 func (t *Transport) HasCertificate() bool { return t.unidentified != nil }
 

@@ -74,7 +74,7 @@ func (d *Deliverer) deliver(l *line) result {
 		d.giveUp(c, l, a)
 		return result{drop: true}
 	}
-	a.Answer = c.Post(d.ctx, &webhook.Request{URL: targetOf(r).URL, Header: header(r.ID, time.Now(), body, secrets), Body: body})
+	a.Answer = c.Post(d.ctx, &webhook.Request{URL: targetOf(r).URL, Paced: l.Owner, Header: header(r.ID, time.Now(), body, secrets), Body: body})
 	if d.ctx.Err() != nil { // the process ends: the next one sends it again
 		return result{drop: true}
 	}

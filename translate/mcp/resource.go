@@ -60,6 +60,9 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	case failure != nil:
 		return nil, refusal(r, failure, "")
 	}
+	if d.Files != nil && !r.Reserve(int64(d.Files.SizeOf(file))) { // before it is unpacked
+		return nil, refusal(r, exchange.NoRoom(r.Request, run.PhaseDescriptor, "", run.ExecutedNo, false), "")
+	}
 	text, found := fileOf(d, file)
 	content := front.ContentOf(text)
 	switch {

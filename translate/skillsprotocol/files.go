@@ -37,6 +37,9 @@ func (f *Front) readSkillFile(ctx context.Context, p *params) (jsontext.Value, *
 	published := d.Files != nil
 	switch {
 	case published:
+		if !p.request.Reserve(int64(d.Files.SizeOf(path))) { // before it is unpacked
+			return nil, tooLarge(p.request, nil)
+		}
 		text, ok := d.Files.Get(path)
 		if !ok {
 			paths := d.Files.Paths()

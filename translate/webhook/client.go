@@ -40,6 +40,8 @@ type Client struct {
 	Judge func(ctx context.Context, u *url.URL) error
 	// AllowHTTP allows webhooks without TLS.
 	AllowHTTP bool
+	// Proxied says that the Transport connects to a proxy, so that the addresses of the webhooks are not known.
+	Proxied bool
 }
 
 // Check returns the problem of a webhook's URL; empty: there is none.
@@ -107,7 +109,9 @@ const (
 
 // Request is a request to a webhook.
 type Request struct {
-	URL    string
+	URL string
+	// Paced is whose requests to one address are limited by a [Rate]; empty: none are.
+	Paced  string
 	Header http.Header
 	Body   []byte
 	// Secrets are removed from the problem, which may have a part of the answer.
@@ -125,7 +129,7 @@ type Answer struct {
 	RetryAfter time.Duration
 }
 
-// Post sends a request.
+// Post sends a request. All requests of the process to one address are at most as many at a time as those to one host; further ones wait.
 func (c *Client) Post(ctx context.Context, q *Request) (a Answer) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -140,10 +144,15 @@ func (c *Client) Post(ctx context.Context, q *Request) (a Answer) {
 		a.Outcome, a.Problem = Blocked, "HTTP without TLS is not allowed"
 		return a
 	}
-	r := &http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host, Header: q.Header, ContentLength: int64(len(q.Body)),
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(q.Body)), nil },
-		Body:    io.NopCloser(bytes.NewReader(q.Body)),
+	entry := &admission{paced: q.Paced}
+	defer entry.end()
+	body := func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(entry, bytes.NewReader(q.Body))), nil
+	}
+	r := &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: q.Header, ContentLength: int64(len(q.Body)), GetBody: body}
+	r.Body, _ = body()
+	if !c.Proxied {
+		ctx = entry.traced(ctx)
 	}
 	response, err := c.Transport.RoundTrip(r.WithContext(ctx)) // a transport does not follow redirects
 	if err == nil {

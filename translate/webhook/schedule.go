@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -33,10 +32,9 @@ type Schedule[Q interface{ place() *Place }] struct {
 	// Paced limits the requests of an owner to a host by a [Rate], over all queues. It does not change.
 	Paced bool
 
-	rates map[pair]*Rate // of a paced schedule: those that have not rested
-	swept int            // their number after the last sweep
-	later []pausing[Q]   // hosts of owners with queues whose rate does not allow a request yet
-	first time.Time      // the end of the first pause of these; zero: there is none
+	rates rates        // of a paced schedule
+	later []pausing[Q] // hosts of owners with queues whose rate does not allow a request yet
+	first time.Time    // the end of the first pause of these; zero: there is none
 
 	active int
 	bodies int64
@@ -175,24 +173,8 @@ func (s *Schedule[Q]) rate(owner, host string, now time.Time) *Rate {
 	if !s.Paced {
 		return nil
 	}
-	key := pair{owner, host}
-	r := s.rates[key]
-	if r == nil {
-		if s.rates == nil {
-			s.rates = map[pair]*Rate{}
-		}
-		if len(s.rates) >= 2*s.swept+minSwept {
-			maps.DeleteFunc(s.rates, func(_ pair, r *Rate) bool { return r.Rest(now) <= 0 })
-			s.swept = len(s.rates)
-		}
-		r = new(Rate)
-		s.rates[key] = r
-	}
-	return r
+	return s.rates.get(owner, host, now)
 }
-
-// minSwept is the number of rates of which a paced schedule looks for those that have rested.
-const minSwept = 256
 
 // Next removes and returns the next queue that may send a request. [Schedule.Done] has to be called when the request has ended.
 func (s *Schedule[Q]) Next(now time.Time) (q Q, ok bool) {

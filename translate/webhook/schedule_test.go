@@ -55,8 +55,8 @@ func TestPaced(t *testing.T) {
 		s.Add(&queue{Place{Owner: "eve", Host: fmt.Sprint(n)}})
 		drain(s, now)
 	}
-	if len(s.rates) > 2*minSwept {
-		t.Errorf("%d rates of hosts with requests", len(s.rates))
+	if len(s.rates.of) > 2*minSwept {
+		t.Errorf("%d rates of hosts with requests", len(s.rates.of))
 	}
 }
 

@@ -72,7 +72,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 			l.parsed(m, value, err)
 			cost := documentCost(response.Body)
 			if s, ok := value.(*Skill); ok && s.Files != nil {
-				cost += s.Files.Size()
+				cost = documentCost(s.Document) + s.Files.Size() // the archive itself is not kept
 			}
 			return value, cost, passing(err)
 		},

@@ -2,6 +2,8 @@ package skillsite
 
 import (
 	"bytes"
+	"compress/flate"
+	"io"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -12,11 +14,19 @@ import (
 // Main is the path of the file that explains a skill.
 const Main = "SKILL.md"
 
-// Files are the files of a skill by their paths. They must not be changed.
+// Files are the files of a skill by their paths. They must not be changed. All but SKILL.md are compressed, each by itself: archives may unpack to
+// 16 MiB, and a cache that kept that of many would soon unpack them for each list and each file that is read.
 type Files struct {
-	content map[string][]byte
+	content map[string]file
 	paths   []string // in their order; Main is first
 	size    int64
+}
+
+// file is a file as it is kept.
+type file struct {
+	bytes    []byte
+	size     int
+	deflated bool
 }
 
 // single returns the files of a skill that has only a SKILL.md.
@@ -24,35 +34,44 @@ func single(text []byte) *Files { return newFiles(map[string][]byte{Main: bytes.
 
 // newFiles returns files without the hidden characters of their texts: a model would read them, and people who look at the files do not see them.
 func newFiles(content map[string][]byte) *Files {
-	f := &Files{content: content, paths: slices.Sorted(maps.Keys(content))}
+	f := &Files{content: make(map[string]file, len(content)), paths: slices.Sorted(maps.Keys(content))}
+	packing := newPacking()
 	for path, text := range content {
 		if path == Main && utf8.Valid(text) || safetext.IsText(text) {
-			content[path] = []byte(safetext.Lines(string(text)))
+			text = []byte(safetext.Lines(string(text)))
 		}
+		kept := file{bytes: text, size: len(text)}
+		if path != Main {
+			kept = packing.pack(text)
+		}
+		f.content[path] = kept
+		f.size += int64(len(path) + len(kept.bytes))
+		delete(content, path) // so that not all of them are in memory twice
 	}
 	if at := slices.Index(f.paths, Main); at > 0 {
 		f.paths = slices.Insert(slices.Delete(f.paths, at, at+1), 0, Main)
 	}
-	for path, text := range content {
-		f.size += int64(len(path) + len(text))
-	}
 	return f
 }
 
-// Brief returns the files with the content of SKILL.md only, for lists of many skills: the others may take 16 MiB. f may be nil.
+// Brief returns the files with the content of SKILL.md only, for lists of many skills. f may be nil.
 func (f *Files) Brief() *Files {
 	if f == nil {
 		return nil
 	}
 	main := f.content[Main]
-	return &Files{content: map[string][]byte{Main: main}, paths: f.paths, size: int64(len(main))}
+	return &Files{content: map[string]file{Main: main}, paths: f.paths, size: int64(main.size)}
 }
 
-// Get returns the content of a file, and whether there is one.
+// Get returns the content of a file, and whether there is one. That of others than SKILL.md is unpacked for each call: [Files.SizeOf] says how much
+// memory it takes.
 func (f *Files) Get(path string) ([]byte, bool) {
-	text, ok := f.content[path]
-	return text, ok
+	kept, ok := f.content[path]
+	return kept.text(), ok
 }
+
+// SizeOf returns the size of a file in bytes; 0: there is none.
+func (f *Files) SizeOf(path string) int { return f.content[path].size }
 
 // Paths returns the paths of the files: SKILL.md, then the others in their byte order.
 func (f *Files) Paths() []string { return f.paths }
@@ -62,10 +81,49 @@ func (f *Files) Size() int64 { return f.size }
 
 // Any reports whether a function is true for the content of a file.
 func (f *Files) Any(is func([]byte) bool) bool {
-	for _, text := range f.content {
-		if is(text) {
+	for _, kept := range f.content {
+		if is(kept.text()) {
 			return true
 		}
 	}
 	return false
+}
+
+// text returns the content of the file.
+func (f file) text() []byte {
+	if !f.deflated {
+		return f.bytes
+	}
+	text := make([]byte, f.size)
+	if _, err := io.ReadFull(flate.NewReader(bytes.NewReader(f.bytes)), text); err != nil {
+		panic("skillsite: a compressed file can't be read: " + err.Error()) // it was written by pack
+	}
+	return text
+}
+
+// packing compresses files.
+type packing struct {
+	buffer bytes.Buffer
+	writer *flate.Writer
+}
+
+func newPacking() *packing {
+	p := new(packing)
+	p.writer, _ = flate.NewWriter(&p.buffer, flate.BestSpeed) // the level is valid
+	return p
+}
+
+// pack returns a file as it is kept: compressed, if that saves memory.
+func (p *packing) pack(text []byte) file {
+	const header = 64 // what is as short is not worth it
+	if len(text) > header {
+		p.buffer.Reset()
+		p.writer.Reset(&p.buffer)
+		_, _ = p.writer.Write(text) // a buffer returns no error
+		_ = p.writer.Close()
+		if p.buffer.Len() < len(text)-header {
+			return file{bytes.Clone(p.buffer.Bytes()), len(text), true}
+		}
+	}
+	return file{text, len(text), false}
 }
