@@ -109,6 +109,8 @@ type Operation string
 
 // The operations.
 const (
+	// OperationNone is that of a request whose method does not exist, or was not read since its caller was refused before.
+	OperationNone     Operation = "none"
 	OperationExecute  Operation = "execute"
 	OperationSubmit   Operation = "submit"
 	OperationFollow   Operation = "follow"

@@ -85,9 +85,9 @@ func (c *Callers) authenticate(r *http.Request) (principal string, refused *noKe
 	return principal, nil
 }
 
-// refuse answers a request without a key of callers_file.
+// refuse answers a request without a key of callers_file. Its body is not read, so that its method is not known.
 func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller, why *noKey, toAgent, toTools bool) {
-	caller.Front, caller.Method = skillsprotocol.Name, mcp.MethodUnknown
+	caller.Front = skillsprotocol.Name
 	answer := h.server.Refuse
 	switch {
 	case toTools:

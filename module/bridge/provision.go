@@ -66,7 +66,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	h.refused = func(ctx context.Context, caller run.Caller, reason, message string) {
 		o.RefusedCaller(ctx, h.placeholder(), caller.Method, reason)
-		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationDescribe, front.Unauthenticated(message))
+		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.Unauthenticated(message))
 	}
 	refused := func(ctx context.Context, method, reason string) {
 		if reason == run.PrincipalRequired && h.CallersFile != "" {

@@ -82,6 +82,15 @@ func TestCallersFile(t *testing.T) {
 			}
 		}
 	}
+	refusals := append(c.Log.Lines(`"msg":"call failed"`), append(c.Log.Lines("caller refused"), c.Log.Lines("a caller was refused")...)...)
+	for _, line := range refusals { // their bodies were not read
+		if strings.Contains(line, `"operation"`) || strings.Contains(line, `"method":"unknown"`) {
+			t.Errorf("%s", line)
+		}
+	}
+	if n := len(c.Log.Lines(`"msg":"call failed"`, `"outcome":"unauthenticated"`)); n < len(keyRequests) {
+		t.Errorf("%d lines of %d calls", n, len(refusals))
+	}
 	if n := len(p.All()); n > 0 {
 		t.Errorf("the provider has got %d requests for callers without a key", n)
 	}

@@ -127,7 +127,7 @@ func TestReportsOfA2A(t *testing.T) {
 		{"push is off", "", "", "ListTaskPushNotificationConfigs", `{"taskId":"x"}`, "ListTaskPushNotificationConfigs describe invalid_arguments   failed"},
 		{"extended card", "", "", "GetExtendedAgentCard", `{}`, "GetExtendedAgentCard describe completed   completed"},
 		{"extended card again", "", "", "GetExtendedAgentCard", `{}`, "GetExtendedAgentCard describe completed   completed"},
-		{"unknown method", "", "", "Canary", `{}`, "unknown describe invalid_arguments   failed"},
+		{"unknown method", "", "", "Canary", `{}`, "unknown  invalid_arguments   failed"},
 		{"unknown version", "", "7.0", "GetTask", one(done), "GetTask task invalid_arguments   failed"},
 		{"method of another version", "", "1.0", "message/send", `{}`, "message/send execute invalid_arguments   failed"},
 		{"array", "", "", "GetTask", `[]`, "GetTask task invalid_arguments   failed"},

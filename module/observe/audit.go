@@ -44,7 +44,7 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	a.logger.Info("call",
 		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
 		optional("method", safetext.Field(c.Method, MaxLogged)),
-		zap.String("operation", string(s.Operation)),
+		optional("operation", operationOf(s)),
 		zap.String("name", safetext.Field(c.Name, MaxLogged)),
 		optional("source", s.Source),
 		optional("skill_id", safetext.Field(o.SkillID, MaxLogged)),
@@ -86,7 +86,7 @@ func (a *audit) denied(c *translate.Call, n *exchange.Notice) {
 // refused logs a caller that was refused for its principal.
 func (a *audit) refused(ctx context.Context, method, reason string) {
 	if a != nil {
-		a.logger.Warn("caller refused", zap.String("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason),
+		a.logger.Warn("caller refused", optional("method", safetext.Field(method, MaxLogged)), zap.String("reason", reason),
 			optional("client", clientOf(ctx)), optional("trace_id", translate.RequestOf(ctx).Caller.TraceID))
 	}
 }

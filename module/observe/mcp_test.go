@@ -60,7 +60,7 @@ func TestReportsOfMCP(t *testing.T) {
 		{"completion", "completion/complete", `{"ref":{"type":"ref/resource","uri":"skill://{name}/{file}"},"argument":{"name":"name","value":"a"}}`, "completion/complete describe completed   completed"},
 		{"initialize", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`, "initialize describe completed   completed"},
 		{"ping", "ping", `{}`, "ping describe completed   completed"},
-		{"unknown method", "canary", `{}`, "unknown describe invalid_arguments   failed"},
+		{"unknown method", "canary", `{}`, "unknown  invalid_arguments   failed"},
 		{"a task", "tasks/get", `{"taskId":"x"}`, "tasks/get follow invalid_arguments   failed"},
 	} {
 		before := len(a.toolCalls())

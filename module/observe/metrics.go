@@ -167,7 +167,7 @@ func RegisterMetrics(registry prometheus.Registerer) error {
 // called counts a call that has ended.
 func (m *metrics) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 	provider, outcome := providerLabel(s.Source), outcomeOf(o, s)
-	m.calls.WithLabelValues(c.Front, c.Method, provider, m.skills.of(o.SkillID), outcome).Inc()
+	m.calls.WithLabelValues(c.Front, methodOf(c), provider, m.skills.of(o.SkillID), outcome).Inc()
 	if !asksForRun(s) {
 		return // only calls about a run count in the histograms
 	}

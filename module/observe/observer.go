@@ -274,7 +274,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	*fields = append((*fields)[:0],
 		optional("front", c.Front),
 		optional("method", c.Method),
-		zap.String("operation", string(s.Operation)),
+		optional("operation", operationOf(s)),
 		zap.String("outcome", outcomeOf(out, s)),
 		optional("name", safetext.Field(c.Name, MaxLogged)),
 		optional("source", s.Source),
@@ -348,10 +348,14 @@ func (o *Observer) RefusedCaller(ctx context.Context, by, method, reason string)
 	if !strings.HasPrefix(by, "{") {
 		key = "option"
 	}
+	attrs := []slog.Attr{slog.String(key, by)}
+	if method != "" {
+		attrs = append(attrs, slog.String("method", method))
+	}
 	o.Notice(ctx, &exchange.Notice{
 		Level:   slog.LevelWarn,
 		Message: "a caller was refused: " + reason,
-		Attrs:   []slog.Attr{slog.String(key, by), slog.String("method", method), slog.String(clientKey, clientOf(ctx))},
+		Attrs:   append(attrs, slog.String(clientKey, clientOf(ctx))),
 	})
 }
 

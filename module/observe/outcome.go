@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"cmp"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -21,11 +23,22 @@ const (
 // asksForRun reports whether a call executes or follows a run: others describe skills or list them, or read or change a task.
 func asksForRun(s *translate.Statistics) bool {
 	switch s.Operation {
-	case translate.OperationDescribe, translate.OperationList, translate.OperationTask:
+	case translate.OperationDescribe, translate.OperationList, translate.OperationTask, translate.OperationNone:
 		return false
 	}
 	return true
 }
+
+// operationOf returns the operation of a call for logs; empty: it is not known.
+func operationOf(s *translate.Statistics) string {
+	if s.Operation == translate.OperationNone {
+		return ""
+	}
+	return string(s.Operation)
+}
+
+// methodOf returns the method of a call for metrics and traces, which need one. Without one, it is that of the fronts for methods that do not exist.
+func methodOf(c *translate.Call) string { return cmp.Or(c.Method, "unknown") }
 
 // asks reports whether a call is no failure, since its agent was asked for further inputs.
 func asks(o *run.Run) bool { return o.Failure != nil && o.Failure.Asks() }

@@ -79,8 +79,8 @@ func beginTrace(ctx context.Context, c *translate.Call) context.Context {
 	}
 	if request.IsRecording() && c.Front != "" { // not for the page for browsers
 		tracer := tracerOf(request)
-		_, span := tracer.Start(ctx, c.Method, trace.WithTimestamp(c.Arrived), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-			semconv.RPCSystemNameJSONRPC, semconv.JSONRPCProtocolVersion("2.0"), semconv.RPCMethod(c.Method), frontKey.String(c.Front)))
+		_, span := tracer.Start(ctx, methodOf(c), trace.WithTimestamp(c.Arrived), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+			semconv.RPCSystemNameJSONRPC, semconv.JSONRPCProtocolVersion("2.0"), semconv.RPCMethod(methodOf(c)), frontKey.String(c.Front)))
 		ctx = trace.ContextWithSpan(ctx, &callSpan{Span: span, tracer: tracer, arrived: c.Arrived})
 	}
 	s := trace.SpanContextFromContext(ctx)

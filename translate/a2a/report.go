@@ -63,7 +63,7 @@ func (r *request) refuse(fault *jsonrpc.Error, failure *run.Failure) (jsontext.V
 
 // report reports a call that was answered without a call of the bridge; a nil failure means success.
 func (r *request) report(failure *run.Failure) {
-	operation := translate.OperationDescribe
+	operation := translate.OperationNone
 	switch {
 	case r.task != nil:
 		operation = translate.OperationTask

@@ -23,7 +23,7 @@ func (r *request) report(failure *run.Failure) { r.reportRun(&run.Run{Failure: f
 
 // reportRun reports a call about a run that was answered without the bridge.
 func (r *request) reportRun(o *run.Run) {
-	operation := translate.OperationDescribe
+	operation := translate.OperationNone
 	if r.method != nil {
 		operation = r.method.operation
 	}

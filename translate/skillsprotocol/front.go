@@ -221,6 +221,8 @@ func (f *Front) bridge(p *params) Bridge {
 func (f *Front) report(ctx context.Context, method string, failure *run.Failure) {
 	operation := translate.OperationDescribe
 	switch method {
+	case methodUnknown:
+		operation = translate.OperationNone
 	case methodExecute:
 		operation = translate.OperationExecute
 	case methodGetRun:

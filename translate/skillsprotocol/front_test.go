@@ -159,8 +159,8 @@ func TestEveryRequestIsReported(t *testing.T) {
 		{"list_skills", `{"limit":0}`, "list_skills list 1 fix_params limit invalid"},
 		{"describe_skill", `{"name":1}`, "describe_skill describe 1 fix_params name invalid"},
 		{"load_skills_protocol_guide", ``, "load_skills_protocol_guide describe"},
-		{"run_code", ``, "unknown describe 1 none  not_supported_by_bridge"},
-		{"whatever", ``, "unknown describe 1 fix_params  unknown"},
+		{"run_code", ``, "unknown none 1 none  not_supported_by_bridge"},
+		{"whatever", ``, "unknown none 1 fix_params  unknown"},
 	} {
 		b := &fakeBridge{outcome: done}
 		ask(t, b, c.method, c.params)

@@ -35,8 +35,14 @@ func TestWaiting(t *testing.T) {
 			stored         bool
 			want           int
 		}{
-			{one, "ada", "c", true, 1}, {one, "ada", "c", false, 1}, {two, "ada", "c", true, 1}, {two, "ada", "c", false, 0},
-			{one, "bob", "c", true, 0}, {two, "bob", "c", true, 0}, {one, "ada", "d", true, 0}, {two, "ada", "d", true, 0},
+			{one, "ada", "c", true, 1},
+			{one, "ada", "c", false, 1},
+			{two, "ada", "c", true, 1},
+			{two, "ada", "c", false, 0},
+			{one, "bob", "c", true, 0},
+			{two, "bob", "c", true, 0},
+			{one, "ada", "d", true, 0},
+			{two, "ada", "d", true, 0},
 		} {
 			found, err := v.by.Waiting(t.Context(), v.owner, v.context, v.stored)
 			if err != nil || len(found) != v.want || v.want == 1 && made[found[0].ID] != task.InputRequired.String() {
