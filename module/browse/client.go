@@ -40,7 +40,7 @@ func clientsOf(endpoint string, needsToken, hasPassword bool) MCP {
 		flag = `, "--bearer-env", "BRIDGE_TOKEN"], "env": {"BRIDGE_TOKEN": "<token>"}`
 	}
 	return MCP{endpoint, []Client{
-		{"Claude Desktop", "claude_desktop_config.json", `{"mcpServers": {"skills": {"command": "caddy", "args": ["skill-bridge", "mcp", "--connect", ` + url + flag + "}}}"},
+		{"Claude Desktop", "claude_desktop_config.json", `{"mcpServers": {"skills": {"command": "/usr/local/bin/caddy", "args": ["skill-bridge", "mcp", "--connect", ` + url + flag + "}}}"},
 		{"VS Code", ".vscode/mcp.json", `{"servers": {"skills": {"type": "http", "url": ` + url + header + "}}}"},
 		{"Cursor", ".cursor/mcp.json", `{"mcpServers": {"skills": {"url": ` + url + header + "}}}"},
 	}}
