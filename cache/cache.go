@@ -119,6 +119,22 @@ func (c *Cache) Peek(url, partition string, owner uint64) (*Document, error) {
 	return doc, nil
 }
 
+// Stale returns the document that Get would return if the origin failed now, for the reason err: one that is fresh, or not too old to be
+// served; nil: there is none. It does not ask the origin, and is not counted.
+func (c *Cache) Stale(url, partition string, owner uint64, err error) *Document {
+	e, now := c.store.get(key{url, partition}), time.Now()
+	kept := e.document()
+	switch f := e.failureFor(owner, now); {
+	case kept == nil:
+		return nil
+	case now.Before(kept.hit.ExpiresAt):
+		return kept.hit
+	case f != nil && f.stale == nil:
+		return nil
+	}
+	return kept.staleFor(err)
+}
+
 // Get returns a document, from the cache or from its origin.
 //
 // It returns ctx.Err() as soon as ctx has ended, together with [ErrQueued] or

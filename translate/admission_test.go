@@ -99,9 +99,12 @@ func TestPlaces(t *testing.T) {
 			if _, failure := b.Describe(t.Context(), call("")); failure == nil || failure.Kind != run.RateLimited {
 				t.Errorf("a description without a place: %+v", failure)
 			}
-			unlisted := b.List(t.Context(), translate.Query{Namespace: "acme"}).Unavailable
-			if len(unlisted) != 1 || unlisted[0].Failure.Kind != run.RateLimited {
+			list := b.List(t.Context(), translate.Query{Namespace: "acme", Descriptors: 10})
+			if unlisted := list.Unavailable; len(unlisted) != 1 || unlisted[0].Failure.Kind != run.RateLimited || unlisted[0].Failure.OfBridge() == tc.otherFinds {
 				t.Errorf("a list without a place: %+v", unlisted)
+			}
+			if known := len(list.Skills) == 1 && list.Skills[0].Descriptor != nil; known != tc.otherFinds { // what is in memory
+				t.Errorf("a list without a place: %+v", list.Skills)
 			}
 			o = b.Start(t.Context(), translate.Call{Name: "other.weather", Inputs: jsonrpc.Object{Text: jsontext.Value(city)}}).Wait()
 			if found := o.Failure == nil; found != tc.otherFinds {

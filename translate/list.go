@@ -168,49 +168,61 @@ func (l *listing) read(fresh func(*catalog.Section) bool, read func(context.Cont
 			fromMemory++
 			continue
 		}
-		readOne := func() {
-			failure := refused
+		readOne := func(read func(context.Context) *run.Failure) {
+			failure, known := refused, false
 			if failure == nil {
-				failure = l.readSource(s, read)
+				failure, known = l.readSource(s, read)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if failure == nil {
+			if known {
 				l.Read++
+			}
+			if failure == nil {
 				return
 			}
 			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
 		}
 		if until, _ := s.FreshUntil(x.ctx); s.Ready() && time.Now().Before(until) {
 			l.freshUntil[s.Index] = until
-			readOne() // from memory
-		} else {
-			wg.Go(readOne)
+			readOne(func(ctx context.Context) *run.Failure { return read(ctx, s) }) // from memory
+			continue
 		}
+		wg.Go(func() {
+			readOne(func(ctx context.Context) (failure *run.Failure) {
+				s.Stalls.Index(ctx, func(ctx context.Context) { failure = read(ctx, s) })
+				return failure
+			})
+		})
 	}
 	wg.Wait()
 	l.Read += fromMemory
 	l.sourcesRead()
 }
 
-// readSource calls read for one source, within the source's limit. It is called for several sources at a time.
-func (l *listing) readSource(s *catalog.Section, read func(context.Context, *catalog.Section) *run.Failure) (failure *run.Failure) {
+// readSource calls read for one source, within the source's limit, and reports whether its list is known, also in spite of a failure. It is called for
+// several sources at a time.
+func (l *listing) readSource(s *catalog.Section, read func(context.Context) *run.Failure) (failure *run.Failure, known bool) {
 	x := l.execution
 	if !s.Admits(x.call.Principal) {
-		return anonymous()
+		return anonymous(), false
 	}
-	exceeded := x.within(x.ctx, s, func(ctx context.Context) { failure = read(ctx, s) })
-	failure = cmp.Or(exceeded, failure)
+	exceeded := x.within(x.ctx, s, func(ctx context.Context) { failure = read(ctx) })
+	known, failure = failure == nil, cmp.Or(exceeded, failure)
 	if failure != nil && failure.Next() != run.NextAuthenticate && failure.Kind != run.RateLimited && !callerLeft(x) {
 		x.bridge.config.Observer.Notice(x.ctx, unreadable(s, failure))
 	}
-	return failure
+	return failure, known
 }
 
-// within calls read, which reads documents of one source, within the source's limit.
+// within calls read, which reads documents of one source, within the source's limit. If that is exceeded, it returns the failure, and read gets a
+// context that has ended: it has the documents that are in memory.
 func (x *execution) within(ctx context.Context, s *catalog.Section, read func(context.Context)) *run.Failure {
 	l := &x.bridge.sources[s.Index]
 	if !l.acquire() {
+		known, cancel := context.WithTimeout(ctx, 0)
+		defer cancel()
+		read(known)
 		return l.exceeded()
 	}
 	own := &hold{within: &x.hold}
@@ -222,8 +234,6 @@ func (x *execution) within(ctx context.Context, s *catalog.Section, read func(co
 // describe reads the descriptors of the skills, and returns the failures of those that can't be read.
 func (l *listing) describe() map[*catalog.Entry]*run.Failure {
 	x := l.execution
-	ctx, cancel := context.WithTimeout(x.ctx, discoveryTimeout)
-	defer cancel()
 	bySource := map[*catalog.Section][]*catalog.Entry{}
 	for i := range l.Skills {
 		e := &l.Skills[i]
@@ -235,14 +245,12 @@ func (l *listing) describe() map[*catalog.Entry]*run.Failure {
 	for s, own := range bySource {
 		wg.Go(func() {
 			var failures []*run.Failure
-			exceeded := x.within(ctx, s, func(ctx context.Context) { failures = catalog.ReadDescriptors(ctx, own) })
+			exceeded := x.within(x.ctx, s, func(ctx context.Context) { failures = catalog.ReadDescriptors(ctx, own) })
 			mu.Lock()
 			defer mu.Unlock()
 			for i, e := range own {
-				if exceeded != nil {
-					failed[e] = exceeded
-				} else if failures[i] != nil {
-					failed[e] = failures[i]
+				if failures[i] != nil {
+					failed[e] = cmp.Or(exceeded, failures[i])
 				}
 			}
 		})
@@ -276,7 +284,11 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 			read[e.Section()] = true
 		}
 	}
-	unread := map[*catalog.Section]bool{}
+	unread := map[*catalog.Section]bool{} // those that are Unavailable
+	for i := range l.Skills {
+		s := l.Skills[i].Section()
+		unread[s] = slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace == s.Namespace })
+	}
 	for i := range l.Skills {
 		e := &l.Skills[i]
 		s, failure := e.Section(), failed[e]

@@ -124,3 +124,32 @@ func TestR101LimitOfOneHost(t *testing.T) {
 		t.Errorf("list_skills: %v, %+v", err, list)
 	}
 }
+
+// R102: the descriptors of one publisher stall: the tools of the other publishers of the registry, and of other sources, are listed, and the host
+// that stalls gets few requests at a time.
+func TestR102StallingPublisher(t *testing.T) {
+	elsewhere := hostile.NewProvider(t)
+	var skills []hostile.Skill
+	for i := range 40 {
+		id := fmt.Sprintf("acme/s%04d", i)
+		elsewhere.Publish(hostile.Skill{ID: id})
+		elsewhere.On(id, hostile.Descriptor, hostile.Hang())
+		skills = append(skills, hostile.Skill{ID: id, DescriptorURL: elsewhere.URLOf(id, hostile.Descriptor)})
+	}
+	all := hostile.NewProvider(t, append(skills, hostile.Skill{ID: "zeta/good"})...)
+	other := hostile.NewProvider(t, hostile.Skill{ID: "other/fine"})
+	c := testbed.StartCaddy(t, lists("\tallow_ports "+strings.TrimPrefix(elsewhere.URL(), "http://127.0.0.1:"),
+		"\tprovider "+all.URL()+" {\n\tnamespace all\n}", "\tprovider "+other.URL()+" {\n\tnamespace other\n}"))
+	for range 2 {
+		pages := toolPages(t, c.Client)
+		if names := pages[0].names(); len(pages) != 1 || !slices.Equal(names, []string{"all_zeta_good", "other_fine"}) {
+			t.Errorf("%q", names)
+		}
+		if u := pages[0].Result.Meta.Unavailable; len(u) != 1 || u[0].Namespace != "all" {
+			t.Errorf("unavailable: %+v", u)
+		}
+	}
+	if n := elsewhere.Hanging(); n > 16 {
+		t.Errorf("%d requests hang", n)
+	}
+}

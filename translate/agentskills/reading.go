@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -16,9 +19,9 @@ type listing struct {
 	site   *Site
 	caller run.Caller
 
+	mu             sync.Mutex
 	skills         []listed
 	tools          names          // of the skills; nil: no list was read
-	sizes          map[string]int // of the texts of each source, in bytes
 	closed, failed int            // sources, on all pages
 	limited        bool           // a limit of the bridge as a whole prevented the reading
 	fresh          time.Time      // the end of the freshness of the lists; zero: they are incomplete
@@ -34,7 +37,7 @@ type listed struct {
 // read reads what a caller may see.
 func (s *Site) read(ctx context.Context, caller run.Caller) (*view, error) {
 	began := time.Now()
-	l := &listing{site: s, caller: caller, left: map[string]int{}, sizes: map[string]int{}}
+	l := &listing{site: s, caller: caller, left: map[string]int{}}
 	l.read(ctx)
 	if l.limited || len(l.skills) == 0 && l.failed > 0 {
 		return nil, errUnavailable
@@ -53,91 +56,110 @@ func (s *Site) read(ctx context.Context, caller run.Caller) (*view, error) {
 	return v, nil
 }
 
-// turn is what is to be read of one source, or of all: the skills after a tool name.
-type turn struct{ source, after string }
+// portion is what is to be read of one source.
+type portion struct {
+	source string
+	all    int // skills that it lists
+	most   int // skills that are read
+}
 
-// read reads the skills with their descriptors, and makes their contents. If there are more than maxSkills, the sources take turns.
+// read reads the skills with their descriptors, and makes their contents: if there are several pages, those of several sources at a time, so that
+// one that stalls does not delay others.
 func (l *listing) read(ctx context.Context) {
 	first := l.list(ctx, translate.Query{Limit: pageSize, Descriptors: pageSize})
 	l.fresh = first.FreshUntil
-	l.add(ctx, first.Skills)
 	if first.NextAfter == "" || l.limited {
+		l.add(ctx, first.Skills, new(int))
 		return
 	}
-	all := l.list(ctx, translate.Query{}).Skills
-	all = slices.DeleteFunc(all, func(e catalog.Entry) bool { return e.Tool == "" }) // those on no page
-	turns := []turn{{after: first.NextAfter}}
-	if len(all) > maxSkills {
-		turns = turnsOf(all)
-		l.skills = nil
-		clear(l.sizes)
+	var reads errgroup.Group
+	reads.SetLimit(sourcesAtOnce)
+	for _, p := range portionsOf(l.list(ctx, translate.Query{}).Skills) {
+		reads.Go(func() error {
+			l.readPortion(ctx, p)
+			return nil
+		})
 	}
-	for len(turns) > 0 && !l.ends(ctx) {
-		size := min(pageSize, max(1, (maxSkills-len(l.skills))/len(turns)))
-		next := turns[:0]
-		for _, t := range turns {
-			if !l.ends(ctx) {
-				page := l.list(ctx, translate.Query{Namespace: t.source, Limit: size, AfterTool: t.after, Descriptors: size})
-				l.add(ctx, page.Skills)
-				if t.after = page.NextAfter; t.after == "" {
-					continue
-				}
-			}
-			next = append(next, t)
-		}
-		turns = next
-	}
+	_ = reads.Wait() // there are no errors
 	if ctx.Err() != nil {
 		l.fresh = time.Time{}
 	}
-	for _, t := range turns {
-		for i := range all {
-			if e := &all[i]; e.Tool > t.after && (t.source == "" || t.source == e.Namespace) {
-				l.left[e.Namespace]++
-			}
-		}
-	}
+	slices.SortStableFunc(l.skills, func(a, b listed) int { return cmp.Compare(a.source, b.source) })
 }
 
-// add adds skills with their contents. A source that has more texts than a list gets no further ones.
-func (l *listing) add(ctx context.Context, entries []catalog.Entry) {
+// readPortion reads the portion of a source, page by page. After the end of the context, the pages have what is in memory.
+func (l *listing) readPortion(ctx context.Context, p portion) {
+	size, read, unread := 0, 0, 0
+	for after := ""; read < p.most && !l.ends(); {
+		limit := min(pageSize, p.most-read)
+		page := l.list(ctx, translate.Query{Namespace: p.source, Limit: limit, AfterTool: after, Descriptors: limit})
+		l.add(ctx, page.Skills, &size)
+		if read += limit; ctx.Err() != nil {
+			unread += limit - len(page.Skills)
+		}
+		if after = page.NextAfter; after == "" {
+			read = p.all
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left[p.source] += p.all - read + unread
+}
+
+// add adds skills of a source with their contents. size is that of its texts, in bytes; a source that has more of them than a list gets no further
+// ones.
+func (l *listing) add(ctx context.Context, entries []catalog.Entry, size *int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.tools == nil {
 		l.tools = l.site.namesAfter(ctx, time.Now())
 	}
 	for i := range entries {
 		e := &entries[i]
 		made := listed{source: e.Namespace}
-		if l.sizes[e.Namespace] <= maxSize {
+		if *size <= maxSize {
 			made.content = l.site.contentFor(&skill{file: l.tools.of(e.Tool), name: e.Name, source: e.Namespace, descriptor: e.Descriptor, files: e.Files})
 		}
 		if made.content != nil {
-			l.sizes[e.Namespace] += made.content.size()
+			*size += made.content.size()
 		}
 		l.skills = append(l.skills, made)
 	}
 }
 
 // ends reports whether no more skills are read.
-func (l *listing) ends(ctx context.Context) bool {
-	return len(l.skills) >= maxSkills || l.limited || ctx.Err() != nil
+func (l *listing) ends() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limited
 }
 
-// turnsOf returns a turn for each source.
-func turnsOf(entries []catalog.Entry) (turns []turn) {
-	known := map[string]bool{}
+// portionsOf returns the portions of the sources: if they list more than maxSkills together, those with the fewest skills have all of theirs, and
+// the others equally many.
+func portionsOf(entries []catalog.Entry) (portions []portion) {
+	listed := map[string]int{}
 	for i := range entries {
-		if source := entries[i].Namespace; !known[source] {
-			known[source] = true
-			turns = append(turns, turn{source: source})
-		}
+		listed[entries[i].Namespace]++
 	}
-	return turns
+	for source, n := range listed {
+		portions = append(portions, portion{source: source, all: n})
+	}
+	slices.SortFunc(portions, func(a, b portion) int { return cmp.Or(cmp.Compare(a.all, b.all), cmp.Compare(a.source, b.source)) })
+	left := maxSkills
+	for i := range portions {
+		p := &portions[i]
+		p.most = min(p.all, left/(len(portions)-i))
+		left -= p.most
+	}
+	return portions
 }
 
 // list returns a list of the bridge, and notes what it says of the sources.
 func (l *listing) list(ctx context.Context, q translate.Query) translate.Listing {
 	q.Caller = l.caller
 	list := l.site.Bridge.List(ctx, q)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, u := range list.Unavailable {
 		switch {
 		case u.Failure.OfBridge():

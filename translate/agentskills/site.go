@@ -30,8 +30,8 @@ const (
 	recheck        = 5 * time.Second
 	longestRecheck = time.Minute
 	costFactor     = 20
-	// reading bounds the time to read a list.
-	reading = time.Minute
+	// reading bounds the time to read a list. What was not read by then is left out, unless there is a stale descriptor; the next reading has it.
+	reading = 15 * time.Second
 	// patience is how long a request waits for a new list if there is an earlier one, and firstPatience if there is none.
 	patience      = time.Second
 	firstPatience = 20 * time.Second
@@ -39,6 +39,8 @@ const (
 	keep = 15 * time.Minute
 	// pageSize is how many skills are read at a time, with their descriptors.
 	pageSize = 100
+	// sourcesAtOnce is of how many sources pages are read at a time.
+	sourcesAtOnce = 8
 
 	maxSkills  = 10_000
 	maxSize    = 32 << 20 // bytes of the texts of a list

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -71,29 +70,4 @@ func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Ent
 		}
 	}
 	return entries, nil
-}
-
-// descriptorsAtOnce is how many descriptors of a source [ReadDescriptors] reads at a time.
-const descriptorsAtOnce = 8
-
-// ReadDescriptors reads the descriptors of entries of one source, until the context ends. It sets those that it could
-// read, and returns the failures of the others, in the order of the entries.
-func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
-	failures := make([]*run.Failure, len(entries))
-	var g errgroup.Group
-	g.SetLimit(descriptorsAtOnce)
-	for i, e := range entries {
-		g.Go(func() error {
-			skill, _, failure := e.listed.read(ctx)
-			if failures[i] = failure; failure == nil {
-				e.Descriptor = skill.Descriptor
-				if e.Files = skill.Files.Brief(); e.Files == nil { // a list does not hold the other files, which may take 16 MiB each
-					e.skill = skill
-				}
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // there are no errors
-	return failures
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/latest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/patience"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -83,7 +84,8 @@ type Section struct {
 	Source
 	Client *skillsharing.Client
 	// Index is the index of the source in the order of the configuration.
-	Index int
+	Index  int
+	Stalls patience.Stalls
 
 	catalog  *Catalog
 	refusals faults.Faults // of credentials for single skills, by calls with this configuration

@@ -68,7 +68,7 @@ func TestCost(t *testing.T) {
 	}{
 		{name: "many", skills: 200, withSchemas: true, most: 200, afterwards: 0},
 		{name: "too many", skills: 201, most: 0},
-		{name: "hanging", skills: 200, hangs: true, first: 10 * time.Second, most: 64, afterwards: 0},
+		{name: "hanging", skills: 200, hangs: true, first: 3 * time.Second, most: 64, afterwards: 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

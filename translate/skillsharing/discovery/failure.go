@@ -54,16 +54,25 @@ func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 		}
 		return e
 	}
-	if errors.Is(err, cache.ErrQueued) && errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, cache.ErrQueued) && timeIsUp(ctx) {
 		return tooManyReads(phase, r.Limits.Reads)
 	}
-	if errors.Is(err, cache.ErrParsing) && errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, cache.ErrParsing) && timeIsUp(ctx) {
 		return turns.BusyError(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
 	}
 	if ctx.Err() != nil {
 		return exchange.Interrupted(ctx, phase, "", run.ExecutedNo)
 	}
 	return r.Unreachable(err, phase, u, "")
+}
+
+// late is why a stale document is used although its origin has not failed yet.
+func late(phase run.Phase) *run.Failure {
+	return &run.Failure{
+		Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
+		Message: fmt.Sprintf("The provider's %s was not read in time.", document.AnswerName(phase)),
+		Reach:   &run.Reach{Reason: "it did not answer in time"}, Retry: run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
+	}
 }
 
 // tooManyReads returns the failure of a call whose deadline passed while it waited for other

@@ -77,6 +77,11 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 			return value, cost, passing(err)
 		},
 	})
+	if err != nil && timeIsUp(ctx) {
+		if known := r.Cache.Stale(text, r.partition(kind), r.constant().number, late(kind.phase())); known != nil {
+			doc, err = known, nil // as if the origin had failed; the reading goes on for the next caller
+		}
+	}
 	if err != nil {
 		return nil, r.documentFailure(ctx, kind.phase(), u, err)
 	}
@@ -90,6 +95,11 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 	}
 	stalenessOf(doc).note(stale)
 	return doc, nil
+}
+
+// timeIsUp reports whether a context has ended since its time is over. A context that was canceled may say so by its cause.
+func timeIsUp(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // documentCost estimates the memory that a parsed document takes, in bytes, with what is made of a descriptor later (see

@@ -22,7 +22,7 @@ func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run
 	switch {
 	case errors.Is(cause, run.ErrStopping):
 		end, kind = "The bridge was stopped", run.Stopped
-	case errors.Is(ctx.Err(), context.Canceled):
+	case errors.Is(ctx.Err(), context.Canceled) && !errors.Is(cause, context.DeadlineExceeded):
 		end = "The caller went away"
 	}
 	awaited := "the skill had ended"
