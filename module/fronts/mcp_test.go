@@ -85,7 +85,7 @@ func TestMCPRequests(t *testing.T) {
 		{"response", `{"jsonrpc":"2.0","id":1,"result":{}}`, legacyHeader("2025-11-25"), 202, ""},
 		{"not JSON", `{`, nil, 400, `{"jsonrpc":"2.0","error":{"code":-32700`},
 		{"bad UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\xff\"}", nil, 400, "-32700"},
-		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, nil, 400, `{"jsonrpc":"2.0","error":{"code":-32600`},
+		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, legacyHeader("2025-11-25"), 400, `{"jsonrpc":"2.0","error":{"code":-32600`},
 		{"null id", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, nil, 400, `{"jsonrpc":"2.0","error":{"code":-32600`},
 		{"fractional id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, nil, 400, `{"jsonrpc":"2.0","error":{"code":-32600`},
 		{"boolean id", `{"jsonrpc":"2.0","id":true,"method":"ping"}`, nil, 400, `{"jsonrpc":"2.0","error":{"code":-32600`},
