@@ -49,6 +49,9 @@ func (x *execution) submit() *run.Failure {
 			return e
 		}
 	}
+	if x.call.Inputs, failure = f.Skill.RestoredInputs(x.call.Inputs); failure != nil {
+		return failure
+	}
 	if failure := x.withhold(); failure != nil {
 		return failure
 	}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // headerParams checks that the header repeats the arguments for which the schema of a tool demands it.
@@ -20,9 +22,9 @@ var _ translate.Preparation = headerParams{}
 
 // Inputs implements [translate.Preparation].
 func (p headerParams) Inputs(_ context.Context, s *translate.Skill) (jsonrpc.Object, *run.Failure) {
-	for i := range s.Descriptor.Inputs {
-		in := &s.Descriptor.Inputs[i]
-		if value := wire.Member(p.arguments.Text, in.Name); value != nil {
+	names := inputs.ModelNames(s.Descriptor.Inputs)
+	for i, in := range s.Descriptor.Inputs {
+		if value := wire.Member(p.arguments.Text, in.Name, cmp.Or(names[i], in.Name)); value != nil {
 			if name := wire.MissingParam(p.header, in.Schema, value); name != "" {
 				return p.arguments, mismatched("the field " + wire.HeaderParam + name + " must repeat the argument " + quoted(in.Name))
 			}

@@ -1,9 +1,11 @@
 package mcp_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -393,4 +395,46 @@ func TestSearchTools(t *testing.T) {
 func searching(o mcp.Options) mcp.Options {
 	o.Search = true
 	return o
+}
+
+// TestToolsThatModelsTake: tools have what the APIs of language models accept, and a call with the names that they have means the inputs of the skill.
+func TestToolsThatModelsTake(t *testing.T) {
+	old := object{"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": object{
+		"n": object{"type": "integer", "minimum": 1, "exclusiveMinimum": true}, "pair": object{"type": "array", "items": []any{object{"$ref": "#/definitions/s"}}, "additionalItems": false},
+	}, "definitions": object{"s": object{"type": "string"}}, "dependencies": object{"n": []string{"pair"}}}
+	s := newServer(t, nil, skill("measure", object{"description": strings.Repeat("x", 3000)},
+		providertest.Input("größe", "number", object{"required": true}), providertest.Input("filter[id]", "array", nil), providertest.Input("alt", "object", object{"schema": old}),
+		providertest.Input("nullable", "string", object{"schema": object{"nullable": true, "exclusiveMinimum": true}})))
+	s.On("POST /run/measure", providertest.Completed("e1", 1))
+	tool := s.tool(t, "acme_measure")
+	if n := utf8.RuneCountInString(tool["description"].(string)); n > 1024 {
+		t.Errorf("a description of %d characters", n)
+	}
+	properties := at(tool, "inputSchema", "properties").(object)
+	accepted := regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	shown := map[string]string{} // by the names of the inputs
+	for name, property := range properties {
+		if !accepted.MatchString(name) {
+			t.Errorf("the property %q", name)
+		}
+		shown[fmt.Sprint(cmp.Or(at(property, "title"), any(name)))] = name
+	}
+	if fmt.Sprint(at(properties[shown["filter[id]"]], "items")) != "map[]" {
+		t.Errorf("no items in %v", properties)
+	}
+	got := fmt.Sprint(properties["alt"])
+	for _, word := range []string{"$schema", "definitions", "dependencies", "additionalItems", "exclusiveMinimum:true"} {
+		if strings.Contains(got, word) {
+			t.Errorf("%s in %s", word, got)
+		}
+	}
+	g := s.call(t, "acme_measure", object{shown["größe"]: 1.5, shown["filter[id]"]: []int{1}, "alt": object{"n": 2, "pair": []string{"a"}}, "nullable": nil})
+	if sent := s.Inputs(t, "measure"); len(sent) != 1 || sent[0] != `{"alt":{"n":2,"pair":["a"]},"filter[id]":[1],"größe":1.5,"nullable":null}` {
+		t.Errorf("%s; sent %s", g.text, sent)
+	}
+	for _, wrong := range []object{{"n": 1}, {"n": 2}, {"pair": []any{"a", "b"}}, {"pair": []any{1}}} {
+		if g := s.call(t, "acme_measure", object{"größe": 1, "alt": wrong}); !strings.Contains(g.text, "alt") || len(s.Inputs(t, "measure")) != 1 {
+			t.Errorf("%v: %s", wrong, g.text)
+		}
+	}
 }

@@ -19,6 +19,9 @@ import (
 
 // executeSkill answers execute_skill: it runs a skill and waits for its end or until wait_ms is over.
 func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
+	if followsRun(p) {
+		return f.getRun(ctx, p)
+	}
 	call := executeCall(ctx, p)
 	call.Wait = p.wait()
 	key, to := f.idempotencyKey(p, call.Principal), p.notify(ctx, f)
@@ -39,6 +42,10 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	}
 	p.release()
 	outcome := execution.Wait()
+	if call.Name == front.GetRun && outcome.Failure != nil && outcome.Failure.Kind == run.SkillNotFound {
+		p.reject(paramRunToken, run.Required, "is required in 'args': "+aboutRunToken)
+		return nil, p.refusal()
+	}
 	p.hinted = isOnlyRead(outcome.Failure)
 	return f.answerOutcome(ctx, p.request, &outcome, call.Name)
 }

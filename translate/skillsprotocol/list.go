@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/tools"
 )
 
 // The sizes of a page of list_skills.
@@ -50,14 +51,21 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 	q := listQuery{
 		words:  strings.TrimSpace(p.text(paramQuery)),
 		detail: p.oneOf(paramDetail, detailNames, detailSummary, detailTools),
-		format: p.oneOf(paramFormat, toolFormats...),
+		format: p.oneOf(paramFormat, tools.Formats...),
 		Query: translate.Query{
 			Caller: callerFor(ctx, p.request.Method), Namespace: p.text(paramNamespace), Usable: p.boolean(paramUsable),
 			Limit: p.integer(paramLimit, 1, maxLimit, defaultLimit), ByName: true, AfterName: p.cursor(),
 		},
 	}
+	most := maxRead
+	if q.detail == detailTools && q.format == tools.FormatOpenAI {
+		most = tools.MaxOpenAI
+		if q.hasGetRun() {
+			most--
+		}
+	}
 	if q.detail == detailTools && q.words == "" && p.values[paramLimit] == nil {
-		q.Limit = maxRead // so that one call gets the tools of most bridges
+		q.Limit = most // so that one call gets the tools of most bridges
 	}
 	if q.words != "" && q.AfterName != "" {
 		p.reject(paramCursor, reasonInvalid, "must be left out with 'query': a search has one page, of 'limit' skills")
@@ -67,11 +75,14 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 	}
 	q.Executable = q.detail == detailTools
 	if q.Usable = q.Usable || q.detail == detailTools; q.Usable {
-		q.Limit = min(q.Limit, maxRead)
+		q.Limit = min(q.Limit, most)
 		q.Descriptors = q.Limit
 	}
 	return q
 }
+
+// hasGetRun reports whether the tool get_run is on the page: it is on the first one.
+func (q *listQuery) hasGetRun() bool { return q.detail == detailTools && q.AfterName == "" }
 
 // listSkills answers list_skills with one page of skills, in the byte order of their names, or with the results of a search, best
 // first.
@@ -101,6 +112,9 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 			if err := b.tool(ctx, &listing.Skills[i], q.format); err != nil {
 				return nil, callerGone(ctx)
 			}
+		}
+		if q.hasGetRun() && (len(listing.Skills) > 0 || listing.NextAfter != "") {
+			tools.AddGetRun(&b.Writer, q.format)
 		}
 	} else {
 		b.OpenArray("skills")
@@ -139,7 +153,7 @@ const (
 // sizeOf returns about how many bytes a skill takes in the answer, at least.
 func (q *listQuery) sizeOf(e *catalog.Entry) int {
 	if q.detail == detailTools && e.Descriptor != nil {
-		return toolSize(e.Descriptor)
+		return tools.Size(e.Descriptor)
 	}
 	return 288 + 2*len(e.Name) + min(len(e.Description), 4*maxMessage)
 }
@@ -162,6 +176,14 @@ func (b *builder) unknownNamespace(namespace string, all []string) bool {
 	b.Text("message", "no source has the namespace '"+safetext.Line(namespace, maxName)+"'; "+others)
 	b.Close()
 	return true
+}
+
+// tool adds the definition of a skill as a tool. A skill without a tool name has none. The error is that of a context that has ended.
+func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) error {
+	if name := e.ToolName(ctx, translate.RequestOf(ctx).Principal); name != "" && e.Descriptor != nil {
+		return tools.Add(ctx, &b.Writer, name, e.Descriptor, format)
+	}
+	return nil
 }
 
 func (b *builder) entry(ctx context.Context, e *catalog.Entry, detail string) {

@@ -31,9 +31,26 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
 }
 
+const aboutRunToken = "the run_token of an earlier answer"
+
+// followsRun reports whether the params of execute_skill are a call of the tool [front.GetRun] by a model, and makes those of get_run of them. If the
+// arguments have no run token, they are those of a skill whose name is the same. What is about skills, such as an idempotency key, has no effect.
+func followsRun(p *params) bool {
+	if name := p.values[paramName]; name == nil || name.Kind() != '"' || string(jsonrpc.Unquote(name)) != front.GetRun {
+		return false
+	}
+	jsonrpc.EachMember(p.values[paramArgs], func(name, value jsontext.Value) bool {
+		if id := paramOf(jsonrpc.Unquote(name)); knows(methodGetRun, id) && value.Kind() != 'n' {
+			p.values[id] = value
+		}
+		return true
+	})
+	return p.values[paramRunToken] != nil
+}
+
 // openToken returns the run of the param run_token.
 func (f *Front) openToken(ctx context.Context, p *params, principal string) (ref run.Ref, fault *jsonrpc.Error) {
-	token := p.required(paramRunToken, "the run_token of an earlier answer")
+	token := p.required(paramRunToken, aboutRunToken)
 	if p.failure != nil {
 		return ref, p.refusal()
 	}

@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -16,11 +18,14 @@ import (
 func TestToolDefinitions(t *testing.T) {
 	const schema = `{"type":"object","properties":{"location":{"type":"string","description":"City name."},` +
 		`"days":{"type":"number","description":"Days (1-14).","minimum":1,"default":7.0}},"required":["location"]}`
+	getRun := func(before, schema string) string {
+		return `{` + before + `"description":"Answers as the call of a tool would have that was still running: with its output, its failure, or that it is still running. Call it with the run_token of that answer.","` + schema + `":{"type":"object","properties":{"run_token":{"type":"string","description":"The run_token, exactly as it was given."},"wait_ms":{"type":"integer","minimum":0,"description":"How long to wait for the end of the run, in milliseconds."}},"required":["run_token"]}}`
+	}
 	for params, want := range map[string]string{
-		`{"detail":"tools"}`:                      `{"name":"corp_weather","description":"Forecasts the weather.","input_schema":` + schema + `}`,
-		`{"detail":"tools","format":"anthropic"}`: `{"name":"corp_weather","description":"Forecasts the weather.","input_schema":` + schema + `}`,
-		`{"detail":"tools","format":"openai"}`:    `{"type":"function","function":{"name":"corp_weather","description":"Forecasts the weather.","parameters":` + schema + `}}`,
-		`{"detail":"tools","format":"mcp"}`:       `{"name":"corp_weather","title":"Weather Forecast","description":"Forecasts the weather.","inputSchema":` + schema + `}`,
+		`{"detail":"tools"}`:                      `{"name":"corp_weather","description":"Forecasts the weather.","input_schema":` + schema + `},` + getRun(`"name":"get_run",`, "input_schema"),
+		`{"detail":"tools","format":"anthropic"}`: `{"name":"corp_weather","description":"Forecasts the weather.","input_schema":` + schema + `},` + getRun(`"name":"get_run",`, "input_schema"),
+		`{"detail":"tools","format":"openai"}`:    `{"type":"function","function":{"name":"corp_weather","description":"Forecasts the weather.","parameters":` + schema + `}},{"type":"function","function":` + getRun(`"name":"get_run",`, "parameters") + `}`,
+		`{"detail":"tools","format":"mcp"}`:       `{"name":"corp_weather","title":"Weather Forecast","description":"Forecasts the weather.","inputSchema":` + schema + `},` + getRun(`"name":"get_run","title":"Follow a run",`, "inputSchema"),
 	} {
 		skills := entries(2)
 		skills[0].Tool, skills[0].Descriptor = "corp_weather", describe(t, weather).Descriptor
@@ -28,7 +33,7 @@ func TestToolDefinitions(t *testing.T) {
 		if got := result(t, b, "list_skills", params); got != `{"tools":[`+want+`],"next_cursor":null}` {
 			t.Errorf("%s: %s", params, got)
 		}
-		if q := b.queries[0]; !q.Usable || q.Descriptors != 250 || !q.ByName {
+		if q := b.queries[0]; !q.Usable || q.Descriptors != q.Limit || !q.ByName {
 			t.Errorf("%+v", q)
 		}
 	}
@@ -53,6 +58,59 @@ func TestToolsAreBounded(t *testing.T) {
 		if q := b.queries[0]; q.Limit != 250 || q.Descriptors != 250 {
 			t.Errorf("%s: %+v", params, q)
 		}
+	}
+}
+
+// TestToolsForOpenAI: a request to OpenAI's API has at most 128 tools, and so has a page; get_run is on the first one.
+func TestToolsForOpenAI(t *testing.T) {
+	for params, want := range map[string]int{`"limit":1000`: 127, `"limit":127`: 127, `"limit":128`: 127, `"limit":1`: 1, `"cursor":"AWE"`: 128, `"cursor":"AWE","limit":1000`: 128, `"query":"a","limit":1000`: 127, `"version":1`: 127} {
+		skills := entries(want)
+		for i := range skills {
+			skills[i].Tool, skills[i].Descriptor = "tool_"+strconv.Itoa(i), describe(t, weather).Descriptor
+		}
+		b := &fakeBridge{listing: translate.Listing{Skills: skills}}
+		got := result(t, b, "list_skills", `{"detail":"tools","format":"openai",`+params+`}`)
+		if q := b.queries[0]; q.Limit != want || q.Descriptors != want {
+			t.Errorf("%s: %+v", params, q)
+		}
+		first := !strings.Contains(params, "cursor")
+		if n := strings.Count(got, `"type":"function"`); n > 128 || strings.Contains(got, `"name":"get_run"`) != first {
+			t.Errorf("%s: %d tools: %.200s", params, n, got)
+		}
+	}
+	if got := result(t, &fakeBridge{}, "list_skills", `{"detail":"tools"}`); !strings.Contains(got, `"tools":[]`) {
+		t.Errorf("a tool that follows runs of no skill: %s", got)
+	}
+}
+
+// TestGetRunAsATool: execute_skill with the name and the arguments of the tool get_run follows the run.
+func TestGetRunAsATool(t *testing.T) {
+	b := &fakeBridge{outcome: runningRun()}
+	const token = `"acme|acme/slow|1.0.0|exec-1|"`
+	want := result(t, b, "get_run", `{"run_token":`+token+`,"wait_ms":1}`)
+	for _, params := range []string{
+		`{"name":"get_run","args":{"run_token":` + token + `,"wait_ms":1}}`, `{"name":"get_run","args":{"run_token":` + token + `},"wait_ms":1,"idempotency_key":"k","timeout_ms":5}`,
+		`{"args":{"wait_ms":null,"run_token":` + token + `,"other":1},"name":"get_\u0072un","wait_ms":1}`,
+	} {
+		if got := result(t, b, "execute_skill", params); got != want || len(b.executed) != 0 || *b.followed[len(b.followed)-1].Wait != time.Millisecond {
+			t.Errorf("%s: %s, executed %v", params, got, b.executed)
+		}
+	}
+	if _, fault := ask(t, b, "execute_skill", `{"name":"get_run","args":{"run_token":"forged"}}`); fault == nil || !strings.HasPrefix(string(fault.Data), `{"param":"run_token","reason":"invalid"`) {
+		t.Errorf("%+v", fault)
+	}
+	b.outcome = done
+	for _, args := range []string{`{}`, `{"id":1}`} { // a skill with that name
+		if got := result(t, b, "execute_skill", `{"name":"get_run","args":`+args+`}`); !strings.Contains(got, "completed") {
+			t.Error(got)
+		}
+	}
+	if len(b.executed) != 2 {
+		t.Errorf("executed %v", b.executed)
+	}
+	b.outcome = run.Run{Failure: &run.Failure{Kind: run.SkillNotFound, By: run.Bridge}}
+	if _, fault := ask(t, b, "execute_skill", `{"name":"get_run","args":{}}`); fault == nil || !strings.HasPrefix(string(fault.Data), `{"param":"run_token","reason":"required"`) {
+		t.Errorf("%+v", fault)
 	}
 }
 

@@ -311,3 +311,38 @@ func TestSwitchingProtocolsDoesNotHoldACall(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestSafeNamesOfInputs: a call of a tool with the names of its schema reaches the provider with those of the descriptor, in the body and in a query; an input
+// under both names is refused.
+func TestSafeNamesOfInputs(t *testing.T) {
+	for _, method := range []string{"POST", "GET"} {
+		var got string
+		w := newWire(t, map[string]http.HandlerFunc{"/run": func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			got = string(body) + r.URL.Query().Get("größe")
+			status(200, `{"execution_id":"e1","status":"completed","output":1}`)(w, r)
+		}}, `"name":"city"`, `"name":"größe"`, `"required":false`, `"required":true`, `"method":"POST"`, `"method":"`+method+`"`)
+		ask := func(name, params string) (jsontext.Value, *jsonrpc.Error) {
+			return w.front.ServeRPC(t.Context(), &jsonrpc.Request{Method: name, Params: jsontext.Value(params), ID: jsontext.Value("1")})
+		}
+		for _, format := range []string{"anthropic", "openai", "mcp"} {
+			list, fault := ask("list_skills", `{"detail":"tools","format":"`+format+`"}`)
+			if fault != nil || !strings.Contains(string(list), `"properties":{"gr__e_d353a2":{"type":"string","title":"größe","description":"c"}},"required":["gr__e_d353a2"]`) {
+				t.Errorf("%s: %s, %v", format, list, fault)
+			}
+		}
+		for _, name := range []string{"gr__e_d353a2", "größe"} {
+			got = ""
+			if _, fault := ask("execute_skill", `{"name":"p_s","args":{"`+name+`":"5 cm"}}`); fault != nil || !strings.Contains(got, "5 cm") || method == "POST" && !strings.Contains(got, `{"größe":"5 cm"}`) {
+				t.Errorf("%s with %s: the provider got %q, %v", method, name, got, fault)
+			}
+		}
+		got = ""
+		if _, fault := ask("execute_skill", `{"name":"p_s","args":{"gr__e_d353a2":"1","größe":"2"}}`); fault == nil || got != "" {
+			t.Errorf("an input under two names: %q", got)
+		}
+		if _, fault := ask("execute_skill", `{"name":"p_s","args":{"gr__e_d353a2":1}}`); fault == nil || !strings.Contains(fault.Message, "größe") || got != "" {
+			t.Errorf("a wrong value: %q, %v", got, fault)
+		}
+	}
+}

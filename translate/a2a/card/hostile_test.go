@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // maxCard is more than a card may have, in bytes.
@@ -128,7 +129,7 @@ func TestSchemasInCards(t *testing.T) {
 		c := check(t, cardOf(t, newBuilder(t, b, card.Config{}), request(func(r *card.Request) { r.Version = version })))
 		extension := c["capabilities"].(map[string]any)["extensions"].([]any)[0].(map[string]any)
 		shown := extension["params"].(map[string]any)["skills"].(map[string]any)["acme.shown"].(map[string]any)
-		input := shown["inputSchema"].(map[string]any)["properties"].(map[string]any)["n\u202e"].(map[string]any)
+		input := shown["inputSchema"].(map[string]any)["properties"].(map[string]any)[inputs.ModelNames([]document.Parameter{{Name: "n\u202e"}})[0]].(map[string]any)
 		output := shown["outputSchema"].(map[string]any)
 		p := output["properties"].(map[string]any)["p\u202e\u200b"].(map[string]any)
 		got := []any{input["description"], input["title"], input["default"], output["title"], p["description"], p["enum"].([]any)[0]}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
 // The names of the built-in tools, which are no skills.
@@ -23,11 +25,8 @@ const (
 )
 
 // GetRunTool is the definition of get_run.
-const GetRunTool = `{"name":"get_run","title":"Follow a run","description":"Answers as the call of a tool would have that was still running: ` +
-	`with its output, its failure, or that it is still running. Call it with the run_token of that answer.",` +
-	`"inputSchema":{"type":"object","properties":{"run_token":{"type":"string","description":"The run_token, exactly as it was given."},` +
-	`"wait_ms":{"type":"integer","minimum":0,"description":"How long to wait for the end of the run, in milliseconds."}},"required":["run_token"]},` +
-	`"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
+const GetRunTool = `{"name":"` + front.GetRun + `","title":"Follow a run","description":"` + front.GetRunDescription + `","inputSchema":` + front.GetRunSchema +
+	`,"annotations":{"readOnlyHint":true,"openWorldHint":true}}`
 
 // SearchTools are the definitions of the tools with which a model finds and calls skills that are not listed, in the order of their
 // names, with that of get_run.

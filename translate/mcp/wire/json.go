@@ -1,15 +1,17 @@
 package wire
 
 import (
+	"slices"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// Member returns a member of an object; nil: it has none, or it is null.
-func Member(object jsontext.Value, name string) (found jsontext.Value) {
+// Member returns the first member of an object that has one of the names; nil: it has none, or it is null.
+func Member(object jsontext.Value, names ...string) (found jsontext.Value) {
 	jsonrpc.EachMember(object, func(n, value jsontext.Value) bool {
-		if !jsonrpc.IsNull(value) && string(jsonrpc.Unquote(n)) == name {
+		if !jsonrpc.IsNull(value) && slices.Contains(names, string(jsonrpc.Unquote(n))) {
 			found = value
 		}
 		return found == nil

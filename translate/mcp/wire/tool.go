@@ -12,6 +12,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
+// maxToolDescription is how many characters of a tool's description the APIs of all language models take; OpenAI's refuses longer ones.
+const maxToolDescription = 1024
+
 // Tools say how tools are defined.
 type Tools struct {
 	Modern     bool // for a modern client
@@ -30,7 +33,7 @@ type Definition struct {
 // output; nil: none. What is dear is kept with the descriptor. The error is that of a context that has ended.
 func (how Tools) Define(ctx context.Context, tool, name string, d *document.Descriptor, output jsontext.Value) (t Definition, err error) {
 	t = Definition{tool: tool, name: name, descriptor: d}
-	if t.description, err = front.Description(ctx, d, MaxDescription); err != nil {
+	if t.description, err = front.Description(ctx, d, maxToolDescription); err != nil {
 		return t, err
 	}
 	if t.input, err = front.InputSchema(ctx, d, how.omitted()); err != nil {

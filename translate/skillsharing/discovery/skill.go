@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
@@ -77,6 +78,7 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 	}
 	s := &Skill{Descriptor: d, Document: bytes.Clone(text), URL: source, inputs: checked}
 	s.output.limits = l
+	d.Output.Schema = modern.Text(d.Output.Schema)
 	if s.InvokeURL, err = document.ParseEndpointURL(d.Endpoint.URL); err != nil {
 		return nil, invalidURL("/endpoint/url", err)
 	}
@@ -153,6 +155,15 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jso
 		e.SkillID = s.ID
 	}
 	return e
+}
+
+// RestoredInputs returns arguments with the inputs' own names instead of those that the JSON Schema for models has.
+func (s *Skill) RestoredInputs(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failure) {
+	restored, e := s.inputs.Restored(arguments)
+	if e != nil {
+		e.SkillID = s.ID
+	}
+	return restored, e
 }
 
 // UnknownInputs returns the names of arguments that the descriptor does not define, at most most. It returns none of arguments

@@ -13,6 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
 )
 
 // validate checks a document against a definition of the protocol's schema, and
@@ -141,8 +142,9 @@ func (l *Limits) schemaRules(found *jsonvalue.Violations, schemas []any) {
 	}
 }
 
-func schemaRule(found *jsonvalue.Violations, compiler *schema.Compiler, schema any, path string) {
-	if object, ok := schema.(map[string]any); ok {
+func schemaRule(found *jsonvalue.Violations, compiler *schema.Compiler, own any, path string) {
+	if object, ok := own.(map[string]any); ok {
+		object, _ = modern.Schema(object, "")
 		_, flaws := compiler.Compile(nil, object, path)
 		*found = append(*found, flaws...)
 	}

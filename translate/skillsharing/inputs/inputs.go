@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
@@ -27,6 +28,8 @@ type Inputs struct {
 	source string // of the descriptor
 	inputs []input
 	byName map[string]int // nil: there are few inputs, which a search finds faster
+	// byModelName has the inputs that have other names in [InputSchema]; nil: none.
+	byModelName map[string]int
 }
 
 // manyInputs is the smallest number of inputs for which there is a map.
@@ -41,12 +44,18 @@ type input struct {
 
 // New compiles the schemas of the parameters. schemaOf returns the schema of the i-th parameter. A schema that is
 // invalid, too large, too complex, or refers to anything outside of itself is a violation, and so is a name that occurs
-// twice. A schema with regular expressions that Go does not support, such as lookaround, is not applied: the provider
+// twice. Schemas of older drafts are replaced with such of Draft 2020-12, also in params. A schema with regular expressions that can't be evaluated in linear time, such as lookaround, is not applied: the provider
 // has to.
 func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, jsonvalue.Violations) {
 	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params))}
 	if len(params) >= manyInputs {
 		in.byName = make(map[string]int, len(params))
+	}
+	for i, name := range ModelNames(params) {
+		if in.byModelName == nil {
+			in.byModelName = map[string]int{}
+		}
+		in.byModelName[name] = i
 	}
 	compiler := schema.NewCompiler(l.OfSchemas())
 	var found jsonvalue.Violations
@@ -55,7 +64,7 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 			break
 		}
 		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
-		if _, taken := in.named([]byte(p.Name)); taken {
+		if _, taken := in.ownNamed([]byte(p.Name)); taken {
 			found.Add(path+"/name", "must be unique", "a unique name", p.Name)
 		}
 		if in.byName != nil {
@@ -76,7 +85,7 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 			found.Add(path+"/schema", "must be an object", "object", value)
 			continue
 		}
-		compiled, flaws := compiler.Compile(p.Schema, object, path+"/schema")
+		compiled, flaws := compileModern(compiler, p, &object, path+"/schema")
 		found = append(found, flaws...)
 		in.inputs[i].schema = compiled
 		if own, stated := object["type"]; stated {
@@ -84,6 +93,21 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 		}
 	}
 	return in, found
+}
+
+// compileModern compiles the schema of a parameter. If it is of an older draft, the translation replaces the schema and object, unless it is only
+// valid as it is written, by references that are too unusual to be translated.
+func compileModern(compiler *schema.Compiler, p *document.Parameter, object *map[string]any, path string) (*schema.Schema, []run.Violation) {
+	translated, ok := modern.Schema(*object, p.Type)
+	if !ok {
+		return compiler.Compile(p.Schema, *object, path)
+	}
+	text := jsonvalue.Marshal(translated)
+	if compiled, flaws := compiler.Compile(text, translated, path); len(flaws) == 0 {
+		*object, p.Schema = translated, text
+		return compiled, nil
+	}
+	return compiler.Compile(p.Schema, *object, path)
 }
 
 // Check checks the arguments of a call; no arguments count as {}. Required inputs
@@ -225,8 +249,16 @@ func (in *Inputs) find(raw jsontext.Value) (int, bool) {
 	return in.named(name)
 }
 
-// named returns the input with a name.
+// named returns the input with a name of its own or, if there is none, in [InputSchema].
 func (in *Inputs) named(name []byte) (int, bool) {
+	i, ok := in.ownNamed(name)
+	if !ok && in.byModelName != nil {
+		i, ok = in.byModelName[string(name)]
+	}
+	return i, ok
+}
+
+func (in *Inputs) ownNamed(name []byte) (int, bool) {
 	if in.byName != nil {
 		i, ok := in.byName[string(name)]
 		return i, ok

@@ -2,7 +2,6 @@ package inputs
 
 import (
 	"bytes"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -18,24 +17,32 @@ import (
 // as the tools of a language model need it. A property is the schema of the
 // parameter. To it are added the parameter's description and default, if there
 // are any, and its type, if that is a type of JSON Schema and the schema has
-// none.
+// none. What the APIs of language models do not accept is replaced with what means the same: a name, which is the title
+// then, with one that they do (see [Inputs.Restored]), and arrays get items.
 //
-// The parameters must be those of a valid descriptor. The schema of one whose name is longer than any real one is left out.
+// The parameters must be those of a valid descriptor.
 func InputSchema(params []document.Parameter) jsontext.Value {
+	names := ModelNames(params)
+	nameOf := func(i int) string {
+		if name, ok := names[i]; ok {
+			return name
+		}
+		return params[i].Name
+	}
 	dst := []byte(`{"type":"object","properties":{`)
 	for i := range params {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendName(dst, params[i].Name)
-		dst = appendProperty(dst, &params[i])
+		dst = appendName(dst, nameOf(i))
+		dst = appendProperty(dst, &params[i], nameOf(i))
 	}
 	dst = append(dst, '}')
 	separator := `,"required":[`
 	for i := range params {
 		if params[i].Required {
 			dst = append(dst, separator...)
-			dst = append(dst, jsonvalue.Quoted(params[i].Name)...)
+			dst = append(dst, jsonvalue.Quoted(nameOf(i))...)
 			separator = ","
 		}
 	}
@@ -45,15 +52,11 @@ func InputSchema(params []document.Parameter) jsontext.Value {
 	return append(dst, '}')
 }
 
-// maxPrefix bounds what is put before each reference in the schema of a parameter, in bytes: hundreds of references to a name of 100 KB would take
-// 100 MB.
-const maxPrefix = 512
-
 func appendName(dst []byte, name string) []byte {
 	return append(append(dst, jsonvalue.Quoted(name)...), ':')
 }
 
-func appendProperty(dst []byte, p *document.Parameter) []byte {
+func appendProperty(dst []byte, p *document.Parameter, name string) []byte {
 	own := slices.Collect(membersOf(p.Schema))
 	stated := func(name string) bool {
 		return slices.ContainsFunc(own, func(m member) bool { return m.name == name })
@@ -62,9 +65,9 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 	// references start at the root of the whole schema, and $schema is not allowed
 	// in it.
 	isResource := stated("$id")
-	prefix := "#/properties/" + url.PathEscape(strings.TrimPrefix(jsonvalue.Pointer([]string{p.Name}), "/"))
-	if !isResource && len(prefix) > maxPrefix {
-		own = nil
+	r := rebaser{prefix: "#/properties/" + name, items: !bytes.Contains(p.Schema, []byte("unevaluatedItems"))}
+	if isResource {
+		r.prefix = ""
 	}
 
 	dst = append(dst, '{')
@@ -78,17 +81,21 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 	if jsonvalue.TypesNamed(p.Type) != 0 && !stated("type") {
 		put("type", jsonvalue.Quoted(p.Type))
 	}
+	if name != p.Name && !stated("title") {
+		put("title", jsonvalue.Quoted(p.Name))
+	}
 	if p.Description != "" {
 		put("description", jsonvalue.Quoted(p.Description))
 	}
 	for _, m := range own {
 		switch {
 		case m.name == "description" && p.Description != "", m.name == "default" && p.Default != nil, m.name == "$schema" && !isResource:
-		case isResource:
-			put(m.name, m.value)
 		default:
-			put(m.name, rebaseKeyword(m, prefix))
+			put(m.name, r.keyword(m))
 		}
+	}
+	if r.lacksItems(own) || r.items && p.Type == "array" && !stated("type") && !stated("items") {
+		put("items", []byte("{}"))
 	}
 	if p.Default != nil {
 		put("default", p.Default)
@@ -96,29 +103,37 @@ func appendProperty(dst []byte, p *document.Parameter) []byte {
 	return append(dst, '}')
 }
 
-// rebaseKeyword returns the value of a keyword with each reference prefixed by
-// prefix, which is where the parameter's schema is in the whole schema.
-func rebaseKeyword(m member, prefix string) jsontext.Value {
+// rebaser changes the schema of a parameter for its place in the whole schema.
+type rebaser struct {
+	prefix string // of references: where the schema is; empty: it is a resource of its own
+	items  bool   // arrays without items get such that permit all. With unevaluatedItems, that would mean something else
+}
+
+// keyword returns the value of a keyword.
+func (r rebaser) keyword(m member) jsontext.Value {
 	switch {
-	case m.name == "$ref":
+	case m.name == "$ref" && r.prefix != "":
 		var ref string
 		if unquoted, err := jsontext.AppendUnquote(nil, m.value); err == nil {
 			ref = string(unquoted)
 		}
 		if ref == "#" || strings.HasPrefix(ref, "#/") {
-			return jsonvalue.Quoted(prefix + ref[1:])
+			return jsonvalue.Quoted(r.prefix + ref[1:])
 		}
 	case slices.Contains(schema.SchemaKeywords, m.name):
-		return rebase(m.value, prefix)
-	case slices.Contains(schema.SchemaMapKeywords, m.name):
-		return rebaseMembers(m.value, func(m member) jsontext.Value { return rebase(m.value, prefix) })
+		return r.schema(m.value)
+	case slices.Contains(schema.SchemaMapKeywords, m.name) && m.value.Kind() == '{':
+		dst := []byte{'{'}
+		for m := range membersOf(m.value) {
+			dst = appendMember(dst, m.name, r.schema(m.value))
+		}
+		return append(dst, '}')
 	}
 	return m.value
 }
 
-// rebase is rebaseKeyword for a schema, or an array of schemas. A schema with
-// an $id is a resource of its own, and is not changed.
-func rebase(value jsontext.Value, prefix string) jsontext.Value {
+// schema returns a schema, or an array of schemas. The references in a schema with an $id, which is a resource of its own, are not changed.
+func (r rebaser) schema(value jsontext.Value) jsontext.Value {
 	switch value.Kind() {
 	case '[':
 		dst := []byte{'['}
@@ -126,30 +141,51 @@ func rebase(value jsontext.Value, prefix string) jsontext.Value {
 			if len(dst) > 1 {
 				dst = append(dst, ',')
 			}
-			dst = append(dst, rebase(item, prefix)...)
+			dst = append(dst, r.schema(item)...)
 		}
 		return append(dst, ']')
 	case '{':
-		for m := range membersOf(value) {
-			if m.name == "$id" {
-				return value
-			}
+		own := slices.Collect(membersOf(value))
+		if slices.ContainsFunc(own, func(m member) bool { return m.name == "$id" }) {
+			r.prefix = ""
 		}
-		return rebaseMembers(value, func(m member) jsontext.Value { return rebaseKeyword(m, prefix) })
+		dst := []byte{'{'}
+		for _, m := range own {
+			dst = appendMember(dst, m.name, r.keyword(m))
+		}
+		if r.lacksItems(own) {
+			dst = appendMember(dst, "items", jsontext.Value("{}"))
+		}
+		return append(dst, '}')
 	default:
 		return value
 	}
 }
 
-func rebaseMembers(object jsontext.Value, change func(member) jsontext.Value) jsontext.Value {
-	dst := []byte{'{'}
-	for m := range membersOf(object) {
-		if len(dst) > 1 {
-			dst = append(dst, ',')
+// lacksItems reports whether a schema permits arrays by its type and has no items.
+func (r rebaser) lacksItems(own []member) bool {
+	arrays := false
+	for _, m := range own {
+		switch {
+		case m.name == "items":
+			return false
+		case m.name == "type" && m.value.Kind() == '[':
+			for item := range itemsOf(m.value) {
+				arrays = arrays || string(item) == `"array"`
+			}
+		case m.name == "type":
+			arrays = string(m.value) == `"array"`
 		}
-		dst = append(appendName(dst, m.name), change(m)...)
 	}
-	return append(dst, '}')
+	return arrays && r.items
+}
+
+// appendMember adds a member to an object.
+func appendMember(dst []byte, name string, value jsontext.Value) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(appendName(dst, name), value...)
 }
 
 // member is a member of a JSON object.

@@ -92,10 +92,13 @@ func (v *Violations) Tidy() []run.Violation {
 	return list[:min(len(list), MaxViolations)]
 }
 
+// numbersAsTheyAre writes a [Number] as its text. Otherwise it would be a string.
+var numbersAsTheyAre = json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, n Number) error { return e.WriteValue(jsontext.Value(n)) }))
+
 // Marshal returns the JSON of a value that consists of strings, numbers, lists and maps.
 // Encoding such a value can't fail.
 func Marshal(v any) jsontext.Value {
-	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), numbersAsTheyAre)
 	if err != nil {
 		return jsontext.Value("null")
 	}

@@ -68,7 +68,7 @@ func (e *patternEngine) Compile(expression string) (jsonschema.Regexp, error) {
 // The work of compiling expressions, in steps.
 const (
 	stepsPerPattern        = 300
-	stepsPerTranslatedByte = 15
+	stepsPerTranslatedByte = 5
 	stepsPerPatternByte    = 25
 	stepsPerInstruction    = 10
 	stepsPerOnePass        = 20 // of an instruction, in addition
