@@ -41,7 +41,7 @@ func (p *Provider) next(f *run.Failure) string {
 		return lateDocument
 	case next == run.NextRetry:
 		return retryAdvice(f) + ": nothing was executed"
-	case next == run.NextOtherSkill:
+	case next == run.NextOtherSkill, f.WrongOrigin():
 		return p.unusableAdvice(f)
 	case f.Executed == run.ExecutedMaybe:
 		return "the skill may have been executed: find out before you call it again, which may execute it twice"
@@ -84,7 +84,7 @@ func (p *Provider) unreadAdvice(f *run.Failure) string {
 	switch {
 	case f.Refused != "":
 		return allowAdvice(f)
-	case f.Gone():
+	case f.Gone(), f.WrongOrigin() && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		return "check the URL: there is no such document"
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
 		return p.credentialAdvice(f)
@@ -103,8 +103,8 @@ func allowAdvice(f *run.Failure) string {
 		refused = new(url.URL)
 	}
 	switch f.Refused {
-	case run.RulePlainHTTP:
-		return "to allow that, add --allow-http"
+	case run.RulePlainHTTP, run.RuleNotTLS:
+		return "to allow that, add --allow-http, with http:// in the URL"
 	case run.RuleNoSuchHost:
 		return "check the host name"
 	case run.RuleCertificate:

@@ -172,7 +172,7 @@ func (f *following) report(ctx context.Context, r run.Run, elapsed string) int {
 		s.note("completed in " + elapsed)
 		return OK
 	case failure != nil && failure.Kind == run.RunFailed:
-		s.Complain("failed after %s: %s: %s", elapsed, document.CodeOf(failure), failure.Message)
+		s.Complain("failed after %s: %s: %s", elapsed, document.CodeOf(failure), failure.OperatorMessage())
 		if details := front.Details(failure); details != nil {
 			s.note("       details: " + printable(string(details)))
 		}

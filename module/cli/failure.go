@@ -31,7 +31,7 @@ func newWholeError(f *run.Failure, next run.Next) *wholeError {
 		details = fmt.Appendf(nil, `{"waited_ms":%d}`, f.Timeout.Milliseconds())
 	}
 	return &wholeError{
-		document.CodeOf(f), f.Message, f.Phase, f.By, f.HTTPStatus, f.Executed, next, details, front.Retry(f), f.URL,
+		document.CodeOf(f), f.OperatorMessage(), f.Phase, f.By, f.HTTPStatus, f.Executed, next, details, front.Retry(f), f.URL,
 	}
 }
 
@@ -66,7 +66,7 @@ func isLate(f *run.Failure) bool {
 
 // explain writes a failure and the advice about it.
 func (p *Provider) explain(f *run.Failure, next string) {
-	p.Screen.Complain("%s", f.Message)
+	p.Screen.Complain("%s", f.OperatorMessage())
 	about := string(document.CodeOf(f))
 	if f.HTTPStatus != 0 {
 		about += fmt.Sprintf(", HTTP %d", f.HTTPStatus)

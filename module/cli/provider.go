@@ -128,7 +128,7 @@ func (p *Provider) Unusable(ctx context.Context, f *run.Failure, start time.Time
 // the exit status.
 func (p *Provider) Unreadable(f *run.Failure, waited time.Duration) int {
 	f = late(f, waited)
-	p.Screen.Complain("%s", f.Message)
+	p.Screen.Complain("%s", f.OperatorMessage())
 	p.showURL(f)
 	p.Screen.Advise(p.unreadAdvice(f))
 	p.failJSON(f, "")

@@ -38,7 +38,8 @@ calling a skill: each provider, skill and registry is read, with all descriptors
 skill must have a name; each credential must be permitted to go where its descriptor
 sends it, and works as far as that is known without a call: from OAuth endpoints, it gets
 a token, which it throws away. A refresh token that the endpoint replaces is stored in
-Caddy's storage, as a bridge does.
+Caddy's storage, as a bridge does. A key is written to that storage and deleted again: run
+check as the user that Caddy runs as.
 
 It shows what it found, and what to do about it. A check that failed means that a source
 or a skill can't be used. Warnings are about what may be intended, such as skills for
@@ -72,7 +73,8 @@ interrupted.`,
 		}
 		storage.LeaveDescriptors()
 		caddy.DefaultStorage = &certmagic.FileStorage{Path: caddy.AppDataDir()} // the variables may name it
-		if err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel)); err != nil {
+		kept, err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
+		if err != nil {
 			screen.Complain("%v", err) // it says what to do
 			return cli.Invalid, nil
 		}
@@ -80,7 +82,7 @@ interrupted.`,
 		if len(bridges) == 0 {
 			return 0, errors.New("the configuration has no " + handlerName)
 		}
-		all := []findings.Finding{}
+		all := findings.OfStorage(storage.Try(ctx, kept))
 		for _, b := range bridges {
 			all = append(all, findings.Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
 			all = append(all, findings.OfCallers(b.Number, b.Principals)...)
@@ -107,34 +109,35 @@ interrupted.`,
 }
 
 // provision provisions the configuration in a file, without starting it. The bridges in it are then live. What they hold is released when
-// the process ends.
-func provision(file, adapter string, logging *caddy.Logging) error {
+// the process ends. It returns Caddy's storage.
+func provision(file, adapter string, logging *caddy.Logging) (certmagic.Storage, error) {
 	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: logging}); err != nil { // reading a configuration logs, too
-		return err
+		return nil, err
 	}
 	if file == "" {
 		if _, err := os.Stat(defaultConfig); err != nil {
-			return errors.New("there is no Caddyfile in the current folder: name a configuration with --config")
+			return nil, errors.New("there is no Caddyfile in the current folder: name a configuration with --config")
 		}
 		file = defaultConfig
 	}
 	text, _, _, err := caddycmd.LoadConfig(file, adapter)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config := new(caddy.Config)
 	if err := caddy.StrictUnmarshalJSON(caddy.RemoveMetaFields(text), config); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	config.Logging = logging // not that of the configuration, which a running Caddy may write
-	if _, err := caddy.ProvisionContext(config); err != nil {
+	ctx, err := caddy.ProvisionContext(config)
+	if err != nil {
 		if _, fault, ok := strings.Cut(err.Error(), "provision http.handlers.skill_bridge: "); ok {
-			return fmt.Errorf("%s: %s: %s", file, handlerName, wayToModule.ReplaceAllString(fault, ""))
+			return nil, fmt.Errorf("%s: %s: %s", file, handlerName, wayToModule.ReplaceAllString(fault, ""))
 		}
-		return fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	stdlog.Quiet() // until the process ends
-	return nil
+	return ctx.Storage(), nil
 }
 
 // wayToModule is how Caddy comes to a module, which operators do not know.

@@ -229,16 +229,20 @@ func TestCheckEnvFile(t *testing.T) {
 func TestCheckFails(t *testing.T) {
 	p := newProvider(t)
 	p.Withdraw("acme/unread")
+	empty := hostile.NewProvider(t)
+	empty.On("", hostile.Index, hostile.Respond(http.StatusNotFound, "<html>not here</html>"))
 	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous",
 		providerBlock(p, "credentials api_key {env.KEY}", "discovery_credentials api_key {env.KEY}", "alias shout acme/ecko", "alias 127.none acme/none"),
 		"provider https://127.0.0.1:11 {\n\t\t\tnamespace away\n\t\t}",
 		"provider https://10.0.0.1 {\n\t\t\tnamespace inside\n\t\t}",
+		"provider "+strings.Replace(p.URL(), "http:", "https:", 1)+" {\n\t\t\tnamespace plain\n\t\t}",
+		"provider "+empty.URL()+" {\n\t\t\tnamespace nothing\n\t\t}",
 		"skill gone "+p.URL()+"/descriptors/acme%2Fgone", "skill unlike "+p.URL()+"/.well-known/skill-sharing")
 	if status != 1 || strings.Contains(written, "open sesame") {
 		t.Errorf("%d: %s", status, written)
 	}
 	expectFindings(t, findings,
-		finding{Result: "ok", Source: "acme", What: "of 20 skills can be called"},
+		finding{Result: "ok", Source: "acme", What: "14 of 20 skills read; the API key was not tried: only a call shows whether it is accepted"},
 		finding{"failed", "acme", "acme.broken", "", "caddy skill-bridge validate http://127.0.0.1:", "VALIDATION_ERROR"},
 		finding{"failed", "acme", "acme.gone", "HTTP 404", "names a descriptor that does not exist", "SKILL_NOT_FOUND"},
 		finding{"failed", "acme", "acme.port", "", "allow_ports 9", "ENDPOINT_UNREACHABLE"},
@@ -248,6 +252,8 @@ func TestCheckFails(t *testing.T) {
 		finding{"failed", "acme", "shout", "which the source does not list", "did you mean acme/echo?", ""},
 		finding{"failed", "acme", "127.none", "which the source does not list", "correct the alias", ""},
 		finding{"failed", "away", "", "connection refused", "check that the URL is right", "ENDPOINT_UNREACHABLE"},
+		finding{"failed", "plain", "", "the server does not speak TLS", "write http:// in its URL, and the option allow_http", "ENDPOINT_UNREACHABLE"},
+		finding{"failed", "nothing", "", "HTTP 404", "check the URL of the provider", "INVALID_PROVIDER_RESPONSE"},
 		finding{"failed", "inside", "", "", "allow_networks 10.0.0.1", "ENDPOINT_UNREACHABLE"},
 		finding{"failed", "gone", "gone", "HTTP 404", "check the URL of the skill", "SKILL_NOT_FOUND"},
 		finding{"failed", "unlike", "unlike", "Invalid SkillDescriptor", "check the URL of the skill", "VALIDATION_ERROR"},
@@ -285,5 +291,19 @@ func TestCheckCredentials(t *testing.T) {
 	}
 	if status, findings, written := check(t, nil, "provider skills.example.com"); status != 1 || findings != nil || !strings.Contains(written, "Error: ") {
 		t.Errorf("%d: %s", status, written)
+	}
+}
+
+// TestCheckStorage: a storage that can't be written fails, with the settings that name another one.
+func TestCheckStorage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	text := "{\n\tadmin off\n\tpersist_config off\n\tstorage file_system /dev/null/storage\n}\nhttp://127.0.0.1:1 {\n\tskill_bridge {\n\t\tallow_anonymous\n\t}\n}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "check", "--config", file).CombinedOutput()
+	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 1 || !strings.Contains(string(out), "Caddy's storage can't be written: ") ||
+		!strings.Contains(string(out), "set XDG_DATA_HOME for Caddy, or write the global option storage file_system /data") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

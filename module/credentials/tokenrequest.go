@@ -217,8 +217,12 @@ func (r tokenRequest) unreachable(ex *tokenendpoint.Exchange) *run.Failure {
 		}
 	}
 	e.Reach = &run.Reach{URL: redactURL(r.endpoint), Reason: reason}
+	if ex.Err != nil {
+		e.Reach.ForOperator = "The token endpoint could not be reached: " + exchange.ExactReason(ex.Err) + "."
+	}
 	if own, ok := errors.AsType[*run.Failure](ex.Err); ok {
 		e.Kind, e.Message, e.Advice, e.Refused, e.Retry, e.Cause = own.Kind, own.Message, own.Advice, own.Refused, own.Retry, own.Cause
+		e.Reach.ForOperator = ""
 	}
 	// Errors of net/http quote invalid answers, and an answer may contain a secret.
 	if cause := e.Cause; cause != nil {

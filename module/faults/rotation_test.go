@@ -232,3 +232,23 @@ func TestR122MistakesInSecrets(t *testing.T) {
 	}
 	c.Log.MustNotShow(earlierKey, laterKey)
 }
+
+// R123: what only the operator can mend is not answered as a missing skill, or with the advice to try again.
+func TestR123WrongOrigins(t *testing.T) {
+	leavesNothing(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/quick"})
+	secure := strings.Replace(offer(p, "secure"), "http://", "https://", 1)
+	for status, text := range map[int]string{404: "<html>no</html>", 410: "", 405: `{"error":{"code":"SKILL_NOT_FOUND","message":"no"}}`, 400: "no"} {
+		empty := hostile.NewProvider(t)
+		empty.On("", hostile.Index, hostile.Respond(status, text))
+		c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", offer(empty, "acme"), secure))
+		a := c.Execute("acme.quick", nil)
+		want{outcome: "INVALID_PROVIDER_RESPONSE", phase: "discovery", executed: "no", next: "ask_operator"}.check(t, a)
+		a = c.Execute("secure.quick", nil)
+		want{outcome: unreachable, phase: "discovery", executed: "no", next: "ask_operator"}.check(t, a)
+		if strings.Contains(a.String(), "does not speak TLS") || !c.Log.Has("the server does not speak TLS") {
+			t.Errorf("only the operator is told why: %s", a)
+		}
+		c.Stop()
+	}
+}

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // canary is a server on the loopback interface that must not be reached.
@@ -484,6 +486,26 @@ func BenchmarkGuard(b *testing.B) {
 	for b.Loop() {
 		if _, err := g.judge(b.Context(), "host.example:443"); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestExactReasons: only the operator learns that a name does not exist, or that a server does not speak TLS.
+func TestExactReasons(t *testing.T) {
+	for _, tc := range []struct {
+		err          error
+		vague, exact string
+		rule         run.Rule
+	}{
+		{(&Rules{report: func(string, string, string, *RefusedError) {}}).refuse("", "a.example:443", "", errNowhere, errNoSuchHost), errNowhere.Error(), "host name does not exist", run.RuleNoSuchHost},
+		{(&Rules{report: func(string, string, string, *RefusedError) {}}).refuse("", "a.example:443", "10.0.0.1", errNowhere, errNotPublic), errNowhere.Error(), "address is not public", run.RuleAddress},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, "the TLS handshake failed", "the server does not speak TLS", run.RuleNotTLS},
+		{http.ErrSchemeMismatch, "the TLS handshake failed", "the server does not speak TLS", run.RuleNotTLS},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "connection refused", "connection refused", ""},
+	} {
+		vague, rule := exchange.ReasonOf(tc.err)
+		if exact := exchange.ExactReason(tc.err); vague != tc.vague || exact != tc.exact || rule != tc.rule {
+			t.Errorf("%v: %q, %q, %q", tc.err, vague, exact, rule)
 		}
 	}
 }

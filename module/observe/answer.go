@@ -60,6 +60,9 @@ var requestTexts = map[run.Phase]string{
 
 // remedy returns what the operator can do about a provider's answer.
 func remedy(f *run.Failure) string {
+	if f.WrongOrigin() {
+		return "check the URL of the source: the server has no index there"
+	}
 	remedies := remedies
 	if f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor {
 		remedies = documentRemedies

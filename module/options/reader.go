@@ -37,12 +37,14 @@ import (
 type Reader struct {
 	*caddyfile.Dispenser
 	lines map[string]*caddyfile.Dispenser // the line with the value of each JSON path
+	// Places says where options belong that are often written in the block of the module itself. May be nil.
+	Places map[string]string
 }
 
 // NewReader returns a reader whose current token is the module's name.
 func NewReader(d *caddyfile.Dispenser) *Reader {
 	d.Next()
-	r := &Reader{d, make(map[string]*caddyfile.Dispenser)}
+	r := &Reader{Dispenser: d, lines: make(map[string]*caddyfile.Dispenser)}
 	r.Mark("")
 	return r
 }
@@ -81,6 +83,9 @@ func (r *Reader) Block(owner, path string, targets Targets) error {
 		case !ok && (name == "{" || name == "}"):
 			return r.Errf("unexpected %q: the option before it takes no block", name)
 		case !ok:
+			if place := r.Places[name]; path == "" && place != "" {
+				return r.Errf("%s is no option of %s: it belongs %s", name, owner, place)
+			}
 			return r.unknown(owner, name, slices.Sorted(maps.Keys(targets)))
 		case written[name] != 0 && !repeatable(target):
 			again := ""

@@ -15,11 +15,22 @@ import (
 // Targets returns the options provider, skill and registry of a block.
 func (from *Sources) Targets(r *options.Reader) options.Targets {
 	p := parser{r}
+	r.Places = places
 	return options.Targets{
 		"provider": options.Repeatable(func() error { return p.provider(from) }),
 		"skill":    options.Repeatable(func() error { return p.skill(from) }),
 		"registry": options.Repeatable(func() error { return p.registry(from) }),
 	}
+}
+
+// places says where the options of sources belong.
+var places = map[string]string{
+	"credentials": "in provider, or in skill <name> <descriptor-url>", "discovery_credentials": "in provider, skill, registry or agent_skills",
+	"api_key": "in provider or skill, behind credentials", "oauth2": "in provider or skill, behind credentials",
+	"headers": "in provider or skill, behind credentials", "hmac": "in provider or skill, behind credentials",
+	"namespace": "in provider, registry or agent_skills", "alias": "in provider or agent_skills", "trust": "in provider, skill or agent_skills",
+	"trust_registry": "in provider", "capability_types": "in provider or registry", "list_private": "in provider",
+	"prefer_wait": "in provider or skill", "on_change": "in provider, skill or registry",
 }
 
 // parser parses sources.

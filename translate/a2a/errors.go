@@ -211,7 +211,7 @@ func notKept(err error) *run.Failure {
 	}
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: "The bridge can't store tasks at the moment; try again later.",
+		Message: "The bridge can't store tasks at the moment; " + run.StorageAdvice(err) + ".",
 		Retry:   run.RetryIn(5*time.Second, 5), Cause: errors.Join(errNotKept, err),
 	}
 }

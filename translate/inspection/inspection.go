@@ -10,6 +10,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -24,8 +26,8 @@ type Source struct {
 	Skills []Skill
 	// LeftOut are entries that are not listed, and aliases for none.
 	LeftOut catalog.LeftOut
-	// Credentials says that there are credentials for invocations.
-	Credentials bool
+	// Credentials says that there are credentials for invocations; APIKey, that they are an API key.
+	Credentials, APIKey bool
 	// Unused says that no skill that could be read needs them. Then they got a token if they can without a descriptor (TokenTried), and TokenFailure
 	// says why they got none.
 	Unused, TokenTried bool
@@ -42,6 +44,8 @@ type Skill struct {
 	Notice *exchange.Notice
 	// CredentialsOf is the namespace of the source whose credentials a call of the skill sends; empty: it sends none.
 	CredentialsOf string
+	// Untried says that the skill needs a credential that only a call can try.
+	Untried bool
 	// Changed are the parts that the provider has changed since its earlier descriptor, which is used until the change is approved.
 	Changed []string
 }
@@ -92,6 +96,7 @@ func Of(ctx context.Context, c *catalog.Catalog) []Source {
 
 func inspectSource(ctx context.Context, c *catalog.Catalog, s *catalog.Section) Source {
 	source := Source{Namespace: s.Namespace, Kind: s.Kind, URL: exchange.BareURL(s.URL), Credentials: s.Credentials != nil}
+	source.APIKey = source.Credentials && s.Credentials.Supports(&document.Auth{Type: document.AuthAPIKey})
 	reading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var listed []*catalog.Listed
@@ -128,6 +133,8 @@ func inspectSkill(ctx context.Context, c *catalog.Catalog, l *catalog.Listed) Sk
 	}
 	if found.Skill.NeedsCredential() {
 		skill.CredentialsOf = found.Invoker.Namespace
+		o, obtained := found.Invoker.Credentials.(credential.Obtainer)
+		skill.Untried = !obtained || !o.Obtains()
 	}
 	skill.Failure, skill.Notice = found.Invoker.Client.Rehearse(ctx, found.Skill)
 	return skill

@@ -251,7 +251,7 @@ func keyName(key string) string { return "key " + key }
 func notKept(err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-		Message: "Internal error: the bridge can't use its storage at the moment, which it needs for 'idempotency_key' and 'notify'. Nothing was sent to the provider; try again later",
+		Message: "Internal error: the bridge can't use its storage at the moment, which it needs for 'idempotency_key' and 'notify'. Nothing was sent to the provider; " + run.StorageAdvice(err),
 	}
 }
 

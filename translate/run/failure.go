@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -159,6 +160,7 @@ const (
 	RuleHost        Rule = "host"        // hosts whose spelling is ambiguous
 	RuleNoSuchHost  Rule = "no_host"     // hosts that do not exist
 	RuleCertificate Rule = "certificate" // invalid TLS certificates
+	RuleNotTLS      Rule = "not_tls"     // servers that do not speak TLS at URLs with https
 	RuleCredential  Rule = "credential"  // credentials for a host or in a form that is not allowed
 	RuleOther       Rule = "other"       // of the transport
 )
@@ -172,6 +174,9 @@ type Reach struct {
 	// Failures is the number of consecutive failures that opened the circuit breaker of the host; 0: it is not open.
 	Failures    int
 	LastFailure string
+	// ForOperator is the message of the failure for the operator, if it says more: callers must not find out what is in the operator's network.
+	// Empty: it does not.
+	ForOperator string
 }
 
 // Retry is a suggestion to try again after a delay.
@@ -215,16 +220,30 @@ func (f *Failure) OperatorAdvice() string {
 	return strings.ToUpper(to[:1]) + to[1:]
 }
 
-// OperatorText returns the message and [Failure.OperatorAdvice].
+// OperatorMessage returns the message for the operator.
+func (f *Failure) OperatorMessage() string {
+	if f.Reach == nil {
+		return f.Message
+	}
+	return cmp.Or(f.Reach.ForOperator, f.Message)
+}
+
+// OperatorText returns the [Failure.OperatorMessage] and the [Failure.OperatorAdvice].
 func (f *Failure) OperatorText() string {
-	return strings.TrimSuffix(f.Message+" "+f.OperatorAdvice(), " ")
+	return strings.TrimSuffix(f.OperatorMessage()+" "+f.OperatorAdvice(), " ")
 }
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Cause }
 
-// Gone reports whether the provider has answered that the document or skill does not exist.
+// Gone reports whether the provider has answered that the descriptor or skill does not exist.
 func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provider }
+
+// WrongOrigin reports whether a server has answered a request for an index as one that has none. Most likely, the operator has configured the
+// wrong URL.
+func (f *Failure) WrongOrigin() bool {
+	return f.Phase == PhaseDiscovery && f.Kind == ProviderFault && f.HTTPStatus >= 300 && f.HTTPStatus < 500
+}
 
 // ErrPassing is the cause of a failure to read the state of a run that may pass, although its kind does not say so: the answer was HTTP 500,
 // or that the provider does not know the run, while not all of its servers may have learned of it.
@@ -240,10 +259,10 @@ func (f *Failure) Expired() bool {
 }
 
 // Permanent reports whether the failure is not temporary, so that a stale document must not be
-// used instead. A certificate is likely to be renewed soon.
+// used instead. A certificate is likely to be renewed soon, and TLS to be switched on again.
 func (f *Failure) Permanent() bool {
 	if f.MayPass() || f.Expired() || f.Kind == Unreachable || f.Kind == RateLimited {
-		return f.Refused != "" && f.Refused != RuleCertificate
+		return f.Refused != "" && f.Refused != RuleCertificate && f.Refused != RuleNotTLS
 	}
 	return true
 }
@@ -305,7 +324,7 @@ func (f *Failure) Rewrite(text func(string) string, value func(jsontext.Value) j
 	}
 	if f.Reach != nil {
 		r := *f.Reach
-		r.URL, r.Reason, r.LastFailure = text(r.URL), text(r.Reason), text(r.LastFailure)
+		r.URL, r.Reason, r.LastFailure, r.ForOperator = text(r.URL), text(r.Reason), text(r.LastFailure), text(r.ForOperator)
 		f.Reach = &r
 	}
 	if f.Provider != nil {

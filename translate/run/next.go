@@ -1,5 +1,11 @@
 package run
 
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
 // Next says what an agent should do about a failure.
 type Next string
 
@@ -42,10 +48,16 @@ func (f *Failure) remedy() Next {
 		return NextAuthenticate
 	case f.Gone():
 		return NextOtherSkill
+	case f.WrongOrigin():
+		return NextAskOperator
 	}
 	switch f.Kind {
 	case Internal:
-		if f.Executed == ExecutedNo && f.Retry != nil {
+		switch {
+		case f.Executed != ExecutedNo || f.Retry == nil:
+		case needsOperator(f.Cause):
+			return NextAskOperator
+		default:
 			return NextRetry
 		}
 	case InvalidArguments, SkillNotFound:
@@ -66,4 +78,17 @@ func (f *Failure) remedy() Next {
 		}
 	}
 	return NextNone
+}
+
+// needsOperator reports whether a failure of the storage does not end by itself: files may not be written, or there is no room for them.
+func needsOperator(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// StorageAdvice says what a caller can do after a failure of the storage.
+func StorageAdvice(err error) string {
+	if needsOperator(err) {
+		return "the operator of the bridge has to make Caddy's storage writable"
+	}
+	return "try again later"
 }

@@ -30,7 +30,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	}
 	if call.Wait != nil { // without a run token, the agent could not follow the run
 		if err := f.Tokens.Ready(ctx); err != nil {
-			return nil, p.tokensUnavailable(run.ExecutedNo)
+			return nil, p.tokensUnavailable(run.ExecutedNo, err)
 		}
 	}
 	if key != "" || to.url != "" {

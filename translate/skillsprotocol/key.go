@@ -78,7 +78,7 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	if to.url != "" {
 		notes, err := f.Callbacks.Notes(ctx, q.Owner, to.url, to.token)
 		if err != nil {
-			return nil, p.tokensUnavailable(run.ExecutedNo)
+			return nil, p.tokensUnavailable(run.ExecutedNo, err)
 		}
 		q.Notes, q.Keep = notes, f.Callbacks.Keep
 	}

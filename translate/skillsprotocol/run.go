@@ -60,7 +60,7 @@ func (f *Front) openToken(ctx context.Context, p *params, principal string) (ref
 		return ref, p.refusal()
 	}
 	if err != nil {
-		return ref, p.tokensUnavailable(run.ExecutedYes)
+		return ref, p.tokensUnavailable(run.ExecutedYes, err)
 	}
 	return ref, nil
 }
@@ -91,10 +91,10 @@ func roundUp(d time.Duration) time.Duration {
 }
 
 // tokensUnavailable returns the error for keys of run tokens that can't be read.
-func (p *params) tokensUnavailable(executed run.Executed) *jsonrpc.Error {
+func (p *params) tokensUnavailable(executed run.Executed, err error) *jsonrpc.Error {
 	p.failure = &run.Failure{
-		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: run.RetryIn(2*time.Second, 5),
-		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; try again later",
+		Kind: run.Internal, By: run.Bridge, Executed: executed, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
+		Message: "Internal error: the bridge can't read its keys for run tokens at the moment; " + run.StorageAdvice(err),
 	}
 	var b builder
 	b.Open()

@@ -56,7 +56,7 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 		if page, next, err = f.Kept.List(ctx, q); err != nil {
 			p.failure = &run.Failure{
 				Kind: run.Internal, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-				Message: "Internal error: the bridge can't read the runs in its storage at the moment; try again later",
+				Message: "Internal error: the bridge can't read the runs in its storage at the moment; " + run.StorageAdvice(err),
 			}
 			return nil, p.refusal()
 		}

@@ -254,7 +254,7 @@ func TestErrorTableOnTheWire(t *testing.T) {
 		// Documents.
 		{about: "index 401", routes: document(index, status(401, "")), want: "-32050 AUTH_REQUIRED 401 discovery provider no ask_operator "},
 		{about: "index 403", routes: document(index, status(403, "")), want: "-32051 PERMISSION_DENIED 403 discovery provider no ask_operator "},
-		{about: "index 404", routes: document(index, status(404, "")), want: "-32602 SKILL_NOT_FOUND 404 discovery provider no other_skill name"},
+		{about: "index 404", routes: document(index, status(404, "")), want: "-32056 INVALID_PROVIDER_RESPONSE 404 discovery provider no ask_operator "},
 		{about: "index 429", routes: document(index, status(429, "")), want: "-32057 RATE_LIMITED 429 discovery provider no retry "},
 		{about: "index 500", routes: document(index, status(500, "")), want: "-32053 ENDPOINT_UNREACHABLE 500 discovery provider no retry "},
 		{about: "index dropped", routes: document(index, drop), want: "-32053 ENDPOINT_UNREACHABLE 0 discovery bridge no retry "},

@@ -71,7 +71,7 @@ func Of(bridge int, sources []inspection.Source) []Finding {
 // unused adds the finding about credentials that no skill needs.
 func (l *list) unused(s *inspection.Source) {
 	if f := s.TokenFailure; f != nil {
-		l.add(Finding{Result: Failed, Source: s.Namespace, What: f.Message, Fix: fixOf(f, s), Code: document.CodeOf(f), URL: f.URL})
+		l.add(Finding{Result: Failed, Source: s.Namespace, What: f.OperatorMessage(), Fix: fixOf(f, s), Code: document.CodeOf(f), URL: f.URL})
 		return
 	}
 	unread := s.Failure != nil || slices.ContainsFunc(s.Skills, func(skill inspection.Skill) bool {
@@ -92,14 +92,17 @@ func (l *list) unused(s *inspection.Source) {
 func (l *list) source(s *inspection.Source) {
 	if s.Failure != nil {
 		l.add(Finding{
-			Result: Failed, Source: s.Namespace, What: s.Failure.Message, Fix: fixOf(s.Failure, s), Code: document.CodeOf(s.Failure), URL: cmp.Or(s.Failure.URL, s.URL),
+			Result: Failed, Source: s.Namespace, What: s.Failure.OperatorMessage(), Fix: fixOf(s.Failure, s), Code: document.CodeOf(s.Failure), URL: cmp.Or(s.Failure.URL, s.URL),
 		})
 		return
 	}
-	ready := 0
+	ready, untried := 0, 0
 	for i := range s.Skills {
 		if s.Skills[i].Failure == nil {
 			ready++
+			if s.Skills[i].Untried {
+				untried++
+			}
 		}
 	}
 	used, teller := "called", "tell the provider; caddy skill-bridge validate shows all faults of an index"
@@ -107,6 +110,13 @@ func (l *list) source(s *inspection.Source) {
 		used, teller = "read", "tell the operator of the site"
 	}
 	what := fmt.Sprintf("it was read; %d of %d skills can be %s", ready, len(s.Skills), used)
+	if untried > 0 {
+		secret := "credential"
+		if s.APIKey {
+			secret = "API key"
+		}
+		what = fmt.Sprintf("%d of %d skills read; the %s was not tried: only a call shows whether it is accepted", ready, len(s.Skills), secret)
+	}
 	if len(s.Skills) == 0 {
 		what = "it was read, and has no skills"
 	}
@@ -169,7 +179,7 @@ func (l *list) skill(s *inspection.Source, skill *inspection.Skill) {
 	case f.Kind == run.VersionIncompatible, isMissing(f):
 		result = Warning
 	}
-	l.add(Finding{Result: result, Source: s.Namespace, Skill: skill.Name, What: f.Message, Fix: fix, Code: document.CodeOf(f), URL: f.URL})
+	l.add(Finding{Result: result, Source: s.Namespace, Skill: skill.Name, What: f.OperatorMessage(), Fix: fix, Code: document.CodeOf(f), URL: f.URL})
 }
 
 // isMissing reports whether no credential, or one of another type, is configured for a skill.
@@ -195,7 +205,7 @@ func fixOf(f *run.Failure, s *inspection.Source) string {
 		return "use a newer build of Skill Bridge"
 	case s.Kind == catalog.SiteSource && f.Phase == run.PhaseDescriptor && (f.Gone() || f.Kind == run.InvalidDocument):
 		return "tell the operator of the site, or wait until the bridge has read the index again"
-	case (f.Phase == run.PhaseDiscovery || s.Kind == catalog.SkillSource) && ofDocument && (f.Gone() || f.Kind == run.InvalidDocument):
+	case f.WrongOrigin(), (f.Phase == run.PhaseDiscovery || s.Kind == catalog.SkillSource) && ofDocument && (f.Gone() || f.Kind == run.InvalidDocument):
 		return "check the URL of the " + kinds[s.Kind] + "; if it is right, tell its operator" + validate(f)
 	case f.Gone():
 		return "tell the provider: its index names a descriptor that does not exist"
@@ -232,7 +242,7 @@ func validate(f *run.Failure) string {
 // credentialOptions names the options that a refusal is about.
 func credentialOptions(f *run.Failure) string {
 	if f.Demand != nil && f.Demand.Type == string(document.AuthOAuth2) || f.URL != "" && f.HTTPStatus != 0 {
-		return "client_id, client_secret or refresh_token, scopes, token_url"
+		return "client_id, client_secret or refresh_token, scopes, token_url, auth_style"
 	}
 	return "its options, and the variables and files that they name"
 }
@@ -246,6 +256,8 @@ func permission(f *run.Failure) string {
 	switch f.Refused {
 	case run.RulePlainHTTP:
 		return "use https, or write the option allow_http"
+	case run.RuleNotTLS:
+		return "write http:// in its URL, and the option allow_http"
 	case run.RuleNoSuchHost:
 		return "check the host name"
 	case run.RuleAddress:

@@ -53,3 +53,14 @@ func OfRules(bridge int, unknown []inspection.UnknownName, line func(path string
 	}
 	return l.findings
 }
+
+// OfStorage returns the finding about Caddy's storage that can't be used because of an error; nil: it can.
+func OfStorage(err error) []Finding {
+	if err == nil {
+		return []Finding{}
+	}
+	return []Finding{{
+		Result: Failed, What: "Caddy's storage can't be written: " + err.Error(),
+		Fix: "set XDG_DATA_HOME for Caddy, or write the global option storage file_system /data",
+	}}
+}

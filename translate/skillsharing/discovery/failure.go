@@ -97,8 +97,8 @@ func statusError(r *Reader, phase run.Phase, s *cache.StatusError) *run.Failure 
 		e.Demand = exchange.DemandOf(nil, run.Provider, fmt.Sprintf("the provider's %s needs authentication", document.AnswerName(phase)))
 	case e.Kind == run.DeadlineExceeded, s.StatusCode >= 500:
 		e.Kind = run.Unreachable
-	case e.Kind == run.InvalidArguments, e.Kind == run.VersionIncompatible:
-		e.Kind, e.Argument = run.ProviderFault, nil
+	case e.Kind == run.InvalidArguments, e.Kind == run.VersionIncompatible, e.Kind == run.SkillNotFound && phase == run.PhaseDiscovery:
+		e.Kind, e.Argument = run.ProviderFault, nil // an index that does not exist says nothing about a skill
 	}
 	if e.Kind == run.Unreachable && e.Retry == nil && e.ProviderSaid().Retry == nil {
 		e.Retry = run.RetryIn(exchange.UnreachableDelay, exchange.RetryAttempts)

@@ -55,6 +55,9 @@ func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 	}
 	e.Message = fmt.Sprintf("The provider can't be reached: %s.", reason)
 	e.Reach = &run.Reach{URL: BareURL(u), Reason: reason}
+	if exact := ExactReason(err); exact != reason {
+		e.Reach.ForOperator = fmt.Sprintf("The provider can't be reached: %s.", exact)
+	}
 	if e.Refused = rule; !refused {
 		e.Retry = run.RetryIn(UnreachableDelay, RetryAttempts)
 	}
@@ -76,7 +79,32 @@ func ReasonOf(err error) (reason string, rule run.Rule) {
 	if reason := certificateFault(err); reason != "" {
 		return reason, run.RuleCertificate
 	}
+	if withoutTLS(err) {
+		return noHandshake, run.RuleNotTLS
+	}
 	return temporaryReason(err), ""
+}
+
+// ExactReason is the reason of [ReasonOf] for the operator: it says what callers must not learn, since it tells which hosts and servers there are.
+func ExactReason(err error) string {
+	var refused interface{ Why() string }
+	switch {
+	case errors.As(err, &refused):
+		return refused.Why()
+	case withoutTLS(err):
+		return "the server does not speak TLS"
+	}
+	reason, _ := ReasonOf(err)
+	return reason
+}
+
+// noHandshake is the reason for failures of TLS.
+const noHandshake = "the TLS handshake failed"
+
+// withoutTLS reports whether a server has answered the first record of a TLS handshake with something else.
+func withoutTLS(err error) bool {
+	_, other := errors.AsType[tls.RecordHeaderError](err)
+	return other || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // temporaryReason is [ReasonOf] for errors that may end.
@@ -95,9 +123,7 @@ func temporaryReason(err error) string {
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return "it did not answer in time"
 	case strings.Contains(err.Error(), "tls: "): // package crypto/tls exports types for only a few of these errors
-		return "the TLS handshake failed"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return "it does not speak HTTP as expected"
+		return noHandshake
 	}
 	return "the connection failed"
 }
@@ -165,6 +191,7 @@ var headerTooLarge = regexp.MustCompile(`response headers exceeded (\d+) bytes`)
 // malformedTexts are parts of the errors of package net/http about malformed answers. These errors have
 // no types. The reasons quote nothing of the answer.
 var malformedTexts = []struct{ text, reason string }{
+	{`malformed HTTP response "\x15\x03`, "it speaks TLS, but its URL begins with http://"},
 	{"response header list larger than", "its header fields are larger than is accepted (max_response_header of the transport)"}, // HTTP/2
 	{"malformed HTTP", "its status line can't be read"},
 	{"too many 1xx", "it has too many interim answers (1xx)"},
