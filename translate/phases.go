@@ -285,6 +285,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	}
 	x.ref.NotBefore = r.NotBefore
 	o.Ref, o.State, o.Output, o.Elapsed, o.RetryAfter = x.ref, r.State, r.Output, r.Elapsed, r.RetryAfter
+	o.Warnings = r.Warnings
 	if o.ExecutionID == "" {
 		o.ExecutionID = newRunID()
 	}

@@ -22,4 +22,6 @@ type Run struct {
 	// RetryAfter is the delay until the next poll, if the run has not ended.
 	RetryAfter time.Duration
 	Failure    *Failure
+	// Warnings say what was wrong with the provider's answer, and how it was read nevertheless.
+	Warnings []string
 }

@@ -81,6 +81,7 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 	if e != nil {
 		return nil, max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e), rest(a)), p.rejectedBy(e, req)
 	}
+	warn(ctx, c, p.skill, r)
 	return r, max(r.RetryAfter, rest(a)), nil
 }
 

@@ -145,6 +145,7 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 			Phase: run.PhaseInvoke, By: run.Bridge, HTTPStatus: a.Status, Executed: run.ExecutedMaybe,
 		}}
 	}
+	warn(ctx, c, s, r)
 	if r.SkillID != "" && r.SkillID != s.ID {
 		c.Observer.Notice(ctx, &exchange.Notice{
 			Level: slog.LevelDebug, Source: c.Source, Message: "the provider answered an invocation under another skill_id",
@@ -152,6 +153,16 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 		})
 	}
 	return r, nil
+}
+
+// warn reports to the operator what is wrong with the JSON of an answer.
+func warn(ctx context.Context, c *Client, s *discovery.Skill, r *document.Response) {
+	for _, what := range r.Warnings {
+		c.Observer.Notice(ctx, &exchange.Notice{
+			Level: slog.LevelWarn, Source: c.Source, Message: "a provider's answer is not valid JSON, but was read",
+			Attrs: []slog.Attr{slog.String("skill_id", s.ID), slog.String("error", what)},
+		})
+	}
 }
 
 // finish adds what is known of the skill to a failure, and removes secrets from it.

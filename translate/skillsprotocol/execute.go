@@ -46,7 +46,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 		p.reject(paramRunToken, run.Required, "is required in 'args': "+aboutRunToken)
 		return nil, p.refusal()
 	}
-	p.hinted = isOnlyRead(outcome.Failure)
+	p.hinted, p.faults = isOnlyRead(outcome.Failure), outcome.Warnings
 	return f.answerOutcome(ctx, p.request, &outcome, call.Name)
 }
 

@@ -90,7 +90,7 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 		a.Failure = exchange.NoRoom(p.request, run.PhaseResult, a.ExecutionID, run.ExecutedYes, true)
 		a.Output = nil
 	}
-	p.hinted = isOnlyRead(a.Failure)
+	p.hinted, p.faults = isOnlyRead(a.Failure), a.Warnings
 	if key != "" && a.Failure != nil && a.Failure.Executed == run.ExecutedMaybe && a.ExecutionID == "" {
 		p.advice = "the bridge does not submit this call again: ask the provider whether the skill was executed, or call it with a new key if executing it twice does no harm"
 		if a.Record == nil { // an earlier call is still being submitted

@@ -110,6 +110,7 @@ type params struct {
 	request   *jsonrpc.Request
 	ignored   []string         // names of members that the method does not have
 	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
+	faults    []string         // what was wrong with the provider's answer
 	skill     *translate.Skill // that has unknown arguments
 	warnings  *warnings.Recent
 	hinted    bool         // the answer has a hint already

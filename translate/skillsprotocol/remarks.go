@@ -34,7 +34,7 @@ func (p *params) ignore(name []byte) {
 // remarks adds the advice and what was not used of the request to the object of an answer: the result, or the data of the error. The latter
 // tells an agent that its call was understood differently from what it meant.
 func (p *params) remarks(object jsontext.Value) jsontext.Value {
-	if len(p.ignored) == 0 && len(p.unknown) == 0 && p.advice == "" || len(object) < 2 || object[len(object)-1] != '}' {
+	if len(p.ignored) == 0 && len(p.unknown) == 0 && len(p.faults) == 0 && p.advice == "" || len(object) < 2 || object[len(object)-1] != '}' {
 		return object
 	}
 	b := builder{front.Writer{Buf: object[:len(object)-1]}}
@@ -50,8 +50,8 @@ func (p *params) remarks(object jsontext.Value) jsontext.Value {
 			p.hint(&b)
 		}
 	}
-	if len(p.unknown) > 0 {
-		b.Raw("warnings", p.warnings.About(p.descriptor(), p.unknown))
+	if len(p.unknown) > 0 || len(p.faults) > 0 {
+		b.Raw("warnings", warnings.With(p.warnings.About(p.descriptor(), p.unknown), p.faults))
 	}
 	b.Close()
 	return b.Buf

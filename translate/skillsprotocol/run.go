@@ -28,6 +28,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	}
 	call.Answer = p.request
 	outcome := f.bridge(p).Resume(ctx, ref, call).Wait()
+	p.faults = outcome.Warnings
 	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
 }
 

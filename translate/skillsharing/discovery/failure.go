@@ -120,12 +120,19 @@ func (invalidError) Permanent() bool { return false }
 // Unwrap returns the error.
 func (e invalidError) Unwrap() error { return e.error }
 
-// passing marks an error that says nothing about the document of before. A document of a newer MAJOR version replaces it.
-func passing(err error) error {
-	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.InvalidDocument {
-		return invalidError{err}
+// passing marks an error that says nothing about the document of before. A document of a newer MAJOR version replaces it. The error names
+// the content coding if that may be why the document is invalid.
+func passing(err error, answer http.Header) error {
+	e, ok := errors.AsType[*run.Failure](err)
+	if !ok || e.Kind != run.InvalidDocument {
+		return err
 	}
-	return err
+	if coding := exchange.UnknownCoding(answer); coding != "" {
+		named := *e
+		named.Message += " (" + coding + ")"
+		err = &named
+	}
+	return invalidError{err}
 }
 
 // ownError marks an error that concerns only this reader, so that the cache does not return it to

@@ -74,7 +74,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 			if s, ok := value.(*Skill); ok && s.Files != nil {
 				cost = documentCost(s.Document) + s.Files.Size() // the archive itself is not kept
 			}
-			return value, cost, passing(err)
+			return value, cost, passing(err, response.Header)
 		},
 	})
 	if err != nil && timeIsUp(ctx) {

@@ -29,6 +29,8 @@ type Response struct {
 	// NotBefore is the earliest time at which the provider asks to be asked again about a run that no caller waits for;
 	// zero: it has not said.
 	NotBefore time.Time
+	// Warnings say what was wrong with the JSON of the answer, and how it was read nevertheless.
+	Warnings []string
 }
 
 // RunError is the error member of a [Response].

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,6 +27,7 @@ type Answer struct {
 	// complete.
 	withoutRoom AnswerBudget
 
+	fault    string            // what is wrong with its JSON, before that was repaired in place; empty: nothing was repaired
 	response document.Response // parsed from the answer; a field, to save an allocation
 }
 
@@ -49,12 +51,16 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		}
 		return nil, e
 	}
-	r, otherRun := m.Response(&a.response, about)
+	read, warnings := m, []string(nil)
+	if !m.Valid {
+		read, warnings = s.repaired(a, m)
+	}
+	r, otherRun := read.Response(&a.response, about)
 	if otherRun {
 		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer is about a run other than %s.", knownID))
 	}
 	if r == nil && about.MayBeBare && a.Status < 300 {
-		r = m.BareOutput(knownID)
+		r = read.BareOutput(knownID)
 	}
 	if r == nil {
 		return nil, s.JudgeError(a, &m, phase, knownID)
@@ -67,9 +73,40 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		return nil, e
 	}
 	r.Output = s.scrubOutput(r.Output)
-	r.RetryAfter = RetryAfter(a.Header)
+	r.RetryAfter, r.Warnings = RetryAfter(a.Header), warnings
 	return r, nil
 }
+
+// repaired returns the members of an answer that is not valid JSON only because of texts with half of a surrogate pair, or of objects with
+// several members of one name, and what to say of that. Otherwise it returns m. A run that has completed is not lost because of them.
+func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []string) {
+	body := document.WithoutBOM(a.Body)
+	var warnings []string
+	for range 2 {
+		what := s.faultOf(body)
+		a.fault = cmp.Or(a.fault, what)
+		switch {
+		case strings.HasPrefix(what, sameName):
+			warnings = append(warnings, what+"; the last one counts")
+			body = document.LastMembers(body)
+		case strings.HasPrefix(what, halfPair):
+			warnings = append(warnings, what+"; U+FFFD is in its place")
+			document.ReplaceHalfPairs(body)
+		default:
+			return m, nil
+		}
+		if again := document.ParseMembers(body, s.Limits.MaxDepth()); again.Valid && !again.Replaced() {
+			return again, warnings
+		}
+	}
+	return m, nil
+}
+
+// What is wrong with JSON that can be read nevertheless.
+const (
+	sameName = "two members of an object have the same name"
+	halfPair = `a text has half of a surrogate pair (\ud800 to \udfff)`
+)
 
 // isRun reports whether an answer with a 5xx status contains the state of a run. Then the state counts,
 // not the HTTP status.
@@ -156,14 +193,22 @@ func (s *Sender) defaultMessage(e *run.Failure, a *Answer, m *document.Members) 
 	case a.Status >= 300 && a.Status < 400:
 		return fmt.Sprintf("The provider answered HTTP %d, and redirects are not followed here.", a.Status)
 	case kind == run.ProviderFault && a.Status < 300:
-		if fault := s.faultOf(a.Body); fault != "" {
+		if fault := cmp.Or(a.fault, s.faultOf(a.Body)); fault != "" {
 			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.Status, fault)
 		}
-		return fmt.Sprintf("The provider answered HTTP %d without an InvocationResponse: %s.", a.Status, s.lackOf(a.Body, m, e.Phase))
+		return fmt.Sprintf("The provider answered HTTP %d without an InvocationResponse: %s.", a.Status, cmp.Or(unreadCoding(a, m), s.lackOf(a.Body, m, e.Phase)))
 	case http.StatusText(a.Status) == "":
 		return fmt.Sprintf("The provider answered HTTP %d.", a.Status)
 	}
 	return fmt.Sprintf("The provider answered HTTP %d %s.", a.Status, http.StatusText(a.Status))
+}
+
+// unreadCoding is [UnknownCoding] for an answer that is not JSON.
+func unreadCoding(a *Answer, m *document.Members) string {
+	if m.Valid || len(a.Body) == 0 {
+		return ""
+	}
+	return UnknownCoding(a.Header)
 }
 
 // maxStatus limits a status that is not of the protocol, in messages, in bytes.
@@ -209,12 +254,12 @@ func (s *Sender) faultOf(text []byte) string {
 	what := "its syntax is wrong"
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		what = "two members of an object have the same name"
+		what = sameName
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		what = "it ends too early"
 	case !isEncodingError(text, syntax.ByteOffset):
 	case text[syntax.ByteOffset] == '\\':
-		what = "a text has half of a surrogate pair (\\ud800 to \\udfff)"
+		what = halfPair
 	default:
 		what = "a text is not UTF-8"
 	}

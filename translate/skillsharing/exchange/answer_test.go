@@ -153,7 +153,6 @@ func TestJudgeError(t *testing.T) {
 		{"accepted, id a number", 202, `{"execution_id":42,"status":"accepted"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
 		{"running, id null", 202, `{"execution_id":null,"status":"running"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
 		{"duplicate member", 200, `{"status":"failed","status":"completed"}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
-		{"duplicate member within", 200, `{"status":"completed","output":{"a":1,"a":2}}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
 		{"invalid UTF-8", 200, "{\"status\":\"completed\",\"output\":\"\xff\"}", run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
 		{"trailing data", 200, `{"status":"completed"}{}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
 		{"trailing comma", 200, `{"status":"completed",}`, run.PhaseInvoke, run.ProviderFault, run.Bridge, run.ExecutedMaybe, "", ""},
@@ -320,6 +319,79 @@ func TestJudgeDeepOutput(t *testing.T) {
 	r, e := exchange.Judge(200, nil, `{"status":"completed","output":`+output+`}`, run.PhaseInvoke, "")
 	if e != nil || string(r.Output) != output {
 		t.Fatalf("%v, %v", r, e)
+	}
+}
+
+// TestRetryAfterByTheDateOfTheAnswer: the clock of the provider may be another one.
+func TestRetryAfterByTheDateOfTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+		for _, c := range []struct {
+			after, date string
+			want        time.Duration
+		}{
+			{date(time.Hour + 5*time.Second), date(time.Hour), 5 * time.Second},
+			{date(5*time.Second - time.Hour), date(-time.Hour), 5 * time.Second},
+			{date(-time.Hour), date(time.Hour), 0},
+			{date(5 * time.Second), "soon", 5 * time.Second},
+			{"7", date(time.Hour), 7 * time.Second},
+			{date(1000 * time.Hour), date(-1000 * time.Hour), 24 * time.Hour},
+		} {
+			header := http.Header{"Retry-After": {c.after}, "Date": {c.date}}
+			if got := exchange.RetryAfter(header); got != c.want {
+				t.Errorf("%q at %q: %v, want %v", c.after, c.date, got, c.want)
+			}
+		}
+	})
+}
+
+// TestRepairedAnswers: a run is not lost because of JSON whose meaning can be told. What was wrong is said.
+func TestRepairedAnswers(t *testing.T) {
+	body := func(output string) string {
+		return `{"execution_id":"exec-1","status":"completed","output":` + output + `}`
+	}
+	for _, c := range []struct {
+		body, output string // empty: it is no run
+		warnings     []string
+	}{
+		{body(`"a\ud83d"`), `"a\ufffd"`, []string{`half of a surrogate pair (\ud800 to \udfff), at "/output" (byte`}},
+		{body(`["\uDE00","\ud83d\ude00\ud83d\ud83d\ude00","\\ud83d",1e400,0.10]`), `["\ufffd","\ud83d\ude00\ufffd\ud83d\ude00","\\ud83d",1e400,0.10]`, []string{`at "/output/0"`}},
+		{body(`{"\ud83d":1}`), `{"\ufffd":1}`, []string{"U+FFFD is in its place"}},
+		{body(`{"a":1,"b":2,"a":{"c":3}}`), `{"b":2,"a":{"c":3}}`, []string{`the same name, at "/output/a" (byte`}},
+		{body(`{"a":{"b":1,"b":2},"c":[{"d":1, "d" : 2,"d":3}],"a":[0]}`), `{"c":[{"d":3}],"a":[0]}`, []string{"the last one counts"}},
+		{body(`{"a":1,"\u0061":2}`), `{"\u0061":2}`, []string{"the same name"}},
+		{body(`{"a":"\ud83d","a":"\ud83d"}`), `{"a":"\ufffd"}`, []string{"surrogate", "the same name"}},
+		{"\ufeff" + body(`"\udc00"`), `"\ufffd"`, []string{"surrogate"}},
+		{body(`{"a":1,"a":2}`) + " ", `{"a":2}`, []string{"the same name"}},
+		{`{"status":"running","output":1,"execution_id":"exec-1","output":2,"status":"completed"}`, "", nil},
+		{body(`1,"output":2`), "", nil},
+		{`{"execution_id":"exec-1\ud800","status":"completed","output":1}`, "", nil},
+		{body(`"` + "\xff" + `"`), "", nil},
+		{body(`"\ud83d",`), "", nil},
+		{body(`"\ud83`), "", nil},
+		{body(`{"a":1,"a":2]`), "", nil},
+		{body(`{"a":1,"a":"` + strings.Repeat("x", 1<<20) + `"}`), "", nil}, // too large
+		{body(`1`), `1`, nil},
+	} {
+		r, e := exchange.Judge(200, nil, c.body, run.PhasePoll, "exec-1")
+		if c.output == "" {
+			if e == nil {
+				t.Errorf("%.100s: %s", c.body, r.Output)
+			}
+			continue
+		}
+		if e != nil {
+			t.Errorf("%s: %v", c.body, e)
+			continue
+		}
+		if r.State != run.Completed || string(r.Output) != c.output || len(r.Warnings) < len(c.warnings) || c.warnings == nil && r.Warnings != nil {
+			t.Errorf("%s: %+v", c.body, r)
+		}
+		for _, want := range c.warnings {
+			if !strings.Contains(strings.Join(r.Warnings, "; "), want) {
+				t.Errorf("%s: %q", c.body, r.Warnings)
+			}
+		}
 	}
 }
 

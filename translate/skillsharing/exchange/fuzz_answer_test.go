@@ -5,6 +5,7 @@ import (
 	stdjson "encoding/json" // a second opinion on what an answer says
 	"math/big"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ func FuzzJudge(f *testing.F) {
 		`{"status":"completed","timestamps":{"created_at":"2025-07-01T10:00:00Z","completed_at":"9999-12-31T23:59:59.999999999Z"}}`, `{"Status":"completed"}`,
 		`{"error":{"code":"PERMISSION_DENIED","message":"m","details":{"a":1},"retry":{"suggested_delay_ms":1e999}}}`, `{"error":{"code":"EXECUTION_TIMEOUT"}}`, `{"error":{"code":"VALIDATION_ERROR","details":[{"path":"/a"}]}}`,
 		`{"error":{"code":"SKILL_NOT_FOUND"},"execution_id":"exec-1"}`, `{"error":{"code":"NO_SUCH_CODE","message":"` + strings.Repeat("m", 5000) + `"}}`,
+		`{"status":"completed","output":{"a":"\ud83d","b":{"c":1,"c":2},"b":3,"a":"\udc00\ud800"}}`, `{"status":"failed","error":{"code":"X","code":"Y\ud800"},"execution_id":"a","execution_id":"exec-1"}`,
 		`{"error":{"message":"m","details":"` + strings.Repeat("d", 70<<10) + `","retry":{"x":"` + strings.Repeat("r", 2000) + `"}}}`,
 	} {
 		for _, status := range []int{200, 202, 302, 400, 401, 404, 410, 422, 429, 503, 504} {
@@ -110,6 +112,10 @@ func (m answerMembers) isResponse(knownID string) bool {
 func checkJudgedResponse(t *testing.T, r *document.Response, body []byte, knownID string) {
 	t.Helper()
 	said, strict := readAnswer(body)
+	if r.Warnings != nil {
+		checkRepaired(t, r, said)
+		return
+	}
 	if !strict && len(body) < 100 {
 		t.Errorf("%+v from what is not JSON", r)
 	}
@@ -136,6 +142,19 @@ func checkJudgedResponse(t *testing.T, r *document.Response, body []byte, knownI
 	}
 	if r.Elapsed < 0 || r.RetryAfter < 0 || r.RetryAfter > 24*time.Hour {
 		t.Errorf("elapsed %v, retry after %v", r.Elapsed, r.RetryAfter)
+	}
+}
+
+// checkRepaired checks a response that was read from what is not quite JSON: encoding/json, too, takes the last member of a name, and U+FFFD for
+// half of a surrogate pair.
+func checkRepaired(t *testing.T, r *document.Response, said answerMembers) {
+	t.Helper()
+	var got, want any
+	if r.Output != nil && (!r.Output.IsValid() || stdjson.Unmarshal(r.Output, &got) != nil || stdjson.Unmarshal(said["output"], &want) != nil || !reflect.DeepEqual(got, want)) {
+		t.Errorf("output %s, want %s", r.Output, said["output"])
+	}
+	if r.State.String() != said.text("status") {
+		t.Errorf("status %q", r.State)
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // coding is the only content coding that is accepted (RFC 9110, section 8.4.1.3). This
@@ -17,7 +20,35 @@ const coding = "gzip"
 
 // isGzip reports whether the body of an answer is compressed.
 func isGzip(resp *http.Response) bool {
-	return strings.EqualFold(resp.Header.Get("Content-Encoding"), coding)
+	return codingOf(resp.Header) == coding
+}
+
+// codingOf returns the content codings of an answer in lower case; empty: there are none. x-gzip is gzip (RFC 9110, section 8.4.1.3).
+func codingOf(h http.Header) string {
+	value := strings.Join(h["Content-Encoding"], ",")
+	if value == "" {
+		return ""
+	}
+	var codings []string
+	for name := range strings.SplitSeq(strings.ToLower(value), ",") {
+		switch name = strings.TrimSpace(name); name {
+		case "", "identity":
+		case "x-gzip":
+			codings = append(codings, coding)
+		default:
+			codings = append(codings, name)
+		}
+	}
+	return strings.Join(codings, ", ")
+}
+
+// UnknownCoding returns what is wrong with the Content-Encoding of an answer that was read; empty: nothing is. The header of one that was
+// decompressed has none.
+func UnknownCoding(h http.Header) string {
+	if codings := codingOf(h); codings != "" {
+		return fmt.Sprintf("its body has the Content-Encoding %q, but must have gzip or none", safetext.Line(codings, maxStatus))
+	}
+	return ""
 }
 
 // describeContent changes the header of an answer to that of its decompressed body.

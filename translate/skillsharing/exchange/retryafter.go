@@ -41,7 +41,8 @@ const maxRetryAfter = 24 * time.Hour
 
 // RetryAfter returns the delay in the Retry-After field (RFC 9110, section
 // 10.2.3), which is a number of seconds or a date. It returns 0 if there is no
-// field, or if it is invalid.
+// field, or if it is invalid. A date is compared with that of the answer, since the
+// clock of the bridge may be another.
 func RetryAfter(h http.Header) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value == "" {
@@ -55,5 +56,9 @@ func RetryAfter(h http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	return min(max(0, time.Until(date)), maxRetryAfter)
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(0, date.Sub(now)), maxRetryAfter)
 }

@@ -1,4 +1,5 @@
-// Package warnings writes what an answer says about arguments that a skill does not have, and that are likely to be misspelt.
+// Package warnings writes what an answer says about arguments that a skill does not have, and that are likely to be misspelt, and about a
+// provider's answer that was not valid JSON.
 package warnings
 
 import (
@@ -16,8 +17,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Reason is the reason of the warnings.
+// Reason is the reason of the warnings about arguments.
 const Reason = "unknown"
+
+// ReasonJSON is the reason of the warnings about a provider's answer.
+const ReasonJSON = "invalid_json"
 
 const (
 	maxName   = 64  // characters of a name; agents choose them
@@ -56,6 +60,22 @@ func (r *Recent) About(d *document.Descriptor, unknown []string) jsontext.Value 
 	}
 	r.texts.Store(at, text)
 	return text
+}
+
+// With returns a JSON array of warnings with more of them, about a provider's answer.
+func With(list jsontext.Value, faults []string) jsontext.Value {
+	if len(faults) == 0 {
+		return list
+	}
+	w := front.Writer{Buf: slices.Clone(list[:len(list)-1])}
+	for _, what := range faults {
+		w.Open()
+		w.Text("reason", ReasonJSON)
+		w.Text("message", "the provider's answer is not valid JSON: "+what)
+		w.Close()
+	}
+	w.CloseArray()
+	return w.Buf
 }
 
 func about(d *document.Descriptor, unknown []string) jsontext.Value {
