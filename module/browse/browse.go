@@ -25,7 +25,9 @@ import (
 // names another file. It is a template of package html/template, executed with a [Page].
 //
 //go:embed page.html
-var pageTemplate string
+var pageSource string
+
+var pageTemplate = lean(pageSource)
 
 // The style and the script of the page. Neither contains anything from a provider.
 var (
@@ -34,7 +36,7 @@ var (
 	//go:embed page.js
 	scriptSource string
 
-	browseStyle, browseScript = lean(styleSource), lean(scriptSource)
+	browseStyle, browseScript = strings.NewReplacer(": ", ":", "; ", ";", " { ", "{", ", ", ",").Replace(lean(styleSource)), lean(scriptSource)
 )
 
 // lean returns a source without indentation and lines of comments, which browsers need not load. No string in it has several lines.
@@ -160,6 +162,9 @@ func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguou
 	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page, now: time.Now(), needsPrincipal: h.requirePrincipal}
 	if h.Agent != nil {
 		m.agent, m.agentVersion, m.curlOptions = h.Agent.URL(r), h.Agent.Version(), h.Agent.CurlOptions()
+		if plain(m.agent, maxShownLink) == m.agent {
+			page.Agent = m.agent
+		}
 	}
 	if h.Tools != nil {
 		_, _, hasPassword := r.BasicAuth()

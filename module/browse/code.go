@@ -31,7 +31,7 @@ func (m *pageMaker) code(ctx context.Context, d *translate.Description) []Code {
 		pythonHeader, scriptHeader = `, "Authorization": "<credentials>"`, `, Authorization: "<credentials>"`
 	}
 	list := []Code{
-		{"curl", "curl " + quoted(endpoint) + option + " \\\n  -H 'Content-Type: application/json' \\\n  -d " + quoted(shellSafe.Replace(request))},
+		{"curl", "curl " + quoted(endpoint) + option + " \\\n  -H 'Content-Type: application/json' \\\n  -d " + quoted(shellSafe.Replace(request)), "shell", shellSafe.Replace(inputs)},
 		{"Python", `import json
 from urllib.request import Request, urlopen
 
@@ -45,7 +45,7 @@ with urlopen(Request(` + url + `, json.dumps(request).encode(), headers)) as res
 if "error" in answer:
     raise RuntimeError(answer["error"]["message"])
 print(answer["result"])
-`},
+`, "python", python.literal(inputs)},
 		{"TypeScript", `const response = await fetch(` + url + `, {
   method: "POST",
   headers: { "Content-Type": "application/json"` + scriptHeader + ` },
@@ -57,7 +57,7 @@ print(answer["result"])
 const answer = await response.json();
 if (answer.error) throw new Error(answer.error.message);
 console.log(answer.result);
-`},
+`, "typescript", typeScript.literal(inputs)},
 	}
 	tool := d.Tool()
 	if tool == "" {
@@ -71,7 +71,7 @@ console.log(answer.result);
 			return list // nobody reads the page
 		}
 		if text := indented(definition, maxShownTool); text != "" {
-			list = append(list, Code{format.label, text})
+			list = append(list, Code{Label: format.label, Text: text})
 		}
 	}
 	return list
@@ -88,7 +88,7 @@ func (m *pageMaker) readingCode(d *translate.Description) []Code {
 		option = " \\\n  -H 'Authorization: <credentials>'"
 	}
 	request := `{"jsonrpc":"2.0","id":1,"method":"read_skill_file","params":{"name":` + quotedJSON(d.Name) + `,"path":"` + skillsite.Main + `"}}`
-	return []Code{{"curl", "curl " + quoted(endpoint) + option + " \\\n  -H 'Content-Type: application/json' \\\n  -d " + quoted(shellSafe.Replace(request))}}
+	return []Code{{Label: "curl", Text: "curl " + quoted(endpoint) + option + " \\\n  -H 'Content-Type: application/json' \\\n  -d " + quoted(shellSafe.Replace(request))}}
 }
 
 // sample returns example inputs, without characters that the page would not show as they are.

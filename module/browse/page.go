@@ -37,6 +37,8 @@ type Page struct {
 	Skill string
 	// MCP has no Endpoint if the bridge does not serve MCP, or shows no skills.
 	MCP MCP
+	// Agent is the URL of A2A for all skills; empty: it is not served, or the page shows no skills.
+	Agent string
 	// Principal is the caller; empty: anonymous.
 	Principal string
 	// Nonce is the attribute nonce of the page's styles and scripts. The browser ignores those without it.
@@ -152,7 +154,11 @@ var stateLabels = map[catalog.State]string{
 }
 
 // Code is a text with which a program calls a skill, or a definition of the skill.
-type Code struct{ Label, Text string }
+type Code struct {
+	Label, Text string
+	// Language is shell, python or typescript, and Inputs is what stands for the inputs in Text; empty: there are none in it.
+	Language, Inputs string
+}
 
 // Fault is an error in a descriptor.
 type Fault struct {
@@ -197,12 +203,13 @@ func examplePage() *Page {
 		Filter: Filter{Words: "example", Namespace: "example", State: "available", Type: "api", Tag: "example", From: 1}, Choices: Choices{choices, choices, choices},
 		Sources:     []Source{{"example", 6, "?"}, {"other", 1, ""}},
 		Unavailable: []Unavailable{{"example", "example"}},
+		Agent:       at.URL,
 		MCP:         MCP{at.URL, []Client{{"example", "example", "{}"}}},
 		Groups: []Group{{Namespace: "example", Results: true, Total: 6, Hidden: 1, Before: "?", More: "?", Skills: []Skill{
 			{
 				Name: "example", Condition: Condition{State: catalog.Available, Held: "example"}, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at, Tool: "example",
 				A2A:    A2A{at.URL, at.URL, "curl"},
-				Code:   []Code{{"example", "example"}},
+				Code:   []Code{{"example", "example", "shell", "{}"}},
 				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}, Limits: []string{"example"}, Pattern: "^", Schema: "{}"}},
 				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}}, Output: Output{Schema: "{}"},
 			},

@@ -19,9 +19,10 @@
 	const plain = (text) => String(text ?? "").slice(0, 2000)
 		.replace(/\p{Cf}/gu, (c) => joiner(c) ? c : "").replace(/[\p{Cc}\u2028\u2029]+/gu, " ").trim();
 	const escape = (c) => joiner(c) ? c : Array.from({ length: c.length }, (_, i) => "\\u" + c.charCodeAt(i).toString(16).padStart(4, "0")).join("");
+	const invisible = /[\u007f-\u009f\u2028\u2029]|\p{Cf}/gu;
 	// pretty indents JSON; what can't be seen in it is written as an escape.
 	function pretty(value) {
-		const text = JSON.stringify(value, null, 2).replace(/[\u007f-\u009f\u2028\u2029]|\p{Cf}/gu, escape);
+		const text = JSON.stringify(value, null, 2).replace(invisible, escape);
 		return text.length <= longest ? text : text.slice(0, longest) + "\n… " + (text.length - longest) + " more characters";
 	}
 	// exact keeps numbers as they are written, where the browser can.
@@ -50,6 +51,14 @@
 			throw new Trouble(`The bridge, or a proxy in front of it, answered with HTTP status ${response.status} and no JSON.`);
 		}
 	}
+
+	// The key / leads to the search.
+	document.addEventListener("keydown", (e) => {
+		const search = document.querySelector("input[name=q]");
+		if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || !search || e.target.closest("input, textarea, select")) return;
+		e.preventDefault();
+		search.focus();
+	});
 
 	const said = document.getElementById("said");
 	const say = (text) => { said.textContent = ""; setTimeout(() => { said.textContent = text; }, 50); };
@@ -341,6 +350,25 @@
 		if (answer.result?.status === "running") result.append(element("p", {}, "The run continues.")); else show(result, answer);
 	}
 
+	// The inputs in code, from JSON. Strings and numbers of JSON are literals of all three languages.
+	const token = /"(?:[^"\\]|\\.)*"(\s*:)?|true|false|null/g;
+	const literals = {
+		shell: (json) => json.replace(/\\\\|\\"|['!]/g, (c) => escape(c.at(-1))),
+		python: (json) => json.replace(token, (t) => ({ true: "True", false: "False", null: "None" })[t] || t),
+		typescript: (json) => json.replace(token, (t, name) => name && t.startsWith('"__proto__"') ? '["__proto__"]:' : t),
+	};
+
+	// retype puts what is typed in a form into the code beside it, over the examples of the inputs that are empty.
+	function retype(form, fields) {
+		form.parentElement.querySelectorAll(".code .panel[data-inputs]").forEach((panel) => {
+			const code = panel.querySelector("pre");
+			panel.dataset.text ??= code.textContent;
+			const given = fields.map((f) => f.json()).filter((member) => member && !jsonFault(`{${member}}`));
+			const json = JSON.stringify(Object.assign(Object.create(null), ...[form.parentElement.querySelector("[data-language=shell]").dataset.inputs, ...given.map((member) => `{${member}}`)].map((text) => JSON.parse(text, exact)))).replace(invisible, escape);
+			code.textContent = panel.dataset.text.replace(panel.dataset.inputs, () => literals[panel.dataset.language](json));
+		});
+	}
+
 	// setUp adds to the list of inputs what fills them in and runs the skill.
 	function setUp(form) {
 		const name = form.dataset.skill;
@@ -352,6 +380,7 @@
 		form.noValidate = true;
 		form.setAttribute("aria-label", `Run ${plain(name)}`);
 		form.append(element("div", { className: "actions" }, run, stop, state), result);
+		form.addEventListener("input", () => retype(form, fields));
 		let busy = false; // the button is not disabled, since it would lose the focus
 
 		form.addEventListener("keydown", (e) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) form.requestSubmit(); });

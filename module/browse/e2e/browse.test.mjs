@@ -86,6 +86,30 @@ test("lists the skills of all sources, and what could not be read", async (t) =>
 	assert.match(await skill(page, "acme.broken").locator(".notice").innerText(), /^invalid since /);
 });
 
+test("names all endpoints at the top, and / leads to the search", async (t) => {
+	const page = await visit(t);
+	assert.deepEqual(await page.locator("header .endpoint code").allInnerTexts(), [PAGE, new URL("/mcp", PAGE).href]);
+	assert.equal(await page.locator("header button.copy:visible").count(), 2);
+	await page.keyboard.press("/");
+	assert.equal(await page.evaluate(() => document.activeElement.name), "q");
+	await page.keyboard.type("a/b");
+	assert.equal(await page.locator("[name=q]").inputValue(), "a/b");
+});
+
+test("copies calls with what was typed", async (t) => {
+	const page = await visit(t, { query: "?skill=acme.everything" });
+	await page.getByLabel("text").first().fill("it's \"mine\"!\n\\ ü");
+	await page.getByLabel("loud").selectOption("true");
+	const code = await page.locator(".code pre").allTextContents();
+	const args = JSON.parse(code[0].match(/-d '(.*)'$/s)[1]).params.args;
+	assert.equal(args.text, "it's \"mine\"!\n\\ ü");
+	assert.equal(args.loud, true);
+	assert.ok(!/['!]/.test(code[0].match(/-d '(.*)'$/s)[1]), code[0]);
+	assert.match(code[1], /"loud":\s*True/);
+	assert.ok(code[1].includes(JSON.stringify(args.text)), code[1]);
+	assert.match(code[2], /"loud":\s*true/);
+});
+
 test("shows what clients of MCP need", async (t) => {
 	const page = await visit(t);
 	await page.getByText("Add to your client").click();
@@ -152,7 +176,7 @@ test("has what is to be copied", async (t) => {
 		assert.match(await page.evaluate(() => navigator.clipboard.readText()), want);
 	}
 	await accessible(page);
-	await page.locator("header").getByRole("button", { name: "Copy" }).click();
+	await page.locator("header .endpoint").first().getByRole("button", { name: "Copy" }).click();
 	await page.locator("header").getByRole("button", { name: "Copied" }).waitFor();
 	assert.equal(await page.evaluate(() => navigator.clipboard.readText()), PAGE);
 });
