@@ -266,8 +266,9 @@ func (all *bridgeStatus) showFaults(s *cli.Screen) {
 			of += fmt.Sprintf(" (bridge %d)", l.Bridge)
 		}
 		fmt.Fprintf(s.Out, "\nSkills of %s that are not listed: %d\n", of, l.Count)
-		var rows [][]string
-		for _, entry := range l.Entries[:min(len(l.Entries), shownLeftOut)] {
+		shown := l.Entries[:min(len(l.Entries), shownLeftOut)]
+		rows := make([][]string, 0, len(shown))
+		for _, entry := range shown {
 			rows = append(rows, []string{entry.ID, entry.Path, entry.Message})
 		}
 		s.WholeTable("  ", 2, []string{"ID", "AT", "MESSAGE"}, rows)
