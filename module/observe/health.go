@@ -89,7 +89,7 @@ func isTrouble(e *exchange.Exchange) bool {
 // unusable records why a source can't be used although it answers.
 func (h health) unusable(source string, e *run.Failure) {
 	if s := h[source]; s != nil {
-		s.trouble.Store(&Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.URL, MaxLoggedError), Status: e.HTTPStatus, Reason: safetext.Field(e.Message, MaxLoggedError)})
+		s.trouble.Store(&Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.URL, MaxLoggedError), Status: e.HTTPStatus, Reason: safetext.Field(e.OperatorMessage(), MaxLoggedError)})
 	}
 }
 
@@ -103,8 +103,7 @@ func (h health) note(ctx context.Context, e *exchange.Exchange) {
 	default:
 		t := &Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.Address(), MaxLoggedError), Status: e.Status}
 		if e.Err != nil {
-			reason, _ := exchange.ReasonOf(e.Err) // as failures say it; the log has the cause
-			t.Reason = safetext.Field(reason, MaxLoggedError)
+			t.Reason = safetext.Field(exchange.ExactReason(e.Err), MaxLoggedError) // the log has the cause
 		}
 		s.trouble.Store(t)
 	}

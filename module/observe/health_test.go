@@ -2,9 +2,12 @@ package observe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +57,32 @@ func TestHealthOfExchanges(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s, HTTP %d, %v is %s, want %s", c.exchange.Phase, c.exchange.Status, c.exchange.Err, got, c.want)
+		}
+	}
+}
+
+// TestR145HealthIsExact: operators learn what callers must not.
+func TestR145HealthIsExact(t *testing.T) {
+	const why = "address 10.0.0.1 is not public"
+	plain := tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&refused{why: why}, why},
+		{plain, "the server does not speak TLS"},
+		{http.ErrSchemeMismatch, "the server does not speak TLS"},
+		{&net.DNSError{IsNotFound: true}, "its host name does not exist"},
+	} {
+		known := health{"acme": new(sourceHealth)}
+		known.note(t.Context(), &exchange.Exchange{Source: "acme", URL: new(url.URL), Phase: run.PhaseInvoke, Err: c.err})
+		if _, newest, _ := known["acme"].state(); newest == nil || newest.Reason != c.want {
+			t.Errorf("%v is noted as %+v, want %q", c.err, newest, c.want)
+		}
+		failure := new(exchange.Sender).Unreachable(c.err, run.PhaseDiscovery, new(url.URL), "")
+		known.unusable("acme", failure)
+		if _, newest, _ := known["acme"].state(); newest.Reason != failure.OperatorMessage() || !strings.Contains(newest.Reason, c.want) {
+			t.Errorf("an unusable list because of %v is noted as %+v, want %q", c.err, newest, c.want)
 		}
 	}
 }
