@@ -132,7 +132,7 @@ type Description struct {
 	Files *skillsite.Files
 	// FreshUntil is when the source's list of skills is no longer fresh; zero: it is not in the cache.
 	FreshUntil time.Time
-	// Denied is the failure of a call because the bridge has no usable credential for the skill, or because the provider has
+	// Denied is the failure of a call because the bridge can't send it, or has no usable credential for the skill, or because the provider has
 	// refused it; nil: it has one, or needs none.
 	Denied *run.Failure
 	// Held says that the provider has changed the descriptor, and that the earlier one is used; nil: it is the newest.

@@ -38,6 +38,9 @@ func (x *execution) submit() *run.Failure {
 	if f.Skill.Files != nil {
 		return unexecutable(f)
 	}
+	if failure := f.Skill.Unsupported(); failure != nil {
+		return failure
+	}
 	x.setDeadline(x.timeoutFor(x.call.Timeout))
 	prepared, failure := prepare(x)
 	if failure != nil {

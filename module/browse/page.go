@@ -116,7 +116,7 @@ type Skill struct {
 
 // Condition says whether a skill can be called.
 type Condition struct {
-	// State is one of available, readable, needs_credentials, incompatible, invalid, unreachable and unknown. Lists of the endpoint have the same states.
+	// State is one of available, readable, needs_credentials, incompatible, unsupported, invalid, unreachable and unknown. Lists of the endpoint have the same states.
 	State catalog.State
 	// Since is when the state became known; zero: it is not known since when. Ago is the time since then, such as "3 h".
 	Since time.Time
@@ -150,7 +150,7 @@ func (c *Condition) Exception() string {
 // stateLabels are the names of the states for people.
 var stateLabels = map[catalog.State]string{
 	catalog.Available: "available", catalog.Readable: "only to read", catalog.NeedsCredentials: "needs credentials", catalog.Unreachable: "unreachable",
-	catalog.Invalid: "invalid", catalog.Incompatible: "incompatible", catalog.Unknown: "not read yet",
+	catalog.Invalid: "invalid", catalog.Incompatible: "incompatible", catalog.Unsupported: "not supported", catalog.Unknown: "not read yet",
 }
 
 // Code is a text with which a program calls a skill, or a definition of the skill.

@@ -2,6 +2,7 @@ package browse
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,9 @@ import (
 
 // descriptorsAtOnce is how many descriptors of a source one page reads at a time.
 const descriptorsAtOnce = 4
+
+// settled are the states that only a new descriptor changes.
+var settled = []catalog.State{catalog.Available, catalog.Readable, catalog.NeedsCredentials, catalog.Unsupported}
 
 // read reads the descriptors of the shown skills of each source that are not known, or no longer fresh, so that the page can say what
 // can't be called. It reads those of each source separately, so that a slow source does not delay the others. If the descriptors of
@@ -52,7 +56,7 @@ func (m *pageMaker) readSource(ctx context.Context, entries []*catalog.Entry, sh
 			left.Add(-int64(len(status.Skill.Document)))
 		}
 		state, _ := status.State()
-		if state != catalog.Available && state != catalog.Readable && state != catalog.NeedsCredentials || !m.now.Before(status.ExpiresAt) {
+		if !slices.Contains(settled, state) || !m.now.Before(status.ExpiresAt) {
 			unread = append(unread, e)
 		}
 	}

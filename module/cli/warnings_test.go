@@ -33,6 +33,7 @@ func TestWarnings(t *testing.T) {
 		{`"access":"public"`, `"access":"public","tag":["a"]`, "/tag", "did you mean tags?"},
 		{`"access":"public"`, `"access":"public","status_url":"https://acme.example/{execution_id}"`, "/status_url", "did you mean /endpoint/status_url?"},
 		{`"method":"POST"`, `"method":"POST","status_url":"https://acme.example/status"`, "/endpoint/status_url", "has no {execution_id}"},
+		{`"method":"POST"`, `"method":"POST","content_type":"text/xml"`, "/endpoint/content_type", "is valid, but bridges can't call the skill: they send only JSON"},
 		{`"url":"https://acme.example/a"`, `"url":"http://acme.example/a"`, "/endpoint/url", "is plain HTTP: bridges refuse it"},
 		{`"url":"https://acme.example/a"`, `"url":"https://127.0.0.1/a"`, "/endpoint/url", "is at 127.0.0.1:443, which is not public"},
 		{`"url":"https://acme.example/a"`, `"url":"https://10.1.2.3:8443/a"`, "/endpoint/url", "is at 10.1.2.3:8443, which is not public"},

@@ -147,8 +147,8 @@ func listCommand() *cobra.Command {
 and a bridge's execute_skill accept, with their names for language models. --query finds
 skills by words, and shows the best first. --usable leaves out the skills that can't be
 called, as far as is known. The state of skills (available, readable, needs_credentials,
-incompatible, invalid, unreachable, or unknown) is in the lists of bridges; for a
-provider, --usable and --states read the descriptors to know it.
+incompatible, unsupported, invalid, unreachable, or unknown) is in the lists of bridges;
+for a provider, --usable and --states read the descriptors to know it.
 
 With --json, writes {"skills": [{"name", "tool_name", "version", "access",
 "capability_type", "description", "state"}]}, for a bridge also "state_since", and

@@ -96,6 +96,22 @@ func TestCheckPasses(t *testing.T) {
 	}
 }
 
+// TestCheckUnsupported: a skill that takes requests that bridges can't send is a warning.
+func TestCheckUnsupported(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/one"}, hostile.Skill{ID: "acme/form", Auth: hostile.APIKey("X-Key"), Edit: func(d hostile.Object) {
+		d["endpoint"].(hostile.Object)["content_type"] = "application/x-www-form-urlencoded"
+	}})
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous",
+		providerBlock(p, "credentials api_key {env.KEY}"))
+	if status != 0 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "it was read; 1 of 2 skills can be called"},
+		finding{"warning", "acme", "acme.form", "The skill takes requests of the type application/x-www-form-urlencoded, and bridges send only JSON", "ask the provider to take application/json", "VALIDATION_ERROR"},
+	)
+}
+
 // TestCheckHold: check decides not which descriptor was seen first.
 func TestCheckHold(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/one"})

@@ -9,12 +9,15 @@ import (
 )
 
 // ReadDescriptors reads the descriptors of entries of one source, of which there is at least one, those that the cache does not have as package patience says. It sets those that it
-// could read, and returns the failures of the others, in the order of the entries.
+// could read and use, and returns the failures of the others, in the order of the entries.
 func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
 	failures := make([]*run.Failure, len(entries))
 	read := func(ctx context.Context, i int) (late bool) {
 		e := entries[i]
 		skill, state, failure := e.listed.read(ctx)
+		if failure == nil {
+			failure = skill.Unsupported()
+		}
 		if failures[i] = failure; failure != nil {
 			return ctx.Err() != nil && failure.Kind != run.RateLimited // a limit says nothing about the host
 		}

@@ -5,12 +5,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // IsSkillFault reports whether the skill or its provider is the cause of a failure to read a
@@ -37,13 +36,10 @@ func MayPass(f *run.Failure) bool {
 	return false
 }
 
-// IsOfDescriptor reports whether a descriptor can't be used as it is: it is invalid, it needs a newer protocol, or there is none.
+// IsOfDescriptor reports whether a descriptor can't be used as it is: it is invalid, it asks for what the bridge can't
+// do, or there is none.
 func IsOfDescriptor(f *run.Failure) bool {
-	switch f.Kind {
-	case run.InvalidDocument, run.VersionIncompatible, run.SkillNotFound:
-		return true
-	}
-	return false
+	return f.Kind == run.InvalidDocument || f.Kind == run.VersionIncompatible || f.Kind == run.NotSupported || f.Kind == run.SkillNotFound
 }
 
 // notFound returns the failure for an unknown name. unread names the sources that could not be
@@ -91,15 +87,10 @@ func wrongID(s *discovery.Skill, listed string) *run.Failure {
 		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
 		run.Violation{
 			Path: "/id", Message: "must be the id of the index entry",
-			Expected: asJSON(listed), Actual: asJSON(s.ID),
+			Expected: jsonvalue.Quoted(listed), Actual: jsonvalue.Quoted(s.ID),
 		})
 	e.SkillID = listed
 	return e
-}
-
-func asJSON(text string) jsontext.Value {
-	value, _ := jsontext.AppendQuote(nil, text) // the only error is bad UTF-8, which is replaced
-	return value
 }
 
 // maxQuotedName bounds an unknown name in a message, in bytes.

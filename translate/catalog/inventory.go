@@ -143,7 +143,7 @@ func (c *Catalog) status(ctx context.Context, l *Listed, principal string, statu
 	return status
 }
 
-// denied returns why calls of a skill fail for want of a credential: there is none that the bridge may use, or the provider has refused it in
+// denied returns why calls of a skill fail: the bridge can't send them, there is no credential that it may use, or the provider has refused it in
 // calls of the principal, since a time. nil: no reason is known.
 func (l *Listed) denied(ctx context.Context, skill *discovery.Skill, principal string) (*run.Failure, time.Time) {
 	f, c := Found{Listed: l, Skill: skill}, l.Section.catalog

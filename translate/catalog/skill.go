@@ -69,8 +69,11 @@ func (f *Found) Withhold() (*run.Failure, *exchange.Notice) {
 // Forget removes the descriptor from the cache.
 func (f *Found) Forget() { f.Section.Client.Forget(f.descriptor) }
 
-// Denied returns the failure of calls for which there is no usable credential; nil: there is one, or none is needed.
+// Denied returns the failure of calls that the bridge can't send, or for which there is no usable credential; nil: there is one, or none is needed.
 func (f *Found) Denied() *run.Failure {
+	if e := f.Skill.Unsupported(); e != nil {
+		return e
+	}
 	if e, _ := f.Withhold(); e != nil {
 		return e
 	}
@@ -110,7 +113,7 @@ func (l *Listed) read(ctx context.Context) (*discovery.Skill, cache.State, *run.
 		}
 		return nil, 0, err
 	}
-	l.noteFault(nil)
+	l.noteFault(skill.Unsupported())
 	t := l.Section.table.Load()
 	if e := t.withID(l.ID); e != nil {
 		t.words.Know(e.at, skill.Tags) // for searches

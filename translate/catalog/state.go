@@ -18,6 +18,7 @@ const (
 	Readable         State = "readable"          // it is instructions to read, and can't be called
 	NeedsCredentials State = "needs_credentials" //nolint:gosec // needs credentials that this bridge does not have, may not use there, or that the provider has refused
 	Incompatible     State = "incompatible"      // it needs a newer version of the protocol
+	Unsupported      State = "unsupported"       // it follows the protocol, but asks for what the bridge can't send
 	Invalid          State = "invalid"           // its descriptor breaks the protocol
 	Unreachable      State = "unreachable"       // its descriptor can't be read at the moment
 	Unknown          State = "unknown"           // its descriptor was not read yet
@@ -38,6 +39,8 @@ func StateOf(skill *discovery.Skill, f *run.Failure) State {
 		return Invalid
 	case run.VersionIncompatible:
 		return Incompatible
+	case run.NotSupported:
+		return Unsupported
 	}
 	return Unreachable
 }

@@ -21,6 +21,8 @@ func Details(f *run.Failure) jsontext.Value {
 	switch a := f.Argument; {
 	case f.Kind == run.VersionIncompatible && len(f.Violations) == 1:
 		b.versions(&f.Violations[0])
+	case f.Kind == run.NotSupported && len(f.Violations) == 1:
+		b.contentType(&f.Violations[0])
 	case f.Violations != nil:
 		b.violations(f.Violations)
 	case f.Limit != nil:
@@ -138,6 +140,15 @@ func (b *details) violations(list []run.Violation) {
 		b.Close()
 	}
 	b.CloseArray()
+}
+
+// contentType adds the details of a media type that the bridge can't send.
+func (b *details) contentType(v *run.Violation) {
+	b.Open()
+	b.Text("reason", "unsupported_content_type")
+	b.Text("path", v.Path)
+	b.Raw("content_type", v.Actual)
+	b.Close()
 }
 
 // versions adds the details of VERSION_INCOMPATIBLE (section 8.3.7).

@@ -180,7 +180,7 @@ func decodeOutcome(r *Record, data jsontext.Value) (run.Run, error) {
 func kindOf(name string) run.Kind {
 	kinds := []run.Kind{
 		run.InvalidArguments, run.SkillNotFound, run.AuthRequired, run.PermissionDenied, run.DeadlineExceeded, run.Unreachable, run.VersionIncompatible,
-		run.InvalidDocument, run.ProviderFault, run.RateLimited, run.Stopped, run.CallerGone, run.CallerCanceled, run.RunFailed,
+		run.InvalidDocument, run.NotSupported, run.ProviderFault, run.RateLimited, run.Stopped, run.CallerGone, run.CallerCanceled, run.RunFailed,
 	}
 	if i := slices.IndexFunc(kinds, func(k run.Kind) bool { return k.String() == name }); i >= 0 {
 		return kinds[i]

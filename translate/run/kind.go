@@ -14,6 +14,7 @@ const (
 	Unreachable                     // the provider can't be reached
 	VersionIncompatible             // the skill needs a newer version of the protocol
 	InvalidDocument                 // an index or descriptor is invalid
+	NotSupported                    // the skill follows the protocol, but asks for what the bridge can't send
 	ProviderFault                   // the provider's answer is invalid
 	RateLimited                     // too many requests
 	Stopped                         // the bridge is being stopped
@@ -33,6 +34,7 @@ var kindNames = [...]string{
 	Unreachable:         "unreachable",
 	VersionIncompatible: "version_incompatible",
 	InvalidDocument:     "invalid_document",
+	NotSupported:        "unsupported",
 	ProviderFault:       "provider_fault",
 	RateLimited:         "rate_limited",
 	Stopped:             "stopped",

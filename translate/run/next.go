@@ -66,7 +66,7 @@ func (f *Failure) remedy() Next {
 		}
 	case AuthRequired, PermissionDenied:
 		return NextAskOperator
-	case VersionIncompatible, InvalidDocument:
+	case VersionIncompatible, InvalidDocument, NotSupported:
 		return NextOtherSkill
 	case DeadlineExceeded, Unreachable, RateLimited, Stopped, CallerGone:
 		if f.Executed == ExecutedNo {

@@ -11,10 +11,13 @@ import (
 )
 
 // Rehearse makes the request that invokes a skill, and does not send it. It returns the failure that a call would have before its
-// request is sent: a URL that must not be requested, a credential that is missing, may not be sent there or can't be applied.
+// request is sent: a body that can't be made, a URL that must not be requested, a credential that is missing, may not be sent there or can't be applied.
 // nil: there is none. Credentials may send requests of their own, for tokens. The notice names the setting that lets a host receive
 // the credential; nil: that is not the failure.
 func (c *Client) Rehearse(ctx context.Context, s *discovery.Skill) (*run.Failure, *exchange.Notice) {
+	if e := s.Unsupported(); e != nil {
+		return c.finish(s, e), nil
+	}
 	for _, u := range s.URLs {
 		if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
 			return c.finish(s, e), nil

@@ -31,6 +31,9 @@ func (a Attempts) With(credentials credential.Credentials) Attempts {
 
 // Invoke sends an invocation.
 func (a Attempts) Invoke(ctx context.Context, inv *Invocation) (*exchange.Answer, *run.Failure) {
+	if e := a.Skill.Unsupported(); e != nil {
+		return nil, e
+	}
 	u, body, _, err := a.Client.invocation(a.Skill, inv)
 	if err != nil {
 		return nil, &run.Failure{Kind: run.InvalidArguments, Message: "The inputs can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo}

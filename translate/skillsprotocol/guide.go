@@ -50,7 +50,7 @@ func (f *Front) loadGuide(ctx context.Context, _ *params) (jsontext.Value, *json
 	}
 	for kind, row := range codes {
 		switch k := run.Kind(kind); k {
-		case run.RunFailed, run.Stopped, run.CallerGone, run.CallerCanceled: // their codes are in other rows
+		case run.RunFailed, run.NotSupported, run.Stopped, run.CallerGone, run.CallerCanceled: // their codes are in other rows
 		default:
 			g.Codes = append(g.Codes, guideCode{row, cmp.Or(nameOf(k), "none")})
 		}

@@ -87,6 +87,9 @@ func Descriptor(ctx context.Context, text []byte, skill *discovery.Skill, allowe
 	w.empty("/name", d.Name)
 	w.empty("/description", d.Description)
 	w.endpoint(&d.Endpoint, d.Auth.Type != document.AuthNone)
+	if f := skill.Unsupported(); f != nil {
+		w.add("/endpoint/content_type", "is valid, but bridges can't call the skill: they send only JSON")
+	}
 	for i := range d.Inputs {
 		w.input(ctx, "/inputs/"+strconv.Itoa(i), &d.Inputs[i], skill)
 	}

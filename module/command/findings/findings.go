@@ -176,7 +176,7 @@ func (l *list) skill(s *inspection.Source, skill *inspection.Skill) {
 		if attrs["line"] != "" {
 			fix = "if you trust " + cmp.Or(attrs["host"], "the registry") + " with the credentials, add to the provider: " + attrs["line"]
 		}
-	case f.Kind == run.VersionIncompatible, isMissing(f):
+	case f.Kind == run.VersionIncompatible, f.Kind == run.NotSupported, isMissing(f):
 		result = Warning
 	}
 	l.add(Finding{Result: result, Source: s.Namespace, Skill: skill.Name, What: f.OperatorMessage(), Fix: fix, Code: document.CodeOf(f), URL: f.URL})
@@ -203,6 +203,8 @@ func fixOf(f *run.Failure, s *inspection.Source) string {
 		return "check discovery_credentials, which are for the index and the descriptors"
 	case f.Kind == run.VersionIncompatible:
 		return "use a newer build of Skill Bridge"
+	case f.Kind == run.NotSupported:
+		return "ask the provider to take application/json, which is the default of endpoint.content_type"
 	case s.Kind == catalog.SiteSource && f.Phase == run.PhaseDescriptor && (f.Gone() || f.Kind == run.InvalidDocument):
 		return "tell the operator of the site, or wait until the bridge has read the index again"
 	case f.WrongOrigin(), (f.Phase == run.PhaseDiscovery || s.Kind == catalog.SkillSource) && ofDocument && (f.Gone() || f.Kind == run.InvalidDocument):

@@ -225,7 +225,7 @@ func (b *Builder) list(ctx context.Context, caller run.Caller, v view, old *kept
 func (b *Builder) describe(ctx context.Context, k key, caller run.Caller, old *kept) (*kept, error) {
 	d, failure := b.bridge.Describe(ctx, translate.Call{Caller: caller, Name: k.skill})
 	switch {
-	case failure == nil && d.Hidden && k.view != extendedView:
+	case failure == nil && (d.Hidden && k.view != extendedView || d.State == catalog.Unsupported):
 		return nil, ErrNotFound
 	case failure == nil:
 		now := &kept{descriptor: d.Descriptor, fresh: d.FreshUntil}

@@ -22,6 +22,7 @@ var stateOf = map[run.Kind]task.State{
 	run.AuthRequired:        task.AuthRequired,
 	run.PermissionDenied:    task.Rejected,
 	run.InvalidDocument:     task.Rejected,
+	run.NotSupported:        task.Rejected,
 	run.VersionIncompatible: task.Rejected,
 	run.SkillNotFound:       task.Rejected,
 	// The state for all other kinds is Failed.

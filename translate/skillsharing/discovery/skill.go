@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -43,7 +45,9 @@ type Skill struct {
 	// skills have a separate budget. Empty: runs can't be followed.
 	Polled string
 
-	HeaderWithBody http.Header // of requests with a body, without a credential; not to be changed
+	// HeaderWithBody is the header of requests with a body, without a credential. It must not be changed, and is nil if no request can have
+	// the type of body that the endpoint takes.
+	HeaderWithBody http.Header
 
 	Held *Held // nil: it is the newest descriptor
 
@@ -90,8 +94,10 @@ func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL)
 			s.Way = append(s.Way, u)
 		}
 	}
-	s.HeaderWithBody = sharedHeaderWithJSON
-	if t := d.Endpoint.ContentType; t != "" && t != "application/json" {
+	switch t := d.Endpoint.ContentType; {
+	case t == "" || t == "application/json":
+		s.HeaderWithBody = sharedHeaderWithJSON
+	case d.Endpoint.TakesJSON():
 		s.HeaderWithBody = withContentType(t)
 	}
 	s.URLs = []*url.URL{s.InvokeURL}
@@ -215,6 +221,26 @@ func (s *Skill) Followable() bool { return s.Endpoint.StatusURL != "" || s.Endpo
 func (s *Skill) SendsBody() bool {
 	return !slices.Contains([]string{"GET", "DELETE"}, s.Endpoint.Method)
 }
+
+// Unsupported returns the failure of calls of a skill that follows the protocol, but takes bodies that are not JSON; nil: the bridge can
+// send them, or sends none.
+func (s *Skill) Unsupported() *run.Failure {
+	if s.HeaderWithBody != nil || s.Files != nil || !s.SendsBody() {
+		return nil
+	}
+	contentType := s.Endpoint.ContentType
+	return &run.Failure{
+		Kind: run.NotSupported, Phase: run.PhaseDescriptor, By: run.Bridge, Executed: run.ExecutedNo, Ref: run.Ref{SkillID: s.ID},
+		Message: fmt.Sprintf("The skill takes requests of the type %s, and bridges send only JSON.", safetext.Line(contentType, maxShownType)),
+		Violations: []run.Violation{{
+			Path: "/endpoint/content_type", Message: "is not a JSON media type, and bridges send only JSON",
+			Expected: jsonvalue.Quoted("application/json"), Actual: jsonvalue.Shown(contentType),
+		}},
+	}
+}
+
+// maxShownType bounds a media type in a message, in characters.
+const maxShownType = 100
 
 // Timeout returns the timeout in the descriptor, or 0 if there is none.
 func (s *Skill) Timeout() time.Duration { return document.Milliseconds(s.Endpoint.TimeoutMS) }

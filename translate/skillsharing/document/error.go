@@ -82,6 +82,7 @@ var codes = [...]ErrorCode{
 	run.Unreachable:         EndpointUnreachable,
 	run.VersionIncompatible: VersionIncompatible,
 	run.InvalidDocument:     ValidationError,
+	run.NotSupported:        ValidationError,
 	run.ProviderFault:       InvalidProviderResponse,
 	run.RateLimited:         RateLimited,
 	run.Stopped:             InvocationTimeout,

@@ -111,8 +111,8 @@ func endpointRules(found *jsonvalue.Violations, value any, path string) {
 	urlRule(found, endpoint, "url", path)
 	urlRule(found, endpoint, "status_url", path)
 	urlRule(found, endpoint, "result_url", path)
-	if contentType, ok := endpoint["content_type"].(string); ok && !isJSONType(contentType) {
-		found.Add(path+"/content_type", "must be a JSON media type: the bridge sends only JSON", "application/json", contentType)
+	if contentType, ok := endpoint["content_type"].(string); ok && mediaTypeOf(contentType) == "" {
+		found.Add(path+"/content_type", "must be a media type", "application/json", contentType)
 	}
 }
 
@@ -245,12 +245,24 @@ func validPort(port string) bool {
 // maxMediaType is the longest media type with its parameters, in bytes.
 const maxMediaType = 1024
 
-// isJSONType reports whether a media type, with or without parameters, is JSON:
-// application/json, text/json or one with the suffix +json (RFC 6839, section 3.1).
-func isJSONType(contentType string) bool {
+// mediaTypeOf returns a media type in lower case, without its parameters; empty: the text is none, or is too long.
+func mediaTypeOf(contentType string) string {
 	if len(contentType) > maxMediaType || strings.ContainsFunc(contentType, unicode.IsControl) {
-		return false
+		return ""
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json"))
+	if err != nil || !strings.Contains(mediaType, "/") {
+		return ""
+	}
+	return mediaType
+}
+
+// TakesJSON reports whether requests with JSON in their bodies have the media type that the endpoint asks for, with or without parameters:
+// application/json, text/json or one with the suffix +json (RFC 6839, section 3.1).
+func (e *Endpoint) TakesJSON() bool {
+	if e.ContentType == "" || e.ContentType == "application/json" {
+		return true
+	}
+	mediaType := mediaTypeOf(e.ContentType)
+	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }
