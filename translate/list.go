@@ -21,7 +21,7 @@ import (
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
 	if q.Limit > 0 && q.ByName {
 		return b.fromViews(ctx, q, func(_ context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
-			page, more := catalog.PageByName(ctx, views, q.AfterName, q.Limit)
+			page, more := catalog.PageByName(ctx, views, q.AfterName, q.Limit, q.CapabilityType)
 			if more {
 				next = page[len(page)-1].Name
 			}

@@ -113,7 +113,7 @@ func TestHeldDescriptor(t *testing.T) {
 			}
 			views = append(views, v)
 		}
-		page, _ := catalog.PageByName(t.Context(), views, "", 10)
+		page, _ := catalog.PageByName(t.Context(), views, "", 10, "")
 		if found := catalog.Search(t.Context(), views, query, 10, ""); len(found) != want || len(page) != 1 || page[0].Description != "Does a." {
 			t.Errorf("%s: %+v %+v", query, found, page)
 		}

@@ -93,6 +93,22 @@ func TestPagesOfTools(t *testing.T) {
 			t.Errorf("page %d of knowledge: %s", i, got)
 		}
 	}
+	var named []string
+	for q = (translate.Query{Caller: q.Caller, Limit: 5, ByName: true, CapabilityType: document.Knowledge}); len(named) < 25; {
+		l := bridge.List(t.Context(), q)
+		for _, e := range l.Skills {
+			named = append(named, e.Name)
+		}
+		if q.AfterName = l.NextAfter; q.AfterName == "" {
+			break
+		}
+		if len(l.Skills) != q.Limit {
+			t.Errorf("a page of %d before another one", len(l.Skills))
+		}
+	}
+	if got := strings.Join(named, " "); got != "acme.s01 acme.s03 acme.s05 acme.s07 acme.s09 acme.s11 acme.s13 acme.s15 acme.s17 acme.s19 acme.s21 acme.s23" {
+		t.Errorf("by name: %s", got)
+	}
 	if l := bridge.List(t.Context(), translate.Query{Limit: 3, AfterTool: "zzz"}); len(l.Skills) > 0 || l.NextAfter != "" {
 		t.Errorf("after the last: %+v", l)
 	}

@@ -106,7 +106,7 @@ func (f *Filter) choices(counts map[string]int) Choices {
 	for _, s := range states {
 		c.States = append(c.States, Choice{string(s), stateLabels[s], f.State == string(s)})
 	}
-	for _, t := range []document.CapabilityType{document.API, document.Knowledge, document.Plugin, document.Task} {
+	for _, t := range document.CapabilityTypes {
 		c.Types = append(c.Types, Choice{string(t), string(t), f.Type == string(t)})
 	}
 	tags := make([]string, 0, len(counts))

@@ -114,10 +114,9 @@ func checkTrustRegistry(before []string, namespace string, registries map[string
 }
 
 func checkCapabilityTypes(c *options.Checker, path string, types []document.CapabilityType) {
-	known := []document.CapabilityType{document.Plugin, document.API, document.Knowledge, document.Task}
 	for i, t := range types {
 		at := options.Element(path, i)
-		if !slices.Contains(known, t) {
+		if !slices.Contains(document.CapabilityTypes, t) {
 			c.Check(at, fmt.Errorf("capability type %q is none of plugin, api, knowledge and task", t))
 		}
 		if slices.Contains(types[:i], t) {

@@ -116,7 +116,7 @@ func BenchmarkAccess(b *testing.B) {
 		known := views[0].table.entries[5001].name
 		for what, do := range map[string]func(){
 			"list":    func() { _, _ = c.List(b.Context(), c.Sections()[0], "") },
-			"page":    func() { _, _ = PageByName(b.Context(), views, "acme.m", 100) },
+			"page":    func() { _, _ = PageByName(b.Context(), views, "acme.m", 100, "") },
 			"search":  func() { _ = Search(b.Context(), views, "data report", 50, "") },
 			"resolve": func() { _, _ = c.Resolve(b.Context(), known, "") },
 			"suggest": func() { _, _ = c.Resolve(b.Context(), known+"x", "") },

@@ -114,8 +114,8 @@ func Page(ctx context.Context, views []*View, after string, limit int, only docu
 	return page, false
 }
 
-// PageByName is [Page] in the byte order of the skills' names. It has all skills that the caller may see.
-func PageByName(ctx context.Context, views []*View, after string, limit int) (page []Entry, more bool) {
+// PageByName is [Page] in the byte order of the skills' names. Skills need no tool names.
+func PageByName(ctx context.Context, views []*View, after string, limit int, only document.CapabilityType) (page []Entry, more bool) {
 	all, left := make(cursors, len(views)), 0
 	for i, v := range views {
 		at := sort.Search(len(v.table.entries), func(i int) bool { return v.table.entries[i].name > after })
@@ -126,7 +126,7 @@ func PageByName(ctx context.Context, views []*View, after string, limit int) (pa
 	for all = all.sorted(); len(all) > 0; all = all.next() {
 		v, e := all[0].view, all[0].entry()
 		switch {
-		case !v.lists(e, ""):
+		case !v.lists(e, only):
 		case len(page) == limit:
 			return page, true
 		default:

@@ -50,7 +50,7 @@ func TestPagesMerge(t *testing.T) {
 			var names, byTool []string
 			for after, more := "", true; more; after = names[len(names)-1] {
 				var page []Entry
-				page, more = PageByName(t.Context(), views, after, limit)
+				page, more = PageByName(t.Context(), views, after, limit, "")
 				for i := range page {
 					names = append(names, page[i].Name)
 				}

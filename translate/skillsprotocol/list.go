@@ -53,7 +53,7 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 		detail: p.oneOf(paramDetail, detailNames, detailSummary, detailTools),
 		format: p.oneOf(paramFormat, tools.Formats...),
 		Query: translate.Query{
-			Caller: callerFor(ctx, p.request.Method), Namespace: p.text(paramNamespace), Usable: p.boolean(paramUsable),
+			Caller: callerFor(ctx, p.request.Method), Namespace: p.text(paramNamespace), CapabilityType: typeOf(p), Usable: p.boolean(paramUsable),
 			Limit: p.integer(paramLimit, 1, maxLimit, defaultLimit), ByName: true, AfterName: p.cursor(),
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
 )
 
@@ -52,6 +53,7 @@ const (
 	paramNotify
 	paramStatus
 	paramSkill
+	paramType
 	paramCount
 )
 
@@ -75,6 +77,7 @@ var paramNames = [paramCount]string{
 	paramNotify:    "notify",
 	paramStatus:    "status",
 	paramSkill:     "skill",
+	paramType:      "capability_type",
 }
 
 // methodParams are the params of the methods.
@@ -83,7 +86,7 @@ var methodParams = map[string][]param{
 	methodGetRun:   {paramRunToken, paramWait},
 	methodCancel:   {paramRunToken},
 	methodListRuns: {paramStatus, paramSkill, paramLimit, paramCursor},
-	methodList:     {paramNamespace, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor},
+	methodList:     {paramNamespace, paramType, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor},
 	methodDescribe: {paramName, paramVersion, paramDetail},
 	methodReadFile: {paramName, paramPath, paramVersion},
 	methodGuide:    {},
@@ -259,6 +262,15 @@ func (p *params) optionalOneOf(id param, choices []string) string {
 		return ""
 	}
 	return p.oneOf(id, choices...)
+}
+
+// typeOf returns the capability_type of skills, or "" if it is absent.
+func typeOf(p *params) document.CapabilityType {
+	choices := make([]string, len(document.CapabilityTypes))
+	for i, t := range document.CapabilityTypes {
+		choices[i] = string(t)
+	}
+	return document.CapabilityType(p.optionalOneOf(paramType, choices))
 }
 
 // inputs returns args as they were sent.

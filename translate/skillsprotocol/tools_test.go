@@ -11,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -162,8 +163,8 @@ const noWordsHint = `"hint":{"message":"no skill has words like these`
 // TestListSearch: with words, skills are searched, and there is one page.
 func TestListSearch(t *testing.T) {
 	b := &fakeBridge{listing: translate.Listing{Skills: entries(1)}}
-	result(t, b, "list_skills", `{"query":"weather","limit":7,"usable":true,"namespace":"corp"}`)
-	if q := b.queries[0]; q.AfterName != "weather" || q.Limit != 7 || !q.Usable || q.Descriptors != 7 || q.Namespace != "corp" {
+	result(t, b, "list_skills", `{"query":"weather","limit":7,"usable":true,"namespace":"corp","capability_type":"task"}`)
+	if q := b.queries[0]; q.CapabilityType != document.Task || q.AfterName != "weather" || q.Limit != 7 || !q.Usable || q.Descriptors != 7 || q.Namespace != "corp" {
 		t.Errorf("%+v", q)
 	}
 	for params, want := range map[string]string{
@@ -172,6 +173,10 @@ func TestListSearch(t *testing.T) {
 		`{"format":"openai"}`:                  `{"param":"format","reason":"invalid"`,
 		`{"detail":"tools","format":"gemini"}`: `{"param":"format","reason":"invalid","candidates":["anthropic","openai","mcp"]`,
 		`{"usable":"yes"}`:                     `{"param":"usable","reason":"invalid"`,
+		`{"capability_type":"tool"}`:           `{"param":"capability_type","reason":"invalid","candidates":["api","knowledge","plugin","task"]`,
+		`{"capability_type":"API"}`:            `{"param":"capability_type","reason":"invalid"`,
+		`{"capability_type":""}`:               `{"param":"capability_type","reason":"invalid"`,
+		`{"capability_type":["api"]}`:          `{"param":"capability_type","reason":"invalid"`,
 	} {
 		if _, fault := ask(t, b, "list_skills", params); fault == nil || !strings.HasPrefix(string(fault.Data), want) {
 			t.Errorf("%s: %+v", params, fault)

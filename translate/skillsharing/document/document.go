@@ -159,6 +159,9 @@ const (
 	Task      CapabilityType = "task"
 )
 
+// CapabilityTypes are all of them.
+var CapabilityTypes = []CapabilityType{API, Knowledge, Plugin, Task}
+
 // AccessPolicy says who may see and use a skill (section 3.4.2).
 type AccessPolicy string
 
