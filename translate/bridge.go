@@ -178,7 +178,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		return nil, failure
 	}
 	if failure != nil {
-		return &Description{Name: x.listed.Name, Namespace: x.listed.Section.Namespace, Since: x.listed.FaultSince()}, failure
+		return &Description{Name: x.listed.Name, Namespace: x.listed.Section.Namespace, Since: x.listed.FaultSince(), Entry: x.listed.Entry(ctx)}, failure
 	}
 	f := x.found
 	state, since, denied := f.Condition(ctx, call.Principal)

@@ -126,6 +126,8 @@ type Description struct {
 	Namespace  string
 	Hidden     bool // lists for anonymous callers do not have it
 	Descriptor *document.Descriptor
+	// Entry is what the source lists of a skill whose descriptor can't be read or used; nil: it is not known.
+	Entry *catalog.Entry
 	// Document is the descriptor as published.
 	Document jsontext.Value
 	// Files are those of a skill that can only be read; nil: the skill can be executed.

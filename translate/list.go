@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +58,7 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 		l.Skills = slices.Concat(lists...)
 	}
 	if len(l.Skills) <= q.Descriptors {
-		_ = l.describe()
+		_ = l.describe(math.MaxInt64)
 	}
 	l.leaveOutBroken()
 	slices.SortFunc(l.Skills, func(a, b catalog.Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -105,7 +106,7 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Con
 	views = slices.DeleteFunc(views, func(v *catalog.View) bool { return v == nil })
 	l.Skills, l.NextAfter = choose(l.execution.ctx, views)
 	if len(l.Skills) <= q.Descriptors {
-		l.leaveOut(l.describe())
+		l.leaveOut(l.describe(math.MaxInt64))
 	}
 	l.leaveOutBroken()
 	if q.Usable {
@@ -231,8 +232,27 @@ func (x *execution) within(ctx context.Context, s *catalog.Section, read func(co
 	return nil
 }
 
-// describe reads the descriptors of the skills, and returns the failures of those that can't be read.
-func (l *listing) describe() map[*catalog.Entry]*run.Failure {
+// ReadDescriptors reads the descriptors of skills that were listed for the caller as lists do, so that their status is known: about most bytes of them, of
+// which each source has a share by its number of skills. It returns the failures by name, which the catalog may not keep.
+func ReadDescriptors(ctx context.Context, b *Bridge, caller run.Caller, skills []catalog.Entry, most int64) map[string]*run.Failure {
+	l := b.beginList(ctx, Query{Caller: caller})
+	defer l.end()
+	l.Skills = skills
+	refused, failed := l.execution.acquire(&b.runs), map[string]*run.Failure{}
+	if refused != nil {
+		for i := range skills {
+			failed[skills[i].Name] = refused
+		}
+		return failed
+	}
+	for e, failure := range l.describe(most) {
+		failed[e.Name] = failure
+	}
+	return failed
+}
+
+// describe reads the descriptors of the skills, about most bytes of them, and returns the failures of those that can't be read.
+func (l *listing) describe(most int64) map[*catalog.Entry]*run.Failure {
 	x := l.execution
 	bySource := map[*catalog.Section][]*catalog.Entry{}
 	for i := range l.Skills {
@@ -245,7 +265,9 @@ func (l *listing) describe() map[*catalog.Entry]*run.Failure {
 	for s, own := range bySource {
 		wg.Go(func() {
 			var failures []*run.Failure
-			exceeded := x.within(x.ctx, s, func(ctx context.Context) { failures = catalog.ReadDescriptors(ctx, own) })
+			exceeded := x.within(x.ctx, s, func(ctx context.Context) {
+				failures = catalog.ReadDescriptors(ctx, own, most/int64(len(l.Skills))*int64(len(own)))
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			for i, e := range own {

@@ -98,6 +98,17 @@ func (f fetched) shown(t *testing.T) []string {
 	return names
 }
 
+// groups returns the headings of the groups of a page.
+func (f fetched) groups(t *testing.T) (found []string) {
+	t.Helper()
+	for n := range parse(t, f.body).Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data == "bdi" && n.Parent.Parent.Data == "h2" {
+			found = append(found, n.Data)
+		}
+	}
+	return found
+}
+
 // rows are the texts of the rows of a page, by the names of the skills.
 func (f fetched) rows(t *testing.T) map[string]string {
 	t.Helper()
@@ -263,7 +274,7 @@ func TestBrowseShowsWhatDescriptorsSay(t *testing.T) {
 		hostile.Skill{ID: "acme/key", Auth: hostile.APIKey("X-Key")},
 		hostile.Skill{ID: "acme/custom", Auth: hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Ask nicely.", "parameters": []any{}}}},
 		hostile.Skill{ID: "acme/faulty", Edit: func(d hostile.Object) { delete(d, "endpoint") }},
-		hostile.Skill{ID: "acme/newer", Edit: func(d hostile.Object) { d["protocol"] = hostile.Object{"version": "2.0.0"} }},
+		hostile.Skill{ID: "acme/newer", Edit: func(d hostile.Object) { d["protocol"] = hostile.Object{"version": "2.0.0"} }, EditEntry: func(e hostile.Object) { e["name"], e["description"] = "The newer one", "Listed as new." }},
 		hostile.Skill{ID: "acme/lost"},
 		hostile.Skill{ID: "single", Unlisted: true},
 	)
@@ -279,7 +290,7 @@ func TestBrowseShowsWhatDescriptorsSay(t *testing.T) {
 			"Single skills alone Does something. Open alone", // what is normal has no badge
 			"restricted needs credentials",
 			"acme.faulty", "invalid",
-			"acme.newer Protocol version 2.0.0 is not compatible", "incompatible",
+			"acme.newer It needs version 2.0.0 of the Skill Sharing Protocol; this bridge speaks version 1. incompatible",
 			"acme.lost", "unreachable",
 			"need JavaScript",
 		},
@@ -289,12 +300,13 @@ func TestBrowseShowsWhatDescriptorsSay(t *testing.T) {
 			"text string, required What to say.",
 			"times integer How often. one of 1 2 default 2",
 			"Output text/plain What was said.", "OAuth 2.0 with the scopes skills:run : this bridge can’t get a token", "documentation at docs.example.com", "Access restricted",
+			"A run fails as long as the bridge lacks the credential.", "Copy as, for when the bridge has the credential",
 			"curl 'http://127.0.0.1:", `"input_schema": {`, `"parameters": {`, `"inputSchema": {`,
 		},
 		"?skill=acme.key":    {"An API key in the header X-Key"},
 		"?skill=acme.custom": {"Ask nicely."},
-		"?skill=acme.faulty": {"invalid since", "/endpoint is required"},
-		"?skill=acme.newer":  {"incompatible since", "Protocol version 2.0.0 is not compatible"},
+		"?skill=acme.faulty": {"invalid since", "/endpoint is required", "Does something. acme/faulty version"},
+		"?skill=acme.newer":  {"incompatible since", "this bridge speaks version 1.", "acme.newer It needs", "Listed as new. The newer one version 1.0.0 api"},
 		"?skill=acme.lost":   {"unreachable since"},
 	} {
 		text := look(t, c.URL+query).visible(t)
@@ -304,11 +316,14 @@ func TestBrowseShowsWhatDescriptorsSay(t *testing.T) {
 			}
 		}
 	}
-	if names := page.shown(t); !slices.Equal(names, []string{"alone", "acme.custom", "acme.echo", "acme.faulty", "acme.key", "acme.lost", "acme.newer"}) {
+	if names := page.shown(t); !slices.Equal(names, []string{"acme.custom", "acme.echo", "acme.faulty", "acme.key", "acme.lost", "acme.newer", "alone"}) {
 		t.Errorf("shown are %v", names)
 	}
 	if names := look(t, c.URL+"?namespace=gone").shown(t); len(names) != 0 {
 		t.Errorf("of one namespace, shown are %v", names)
+	}
+	if groups := page.groups(t); !slices.Equal(groups, []string{"acme", "Single skills"}) {
+		t.Errorf("the groups are %v", groups)
 	}
 	for name, want := range map[string]int{"acme.echo": http.StatusOK, "alone": http.StatusOK, "acme.faulty": http.StatusOK, "acme.nothing": http.StatusNotFound} {
 		one := look(t, c.URL+"?skill="+name)
@@ -641,12 +656,13 @@ func TestBrowseIsBounded(t *testing.T) {
 
 	limits = standardPageLimits
 	limits.documents = 2000
+	skills = manySkills(60, 5000)
 	p = hostile.NewProvider(t, skills...)
 	url = served(t, limits, "", p)
 	for range 2 {
 		look(t, url)
 	}
-	if n := descriptors(p); n == 0 || n == 6 {
+	if n := descriptors(p); n == 0 || n > 20 {
 		t.Errorf("with few bytes of descriptors, %d were read", n)
 	}
 }
@@ -738,7 +754,7 @@ func TestBrowseDoesNotWaitForever(t *testing.T) {
 
 // A source whose descriptors all hang leaves time for those of others.
 func TestBrowseReadsSourcesApart(t *testing.T) {
-	skills := manySkills(4*descriptorsAtOnce, 10)
+	skills := manySkills(16, 10)
 	p := hostile.NewProvider(t, skills...)
 	for _, s := range skills {
 		p.On(s.ID, hostile.Descriptor, hostile.Hang())

@@ -19,6 +19,8 @@ type Filter struct {
 	State, Type, Tag string
 	// From is how many skills of the namespace come before those that are shown.
 	From int
+	// Read says that descriptors that State and Tag need are read, if they are not known.
+	Read bool
 }
 
 // The parameters of the query of a page.
@@ -29,6 +31,7 @@ const (
 	queryType      = "type"
 	queryTag       = "tag"
 	queryFrom      = "from"
+	queryRead      = "read"
 	querySkill     = "skill"
 	queryPart      = "part" // without the style and the script, for the page's own script
 )
@@ -41,7 +44,7 @@ func filterOf(query url.Values) Filter {
 	from, _ := strconv.Atoi(query.Get(queryFrom)) // 0 if it is no number
 	return Filter{
 		Words: plain(query.Get(queryWords), maxWords), Namespace: plain(query.Get(queryNamespace), maxShownName), State: plain(query.Get(queryState), maxShownName),
-		Type: plain(query.Get(queryType), maxShownName), Tag: plain(query.Get(queryTag), maxShownName), From: max(from, 0),
+		Type: plain(query.Get(queryType), maxShownName), Tag: plain(query.Get(queryTag), maxShownName), From: max(from, 0), Read: query.Get(queryRead) != "",
 	}
 }
 
@@ -61,12 +64,15 @@ func (f Filter) Link() string {
 	if f.From > 0 {
 		query.Set(queryFrom, strconv.Itoa(f.From))
 	}
+	if f.Read {
+		query.Set(queryRead, "1")
+	}
 	return "?" + query.Encode()
 }
 
-// of returns the filter for another source.
+// of returns the filter for another source, or other skills of the source.
 func (f Filter) of(namespace string, from int) Filter {
-	f.Namespace, f.From = namespace, from
+	f.Namespace, f.From, f.Read = namespace, from, false
 	return f
 }
 

@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/net/html"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -314,5 +316,101 @@ func BenchmarkPage(b *testing.B) {
 				_ = w.Body.Close()
 			}
 		})
+	}
+}
+
+// TestR146BrowseReadsPublishersApart: a publisher of a registry that does not answer leaves time for the skills of others, and a publisher's skills that
+// come first are not read before those of others.
+func TestR146BrowseReadsPublishersApart(t *testing.T) {
+	skills := []hostile.Skill{{ID: "zoo/quick"}}
+	for i := range 40 {
+		skills = append(skills, hostile.Skill{ID: fmt.Sprintf("acme/s%d", i)})
+	}
+	p := hostile.NewProvider(t, skills...)
+	for _, s := range skills[1:] {
+		p.On(s.ID, hostile.Descriptor, hostile.Hang())
+	}
+	limits := standardPageLimits
+	limits.whole = time.Second
+	rows := look(t, served(t, limits, `,"registries":[{"url":"`+p.URLOf("", hostile.Registry)+`","namespace":"all"}]`)).rows(t)
+	if row := rows["all.zoo.quick"]; !strings.Contains(row, "Does something.") || strings.Contains(row, "unreachable") || len(rows) != len(skills) {
+		t.Errorf("%d rows; %s", len(rows), row)
+	}
+	if row := rows["all.acme.s0"]; !strings.Contains(row, "It did not answer in time. unreachable") {
+		t.Errorf("%s", row)
+	}
+}
+
+// link returns the target of a link of a page; empty: there is none.
+func (f fetched) link(t *testing.T, text string) string {
+	t.Helper()
+	for n := range parse(t, f.body).Descendants() {
+		if n.Type == html.TextNode && n.Data == text {
+			return attributeOf(n.Parent, "href")
+		}
+	}
+	return ""
+}
+
+// TestR147BrowseReadsWhatAFilterNeeds: the page offers to read the descriptors that a filter needs, as many as a list has, and only those that the caller
+// may see.
+func TestR147BrowseReadsWhatAFilterNeeds(t *testing.T) {
+	var skills []hostile.Skill
+	for i := range 20 {
+		skills = append(skills, hostile.Skill{ID: fmt.Sprintf("s%d", i), Edit: func(d hostile.Object) { d["tags"] = []string{"red"} }})
+	}
+	skills = append(skills, hostile.Skill{ID: "hidden", Access: "private", Edit: func(d hostile.Object) { d["tags"] = []string{"red"} }})
+	big, small := hostile.NewProvider(t, skills...), hostile.NewProvider(t, hostile.Skill{ID: "s0"}, hostile.Skill{ID: "broken", Edit: func(d hostile.Object) { delete(d, "endpoint") }})
+	read := func() (n int) {
+		for _, s := range skills {
+			n += big.Count(s.ID, hostile.Descriptor)
+		}
+		return n + small.Count("s0", hostile.Descriptor) + small.Count("broken", hostile.Descriptor)
+	}
+	limits := standardPageLimits
+	limits.rows = 8
+	url := served(t, limits, "", big, small)
+	page, found := look(t, url+"/?tag=red"), 0
+	for visit := 0; ; visit++ {
+		unread := 22 - read()
+		text, link := page.visible(t), page.link(t, "read them")
+		if n, want := read(), min(8*visit, 22); n != want {
+			t.Fatalf("after %d visits, %d descriptors were read, want %d", visit, n, want)
+		}
+		if visit > 0 && small.Count("broken", hostile.Descriptor) == 0 {
+			t.Fatal("the source with few skills has no share")
+		}
+		if unread == 0 {
+			if !strings.Contains(text, "20 of 22 skills") || strings.Contains(text, "not read yet:") || link != "" {
+				t.Errorf("all are read: %q %s", link, text)
+			}
+			break
+		}
+		if !strings.Contains(text, fmt.Sprintf("%d of 22 skills · Show all · %d not read yet: read them", found, unread)) || link != "?read=1&tag=red" {
+			t.Fatalf("%q is the link of %s", link, text)
+		}
+		page = look(t, url+"/"+link)
+		found = read() - 2
+	}
+	if n := big.Count("hidden", hostile.Descriptor); n != 0 {
+		t.Error("the descriptor of a skill is read that the caller may not see")
+	}
+	if more := look(t, url+"/"+"?read=1&tag=red").link(t, "All 20 of "); more != "?namespace=acme&tag=red" {
+		t.Errorf("a link to more is %q", more)
+	}
+	if names := look(t, url+"/?state=invalid&read=1").shown(t); !slices.Equal(names, []string{"other.broken"}) {
+		t.Errorf("invalid are %v", names)
+	}
+
+	// Only what a search finds is read for it, and nothing without a filter that needs it.
+	big, small = hostile.NewProvider(t, skills...), hostile.NewProvider(t, hostile.Skill{ID: "s0"}, hostile.Skill{ID: "broken"})
+	limits.rows = 200
+	url = served(t, limits, "", big, small)
+	look(t, url+"/?q=broken&read=1")
+	if n := read(); n != 0 {
+		t.Errorf("a search without a filter reads %d descriptors", n)
+	}
+	if names := look(t, url+"/?q=broken&state=available&read=1").shown(t); !slices.Equal(names, []string{"other.broken"}) || read() != 1 {
+		t.Errorf("shown are %v after %d were read", names, read())
 	}
 }

@@ -27,8 +27,10 @@ type Page struct {
 	Skills, Found int
 	// Hidden is how many of the selected skills are not shown: the sum of Hidden of all groups.
 	Hidden int
-	// Unread is how many skills a filter of states or tags leaves out because their descriptors were not read yet.
+	// Unread is how many skills a filter of states or tags leaves out because their descriptors were not read yet. Read is a relative URL of the
+	// page that reads some of them; empty: all are read.
 	Unread int
+	Read   string
 	// Filter selects the skills of a list.
 	Filter Filter
 	// Choices are the values of the filter.
@@ -126,6 +128,8 @@ type Condition struct {
 	Faults []Fault
 	// Held says that the provider has changed what the skill asks for, and that the earlier descriptor is shown and used; empty: it is the newest.
 	Held string
+	// Denied says that no call can succeed, since the bridge has no credential for the skill. It is false if the provider has refused the credential.
+	Denied bool
 }
 
 // Output is what a skill returns.
@@ -199,8 +203,8 @@ func examplePage() *Page {
 	at := Link{"https://example.com/", "example.com"}
 	choices := []Choice{{"example", "example", true}, {"other", "other", false}}
 	return &Page{
-		Name: "example", Endpoint: at.URL, Problem: "example", Skills: 6, Found: 5, Hidden: 1, Unread: 1, Skill: "example", Principal: "example", Nonce: "example",
-		Filter: Filter{Words: "example", Namespace: "example", State: "available", Type: "api", Tag: "example", From: 1}, Choices: Choices{choices, choices, choices},
+		Name: "example", Endpoint: at.URL, Problem: "example", Skills: 6, Found: 5, Hidden: 1, Unread: 1, Read: "?", Skill: "example", Principal: "example", Nonce: "example",
+		Filter: Filter{Words: "example", Namespace: "example", State: "available", Type: "api", Tag: "example", From: 1, Read: true}, Choices: Choices{choices, choices, choices},
 		Sources:     []Source{{"example", 6, "?"}, {"other", 1, ""}},
 		Unavailable: []Unavailable{{"example", "example"}},
 		Agent:       at.URL,
@@ -213,7 +217,7 @@ func examplePage() *Page {
 				Inputs: []Input{{Name: "example", Required: true, HasDefault: true, Default: "1", Choices: []string{"1"}, Limits: []string{"example"}, Pattern: "^", Schema: "{}"}},
 				Auth:   Auth{Type: "oauth2", Scopes: []string{"example"}}, Output: Output{Schema: "{}"},
 			},
-			{Name: "closed", Condition: Condition{State: catalog.NeedsCredentials, Since: time.Unix(0, 0), Ago: "1 h", Reason: "example"}, Auth: Auth{Type: "api_key", Header: "example"}},
+			{Name: "closed", Condition: Condition{State: catalog.NeedsCredentials, Since: time.Unix(0, 0), Ago: "1 h", Reason: "example", Denied: true}, Auth: Auth{Type: "api_key", Header: "example"}},
 			{Name: "other", Condition: Condition{State: catalog.Invalid, Reason: "example", Faults: []Fault{{"/example", "example"}}}},
 			{Name: "named", Condition: Condition{State: catalog.Unknown}},
 			{Name: "read", Condition: Condition{State: catalog.Available}, Reading: "example"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/search"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // pageLimits bound the work for one page, here and at the providers. The sources of a
@@ -25,7 +27,7 @@ import (
 type pageLimits struct {
 	rows           int           // skills of a list
 	results        int           // skills of the results of a search
-	documents      int           // bytes of descriptors after which no further one is read
+	documents      int64         // bytes of descriptors after which no further one is read
 	listing, whole time.Duration // for reading the indexes, and for the whole page
 }
 
@@ -43,6 +45,14 @@ const (
 
 // natural is the order of names and tags on a page.
 var natural = search.Natural
+
+// bySource is the order of sources on a page. The skills that were configured one by one, which have no namespace, are the last.
+func bySource(a, b string) int {
+	if a == "" || b == "" {
+		return cmp.Compare(b, a)
+	}
+	return natural(a, b)
+}
 
 // maxHits bounds the results of a search of which a filter selects those that are shown.
 const maxHits = 1000
@@ -121,7 +131,7 @@ func (m *pageMaker) sources(entries []catalog.Entry) {
 	for i := range entries {
 		totals[groupOf(entries[i].Name, entries[i].Namespace)]++
 	}
-	for _, namespace := range slices.SortedFunc(maps.Keys(totals), natural) {
+	for _, namespace := range slices.SortedFunc(maps.Keys(totals), bySource) {
 		s := Source{Namespace: namespace, Total: totals[namespace]}
 		if namespace != "" {
 			s.Link = Filter{Namespace: namespace}.Link()
@@ -148,54 +158,91 @@ func (m *pageMaker) search(ctx context.Context) {
 	}
 }
 
-// selected returns the entries that the filter selects.
+// selected returns the entries that the filter selects. If the filter says so, it reads descriptors that are needed for that and not known, no more than
+// a list without a filter does. Which ones these are is left to chance, so that those that can't be read do not stay in the way of others.
 func (m *pageMaker) selected(ctx context.Context, entries []catalog.Entry) []*catalog.Entry {
 	f := &m.page.Filter
-	selected := make([]*catalog.Entry, 0, len(entries))
+	selected, unread := m.choose(ctx, entries)
+	if f.Read && len(unread) > 0 {
+		rand.Shuffle(len(unread), func(i, j int) { unread[i], unread[j] = unread[j], unread[i] }) //nolint:gosec // no secret depends on it
+		var some []*catalog.Entry
+		for _, s := range m.share(unread) {
+			some = append(some, s.skills[:s.share]...)
+		}
+		m.read(ctx, some)
+		selected, unread = m.choose(ctx, entries)
+	}
+	if m.page.Unread = len(unread); m.page.Unread > 0 {
+		read := *f
+		read.Read = true
+		m.page.Read = read.Link()
+	}
+	return selected
+}
+
+// sharing are skills of a source, and how many of them have a place on the page.
+type sharing struct {
+	namespace string
+	skills    []*catalog.Entry
+	share     int
+}
+
+// share divides the places of a page among the sources of skills, which are in the order of the page.
+func (m *pageMaker) share(skills []*catalog.Entry) []sharing {
+	all := map[string][]*catalog.Entry{}
+	for _, e := range skills {
+		namespace := groupOf(e.Name, e.Namespace)
+		all[namespace] = append(all[namespace], e)
+	}
+	sources, sizes := make([]sharing, 0, len(all)), make([]int, 0, len(all))
+	for _, namespace := range slices.SortedFunc(maps.Keys(all), bySource) {
+		sources, sizes = append(sources, sharing{namespace: namespace, skills: all[namespace]}), append(sizes, len(all[namespace]))
+	}
+	for i, share := range fairShares(m.limits.rows, sizes) {
+		sources[i].share = share
+	}
+	return sources
+}
+
+// choose returns the entries that the filter selects, and those of which that is not known.
+func (m *pageMaker) choose(ctx context.Context, entries []catalog.Entry) (selected, unread []*catalog.Entry) {
+	f := &m.page.Filter
+	selected = make([]*catalog.Entry, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
 		if f.Namespace != "" && e.Namespace != f.Namespace {
 			continue
 		}
-		ok, unread := f.selects(e, func() catalog.SkillStatus { return e.Status(ctx, m.principal) })
+		ok, unknown := f.selects(e, func() catalog.SkillStatus { return e.Status(ctx, m.principal) })
 		switch {
 		case ok:
 			selected = append(selected, e)
-		case unread:
-			m.page.Unread++
+		case unknown:
+			unread = append(unread, e)
 		}
 	}
-	return selected
+	return selected, unread
 }
 
 // groups makes the groups of the skills that the filter selects, in their natural order. Descriptors that are not known are read, unless
 // the filter asks for states or tags, so that a filter has the same result as long as nothing is read.
 func (m *pageMaker) groups(ctx context.Context, entries []catalog.Entry) {
 	f := &m.page.Filter
-	bySource := map[string][]*catalog.Entry{}
-	for _, e := range m.selected(ctx, entries) {
-		namespace := groupOf(e.Name, e.Namespace)
-		bySource[namespace] = append(bySource[namespace], e)
-		m.page.Found++
-	}
-	namespaces := slices.SortedFunc(maps.Keys(bySource), natural)
-	sizes := make([]int, len(namespaces))
-	for i, namespace := range namespaces {
-		sizes[i] = len(bySource[namespace])
-	}
-	shares := fairShares(m.limits.rows, sizes)
-	shown := make([][]*catalog.Entry, len(namespaces))
-	m.page.Groups = make([]Group, len(namespaces))
-	for i, namespace := range namespaces {
-		all, from := bySource[namespace], 0
+	selected := m.selected(ctx, entries)
+	m.page.Found = len(selected)
+	sources := m.share(selected)
+	shown := make([][]*catalog.Entry, len(sources))
+	m.page.Groups = make([]Group, len(sources))
+	for i, s := range sources {
+		namespace, all, from := s.namespace, s.skills, 0
 		group := &m.page.Groups[i]
 		*group = Group{Namespace: namespace, Total: len(all)}
 		if f.Namespace != "" {
 			from = min(f.From, len(all))
 		}
-		to := min(from+shares[i], len(all))
+		to := min(from+s.share, len(all))
 		if from > 0 {
-			group.Before = f.of(f.Namespace, max(from-shares[i], 0)).Link()
+			group.Before = f.of(f.Namespace, max(from-s.share, 0)).Link()
 		}
 		switch {
 		case to == len(all):
@@ -207,15 +254,25 @@ func (m *pageMaker) groups(ctx context.Context, entries []catalog.Entry) {
 		shown[i] = first(all, to)[from:]
 		group.Hidden = len(all) - len(shown[i])
 	}
-	var failed map[*catalog.Entry]*run.Failure
+	var failed map[string]*run.Failure
 	if f.State == "" && f.Tag == "" {
-		failed = m.read(ctx, shown)
+		failed = m.read(ctx, slices.Concat(shown...))
 	}
 	for i := range shown {
 		for _, e := range shown[i] {
-			m.page.Groups[i].Skills = append(m.page.Groups[i].Skills, m.row(ctx, e, failed[e]))
+			m.page.Groups[i].Skills = append(m.page.Groups[i].Skills, m.row(ctx, e, failed[e.Name]))
 		}
 	}
+}
+
+// read reads the descriptors of skills that are not known, or no longer fresh, so that the page can say what can't be called. It returns the failures, which
+// the catalog may not keep: they may be the page's own.
+func (m *pageMaker) read(ctx context.Context, shown []*catalog.Entry) map[string]*run.Failure {
+	skills := make([]catalog.Entry, len(shown))
+	for i, e := range shown {
+		skills[i] = *e
+	}
+	return translate.ReadDescriptors(ctx, m.bridge, run.Caller{Principal: m.principal}, skills, m.limits.documents)
 }
 
 // first returns the first n entries in their natural order. It sorts few entries if n is small.
@@ -310,7 +367,11 @@ func groupOf(name, namespace string) string {
 
 // reason returns the text of a failure.
 func (m *pageMaker) reason(f *run.Failure) string {
-	if f.Kind == run.DeadlineExceeded { // the page's time limit; the failure's text is about the timeout of calls
+	switch {
+	case f.Kind == run.VersionIncompatible && len(f.Violations) > 0:
+		return "It needs version " + plain(strings.Trim(string(f.Violations[0].Actual), `"`), maxShownName) + " of the Skill Sharing Protocol; this bridge speaks version " +
+			strconv.Itoa(document.ConsumerMajor) + "."
+	case f.Kind == run.DeadlineExceeded: // the page's time limit; the failure's text is about the timeout of calls
 		return "It did not answer in time."
 	}
 	return cmp.Or(plain(f.Text(), maxShownText), "The bridge failed because of a bug.")

@@ -52,6 +52,9 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 		if skill.State == catalog.Invalid {
 			skill.Faults = faults(failure.Violations)
 		}
+		if d != nil && d.Entry != nil {
+			indexed(&skill, d.Entry)
+		}
 	} else {
 		m.describe(ctx, &skill, d)
 	}
@@ -61,12 +64,18 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 	return http.StatusOK
 }
 
+// indexed adds what the index says about a skill.
+func indexed(s *Skill, e *catalog.Entry) {
+	s.Title, s.Version, s.Description = plain(e.Title, maxShownName), plain(e.Version, maxShownName), plain(e.Description, maxShownText)
+	s.CapabilityType, s.Access = plain(string(e.CapabilityType), maxShownName), plain(string(e.Access), maxShownName)
+}
+
 // describe adds the content of a descriptor.
 func (m *pageMaker) describe(ctx context.Context, s *Skill, d *translate.Description) {
 	v := d.Descriptor
 	s.State, s.Since, s.Tool = cmp.Or(d.State, catalog.Available), d.Since, d.Tool()
 	if d.Denied != nil {
-		s.Reason = m.reason(d.Denied)
+		s.Reason, s.Denied = m.reason(d.Denied), d.Denied.By != run.Provider
 	}
 	if h := d.Held; h != nil {
 		s.Held = "The provider has changed this skill (" + strings.Join(h.Parts, ", ") + "), found on " + h.Since.UTC().Format("2 Jan 2006") +

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/waiting"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -120,7 +121,7 @@ func (c *Catalog) ByRef(ctx context.Context, ref run.Ref, principal string) (*Li
 			}
 		}
 	}
-	return nil, notFound(ref.SkillID, nil, nil)
+	return nil, faults.NotFound(ref.SkillID, nil, nil)
 }
 
 // Namespaces returns the namespaces of the providers and registries and the names of the

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -9,13 +10,19 @@ import (
 )
 
 // ReadDescriptors reads the descriptors of entries of one source, of which there is at least one, those that the cache does not have as package patience says. It sets those that it
-// could read and use, and returns the failures of the others, in the order of the entries.
-func ReadDescriptors(ctx context.Context, entries []*Entry) []*run.Failure {
+// could read and use, and returns the failures of the others, in the order of the entries. It begins to read no further one when it has read most bytes.
+func ReadDescriptors(ctx context.Context, entries []*Entry, most int64) []*run.Failure {
 	failures := make([]*run.Failure, len(entries))
+	var left atomic.Int64
+	left.Store(most)
 	read := func(ctx context.Context, i int) (late bool) {
+		if left.Load() <= 0 {
+			return false
+		}
 		e := entries[i]
 		skill, state, failure := e.listed.read(ctx)
 		if failure == nil {
+			left.Add(-int64(len(skill.Document)))
 			failure = skill.Unsupported()
 		}
 		if failures[i] = failure; failure != nil {

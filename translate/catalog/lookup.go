@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -26,11 +27,11 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 		if len(candidates) == 0 {
 			candidates = v.similar(name, t.near)
 		}
-		return &Listed{Section: s, Name: name}, notFound(name, candidates, nil)
+		return &Listed{Section: s, Name: name}, faults.NotFound(name, candidates, nil)
 	case 1:
 		return found[0].listed, nil
 	}
-	return &Listed{Section: s, Name: name}, ambiguous(name, names(found))
+	return &Listed{Section: s, Name: name}, faults.Ambiguous(name, names(found))
 }
 
 // lookUpTool finds a tool name in the sources that could have it. It returns nil if none has it, and with a
@@ -55,11 +56,11 @@ func (v viewer) lookUpTool(ctx context.Context, name string) (*Listed, *run.Fail
 	case len(found) == 1:
 		return found[0].listed, nil
 	case len(found) > 1:
-		return &Listed{Section: found[0].listed.Section, Name: name}, ambiguous(name, names(found[:min(len(found), maxAmbiguous)]))
+		return &Listed{Section: found[0].listed.Section, Name: name}, faults.Ambiguous(name, names(found[:min(len(found), maxAmbiguous)]))
 	case failed != nil:
 		return &Listed{Section: failed.section, Name: name}, failed.err
 	case len(hashed) > 0:
-		return &Listed{Section: hashed[0].listed.Section, Name: name}, notFound(name, names(hashed), nil)
+		return &Listed{Section: hashed[0].listed.Section, Name: name}, faults.NotFound(name, names(hashed), nil)
 	}
 	return nil, nil
 }
@@ -80,14 +81,14 @@ func (v viewer) unqualified(ctx context.Context, name string) *run.Failure {
 	}
 	if len(found) > 0 {
 		slices.Sort(found)
-		return ambiguous(name, found[:min(len(found), maxAmbiguous)])
+		return faults.Ambiguous(name, found[:min(len(found), maxAmbiguous)])
 	}
 	for _, s := range v.catalog.sections {
 		if s.admits(v) {
 			known = append(known, s.near)
 		}
 	}
-	return notFound(name, v.similar(name, known...), unread)
+	return faults.NotFound(name, v.similar(name, known...), unread)
 }
 
 // maxAmbiguous bounds the candidates for an ambiguous name. A provider can list thousands of

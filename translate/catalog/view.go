@@ -77,6 +77,17 @@ func (t *nameTable) entry(ctx context.Context, e *entry) Entry {
 	}
 }
 
+// Entry returns what lists have of the skill; nil: it is not known, or the guard of the source does not know yet which words it may have.
+func (l *Listed) Entry(ctx context.Context) *Entry {
+	t := l.Section.table.Load()
+	e := t.withID(l.ID)
+	if e == nil || l.Section.Guard != nil && !t.learned.Load() {
+		return nil
+	}
+	listed := t.entry(ctx, e)
+	return &listed
+}
+
 // Page returns the first skills of views whose tool names are after a name, in the byte order of these, at most
 // limit, and whether there are more. If only is not empty, it returns the skills of this type. It leaves out skills
 // whose tool names mean several skills, and logs them.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -140,7 +141,7 @@ func (v viewer) named(ctx context.Context, o *operatorName, name string) (*Liste
 	case err != nil:
 		return &Listed{Section: o.section, Name: name}, err
 	}
-	return &Listed{Section: o.section, Name: name}, notFound(name, v.similar(name, t.near), nil)
+	return &Listed{Section: o.section, Name: name}, faults.NotFound(name, v.similar(name, t.near), nil)
 }
 
 // withID returns the entry with an id; nil: the table has none, or there is no table.

@@ -1,4 +1,4 @@
-// Package faults keeps the newest failure of each skill of a source, within bounds.
+// Package faults keeps the newest failure of each skill of a source, within bounds, and says what is wrong with names.
 package faults
 
 import (

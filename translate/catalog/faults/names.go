@@ -1,0 +1,51 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// NotFound returns the failure for an unknown name. unread names the sources that could not be
+// searched.
+func NotFound(name string, candidates []string, unread []string) *run.Failure {
+	name = shorten(name)
+	message := fmt.Sprintf("skill '%s' not found.", name)
+	if len(candidates) > 0 {
+		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
+	}
+	if len(unread) > 0 {
+		message += fmt.Sprintf(" (Not searched, because they can't be read at the moment: %s.)", enumerate(unread))
+	}
+	return &run.Failure{
+		Kind: run.SkillNotFound, Message: message, Phase: run.PhaseDiscovery, By: run.Bridge,
+		Executed: run.ExecutedNo, Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates},
+	}
+}
+
+// Ambiguous returns the failure for a name that several skills match, or that has no namespace
+// although there are several sources.
+func Ambiguous(name string, candidates []string) *run.Failure {
+	name = shorten(name)
+	return &run.Failure{
+		Kind: run.InvalidArguments, Message: fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates)),
+		Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
+		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates},
+	}
+}
+
+// maxQuotedName bounds an unknown name in a message, in bytes.
+const maxQuotedName = 200
+
+func shorten(name string) string { return safetext.Field(name, maxQuotedName) }
+
+// enumerate joins names for a sentence: 'a', 'b' or 'c'.
+func enumerate(names []string) string {
+	list := "'" + strings.Join(names, "', '") + "'"
+	if i := strings.LastIndex(list, "', '"); i >= 0 {
+		list = list[:i] + "' or '" + list[i+len("', '"):]
+	}
+	return list
+}
