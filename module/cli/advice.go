@@ -59,7 +59,7 @@ func (p *Provider) unusableAdvice(f *run.Failure) string {
 	case f.Phase == run.PhaseDescriptor && f.Gone():
 		return "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + p.command("list")
 	case f.Phase == run.PhaseDescriptor:
-		return "this skill can't be used until its provider changes its descriptor"
+		return "this skill can't be used until its provider corrects its descriptor"
 	case f.Gone():
 		return "the provider no longer runs this skill; list the others: " + p.command("list")
 	}

@@ -33,6 +33,13 @@ func TestWarnings(t *testing.T) {
 		{`"access":"public"`, `"access":"public","tag":["a"]`, "/tag", "did you mean tags?"},
 		{`"access":"public"`, `"access":"public","status_url":"https://acme.example/{execution_id}"`, "/status_url", "did you mean /endpoint/status_url?"},
 		{`"method":"POST"`, `"method":"POST","status_url":"https://acme.example/status"`, "/endpoint/status_url", "has no {execution_id}"},
+		{`"url":"https://acme.example/a"`, `"url":"https://acme.example/{petId}/{petId}/{x}?y={y}&z={z}"`, "/endpoint/url", "has {petId}, {x}, {y} and others, but bridges replace only {execution_id}, in status_url and result_url: it is sent as %7BpetId%7D"},
+		{`"url":"https://acme.example/a"`, `"url":"https://acme.example/{execution_id}"`, "/endpoint/url", "sent as %7Bexecution_id%7D"},
+		{`"url":"https://acme.example/a"`, `"url":"https://acme.example/pets{?page,limit}"`, "/endpoint/url", "has {?page,limit}, but"},
+		{`"method":"POST"`, `"method":"POST","status_url":"https://acme.example/{tenant}/{execution_id}"`, "/endpoint/status_url", "has {tenant}, but"},
+		{`"method":"POST"`, `"method":"POST","result_url":"https://acme.example/{execution_id}?of={tenant}"`, "/endpoint/result_url", "has {tenant}, but"},
+		{`"method":"POST"},"inputs":[`, `"method":"GET"},"inputs":[{"name":"list","type":"array","description":"L.","required":false},{"name":"any","type":"string","description":"A.","required":false,"schema":{"type":["string","object"]}},`, "/endpoint/method", "is GET: inputs are the query; the answer must be an InvocationResponse. Objects and arrays are sent as JSON texts: list, any"},
+		{`"method":"POST"},"inputs":[`, `"method":"DELETE"},"inputs":[{"name":"o","type":"object","description":"O.","required":true},`, "/endpoint/method", "is DELETE: inputs are the query"},
 		{`"method":"POST"`, `"method":"POST","content_type":"text/xml"`, "/endpoint/content_type", "is valid, but bridges can't call the skill: they send only JSON"},
 		{`"url":"https://acme.example/a"`, `"url":"http://acme.example/a"`, "/endpoint/url", "is plain HTTP: bridges refuse it"},
 		{`"url":"https://acme.example/a"`, `"url":"https://127.0.0.1/a"`, "/endpoint/url", "is at 127.0.0.1:443, which is not public"},
@@ -57,8 +64,13 @@ func TestWarnings(t *testing.T) {
 	if v := (&Validator{}).validate(t.Context(), []byte(secret), nil); len(v.Warnings) != 2 || !strings.Contains(v.Warnings[1].Message, "carry a credential") {
 		t.Errorf("%+v", v)
 	}
-	if v := (&Validator{Strict: true}).validate(t.Context(), []byte(plainDescriptor), nil); !v.Valid {
-		t.Errorf("%+v", v)
+	for _, fine := range []string{
+		plainDescriptor, strings.Replace(plainDescriptor, `"POST"`, `"GET"`, 1), strings.Replace(plainDescriptor, `"POST"`, `"GET","content_type":"text/plain"`, 1),
+		strings.Replace(plainDescriptor, `"url":"https://acme.example/a"`, `"url":"https://acme.example/a%7Bb%7D#{c}","status_url":"https://acme.example/{execution_id}?r={execution_id}"`, 1),
+	} {
+		if v := (&Validator{Strict: true}).validate(t.Context(), []byte(fine), nil); !v.Valid {
+			t.Errorf("%s: %+v", fine, v)
+		}
 	}
 }
 

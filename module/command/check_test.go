@@ -112,6 +112,24 @@ func TestCheckUnsupported(t *testing.T) {
 	)
 }
 
+// TestCheckRequests: requests that the author of a descriptor most likely does not mean are warnings.
+func TestCheckRequests(t *testing.T) {
+	p := hostile.NewProvider(t)
+	p.Publish(hostile.Skill{ID: "acme/pet", Endpoint: p.URL() + "/v1/pets/{petId}", Edit: func(d hostile.Object) {
+		d["endpoint"].(hostile.Object)["method"] = "GET"
+		d["inputs"] = []hostile.Object{{"name": "filter", "type": "object", "description": "Which.", "required": true}}
+	}})
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous", providerBlock(p))
+	if status != 0 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "it was read; 1 of 1 skills can be called"},
+		finding{"warning", "acme", "acme.pet", "/endpoint/url has {petId}, but bridges replace only {execution_id}, in status_url and result_url: it is sent as %7BpetId%7D", "tell the provider", ""},
+		finding{"warning", "acme", "acme.pet", "/endpoint/method is GET: inputs are the query; the answer must be an InvocationResponse. Objects and arrays are sent as JSON texts: filter", "tell the provider", ""},
+	)
+}
+
 // TestCheckHold: check decides not which descriptor was seen first.
 func TestCheckHold(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/one"})

@@ -48,6 +48,8 @@ type Skill struct {
 	Untried bool
 	// Changed are the parts that the provider has changed since its earlier descriptor, which is used until the change is approved.
 	Changed []string
+	// Descriptor is that of the skill; nil: it could not be read.
+	Descriptor *document.Descriptor
 }
 
 const (
@@ -125,6 +127,7 @@ func inspectSkill(ctx context.Context, c *catalog.Catalog, l *catalog.Listed) Sk
 		skill.Failure = failure
 		return skill
 	}
+	skill.Descriptor = found.Skill.Descriptor
 	if found.Skill.Held != nil {
 		skill.Changed = found.Skill.Held.Parts
 	}

@@ -90,6 +90,9 @@ func Descriptor(ctx context.Context, text []byte, skill *discovery.Skill, allowe
 	if f := skill.Unsupported(); f != nil {
 		w.add("/endpoint/content_type", "is valid, but bridges can't call the skill: they send only JSON")
 	}
+	for _, v := range Requests(d) {
+		w.add(v.Path, v.Message)
+	}
 	for i := range d.Inputs {
 		w.input(ctx, "/inputs/"+strconv.Itoa(i), &d.Inputs[i], skill)
 	}
@@ -127,8 +130,8 @@ func (w *warnings) endpoint(e *document.Endpoint, secret bool) {
 		if secret {
 			w.secure(path, u.text)
 		}
-		if u.ofRun && !strings.Contains(u.text, "{execution_id}") {
-			w.add(path, "has no {execution_id}: all runs would have the same URL")
+		if u.ofRun && !strings.Contains(u.text, executionID) {
+			w.add(path, "has no "+executionID+": all runs would have the same URL")
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -160,6 +161,11 @@ func (l *list) skill(s *inspection.Source, skill *inspection.Skill) {
 		l.add(Finding{
 			Result: Warning, Source: s.Namespace, Skill: skill.Name, What: "it has no tool name, since another skill would have the same", Fix: "give it an alias",
 		})
+	}
+	if skill.Descriptor != nil {
+		for _, v := range lint.Requests(skill.Descriptor) {
+			l.add(Finding{Result: Warning, Source: s.Namespace, Skill: skill.Name, What: v.Path + " " + v.Message, Fix: "tell the provider"})
+		}
 	}
 	f := skill.Failure
 	if f == nil {
