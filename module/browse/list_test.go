@@ -377,6 +377,9 @@ func TestR147BrowseReadsWhatAFilterNeeds(t *testing.T) {
 		if n, want := read(), min(8*visit, 22); n != want {
 			t.Fatalf("after %d visits, %d descriptors were read, want %d", visit, n, want)
 		}
+		if none := strings.Contains(text, "No skill that was read matches."); none != (found == 0) {
+			t.Errorf("after %d visits: %s", visit, text)
+		}
 		if visit > 0 && small.Count("broken", hostile.Descriptor) == 0 {
 			t.Fatal("the source with few skills has no share")
 		}
