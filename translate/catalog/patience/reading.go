@@ -56,7 +56,7 @@ type end struct {
 // lane are the documents of a reading that are of one publisher at one host.
 type lane struct {
 	discovery.Lane
-	waiting  []int // documents, in no order that a provider can choose
+	waiting  []int // documents, in the order of the list or, after a stall, in none that a provider can choose
 	running  int
 	most     int // reads at a time
 	patience time.Duration
@@ -121,7 +121,9 @@ func (r *reading) sort(all map[int]discovery.Lane) {
 	}
 	for _, l := range r.lanes {
 		l.most = max(1, laneAtOnce/max(publishers[l.Publisher], hosts[l.Hostname()]))
-		shuffle(l.waiting)
+		if slices.Sort(l.waiting); r.stalls.recent(l.Lane, now) > 0 { // those that came first have stalled
+			shuffle(l.waiting)
+		}
 	}
 	shuffle(r.lanes)
 	slices.SortStableFunc(r.lanes, func(a, b *lane) int { return int(b.patience - a.patience) })
