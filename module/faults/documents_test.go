@@ -35,7 +35,7 @@ func TestR33Documents(t *testing.T) {
 		"index in trouble":       {hostile.Index, hostile.Respond(http.StatusServiceUnavailable, ""), done, unreachable},
 		"index reset":            {hostile.Index, hostile.Reset(), done, unreachable},
 		"index cut":              {hostile.Index, hostile.Truncate(), done, unreachable},
-		"index gone":             {hostile.Index, notFound, "SKILL_NOT_FOUND", "SKILL_NOT_FOUND"},
+		"index gone":             {hostile.Index, notFound, "INVALID_PROVIDER_RESPONSE", "INVALID_PROVIDER_RESPONSE"},
 		"index invalid":          {hostile.Index, invalidDocument, done, "VALIDATION_ERROR"},
 		"index not JSON":         {hostile.Index, hostile.Respond(http.StatusOK, "{"), done, "VALIDATION_ERROR"},
 		"descriptor in trouble":  {hostile.Descriptor, hostile.Respond(http.StatusInternalServerError, ""), done, unreachable},

@@ -168,7 +168,7 @@ func sick() []soakSkill {
 		{id: "sick/503", choose: always(hostile.Respond(http.StatusServiceUnavailable, "", "Retry-After", "1"))},
 		{id: "sick/not-json", choose: always(hostile.RawOutput("{]")), outcomes: []string{invalid}},
 		{id: "sick/polls", part: hostile.Status, choose: sometimes(3, hostile.Usual(), hostile.Reset()), outcomes: []string{done}},
-		{id: "sick/lost", part: hostile.Status, choose: always(hostile.Respond(http.StatusNotFound, "")), outcomes: []string{invalid}},
+		{id: "sick/lost", part: hostile.Status, choose: always(hostile.Respond(http.StatusNotFound, "")), timeout: hurry, outcomes: []string{"failed " + timedOut}},
 		{id: "sick/endless-run", part: hostile.Status, choose: always(hostile.State("running")), timeout: hurry, outcomes: []string{"failed " + timedOut}},
 	}
 	return complete(skills)

@@ -42,9 +42,8 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	}
 	p.release()
 	outcome := execution.Wait()
-	if call.Name == front.GetRun && outcome.Failure != nil && outcome.Failure.Kind == run.SkillNotFound {
-		p.reject(paramRunToken, run.Required, "is required in 'args': "+aboutRunToken)
-		return nil, p.refusal()
+	if fault := p.withoutRunToken(call.Name, outcome.Failure); fault != nil {
+		return nil, fault
 	}
 	p.hinted, p.faults = isOnlyRead(outcome.Failure), outcome.Warnings
 	return f.answerOutcome(ctx, p.request, &outcome, call.Name)

@@ -86,6 +86,9 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	p.release()
 	a := f.Kept.Execute(ctx, bridge, q)
 	p.unknown, p.skill = a.Unknown, a.Skill
+	if fault := p.withoutRunToken(call.Name, a.Failure); fault != nil {
+		return nil, fault
+	}
 	if a.Failure == nil && !p.request.Reserve(int64(len(a.Output))+2<<10) {
 		a.Failure = exchange.NoRoom(p.request, run.PhaseResult, a.ExecutionID, run.ExecutedYes, true)
 		a.Output = nil

@@ -60,9 +60,9 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 	most := maxRead
 	if q.detail == detailTools && q.format == tools.FormatOpenAI {
 		most = tools.MaxOpenAI
-		if q.hasGetRun() {
-			most--
-		}
+	}
+	if q.hasGetRun() {
+		most--
 	}
 	if q.detail == detailTools && q.words == "" && p.values[paramLimit] == nil {
 		q.Limit = most // so that one call gets the tools of most bridges

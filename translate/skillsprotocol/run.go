@@ -49,6 +49,15 @@ func followsRun(p *params) bool {
 	return p.values[paramRunToken] != nil
 }
 
+// withoutRunToken returns the error for a call of the tool [front.GetRun] without a run token, if no skill has that name; nil: it is none.
+func (p *params) withoutRunToken(name string, failure *run.Failure) *jsonrpc.Error {
+	if name != front.GetRun || failure == nil || failure.Kind != run.SkillNotFound {
+		return nil
+	}
+	p.reject(paramRunToken, run.Required, "is required in 'args': "+aboutRunToken)
+	return p.refusal()
+}
+
 // openToken returns the run of the param run_token.
 func (f *Front) openToken(ctx context.Context, p *params, principal string) (ref run.Ref, fault *jsonrpc.Error) {
 	token := p.required(paramRunToken, aboutRunToken)

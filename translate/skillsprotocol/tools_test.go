@@ -40,9 +40,9 @@ func TestToolDefinitions(t *testing.T) {
 	}
 }
 
-// TestToolsInOneCall: without a limit, one call gets up to 250 tools, but no more results of a search than otherwise.
+// TestToolsInOneCall: without a limit, one call gets up to 250 tools, of which get_run is one, but no more results of a search than otherwise.
 func TestToolsInOneCall(t *testing.T) {
-	for params, want := range map[string]int{`{"detail":"tools"}`: 250, `{"detail":"tools","limit":60}`: 60, `{"detail":"tools","query":"a"}`: 50, `{"usable":true}`: 50} {
+	for params, want := range map[string]int{`{"detail":"tools"}`: 249, `{"detail":"tools","limit":60}`: 60, `{"detail":"tools","query":"a"}`: 50, `{"usable":true}`: 50} {
 		b := &fakeBridge{}
 		result(t, b, "list_skills", params)
 		if q := b.queries[0]; q.Limit != want || q.Descriptors != want {
@@ -53,10 +53,10 @@ func TestToolsInOneCall(t *testing.T) {
 
 // TestToolsAreBounded: a request makes the bridge read at most 250 descriptors.
 func TestToolsAreBounded(t *testing.T) {
-	for _, params := range []string{`{"detail":"tools","limit":1000}`, `{"usable":true,"limit":251}`, `{"query":"a","usable":true,"limit":1000}`} {
+	for params, most := range map[string]int{`{"detail":"tools","limit":1000}`: 249, `{"usable":true,"limit":251}`: 250, `{"query":"a","usable":true,"limit":1000}`: 250} {
 		b := &fakeBridge{}
 		result(t, b, "list_skills", params)
-		if q := b.queries[0]; q.Limit != 250 || q.Descriptors != 250 {
+		if q := b.queries[0]; q.Limit != most || q.Descriptors != most {
 			t.Errorf("%s: %+v", params, q)
 		}
 	}

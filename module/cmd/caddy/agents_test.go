@@ -27,7 +27,7 @@ import (
 const agentBridge = "http://localhost:8080/rpc"
 
 // typed matches the types in the README's TypeScript, which Node.js before 22.18 does not support.
-var typed = regexp.MustCompile(`\)?: (Promise<any>|string|object\[\]|object|any\[\]|HeadersInit|Record<string, string>)`)
+var typed = regexp.MustCompile(`\)?: (Promise<any>|string|number|object\[\]|object|any\[\]|HeadersInit|Record<string, string>)`)
 
 // runAgents runs the programs of the README, each in a subtest, which gets what the program prints and whether it succeeds.
 func runAgents(t *testing.T, endpoint, model string, variables []string, check func(t *testing.T, output string, err error)) {
@@ -189,10 +189,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	g.seen = append(g.seen, call)
 	g.mu.Unlock()
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	if g.answer != nil && g.answer(call.Method, w, r) {
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	g.bridge.ServeHTTP(w, r)
 }
 
@@ -297,6 +297,33 @@ func TestREADMEProgramsFollow(t *testing.T) {
 		}
 		followed = 0
 		p.set(false)
+	})
+}
+
+// TestREADMEProgramsLost: the connection is lost before the answer of a call. The program sends it again, and the skill is executed once.
+func TestREADMEProgramsLost(t *testing.T) {
+	p, b := startSlow(t)
+	p.set(true)
+	var (
+		g        *gate
+		endpoint string
+	)
+	lost := false
+	g, endpoint = openGate(t, b, func(method string, _ http.ResponseWriter, r *http.Request) bool {
+		if method == "execute_skill" && !lost {
+			lost = true
+			g.bridge.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	})
+	m := &llm{tool: "acme_slow", arguments: []any{`{}`}}
+	runAgents(t, endpoint, m.start(t), nil, func(t *testing.T, output string, err error) {
+		t.Helper()
+		if runs := p.set(true); err != nil || !strings.Contains(output, "it has ended") || len(g.calls("execute_skill")) != 2 || runs != 1 {
+			t.Errorf("%v: %d runs, and it prints %s", err, runs, output)
+		}
+		lost = false
 	})
 }
 
