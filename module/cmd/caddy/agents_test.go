@@ -327,6 +327,19 @@ func TestREADMEProgramsLost(t *testing.T) {
 	})
 }
 
+// TestREADMEProgramsGetRun: the model calls the tool get_run without its argument, and gets told.
+func TestREADMEProgramsGetRun(t *testing.T) {
+	_, b := startSlow(t)
+	_, endpoint := openGate(t, b, nil)
+	m := &llm{tool: "get_run", arguments: []any{`{}`, `{"run_token":null}`}}
+	runAgents(t, endpoint, m.start(t), nil, func(t *testing.T, output string, err error) {
+		t.Helper()
+		if err != nil || strings.Count(output, "'run_token' is required") != 2 {
+			t.Errorf("%v: it prints %s", err, output)
+		}
+	})
+}
+
 // TestREADMEProgramsArguments: the arguments of a model are empty, absent or broken, and the program goes on.
 func TestREADMEProgramsArguments(t *testing.T) {
 	p, b := startSlow(t)
