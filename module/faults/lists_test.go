@@ -121,7 +121,7 @@ func TestR101LimitOfOneHost(t *testing.T) {
 		Unavailable []struct{ Namespace, Code string }
 	}
 	if err := json.Unmarshal(c.Call("list_skills", hostile.Object{"detail": "tools"}).Result, &list); err != nil || len(list.Tools) != 3 || // with get_run
-		 len(list.Unavailable) != 1 {
+		len(list.Unavailable) != 1 {
 		t.Errorf("list_skills: %v, %+v", err, list)
 	}
 }
