@@ -44,20 +44,20 @@ type costlySchema struct {
 // much as may be. Each is another one.
 var costly = []costlySchema{
 	{"a class in 990 instructions, 200 times", false, func(nth int) hostile.Object {
-		return properties(200, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
+		return properties(200, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\p{L}{990}%d %d$`, nth, i)} })
 	}},
 	{"a class in 990 instructions", true, func(nth int) hostile.Object {
-		return properties(70, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\pL{990}%d %d$`, nth, i)} })
+		return properties(70, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^\p{L}{990}%d %d$`, nth, i)} })
 	}},
 	{"patterns that are matched in one pass", true, func(nth int) hostile.Object {
 		return properties(350, func(i int) any { return hostile.Object{"pattern": fmt.Sprintf(`^[a-cx-z]{60}%d %d$`, nth, i)} })
 	}},
 	{"classes in alternatives", true, func(nth int) hostile.Object {
-		return hostile.Object{"pattern": "^(" + strings.Repeat(`\pL|`, 80) + strconv.Itoa(nth) + ")$"}
+		return hostile.Object{"pattern": "^(" + strings.Repeat(`\p{L}|`, 80) + strconv.Itoa(nth) + ")$"}
 	}},
 	{"where case does not matter", true, func(nth int) hostile.Object {
 		return properties(3, func(i int) any {
-			return hostile.Object{"pattern": "(?i)" + strings.Repeat(`\W|`, 1300) + strconv.Itoa(10*nth+i)}
+			return hostile.Object{"pattern": "(?i:" + strings.Repeat(`\W|`, 1300) + strconv.Itoa(10*nth+i) + ")"}
 		})
 	}},
 	// An anchor is for the library to find.

@@ -42,7 +42,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	}
 	p.release()
 	outcome := execution.Wait()
-	if fault := p.withoutRunToken(call.Name, outcome.Failure); fault != nil {
+	if fault := withoutRunToken(p, call.Name, outcome.Failure); fault != nil {
 		return nil, fault
 	}
 	p.hinted, p.faults = isOnlyRead(outcome.Failure), outcome.Warnings

@@ -86,7 +86,7 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	p.release()
 	a := f.Kept.Execute(ctx, bridge, q)
 	p.unknown, p.skill = a.Unknown, a.Skill
-	if fault := p.withoutRunToken(call.Name, a.Failure); fault != nil {
+	if fault := withoutRunToken(p, call.Name, a.Failure); fault != nil {
 		return nil, fault
 	}
 	if a.Failure == nil && !p.request.Reserve(int64(len(a.Output))+2<<10) {

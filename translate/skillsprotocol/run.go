@@ -50,7 +50,7 @@ func followsRun(p *params) bool {
 }
 
 // withoutRunToken returns the error for a call of the tool [front.GetRun] without a run token, if no skill has that name; nil: it is none.
-func (p *params) withoutRunToken(name string, failure *run.Failure) *jsonrpc.Error {
+func withoutRunToken(p *params, name string, failure *run.Failure) *jsonrpc.Error {
 	if name != front.GetRun || failure == nil || failure.Kind != run.SkillNotFound {
 		return nil
 	}
