@@ -82,10 +82,20 @@ func (a *attempt) get(ctx context.Context) outcome {
 		return a.renew(r, base)
 	}
 	status := &StatusError{StatusCode: r.StatusCode, Header: r.Header, URL: r.url, Body: r.Body}
-	if r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests {
-		return a.trouble(status, base)
+	if withdraws(r.StatusCode) {
+		return a.refuse(status)
 	}
-	return a.refuse(status)
+	return a.trouble(status, base)
+}
+
+// withdraws reports whether a status says that the origin does not offer the document, or not to this client, any more. Others, such as a
+// 204 or 400, say nothing about the document: a proxy, a page about maintenance or a wrong deployment answers with them.
+func withdraws(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusGone:
+		return true
+	}
+	return false
 }
 
 func (r reply) renews() bool { return r.conditional && r.StatusCode == http.StatusNotModified }

@@ -52,9 +52,10 @@ type Request struct {
 	// its answer is dropped, and the next request for the document starts
 	// another one.
 	//
-	// Every status is an answer, not an error. An error means that the origin
-	// is in trouble, unless errors.As finds an interface{ Permanent() bool } in
-	// it that returns true. Such an error is a refusal, like a 403: the known
+	// Every status is an answer, not an error: 200 is a document, 401, 403, 404
+	// and 410 are refusals, and all others mean that the origin is in trouble. So
+	// does an error, unless errors.As finds an interface{ Permanent() bool } in
+	// it that returns true. Such an error is a refusal, too: the known
 	// document is dropped, and the error is returned, and remembered for
 	// Config.NegativeTTL, instead of a stale document. An [OwnError] drops
 	// nothing.
@@ -62,7 +63,7 @@ type Request struct {
 	// Parse reads the document in a 200 answer, and returns the value to keep
 	// with its cost in bytes. An error means that the document is invalid, and is treated like one of Fetch.
 	// Parse is not called for a body that was already received from the same
-	// final URL by the same redirects, so its result must depend on nothing
+	// final URL by the same redirects, so the value must depend on nothing
 	// else.
 	Parse func(*Response) (value any, cost int64, err error)
 }

@@ -171,13 +171,13 @@ func TestNotModifiedUnasked(t *testing.T) {
 		if !strings.Contains(err.Error(), "304") {
 			t.Fatalf("got %q", err)
 		}
-		// Nor when there is a document, but no condition was sent.
+		// Nor does it confirm a document if no condition was sent.
 		time.Sleep(config.NegativeTTL)
 		s.says(200, header(), "one")
 		s.wants(cache.Fetched, "one", 2)
 		time.Sleep(5 * time.Minute)
 		s.says(304, header(), "")
-		s.wantsError(3)
+		s.wants(cache.Stale, "one", 3)
 	})
 }
 

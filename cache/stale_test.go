@@ -35,13 +35,21 @@ func TestStaleIfError(t *testing.T) {
 		"503":                      {"max-age=60", status(503), 0, true},
 		"599":                      {"max-age=60", status(599), 0, true},
 		"429":                      {"max-age=60", status(429), 0, true},
-		"204":                      {"max-age=60", status(204), 0, false},
-		"302":                      {"max-age=60", status(302), 0, false},
-		"400":                      {"max-age=60", status(400), 0, false},
+		"206":                      {"max-age=60", status(206), 0, true},
+		"300":                      {"max-age=60", status(300), 0, true},
+		"304, unasked":             {"max-age=60", status(304), 0, true},
+		"405":                      {"max-age=60", status(405), 0, true},
+		"421":                      {"max-age=60", status(421), 0, true},
+		"451":                      {"max-age=60", status(451), 0, true},
+		"999":                      {"max-age=60", status(999), 0, true},
+		"400, after the end":       {"max-age=60", status(400), time.Hour, false},
+		"204":                      {"max-age=60", status(204), 0, true},
+		"302":                      {"max-age=60", status(302), 0, true},
+		"400":                      {"max-age=60", status(400), 0, true},
 		"401":                      {"max-age=60", status(401), 0, false},
 		"403":                      {"max-age=60", status(403), 0, false},
 		"404":                      {"max-age=60", status(404), 0, false},
-		"408":                      {"max-age=60", status(408), 0, false},
+		"408":                      {"max-age=60", status(408), 0, true},
 		"410":                      {"max-age=60", status(410), 0, false},
 		"invalid":                  {"max-age=60", func(o *origin) { o.says(200, header(), "invalid") }, 0, true},
 		"panic in Parse":           {"max-age=60", func(o *origin) { o.says(200, header(), "panic") }, 0, true},
@@ -180,6 +188,33 @@ func TestStaleWhileInvalid(t *testing.T) {
 		s.says(200, header(), "two")
 		s.wants(cache.Fetched, "two", 7)
 	})
+}
+
+// TestStaleAtAnyStatus checks that a document is neither replaced by an answer that says nothing about it, nor asked for more often because of it,
+// and that it is still the one that is renewed.
+func TestStaleAtAnyStatus(t *testing.T) {
+	for code := 201; code < 600; code++ {
+		if code == 304 || code == 401 || code == 403 || code == 404 || code == 410 {
+			continue
+		}
+		play(t, config, func(s scene) {
+			t := s.T
+			s.says(200, header("ETag", `"1"`), "one")
+			s.wants(cache.Fetched, "one", 1)
+			time.Sleep(config.TTL)
+			s.says(code, header(), "")
+			for range 3 {
+				status, ok := errors.AsType[*cache.StatusError](s.wants(cache.Stale, "one", 2).Err)
+				if !ok || status.StatusCode != code {
+					t.Fatalf("%d: Err is %v", code, status)
+				}
+			}
+			time.Sleep(config.NegativeTTL)
+			s.says(304, header(), "")
+			s.wants(cache.Revalidated, "one", 3)
+			s.parsedTimes(1)
+		})
+	}
 }
 
 // TestStaleEndsDuringTheFailure: that the origin is not asked for a while does

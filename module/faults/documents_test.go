@@ -43,6 +43,11 @@ func TestR33Documents(t *testing.T) {
 		"descriptor gone":        {hostile.Descriptor, notFound, "SKILL_NOT_FOUND", "SKILL_NOT_FOUND"},
 		"descriptor invalid":     {hostile.Descriptor, invalidDocument, done, "VALIDATION_ERROR"},
 		"descriptor not JSON":    {hostile.Descriptor, hostile.Respond(http.StatusOK, "[1"), done, "VALIDATION_ERROR"},
+		"index, 204":             {hostile.Index, hostile.Respond(http.StatusNoContent, ""), done, "INVALID_PROVIDER_RESPONSE"},
+		"index, 400":             {hostile.Index, hostile.Respond(http.StatusBadRequest, ""), done, "INVALID_PROVIDER_RESPONSE"},
+		"index looping":          {hostile.Index, hostile.Respond(http.StatusFound, "", "Location", "?"), done, "INVALID_PROVIDER_RESPONSE"},
+		"descriptor, 400":        {hostile.Descriptor, hostile.Respond(http.StatusBadRequest, ""), done, "INVALID_PROVIDER_RESPONSE"},
+		"descriptor, 401":        {hostile.Descriptor, hostile.Respond(http.StatusUnauthorized, ""), "AUTH_REQUIRED", "AUTH_REQUIRED"},
 		"descriptor of somebody": {hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"acme/other"}`), done, "VALIDATION_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +93,7 @@ func TestR33Documents(t *testing.T) {
 	}
 }
 
-// R115: a page about maintenance, half of a document and other answers with status 200 do not replace what was read, for as long as
+// R115: a page about maintenance, half of a document and other answers, with any status but 401, 403, 404 and 410, do not replace what was read, for as long as
 // `stale_if_error` says. The bridge asks again only after `negative_ttl`, the operator is told once, and `status` shows it. Also changes
 // that are held do not matter.
 func TestR115BrokenDocuments(t *testing.T) {
@@ -99,12 +104,20 @@ func TestR115BrokenDocuments(t *testing.T) {
 		"half": hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"},"prov`), "empty": hostile.Respond(http.StatusOK, ""),
 		"shape": hostile.Respond(http.StatusOK, `{"status":"maintenance"}`), "type": hostile.Respond(http.StatusOK, "{}", "Content-Type", "application/octet-stream"),
 		"endless": hostile.EndlessBody(), "bomb": hostile.Bomb(64 << 20), "encoding": hostile.Respond(http.StatusOK, "?", "Content-Encoding", "br"),
+		"204": hostile.Respond(http.StatusNoContent, ""), "206": hostile.Respond(http.StatusPartialContent, "{"), "300": hostile.Respond(http.StatusMultipleChoices, ""), "304": hostile.Respond(http.StatusNotModified, ""),
+		"400": hostile.Respond(http.StatusBadRequest, page), "405": hostile.Respond(http.StatusMethodNotAllowed, ""), "408": hostile.Respond(http.StatusRequestTimeout, ""),
+		"421": hostile.Respond(http.StatusMisdirectedRequest, ""), "451": hostile.Respond(http.StatusUnavailableForLegalReasons, page),
+		"loop": hostile.Respond(http.StatusFound, "", "Location", "?"), "nowhere": hostile.Respond(http.StatusFound, "", "Location", "ftp://a.example/"),
+		"another skill": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/other"}, hostile.Skill{ID: "acme/third"})
 			c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("cache {\n\tttl 1ms\n\tnegative_ttl 1h\n}", offer(p, "acme", "on_change hold")))
 			if a := c.Execute("acme.now", nil); a.Outcome() != done {
 				t.Fatal(a)
+			}
+			if broken == nil {
+				broken = hostile.Respond(http.StatusFound, "", "Location", p.URLOf("acme/other", hostile.Descriptor))
 			}
 			p.On("", hostile.Index, broken)
 			p.On("acme/now", hostile.Descriptor, broken)
@@ -117,7 +130,11 @@ func TestR115BrokenDocuments(t *testing.T) {
 					t.Errorf("the names are %q", names)
 				}
 			}
-			if i, d := p.Count("", hostile.Index)-indexes, p.Count("acme/now", hostile.Descriptor)-descriptors; i != 1 || d != 1 {
+			requests := 1
+			if name == "loop" {
+				requests = 4 // the first one and three redirects
+			}
+			if i, d := p.Count("", hostile.Index)-indexes, p.Count("acme/now", hostile.Descriptor)-descriptors; i != requests || d != requests {
 				t.Errorf("%d indexes and %d descriptors were read", i, d)
 			}
 			if lines := c.Log.Lines("uses stale documents"); len(lines) != 2 { // one for the index, one for the descriptor

@@ -27,6 +27,7 @@ type skillSite struct {
 	files map[string]string // by path
 	index []string          // entries
 	seen  map[string]int    // requests by path
+	fails int               // the status of all answers; 0: the usual one
 }
 
 func newSkillSite(t *testing.T) *skillSite {
@@ -43,6 +44,8 @@ func (s *skillSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.seen[r.URL.Path]++
 	text, ok := s.files[r.URL.Path]
 	switch {
+	case s.fails != 0:
+		w.WriteHeader(s.fails)
 	case r.URL.Path == skillIndex:
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"$schema":"https://schemas.agentskills.io/discovery/0.2.0/schema.json","skills":[%s]}`, strings.Join(s.index, ","))
@@ -203,6 +206,24 @@ func TestSkillSite(t *testing.T) {
 	defer s.mu.Unlock()
 	if s.seen["/.well-known/agent-skills/pdf/SKILL.md"] != 1 || s.seen["/plugin"] != 0 || s.seen[skillIndex] != 1 {
 		t.Errorf("%v", s.seen)
+	}
+}
+
+// TestSkillSiteInTrouble: what was read stays until the site says that it is gone.
+func TestSkillSiteInTrouble(t *testing.T) {
+	s := publishedSite(t)
+	c := testbed.StartCaddy(t, siteBridge(s, "rpc", "cache {\nttl 1ms\nnegative_ttl 0\n}"))
+	for _, answer := range []struct {
+		status int
+		kept   bool
+	}{{0, true}, {http.StatusNoContent, true}, {http.StatusBadRequest, true}, {http.StatusUnavailableForLegalReasons, true}, {http.StatusServiceUnavailable, true}, {http.StatusGone, false}} {
+		s.mu.Lock()
+		s.fails = answer.status
+		s.mu.Unlock()
+		a := rpc(c, "/rpc", "read_skill_file", `{"name":"docs.pdf","path":"SKILL.md"}`)
+		if kept := memberAt(t, a, "result", "content") != nil; kept != answer.kept {
+			t.Errorf("%d: %s", answer.status, a)
+		}
 	}
 }
 

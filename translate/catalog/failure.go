@@ -6,8 +6,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // IsSkillFault reports whether the skill or its provider is the cause of a failure to read a
@@ -48,17 +46,4 @@ func otherVersion(s *discovery.Skill, wanted string) *run.Failure {
 		Executed: run.ExecutedNo,
 		Argument: &run.Argument{Field: run.FieldVersion, Reason: run.NotFound},
 	}
-}
-
-// wrongID returns the failure for a descriptor whose id differs from the id in its index
-// entry.
-func wrongID(s *discovery.Skill, listed string) *run.Failure {
-	e := document.InvalidDescriptor(
-		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
-		run.Violation{
-			Path: "/id", Message: "must be the id of the index entry",
-			Expected: jsonvalue.Quoted(listed), Actual: jsonvalue.Quoted(s.ID),
-		})
-	e.SkillID = listed
-	return e
 }

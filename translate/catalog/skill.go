@@ -105,7 +105,7 @@ func (l *Listed) read(ctx context.Context) (*discovery.Skill, cache.State, *run.
 	case err != nil:
 		err.SkillID = l.ID
 	case l.ID != "" && skill.ID != l.ID && skill.Held == nil:
-		err = wrongID(skill, l.ID)
+		err = discovery.WrongID(skill, l.ID)
 	}
 	if err != nil {
 		if IsSkillFault(err) {

@@ -69,8 +69,8 @@ func TestURLsAreJudgedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// A stale document is used when a provider is in trouble, or answers with something that is no valid document, and never after a judgement
-// about what it answered.
+// A stale document is used when a provider is in trouble, or answers with something that is no valid document, and never after it said that
+// there is none (401, 403, 404, 410), or led to where the bridge may not go.
 func TestStaleDocuments(t *testing.T) {
 	const page = "<!doctype html><title>Maintenance</title>We are back soon."
 	html, login := answers(200, page, "Content-Type", "text/html; charset=utf-8"), answers(302, "", "Location", "/login")
@@ -81,10 +81,25 @@ func TestStaleDocuments(t *testing.T) {
 	}{
 		{"503", answers(503, ""), true},
 		{"dropped", drops, true},
-		{"redirected for ever", answers(302, "", "Location", "/loop"), false},
-		{"redirected to another scheme", answers(302, "", "Location", "ftp://a.example/"), false},
+		{"redirected for ever", answers(302, "", "Location", "/loop"), true},
+		{"redirected to another scheme", answers(302, "", "Location", "ftp://a.example/"), true},
 		{"redirected where the bridge does not go", answers(302, "", "Location", "/forbidden"), false},
+		{"401", answers(401, ""), false},
 		{"403", answers(403, ""), false},
+		{"410", answers(410, page, "Content-Type", "text/html"), false},
+		{"201", answers(201, acmeIndex, "Content-Type", "application/json"), true},
+		{"204", answers(204, ""), true},
+		{"206", answers(206, "{", "Content-Type", "application/json"), true},
+		{"300", answers(300, page, "Content-Type", "text/html"), true},
+		{"302 to nowhere", answers(302, ""), true},
+		{"304, unasked", answers(304, ""), true},
+		{"400", answers(400, page, "Content-Type", "text/html"), true},
+		{"400, SKILL_NOT_FOUND", answers(400, `{"error":{"code":"SKILL_NOT_FOUND","message":"No."}}`, "Content-Type", "application/json"), true},
+		{"405", answers(405, ""), true},
+		{"408", answers(408, ""), true},
+		{"421", answers(421, ""), true},
+		{"422, VERSION_INCOMPATIBLE", answers(422, `{"error":{"code":"VERSION_INCOMPATIBLE","message":"No."}}`, "Content-Type", "application/json"), true},
+		{"451", answers(451, page, "Content-Type", "text/html"), true},
 		{"404", answers(404, page, "Content-Type", "text/html"), false},
 		{"too large", answers(200, strings.Repeat(" ", 2<<20)), true},
 		{"a page", html, true},
@@ -139,6 +154,43 @@ func TestStaleDocuments(t *testing.T) {
 			warned := slices.ContainsFunc(seen.notices, func(n exchange.Notice) bool { return strings.Contains(n.Message, "stale documents") })
 			if warned != c.stale {
 				t.Errorf("%s, %s: %+v", kind, c.about, seen.notices)
+			}
+		}
+	}
+}
+
+// A descriptor of another skill does not replace that of the skill that is asked for. It does replace that of another one: an index entry with
+// the descriptor URL of another skill decides nothing about that skill.
+func TestStaleDescriptorOfAnotherSkill(t *testing.T) {
+	p := newProvider(t)
+	own, other := string(edited(t, forecast, `/id="acme/own"`)), string(edited(t, forecast, `/id="acme/other"`))
+	const descriptor = "GET /d.json"
+	p.on(descriptor, answers(200, own), answers(200, other), answers(200, other), answers(200, own), answers(200, other))
+	client := newClient(t, p.URL, newTransport(t))
+	documents, err := cache.New(cache.Config{MaxSize: 1 << 20, MaxTTL: time.Hour, StaleIfError: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(documents.Close)
+	client.Cache = documents
+	for i, c := range []struct {
+		asked, want string
+		state       cache.State
+	}{
+		{"acme/own", "acme/own", cache.Fetched},
+		{"acme/own", "acme/own", cache.Stale},
+		{"acme/other", "acme/other", cache.Fetched}, // as after a change of the index
+		{"acme/own", "acme/own", cache.Fetched},
+		{"acme/third", "acme/other", cache.Fetched}, // an entry that is wrong: its calls fail, as catalog says
+	} {
+		s, state, e := client.SkillDocument(t.Context(), discovery.NewLocation(p.URL+"/d.json"), c.asked, discovery.Names{})
+		if e != nil || s.ID != c.want || state != c.state {
+			t.Errorf("%d: %v, %v, %v", i, s, state, e)
+		}
+		if i == 1 {
+			_, failure := discovery.FreshUntil(&cache.Document{Value: s})
+			if failure == nil || failure.Kind != run.InvalidDocument || !strings.Contains(failure.Message, "describes another skill") {
+				t.Errorf("the reason is %v", failure)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
@@ -110,15 +111,15 @@ func statusError(r *Reader, phase run.Phase, s *cache.StatusError) *run.Failure 
 	return e
 }
 
-// invalidError is the error of a document that is invalid. It is likely to be a page about maintenance, or half of the document, so that the
-// last valid one is used instead.
-type invalidError struct{ error }
+// passingError is the error of an answer that is no valid document, or leads to none. It is likely to be a page about maintenance, or half of
+// the document, so that the last valid one is used instead.
+type passingError struct{ error }
 
 // Permanent says to the cache that the document of before may be used.
-func (invalidError) Permanent() bool { return false }
+func (passingError) Permanent() bool { return false }
 
 // Unwrap returns the error.
-func (e invalidError) Unwrap() error { return e.error }
+func (e passingError) Unwrap() error { return e.error }
 
 // passing marks an error that says nothing about the document of before. A document of a newer MAJOR version replaces it. The error names
 // the content coding if that may be why the document is invalid.
@@ -132,7 +133,20 @@ func passing(err error, answer http.Header) error {
 		named.Message += " (" + coding + ")"
 		err = &named
 	}
-	return invalidError{err}
+	return passingError{err}
+}
+
+// WrongID returns the failure for a descriptor whose id differs from the id in its index
+// entry.
+func WrongID(s *Skill, listed string) *run.Failure {
+	e := document.InvalidDescriptor(
+		fmt.Sprintf("The descriptor of skill %s describes another skill, %s.", listed, s.ID),
+		run.Violation{
+			Path: "/id", Message: "must be the id of the index entry",
+			Expected: jsonvalue.Quoted(listed), Actual: jsonvalue.Quoted(s.ID),
+		})
+	e.SkillID = listed
+	return e
 }
 
 // ownError marks an error that concerns only this reader, so that the cache does not return it to
@@ -165,7 +179,7 @@ func (r *Reader) warnOfStale(ctx context.Context, phase run.Phase, u *url.URL, e
 	e.URL = exchange.BareURL(u)
 	r.ScrubFailure(e)
 	var unusable *run.Failure
-	if e.Kind == run.InvalidDocument { // the exchange itself was good
+	if e.Kind == run.InvalidDocument || e.Kind == run.ProviderFault && e.HTTPStatus < http.StatusBadRequest { // the exchange itself was good
 		unusable = e
 	}
 	r.Observer.Notice(ctx, &exchange.Notice{

@@ -66,9 +66,12 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 			}
 			return response, ownError(err)
 		},
-		// The result depends only on the answer and the limits, which are the same for all readers that share the cache.
+		// The value depends only on the answer and the limits, which are the same for all readers that share the cache.
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
+			if err == nil {
+				err = l.replaces(r.Cache.Stale(text, r.partition(kind), r.constant().number, nil), value)
+			}
 			l.parsed(m, value, err)
 			cost := documentCost(response.Body)
 			if s, ok := value.(*Skill); ok && s.Files != nil {
@@ -137,6 +140,16 @@ func (l *lookup) redirected() { l.redirects = len(l.requests) }
 func (l *lookup) isOther(value any) bool {
 	s, ok := value.(*Skill)
 	return ok && l.id != "" && s.ID != l.id
+}
+
+// replaces returns why a new document does not replace the one in the cache, if there is one that may be used still; nil: it does. A
+// descriptor of another skill does not replace that of the expected one. If the one in the cache is of another skill, too, the new one
+// replaces it: an entry of an index with the descriptor URL of another skill decides nothing about that skill.
+func (l *lookup) replaces(known *cache.Document, value any) error {
+	if known == nil || l.isOther(known.Value) || !l.isOther(value) {
+		return nil
+	}
+	return WrongID(value.(*Skill), l.id)
 }
 
 // fetched notes the outcome of a fetch.

@@ -196,11 +196,11 @@ func (t *retrieval) admitLarge(ctx context.Context) error {
 	}
 }
 
-func redirectError(phase run.Phase, status int, reason string) *run.Failure {
-	return &run.Failure{
+func redirectError(phase run.Phase, status int, reason string) error {
+	return passingError{&run.Failure{
 		Kind: run.ProviderFault, Phase: phase, By: run.Bridge, HTTPStatus: status, Executed: run.ExecutedNo,
 		Message: "The provider's document can't be read: " + reason + ".",
-	}
+	}}
 }
 
 // redirectTarget returns the target of a redirect; empty: the answer is not a redirect.
