@@ -103,9 +103,13 @@ func compileModern(compiler *schema.Compiler, p *document.Parameter, object *map
 		return compiler.Compile(p.Schema, *object, path)
 	}
 	text := jsonvalue.Marshal(translated)
-	if compiled, flaws := compiler.Compile(text, translated, path); len(flaws) == 0 {
+	compiled, flaws := compiler.Compile(text, translated, path)
+	if len(flaws) == 0 {
 		*object, p.Schema = translated, text
 		return compiled, nil
+	}
+	if modern.IsDialect(*object) {
+		return nil, flaws
 	}
 	return compiler.Compile(p.Schema, *object, path)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -269,13 +270,16 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"a file on the same host", `{"$ref":"/etc/passwd"}`, "", "must not refer to anything outside of itself"},
 		{"a URL", `{"properties":{"a":{"$ref":"https://example.com/a.json"}}}`, "", "must not refer to anything outside of itself"},
 		{"a metaschema", `{"items":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}`, "", "must not refer to anything outside of itself"},
-		{"another dialect", `{"$schema":"https://example.com/dialect","type":"string"}`, "", "must not refer to anything outside of itself"},
+		{"another dialect", `{"$schema":"https://example.com/dialect","type":"string"}`, "", "must be of a draft of JSON Schema that the bridge knows: $schema "},
+		{"draft 3", `{"$schema":"http://json-schema.org/draft-03/schema#","type":"string"}`, "", "must be of a draft of JSON Schema that the bridge knows: $schema "},
+		{"another dialect within", `{"properties":{"a":{"$id":"https://example.com/a","$schema":"https://example.com/dialect"}}}`, "", "must be of a draft of JSON Schema that the bridge knows: $schema "},
+		{"a dialect, and no type", `{"$schema":"http://json-schema.org/draft-07/hyper-schema#","items":{"type":"strong"}}`, "/items/type", "must be equal to one of the allowed values"},
 		{"no such definition", `{"$ref":"#/$defs/a"}`, "", "must be a JSON Schema: "},
 		{"no such anchor", `{"$ref":"#a"}`, "", "must be a JSON Schema: "},
 		{"itself", `{"$ref":"#"}`, "", "must not refer to itself without end"},
 		{"itself by way of others", `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#/$defs/b"}},"b":{"if":{"$ref":"#"}}}}`, "", "must not refer to itself without end"},
 		{"dynamic reference", `{"$dynamicRef":"#a","$defs":{"x":{"$dynamicAnchor":"a"}}}`, "", "must not use $dynamicRef"},
-		{"recursive reference", `{"$schema":"https://json-schema.org/draft/2019-09/schema","items":{"$recursiveRef":"#"}}`, "", "must not use $dynamicRef"},
+		{"recursive reference to itself", `{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveRef":"#"}`, "", "must not use $dynamicRef or $recursiveRef"},
 		{"two of an id", `{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`, "", "must be a JSON Schema: "},
 		{"too deep", nest(16, `{"not":{"items":*}}`, `{"type":"string"}`), "", "must not be nested more than 32 levels deep"},
 		{"too long", `{"description":"` + strings.Repeat("x", 64<<10) + `"}`, "", "must have at most 65536 bytes"},
@@ -494,6 +498,61 @@ func TestChecksOfARequest(t *testing.T) {
 	}
 	if e := in.Check(t.Context(), turns.Line{}, jsontext.Value(text), new(inputs.Checks)); e != nil {
 		t.Errorf("by itself: %v", e)
+	}
+}
+
+// A check whose steps are within the limit takes at most a second: the steps of an expression grow with its classes, whose ranges are
+// searched. Without that, each of these took more than 1.5 s.
+func TestS120StepsOfClasses(t *testing.T) {
+	var scattered strings.Builder
+	for i := range 1200 {
+		scattered.WriteRune(rune(0x100 + 3*i))
+	}
+	for _, c := range []struct {
+		pattern string
+		letters int // refused
+		honest  int // accepted
+	}{
+		{`^(?:[\p{L}\p{N}\p{P}\p{S}]*){0,900}$`, 67_107, 1000},
+		{`^(?i:\p{L}{1,1000})+$`, 90_000, 1000},
+		{`^(\p{L}{1,1000})+$`, 90_000, 1000},
+		{`^([^` + scattered.String() + `]{1,1000})+$`, 90_000, 1000},
+		{`^(.{1,1000})+$`, 90_000, 1000},
+		{`^(a{1,1000})+$`, 90_000, 1000},
+		{`^(\S{1,1000})+$`, 90_000, 1000},
+		{`^(?:(?:.*)){1,900}$`, 60_000, 1000},
+		{`^(?i:a?a){1,900}$`, 60_000, 1000},
+		{`^[\p{L}\p{N} .,'-]{1,200}$`, 1_000_000, 50_000},
+	} {
+		in := compile(t, schemaInput(`{"pattern":`+string(jsonvalue.Quoted(c.pattern))+`}`))
+		check := func(letters int) *run.Failure {
+			var checks inputs.Checks
+			return in.Check(t.Context(), turns.Line{}, jsontext.Value(`{"v":"`+strings.Repeat("a", letters)+`"}`), &checks)
+		}
+		if e := check(c.letters); e == nil || e.Argument.Reason != run.OverLimit {
+			t.Errorf("%.40s: %d letters: %v", c.pattern, c.letters, e)
+		}
+		if e := check(c.honest); e != nil && e.Argument.Reason == run.OverLimit {
+			t.Errorf("%.40s: %d letters: %v", c.pattern, c.honest, e)
+		}
+	}
+}
+
+// A schema of draft 2019-09 is checked with its recursion, unless that depends on the way that validation took.
+func TestRecursiveReferences(t *testing.T) {
+	const draft = `"$schema":"https://json-schema.org/draft/2019-09/schema"`
+	for schema, refuses := range map[string]bool{
+		`{` + draft + `,"type":"object","properties":{"kids":{"items":{"$recursiveRef":"#"}}}}`:                                                                                   true,
+		`{` + draft + `,"$id":"https://acme.example/tree","$recursiveAnchor":true,"type":"object","properties":{"kids":{"items":{"$recursiveRef":"#"}}}}`:                         true,
+		`{` + draft + `,"$recursiveAnchor":true,"type":"object","properties":{"kids":{"$id":"https://acme.example/kids","$recursiveAnchor":true,"items":{"$recursiveRef":"#"}}}}`: false,
+	} {
+		in := compile(t, schemaInput(schema))
+		if e := check(in, jsontext.Value(`{"v":{"kids":[{"kids":[]}]}}`)); e != nil {
+			t.Errorf("%s: %v", schema, e)
+		}
+		if e := check(in, jsontext.Value(`{"v":{"kids":[1]}}`)); (e != nil) != refuses {
+			t.Errorf("%s: %v", schema, e)
+		}
 	}
 }
 

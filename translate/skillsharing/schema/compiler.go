@@ -37,7 +37,7 @@ func NewCompiler(l Limits) *Compiler {
 }
 
 // Compile returns the compiled schema, or violations. It returns neither for a
-// schema with regular expressions that can't be evaluated in linear time: the schema
+// schema with regular expressions that can't be evaluated in linear time, or with [HasDynamicRecursion]: the schema
 // may be valid, but only the provider can apply it. Descriptors of one source share
 // schemas with the same text.
 func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
@@ -73,7 +73,7 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*Compil
 		compiled, err = compileUntrusted(schema, &patterns)
 	}
 	patterns.closed = true
-	if err != nil || patterns.unsupported {
+	if err != nil || patterns.unsupported || HasDynamicRecursion(schema) {
 		return nil, err
 	}
 	costs, err := weigh(compiled, ArgumentBounds.Depth, complexity, work)
@@ -153,8 +153,11 @@ func schemaViolations(schema map[string]any, err error, path string) []run.Viola
 		v.Message = rule.Error()
 		return []run.Violation{v}
 	}
-	if _, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+	if outside, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		v.Message = errOutside.Error()
+		if declares(schema, outside.URL) {
+			v.Message = errDialect.Error()
+		}
 		return []run.Violation{v}
 	}
 	v.Message = safetext.Clip("must be a JSON Schema: "+parameterURLs.Replace(err.Error()), jsonvalue.MaxMessage)
@@ -184,6 +187,73 @@ func uses(schema any, keywords ...string) bool {
 		}
 	}
 	return false
+}
+
+// declares reports whether a value of $schema anywhere in a schema is a URL.
+func declares(schema any, url string) bool {
+	switch schema := schema.(type) {
+	case []any:
+		return slices.ContainsFunc(schema, func(item any) bool { return declares(item, url) })
+	case map[string]any:
+		for name, member := range schema {
+			text, _ := member.(string)
+			if name == "$schema" && strings.TrimSuffix(text, "#") == strings.TrimSuffix(url, "#") || declares(member, url) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// HasDynamicRecursion reports whether a schema of draft 2019-09 has a $recursiveRef that may lead to another resource than the
+// one that it is in, by the way that validation took.
+func HasDynamicRecursion(schema map[string]any) bool {
+	draft, _ := schema["$schema"].(string)
+	if !strings.Contains(draft, "/2019-09/") {
+		return false
+	}
+	var found recursion
+	for _, member := range schema { // the root's $id does not make a second resource
+		found.walk(member)
+	}
+	found.member("$recursiveAnchor", schema["$recursiveAnchor"])
+	found.member("$recursiveRef", schema["$recursiveRef"])
+	return found.elsewhere || found.refers && found.anchors && found.resources
+}
+
+// recursion is what a schema has that a $recursiveRef depends on.
+type recursion struct {
+	refers    bool // by $recursiveRef
+	elsewhere bool // by a $recursiveRef other than "#", which draft 2019-09 does not define
+	anchors   bool // has $recursiveAnchor: true
+	resources bool // has resources besides the root
+}
+
+func (r *recursion) walk(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			r.walk(item)
+		}
+	case map[string]any:
+		for name, member := range v {
+			r.member(name, member)
+			r.walk(member)
+		}
+	}
+}
+
+func (r *recursion) member(name string, v any) {
+	text, isText := v.(string)
+	switch name {
+	case "$id":
+		r.resources = r.resources || isText
+	case "$recursiveAnchor":
+		r.anchors = r.anchors || v == true
+	case "$recursiveRef":
+		r.refers = r.refers || isText
+		r.elsewhere = r.elsewhere || isText && text != "#"
+	}
 }
 
 // NewLibraryCompiler returns a compiler for Draft 2020-12 that loads neither files nor URLs.

@@ -37,6 +37,7 @@ const (
 	errTooComplex ruleError = "must not apply so many subschemas to one value (limits schema_complexity)"
 	errEndless    ruleError = "must not refer to itself without end"
 	errOutside    ruleError = "must not refer to anything outside of itself"
+	errDialect    ruleError = "must be of a draft of JSON Schema that the bridge knows: $schema must name draft 4, 6, 7, 2019-09 or 2020-12, or be absent"
 	errDynamic    ruleError = "must not use $dynamicRef or $recursiveRef"
 )
 
@@ -304,7 +305,7 @@ func (w *weigher) members(c *scope, s *jsonschema.Schema) error {
 	for re, sub := range s.PatternProperties {
 		c.always = append(c.always, sub)
 		if p, ok := re.(pattern); ok {
-			c.names.perByte += stepsPerMatch * float64(p.instructions)
+			c.names.perByte += p.steps
 		}
 	}
 	if s.PropertyNames != nil { // names are strings: subschemas for members do not apply to them
@@ -344,7 +345,6 @@ const (
 	stepsPerNameVisit   = 250 // of the name of a member
 	stepsPerUnevaluated = 30  // of a member or item, in each subschema that applies to its parent
 	stepsPerComparison  = 3   // of a text
-	stepsPerMatch       = 0.5 // of an instruction of an expression
 	stepsPerRational    = 100 // of a number: each is converted to a rational number
 )
 
@@ -360,7 +360,7 @@ func ownCost(s *jsonschema.Schema) cost {
 		c.steps += comparing(*s.Const)
 	}
 	if p, ok := s.Pattern.(pattern); ok {
-		c.perByte += stepsPerMatch * float64(p.instructions)
+		c.perByte += p.steps
 	}
 	for _, bound := range []*big.Rat{s.Minimum, s.Maximum, s.ExclusiveMinimum, s.ExclusiveMaximum, s.MultipleOf} {
 		if bound != nil {

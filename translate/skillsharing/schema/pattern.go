@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"math/bits"
 	"regexp"
 	"regexp/syntax"
 	"strings"
@@ -37,9 +38,9 @@ type compiledPattern struct {
 // pattern is a compiled regular expression.
 type pattern struct {
 	*regexp.Regexp
-	expression   string // as written in the schema
-	instructions int
-	bytes        int // of memory, at most
+	expression string  // as written in the schema
+	steps      float64 // of about 10 ns for each byte of a text, at most
+	bytes      int     // of memory, at most
 }
 
 func (p pattern) String() string { return p.expression }
@@ -47,7 +48,7 @@ func (p pattern) String() string { return p.expression }
 var errPatterns = errors.New("it is too complex, or all patterns of the descriptor together are (limits schema_complexity)")
 
 // anything replaces an expression that can't be evaluated.
-var anything = pattern{Regexp: regexp.MustCompile(""), instructions: 1, bytes: 512}
+var anything = pattern{Regexp: regexp.MustCompile(""), steps: stepsPerMove, bytes: 512}
 
 // Compile is a jsonschema.RegexpEngine.
 func (e *patternEngine) Compile(expression string) (jsonschema.Regexp, error) {
@@ -108,7 +109,7 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 		return anything, nil
 	}
 	size := sizeOf(tree)
-	size.instructions += 2 // a failure and the match
+	size = size.plus(patternSize{instructions: 2, steps: 2 * stepsPerMove}) // a failure and the match
 	if size.instructions > maxInstructions || x.Expanded && size.instructions*stepsPerInstruction > e.effort.left {
 		e.unsupported = true
 		return anything, nil
@@ -116,7 +117,7 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 	if e.effort.spend(size.instructions*stepsPerInstruction) != nil {
 		return pattern{}, errPatterns
 	}
-	p := pattern{expression: expression, instructions: size.instructions, bytes: patternBytes + len(expression) + size.bytes()}
+	p := pattern{expression: expression, steps: size.steps, bytes: patternBytes + len(expression) + size.bytes()}
 	switch onePass := size.onePassBytes(); {
 	case !strings.Contains(x.Text, "^"):
 	case onePass <= maxOnePass:
@@ -144,8 +145,24 @@ const (
 // patternSize is an upper bound of the size of a compiled expression.
 type patternSize struct {
 	instructions int
-	runes        int // in classes and literals, which instructions share
+	runes        int     // in classes and literals, which instructions share
+	steps        float64 // of matching a byte of a text
 }
+
+func (s patternSize) plus(t patternSize) patternSize {
+	return patternSize{s.instructions + t.instructions, s.runes + t.runes, s.steps + t.steps}
+}
+
+// The work of matching, in steps for each instruction and byte of the text. For each byte, package regexp may take each
+// instruction once: it follows it, or holds the character against it and, if that fits, adds the next ones to a list. The
+// constants are a third above what was measured with texts of which each byte fits each instruction.
+const (
+	stepsPerMove = 0.7
+	stepsPerAny  = 1.8 // a class or a literal
+	stepsPerFold = 1.5 // more, of a literal that ignores case: its other cases are looked up each time
+	stepsPerHalf = 0.2 // more, each time that the ranges of a class are halved to search them
+	mostCompared = 4   // ranges of a class that are compared one by one
+)
 
 // The memory of a compiled expression, in bytes.
 const (
@@ -164,24 +181,45 @@ func (s patternSize) onePassBytes() int { return s.instructions * (onePassBytes 
 // parts are copied, before it is made. A result above maxInstructions is not
 // exact.
 func sizeOf(tree *syntax.Regexp) patternSize {
-	size := patternSize{0, len(tree.Rune)}
+	size := patternSize{runes: len(tree.Rune)}
 	for _, sub := range tree.Sub {
-		s := sizeOf(sub)
-		size.instructions += s.instructions
-		size.runes += s.runes
+		size = size.plus(sizeOf(sub))
 	}
 	switch tree.Op {
 	case syntax.OpLiteral:
-		size.instructions += len(tree.Rune)
+		size = size.plus(instructions(len(tree.Rune), stepsOfLiteral(tree.Flags)))
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		size = size.plus(instructions(1, stepsOfClass(len(tree.Rune)/2)))
 	case syntax.OpRepeat:
-		size.instructions = (size.instructions+1)*max(tree.Min, tree.Max, 1) + 1
+		times := max(tree.Min, tree.Max, 1)
+		size.instructions = (size.instructions+1)*times + 1
+		size.steps = (size.steps+stepsPerMove)*float64(times) + stepsPerMove
 	case syntax.OpConcat, syntax.OpAlternate:
-		size.instructions += len(tree.Sub)
+		size = size.plus(instructions(len(tree.Sub), stepsPerMove))
 	case syntax.OpCapture:
-		size.instructions += 2
+		size = size.plus(instructions(2, stepsPerMove))
 	default:
-		size.instructions++
+		size = size.plus(instructions(1, stepsPerMove))
 	}
 	size.instructions = min(size.instructions, 2*maxInstructions)
 	return size
+}
+
+// instructions is the size of n instructions that take the same steps.
+func instructions(n int, steps float64) patternSize {
+	return patternSize{instructions: n, steps: float64(n) * steps}
+}
+
+func stepsOfLiteral(flags syntax.Flags) float64 {
+	if flags&syntax.FoldCase != 0 {
+		return stepsPerAny + stepsPerFold
+	}
+	return stepsPerAny
+}
+
+func stepsOfClass(ranges int) float64 {
+	if ranges <= mostCompared {
+		return stepsPerAny
+	}
+	return stepsPerAny + stepsPerHalf*float64(bits.Len(uint(ranges)))
 }

@@ -3,6 +3,7 @@ package modern
 
 import (
 	"bytes"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,29 +14,64 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// oldDrafts are the drafts before 2020-12 by the value of $schema, without an empty fragment and the scheme.
+// oldDrafts are the drafts before 2020-12 by their [identifier].
 var oldDrafts = map[string]int{
 	"//json-schema.org/draft-04/schema": 4, "//json-schema.org/draft-06/schema": 6, "//json-schema.org/draft-07/schema": 7, "//json-schema.org/draft/2019-09/schema": 2019,
 }
 
+// dialects are the drafts that other values of $schema extend, with keywords that are no assertions.
+var dialects = map[string]int{
+	"//json-schema.org/draft-04/hyper-schema": 4, "//json-schema.org/draft-06/hyper-schema": 6, "//json-schema.org/draft-07/hyper-schema": 7,
+	"//json-schema.org/draft/2019-09/hyper-schema": 2019, "//json-schema.org/draft/2020-12/hyper-schema": latest,
+}
+
+// openAPI begins the dialects of OpenAPI 3.1 and later, which extend Draft 2020-12.
+const openAPI = "//spec.openapis.org/oas/3."
+
+const latest = 2020
+
 // oldWords are the keywords that a schema of an older draft has if there is something to translate.
 var oldWords = []string{"$schema", "id", "definitions", "items", "additionalItems", "dependencies", "exclusiveMinimum", "exclusiveMaximum", "nullable"}
 
-// draftOf returns the draft before 2020-12 that a value of $schema names; 0: none.
+// draftOf returns the draft that a value of $schema names, if it has to be translated; 0: it does not.
 func draftOf(declared any) int {
-	text, _ := declared.(string)
-	text = strings.TrimSuffix(text, "#")
-	return oldDrafts[strings.TrimPrefix(strings.TrimPrefix(text, "http:"), "https:")]
+	if draft := oldDrafts[identifier(declared)]; draft != 0 {
+		return draft
+	}
+	return dialectOf(declared)
 }
 
+// dialectOf returns the draft that the dialect in a value of $schema extends; 0: it is none that is known.
+func dialectOf(declared any) int {
+	name := identifier(declared)
+	if strings.HasPrefix(name, openAPI) && strings.Contains(name, "/dialect/") {
+		return latest
+	}
+	return dialects[name]
+}
+
+// identifier returns a value of $schema without an empty fragment and the scheme.
+func identifier(declared any) string {
+	text, _ := declared.(string)
+	return strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(text, "#"), "http:"), "https:")
+}
+
+// IsDialect reports whether a schema can only be compiled once [Schema] has translated it, since its $schema extends a draft.
+func IsDialect(old map[string]any) bool { return dialectOf(old["$schema"]) != 0 }
+
 // Schema translates a schema to Draft 2020-12: one that says in $schema that it is of an
-// older draft, or one without $schema that has keywords that Draft 2020-12 does not know or that have other values there. kind is the type of the
+// older draft, or of a dialect of a draft, or one without $schema that has keywords that Draft 2020-12 does not know or that have other values there. kind is the type of the
 // values, as a parameter has one outside of its schema; empty: any. ok is false if the schema needs no translation.
 func Schema(old map[string]any, kind string) (modern map[string]any, ok bool) {
 	declared, stated := old["$schema"]
 	m := modernizer{draft: draftOf(declared)}
-	if stated && m.draft == 0 || !uses(old, oldWords) {
+	if stated && m.draft == 0 || !uses(old, oldWords) || schema.HasDynamicRecursion(old) {
 		return old, false
+	}
+	if m.draft == latest {
+		modern = maps.Clone(old)
+		delete(modern, "$schema")
+		return modern, true
 	}
 	modern, _ = m.schema(old, old).(map[string]any)
 	if old["nullable"] == true && jsonvalue.TypesNamed(kind) != 0 && !hasAny(old, "type", "$ref", "enum", "anyOf", "oneOf", "allOf") {
@@ -135,6 +171,7 @@ func (m *modernizer) object(old, resource map[string]any) map[string]any {
 		}
 	}
 	m.identity(s)
+	m.recursion(s)
 	m.bound(s, "minimum", "exclusiveMinimum")
 	m.bound(s, "maximum", "exclusiveMaximum")
 	m.nullable(s)
@@ -235,6 +272,29 @@ func (m *modernizer) identity(s map[string]any) {
 	} else if !isAnchor {
 		s["$id"] = id
 	}
+}
+
+// recursion translates $recursiveRef. Without a $recursiveAnchor in another resource, which [schema.HasDynamicRecursion]
+// excludes, it means the root of the resource.
+func (m *modernizer) recursion(s map[string]any) {
+	if m.draft != 2019 {
+		return
+	}
+	if _, isBool := s["$recursiveAnchor"].(bool); isBool {
+		delete(s, "$recursiveAnchor")
+		m.changed = true
+	}
+	all, isList := s["allOf"].([]any)
+	if s["$recursiveRef"] != "#" || hasAny(s, "allOf") && !isList {
+		return
+	}
+	delete(s, "$recursiveRef")
+	m.changed = true
+	if hasAny(s, "$ref") {
+		s["allOf"] = append(slices.Clone(all), map[string]any{"$ref": "#"})
+		return
+	}
+	s["$ref"] = "#"
 }
 
 // bound translates a limit that another keyword makes exclusive.
