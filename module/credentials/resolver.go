@@ -127,7 +127,10 @@ func (r *resolver) replace(option, text string) (value string, parts []string, e
 				return nil, fmt.Errorf("file %s begins with a byte order mark (%s), which would be sent as a part of the secret: save it as UTF-8 without one", path, mark)
 			}
 		}
-		if s != "" {
+		if mark := encodingMark(s); mark != "" {
+			return nil, fmt.Errorf("the value of {%s} begins with a byte order mark (%s), which would be sent as a part of the secret: remove it", name, mark)
+		}
+		if strings.TrimSpace(s) != "" {
 			parts = append(parts, s)
 			return s, nil
 		}
@@ -165,7 +168,7 @@ func missingValue(name string) error {
 	if variable, ok := strings.CutPrefix(name, "env."); ok {
 		state := "is not set where Caddy runs" // a reload has the environment of the running Caddy, not that of the shell
 		if _, set := os.LookupEnv(variable); set {
-			state = "is empty"
+			state = "is empty, or has only blanks"
 		}
 		return fmt.Errorf("placeholder {%s} is empty: environment variable %s %s", name, variable, state)
 	}
@@ -208,7 +211,7 @@ func unreadable(path string) error {
 	case ok:
 		return failed.Err // without the path
 	case err == nil || errors.Is(err, io.EOF):
-		return errors.New("it has no text, or more than Caddy reads (1 MiB)")
+		return errors.New("it has no text, or only blanks, or more than Caddy reads (1 MiB)")
 	}
 	return err
 }

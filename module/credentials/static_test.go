@@ -308,6 +308,8 @@ func TestSuits(t *testing.T) {
 func TestProvisionErrors(t *testing.T) {
 	t.Setenv("BRIDGE_EMPTY", "")
 	t.Setenv("BRIDGE_LINES", canary+"\r\nX-Evil: 1")
+	t.Setenv("BRIDGE_BLANK", " \t\u00a0")
+	t.Setenv("BRIDGE_MARK", "\ufeff"+canary)
 	t.Setenv("BRIDGE_NUL", canary+"\x01")
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_URL", "https://user:"+canary+"@id.example.com/")
@@ -328,10 +330,14 @@ func TestProvisionErrors(t *testing.T) {
 		"brace of a param":     {&credentials.OAuth2{ClientID: "me", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"a": {"{env.A"}}}, "params a: has a placeholder without the closing brace"},
 		"byte order mark":      {&credentials.APIKey{Key: secretFile(t, "\ufeff"+canary)}, "begins with a byte order mark (UTF-8)"},
 		"mark of UTF-16":       {&credentials.HMAC{Secret: secretFile(t, "\xff\xfek\x00")}, "begins with a byte order mark (UTF-16)"},
+		"mark in a variable":   {&credentials.Headers{Headers: map[string]string{"Authorization": "Bearer {env.BRIDGE_MARK}"}}, "the value of {env.BRIDGE_MARK} begins with a byte order mark (UTF-8)"},
+		"blank variable":       {&credentials.APIKey{Key: "{env.BRIDGE_BLANK}"}, "environment variable BRIDGE_BLANK is empty, or has only blanks"},
 		"colon in a header":    {&credentials.APIKey{Key: "{env.BRIDGE_SECRET}", Header: "X-Key:"}, `header: header "X-Key:" has a colon: write only the name, X-Key`},
 		"colon in headers":     {&credentials.Headers{Headers: map[string]string{"Authorization:": canary}}, `"Authorization:" has a colon`},
 		"missing file":         {&credentials.APIKey{Key: "{file./nowhere/key}"}, "key: placeholder {file./nowhere/key} is empty: file /nowhere/key: no such file"},
 		"empty file":           {&credentials.APIKey{Key: secretFile(t, "\n\n")}, ": it has no text"},
+		"a file of blanks":     {&credentials.APIKey{Key: secretFile(t, "   \n")}, ": it has no text, or only blanks"},
+		"blanks with a scheme": {&credentials.Headers{Headers: map[string]string{"Authorization": "Bearer " + secretFile(t, " \t\r\n \n")}}, ": it has no text, or only blanks"},
 		"a directory":          {&credentials.APIKey{Key: "{file." + t.TempDir() + "}"}, ": is a directory"},
 		"a shell's variable":   {&credentials.APIKey{Key: "$BRIDGE_SECRET"}, "key: looks like a variable of a shell, which is not replaced here: write {env.NAME}"},
 		"with a scheme":        {&credentials.Headers{Headers: map[string]string{"Authorization": "Bearer ${BRIDGE_SECRET}"}}, "looks like a variable of a shell"},
