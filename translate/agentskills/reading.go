@@ -23,6 +23,7 @@ type listing struct {
 	skills         []listed
 	tools          names          // of the skills; nil: no list was read
 	closed, failed int            // sources, on all pages
+	known          bool           // the list of a source could be read
 	limited        bool           // a limit of the bridge as a whole prevented the reading
 	fresh          time.Time      // the end of the freshness of the lists; zero: they are incomplete
 	left           map[string]int // how many skills of a source are not read, by namespace
@@ -39,7 +40,7 @@ func (s *Site) read(ctx context.Context, caller run.Caller) (*view, error) {
 	began := time.Now()
 	l := &listing{site: s, caller: caller, left: map[string]int{}}
 	l.read(ctx)
-	if l.limited || len(l.skills) == 0 && l.failed > 0 {
+	if l.limited || !l.known && l.failed > 0 {
 		return nil, errUnavailable
 	}
 	v := &view{fresh: l.fresh, closed: len(l.skills) == 0 && l.closed > 0}
@@ -160,6 +161,7 @@ func (l *listing) list(ctx context.Context, q translate.Query) translate.Listing
 	list := l.site.Bridge.List(ctx, q)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.known = l.known || list.Read > 0
 	for _, u := range list.Unavailable {
 		switch {
 		case u.Failure.OfBridge():

@@ -59,7 +59,10 @@ func (b *bridge) List(ctx context.Context, q translate.Query) translate.Listing 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lists++
-	l := translate.Listing{Unavailable: b.unavailable, FreshUntil: time.Now().Add(time.Hour), Read: 1 - len(b.unavailable)}
+	l := translate.Listing{Unavailable: b.unavailable, FreshUntil: time.Now().Add(time.Hour)}
+	if len(b.unavailable) == 0 || b.unavailable[0].Namespace != "acme" {
+		l.Read = 1
+	}
 	for _, e := range b.skills {
 		if e.Tool <= q.AfterTool || e.Hidden && q.Principal == "" || q.Namespace != "" && q.Namespace != e.Namespace {
 			continue
@@ -220,6 +223,24 @@ func TestTogether(t *testing.T) {
 			t.Errorf("ann sees %+v, others see %+v", all, public)
 		}
 	})
+}
+
+// A source of which the index can be read, but no skill, is an answer: an index that is empty, and not fresh.
+func TestOnlyDeadLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSite(deadLinks{&bridge{}})
+		w := get(s, "index.json", "", endpoint)
+		if entries := index(t, s, "", endpoint); len(entries) != 0 || w.Header().Get("Cache-Control") != "public, max-age=0" {
+			t.Errorf("%+v, %v", entries, w.Header())
+		}
+	})
+}
+
+// deadLinks is a bridge whose only source lists skills that can't be read.
+type deadLinks struct{ *bridge }
+
+func (deadLinks) List(context.Context, translate.Query) translate.Listing {
+	return translate.Listing{Read: 1, Unavailable: []catalog.Unavailable{{Namespace: "acme", Failure: &run.Failure{Kind: run.ProviderFault}}}}
 }
 
 // While a list can't be read, callers get the earlier one; without an earlier one, they are to come back.
