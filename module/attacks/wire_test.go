@@ -277,8 +277,8 @@ func TestR57UnusableAnswers(t *testing.T) {
 		want   []string
 	}{
 		{hostile.Respond(http.StatusOK, "{}", "X-Large", strings.Repeat("x", 70<<10)), []string{"65536 bytes", "max_response_header"}},
-		{hostile.RawOutput(`1,"output":2`), []string{"same name", `/output`, "byte"}},
-		{hostile.RawOutput(`["` + "\xff" + `"]`), []string{"not UTF-8", "/output/0"}},
+		{hostile.RawOutput(`1,"status":"failed"`), []string{"same name", `/status`, "byte"}},
+		{hostile.RawOutput(`["` + "\xff" + `",]`), []string{"not UTF-8", "/output/0"}},
 		{hostile.RawOutput(`["\ud800",`), []string{"surrogate", "/output/0"}},
 		{hostile.Respond(http.StatusOK, "??", "Content-Encoding", "br"), []string{`Content-Encoding "br"`, "gzip"}},
 		{hostile.RawOutput(`[1,}`), []string{"syntax", "/output"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-// R117: half of a surrogate pair in an output, and two members of one name, do not lose a run. The agent and the operator learn of it.
+// R117: half of a surrogate pair or bytes that are not UTF-8 in an output, and two members of one name, do not lose a run. The agent and the operator learn of it.
 func TestR117OutputsThatAreAlmostJSON(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/slow"})
 	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme")))
@@ -21,6 +21,9 @@ func TestR117OutputsThatAreAlmostJSON(t *testing.T) {
 	for i, test := range []struct{ text, output, warning string }{
 		{`"cut \ud83d"`, `"cut \ufffd"`, "surrogate pair"},
 		{`{"n":12345678901234567890,"a":["\udc00"]}`, `{"n":12345678901234567890,"a":["\ufffd"]}`, "/output/a/0"},
+		{"\"caf\xe9\"", "\"caf\ufffd\"", "not UTF-8"},
+		{`1,"output":[2]`, `[2]`, "/output"},
+		{`1,"foo":1,"foo":2`, `1`, "/foo"},
 		{`{"a":1,"b":0.10,"a":2}`, `{"b":0.10,"a":2}`, "the last one counts"},
 	} {
 		p.On("acme/now", hostile.Invoke, hostile.RawOutput(test.text))

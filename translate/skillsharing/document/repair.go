@@ -4,20 +4,22 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDuplicates is the size of the largest JSON text from which members are removed, in bytes: the names of an object are in memory meanwhile.
-const maxDuplicates = 1 << 20
+// maxCopied is the size of the largest JSON text of which a repaired copy is made, in bytes: names of an object are in memory meanwhile, and
+// U+FFFD has three bytes.
+const maxCopied = 1 << 20
 
 // span is a part of a text.
 type span struct{ from, to int }
 
 // LastMembers returns a JSON text of which objects have several members of one name without all but the last of them. It returns nil if that is
-// not possible: the text is wrong for other reasons, too, or too large, or the object is the text itself. Two states of a run are none.
+// not possible: the syntax of the text is wrong, or it is too large, or it says two different things about which run it is about, or its state.
 func LastMembers(text []byte) []byte {
-	if len(text) > maxDuplicates {
+	if len(text) > maxCopied {
 		return nil
 	}
 	type object struct {
@@ -26,6 +28,7 @@ func LastMembers(text []byte) []byte {
 	}
 	var open []*object // nil: an array
 	var cut []span
+	member, states := "", map[string]string{} // of the text itself: the latest name, and the values that must be one
 	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
 		before := int(d.InputOffset())
@@ -34,6 +37,13 @@ func LastMembers(text []byte) []byte {
 		token, err := d.ReadToken()
 		if err != nil {
 			return nil
+		}
+		if len(open) == 1 && !isName && (member == "status" || member == "execution_id") {
+			value := token.Kind().String() + token.String()
+			if earlier, again := states[member]; again && earlier != value {
+				return nil
+			}
+			states[member] = value
 		}
 		switch token.Kind() {
 		case '{':
@@ -48,10 +58,10 @@ func LastMembers(text []byte) []byte {
 			}
 			o, name := open[len(open)-1], token.String()
 			o.starts = append(o.starts, before+bytes.IndexByte(text[before:], '"'))
+			if len(open) == 1 {
+				member = name
+			}
 			if i, again := o.last[name]; again {
-				if len(open) == 1 {
-					return nil
-				}
 				cut = append(cut, span{o.starts[i], o.starts[i+1]})
 			}
 			o.last[name] = len(o.starts) - 1
@@ -94,9 +104,26 @@ func ReplaceHalfPairs(text []byte) {
 	}
 }
 
-// Replaced reports whether a member that identifies the run, or says its state, has the escape of U+FFFD.
+// ReplaceBytes returns a copy of a JSON text in which each byte that is not UTF-8 is replaced by U+FFFD; nil: the text is too large.
+func ReplaceBytes(text []byte) []byte {
+	if len(text) > maxCopied {
+		return nil
+	}
+	valid := make([]byte, 0, len(text)+len(text)/8)
+	for _, r := range string(text) { // U+FFFD for each such byte
+		valid = utf8.AppendRune(valid, r)
+	}
+	return valid
+}
+
+// Replaced reports whether a member that identifies the run, or says its state, has U+FFFD.
 func (m *Members) Replaced() bool {
-	return bytes.Contains(m.executionID, []byte(`\ufffd`)) || bytes.Contains(m.Status, []byte(`\ufffd`))
+	for _, value := range []jsontext.Value{m.executionID, m.Status} {
+		if bytes.Contains(value, []byte(`\ufffd`)) || bytes.ContainsRune(value, utf8.RuneError) {
+			return true
+		}
+	}
+	return false
 }
 
 // Halves of surrogate pairs.

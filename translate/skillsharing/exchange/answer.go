@@ -77,12 +77,12 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	return r, nil
 }
 
-// repaired returns the members of an answer that is not valid JSON only because of texts with half of a surrogate pair, or of objects with
-// several members of one name, and what to say of that. Otherwise it returns m. A run that has completed is not lost because of them.
+// repaired returns the members of an answer that is not valid JSON only because of texts with half of a surrogate pair or bytes that are not UTF-8,
+// or of objects with several members of one name, and what to say of that. Otherwise it returns m. A run that has completed is not lost because of them.
 func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []string) {
 	body := document.WithoutBOM(a.Body)
 	var warnings []string
-	for range 2 {
+	for range 3 {
 		what := s.faultOf(body)
 		a.fault = cmp.Or(a.fault, what)
 		switch {
@@ -92,6 +92,9 @@ func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []st
 		case strings.HasPrefix(what, halfPair):
 			warnings = append(warnings, what+"; U+FFFD is in its place")
 			document.ReplaceHalfPairs(body)
+		case strings.HasPrefix(what, notUTF8):
+			warnings = append(warnings, what+"; U+FFFD is in place of each byte that is not")
+			body = document.ReplaceBytes(body)
 		default:
 			return m, nil
 		}
@@ -106,6 +109,7 @@ func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []st
 const (
 	sameName = "two members of an object have the same name"
 	halfPair = `a text has half of a surrogate pair (\ud800 to \udfff)`
+	notUTF8  = "a text is not UTF-8"
 )
 
 // isRun reports whether an answer with a 5xx status contains the state of a run. Then the state counts,
@@ -261,7 +265,7 @@ func (s *Sender) faultOf(text []byte) string {
 	case text[syntax.ByteOffset] == '\\':
 		what = halfPair
 	default:
-		what = "a text is not UTF-8"
+		what = notUTF8
 	}
 	var at jsontext.Pointer
 	for name := range syntax.JSONPointer.Tokens() {

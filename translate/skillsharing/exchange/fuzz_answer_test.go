@@ -35,6 +35,7 @@ func FuzzJudge(f *testing.F) {
 		`{"error":{"code":"PERMISSION_DENIED","message":"m","details":{"a":1},"retry":{"suggested_delay_ms":1e999}}}`, `{"error":{"code":"EXECUTION_TIMEOUT"}}`, `{"error":{"code":"VALIDATION_ERROR","details":[{"path":"/a"}]}}`,
 		`{"error":{"code":"SKILL_NOT_FOUND"},"execution_id":"exec-1"}`, `{"error":{"code":"NO_SUCH_CODE","message":"` + strings.Repeat("m", 5000) + `"}}`,
 		`{"status":"completed","output":{"a":"\ud83d","b":{"c":1,"c":2},"b":3,"a":"\udc00\ud800"}}`, `{"status":"failed","error":{"code":"X","code":"Y\ud800"},"execution_id":"a","execution_id":"exec-1"}`,
+		`{"status":"completed","output":1,"output":{"a":2,"a":3},"execution_id":"exec-1","execution_id":"exec-1"}`, "{\"status\":\"completed\",\"output\":{\"\xff\":1,\"\xe2\x82\":\"\\ud800\xed\xa0\x80\"}}",
 		`{"error":{"message":"m","details":"` + strings.Repeat("d", 70<<10) + `","retry":{"x":"` + strings.Repeat("r", 2000) + `"}}}`,
 	} {
 		for _, status := range []int{200, 202, 302, 400, 401, 404, 410, 422, 429, 503, 504} {
