@@ -74,7 +74,8 @@ func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 // form: it may be an object with an array "skills", or the array itself. The
 // entries are validated like those of an index, but an invalid entry, or one with
 // the id of an earlier entry, is left out, since the entries come from many
-// providers. If there is no array, the error is like that of [ParseIndex]. The
+// providers. If there is no array, or it has entries and none can be used, the
+// error is like that of [ParseIndex]. The
 // result has only the members Skills, LeftOut and LeftOutCount.
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	const what = "registry"
@@ -113,7 +114,15 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if err != nil {
 		return nil, unreadable(run.PhaseDiscovery, what, err)
 	}
-	return l.entries(list, texts, path), nil
+	index := l.entries(list, texts, path)
+	if len(index.Skills) == 0 && index.LeftOutCount > 0 {
+		found := make([]run.Violation, len(index.LeftOut))
+		for i, left := range index.LeftOut {
+			found[i] = left.Fault
+		}
+		return nil, invalidDocument(run.PhaseDiscovery, what, found)
+	}
+	return index, nil
 }
 
 // maxLeftOut limits Index.LeftOut.
