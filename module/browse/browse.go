@@ -146,6 +146,17 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguous string) (*Page, int) {
 	page := &Page{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
 	page.Endpoint, page.Name = h.endpoint(r)
+	if h.Agent != nil {
+		if agent := h.Agent.URL(r); plain(agent, maxShownLink) == agent {
+			page.Agent = agent
+		}
+	}
+	var clients []Client
+	if h.Tools != nil {
+		_, _, hasPassword := r.BasicAuth()
+		page.MCP = clientsOf(h.Tools.URL(r), h.Tools.NeedsToken(), hasPassword)
+		page.MCP.Clients, clients = nil, page.MCP.Clients // only for callers who see skills
+	}
 	switch {
 	case ambiguous != "":
 		h.refused(ctx, "browse", ambiguous)
@@ -159,16 +170,10 @@ func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguou
 		}
 		return page, http.StatusForbidden
 	}
+	page.MCP.Clients = clients
 	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page, now: time.Now(), needsPrincipal: h.requirePrincipal}
 	if h.Agent != nil {
 		m.agent, m.agentVersion, m.curlOptions = h.Agent.URL(r), h.Agent.Version(), h.Agent.CurlOptions()
-		if plain(m.agent, maxShownLink) == m.agent {
-			page.Agent = m.agent
-		}
-	}
-	if h.Tools != nil {
-		_, _, hasPassword := r.BasicAuth()
-		page.MCP = clientsOf(h.Tools.URL(r), h.Tools.NeedsToken(), hasPassword)
 	}
 	query := r.URL.Query()
 	if query.Get(queryPart) != "" {

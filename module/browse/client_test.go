@@ -81,7 +81,38 @@ func TestBrowseShowsClients(t *testing.T) {
 	}
 	c.Stop()
 	c = testbed.StartCaddy(t, agentSite(p, "a2a"))
+	defer c.Stop()
 	if page := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc"); strings.Contains(page.visible(t), "Add to your client") {
 		t.Error("the page names clients of MCP, which is not served")
+	}
+}
+
+// TestBrowseNamesEndpoints: the top of the page names all endpoints, also for callers who have to authenticate first.
+func TestBrowseNamesEndpoints(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	for options, sentence := range map[string]string{
+		"":         "by the Skills Protocol.",
+		"mcp":      "by the Skills Protocol and MCP.",
+		"a2a":      "by the Skills Protocol and A2A.",
+		"a2a\nmcp": "by the Skills Protocol, MCP and A2A.",
+	} {
+		for _, access := range []string{"", "require_principal"} {
+			c := testbed.StartCaddy(t, agentSite(p, options+"\n"+access))
+			base := "http://127.0.0.1:" + c.Port("PORT") + "/agents/"
+			text := look(t, base+"rpc").visible(t)
+			want := []string{sentence, "Skills Protocol " + base + "rpc"}
+			if strings.Contains(options, "mcp") {
+				want = append(want, "MCP "+base+"mcp")
+			}
+			if strings.Contains(options, "a2a") {
+				want = append(want, "A2A "+base+"a2a")
+			}
+			for _, part := range want {
+				if !strings.Contains(text, part) {
+					t.Errorf("%q, %q: no %q on the page: %s", options, access, part, text)
+				}
+			}
+			c.Stop()
+		}
 	}
 }

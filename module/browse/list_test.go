@@ -142,7 +142,7 @@ func TestBrowseParts(t *testing.T) {
 func TestBrowseNamesTheBridge(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 	c := browsing(t, p, "name our-agents")
-	if text := look(t, c.URL).visible(t); !strings.HasPrefix(text, "our-agents Skip to the skills our-agents Endpoint "+c.URL+" ") {
+	if text := look(t, c.URL).visible(t); !strings.HasPrefix(text, "our-agents Skip to the skills our-agents Skills Protocol "+c.URL+" ") {
 		t.Error(text)
 	}
 	c.Stop()

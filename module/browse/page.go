@@ -37,9 +37,9 @@ type Page struct {
 	Choices Choices
 	// Skill is the value of skill in the query; empty: the page is a list.
 	Skill string
-	// MCP has no Endpoint if the bridge does not serve MCP, or shows no skills.
+	// MCP has no Endpoint if the bridge does not serve MCP, and no Clients if the page shows no skills.
 	MCP MCP
-	// Agent is the URL of A2A for all skills; empty: it is not served, or the page shows no skills.
+	// Agent is the URL of A2A for all skills; empty: it is not served.
 	Agent string
 	// Principal is the caller; empty: anonymous.
 	Principal string

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"syscall"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -22,7 +23,7 @@ func (p *Provider) next(f *run.Failure) string {
 		}
 		return advice
 	case f.Refused != "":
-		return allowAdvice(f)
+		return p.allowAdvice(f)
 	case f.Lost && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		return "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
 	case f.Lost:
@@ -83,7 +84,7 @@ func retryAdvice(f *run.Failure) string {
 func (p *Provider) unreadAdvice(f *run.Failure) string {
 	switch {
 	case f.Refused != "":
-		return allowAdvice(f)
+		return p.allowAdvice(f)
 	case f.Gone(), f.WrongOrigin() && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		return "check the URL: there is no such document"
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
@@ -97,13 +98,16 @@ func (p *Provider) unreadAdvice(f *run.Failure) string {
 }
 
 // allowAdvice names the flag that allows a refused request.
-func allowAdvice(f *run.Failure) string {
+func (p *Provider) allowAdvice(f *run.Failure) string {
 	refused, err := url.Parse(f.URL)
 	if err != nil {
 		refused = new(url.URL)
 	}
 	switch f.Refused {
 	case run.RulePlainHTTP, run.RuleNotTLS:
+		if slices.Contains(p.Flags, "--allow-http") {
+			return "write http:// in the URL"
+		}
 		return "to allow that, add --allow-http, with http:// in the URL"
 	case run.RuleNoSuchHost:
 		return "check the host name"

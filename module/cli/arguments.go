@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Arguments are the skill inputs of a command line.
@@ -103,23 +104,29 @@ func jsonFault(text []byte) string {
 }
 
 // object returns the arguments as a JSON object. The value of key=value is a string if the input
-// accepts strings or is unknown, otherwise JSON. unknown are the keys that are not inputs.
-func (a Arguments) object(inputs []document.Parameter) (object jsontext.Value, unknown []string, err error) {
+// accepts strings or is unknown, otherwise JSON. unknown are the keys that are neither inputs nor their safe names.
+func (a Arguments) object(params []document.Parameter) (object jsontext.Value, unknown []string, err error) {
 	if a.whole != nil {
 		return a.whole, nil, nil
 	}
 	object = jsontext.Value("{")
+	safe := inputs.ModelNames(params)
 	for i, p := range a.pairs {
-		at := slices.IndexFunc(inputs, func(input document.Parameter) bool { return input.Name == p.key })
+		at := slices.IndexFunc(params, func(param document.Parameter) bool { return param.Name == p.key })
+		for place, name := range safe {
+			if name == p.key {
+				at = place
+			}
+		}
 		if at < 0 {
 			unknown = append(unknown, p.key)
 		}
 		value := jsontext.Value(p.text)
 		switch {
-		case !p.isJSON && (at < 0 || acceptsString(&inputs[at])):
+		case !p.isJSON && (at < 0 || acceptsString(&params[at])):
 			value, err = jsontext.AppendQuote(nil, p.text)
 		case !value.IsValid():
-			err = fmt.Errorf("argument %q: %q is not valid JSON, and this input is of type %s", p.key, p.text, strings.Join(types(&inputs[at]), " or "))
+			err = fmt.Errorf("argument %q: %q is not valid JSON, and this input is of type %s", p.key, p.text, strings.Join(types(&params[at]), " or "))
 		}
 		if err != nil {
 			return nil, nil, err

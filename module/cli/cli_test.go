@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 func TestQuote(t *testing.T) {
@@ -47,6 +48,20 @@ func TestCommand(t *testing.T) {
 	}
 	if got, want := p.command("follow", "a/b", "--debug"), "caddy skill-bridge follow --allow-http -- https://a.example a/b --debug"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestSafeNames: an input is known by the name that the APIs of language models accept, too, with its type.
+func TestSafeNames(t *testing.T) {
+	params := []document.Parameter{{Name: "user name", Type: "string"}, {Name: "how many", Type: "integer"}, {Name: "plain", Type: "string"}}
+	safe := inputs.ModelNames(params)
+	args, err := ParseArguments([]string{safe[0] + "=1", safe[1] + "=2", "plain=3", "other_7935f4=4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, unknown, err := args.object(params)
+	if want := `{"` + safe[0] + `":"1","` + safe[1] + `":2,"plain":"3","other_7935f4":"4"}`; string(object) != want || len(unknown) != 1 || unknown[0] != "other_7935f4" || err != nil {
+		t.Errorf("%s, want %s; unknown: %q, %v", object, want, unknown, err)
 	}
 }
 
@@ -271,6 +286,8 @@ func TestNext(t *testing.T) {
 	}{
 		{"no such host", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNoSuchHost}), "check the host name"},
 		{"an expired certificate", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleCertificate}), "ask the provider to correct that"},
+		{"no TLS", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "to allow that, add --allow-http, with http:// in the URL"},
+		{"no TLS, allowed", Provider{Flags: []string{"--allow-http"}}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "write http:// in the URL"},
 		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "to allow this address, add --allow-networks 127.0.0.1,::1"},
 		{"no name server", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
 		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -41,21 +42,13 @@ func faultsOf(f *run.Failure) []fault {
 	return list
 }
 
-// isMissing reports whether the document lacks the member.
-func (f *fault) isMissing() bool {
-	return string(f.Actual) == `"missing"` && string(f.Expected) == `"required"`
-}
-
 // faultLines formats faults for people.
 func faultLines(faults []fault) string {
 	var b strings.Builder
 	for i := range faults {
 		f := &faults[i]
-		path := f.Path
-		if path == "" {
-			path = "the document"
-		}
-		if f.isMissing() && f.About != "" {
+		path := cmp.Or(f.Path, "the document")
+		if string(f.Actual) == `"missing"` && string(f.Expected) == `"required"` && f.About != "" {
 			fmt.Fprintf(&b, "  %s is missing: %s, for example %s\n", printable(path), clause(f.About), f.Example)
 			continue
 		}

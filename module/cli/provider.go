@@ -45,7 +45,7 @@ func (p *Provider) List(ctx context.Context, o ListOptions) int {
 		listing = p.Bridge.List(ctx, q)
 	}
 	if len(listing.Unavailable) > 0 && len(listing.Skills) == 0 {
-		return p.fail(ctx, listing.Unavailable[0].Failure, start)
+		return p.Fail(ctx, listing.Unavailable[0].Failure, start)
 	}
 	skills := make([]listedSkill, 0, len(listing.Skills))
 	for i := range listing.Skills {
@@ -78,7 +78,7 @@ func (p *Provider) Describe(ctx context.Context, skill string) int {
 	start := time.Now()
 	d, failure := p.Bridge.Describe(ctx, translate.Call{Name: skill})
 	if failure != nil {
-		return p.fail(ctx, failure, start)
+		return p.Fail(ctx, failure, start)
 	}
 	if d.Files != nil {
 		main, _ := d.Files.Get(skillsite.Main)
@@ -106,8 +106,8 @@ func (p *Provider) Describe(ctx context.Context, skill string) int {
 	return OK
 }
 
-// fail writes a failure and the advice about it, and returns the exit status.
-func (p *Provider) fail(ctx context.Context, f *run.Failure, start time.Time) int {
+// Fail writes a failure and the advice about it, and returns the exit status.
+func (p *Provider) Fail(ctx context.Context, f *run.Failure, start time.Time) int {
 	status := ProtocolError
 	if ctx.Err() != nil {
 		status = p.Screen.Interrupted()
@@ -117,11 +117,6 @@ func (p *Provider) fail(ctx context.Context, f *run.Failure, start time.Time) in
 	}
 	p.failJSON(f, f.Next())
 	return status
-}
-
-// Unusable writes why a skill can't be tried and the advice about it, and returns the exit status.
-func (p *Provider) Unusable(ctx context.Context, f *run.Failure, start time.Time) int {
-	return p.fail(ctx, f, start)
 }
 
 // Unreadable writes why a document could not be read and the advice about it, and returns

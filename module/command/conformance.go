@@ -37,17 +37,17 @@ func (r *providerFlags) try(cmd *cobra.Command, screen *cli.Screen, origin, skil
 		catalog := p.Bridge.Catalog()
 		listed, failure := catalog.Resolve(ctx, skill, "")
 		if failure != nil {
-			return p.Unusable(ctx, failure, start)
+			return p.Fail(ctx, failure, start)
 		}
 		found, failure := catalog.Read(ctx, listed, "")
 		if failure != nil {
-			return p.Unusable(ctx, failure, start)
+			return p.Fail(ctx, failure, start)
 		}
 		if failure = found.Skill.CheckInputs(ctx, "", jsonrpc.Object{Text: inputs}, nil); failure != nil {
-			return p.Unusable(ctx, failure, start)
+			return p.Fail(ctx, failure, start)
 		}
 		if failure, _ = found.Invoker.Client.Rehearse(ctx, found.Skill); failure != nil {
-			return p.Unusable(ctx, failure, start)
+			return p.Fail(ctx, failure, start)
 		}
 		limit := "the default; --timeout sets another time"
 		if found.Skill.Endpoint.TimeoutMS != 0 {
