@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +57,7 @@ func (b *Bridge) List(ctx context.Context, q Query) Listing {
 		l.Skills = slices.Concat(lists...)
 	}
 	if len(l.Skills) <= q.Descriptors {
-		_ = l.describe(math.MaxInt64)
+		_ = l.describe(0)
 	}
 	l.leaveOutBroken()
 	slices.SortFunc(l.Skills, func(a, b catalog.Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -106,7 +105,7 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Con
 	views = slices.DeleteFunc(views, func(v *catalog.View) bool { return v == nil })
 	l.Skills, l.NextAfter = choose(l.execution.ctx, views)
 	if len(l.Skills) <= q.Descriptors {
-		l.leaveOut(l.describe(math.MaxInt64))
+		l.leaveOut(l.describe(0))
 	}
 	l.leaveOutBroken()
 	if q.Usable {
@@ -251,7 +250,7 @@ func ReadDescriptors(ctx context.Context, b *Bridge, caller run.Caller, skills [
 	return failed
 }
 
-// describe reads the descriptors of the skills, about most bytes of them, and returns the failures of those that can't be read.
+// describe reads the descriptors of the skills, about most bytes of them (0: no bound), and returns the failures of those that can't be read.
 func (l *listing) describe(most int64) map[*catalog.Entry]*run.Failure {
 	x := l.execution
 	bySource := map[*catalog.Section][]*catalog.Entry{}

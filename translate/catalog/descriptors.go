@@ -10,13 +10,13 @@ import (
 )
 
 // ReadDescriptors reads the descriptors of entries of one source, of which there is at least one, those that the cache does not have as package patience says. It sets those that it
-// could read and use, and returns the failures of the others, in the order of the entries. It begins to read no further one when it has read most bytes.
+// could read and use, and returns the failures of the others, in the order of the entries. It begins to read no further one when it has read most bytes; 0: no bound.
 func ReadDescriptors(ctx context.Context, entries []*Entry, most int64) []*run.Failure {
 	failures := make([]*run.Failure, len(entries))
 	var left atomic.Int64
 	left.Store(most)
 	read := func(ctx context.Context, i int) (late bool) {
-		if left.Load() <= 0 {
+		if most > 0 && left.Load() <= 0 {
 			return false
 		}
 		e := entries[i]
@@ -42,6 +42,6 @@ func ReadDescriptors(ctx context.Context, entries []*Entry, most int64) []*run.F
 			lanes[i] = discovery.LaneOf(e.listed.descriptor, e.listed.ID, s.Kind == RegistrySource)
 		}
 	}
-	entries[0].Section().Stalls.Read(ctx, lanes, read)
+	entries[0].Section().Stalls.Read(ctx, lanes, most > 0, read) // if not all are read, the first ones
 	return failures
 }

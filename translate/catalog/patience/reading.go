@@ -17,9 +17,10 @@ const (
 // Read calls read once for each of the documents of a source that lanes have, with their numbers. read returns whether the context has ended before the
 // document was read.
 //
-// The lanes take turns. Read waits for a lane only while documents of it arrive, and not longer than a list waits for a source as a whole. Then the
+// The lanes take turns. The documents of a lane are read in the order of their numbers if inOrder is set and the lane has not stalled; else in a random one.
+// Read waits for a lane only while documents of it arrive, and not longer than a list waits for a source as a whole. Then the
 // context of the reads has ended, so that they have what is in memory. What was begun is read to its end, so that the next list has it.
-func (s *Stalls) Read(ctx context.Context, lanes map[int]discovery.Lane, read func(ctx context.Context, i int) (late bool)) {
+func (s *Stalls) Read(ctx context.Context, lanes map[int]discovery.Lane, inOrder bool, read func(ctx context.Context, i int) (late bool)) {
 	if len(lanes) == 0 {
 		return
 	}
@@ -30,7 +31,7 @@ func (s *Stalls) Read(ctx context.Context, lanes map[int]discovery.Lane, read fu
 		}
 		return
 	}
-	r.sort(lanes)
+	r.sort(lanes, inOrder)
 	r.run()
 }
 
@@ -56,7 +57,7 @@ type end struct {
 // lane are the documents of a reading that are of one publisher at one host.
 type lane struct {
 	discovery.Lane
-	waiting  []int // documents, in the order of the list or, after a stall, in none that a provider can choose
+	waiting  []int // documents, in the wanted order or, after a stall, in none that a provider can choose
 	running  int
 	most     int // reads at a time
 	patience time.Duration
@@ -104,7 +105,7 @@ func (r *reading) run() {
 }
 
 // sort makes the lanes. Those that have stalled have their turns last.
-func (r *reading) sort(all map[int]discovery.Lane) {
+func (r *reading) sort(all map[int]discovery.Lane, inOrder bool) {
 	lanes, publishers, hosts := map[discovery.Lane]*lane{}, map[string]int{}, map[string]int{}
 	now := time.Now()
 	for i, key := range all {
@@ -121,7 +122,7 @@ func (r *reading) sort(all map[int]discovery.Lane) {
 	}
 	for _, l := range r.lanes {
 		l.most = max(1, laneAtOnce/max(publishers[l.Publisher], hosts[l.Hostname()]))
-		if slices.Sort(l.waiting); r.stalls.recent(l.Lane, now) > 0 { // those that came first have stalled
+		if slices.Sort(l.waiting); !inOrder || r.stalls.recent(l.Lane, now) > 0 { // those that came first have stalled
 			shuffle(l.waiting)
 		}
 	}
