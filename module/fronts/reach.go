@@ -87,18 +87,18 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 		if path := place.SamplePath(); len(endpoints) == 0 && path != "" {
 			endpoints, mounted = []endpoint{{name: path, example: path}}, false
 		}
-		var missed, hidden, hiders, guarded, open []string
+		var missed, guarded, open []string
+		var answered, rewritten hiding
 		for _, e := range endpoints {
 			way := place.WayOf(e.request())
 			switch {
 			case way.Unknown:
 				return
 			case way.HiddenBy != "":
-				if !e.alias {
-					hidden = append(hidden, e.name)
-				}
-				if !slices.Contains(hiders, way.HiddenBy) {
-					hiders = append(hiders, way.HiddenBy)
+				if way.Rewritten {
+					rewritten.add(&e, way.HiddenBy)
+				} else {
+					answered.add(&e, way.HiddenBy)
 				}
 			case !way.Reached:
 				if !e.alias && mounted {
@@ -115,9 +115,13 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 			logger.Warn("requests for some paths of skill_bridge do not reach it: let the matchers in front of it include these paths, or remove its own matcher, since it passes requests for other paths on",
 				zap.Strings("paths", missed))
 		}
-		if len(hiders) > 0 {
+		if len(answered.by) > 0 {
 			logger.Warn("requests for some paths of skill_bridge do not reach it, since Caddy runs another handler before it, which answers them: write a matcher for that handler, or a route block with skill_bridge before it",
-				zap.Strings("paths", hidden), zap.Strings("handlers", hiders))
+				zap.Strings("paths", answered.paths), zap.Strings("handlers", answered.by))
+		}
+		if len(rewritten.paths) > 0 {
+			logger.Warn("requests for some paths of skill_bridge do not reach it, since Caddy runs another handler before it, which rewrites them to other paths: write a matcher for that handler (such as @others not path "+strings.ReplaceAll(strings.Join(rewritten.paths, " "), "<skill>", "*")+"), a handle block for each of the two, or a route block with skill_bridge before it",
+				zap.Strings("paths", rewritten.paths), zap.Strings("handlers", rewritten.by))
 		}
 		if len(guarded) > 0 && len(open) > 0 {
 			effect := "callers there are anonymous"
@@ -127,6 +131,18 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 			logger.Warn("some paths of skill_bridge have no authentication, although others have: "+effect+"; let the matcher of the authentication include them",
 				zap.Strings("open", open), zap.Strings("authenticated", guarded))
 		}
+	}
+}
+
+// hiding has the endpoints whose requests handlers in front keep from another one.
+type hiding struct{ paths, by []string }
+
+func (h *hiding) add(e *endpoint, by string) {
+	if !e.alias {
+		h.paths = append(h.paths, e.name)
+	}
+	if !slices.Contains(h.by, by) {
+		h.by = append(h.by, by)
 	}
 }
 

@@ -67,13 +67,13 @@ func TestWarningsOfRoutes(t *testing.T) {
 	}
 }
 
-// Warnings about handlers that Caddy runs before the bridge, and that answer requests for its paths: in a site, where Caddy orders the
+// Warnings about handlers that Caddy runs before the bridge, and that answer or rewrite requests for its paths: in a site, where Caddy orders the
 // directives, and in JSON, where nobody does.
 func TestWarningsOfHandlersInFront(t *testing.T) {
 	const all = "[/rpc /a2a /a2a/<skill> /.well-known/agent-card.json /mcp]"
 	for about, c := range map[string]struct {
 		site, matcher, options string // matcher: of the bridge, whose default options are all mounts
-		hidden, by             string // what the warning lists
+		hidden, rewritten, by  string // what the warnings list
 	}{
 		"respond":                  {site: `respond "not found" 404`, hidden: all, by: "[respond]"},
 		"respond for all paths":    {site: `respond /* "not found" 404`, hidden: all, by: "[respond]"},
@@ -117,6 +117,37 @@ func TestWarningsOfHandlersInFront(t *testing.T) {
 		"a block before it":        {site: "handle /x* {\nrespond 404\n}\nhandle {\nBRIDGE\n}"},
 		"a block after it":         {site: "handle /rpc* {\nBRIDGE\n}\nhandle {\nrespond 404\n}", options: "rpc"},
 		"a route in order":         {site: "route {\nBRIDGE\nrespond 404\n}"},
+		"an SPA":                   {site: "root * /www\ntry_files {path} /index.html\nfile_server", rewritten: all, by: "[try_files]"},
+		"an SPA with a query":      {site: "root * /www\ntry_files {path} {path}/ /index.php?{query}", rewritten: all, by: "[try_files]"},
+		"try_files with an error":  {site: "try_files {path} =404\nfile_server", rewritten: all, by: "[try_files]"},
+		"try_files, no fallback":   {site: "try_files {path} {path}.html\nfile_server"},
+		"an SPA for the rest":      {site: "@spa {\nnot path /rpc /a2a /a2a/* /mcp /.well-known/*\nfile {path} /index.html\n}\nrewrite @spa {file_match.relative}\nfile_server", options: "rpc"},
+		"rewrite without a file":   {site: "@none not file\nrewrite @none /index.html\nfile_server", rewritten: all, by: "[rewrite]"},
+		"maintenance":              {site: "@down file /down.html\nrewrite @down /down.html\nfile_server"},
+		"an SPA in a block":        {site: "handle {\ntry_files {path} /index.html\nfile_server\n}\nhandle /rpc {\nBRIDGE\n}", options: "rpc"},
+		"an SPA after it":          {site: "route {\nBRIDGE\ntry_files {path} /index.html\nfile_server\n}"},
+		"an SPA and a prefix":      {site: "try_files {path} /index.html\nhandle_path /x/* {\nBRIDGE\n}", options: "rpc", rewritten: "[/rpc]", by: "[try_files]"},
+		"rewrite":                  {site: "rewrite * /x", rewritten: all, by: "[rewrite]"},
+		"rewrite of a path":        {site: "rewrite /mcp /x?y", rewritten: "[/mcp]", by: "[rewrite]"},
+		"rewrite of a query":       {site: "rewrite * ?a=b"},
+		"rewrite of another path":  {site: "rewrite /old /new"},
+		"rewrite to a path of it":  {site: "rewrite * /rpc"},
+		"rewrite with the path":    {site: "rewrite * /api{uri}"},
+		"rewrite of some":          {site: "@a header X-A b\nrewrite @a /x"},
+		"rewrite of a host":        {site: "@a host other.example.com\nrewrite @a /x"},
+		"rewrite by an expression": {site: "@a expression `path('/rpc')`\nrewrite @a /x"},
+		"rewrite and back":         {site: "route {\nrewrite * /x\nrewrite /x /rpc\nBRIDGE\n}", options: "rpc"},
+		"rewrite in a block":       {site: "route {\nrewrite * /x\n}", rewritten: all, by: "[rewrite]"},
+		"rewrite of a method":      {site: "method GET"},
+		"strip_prefix":             {site: "uri strip_prefix /rpc", rewritten: "[/rpc]", by: "[uri]"},
+		"strip_prefix of others":   {site: "uri strip_prefix /api"},
+		"strip_suffix":             {site: "uri strip_suffix /mcp", rewritten: "[/mcp]", by: "[uri]"},
+		"strip_suffix of a slash":  {site: "uri strip_suffix /"},
+		"replace":                  {site: "uri replace mcp tools", rewritten: "[/mcp]", by: "[uri]"},
+		"path_regexp":              {site: "uri path_regexp ^/rpc /old", rewritten: "[/rpc]", by: "[uri]"},
+		"handle_path of its path":  {site: "handle_path /rpc* {\nBRIDGE\n}", options: "rpc", rewritten: "[/rpc]", by: "[uri]"},
+		"handle_path of a prefix":  {site: "handle_path /x/* {\nBRIDGE\n}", options: "rpc"},
+		"rewrite before no mount":  {site: "rewrite * /x", options: " "},
 		"several":                  {site: "redir /mcp /elsewhere\nrespond /rpc 200", hidden: "[/rpc /mcp]", by: "[respond redir]"},
 	} {
 		t.Run(about, func(t *testing.T) {
@@ -131,16 +162,22 @@ func TestWarningsOfHandlersInFront(t *testing.T) {
 			}
 			c2 := testbed.StartCaddy(t, testbed.Site(site))
 			defer c2.Stop()
-			var hidden, by string
-			for _, line := range c2.Log.Lines(`"level":"warn"`, "which answers them") {
-				var fields map[string]any
-				if err := json.Unmarshal([]byte(line), &fields); err != nil {
-					t.Fatal(err)
+			var by string
+			for what, want := range map[string]string{"answers": c.hidden, "rewrites": c.rewritten} {
+				var paths string
+				for _, line := range c2.Log.Lines(`"level":"warn"`, "which "+what+" them") {
+					var fields map[string]any
+					if err := json.Unmarshal([]byte(line), &fields); err != nil {
+						t.Fatal(err)
+					}
+					paths, by = paths+fmt.Sprint(fields["paths"]), by+fmt.Sprint(fields["handlers"])
 				}
-				hidden, by = hidden+fmt.Sprint(fields["paths"]), by+fmt.Sprint(fields["handlers"])
+				if paths != want {
+					t.Errorf("%s: %s, want %s", what, paths, want)
+				}
 			}
-			if hidden != c.hidden || by != c.by {
-				t.Errorf("%s hidden by %s, want %s by %s", hidden, by, c.hidden, c.by)
+			if by != c.by {
+				t.Errorf("by %s, want %s", by, c.by)
 			}
 			if lines := c2.Log.Lines(`"level":"warn"`, "let the matchers in front"); len(lines) > 0 {
 				t.Errorf("another warning: %s", lines)

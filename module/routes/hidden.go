@@ -2,6 +2,7 @@ package routes
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -18,15 +19,8 @@ type answerer interface{ Answers(*http.Request) bool }
 // of the route that they should get to.
 func hides(routes caddyhttp.RouteList, i int, group string, r Request, named map[string]*caddyhttp.Route) string {
 	route := &routes[i]
-	if !mustMatch(route.MatcherSets, r) {
+	if !mustRun(routes, i, r) {
 		return ""
-	}
-	if route.Group != "" { // of which only the first one that matches is run
-		for j := range routes[:i] {
-			if routes[j].Group == route.Group && mayMatch(routes[j].MatcherSets, r) {
-				return ""
-			}
-		}
 	}
 	if by := answers(route.Handlers, r, named); by != "" {
 		return by
@@ -35,6 +29,18 @@ func hides(routes caddyhttp.RouteList, i int, group string, r Request, named map
 		return nameOf(route.Handlers[len(route.Handlers)-1])
 	}
 	return ""
+}
+
+// mustRun reports whether a request that gets to a route of a list certainly runs its handlers.
+func mustRun(routes caddyhttp.RouteList, i int, r Request) bool {
+	return (mustMatch(routes[i].MatcherSets, r) || triesLast(&routes[i])) && first(routes, i, r)
+}
+
+// first reports whether no route before one of its group, of which only the first one that matches is run, may match a request.
+func first(routes caddyhttp.RouteList, i int, r Request) bool {
+	return routes[i].Group == "" || !slices.ContainsFunc(routes[:i], func(before caddyhttp.Route) bool {
+		return before.Group == routes[i].Group && mayMatch(before.MatcherSets, r)
+	})
 }
 
 // answers returns which of some handlers answers a request, or nothing if it may get to those after them. Handlers that are not known are
@@ -90,6 +96,14 @@ func nameOf(h caddyhttp.MiddlewareHandler) string {
 		return "respond"
 	case *caddyhttp.Subroute:
 		return "handle"
+	case *rewrite.Rewrite:
+		switch {
+		case strings.HasPrefix(h.URI, relativeFile):
+			return "try_files"
+		case h.URI == "":
+			return "uri"
+		}
+		return "rewrite"
 	case caddy.Module:
 		return strings.TrimPrefix(string(h.CaddyModule().ID), "http.handlers.")
 	}

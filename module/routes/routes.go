@@ -11,20 +11,22 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 )
 
 // A Place is where a handler is in the routes of a server.
 type Place struct {
-	levels []level
-	named  map[string]*caddyhttp.Route
+	handler caddyhttp.MiddlewareHandler
+	levels  []level
+	named   map[string]*caddyhttp.Route
 }
 
 // Find returns the place of a handler in the routes of a server.
 func Find(server *caddyhttp.Server, handler caddyhttp.MiddlewareHandler) (place *Place, found bool) {
 	levels, found := levelsOf(server.Routes, handler)
-	return &Place{levels, server.NamedRoutes}, found
+	return &Place{handler, levels, server.NamedRoutes}, found
 }
 
 // SamplePath returns a path that the matchers in front of the handler seem to let through, or nothing if it can't be known.
@@ -80,25 +82,31 @@ type Way struct {
 	Reached       bool
 	HiddenBy      string // the handler in front that answers them
 	Authenticated bool   // a handler in front authenticates callers
+	Rewritten     bool   // HiddenBy does not answer them, but changes their path to one that the handler does not serve
 	Unknown       bool   // a handler in front rewrites paths in a way that can't be followed
+
+	place *Place
+	path  string                  // at the handler
+	later []caddyhttp.MatcherSets // of rewrites between the place that is looked at and the handler
 }
 
 // WayOf returns the way of requests that are r when they get to the handler. Matchers other than those of paths and methods are taken to
 // match where requests have to, and not to match where another handler would answer them.
 func (p *Place) WayOf(r Request) Way {
-	w := Way{Reached: true}
+	w := Way{Reached: true, place: p, path: r.Path}
 	for _, l := range slices.Backward(p.levels) {
 		own := &l.routes[l.route]
 		w.hide(answers(own.Handlers[:l.before], r, p.named))
-		r.Path = w.passes(own.Handlers[:l.before], r)
+		r.Path = w.passes(own.Handlers[:l.before], own.MatcherSets, true, r)
 		if w.Reached = w.Reached && mayMatch(own.MatcherSets, r); !w.Reached {
 			return w
 		}
 		for i := range slices.Backward(l.routes[:l.route]) {
-			w.hide(hides(l.routes, i, own.Group, r, p.named))
-			if mayMatch(l.routes[i].MatcherSets, r) {
-				r.Path = w.passes(l.routes[i].Handlers, r)
+			if by := hides(l.routes, i, own.Group, r, p.named); by != "" {
+				w.hide(by)
+				continue
 			}
+			r.Path = w.runs(l.routes, i, true, r)
 		}
 	}
 	return w
@@ -107,15 +115,30 @@ func (p *Place) WayOf(r Request) Way {
 // hide notes a handler in front that answers the requests. The outermost gets them first.
 func (w *Way) hide(by string) {
 	if by != "" {
-		w.HiddenBy = by
+		w.HiddenBy, w.Rewritten = by, false
 	}
 }
 
-// passes notes what handlers do to requests that have a path after them, and returns the path that these had before.
-func (w *Way) passes(handlers []caddyhttp.MiddlewareHandler, r Request) string {
+// runs notes what a route in front does to requests, as passes does for its handlers.
+func (w *Way) runs(routes caddyhttp.RouteList, i int, certain bool, r Request) string {
+	route := &routes[i]
+	if mayMatch(route.MatcherSets, r) {
+		r.Path = w.passes(route.Handlers, route.MatcherSets, certain && mustRun(routes, i, r), r)
+	} else if slices.ContainsFunc(route.Handlers, func(h caddyhttp.MiddlewareHandler) bool { _, ok := h.(*rewrite.Rewrite); return ok }) {
+		w.later = append(w.later, route.MatcherSets)
+	}
+	return r.Path
+}
+
+// passes notes what handlers do to requests that have a path after them, and returns the path that these had before. The matchers are those of
+// the handlers' route; certain: all these requests get to the handlers.
+func (w *Way) passes(handlers []caddyhttp.MiddlewareHandler, sets caddyhttp.MatcherSets, certain bool, r Request) string {
 	for _, h := range slices.Backward(handlers) {
 		switch h := h.(type) {
 		case *rewrite.Rewrite:
+			if w.rewrites(h, sets, certain, r) && h.StripPathPrefix == "" {
+				continue
+			}
 			if h.URI != "" || h.StripPathSuffix != "" || len(h.URISubstring) > 0 || len(h.PathRegexp) > 0 || strings.Contains(h.StripPathPrefix, "{") {
 				w.Unknown = true
 				return r.Path
@@ -125,10 +148,12 @@ func (w *Way) passes(handlers []caddyhttp.MiddlewareHandler, r Request) string {
 			}
 			r.Path = "/" + strings.Trim(h.StripPathPrefix, "/") + r.Path
 		case *caddyhttp.Subroute:
-			for i := range h.Routes {
-				if mayMatch(h.Routes[i].MatcherSets, r) {
-					r.Path = w.passes(h.Routes[i].Handlers, r)
-				}
+			for i := range slices.Backward(h.Routes) {
+				r.Path = w.runs(h.Routes, i, certain, r)
+			}
+		case *caddyhttp.Invoke:
+			if route := w.place.named[h.Name]; route != nil {
+				r.Path = w.runs(caddyhttp.RouteList{*route}, 0, certain, r)
 			}
 		case *reverseproxy.Handler: // forward_auth is one that goes on with the request after the answer
 			w.Authenticated = w.Authenticated || h.Rewrite != nil && len(h.HandleResponse) > 0
@@ -149,6 +174,8 @@ func setMayMatch(set caddyhttp.MatcherSet, r Request) bool {
 		switch m := matcher.(type) {
 		case *caddyhttp.MatchPath, *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
 			return !Matches(m.(caddyhttp.RequestMatcherWithError), r)
+		case *fileserver.MatchFile:
+			return findsNone(m)
 		case *caddyhttp.MatchNot:
 			return slices.ContainsFunc(m.MatcherSets, func(not caddyhttp.MatcherSet) bool { return setMatches(not, r) })
 		}
@@ -168,6 +195,8 @@ func setMatches(set caddyhttp.MatcherSet, r Request) bool {
 			return hasPlaceholder(*m) || !Matches(m, r)
 		case *caddyhttp.MatchPathRE, *caddyhttp.MatchMethod:
 			return !Matches(m.(caddyhttp.RequestMatcherWithError), r)
+		case *fileserver.MatchFile:
+			return !findsFallback(m)
 		case *caddyhttp.MatchNot:
 			return slices.ContainsFunc(m.MatcherSets, func(not caddyhttp.MatcherSet) bool { return setMayMatch(not, r) })
 		}
