@@ -170,9 +170,9 @@ func TestR116IndexWithABadEntry(t *testing.T) {
 	}
 	bad := []string{
 		`7`, `null`, `[]`, `{}`, `{"id":"acme/lone"}`, strings.Replace(entry("acme/version"), `"1.0.0"`, `1`, 1), strings.Replace(entry("acme/access"), `"public"`, `"open"`, 1),
-		strings.Replace(entry("acme/url"), "http://", "file://", 1), entry(strings.Repeat("x", 600)), entry("acme/one"), entry(""),
+		strings.Replace(entry("acme/url"), "http://", "file://", 1), entry(strings.Repeat("x", 600)), entry("acme/twice"), entry(""),
 	}
-	p.On("", hostile.Index, hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"skills":[`+strings.Join(bad[:9], ",")+","+entry("acme/one")+","+strings.Join(bad[9:], ",")+","+entry("acme/two")+`]}`))
+	p.On("", hostile.Index, hostile.Respond(http.StatusOK, `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"skills":[`+strings.Join(bad[:9], ",")+","+entry("acme/twice")+","+strings.Join(bad[9:], ",")+","+entry("acme/one")+","+entry("acme/two")+`]}`))
 	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge(offer(p, "acme")))
 	if names := c.Names(); !slices.Equal(names, []string{"acme.one", "acme.two"}) {
 		t.Errorf("the names are %q", names)
@@ -180,13 +180,21 @@ func TestR116IndexWithABadEntry(t *testing.T) {
 	for _, name := range []string{"acme.one", "acme.two"} {
 		want{outcome: "completed"}.check(t, c.Execute(name, nil))
 	}
-	if lines := c.Log.Lines("entries of a provider's index are ignored", fmt.Sprintf(`"count":%d`, len(bad)), "/skills/0 must be an object"); len(lines) != 1 {
+	for name, path := range map[string]string{"acme.twice": "/skills/10/id", "acme.version": "/skills/5/version", "acme/lone": "/skills/4/"} {
+		a := c.Execute(name, nil)
+		want{"VALIDATION_ERROR", "discovery", "no", "other_skill", "bridge"}.check(t, a)
+		if !strings.Contains(string(a.Data.Details), path) {
+			t.Errorf("%s: the details have no %s: %v", name, path, a)
+		}
+	}
+	left := len(bad) + 1 // with the first one that has an id twice
+	if lines := c.Log.Lines("entries of a provider's index are ignored", fmt.Sprintf(`"count":%d`, left), "/skills/0 must be an object"); len(lines) != 1 {
 		t.Errorf("%d warnings", len(lines))
 	}
 	status := string(c.Send(http.MethodGet, c.Admin()+"/skill_bridge/skills", "").Body)
 	for _, text := range []string{
-		fmt.Sprintf(`"left_out":[{"bridge":1,"namespace":"acme","count":%d,"entries":[{"path":"/skills/0","message":"must be an object"}`, len(bad)),
-		`{"id":"acme/one","path":"/skills/10/id","message":"must be unique, but /skills/9/id is the same"}`,
+		fmt.Sprintf(`"left_out":[{"bridge":1,"namespace":"acme","count":%d,"entries":[{"path":"/skills/0","message":"must be an object"}`, left),
+		`{"id":"acme/twice","path":"/skills/10/id","message":"must be unique, but /skills/9/id is the same"}`,
 	} {
 		if !strings.Contains(status, text) {
 			t.Errorf("the status has no %s: %s", text, status)

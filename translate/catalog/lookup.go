@@ -8,6 +8,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // lookUp finds a name in one source. With a failure, it also returns a [Listed] that has only
@@ -23,6 +24,9 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 	}
 	switch len(found) {
 	case 0:
+		if left := t.leftOut(v, name); left != nil {
+			return &Listed{Section: s, Name: name}, document.InvalidEntry(left)
+		}
 		candidates := names(t.withHashedTool(ctx, name, v, maxAmbiguous))
 		if len(candidates) == 0 {
 			candidates = v.similar(name, t.near)
@@ -32,6 +36,23 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 		return found[0].listed, nil
 	}
 	return &Listed{Section: s, Name: name}, faults.Ambiguous(name, names(found))
+}
+
+// leftOut returns the entry of an index that has a name and can't be used; nil: there is none, or the caller may not know of it, since what an invalid
+// entry says of its access does not count.
+func (t *nameTable) leftOut(v viewer, name string) *document.LeftOut {
+	s := t.section
+	if v.role != nil || v.principal == "" && s.DiscoveryCredentials != nil && !s.ListPrivate {
+		return nil
+	}
+	for _, index := range t.indexes {
+		for i := range index.LeftOut {
+			if l := &index.LeftOut[i]; l.ID != "" && (l.ID == name || slices.Contains(s.namesOf(l.ID), name)) {
+				return l
+			}
+		}
+	}
+	return nil
 }
 
 // lookUpTool finds a tool name in the sources that could have it. It returns nil if none has it, and with a

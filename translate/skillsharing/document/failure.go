@@ -31,6 +31,11 @@ func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.F
 	}
 }
 
+// InvalidEntry returns the failure of a skill whose entry in an index can't be used.
+func InvalidEntry(l *LeftOut) *run.Failure {
+	return invalidDocument(run.PhaseDiscovery, string(defSkillIndex), []run.Violation{l.Fault})
+}
+
 // unreadable returns the failure of a document that is valid, but can't be decoded into its Go type.
 // Only a mistake in the schema or the type can cause it.
 func unreadable(phase run.Phase, what string, err error) *run.Failure {

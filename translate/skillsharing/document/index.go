@@ -3,6 +3,7 @@ package document
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -34,8 +35,8 @@ func decodeIndex(doc []byte) (*Index, error) {
 	return index, nil
 }
 
-// ReadIndex is [ParseIndex] within the limits for those who use the skills: like a registry's, an entry that is invalid, or has the id of an
-// earlier one, is left out. If no entry can be used, or anything else is invalid, the index is.
+// ReadIndex is [ParseIndex] within the limits for those who use the skills: entries that are invalid are left out, and all entries with an id that
+// occurs twice, since none of them says which skill is meant (section 4.3.4). If no entry can be used, or anything else is invalid, the index is.
 func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 	doc = WithoutBOM(doc)
 	value, found := l.valueOf(defSkillIndex, doc)
@@ -62,7 +63,7 @@ func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 	if err := read(doc, &texts); err != nil {
 		return nil, unreadable(run.PhaseDiscovery, string(defSkillIndex), err)
 	}
-	index := l.entries(list, texts.Skills, "/skills")
+	index := l.entries(list, texts.Skills, "/skills", true)
 	if len(index.Skills) == 0 {
 		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
 	}
@@ -114,7 +115,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if err != nil {
 		return nil, unreadable(run.PhaseDiscovery, what, err)
 	}
-	index := l.entries(list, texts, path)
+	index := l.entries(list, texts, path, false)
 	if len(index.Skills) == 0 && index.LeftOutCount > 0 {
 		found := make([]run.Violation, len(index.LeftOut))
 		for i, left := range index.LeftOut {
@@ -128,10 +129,18 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 // maxLeftOut limits Index.LeftOut.
 const maxLeftOut = 100
 
-// entries reads the valid entries of an index, or of a registry's answer.
-func (l *Limits) entries(list []any, texts []jsontext.Value, path string) *Index {
+// entries reads the valid entries of an index, or of a registry's answer. Of several with one id, it takes the first one, or none, if ids are unique.
+func (l *Limits) entries(list []any, texts []jsontext.Value, path string, unique bool) *Index {
 	index := &Index{Skills: make([]IndexEntry, 0, len(list))}
-	first := make(map[string]int, len(list))
+	leaveOut := func(id string, fault *run.Violation) {
+		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
+			index.LeftOut = append(index.LeftOut, LeftOut{safetext.Clip(id, maxID), *fault})
+		}
+	}
+	repeats := func(i, other int) *run.Violation {
+		return &run.Violation{Path: fmt.Sprintf("%s/%d/id", path, i), Message: fmt.Sprintf("must be unique, but %s/%d/id is the same", path, other)}
+	}
+	first, repeated := make(map[string]int, len(list)), map[string]bool{}
 	for i, item := range list {
 		at := path + "/" + strconv.Itoa(i)
 		fault := l.entryFault(item, at)
@@ -141,20 +150,25 @@ func (l *Limits) entries(list []any, texts []jsontext.Value, path string) *Index
 				fault = &run.Violation{Path: at, Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}
 			}
 		}
-		if earlier, taken := first[entry.ID]; fault == nil && taken {
-			fault = &run.Violation{Path: at + "/id", Message: fmt.Sprintf("must be unique, but %s/%d/id is the same", path, earlier)}
+		if fault != nil {
+			object, _ := item.(map[string]any)
+			id, _ := object["id"].(string)
+			leaveOut(id, fault)
+			continue
 		}
-		if fault == nil {
+		earlier, taken := first[entry.ID]
+		if !taken {
 			first[entry.ID] = i
 			index.Skills = append(index.Skills, entry)
 			continue
 		}
-		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
-			object, _ := item.(map[string]any)
-			id, _ := object["id"].(string)
-			index.LeftOut = append(index.LeftOut, LeftOut{safetext.Clip(id, maxID), *fault})
+		leaveOut(entry.ID, repeats(i, earlier))
+		if unique && !repeated[entry.ID] {
+			repeated[entry.ID] = true
+			leaveOut(entry.ID, repeats(earlier, i))
 		}
 	}
+	index.Skills = slices.DeleteFunc(index.Skills, func(e IndexEntry) bool { return repeated[e.ID] })
 	return index
 }
 

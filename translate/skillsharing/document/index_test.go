@@ -69,14 +69,18 @@ func TestParseRegistry(t *testing.T) {
 // TestReadIndexLeavesOut: the entries of an index are judged one by one, but not the rest of it.
 func TestReadIndexLeavesOut(t *testing.T) {
 	first, second := "acme/forecast", "acme/translate"
+	entry := func(id string) string {
+		return `{"id":"` + id + `","name":"n","description":"d","version":"1.0.0","capability_type":"api","access":"public","descriptor_url":"https://acme.example/x"}`
+	}
 	for edits, want := range map[[2]string]struct {
 		skills []string // nil: the index is invalid
 		id     string
 		fault  string
 		count  int
 	}{
-		{}:                                     {skills: []string{first, second}},
-		{`/skills/1/id="acme/forecast"`}:       {[]string{first}, first, "/skills/1/id must be unique, but /skills/0/id is the same", 1},
+		{}:                               {skills: []string{first, second}},
+		{`/skills/1/id="acme/forecast"`}: {fault: "/skills/1/id must be unique"}, // nothing is left
+		{`/skills=[` + entry(first) + `,` + entry(second) + `,` + entry(first) + `,` + entry(first) + `]`}: {[]string{second}, first, "/skills/2/id must be unique, but /skills/0/id is the same", 3},
 		{`/skills/1/access="x"`}:               {[]string{first}, second, "/skills/1/access must be equal to one of", 1},
 		{`/skills/0=7`}:                        {[]string{second}, "", "/skills/0 must be an object", 1},
 		{`/skills/0=null`, `/x={"y":[1]}`}:     {[]string{second}, "", "/skills/0 must be an object", 1},
