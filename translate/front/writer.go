@@ -107,3 +107,13 @@ func (w *Writer) TextMap(name string, texts map[string]string) {
 	}
 	w.Close()
 }
+
+// AnswerFaults adds warnings to an array: what was wrong with a provider's answer, and how it was read nevertheless.
+func (w *Writer) AnswerFaults(faults []string) {
+	for _, what := range faults {
+		w.Open()
+		w.Text("reason", "invalid_json")
+		w.Text("message", "the provider's answer is not valid JSON: "+what)
+		w.Close()
+	}
+}

@@ -86,6 +86,19 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
+// An output that had to be repaired has warnings, whether or not it fits its schema.
+func TestRepairedOutput(t *testing.T) {
+	s := newServer(t, nil, skill("tool", output("application/json", object{"type": "object", "required": []any{"a"}})))
+	for _, text := range []string{`{"a":1,"a":2}`, `{"a":"\ud83d"}`, `{"b":"\ud83d"}`} {
+		s.On("POST /run/tool", providertest.Answer(200, `{"execution_id":"e1","status":"completed","output":`+text+`}`))
+		for era, g := range map[string]*got{"modern": s.call(t, "acme_tool", object{}), "legacy": s.legacy(t, "tools/call", object{"name": "acme_tool"})} {
+			if r := g.result(); at(r, "_meta", "io.github.skill-bridge/warnings", 0, "reason") != "invalid_json" || (r["isError"] == true) != strings.Contains(text, "b") {
+				t.Errorf("%s, %s: %s", text, era, g.text)
+			}
+		}
+	}
+}
+
 // Section 4: an output that does not fit its schema is not called structured, and all of it is there; validate off checks nothing.
 func TestOutputThatDoesNotFit(t *testing.T) {
 	d := skill("tool", output("application/json", object{"type": "object", "required": []any{"n"}, "properties": object{"n": object{"type": "integer"}}}))

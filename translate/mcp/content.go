@@ -62,7 +62,7 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 		w.OpenArray("content")
 		w.parts(parts, o)
 		w.CloseArray()
-		return w.end()
+		return w.end(wire.Warnings(o.Warnings)...)
 	}
 	if len(output) == 0 {
 		output = jsontext.Value("null")
@@ -80,7 +80,7 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 		w.OpenArray("content")
 		w.parts(parts, o)
 		w.CloseArray()
-		return w.end()
+		return w.end(wire.Warnings(o.Warnings)...)
 	}
 	wrapped := !r.modern && (schema == nil && output.Kind() != '{' || schema != nil && !wire.IsOfObjects(schema)) // as the tool says
 	structured := func() {
@@ -101,7 +101,7 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 		w.TextContent(text)
 	}
 	w.CloseArray()
-	return w.end()
+	return w.end(wire.Warnings(o.Warnings)...)
 }
 
 // parts adds the parts of an output to an array of content.
@@ -124,14 +124,14 @@ func misfit(r *request, fault *run.Failure, output jsontext.Value, parts []front
 	}
 	w.CloseArray()
 	w.isError()
-	return w.end(func(w *front.Writer) {
+	return w.end(append(wire.Warnings(o.Warnings), func(w *front.Writer) {
 		w.OpenMember(wire.MetaError)
 		w.Text("code", "INVALID_OUTPUT")
 		w.Text("executed", string(run.ExecutedYes))
 		w.Text("next", string(run.NextNone))
 		w.Text("source", string(run.Provider))
 		w.Close()
-	})
+	})...)
 }
 
 func (w *result) isError() {

@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -95,7 +96,20 @@ const (
 
 	MetaError       = "io.github.skill-bridge/error"
 	MetaUnavailable = "io.github.skill-bridge/unavailable"
+	MetaWarnings    = "io.github.skill-bridge/warnings"
 )
+
+// Warnings returns what adds to the _meta of a result what was wrong with the provider's answer, and how it was read nevertheless; empty: nothing was.
+func Warnings(list []string) []func(*front.Writer) {
+	if len(list) == 0 {
+		return nil
+	}
+	return []func(*front.Writer){func(w *front.Writer) {
+		w.OpenArray(MetaWarnings)
+		w.AnswerFaults(list)
+		w.CloseArray()
+	}}
+}
 
 // Meta is what the _meta of a request says.
 type Meta struct {

@@ -20,9 +20,6 @@ import (
 // Reason is the reason of the warnings about arguments.
 const Reason = "unknown"
 
-// ReasonJSON is the reason of the warnings about a provider's answer.
-const ReasonJSON = "invalid_json"
-
 const (
 	maxName   = 64  // characters of a name; agents choose them
 	maxInputs = 256 // inputs among which a similar one is looked for
@@ -68,12 +65,7 @@ func With(list jsontext.Value, faults []string) jsontext.Value {
 		return list
 	}
 	w := front.Writer{Buf: slices.Clone(list[:len(list)-1])}
-	for _, what := range faults {
-		w.Open()
-		w.Text("reason", ReasonJSON)
-		w.Text("message", "the provider's answer is not valid JSON: "+what)
-		w.Close()
-	}
+	w.AnswerFaults(faults)
 	w.CloseArray()
 	return w.Buf
 }
