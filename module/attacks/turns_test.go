@@ -13,7 +13,7 @@ import (
 )
 
 // costlyChecks is a skill whose arguments take nearly as long to check as any may, if
-// they are 60 KB of the letter a.
+// they are 35 KB of the letter a.
 var costlyChecks = hostile.Skill{ID: "costly", Edit: inputs(hostile.Object{"type": "string", "pattern": "([a-z]+[0-9]*){50,300}$"})}
 
 // S62: however long the checks of the arguments of one provider's skills take, and
@@ -32,7 +32,7 @@ func TestS62ChecksOfAnotherProvider(t *testing.T) {
 	numbers := each(100_000, func(i int) any { return i }) // some 600 KB
 	mustComplete(t, p.Execute("acme.large", hostile.Object{"x": numbers}))
 
-	workers, length := 24, 60_000
+	workers, length := 24, 35_000
 	if raced { // a check takes so long that the calls would end by their timeouts
 		workers, length = 4, 20_000
 	}

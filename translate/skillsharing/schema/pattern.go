@@ -110,6 +110,9 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 	}
 	size := sizeOf(tree)
 	size = size.plus(patternSize{instructions: 2, steps: 2 * stepsPerMove}) // a failure and the match
+	if steps, simple := stepsOfSimple(tree); simple {
+		size.steps = min(size.steps, steps)
+	}
 	if size.instructions > maxInstructions || x.Expanded && size.instructions*stepsPerInstruction > e.effort.left {
 		e.unsupported = true
 		return anything, nil
@@ -208,6 +211,41 @@ func sizeOf(tree *syntax.Regexp) patternSize {
 // instructions is the size of n instructions that take the same steps.
 func instructions(n int, steps float64) patternSize {
 	return patternSize{instructions: n, steps: float64(n) * steps}
+}
+
+// stepsOfSimple returns an upper bound of the steps of matching a byte, if an expression begins with ^ and is a sequence of characters of which at most
+// one is repeated, as in ^[a-z ]{1,80}$. A text so far then matches in one way up to the repeat, however often it can be repeated, and besides only the
+// characters after it are tried.
+func stepsOfSimple(tree *syntax.Regexp) (steps float64, simple bool) {
+	if tree.Op != syntax.OpConcat || tree.Sub[0].Op != syntax.OpBeginText {
+		return 0, false
+	}
+	repeated, tried, dearest := false, 1, 0.0
+	for _, sub := range tree.Sub[1:] {
+		switch sub.Op {
+		case syntax.OpEndText:
+			continue
+		case syntax.OpRepeat, syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
+			if repeated {
+				return 0, false
+			}
+			repeated, sub = true, sub.Sub[0]
+		}
+		characters := 1
+		switch sub.Op {
+		case syntax.OpLiteral:
+			characters = len(sub.Rune)
+			dearest = max(dearest, stepsOfLiteral(sub.Flags))
+		case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+			dearest = max(dearest, stepsOfClass(len(sub.Rune)/2))
+		default:
+			return 0, false
+		}
+		if repeated {
+			tried += characters
+		}
+	}
+	return (dearest + 3*stepsPerMove) * float64(tried), true
 }
 
 func stepsOfLiteral(flags syntax.Flags) float64 {
