@@ -324,7 +324,11 @@ func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
 
 // reply returns the output of a task as a message.
 func reply(t *task.Task) *task.Message {
-	return &task.Message{ID: t.ID, Role: task.Agent, Parts: t.Artifact.Parts}
+	m := &task.Message{ID: t.ID, Role: task.Agent, Parts: t.Artifact.Parts, Metadata: wire.Warnings(t)}
+	if m.Metadata != nil {
+		m.Extensions = []string{wire.Extension}
+	}
+	return m
 }
 
 // settled reports whether a client that waits for a task gets its answer.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
@@ -264,4 +265,39 @@ func TestReplyMessage(t *testing.T) {
 		got.check(t, d.task+".status.state="+d.state("input-required"))
 		a.call(t, d.send, d.params(got.at(d.task+".id"), text(d.version, "3"), "")).check(t, d.task+".status.state="+d.state("completed"))
 	}
+}
+
+// An output that had to be repaired says so in the task, also when it is read or listed later, in streams, to webhooks and in messages.
+func TestRepairedOutput(t *testing.T) {
+	const first = ".metadata.EXT.warnings.0.reason=invalid_json;"
+	forEach(t, func(t *testing.T, d *dialect) {
+		t.Helper()
+		another := func(id string) string { return map[string]string{"0.1": id}[d.version] }
+		for _, output := range []string{`{"a":1,"a":2}`, `{"a":"\ud83d"}`, "{\"a\":\"\xff\"}"} {
+			hooks := new(hooks)
+			a := newAgent(t, withWebhooks(t, hooks))
+			a.On("POST /run/echo", providertest.Answer(200, `{"execution_id":"e1","status":"completed","output":`+output+`}`))
+			of, webhook := `"metadata":{"skill":"acme.echo"}`, ""
+			if d.version == "1.0" {
+				webhook = `,"configuration":{"taskPushNotificationConfig":{"url":"https://hook.example/"}}`
+			}
+			got := a.post(t, "/a2a", request(d.send, d.params("", text(d.version, "x"), of+webhook)), by("ada"))
+			got.check(t, d.task+".status.state="+d.state("completed")+";"+d.task+first+d.task+".metadata.EXT.warnings.0.message~the provider's answer is not valid JSON: ")
+			a.post(t, "/a2a", request(d.get, fmt.Sprintf(`{"id":%q}`, got.at(d.task+".id"))), by("ada")).check(t, "result"+first+"!result.metadata.EXT.warnings.1")
+			stream := a.call(t, d.stream, d.params(another("another-0123456789"), text(d.version, "x"), of))
+			final := map[string][2]string{"1.0": {".artifactUpdate", ".statusUpdate"}}[d.version]
+			stream.check(t, "-2.result"+final[0]+first+"-1.result"+final[1]+first+"!-3.result.metadata;!-3.result.statusUpdate.metadata")
+			if d.version == "1.0" {
+				a.post(t, "/a2a", request("ListTasks", `{}`), by("ada")).check(t, "result.tasks.0"+first)
+				eventually(t, func() bool {
+					return strings.Contains(hooks.last(), `TASK_STATE_COMPLETED`) && strings.Contains(hooks.last(), `"warnings":[`)
+				}, "a webhook is told")
+			}
+			a.On("POST /run/echo", providertest.Answer(200, `{"execution_id":"e1","status":"completed","output":{}}`))
+			a.call(t, d.send, d.params(another("a-third-0123456789"), text(d.version, "x"), of)).check(t, d.task+".artifacts;!"+d.task+".metadata.EXT.warnings")
+		}
+	})
+	a := newAgent(t, options(func(o *a2a.Options) { o.ReplyMessage = []string{"acme.echo"} }))
+	a.On("POST /run/echo", providertest.Answer(200, `{"execution_id":"e1","status":"completed","output":"\udc00"}`))
+	a.call(t, "SendMessage", dialects[0].params("", text("1.0", "x"), `"metadata":{"skill":"acme.echo"}`)).check(t, "result.message.parts.0.data=\ufffd;result.message"+first+"result.message.extensions.0="+wire.Extension)
 }

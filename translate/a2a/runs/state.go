@@ -61,6 +61,7 @@ func GoesOn(r *run.Run) bool { return r.Failure == nil && !r.State.Ended() }
 // Advance gives a task that is being changed the state of its run.
 func (r *Runs) Advance(t *task.Task, now *run.Run) {
 	at := time.Now()
+	t.Warnings = now.Warnings
 	if now.State != 0 && now.ExecutionID != "" {
 		t.Ref = now.Ref
 		t.Inputs = nil // they are needed only until the run is accepted

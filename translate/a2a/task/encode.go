@@ -44,6 +44,9 @@ func appendTask(b []byte, t *Task) ([]byte, error) {
 		e.parts(t.Artifact.Parts)
 		e.Close()
 	}
+	if len(t.Warnings) > 0 {
+		e.Texts("warnings", t.Warnings)
+	}
 	if len(t.Push) > 0 {
 		e.OpenArray("push")
 		for i := range t.Push {

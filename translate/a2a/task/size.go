@@ -1,7 +1,5 @@
 package task
 
-import "slices"
-
 // overhead is the approximate size of a task without its texts, in bytes.
 const overhead = 1 << 10
 
@@ -12,7 +10,7 @@ func Size(t *Task) int64 {
 	for i := range t.History {
 		n += sizeOfMessage(&t.History[i])
 	}
-	n += int(t.Artifact.Size())
+	n += int(t.Artifact.Size()) + sizeOfTexts(t.Warnings)
 	for i := range t.Push {
 		p := &t.Push[i]
 		n += 128 + len(p.ID) + len(p.URL) + len(p.Secrets) + len(p.Scheme)
@@ -22,7 +20,7 @@ func Size(t *Task) int64 {
 
 // AnswerSize returns about the length of the JSON of a task with the newest messages of its history, and with its artifact or without.
 func AnswerSize(t *Task, messages int, artifact bool) int64 {
-	n := overhead + sizeOfMessage(t.Status.Message)
+	n := overhead + sizeOfMessage(t.Status.Message) + sizeOfTexts(t.Warnings)
 	for i := range t.History[max(0, len(t.History)-messages):] {
 		n += sizeOfMessage(&t.History[len(t.History)-1-i])
 	}
@@ -36,8 +34,12 @@ func sizeOfMessage(m *Message) int {
 	if m == nil {
 		return 0
 	}
-	n := 128 + len(m.ID) + len(m.Metadata) + sizeOfParts(m.Parts)
-	for _, s := range slices.Concat(m.Extensions, m.References) {
+	return 128 + len(m.ID) + len(m.Metadata) + sizeOfParts(m.Parts) + sizeOfTexts(m.Extensions) + sizeOfTexts(m.References)
+}
+
+func sizeOfTexts(list []string) int {
+	n := 0
+	for _, s := range list {
 		n += 16 + len(s)
 	}
 	return n

@@ -39,6 +39,8 @@ type Task struct {
 	History []Message `json:"history,omitempty"`
 	// Artifact is the output; nil: there is none, or not yet.
 	Artifact *Artifact `json:"artifact,omitzero"`
+	// Warnings say what was wrong with the provider's newest answer, and how it was read nevertheless.
+	Warnings []string `json:"warnings,omitempty"`
 	// Push are the webhooks that later events are sent to.
 	Push []PushConfig `json:"push,omitempty"`
 

@@ -57,9 +57,9 @@ func (e Event) Size() int64 {
 	case WholeTask, TaskAnswer:
 		return task.AnswerSize(e.Task, e.History, true)
 	case ArtifactEvent:
-		return e.Task.Artifact.Size()
+		return e.Task.Artifact.Size() + int64(len(Warnings(e.Task)))
 	}
-	n := 0
+	n := len(Warnings(e.Task))
 	if m := e.Task.Status.Message; m != nil {
 		for i := range m.Parts {
 			n += len(m.Parts[i].Text) + len(m.Parts[i].Data)

@@ -3,6 +3,8 @@ package wire
 import (
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
@@ -94,6 +96,9 @@ func AppendUpdate(b []byte, v Version, u *task.Update, last bool) []byte {
 			w.flag("final", last)
 		}
 	}
+	if u.Artifact || u.Task.Status.State.Terminal() {
+		w.Raw("metadata", Warnings(u.Task))
+	}
 	if v == V10 {
 		w.Close()
 	}
@@ -182,8 +187,32 @@ func (w *writer) metadata() {
 	w.Optional("version", t.Ref.Version)
 	w.Optional("provider", t.Ref.Source)
 	w.Optional("executionId", t.Ref.ExecutionID)
+	w.warnings()
 	w.Close()
 	w.Close()
+}
+
+// warnings appends to the object of the extension how the provider's answer was repaired, if it was.
+func (w *writer) warnings() {
+	if len(w.task.Warnings) > 0 {
+		w.OpenArray("warnings")
+		w.AnswerFaults(w.task.Warnings)
+		w.CloseArray()
+	}
+}
+
+// Warnings returns the metadata of an event or message with the output of a task: how the provider's answer was repaired; nil: it was not.
+func Warnings(t *task.Task) jsontext.Value {
+	if len(t.Warnings) == 0 {
+		return nil
+	}
+	w := writer{task: t}
+	w.Open()
+	w.OpenMember(Extension)
+	w.warnings()
+	w.Close()
+	w.Close()
+	return w.Buf
 }
 
 // stateName returns the name of a state. 0.1 lacks two of the states, and gets similar ones.
