@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Store keeps entries in a database that instances share. Implementations are safe for concurrent use. Each method is one statement, or one transaction,
+// and returns when its writes are durable. An error says that it is not known whether the statement had an effect, unless it is one of the errors below
+// or [Unavailable].
+type Store interface {
+	// Instance is the id of this instance, as entries name their followers. It is another one after a lease was lost.
+	Instance() string
+
+	// Claim adds an entry in the state Submitting or a later one, with this instance as its follower, for a time to keep it. If the owner has an entry of
+	// its key that is in use, the entry is not added, and present is that one. An entry that has ended and has expired is replaced. To send a claim
+	// again after an error is safe: the entry with the same ID is the claim itself, and then present is nil and e has its version.
+	Claim(ctx context.Context, e *Entry, keep time.Duration) (present *Entry, err error)
+	// Change replaces the entry that has e.Version, and sets the version and the times of e. ok is false if the entry has another version or is gone, or
+	// has ended. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from the change once it has ended.
+	Change(ctx context.Context, e *Entry, outcome []byte, keep time.Duration) (ok bool, err error)
+	// Delete deletes a claim of this owner that is Submitting or Unknown. Only who has made the claim may do so, if certainly nothing was executed.
+	Delete(ctx context.Context, id Identity) error
+
+	// Get returns an entry. The error is [ErrNoEntry] if there is none. It may have expired, if it is not deleted yet: then there is none, too.
+	Get(ctx context.Context, id Identity) (*Entry, error)
+	// Named returns the entry of a key of an owner. The error is [ErrNoEntry] if there is none.
+	Named(ctx context.Context, owner Owner, key []byte) (*Entry, error)
+	// Outcome returns the outcome that is stored apart. Its size is that of the entry. The error is [ErrNoEntry] if there is none.
+	Outcome(ctx context.Context, id Identity) ([]byte, error)
+	// List returns entries, the newest ids first.
+	List(ctx context.Context, q *Query) ([]*Entry, error)
+	// Newer returns those of the entries that have a newer version than the given one, or that are gone: these have the version 0. It is one statement
+	// for all that are waited for.
+	Newer(ctx context.Context, known map[Identity]int64) ([]*Entry, error)
+	// Count counts what an owner has; nil: all owners.
+	Count(ctx context.Context, owner *Owner) (Usage, error)
+
+	// Renew renews the lease of this instance. lost says that it had ended: others may have adopted its runs, and Instance is another one now.
+	Renew(ctx context.Context) (lost bool, err error)
+	// Adopt makes this instance the follower of runs whose instances are gone, at most as many, and returns them. Submissions are Unknown then,
+	// and have no follower.
+	Adopt(ctx context.Context, most int) ([]*Entry, error)
+	// Overdue returns open entries that have expired, which have to be ended, at most as many.
+	Overdue(ctx context.Context, most int) ([]*Entry, error)
+	// Expire deletes ended entries that have expired, at most as many, and returns how many it has deleted.
+	Expire(ctx context.Context, most int) (int, error)
+
+	// Announce tells other instances of changes of entries, as far as the database can. It does not wait.
+	Announce(changed []Identity)
+	// Changes returns a channel of changes that other instances have announced. A nil slice says that some may have been missed, so that all that
+	// are waited for have to be looked at. The channel is never closed. It is nil if the database can't announce: then the ledger looks each second.
+	Changes() <-chan []Identity
+}
+
+// Query selects entries for a list.
+type Query struct {
+	// Owner is whose entries are listed; nil: those of all owners, which is for the operator only.
+	Owner *Owner
+	// Before is the id after which the page begins, since the newest ones are first; empty: with the newest.
+	Before string
+	// States are the wanted states; empty: all.
+	States []State
+	// Fronts are the wanted fronts; empty: all.
+	Fronts []string
+	// Limit is how many entries are returned at most.
+	Limit int
+}
+
+// Usage is how much is stored.
+type Usage struct {
+	Entries, Open int
+	Bytes         int64 // of notes and outcomes
+}
+
+// ErrNoEntry is the error for an entry that does not exist, has expired, or belongs to another owner.
+var ErrNoEntry = errors.New("there is no such run")
+
+// Unavailable is the error of a [Store] whose database can't be used: nothing was read or written.
+type Unavailable struct {
+	// Advice says what the operator has to do.
+	Advice string
+	// Full says that the database can be read but not written, since it is read-only or full.
+	Full bool
+	Err  error
+}
+
+// Error implements error.
+func (u *Unavailable) Error() string { return u.Err.Error() }
+
+// Unwrap returns the error of the database.
+func (u *Unavailable) Unwrap() error { return u.Err }
