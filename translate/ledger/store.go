@@ -18,7 +18,8 @@ type Store interface {
 	// again after an error is safe: the entry with the same ID is the claim itself, and then present is nil and e has its version.
 	Claim(ctx context.Context, e *Entry, keep time.Duration) (present *Entry, err error)
 	// Change replaces the entry that has e.Version, and sets the version and the times of e. ok is false if the entry has another version or is gone, or
-	// has ended. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from the change once it has ended.
+	// has ended. Owner, ID, Key, Front and Created never change. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from
+	// the change if the entry has ended, is Waiting or was so; else Expires stays as it is, so that what a provider reports does not prolong a run.
 	Change(ctx context.Context, e *Entry, outcome []byte, keep time.Duration) (ok bool, err error)
 	// Delete deletes a claim of this owner that is Submitting or Unknown. Only who has made the claim may do so, if certainly nothing was executed.
 	Delete(ctx context.Context, id Identity) error
@@ -29,8 +30,9 @@ type Store interface {
 	Named(ctx context.Context, owner Owner, key []byte) (*Entry, error)
 	// Outcome returns the outcome that is stored apart. Its size is that of the entry. The error is [ErrNoEntry] if there is none.
 	Outcome(ctx context.Context, id Identity) ([]byte, error)
-	// List returns entries, the newest ids first.
-	List(ctx context.Context, q *Query) ([]*Entry, error)
+	// List returns entries, the newest ids first. next is the Before of the following page; empty: there are no more. A page may have fewer entries than
+	// the limit, or none, and a next one: it looks at 1,000 entries at most.
+	List(ctx context.Context, q *Query) (page []*Entry, next string, err error)
 	// Newer returns those of the entries that have a newer version than the given one, or that are gone: these have the version 0. It is one statement
 	// for all that are waited for.
 	Newer(ctx context.Context, known map[Identity]int64) ([]*Entry, error)
@@ -47,11 +49,11 @@ type Store interface {
 	// Expire deletes ended entries that have expired, at most as many, and returns how many it has deleted.
 	Expire(ctx context.Context, most int) (int, error)
 
-	// Announce tells other instances of changes of entries, as far as the database can. It does not wait.
-	Announce(changed []Identity)
-	// Changes returns a channel of changes that other instances have announced. A nil slice says that some may have been missed, so that all that
-	// are waited for have to be looked at. The channel is never closed. It is nil if the database can't announce: then the ledger looks each second.
-	Changes() <-chan []Identity
+	// Announce tells other instances which entries have changed, by their ids, as far as the database can. It does not wait.
+	Announce(ids []string)
+	// Changes returns a channel of the ids of entries that other instances have announced. They are hints: ids that nobody waits for are among them. A nil
+	// slice says that some may have been missed, so that all that are waited for have to be looked at. The channel is never closed.
+	Changes() <-chan []string
 }
 
 // Query selects entries for a list.
