@@ -41,9 +41,9 @@ type Store interface {
 
 	// Renew renews the lease of this instance. lost says that it had ended: others may have adopted its runs, and Instance is another one now.
 	Renew(ctx context.Context) (lost bool, err error)
-	// Adopt makes this instance the follower of runs whose instances are gone, at most as many, and returns them. Submissions are Unknown then,
-	// and have no follower.
-	Adopt(ctx context.Context, most int) ([]*Entry, error)
+	// Adopt makes this instance the follower of runs of some realms whose instances are gone, at most as many, and returns them. Submissions are Unknown
+	// then, and have no follower. An instance can follow only the runs of the handlers that it has.
+	Adopt(ctx context.Context, realms []string, most int) ([]*Entry, error)
 	// Overdue returns open entries that have expired, which have to be ended, at most as many.
 	Overdue(ctx context.Context, most int) ([]*Entry, error)
 	// Expire deletes ended entries that have expired, at most as many, and returns how many it has deleted.
