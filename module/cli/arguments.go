@@ -112,12 +112,7 @@ func (a Arguments) object(params []document.Parameter) (object jsontext.Value, u
 	object = jsontext.Value("{")
 	safe := inputs.ModelNames(params)
 	for i, p := range a.pairs {
-		at := slices.IndexFunc(params, func(param document.Parameter) bool { return param.Name == p.key })
-		for place, name := range safe {
-			if name == p.key {
-				at = place
-			}
-		}
+		at := inputs.ByName(params, safe, p.key)
 		if at < 0 {
 			unknown = append(unknown, p.key)
 		}

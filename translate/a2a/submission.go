@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -207,16 +206,10 @@ func (s *submission) Inputs(ctx context.Context, skill *translate.Skill) (jsonrp
 		if s.task == nil || failure.Argument == nil || failure.Argument.Field != run.FieldInput || failure.Argument.Reason == run.OverLimit {
 			return jsonrpc.Object{}, failure
 		}
-		// If a later message has a wrong value, the task asks for that input again.
+		// If a later message has a wrong value, the task asks for that input again, too.
 		wrong := failure.Argument.Name
 		list.Remove(wrong)
-		var wanted []string // in the descriptor's order
-		for i := range skill.Descriptor.Inputs {
-			if name := skill.Descriptor.Inputs[i].Name; name == wrong || slices.Contains(missing, name) {
-				wanted = append(wanted, name)
-			}
-		}
-		s.asked = s.front.Say(message.WhichInputs(ctx, skill, wanted, message.Text(failure)))
+		s.asked = s.front.Say(message.WhichInputs(ctx, skill, append(missing, wrong), message.Text(failure)))
 		asked, argument := *failure, *failure.Argument
 		argument.Reason, asked.Argument = run.Asked, &argument
 		return jsonrpc.Object{}, &asked

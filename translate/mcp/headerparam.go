@@ -24,9 +24,9 @@ var _ translate.Preparation = headerParams{}
 func (p headerParams) Inputs(_ context.Context, s *translate.Skill) (jsonrpc.Object, *run.Failure) {
 	names := inputs.ModelNames(s.Descriptor.Inputs)
 	for i, in := range s.Descriptor.Inputs {
-		if value := wire.Member(p.arguments.Text, in.Name, cmp.Or(names[i], in.Name)); value != nil {
+		if argument, value := wire.Given(p.arguments.Text, in.Name, cmp.Or(names[i], in.Name)); value != nil {
 			if name := wire.MissingParam(p.header, in.Schema, value); name != "" {
-				return p.arguments, mismatched("the field " + wire.HeaderParam + name + " must repeat the argument " + quoted(in.Name))
+				return p.arguments, mismatched("the field " + wire.HeaderParam + name + " must repeat the argument " + quoted(argument))
 			}
 		}
 	}

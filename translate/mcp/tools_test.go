@@ -300,6 +300,7 @@ func TestHeaderParameters(t *testing.T) {
 	inputs := []object{
 		providertest.Input("region", "string", object{"schema": object{"x-mcp-header": "Region"}}), providertest.Input("count", "integer", object{"schema": object{"x-mcp-header": "Count"}}),
 		providertest.Input("deep", "object", object{"schema": object{"properties": object{"key": object{"type": "string", "x-mcp-header": "Key"}}}}),
+		providertest.Input("bild[0]", "string", object{"schema": object{"x-mcp-header": "Image"}}),
 	}
 	denied := newServer(t, nil, skill("find", nil, inputs...))
 	if g := denied.modern(t, "tools/list", object{}); strings.Contains(g.text, "x-mcp-header") {
@@ -337,6 +338,11 @@ func TestHeaderParameters(t *testing.T) {
 		g := s.call(t, "acme_find", v.arguments, v.header...)
 		if v.ok && at(g.result(), "structuredContent") == nil || !v.ok && (g.status != 400 || at(g.failure(), "code") != -32020.0 || s.Count("POST /run/") != before) {
 			t.Errorf("%s: %d %s", v.about, g.status, g.text)
+		}
+	}
+	for _, name := range []string{"bild_0__c9659f", "bild[0]"} {
+		if g := s.call(t, "acme_find", object{name: "x"}); !strings.HasSuffix(at(g.failure(), "message").(string), `must repeat the argument "`+name+`".`) {
+			t.Errorf("%s", g.text)
 		}
 	}
 	if g := s.legacy(t, "tools/call", object{"name": "acme_find", "arguments": object{"region": "eu"}}); at(g.result(), "content") == nil {
@@ -431,6 +437,20 @@ func TestToolsThatModelsTake(t *testing.T) {
 	g := s.call(t, "acme_measure", object{shown["größe"]: 1.5, shown["filter[id]"]: []int{1}, "alt": object{"n": 2, "pair": []string{"a"}}, "nullable": nil})
 	if sent := s.Inputs(t, "measure"); len(sent) != 1 || sent[0] != `{"alt":{"n":2,"pair":["a"]},"filter[id]":[1],"größe":1.5,"nullable":null}` {
 		t.Errorf("%s; sent %s", g.text, sent)
+	}
+	for about, c := range map[string]struct {
+		arguments object
+		want      string
+	}{
+		"another type":  {object{shown["größe"]: "wide"}, `argument "` + shown["größe"] + `" must be a number`},
+		"of the filter": {object{shown["größe"]: 1, shown["filter[id]"]: 1}, `argument "` + shown["filter[id]"] + `" must be an array`},
+		"missing":       {object{shown["filter[id]"]: []int{1}}, `argument "` + shown["größe"] + `" is required`},
+		"none":          {object{}, `argument "` + shown["größe"] + `" is required`},
+		"missing, of a caller with the names of the descriptor": {object{"filter[id]": []int{1}}, `argument "größe" is required`},
+	} {
+		if got, _ := at(s.call(t, "acme_measure", c.arguments).result(), "content", 0, "text").(string); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", about, got, c.want)
+		}
 	}
 	for _, wrong := range []object{{"n": 1}, {"n": 2}, {"pair": []any{"a", "b"}}, {"pair": []any{1}}} {
 		if g := s.call(t, "acme_measure", object{"größe": 1, "alt": wrong}); !strings.Contains(g.text, "alt") || len(s.Inputs(t, "measure")) != 1 {

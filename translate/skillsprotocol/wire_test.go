@@ -341,8 +341,21 @@ func TestSafeNamesOfInputs(t *testing.T) {
 		if _, fault := ask("execute_skill", `{"name":"p_s","args":{"gr__e_d353a2":"1","größe":"2"}}`); fault == nil || got != "" {
 			t.Errorf("an input under two names: %q", got)
 		}
-		if _, fault := ask("execute_skill", `{"name":"p_s","args":{"gr__e_d353a2":1}}`); fault == nil || !strings.Contains(fault.Message, "größe") || got != "" {
-			t.Errorf("a wrong value: %q, %v", got, fault)
+		for _, c := range []struct{ args, want, problem string }{ // the names are those that the caller uses, or was shown
+			{`{"gr__e_d353a2":1}`, "gr__e_d353a2", "must be a string"},
+			{`{"größe":1}`, "größe", "must be a string"},
+			{`{}`, "gr__e_d353a2", "is required"},
+			{`{"größe":"1","gr__e_d353a2":"2"}`, "gr__e_d353a2", "is given twice"},
+		} {
+			_, fault := ask("execute_skill", `{"name":"p_s","args":`+c.args+`}`)
+			if fault == nil || !strings.HasPrefix(fault.Message, `argument "`+c.want+`" `+c.problem) || !strings.Contains(string(fault.Data), `"param":"`+c.want+`"`) || got != "" {
+				t.Errorf("%s: %q, %v %s", c.args, got, fault, fault.Data)
+			}
+		}
+		for _, unknown := range []string{"gr__e", "groesse", "grösse"} {
+			if result, fault := ask("execute_skill", `{"name":"p_s","args":{"gr__e_d353a2":"1","`+unknown+`":"2"}}`); fault != nil || strings.Contains(string(result), "größe'") {
+				t.Errorf("%s: %s, %v", unknown, result, fault)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Inputs are the inputs for a skill, in the order of the parts that have them.
@@ -45,10 +47,11 @@ type input struct {
 // the parts whose text is the name of the skill.
 func Gather(have jsontext.Value, earlier []task.Message, parts []task.Part, s *translate.Skill, names []int) (*Inputs, *run.Failure) {
 	list := inputsOf(have)
+	params := parametersOf(s)
 	for i := range earlier {
 		for j := range earlier[i].Parts {
 			if p := &earlier[i].Parts[j]; isFile(p) {
-				if f := list.addFile(p, "an earlier message", "", s.Descriptor.Inputs); f != nil {
+				if f := list.addFile(p, "an earlier message", "", params); f != nil {
 					return nil, f
 				}
 			}
@@ -59,13 +62,13 @@ func Gather(have jsontext.Value, earlier []task.Message, parts []task.Part, s *t
 	}
 	for i := range parts {
 		if p := &parts[i]; isFile(p) {
-			if f := list.addFile(p, PartField(i), PartField(i), s.Descriptor.Inputs); f != nil {
+			if f := list.addFile(p, PartField(i), PartField(i), params); f != nil {
 				return nil, f
 			}
 		}
 	}
 	if !slices.ContainsFunc(parts, isStructured) {
-		if f := list.addText(joinedText(parts, names), s); f != nil {
+		if f := list.addText(joinedText(parts, names), params); f != nil {
 			return nil, f
 		}
 	}
@@ -171,10 +174,44 @@ const (
 	ReasonNoInput run.Reason = "no_input_for_part"
 )
 
-func (l *Inputs) has(name string) bool {
-	_, given := l.find(name)
+// has reports whether the i-th parameter is given, by one of its names.
+func (l *Inputs) has(p parameters, i int) bool {
+	_, given := l.find(p.list[i].Name)
+	if shown, renamed := p.names[i]; renamed && !given {
+		_, given = l.find(shown)
+	}
 	return given
 }
+
+// parameters are those of a skill, with the names that its input schema has.
+type parameters struct {
+	list  []document.Parameter
+	names map[int]string // of those that it has other names for
+}
+
+func parametersOf(s *translate.Skill) parameters {
+	return parameters{s.Descriptor.Inputs, inputs.ModelNames(s.Descriptor.Inputs)}
+}
+
+// shown returns the name that the input schema has for the i-th parameter.
+func (p *parameters) shown(i int) string {
+	if name, renamed := p.names[i]; renamed {
+		return name
+	}
+	return p.list[i].Name
+}
+
+// sort sorts names of parameters as the descriptor has them.
+func (p *parameters) sort(names []string) {
+	places := make(map[string]int, 2*len(p.list))
+	for i := range p.list {
+		places[p.list[i].Name], places[p.shown(i)] = i, i
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(places[a], places[b]) })
+}
+
+// find returns the place of the parameter with one of these names; -1: there is none.
+func (p *parameters) find(name string) int { return inputs.ByName(p.list, p.names, name) }
 
 func (l *Inputs) find(name string) (int, bool) {
 	if l.at != nil {
@@ -193,16 +230,14 @@ func (l *Inputs) index() {
 }
 
 // addText adds the text of a message without data: as an object of inputs, or as the value of one input.
-func (l *Inputs) addText(text string, s *translate.Skill) *run.Failure {
-	params := s.Descriptor.Inputs
-	if strings.TrimSpace(text) == "" || len(params) == 0 {
+func (l *Inputs) addText(text string, params parameters) *run.Failure {
+	if strings.TrimSpace(text) == "" || len(params.list) == 0 {
 		return nil
 	}
 	if object := jsontext.Value(text); isJSON(object) && object.Kind() == '{' {
 		known, some := true, false
 		eachMember(object, func(name []byte, _ jsontext.Value) bool {
-			known = slices.ContainsFunc(params, func(p document.Parameter) bool { return p.Name == string(name) })
-			some = true
+			known, some = params.find(string(name)) >= 0, true
 			return known
 		})
 		if known && some {
@@ -210,42 +245,42 @@ func (l *Inputs) addText(text string, s *translate.Skill) *run.Failure {
 		}
 	}
 	next := -1
-	for i := range params {
-		if params[i].Required && params[i].Default == nil && !l.has(params[i].Name) {
+	for i := range params.list {
+		if p := &params.list[i]; p.Required && p.Default == nil && !l.has(params, i) {
 			next = i
 			break
 		}
 	}
-	if next < 0 && len(params) == 1 && !l.has(params[0].Name) {
+	if next < 0 && len(params.list) == 1 && !l.has(params, 0) {
 		next = 0
 	}
 	if next < 0 {
 		return nil
 	}
-	p := &params[next]
+	p := &params.list[next]
 	value := jsontext.Value(text)
 	switch {
 	case p.Type == "string":
 		value = front.AppendText(nil, text)
 	case !isJSON(value):
-		l.Unread = p.Name
+		l.Unread = params.shown(next)
 		return nil
 	default:
 		value = jsontext.Value(strings.TrimSpace(text))
 	}
-	return l.add(p.Name, value, "message.parts")
+	return l.add(params.shown(next), value, "message.parts")
 }
 
 // addFile adds a file as the value of the input that takes it. where is the part or message that has it, and field is its path in the
 // request; empty: it is not in the request.
-func (l *Inputs) addFile(p *task.Part, where, field string, params []document.Parameter) *run.Failure {
+func (l *Inputs) addFile(p *task.Part, where, field string, params parameters) *run.Failure {
 	if name := inputOf(p.Metadata); name != "" {
-		at := slices.IndexFunc(params, func(param document.Parameter) bool { return param.Name == name })
-		if at < 0 || params[at].Type != "string" {
+		at := params.find(name)
+		if at < 0 || params.list[at].Type != "string" {
 			return wrongPart(where, "names the input "+quoted(name)+", which is no text input of the skill")
 		}
 		text := p.Text
-		if p.Kind == front.PartBytes && isText(p.MediaType) && keywordsOf(&params[at]).encoding == "" {
+		if p.Kind == front.PartBytes && isText(p.MediaType) && keywordsOf(&params.list[at]).encoding == "" {
 			decoded, err := base64.StdEncoding.DecodeString(text)
 			if err != nil || !utf8.Valid(decoded) {
 				return wrongPart(where, "has to be UTF-8, since its media type is that of a text")
@@ -254,9 +289,9 @@ func (l *Inputs) addFile(p *task.Part, where, field string, params []document.Pa
 		}
 		return l.add(name, front.AppendText(nil, text), field)
 	}
-	for at := range params {
-		if param := &params[at]; param.Type == "string" && takes(param, p) && !l.has(param.Name) {
-			return l.add(param.Name, front.AppendText(nil, p.Text), field)
+	for at := range params.list {
+		if param := &params.list[at]; param.Type == "string" && takes(param, p) && !l.has(params, at) {
+			return l.add(params.shown(at), front.AppendText(nil, p.Text), field)
 		}
 	}
 	return &run.Failure{

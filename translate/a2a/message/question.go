@@ -2,7 +2,6 @@ package message
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,7 +12,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // The largest number of skills in the question for a skill.
@@ -53,13 +51,15 @@ func WhichSkill(skills []catalog.Entry, problem string) (text string, data jsont
 	return b.String(), w.Buf
 }
 
-// WhichInputs returns the text and the data of the question for inputs. problem says what is wrong with a value; empty: inputs are only missing.
+// WhichInputs returns the text and the data of the question for inputs, whose names it sorts as the descriptor has them. problem says what is wrong with a value; empty: inputs are only missing.
 func WhichInputs(ctx context.Context, skill *translate.Skill, missing []string, problem string) (text string, data jsontext.Value) {
 	var b strings.Builder
 	if problem != "" {
 		b.WriteString("That does not fit: " + problem + ". ")
 	}
 	b.WriteString("The skill " + safetext.Line(skill.Name, maxQuoted) + " needs further inputs: ")
+	params := parametersOf(skill)
+	params.sort(missing)
 	for i, name := range missing {
 		if i == maxListedText {
 			b.WriteString("; …")
@@ -68,7 +68,7 @@ func WhichInputs(ctx context.Context, skill *translate.Skill, missing []string, 
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(describeInput(skill, name))
+		b.WriteString(describeInput(&params, name))
 	}
 	var w front.Writer
 	w.Open()
@@ -91,12 +91,12 @@ func Unread(skill *translate.Skill, name string) string {
 }
 
 // describeInput returns the name, type and description of an input.
-func describeInput(skill *translate.Skill, name string) string {
-	at := slices.IndexFunc(skill.Descriptor.Inputs, func(p document.Parameter) bool { return p.Name == name })
+func describeInput(params *parameters, name string) string {
+	at := params.find(name)
 	if at < 0 {
 		return safetext.Line(name, maxQuoted)
 	}
-	p := &skill.Descriptor.Inputs[at]
+	p := &params.list[at]
 	text := safetext.Line(name, maxQuoted) + " (" + safetext.Line(p.Type, maxQuoted) + ")"
 	if d := safetext.Line(p.Description, maxQuoted); d != "" {
 		text += ": " + d

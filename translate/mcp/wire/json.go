@@ -9,14 +9,20 @@ import (
 )
 
 // Member returns the first member of an object that has one of the names; nil: it has none, or it is null.
-func Member(object jsontext.Value, names ...string) (found jsontext.Value) {
+func Member(object jsontext.Value, names ...string) jsontext.Value {
+	_, found := Given(object, names...)
+	return found
+}
+
+// Given is [Member] with the name of the member.
+func Given(object jsontext.Value, names ...string) (name string, found jsontext.Value) {
 	jsonrpc.EachMember(object, func(n, value jsontext.Value) bool {
 		if !jsonrpc.IsNull(value) && slices.Contains(names, string(jsonrpc.Unquote(n))) {
-			found = value
+			name, found = string(jsonrpc.Unquote(n)), value
 		}
 		return found == nil
 	})
-	return found
+	return name, found
 }
 
 // Text returns the text of a JSON string; empty: it is none.

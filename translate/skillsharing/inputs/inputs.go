@@ -36,8 +36,9 @@ type Inputs struct {
 const manyInputs = 9
 
 type input struct {
-	name     string
-	required bool // and without a default
+	name     string // of its own; in failures the one that the caller knows it by
+	model    string // in [InputSchema], if it is another one
+	required bool   // and without a default
 	types    jsonvalue.TypeSet
 	schema   *schema.Schema // nil: there is none that the bridge can check
 }
@@ -51,7 +52,8 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 	if len(params) >= manyInputs {
 		in.byName = make(map[string]int, len(params))
 	}
-	for i, name := range ModelNames(params) {
+	names := ModelNames(params)
+	for i, name := range names {
 		if in.byModelName == nil {
 			in.byModelName = map[string]int{}
 		}
@@ -70,7 +72,7 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 		if in.byName != nil {
 			in.byName[p.Name] = i
 		}
-		in.inputs = append(in.inputs, input{name: p.Name, required: p.Required && p.Default == nil, types: jsonvalue.TypesNamed(p.Type)})
+		in.inputs = append(in.inputs, input{name: p.Name, model: names[i], required: p.Required && p.Default == nil, types: jsonvalue.TypesNamed(p.Type)})
 		if p.Schema == nil {
 			continue
 		}
@@ -119,12 +121,13 @@ func compileModern(compiler *schema.Compiler, p *document.Parameter, object *map
 // JSON type, and match the parameter's schema; a type in the schema replaces the declared
 // type. Arguments that the descriptor does not define are valid.
 //
+// A failure names an input as the caller did, by its own name or that in [InputSchema], and one that is missing as the caller names others.
 // The failure is about the first required input that is missing, in the order of the descriptor; if none
 // is missing, about the first invalid argument; or about all arguments, if they are not an object. It is
 // also nil if the context ends before the arguments were checked. checks counts the work. Long checks wait
 // for turns, which the skills and principals of a source get in rotation.
 func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks) *run.Failure {
-	var few [64]bool // without an allocation
+	var few [64]naming // without an allocation
 	given := in.each(few[:])
 	first, broken := in.checkText(ctx, who, arguments, checks, given)
 	return cmp.Or(broken, in.missing(given), first)
@@ -133,7 +136,7 @@ func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.
 // CheckMembers is [Inputs.Check] for the members of arguments that are known to be
 // a JSON object.
 func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks) *run.Failure {
-	var few [64]bool // without an allocation
+	var few [64]naming // without an allocation
 	given := in.each(few[:])
 	first := in.checkMembers(ctx, who, arguments, checks, given)
 	return cmp.Or(in.missing(given), first)
@@ -142,7 +145,7 @@ func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []
 // CheckGiven is [Inputs.Check] without the failure of a required input that is missing. The names of those are missing, in
 // the order of the descriptor; they are only complete if the arguments are an object.
 func (in *Inputs) CheckGiven(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) (missing []string, invalid *run.Failure) {
-	given := make([]bool, len(in.inputs))
+	given := make([]naming, len(in.inputs))
 	var broken *run.Failure
 	if arguments.Members != nil {
 		invalid = in.checkMembers(ctx, who, arguments.Members, checks, given)
@@ -150,8 +153,8 @@ func (in *Inputs) CheckGiven(ctx context.Context, who turns.Line, arguments json
 		invalid, broken = in.checkText(ctx, who, arguments.Text, checks, given)
 	}
 	for i := range in.inputs {
-		if in.inputs[i].required && !given[i] {
-			missing = append(missing, in.inputs[i].name)
+		if in.inputs[i].required && given[i] == notGiven {
+			missing = append(missing, in.as(i, in.usual(given)).name)
 		}
 	}
 	return missing, cmp.Or(broken, invalid)
@@ -163,7 +166,7 @@ func (in *Inputs) Unknown(arguments []jsonrpc.Member, most int) (names []string)
 		if len(names) == most {
 			break
 		}
-		if _, known := in.find(m.Name); !known {
+		if _, named := in.find(m.Name); named == notGiven {
 			if names == nil {
 				names = make([]string, 0, min(len(arguments), most))
 			}
@@ -177,7 +180,7 @@ const maxUnknownName = 64 // bytes
 
 // checkText checks the arguments that are given, and marks them. It returns the failure of the first invalid one, or that
 // of arguments that are not an object.
-func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks, given []bool) (first, broken *run.Failure) {
+func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks, given []naming) (first, broken *run.Failure) {
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
 	}
@@ -193,10 +196,10 @@ func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsont
 		if value == nil {
 			break
 		}
-		if i, known := in.find(name); known {
-			given[i] = true
+		if i, named := in.find(name); named != notGiven {
+			given[i] = named
 			if first == nil {
-				first = in.inputs[i].check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
+				first = in.as(i, named).check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
 			}
 		}
 	}
@@ -208,58 +211,55 @@ func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsont
 }
 
 // checkMembers is checkText for the members of an object.
-func (in *Inputs) checkMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks, given []bool) (first *run.Failure) {
+func (in *Inputs) checkMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks, given []naming) (first *run.Failure) {
 	for _, m := range arguments {
-		i, known := in.find(m.Name)
-		if !known {
+		i, named := in.find(m.Name)
+		if named == notGiven {
 			continue
 		}
-		given[i] = true
+		given[i] = named
 		if first == nil {
-			first = in.inputs[i].check(ctx, m.Value, check{checks: checks, most: in.most, source: in.source, asker: who})
+			first = in.as(i, named).check(ctx, m.Value, check{checks: checks, most: in.most, source: in.source, asker: who})
 		}
 	}
 	return first
 }
 
-// each returns a slice with a flag for each input. It is a part of few, if that is long enough.
-func (in *Inputs) each(few []bool) []bool {
+// each returns a slice with an element for each input. It is a part of few, if that is long enough.
+func (in *Inputs) each(few []naming) []naming {
 	if len(in.inputs) > len(few) {
-		return make([]bool, len(in.inputs))
+		return make([]naming, len(in.inputs))
 	}
 	return few
 }
 
 // missing returns the failure of the first required input that was not given.
-func (in *Inputs) missing(given []bool) *run.Failure {
+func (in *Inputs) missing(given []naming) *run.Failure {
 	for i := range in.inputs {
-		if in.inputs[i].required && !given[i] {
-			return in.inputs[i].fault(run.Required, "", "is required")
+		if in.inputs[i].required && given[i] == notGiven {
+			return in.as(i, in.usual(given)).fault(run.Required, "", "is required")
 		}
 	}
 	return nil
 }
 
-// find returns the input with a name, which is a JSON string.
-func (in *Inputs) find(raw jsontext.Value) (int, bool) {
+// find returns the input with a name, which is a JSON string: one of its own or, if there is none, in [InputSchema].
+func (in *Inputs) find(raw jsontext.Value) (int, naming) {
 	name := raw[1 : len(raw)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		unquoted, err := jsontext.AppendUnquote(nil, raw)
 		if err != nil {
-			return 0, false
+			return 0, notGiven
 		}
 		name = unquoted
 	}
-	return in.named(name)
-}
-
-// named returns the input with a name of its own or, if there is none, in [InputSchema].
-func (in *Inputs) named(name []byte) (int, bool) {
-	i, ok := in.ownNamed(name)
-	if !ok && in.byModelName != nil {
-		i, ok = in.byModelName[string(name)]
+	if i, ok := in.ownNamed(name); ok {
+		return i, byOwnName
 	}
-	return i, ok
+	if i, ok := in.byModelName[string(name)]; ok {
+		return i, byModelName
+	}
+	return 0, notGiven
 }
 
 func (in *Inputs) ownNamed(name []byte) (int, bool) {

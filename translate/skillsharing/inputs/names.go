@@ -3,6 +3,8 @@ package inputs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -66,6 +68,51 @@ func modelName(name string, taken map[string]bool) (safe string) {
 	return safe
 }
 
+// ByName returns the place of the parameter with a name of its own or, if there is none, in [InputSchema]; -1: there is none. names are those of
+// [ModelNames].
+func ByName(params []document.Parameter, names map[int]string, name string) int {
+	at := slices.IndexFunc(params, func(p document.Parameter) bool { return p.Name == name })
+	if at >= 0 {
+		return at
+	}
+	for place, shown := range names {
+		if shown == name {
+			return place
+		}
+	}
+	return -1
+}
+
+// naming is the name under which an input is given.
+type naming uint8
+
+const (
+	notGiven naming = iota
+	byOwnName
+	byModelName
+)
+
+// as returns an input for failures, which name it as the caller does.
+func (in *Inputs) as(i int, how naming) *input {
+	p := &in.inputs[i]
+	if how == byOwnName || p.model == "" {
+		return p
+	}
+	shown := *p
+	shown.name = p.model
+	return &shown
+}
+
+// usual returns how a caller names inputs that have two names: as in [InputSchema], unless it has given one by its own.
+func (in *Inputs) usual(given []naming) naming {
+	for i, how := range given {
+		if how == byOwnName && in.inputs[i].model != "" {
+			return byOwnName
+		}
+	}
+	return byModelName
+}
+
 // Restored returns arguments with the inputs' own names instead of those in [InputSchema]. An input that is given under both names is a
 // failure. Names within the arguments are not changed.
 func (in *Inputs) Restored(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failure) {
@@ -77,18 +124,18 @@ func (in *Inputs) Restored(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failu
 	renamed := false
 	text := jsontext.Value{'{'}
 	jsonrpc.EachMember(arguments.Text, func(name, value jsontext.Value) bool {
-		i, known := in.find(name)
-		if known && given[i] {
-			twice = in.inputs[i].fault(run.Ambiguous, "", "is given twice, under two names")
+		i, named := in.find(name)
+		if named != notGiven && given[i] {
+			twice = in.as(i, byModelName).fault(run.Ambiguous, "", fmt.Sprintf("is given twice, also as %q", safetext.Clip(in.inputs[i].name, jsonvalue.MaxActual)))
 			return false
 		}
-		if known {
+		if named != notGiven {
 			if given == nil {
 				given = map[int]bool{}
 			}
 			given[i] = true
-			if own := jsonvalue.Quoted(in.inputs[i].name); string(jsonrpc.Unquote(name)) != in.inputs[i].name {
-				name, renamed = own, true
+			if named == byModelName {
+				name, renamed = jsonvalue.Quoted(in.inputs[i].name), true
 			}
 		}
 		if len(text) > 1 {

@@ -3,6 +3,7 @@
 package warnings
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // Reason is the reason of the warnings about arguments.
@@ -71,31 +73,38 @@ func With(list jsontext.Value, faults []string) jsontext.Value {
 }
 
 func about(d *document.Descriptor, unknown []string) jsontext.Value {
-	var inputs []string
+	var known []string
+	shown := map[string]string{} // by the inputs' own names
 	if d != nil && len(d.Inputs) <= maxInputs {
+		names := inputs.ModelNames(d.Inputs)
 		for i := range d.Inputs {
-			inputs = append(inputs, d.Inputs[i].Name)
+			known = append(known, d.Inputs[i].Name)
+			if name, ok := names[i]; ok {
+				known = append(known, name)
+				shown[d.Inputs[i].Name] = name
+			}
 		}
 	}
-	slices.Sort(inputs)
-	index := near.NewIndex(inputs)
+	slices.Sort(known)
+	index := near.NewIndex(known)
 	w := front.Writer{Buf: []byte{'['}}
 	for _, name := range unknown {
-		one(&w, Visible(name), index)
+		one(&w, Visible(name), index, shown)
 	}
 	w.CloseArray()
 	return w.Buf
 }
 
 // one writes a warning.
-func one(w *front.Writer, name string, inputs *near.Index) {
+func one(w *front.Writer, name string, known *near.Index, shown map[string]string) {
 	w.Open()
 	w.Text("argument", name)
 	w.Text("reason", Reason)
 	message := "the skill has no input '" + name + "'"
-	if similar := near.Find(name, inputs); len(similar) > 0 {
-		message += "; did you mean '" + similar[0] + "'?"
-		w.Texts("candidates", similar[:1])
+	if similar := near.Find(name, known); len(similar) > 0 {
+		meant := cmp.Or(shown[similar[0]], similar[0])
+		message += "; did you mean '" + meant + "'?"
+		w.Texts("candidates", []string{meant})
 	}
 	w.Text("message", message)
 	w.Close()
@@ -111,5 +120,5 @@ func Visible(name string) string {
 
 // Takes reports whether the skill of a descriptor has an input of a name; nil: it is not known.
 func Takes(d *document.Descriptor, name string) bool {
-	return d != nil && len(d.Inputs) <= maxInputs && slices.ContainsFunc(d.Inputs, func(p document.Parameter) bool { return p.Name == name })
+	return d != nil && len(d.Inputs) <= maxInputs && inputs.ByName(d.Inputs, inputs.ModelNames(d.Inputs), name) >= 0
 }
