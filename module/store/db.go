@@ -1,0 +1,271 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+const (
+	// readyTimeout bounds how long a statement waits for a database that is being opened for the first time.
+	readyTimeout = 2 * time.Second
+	// openTimeout bounds one attempt to open the database.
+	openTimeout = 30 * time.Second
+	// firstPause and longestPause are between attempts to open the database.
+	firstPause, longestPause = time.Second, 30 * time.Second
+	// sweepInterval is between two deletions of what has expired.
+	sweepInterval = time.Minute
+)
+
+// DB is a database: one for all configurations of the process that use it. It is safe for concurrent use.
+type DB struct {
+	settings Settings
+	dialect  dialect
+	log      atomic.Pointer[zap.Logger] // of the configuration that was started last
+
+	starting sync.Once
+	stop     context.CancelFunc
+	ctx      context.Context // ends when the database is closed
+	tried    chan struct{}   // closed when the first attempt to open the database has ended
+	ended    chan struct{}   // closed when no goroutine of the database is left
+
+	// using is held by statements for reading, and for writing by whoever closes the database: after the last statement.
+	using   sync.RWMutex
+	conns   *connections // nil: not open
+	trouble atomic.Pointer[ledger.Unavailable]
+}
+
+// dialect is what databases do differently.
+type dialect interface {
+	// place says which database it is, without secrets.
+	place() string
+	// open connects to the database. The schema may be missing.
+	open(ctx context.Context) (*connections, error)
+	// migrations is the folder of the migrations.
+	migrations() string
+	// lock lets one process at a time migrate; it ends with the transaction.
+	lock(ctx context.Context, s session) error
+	// script executes several statements.
+	script(ctx context.Context, tx *transaction, text string) error
+	// swept is called when rows with secrets were deleted.
+	swept(ctx context.Context, s session) error
+	// judge says what an error of the driver means; nil: nothing that is known.
+	judge(err error) *verdict
+}
+
+// dbs are the databases of the process.
+var dbs = lifetime.NewPool[*DB]()
+
+// Hold returns the database of the settings, which all configurations of the process share, and keeps it until release is called. The last release
+// closes it. Hold opens nothing. Its error is one of the settings.
+func Hold(settings Settings) (db *DB, release func(), err error) {
+	key, err := settings.complete()
+	if err != nil {
+		return nil, nil, err
+	}
+	return dbs.Hold(key, func() (*DB, error) { return newDB(settings), nil })
+}
+
+// New returns a database that is not shared, and that [DB.Close] closes.
+func New(settings Settings) (*DB, error) {
+	if _, err := settings.complete(); err != nil {
+		return nil, err
+	}
+	return newDB(settings), nil
+}
+
+func newDB(settings Settings) *DB {
+	d := &DB{settings: settings, tried: make(chan struct{}), ended: make(chan struct{})}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	d.log.Store(zap.NewNop())
+	if settings.Kind == Postgres {
+		d.dialect = &postgres{settings: settings}
+	} else {
+		d.dialect = &sqlite{settings: settings}
+	}
+	return d
+}
+
+// Start opens the database in the background, if that was not begun yet, and logs to the logger from now on.
+func (d *DB) Start(log *zap.Logger) {
+	d.log.Store(log)
+	d.starting.Do(func() { go d.run() })
+}
+
+// run opens the database, deletes what expires, and ends when the database is closed.
+func (d *DB) run() {
+	defer close(d.ended)
+	pause := &backoff.ExponentialBackOff{InitialInterval: firstPause, RandomizationFactor: 0.2, Multiplier: 2, MaxInterval: longestPause}
+	for first := true; ; first = false {
+		err := d.open()
+		if d.ctx.Err() != nil {
+			return
+		}
+		if first {
+			close(d.tried)
+		}
+		if err == nil {
+			break
+		}
+		if !d.wait(pause.NextBackOff()) {
+			return
+		}
+	}
+	for d.wait(sweepInterval) {
+		_ = d.sweep(d.ctx) // the next one deletes it; statements log errors
+	}
+}
+
+// wait waits for some time. It reports false if the database is closed before.
+func (d *DB) wait(pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.ctx.Done():
+		return false
+	}
+}
+
+// open makes one attempt to open the database.
+func (d *DB) open() error {
+	ctx, cancel := context.WithTimeout(d.ctx, openTimeout)
+	defer cancel()
+	c, err := d.dialect.open(ctx)
+	if err == nil {
+		if err = d.migrate(ctx, c); err != nil {
+			_ = c.close()
+		}
+	}
+	if err != nil {
+		return d.judged(ctx, err, reading)
+	}
+	d.using.Lock()
+	d.conns = c
+	d.using.Unlock()
+	d.trouble.Store(nil)
+	d.log.Load().Info("the database is open", zap.String("database", d.dialect.place()))
+	return nil
+}
+
+// Ready waits until the database is open: two seconds at most, and not at all if an attempt to open it has failed. The error is a
+// [*ledger.Unavailable], or that of the context.
+func (d *DB) Ready(ctx context.Context) error {
+	_, leave, err := d.enter(ctx)
+	if err == nil {
+		leave()
+	}
+	return err
+}
+
+// enter returns the connections, which stay open until leave is called.
+func (d *DB) enter(ctx context.Context) (c *connections, leave func(), err error) {
+	if c := d.entered(); c != nil {
+		return c, d.using.RUnlock, nil
+	}
+	timer := time.NewTimer(readyTimeout)
+	defer timer.Stop()
+	select {
+	case <-d.tried:
+	case <-timer.C:
+	case <-d.ctx.Done():
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if c := d.entered(); c != nil {
+		return c, d.using.RUnlock, nil
+	}
+	if trouble := d.trouble.Load(); trouble != nil && d.ctx.Err() == nil {
+		return nil, nil, trouble
+	}
+	if d.ctx.Err() != nil {
+		return nil, nil, &ledger.Unavailable{Err: errors.New("the database is closed"), Advice: "The configuration that used the database has ended. Try again."}
+	}
+	return nil, nil, &ledger.Unavailable{Err: errors.New(d.dialect.place() + " is not open yet"), Advice: "The database is being opened. Try again."}
+}
+
+// entered returns the connections, if there are any, and keeps them open until the lock is released.
+func (d *DB) entered() *connections {
+	d.using.RLock()
+	if d.conns == nil {
+		d.using.RUnlock()
+		return nil
+	}
+	return d.conns
+}
+
+// Status is what is known about a database.
+type Status struct {
+	Kind Kind
+	// Place says which database it is, without secrets.
+	Place string
+	// Open says that it was opened since the process began.
+	Open bool
+	// Trouble is why it can't be used at present; nil: nothing is known.
+	Trouble *ledger.Unavailable
+}
+
+// Status returns what is known about the database. It asks nothing.
+func (d *DB) Status() Status {
+	open := d.entered() != nil
+	if open {
+		d.using.RUnlock()
+	}
+	return Status{Kind: d.settings.Kind, Place: d.dialect.place(), Open: open, Trouble: d.trouble.Load()}
+}
+
+// Check writes a row and deletes it.
+func (d *DB) Check(ctx context.Context) error {
+	return d.transaction(ctx, writing, func(ctx context.Context, s session) error {
+		name := []byte(newID())
+		if _, err := s.exec(ctx, "INSERT INTO things (kind, name, value, version, expires) VALUES ($1, $2, $3, 1, {now})", "check", name, []byte{}); err != nil {
+			return err
+		}
+		_, err := s.exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", "check", name)
+		return err
+	})
+}
+
+// sweep deletes what has expired.
+func (d *DB) sweep(ctx context.Context) error {
+	for {
+		n, err := d.Things().Expire(ctx, 1000)
+		if n < 1000 || err != nil {
+			return err
+		}
+	}
+}
+
+// swept makes what was deleted unreadable also in the files of the database.
+func (d *DB) swept(ctx context.Context) error { return d.dialect.swept(ctx, d.session(writing)) }
+
+// Close closes the database when the last statement has ended.
+func (d *DB) Close() {
+	d.stop()
+	d.starting.Do(func() { close(d.ended) })
+	<-d.ended
+	d.using.Lock()
+	defer d.using.Unlock()
+	if d.conns == nil {
+		return
+	}
+	if err := d.conns.close(); err != nil {
+		d.log.Load().Warn("the database was not closed properly", zap.String("database", d.dialect.place()), zap.Error(err))
+	}
+	d.conns = nil
+}
+
+// Destruct implements caddy.Destructor.
+func (d *DB) Destruct() error {
+	d.Close()
+	return nil
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// verdict is what an error of a database means.
+type verdict struct {
+	// advice says what the operator has to do.
+	advice string
+	// full says that the database can still be read.
+	full bool
+	// refused says that the database has refused a transaction because of another one, so that it can be tried again.
+	refused bool
+	// unsure says that a statement that writes may have had its effect.
+	unsure bool
+}
+
+const adviceSlow = "The database did not answer in time. Look at its load, its disk and the network."
+
+// refused reports whether to execute a statement again, since the database has refused it.
+func (d *DB) refused(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, ok := errors.AsType[*finalError](err); ok {
+		return false
+	}
+	v := d.dialect.judge(err)
+	return v != nil && v.refused
+}
+
+// judged says what an error of a statement means. It is a [*ledger.Unavailable] if the database can't be used and the statement certainly had no
+// effect that lasts.
+func (d *DB) judged(ctx context.Context, err error, p purpose) error {
+	if err == nil {
+		d.answered(p)
+		return nil
+	}
+	if last, ok := errors.AsType[*finalError](err); ok {
+		err = last.error
+	}
+	v := d.dialect.judge(err)
+	switch {
+	case v == nil && errors.Is(err, context.DeadlineExceeded):
+		v = &verdict{advice: adviceSlow, unsure: true}
+	case v == nil:
+		return err
+	}
+	trouble := &ledger.Unavailable{Advice: v.advice, Full: v.full, Err: fmt.Errorf("%s: %w", d.dialect.place(), err)}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return trouble.Err // of the caller, not of the database
+	}
+	d.suffered(trouble)
+	if v.unsure && p != reading {
+		return trouble.Err
+	}
+	return trouble
+}
+
+// answered notes that the database works, as far as a statement for a purpose can say.
+func (d *DB) answered(p purpose) {
+	trouble := d.trouble.Load()
+	if trouble == nil || trouble.Full && p == reading {
+		return
+	}
+	if d.trouble.CompareAndSwap(trouble, nil) {
+		d.log.Load().Info("the database works again", zap.String("database", d.dialect.place()))
+	}
+}
+
+// suffered notes why the database can't be used, and logs it once for each cause.
+func (d *DB) suffered(trouble *ledger.Unavailable) {
+	before := d.trouble.Swap(trouble)
+	if before == nil || before.Advice != trouble.Advice {
+		d.log.Load().Error("the database can't be used", zap.String("advice", trouble.Advice), zap.Error(trouble.Err))
+	}
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// migrations has a folder for each dialect. A file is named by the version of the schema that it makes, and never changes once it is released.
+//
+//go:embed migrations
+var migrations embed.FS
+
+// schemaError is the error for a database whose schema the program can't use.
+type schemaError struct{ text, advice string }
+
+func (e *schemaError) Error() string { return e.text }
+
+// migrate gives the database the schema of the program. Processes that start at the same time do it one after the other.
+func (d *DB) migrate(ctx context.Context, c *connections) error {
+	files, err := fs.ReadDir(migrations, "migrations/"+d.dialect.migrations())
+	if err != nil {
+		return err
+	}
+	begun, err := c.pools[writing].db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	tx := &transaction{Tx: begun, conns: c}
+	defer func() { _ = tx.Rollback() }()
+	s := session{d, writing, tx}
+	if err := d.dialect.lock(ctx, s); err != nil {
+		return err
+	}
+	if _, err := s.exec(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"); err != nil {
+		return err
+	}
+	version := 0
+	if _, err := s.row(ctx, []any{&version}, "SELECT version FROM schema_version"); err != nil {
+		return err
+	}
+	if version > len(files) {
+		return &schemaError{
+			fmt.Sprintf("the database has version %d of the schema, this program has version %d", version, len(files)),
+			"A newer version of the bridge has used this database. Start that version, or give this one a database of its own.",
+		}
+	}
+	for i, file := range files[version:] {
+		number := version + i + 1
+		if n, err := strconv.Atoi(strings.TrimSuffix(file.Name(), ".sql")); err != nil || n != number {
+			return errors.New("unexpected migration " + file.Name())
+		}
+		text, err := migrations.ReadFile("migrations/" + d.dialect.migrations() + "/" + file.Name())
+		if err != nil {
+			return err
+		}
+		if err := d.dialect.script(ctx, tx, string(text)); err != nil {
+			return fmt.Errorf("version %d of the schema: %w", number, err)
+		}
+	}
+	if version < len(files) {
+		if _, err := s.exec(ctx, "DELETE FROM schema_version"); err != nil {
+			return err
+		}
+		if _, err := s.exec(ctx, "INSERT INTO schema_version VALUES ($1)", len(files)); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}

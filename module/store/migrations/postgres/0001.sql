@@ -1,0 +1,69 @@
+CREATE TABLE runs (
+	realm    bytea NOT NULL,
+	owner    bytea NOT NULL,
+	id       bytea NOT NULL,
+	key      bytea,
+	front    TEXT NOT NULL,
+	skill    bytea NOT NULL,
+	asked    bytea NOT NULL,
+	ref      bytea NOT NULL, -- JSON
+	state    SMALLINT NOT NULL,
+	follower TEXT NOT NULL, -- empty: none
+	args     bytea,
+	single   BOOLEAN NOT NULL,
+	notes    bytea,
+	outcome  bytea,
+	apart    BIGINT NOT NULL,
+	version  BIGINT NOT NULL,
+	created  BIGINT NOT NULL, -- times are in milliseconds
+	changed  BIGINT NOT NULL,
+	expires  BIGINT NOT NULL,
+	size     BIGINT NOT NULL, -- of notes and outcomes
+	PRIMARY KEY (realm, owner, id)
+);
+CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
+CREATE INDEX runs_follower ON runs (follower) WHERE state < 16;
+CREATE INDEX runs_expires ON runs (expires);
+CREATE INDEX runs_state ON runs (realm, owner, state, id);
+
+CREATE TABLE outputs (
+	realm   bytea NOT NULL,
+	owner   bytea NOT NULL,
+	id      bytea NOT NULL,
+	output  bytea NOT NULL,
+	expires BIGINT NOT NULL,
+	PRIMARY KEY (realm, owner, id),
+	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
+);
+CREATE INDEX outputs_expires ON outputs (expires);
+
+CREATE TABLE deliveries (
+	realm    bytea NOT NULL,
+	owner    bytea NOT NULL,
+	id       bytea NOT NULL,
+	receiver bytea NOT NULL,
+	position BIGINT NOT NULL, -- of the last event that was delivered
+	tries    INTEGER NOT NULL,
+	next     BIGINT NOT NULL,
+	since    BIGINT NOT NULL,
+	sealed   bytea,             -- credentials
+	PRIMARY KEY (realm, owner, id, receiver),
+	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
+);
+CREATE INDEX deliveries_next ON deliveries (next);
+
+CREATE TABLE instances (
+	id    TEXT NOT NULL PRIMARY KEY,
+	lease BIGINT NOT NULL
+);
+CREATE INDEX instances_lease ON instances (lease);
+
+CREATE TABLE things (
+	kind    TEXT NOT NULL,
+	name    bytea NOT NULL,
+	value   bytea NOT NULL,
+	version BIGINT NOT NULL,
+	expires BIGINT, -- null: never
+	PRIMARY KEY (kind, name)
+);
+CREATE INDEX things_expires ON things (expires) WHERE expires IS NOT NULL;

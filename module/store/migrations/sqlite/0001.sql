@@ -1,0 +1,97 @@
+CREATE TABLE runs (
+	realm    BLOB NOT NULL,
+	owner    BLOB NOT NULL,
+	id       BLOB NOT NULL,
+	key      BLOB,
+	front    TEXT NOT NULL,
+	skill    BLOB NOT NULL,
+	asked    BLOB NOT NULL,
+	ref      BLOB NOT NULL, -- JSON
+	state    INTEGER NOT NULL,
+	follower TEXT NOT NULL, -- empty: none
+	args     BLOB,
+	single   BOOLEAN NOT NULL,
+	notes    BLOB,
+	outcome  BLOB,
+	apart    INTEGER NOT NULL,
+	version  INTEGER NOT NULL,
+	created  INTEGER NOT NULL, -- times are in milliseconds
+	changed  INTEGER NOT NULL,
+	expires  INTEGER NOT NULL,
+	size     INTEGER NOT NULL, -- of notes and outcomes
+	PRIMARY KEY (realm, owner, id)
+);
+CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
+CREATE INDEX runs_follower ON runs (follower) WHERE state < 16;
+CREATE INDEX runs_expires ON runs (expires);
+CREATE INDEX runs_state ON runs (realm, owner, state, id);
+
+CREATE TABLE outputs (
+	realm   BLOB NOT NULL,
+	owner   BLOB NOT NULL,
+	id      BLOB NOT NULL,
+	output  BLOB NOT NULL,
+	expires INTEGER NOT NULL,
+	PRIMARY KEY (realm, owner, id),
+	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
+);
+CREATE INDEX outputs_expires ON outputs (expires);
+
+CREATE TABLE deliveries (
+	realm    BLOB NOT NULL,
+	owner    BLOB NOT NULL,
+	id       BLOB NOT NULL,
+	receiver BLOB NOT NULL,
+	position INTEGER NOT NULL, -- of the last event that was delivered
+	tries    INTEGER NOT NULL,
+	next     INTEGER NOT NULL,
+	since    INTEGER NOT NULL,
+	sealed   BLOB,             -- credentials
+	PRIMARY KEY (realm, owner, id, receiver),
+	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
+);
+CREATE INDEX deliveries_next ON deliveries (next);
+
+CREATE TABLE instances (
+	id    TEXT NOT NULL PRIMARY KEY,
+	lease INTEGER NOT NULL
+);
+CREATE INDEX instances_lease ON instances (lease);
+
+CREATE TABLE things (
+	kind    TEXT NOT NULL,
+	name    BLOB NOT NULL,
+	value   BLOB NOT NULL,
+	version INTEGER NOT NULL,
+	expires INTEGER, -- null: never
+	PRIMARY KEY (kind, name)
+);
+CREATE INDEX things_expires ON things (expires) WHERE expires IS NOT NULL;
+
+-- What each owner has, and all together. Only SQLite counts within the transaction of a change, since only one transaction writes at a time.
+CREATE TABLE owners (
+	realm   BLOB NOT NULL,
+	owner   BLOB NOT NULL,
+	entries INTEGER NOT NULL,
+	open    INTEGER NOT NULL,
+	bytes   INTEGER NOT NULL,
+	PRIMARY KEY (realm, owner)
+) WITHOUT ROWID;
+CREATE TABLE totals (entries INTEGER NOT NULL, open INTEGER NOT NULL, bytes INTEGER NOT NULL);
+INSERT INTO totals VALUES (0, 0, 0);
+
+CREATE TRIGGER runs_inserted AFTER INSERT ON runs BEGIN
+	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.state < 16, NEW.size)
+		ON CONFLICT (realm, owner) DO UPDATE SET entries = entries + 1, open = open + excluded.open, bytes = bytes + excluded.bytes;
+	UPDATE totals SET entries = entries + 1, open = open + (NEW.state < 16), bytes = bytes + NEW.size;
+END;
+CREATE TRIGGER runs_updated AFTER UPDATE OF state, size ON runs WHEN (NEW.state < 16) <> (OLD.state < 16) OR NEW.size <> OLD.size BEGIN
+	UPDATE owners SET open = open + (NEW.state < 16) - (OLD.state < 16), bytes = bytes + NEW.size - OLD.size
+		WHERE realm = NEW.realm AND owner = NEW.owner;
+	UPDATE totals SET open = open + (NEW.state < 16) - (OLD.state < 16), bytes = bytes + NEW.size - OLD.size;
+END;
+CREATE TRIGGER runs_deleted AFTER DELETE ON runs BEGIN
+	UPDATE owners SET entries = entries - 1, open = open - (OLD.state < 16), bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner;
+	DELETE FROM owners WHERE realm = OLD.realm AND owner = OLD.owner AND entries <= 0;
+	UPDATE totals SET entries = entries - 1, open = open - (OLD.state < 16), bytes = bytes - OLD.size;
+END;

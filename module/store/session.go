@@ -1,0 +1,251 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// statementTimeout bounds each statement, and with it the wait for a connection.
+	statementTimeout = 10 * time.Second
+	// maxAttempts bounds how often a statement is executed that the database has refused because of another transaction.
+	maxAttempts = 5
+	// maxStatements bounds the texts of statements that are kept. Texts must not depend on what callers send.
+	maxStatements = 256
+)
+
+// purpose is what a statement is executed for. Each purpose has connections of its own, as far as the database allows.
+type purpose int
+
+const (
+	reading purpose = iota
+	writing
+	leasing // renewing a lease and adoption, which must not wait for calls
+	purposes
+)
+
+// session executes statements: each as a transaction of its own, or all in one.
+//
+// The texts of statements are the same for all databases. Their parameters are $1, $2 and so on; {now} is the time of the database's clock
+// in Unix milliseconds, {skip} skips rows that other transactions have locked.
+type session struct {
+	db      *DB
+	purpose purpose
+	tx      *transaction // nil: each statement is a transaction of its own
+}
+
+// transaction is an open transaction.
+type transaction struct {
+	*sql.Tx
+	conns *connections
+	fresh []string // texts of statements that are not prepared yet: the transaction may have the only connection
+}
+
+// session returns a session whose statements are transactions of their own.
+func (d *DB) session(p purpose) session { return session{db: d, purpose: p} }
+
+// transaction calls f with a session whose statements are one transaction. If the database refuses it because of another transaction, f is called
+// again.
+func (d *DB) transaction(ctx context.Context, p purpose, f func(context.Context, session) error) error {
+	return d.session(p).do(ctx, func(ctx context.Context, c *connections) error {
+		begun, err := c.pools[p].db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		tx := &transaction{Tx: begun, conns: c}
+		defer func() { _ = tx.Rollback() }() // without effect after the commit
+		if err := f(ctx, session{d, p, tx}); err != nil {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		for _, text := range tx.fresh {
+			_, _ = c.statement(ctx, p, text, nil) // the next transaction tries again
+		}
+		return nil
+	})
+}
+
+// exec executes a statement, and returns how many rows it has changed.
+func (s session) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
+	err = s.do(ctx, func(ctx context.Context, c *connections) error {
+		st, err := c.statement(ctx, s.purpose, text, s.tx)
+		if err != nil {
+			return err
+		}
+		result, err := st.exec(ctx, s.tx, c.arguments(st, args))
+		if err != nil {
+			return err
+		}
+		changed, err = result.RowsAffected()
+		return err
+	})
+	return changed, err
+}
+
+// query executes a statement, and calls each with each row of its result. What each keeps of a row it must copy, unless it has scanned it into a
+// slice or a string.
+func (s session) query(ctx context.Context, each func(*sql.Rows) error, text string, args ...any) error {
+	begun := false // rows were read: the statement is not executed again
+	return s.do(ctx, func(ctx context.Context, c *connections) (err error) {
+		defer func() {
+			if begun && err != nil {
+				err = &finalError{err}
+			}
+		}()
+		st, err := c.statement(ctx, s.purpose, text, s.tx)
+		if err != nil {
+			return err
+		}
+		rows, err := st.query(ctx, s.tx, c.arguments(st, args))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			begun = true
+			if err := each(rows); err != nil {
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return rows.Close() // the end of a statement that changes rows
+	})
+}
+
+// row executes a statement and scans its row. found is false if there is none.
+func (s session) row(ctx context.Context, into []any, text string, args ...any) (found bool, err error) {
+	err = s.query(ctx, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(into...)
+	}, text, args...)
+	return found, err
+}
+
+// do calls f with open connections, within the time of a statement, and says what its error means.
+func (s session) do(ctx context.Context, f func(context.Context, *connections) error) error {
+	if s.tx != nil {
+		return f(ctx, s.tx.conns)
+	}
+	c, leave, err := s.db.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		err := f(ctx, c)
+		if attempt == maxAttempts || !s.db.refused(err) {
+			return s.db.judged(ctx, err, s.purpose)
+		}
+	}
+}
+
+// finalError is an error after which a statement is not executed again.
+type finalError struct{ error }
+
+func (f *finalError) Unwrap() error { return f.error }
+
+// pool are the connections for a purpose.
+type pool struct {
+	db *sql.DB
+	// prepare says that statements are prepared for the pool. Otherwise the driver does it.
+	prepare bool
+
+	statements sync.Map // *statement by text
+	kept       atomic.Int32
+}
+
+// statement is a statement as its database takes it.
+type statement struct {
+	db       *sql.DB
+	prepared *sql.Stmt // nil: the statement is not prepared
+	text     string
+	clock    bool // it has a parameter for the time
+}
+
+// connections are those of an open database.
+type connections struct {
+	pools [purposes]*pool
+	// replace replaces the words in braces.
+	replace *strings.Replacer
+	// clock returns the time for a parameter of this name; nil: the database says the time.
+	clock func() time.Time
+	close func() error
+}
+
+// statement returns the statement for a text, within a transaction or not.
+func (c *connections) statement(ctx context.Context, p purpose, text string, tx *transaction) (*statement, error) {
+	pool := c.pools[p]
+	if kept, ok := pool.statements.Load(text); ok {
+		return kept.(*statement), nil
+	}
+	st := &statement{db: pool.db, text: c.replace.Replace(text)}
+	st.clock = c.clock != nil && strings.Contains(st.text, clockParameter)
+	if pool.kept.Load() >= maxStatements {
+		return st, nil
+	}
+	if pool.prepare && tx != nil {
+		tx.fresh = append(tx.fresh, text)
+		return st, nil
+	}
+	if pool.prepare {
+		prepared, err := pool.db.PrepareContext(ctx, st.text)
+		if err != nil {
+			return nil, err
+		}
+		st.prepared = prepared
+	}
+	if kept, loaded := pool.statements.LoadOrStore(text, st); loaded {
+		if st.prepared != nil {
+			_ = st.prepared.Close()
+		}
+		return kept.(*statement), nil
+	}
+	pool.kept.Add(1)
+	return st, nil
+}
+
+// clockParameter is how the time is written in statements of databases that don't say it themselves.
+const clockParameter = ":now"
+
+// arguments are those of a statement, with the time if it asks for it.
+func (c *connections) arguments(st *statement, args []any) []any {
+	if st.clock {
+		return append(slices.Clip(args), sql.Named("now", c.clock().UnixMilli()))
+	}
+	return args
+}
+
+func (st *statement) exec(ctx context.Context, tx *transaction, args []any) (sql.Result, error) {
+	switch {
+	case st.prepared != nil && tx != nil:
+		return tx.StmtContext(ctx, st.prepared).ExecContext(ctx, args...)
+	case st.prepared != nil:
+		return st.prepared.ExecContext(ctx, args...)
+	case tx != nil:
+		return tx.ExecContext(ctx, st.text, args...)
+	}
+	return st.db.ExecContext(ctx, st.text, args...)
+}
+
+func (st *statement) query(ctx context.Context, tx *transaction, args []any) (*sql.Rows, error) {
+	switch {
+	case st.prepared != nil && tx != nil:
+		return tx.StmtContext(ctx, st.prepared).QueryContext(ctx, args...)
+	case st.prepared != nil:
+		return st.prepared.QueryContext(ctx, args...)
+	case tx != nil:
+		return tx.QueryContext(ctx, st.text, args...)
+	}
+	return st.db.QueryContext(ctx, st.text, args...)
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+)
+
+const (
+	// sqliteReaders is how many connections of a file read at the same time.
+	sqliteReaders = 4
+	// sqliteBusy is how long a statement waits for other processes, in milliseconds.
+	sqliteBusy = "5000"
+)
+
+// sqlite is the dialect of SQLite, in a file and in memory.
+type sqlite struct {
+	settings Settings
+}
+
+func (q *sqlite) place() string {
+	if q.settings.Kind == Memory {
+		return "SQLite in memory"
+	}
+	return "SQLite in " + q.settings.File
+}
+
+func (q *sqlite) migrations() string { return "sqlite" }
+
+// lock has nothing to do: each transaction is immediate, so that one process at a time has one that writes.
+func (q *sqlite) lock(context.Context, session) error { return nil }
+
+func (q *sqlite) script(ctx context.Context, tx *transaction, text string) error {
+	_, err := tx.ExecContext(ctx, text)
+	return err
+}
+
+// open makes the file, which only its owner can read, and opens the connections.
+func (q *sqlite) open(ctx context.Context) (*connections, error) {
+	location := url.URL{Scheme: "file", Path: "/" + newID()}
+	options := url.Values{"_busy_timeout": {sqliteBusy}, "_txlock": {"immediate"}, "_foreign_keys": {"1"}, "_error_rc": {"1"}, "_dqs": {"0"}}
+	if q.settings.Kind == Memory {
+		options.Set("vfs", "memdb")
+		if q.settings.File != "" {
+			location.Path = "/" + q.settings.File
+		}
+	} else {
+		if err := prepareFile(q.settings.File); err != nil {
+			return nil, err
+		}
+		location.Path = "/" + strings.TrimPrefix(filepath.ToSlash(q.settings.File), "/")
+		options.Set("_auto_vacuum", "INCREMENTAL")
+		options.Set("_journal_mode", "WAL")
+		options.Set("_synchronous", "FULL")
+		options.Set("_pragma", "secure_delete(1)")
+	}
+	c := &connections{replace: strings.NewReplacer("{now}", clockParameter, "{skip}", ""), clock: q.settings.Clock}
+	var err error
+	var opened []*sql.DB
+	c.close = func() error {
+		errs := make([]error, 0, len(opened))
+		for _, db := range opened {
+			errs = append(errs, db.Close())
+		}
+		return errors.Join(errs...)
+	}
+	connect := func(n int) *pool {
+		db, e := sql.Open("sqlite", location.String()+"?"+options.Encode())
+		if err = errors.Join(err, e); e != nil {
+			return nil
+		}
+		opened = append(opened, db)
+		db.SetMaxOpenConns(n)
+		db.SetMaxIdleConns(n)
+		err = errors.Join(err, db.PingContext(ctx))
+		return &pool{db: db, prepare: true}
+	}
+	write := connect(1) // makes the file what it is
+	options.Set("_query_only", "1")
+	for _, persistent := range []string{"_auto_vacuum", "_journal_mode"} {
+		options.Del(persistent)
+	}
+	read := write
+	if err == nil {
+		read = connect(sqliteReaders)
+	}
+	if err != nil {
+		_ = c.close()
+		return nil, err
+	}
+	c.pools = [purposes]*pool{reading: read, writing: write, leasing: write}
+	return c, nil
+}
+
+// prepareFile makes the folder and the file of a database, for the owner only.
+func prepareFile(file string) error {
+	folder := filepath.Dir(file)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if err := checkFileSystem(folder); err != nil {
+		return err
+	}
+	opened, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := opened.Close(); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} { // SQLite makes the other two like the first
+		if err := os.Chmod(file+suffix, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileSystemError is the error for a file that several machines can open: their locks and their memory of the log don't work there.
+type fileSystemError struct{ folder, name string }
+
+func (e *fileSystemError) Error() string {
+	return fmt.Sprintf("%s is on a network file system (%s), which SQLite can't use safely", e.folder, e.name)
+}
+
+// swept gives pages without content back, and empties the log, in which deleted rows could still be read.
+func (q *sqlite) swept(ctx context.Context, s session) error {
+	if q.settings.Kind == Memory {
+		return nil
+	}
+	each := func(*sql.Rows) error { return nil }
+	if err := s.query(ctx, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
+		return err
+	}
+	return s.query(ctx, each, "PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+const adviceFile = "Make the folder and the file readable and writable for the user who runs Caddy, or name another file with: store sqlite <file>"
+
+// judge implements dialect.
+func (q *sqlite) judge(err error) *verdict {
+	if e, ok := errors.AsType[*schemaError](err); ok {
+		return &verdict{advice: e.advice}
+	}
+	if _, ok := errors.AsType[*fileSystemError](err); ok {
+		return &verdict{advice: "Name a file on a disk of this machine with: store sqlite <file>. Several machines share a database with: store postgres <dsn>"}
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return &verdict{advice: adviceFile}
+	}
+	e, ok := errors.AsType[*driver.Error](err)
+	if !ok {
+		return nil
+	}
+	switch e.Code() & 0xff {
+	case codes.SQLITE_FULL:
+		return &verdict{full: true, advice: "The disk is full. Free space on it."}
+	case codes.SQLITE_READONLY:
+		return &verdict{full: true, advice: adviceFile}
+	case codes.SQLITE_CANTOPEN, codes.SQLITE_PERM, codes.SQLITE_AUTH:
+		return &verdict{advice: adviceFile}
+	case codes.SQLITE_NOTADB:
+		return &verdict{advice: "The file is not a database of SQLite. Name another file with: store sqlite <file>"}
+	case codes.SQLITE_CORRUPT:
+		return &verdict{advice: "The database is damaged. Stop Caddy, and restore the file from a backup, or move it away together with its -wal and -shm, to begin with an empty one."}
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return &verdict{advice: "Another process has locked the database for a long time. Find out which program besides Caddy uses the file."}
+	case codes.SQLITE_IOERR:
+		return &verdict{unsure: true, advice: "The disk does not work as it should. Look at the log of the system."}
+	case codes.SQLITE_INTERRUPT:
+		return &verdict{unsure: true, advice: adviceSlow}
+	case codes.SQLITE_NOMEM:
+		return &verdict{advice: "The process has not enough memory."}
+	}
+	return nil
+}

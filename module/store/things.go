@@ -1,0 +1,156 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// MaxValue is the size of the largest value of a [Thing], in bytes.
+const MaxValue = 32 << 20
+
+// maxList bounds the values that one list returns together, in bytes, unless the first is larger.
+const maxList = 8 << 20
+
+// ErrNoThing is the error for a thing that does not exist or has expired.
+var ErrNoThing = errors.New("there is no such thing in the database")
+
+// Thing is a small piece of data, which instances share.
+type Thing struct {
+	// Kind says what it is, and Name which one of them.
+	Kind, Name string
+	Value      []byte
+	// Version counts the changes, from 1. 0: the thing does not exist yet.
+	Version int64
+	// Expires is when the thing is deleted, by the clock of the database; zero: never.
+	Expires time.Time
+}
+
+// Things are what is small.
+type Things struct{ db *DB }
+
+// Things returns the things of the database.
+func (d *DB) Things() Things { return Things{d} }
+
+const living = "(expires IS NULL OR expires > {now})"
+
+// Get returns a thing. The error is [ErrNoThing] if there is none.
+func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
+	thing, size := &Thing{Kind: kind, Name: name}, int64(0)
+	var expires sql.NullInt64
+	found, err := t.db.session(reading).row(ctx, []any{&size, &thing.Value, &thing.Version, &expires},
+		"SELECT length(value), CASE WHEN length(value) <= $3 THEN value END, version, expires FROM things WHERE kind = $1 AND name = $2 AND "+living,
+		kind, []byte(name), MaxValue)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, ErrNoThing
+	case size > MaxValue:
+		return nil, tooLarge(kind, size)
+	}
+	thing.Expires = instant(expires)
+	return thing, nil
+}
+
+// Put stores a thing if the stored one has its version, 0 if there is none, and gives it its new version and expiry. ok is false if the stored one has
+// another version. The thing is kept for a time; 0: for ever. An error says that it is not known whether the thing was stored, unless it is a
+// [*ledger.Unavailable].
+func (t Things) Put(ctx context.Context, thing *Thing, keep time.Duration) (ok bool, err error) {
+	if len(thing.Value) > MaxValue {
+		return false, tooLarge(thing.Kind, int64(len(thing.Value)))
+	}
+	value := thing.Value
+	if value == nil {
+		value = []byte{} // nil is NULL
+	}
+	args := []any{thing.Kind, []byte(thing.Name), value, sql.NullInt64{Int64: keep.Milliseconds(), Valid: keep > 0}}
+	text := "INSERT INTO things (kind, name, value, version, expires) VALUES ($1, $2, $3, 1, {now} + $4)" +
+		" ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value, version = things.version + 1, expires = excluded.expires" +
+		" WHERE things.expires <= {now} RETURNING version, expires"
+	if thing.Version != 0 {
+		text = "UPDATE things SET value = $3, version = version + 1, expires = {now} + $4 WHERE kind = $1 AND name = $2 AND version = $5 AND " + living +
+			" RETURNING version, expires"
+		args = append(args, thing.Version)
+	}
+	var expires sql.NullInt64
+	ok, err = t.db.session(writing).row(ctx, []any{&thing.Version, &expires}, text, args...)
+	if ok && err == nil {
+		thing.Expires = instant(expires)
+	}
+	return ok, err
+}
+
+// Delete deletes a thing, if there is one.
+func (t Things) Delete(ctx context.Context, kind, name string) error {
+	_, err := t.db.session(writing).exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", kind, []byte(name))
+	return err
+}
+
+// List returns things of a kind whose names begin with a prefix and come after a name, in the order of the bytes of their names. It returns at most as
+// many, and fewer if their values are large. The list is complete when none is returned.
+func (t Things) List(ctx context.Context, kind, prefix, after string, limit int) ([]*Thing, error) {
+	// The first statement finds the last name, so that the second one reads no more than it returns.
+	var last []byte
+	n, total := 0, int64(0)
+	err := t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		var name []byte
+		var size int64
+		if err := rows.Scan(&name, &size); err != nil {
+			return err
+		}
+		if total += size; n == 0 || total <= maxList && bytes.HasPrefix(name, []byte(prefix)) {
+			n++
+			last = name
+		} else {
+			total = maxList // the page ends here
+		}
+		return nil
+	}, "SELECT name, length(value) FROM things WHERE kind = $1 AND name >= $2 AND name > $3 AND "+living+" ORDER BY name LIMIT $4",
+		kind, []byte(prefix), []byte(after), limit)
+	if err != nil || n == 0 || !bytes.HasPrefix(last, []byte(prefix)) {
+		return nil, err
+	}
+	things := make([]*Thing, 0, n)
+	err = t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		thing, expires, name := &Thing{Kind: kind}, sql.NullInt64{}, []byte(nil)
+		if err := rows.Scan(&name, &thing.Value, &thing.Version, &expires); err != nil {
+			return err
+		}
+		thing.Name, thing.Expires = string(name), instant(expires)
+		things = append(things, thing)
+		return nil
+	}, "SELECT name, value, version, expires FROM things WHERE kind = $1 AND name >= $2 AND name > $3 AND name <= $4 AND length(value) <= $5 AND "+living+
+		" ORDER BY name LIMIT $6", kind, []byte(prefix), []byte(after), last, MaxValue, n)
+	return things, err
+}
+
+// Expire deletes things that have expired, at most as many, and returns how many it has deleted.
+func (t Things) Expire(ctx context.Context, most int) (int, error) {
+	n, err := t.db.session(writing).exec(ctx, "DELETE FROM things WHERE (kind, name) IN "+
+		"(SELECT kind, name FROM things WHERE expires <= {now} ORDER BY expires LIMIT $1{skip})", most)
+	if err == nil && n > 0 {
+		err = t.db.swept(ctx)
+	}
+	return int(n), err
+}
+
+func tooLarge(kind string, size int64) error {
+	return fmt.Errorf("a %s of %d bytes: at most %d are stored", kind, size, MaxValue)
+}
+
+// instant returns a time of the database; zero if there is none.
+func instant(ms sql.NullInt64) time.Time {
+	if !ms.Valid {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms.Int64)
+}
+
+// newID returns an id that no other has.
+func newID() string { return uuid.NewString() }
