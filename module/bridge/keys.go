@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -37,7 +38,7 @@ var (
 	}
 	unknownKey = &noKey{
 		run.UnknownKey,
-		"This bridge does not know the key in the header field Authorization: check it, or ask its operator for another one.",
+		front.UnknownKey,
 		bearerChallenge + `, error="invalid_token"`,
 	}
 )

@@ -80,6 +80,10 @@ func TestCallersFile(t *testing.T) {
 				a.Header.Get("Content-Type") != "application/json" || !strings.Contains(string(a.Body), `"message":"This bridge `) {
 				t.Errorf("%s %.60s with %q: %d %v %s", r.path, r.body, authorization, a.Status, a.Header, a.Body)
 			}
+			known := map[bool]string{true: "the request has no principal", false: "the credential of the request is unknown"}[want == challenge]
+			if strings.Contains(string(a.Body), "details") && !strings.Contains(string(a.Body), known) {
+				t.Errorf("%s %.60s with %q: %s", r.path, r.body, authorization, a.Body)
+			}
 		}
 	}
 	refusals := append(c.Log.Lines(`"msg":"call failed"`), append(c.Log.Lines("caller refused"), c.Log.Lines("a caller was refused")...)...)

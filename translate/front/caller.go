@@ -16,9 +16,16 @@ func Admit(require bool, c *run.Caller) (reason string, refused *run.Failure) {
 	return "", nil
 }
 
+// UnknownKey is the message for callers with a key that the bridge does not have.
+const UnknownKey = "This bridge does not know the key in the header field Authorization: check it, or ask its operator for another one."
+
 // Unauthenticated returns the failure of a caller that has to authenticate, and is told how.
 func Unauthenticated(message string) *run.Failure {
-	return principalFailure(run.NoPrincipal(), message)
+	demand := run.NoPrincipal()
+	if message == UnknownKey {
+		demand.Reason = "the credential of the request is unknown"
+	}
+	return principalFailure(demand, message)
 }
 
 // principalFailure returns the failure of a caller that is refused because of its principal.
