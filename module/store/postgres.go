@@ -2,17 +2,192 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
-type postgres struct{ settings Settings }
+const (
+	// postgresCalls and postgresLeases are how many connections an instance has at most for calls, and for leases and adoption.
+	postgresCalls, postgresLeases = 16, 2
+	// postgresConnect bounds a connection attempt, unless the DSN says connect_timeout.
+	postgresConnect = 5 * time.Second
+	// postgresIdle is how long a connection is kept without use, and postgresLifetime how long with it, so that a moved server is found.
+	postgresIdle, postgresLifetime = 5 * time.Minute, 30 * time.Minute
+	// postgresCancel is how long the server may take to cancel a statement whose time is over, before its connection is given up.
+	postgresCancel = time.Second
+	// postgresLock is the number of the advisory lock of migrations: "skillbri" in ASCII.
+	postgresLock = 0x736b696c6c627269
+)
 
-func (p *postgres) place() string                                      { return "PostgreSQL" }
-func (p *postgres) migrations() string                                 { return "postgres" }
-func (p *postgres) lock(context.Context, session) error                { return nil }
-func (p *postgres) script(context.Context, *transaction, string) error { return nil }
-func (p *postgres) open(context.Context) (*connections, error) {
-	return nil, errors.New("not supported yet")
+// postgres is the dialect of PostgreSQL.
+type postgres struct {
+	settings Settings
+	address  atomic.Pointer[string] // nil: the DSN was not read yet
 }
+
+func (p *postgres) place() string {
+	if address := p.address.Load(); address != nil {
+		return "PostgreSQL at " + *address
+	}
+	return "PostgreSQL"
+}
+
+func (p *postgres) migrations() string { return "postgres" }
+
+func (p *postgres) lock(ctx context.Context, s session) error {
+	_, err := s.exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(postgresLock))
+	return err
+}
+
+func (p *postgres) script(ctx context.Context, tx *transaction, text string) error {
+	_, err := tx.ExecContext(ctx, text, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
 func (p *postgres) swept(context.Context, session) error { return nil }
-func (p *postgres) judge(error) *verdict                 { return nil }
+
+// dsnError is the error for a DSN that can't be read. It does not quote the DSN, as those of the driver do.
+type dsnError struct{}
+
+func (dsnError) Error() string { return "the DSN can't be read" }
+
+// config reads the DSN, and the files and environment variables that stand for what it leaves out.
+func (p *postgres) config() (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(p.settings.DSN)
+	if err != nil {
+		return nil, dsnError{}
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = postgresConnect
+	}
+	dialer := &net.Dialer{
+		Timeout:         config.ConnectTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+	}
+	config.DialFunc = dialer.DialContext
+	// A statement whose time is over is canceled at the server: it would go on otherwise, and its connection would be lost.
+	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: postgresCancel}
+	}
+	// Whatever the server's default: what is told must be durable. As a parameter of the startup it would be refused by poolers.
+	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		return conn.Exec(ctx, "SET synchronous_commit = on").Close()
+	}
+	address := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))) + "/" + config.Database
+	p.address.Store(&address)
+	return config, nil
+}
+
+// connect opens a connection that is in no pool, to listen.
+func (p *postgres) connect(ctx context.Context) (*pgx.Conn, error) {
+	config, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, config)
+}
+
+func (p *postgres) open(ctx context.Context) (*connections, error) {
+	config, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	connect := func(n int) *pool {
+		db := stdlib.OpenDB(*config)
+		db.SetMaxOpenConns(n)
+		db.SetMaxIdleConns(n)
+		db.SetConnMaxIdleTime(postgresIdle)
+		db.SetConnMaxLifetime(postgresLifetime)
+		return &pool{db: db}
+	}
+	calls, leases := connect(postgresCalls), connect(postgresLeases)
+	c := &connections{
+		pools:   [purposes]*pool{reading: calls, writing: calls, leasing: leases},
+		replace: strings.NewReplacer("{now}", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint", "{skip}", " FOR UPDATE SKIP LOCKED"),
+		close:   func() error { return errors.Join(calls.db.Close(), leases.db.Close()) },
+	}
+	if err := calls.db.PingContext(ctx); err != nil {
+		_ = c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Advice about PostgreSQL.
+const (
+	adviceConnect  = "Check host, port and sslmode of the DSN in: store postgres <dsn>, that the server runs, and that it lets this machine in (listen_addresses, pg_hba.conf, firewalls)."
+	adviceGone     = "The connection to the server broke. Look at the log of PostgreSQL and at the network."
+	advicePooler   = "A pooler, such as pgbouncer in transaction mode, loses prepared statements. Add default_query_exec_mode=exec to the DSN."
+	adviceReadOnly = "The server is read-only: a standby, or a primary that was set so. Name the primary in the DSN, or several hosts with target_session_attrs=read-write."
+)
+
+// postgresVerdicts are what codes of errors mean, and classes of codes, which are their first two characters.
+var postgresVerdicts = map[string]verdict{
+	"08":    {unsure: true, advice: adviceGone},
+	"0A000": {refused: true, advice: "The schema was changed. Start all instances with the same version of the bridge."},
+	"25006": {full: true, advice: adviceReadOnly},
+	"26":    {advice: advicePooler},
+	"28":    {advice: "The server refuses the user or the password. Check both in the DSN of: store postgres <dsn>, and pg_hba.conf of the server."},
+	"3D000": {advice: "The server has no database of this name. Create it, or name another one in the DSN of: store postgres <dsn>"},
+	"3F000": {advice: "The user has no schema for tables. Create one, or set search_path: ALTER ROLE <user> SET search_path = <schema>"},
+	"40":    {refused: true, advice: "Other transactions are in the way for a long time. Look at the load of the database and at pg_locks."},
+	"42501": {advice: "The user lacks privileges. It must be able to create tables, and must own those of the bridge."},
+	"42P01": {advice: "A table of the bridge is missing. Restore the database from a backup, or give the bridge an empty one."},
+	"42P05": {advice: advicePooler},
+	"42P07": {advice: "The schema has tables of another program. Give the bridge a database of its own."},
+	"42703": {advice: "A table of the bridge was changed. Restore the database from a backup, or give the bridge an empty one."},
+	"53":    {advice: "The server lacks memory or connections. See max_connections and its log."},
+	"53100": {full: true, advice: "The disk of the server is full. Free space on it."},
+	"57014": {advice: adviceSlow},
+	"57":    {unsure: true, advice: "The server is being started or shut down."},
+	"58":    {unsure: true, advice: "The disk of the server does not work as it should. Look at the log of PostgreSQL."},
+	"XX":    {unsure: true, advice: "The database is damaged, or PostgreSQL has a fault. Look at its log."},
+}
+
+// judge implements dialect.
+func (p *postgres) judge(err error) *verdict {
+	if e, ok := errors.AsType[*schemaError](err); ok {
+		return &verdict{advice: e.advice}
+	}
+	if errors.As(err, &dsnError{}) {
+		return &verdict{advice: "Write the DSN as postgres://user:password@host:5432/database or as host=… port=… dbname=… user=… password=…"}
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		v, ok := postgresVerdicts[e.Code]
+		if !ok {
+			v, ok = postgresVerdicts[e.Code[:min(2, len(e.Code))]]
+		}
+		if ok {
+			v.unsure = v.unsure && !connecting
+			return &v
+		}
+		if !connecting {
+			return nil
+		}
+	}
+	switch {
+	case connecting:
+		return &verdict{advice: adviceConnect}
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), pgconn.SafeToRetry(err):
+		return &verdict{advice: adviceGone}
+	}
+	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &verdict{unsure: true, advice: adviceGone}
+	}
+	return nil
+}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap/zaptest"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
 )
 
 // databases calls test with the settings of an empty database of each kind.
@@ -17,6 +19,11 @@ func databases(t *testing.T, test func(t *testing.T, settings Settings)) {
 		test(t, Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "skill bridge?#%41.db")})
 	})
 	t.Run("memory", func(t *testing.T) { test(t, Settings{Kind: Memory, File: t.Name()}) })
+	t.Run("postgres", func(t *testing.T) { test(t, Settings{Kind: Postgres, DSN: postgrestest.Start(t)}) })
+	// As behind pgbouncer: the driver takes the types of parameters from the program, not from the server.
+	t.Run("postgres without prepared statements", func(t *testing.T) {
+		test(t, Settings{Kind: Postgres, DSN: postgrestest.Start(t) + "?default_query_exec_mode=exec"})
+	})
 }
 
 // open opens a database, which is closed at the end of the test.

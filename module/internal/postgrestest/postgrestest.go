@@ -1,0 +1,87 @@
+// Package postgrestest gives tests a database of a real PostgreSQL. The first test of a binary that asks for one starts a server in a folder and on a port
+// of its own; it ends with the binary, also if that is killed.
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Required is the environment variable that makes a missing PostgreSQL a failure, if it is "required". Otherwise the tests that need it are skipped.
+const Required = "SKILL_BRIDGE_POSTGRES"
+
+// Password is that of the DSNs, for tests that no text shows it.
+const Password = "the-password-of-the-dsn"
+
+// errMissing is the error of a machine without PostgreSQL.
+var errMissing = errors.New("PostgreSQL is not installed (Debian's package postgresql)")
+
+var (
+	server    = sync.OnceValues(start) // the DSN of the database postgres, without that name
+	databases atomic.Int64
+)
+
+// Start returns the DSN of an empty database, which is dropped at the end of the test.
+func Start(t testing.TB) (dsn string) {
+	t.Helper()
+	base, err := server()
+	if errors.Is(err, errMissing) && os.Getenv(Required) != "required" {
+		t.Skipf("skipped: %v; %s=required makes this a failure", err, Required)
+	}
+	if err != nil {
+		t.Fatalf("PostgreSQL: %v", err)
+	}
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	Exec(t, base+"postgres", "CREATE DATABASE "+name)
+	t.Cleanup(func() { Exec(t, base+"postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	return base + name
+}
+
+// Exec executes statements over a connection of their own.
+func Exec(t testing.TB, dsn, text string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // that of a cleanup has ended
+	conn, err := pgx.Connect(ctx, dsn)
+	if err == nil {
+		_, err = conn.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
+		_ = conn.Close(ctx)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// programs returns the folder with PostgreSQL's programs, of the newest version that is installed.
+func programs() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // Debian's
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		if file := filepath.Join(folder, "initdb"); len(found) == 0 && isFile(file) {
+			found = append(found, file)
+		}
+	}
+	if len(found) == 0 {
+		return "", errMissing
+	}
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+func isFile(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// location is the DSN of a server, to which the name of a database is added.
+func location(port int) string {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", Password), Host: fmt.Sprintf("127.0.0.1:%d", port), Path: "/"}
+	return strings.TrimSuffix(u.String(), "?")
+}

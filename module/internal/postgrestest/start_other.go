@@ -1,0 +1,6 @@
+//go:build !unix
+
+package postgrestest
+
+// start starts no server: the script that ends it with the test binary needs a shell.
+func start() (string, error) { return "", errMissing }

@@ -1,0 +1,112 @@
+//go:build unix
+
+package postgrestest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// script makes a cluster, starts its server, and stops it when its standard input ends: with the test binary, however that ends. A server that no
+// process waits for would run for ever. Nothing has to survive a crash of the machine, so nothing is synced.
+const script = `
+cd "$1" && trap 'cd / && rm -rf "$1"' EXIT
+printf %s "$4" >password && "$2/initdb" -D data -U postgres -A scram-sha-256 --pwfile=password -E UTF8 --locale=C --no-sync >log 2>&1 &&
+"$2/pg_ctl" -D data -w -l log -o "-h 127.0.0.1 -p $3 -k $1 -F -c full_page_writes=off -c max_connections=200" start >/dev/null 2>&1 &&
+echo started || { tail -n 5 log; exit 1; }
+exec 1>&-
+cat >/dev/null
+"$2/pg_ctl" -D data -m immediate -w stop >/dev/null 2>&1
+`
+
+// running is the standard input of the script. Only the end of the process closes it.
+var running io.Closer
+
+// start starts the server.
+func start() (base string, err error) {
+	bin, err := programs()
+	if err != nil {
+		return "", err
+	}
+	for range 3 { // the port may be taken in the meantime
+		if base, err = startAt(bin); err == nil {
+			return base, nil
+		}
+	}
+	return "", err
+}
+
+func startAt(bin string) (string, error) {
+	port, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	folder, err := os.MkdirTemp("", "postgrestest-")
+	if err != nil {
+		return "", err
+	}
+	attributes := &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal must not end the script before the server
+	if os.Getuid() == 0 {                             // whom initdb refuses
+		uid, gid, err := account("postgres")
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", errMissing, err)
+		}
+		attributes.Credential = &syscall.Credential{Uid: uid, Gid: gid}
+		if err := os.Chown(folder, int(uid), int(gid)); err != nil {
+			return "", err
+		}
+	}
+	command := exec.Command("sh", "-c", script, "sh", folder, bin, strconv.Itoa(port), Password)
+	command.SysProcAttr, command.Dir = attributes, filepath.Dir(folder)
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return "", err
+	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := command.Start(); err != nil {
+		return "", err
+	}
+	var said []string
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if said = append(said, lines.Text()); said[0] == "started" {
+			running = stdin
+			return location(port), nil
+		}
+	}
+	return "", errors.Join(errors.New("the server did not start: "+strings.Join(said, "\n")), command.Wait())
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+func account(name string) (uid, gid uint32, err error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	numbers := [2]uint64{}
+	for i, text := range []string{u.Uid, u.Gid} {
+		if numbers[i], err = strconv.ParseUint(text, 10, 32); err != nil {
+			return 0, 0, err
+		}
+	}
+	return uint32(numbers[0]), uint32(numbers[1]), nil
+}
