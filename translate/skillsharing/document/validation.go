@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
@@ -144,8 +146,8 @@ func (l *Limits) schemaRules(found *jsonvalue.Violations, schemas []any) {
 
 func schemaRule(found *jsonvalue.Violations, compiler *schema.Compiler, own any, path string) {
 	if object, ok := own.(map[string]any); ok {
-		object, _ = modern.Schema(object, "")
-		_, flaws := compiler.Compile(nil, object, path)
+		var text jsontext.Value // nil: nothing is kept
+		_, flaws := modern.Compile(compiler, &text, &object, "", path)
 		*found = append(*found, flaws...)
 	}
 }

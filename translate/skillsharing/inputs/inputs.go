@@ -87,7 +87,7 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 			found.Add(path+"/schema", "must be an object", "object", value)
 			continue
 		}
-		compiled, flaws := compileModern(compiler, p, &object, path+"/schema")
+		compiled, flaws := modern.Compile(compiler, &p.Schema, &object, p.Type, path+"/schema")
 		found = append(found, flaws...)
 		in.inputs[i].schema = compiled
 		if own, stated := object["type"]; stated {
@@ -95,25 +95,6 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 		}
 	}
 	return in, found
-}
-
-// compileModern compiles the schema of a parameter. If it is of an older draft, the translation replaces the schema and object, unless it is only
-// valid as it is written, by references that are too unusual to be translated.
-func compileModern(compiler *schema.Compiler, p *document.Parameter, object *map[string]any, path string) (*schema.Schema, []run.Violation) {
-	translated, ok := modern.Schema(*object, p.Type)
-	if !ok {
-		return compiler.Compile(p.Schema, *object, path)
-	}
-	text := jsonvalue.Marshal(translated)
-	compiled, flaws := compiler.Compile(text, translated, path)
-	if len(flaws) == 0 {
-		*object, p.Schema = translated, text
-		return compiled, nil
-	}
-	if modern.IsDialect(*object) {
-		return nil, flaws
-	}
-	return compiler.Compile(p.Schema, *object, path)
 }
 
 // Check checks the arguments of a call; no arguments count as {}. Required inputs

@@ -274,6 +274,11 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"draft 3", `{"$schema":"http://json-schema.org/draft-03/schema#","type":"string"}`, "", "must be of a draft of JSON Schema that the bridge knows: $schema "},
 		{"another dialect within", `{"properties":{"a":{"$id":"https://example.com/a","$schema":"https://example.com/dialect"}}}`, "", "must be of a draft of JSON Schema that the bridge knows: $schema "},
 		{"a dialect, and no type", `{"$schema":"http://json-schema.org/draft-07/hyper-schema#","items":{"type":"strong"}}`, "/items/type", "must be equal to one of the allowed values"},
+		{"draft 4, and no type", `{"$schema":"http://json-schema.org/draft-04/schema#","definitions":{"a":{"type":"strong"}}}`, "/definitions/a/type", "must be equal to one of the allowed values"},
+		{"draft 4, and no limit", `{"$schema":"http://json-schema.org/draft-04/schema#","minimum":1,"exclusiveMinimum":"yes"}`, "/exclusiveMinimum", "must be a boolean"},
+		{"draft 7, and no such definition", `{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"a":{}},"items":{"$ref":"#/definitions/b"}}`, "", `must be a JSON Schema: json-pointer in "#/definitions/b" not found`},
+		{"draft 7, and no type of an item", `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"strong"}],"additionalItems":false}`, "/items/0/type", "must be equal to one of the allowed values"},
+		{"an older draft that is not stated", `{"items":[{"type":"string"},{"pattern":"("}]}`, "/prefixItems/1/pattern", "must be a regular expression: missing ) (in the schema as it reads in Draft 2020-12, since it has keywords of older drafts and no $schema)"},
 		{"no such definition", `{"$ref":"#/$defs/a"}`, "", "must be a JSON Schema: "},
 		{"no such anchor", `{"$ref":"#a"}`, "", "must be a JSON Schema: "},
 		{"itself", `{"$ref":"#"}`, "", "must not refer to itself without end"},
@@ -310,7 +315,7 @@ func TestUnusableParameterSchemas(t *testing.T) {
 			// The same is found when the whole document is read.
 			doc := strings.Replace(sample.Descriptor, `"name": "days"`, `"schema":`+c.schema+`,"name": "days"`, 1)
 			_, err = document.ParseDescriptor([]byte(doc))
-			if again := problem(t, err).Violations; len(again) != 1 || again[0].Path != "/inputs/1/schema"+c.path {
+			if again := problem(t, err).Violations; len(again) != 1 || again[0].Path != "/inputs/1/schema"+c.path || !strings.HasPrefix(again[0].Message, c.message) {
 				t.Errorf("descriptor: violations %+v", again)
 			}
 		})
@@ -404,10 +409,14 @@ func TestParameterSchemas(t *testing.T) {
 		{"no character", `{"pattern":"^a[]|b$"}`, `"b"`, `"a"`},
 		{"name of a group", `{"pattern":"^(?<$>a)$"}`, `"a"`, `"b"`},
 		{"all of that for names", `{"patternProperties":{"^(?<$>[^])\\s$":{"type":"string"}}}`, `{"a\u00a0":"","b":1}`, `{"a\u00a0":1}`},
+		{"references that can't be translated", `{"$schema":"http://json-schema.org/draft-07/schema#","$id":"https://acme.example/x","definitions":{"n":{"$id":"https://acme.example/n","definitions":{"t":{"type":"string"}}}},"properties":{"v":{"$ref":"https://acme.example/n#/definitions/t"}}}`, `{"v":"x"}`, `{"v":1}`},
 		{"a format that is not checked", `{"$schema":"http://json-schema.org/draft-07/schema#","type":"string","format":"regex"}`, `"("`, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := compile(t, schemaInput(c.schema))
+			if _, err := document.ParseDescriptor([]byte(strings.Replace(sample.Descriptor, `"name": "days"`, `"schema":`+c.schema+`,"name": "days"`, 1))); err != nil {
+				t.Error(err)
+			}
 			if e := check(in, jsontext.Value(`{"v":`+c.good+`}`)); e != nil {
 				t.Errorf("%.60s: %v", c.good, e)
 			}

@@ -56,9 +56,6 @@ func identifier(declared any) string {
 	return strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(text, "#"), "http:"), "https:")
 }
 
-// IsDialect reports whether a schema can only be compiled once [Schema] has translated it, since its $schema extends a draft.
-func IsDialect(old map[string]any) bool { return dialectOf(old["$schema"]) != 0 }
-
 // Schema translates a schema to Draft 2020-12: one that says in $schema that it is of an
 // older draft, or of a dialect of a draft, or one without $schema that has keywords that Draft 2020-12 does not know or that have other values there. kind is the type of the
 // values, as a parameter has one outside of its schema; empty: any. ok is false if the schema needs no translation.
