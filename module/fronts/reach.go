@@ -92,14 +92,13 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 		for _, e := range endpoints {
 			way := place.WayOf(e.request())
 			switch {
-			case way.Unknown:
-				return
 			case way.HiddenBy != "":
 				if way.Rewritten {
 					rewritten.add(&e, way.HiddenBy)
 				} else {
 					answered.add(&e, way.HiddenBy)
 				}
+			case way.Unknown:
 			case !way.Reached:
 				if !e.alias && mounted {
 					missed = append(missed, e.name)

@@ -58,7 +58,9 @@ func answers(handlers []caddyhttp.MiddlewareHandler, r Request, named map[string
 		case *reverseproxy.Handler:
 			ends = len(h.HandleResponse) == 0 // else it may go on with the request, as forward_auth does
 		case *rewrite.Rewrite:
-			return "" // what follows sees another Request
+			if before, after, ok := frame(h); !ok || before+after != "" {
+				return "" // what follows sees another Request
+			}
 		case *caddyhttp.Subroute:
 			for i := range h.Routes {
 				if by := hides(h.Routes, i, "", r, named); by != "" {

@@ -13,8 +13,38 @@ import (
 // relativeFile is the placeholder for what a matcher of files has found, to which try_files rewrites requests.
 const relativeFile = "{http.matchers.file.relative}"
 
-// rewritten returns the path of requests after a rewrite behind matchers. It is not known if it depends on other placeholders than that of
-// the file that the matchers have found.
+// frame returns what a rewrite puts before and after the path of requests, as /api{uri} does; ok is false if it does something else. Of methods and
+// queries it does not tell.
+func frame(h *rewrite.Rewrite) (before, after string, ok bool) {
+	path, _, _ := strings.Cut(h.URI, "?")
+	path = caddy.NewReplacer().ReplaceKnown(path, "") // those of the environment
+	for _, own := range []string{"{http.request.uri}", "{http.request.uri.path}"} {
+		if before, after, ok = strings.Cut(path, own); ok {
+			break
+		}
+	}
+	return before, after, (ok || path == "") && !strings.Contains(before+after, "{") &&
+		h.StripPathPrefix == "" && h.StripPathSuffix == "" && len(h.URISubstring) == 0 && len(h.PathRegexp) == 0
+}
+
+// reframes notes what a rewrite does that has a frame, and returns the path that requests had before. If there is none, requests with the path come
+// only from clients for which the rewrite does not run.
+func (w *Way) reframes(h *rewrite.Rewrite, before, after string, certain bool, r Request) string {
+	rest, begins := strings.CutPrefix(r.Path, before)
+	rest, ends := strings.CutSuffix(rest, after)
+	switch inside := begins && ends && strings.HasPrefix(rest, "/"); {
+	case inside && rest != r.Path && !certain:
+		w.Unknown = true
+	case inside:
+		return rest
+	case certain:
+		w.HiddenBy, w.Rewritten = nameOf(h), true
+	}
+	return r.Path
+}
+
+// rewritten returns the path of requests after a rewrite behind matchers. It is not known if it depends on other placeholders than those of
+// the environment and that of the file that the matchers have found.
 func rewritten(h *rewrite.Rewrite, sets caddyhttp.MatcherSets, r Request) (path string, known bool) {
 	if strings.HasPrefix(h.URI, relativeFile) {
 		for _, set := range sets {
@@ -27,6 +57,7 @@ func rewritten(h *rewrite.Rewrite, sets caddyhttp.MatcherSets, r Request) (path 
 		return "", false
 	}
 	path, _, _ = strings.Cut(h.URI, "?")
+	path = caddy.NewReplacer().ReplaceKnown(path, "")
 	values := []string{path, h.StripPathPrefix, h.StripPathSuffix}
 	for i := range h.URISubstring {
 		values = append(values, h.URISubstring[i].Replace)

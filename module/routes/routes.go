@@ -83,7 +83,7 @@ type Way struct {
 	HiddenBy      string // the handler in front that answers them
 	Authenticated bool   // a handler in front authenticates callers
 	Rewritten     bool   // HiddenBy does not answer them, but changes their path to one that the handler does not serve
-	Unknown       bool   // a handler in front rewrites paths in a way that can't be followed
+	Unknown       bool   // a handler in front rewrites paths in a way that can't be followed: what runs before it is not judged
 
 	place *Place
 	path  string                  // at the handler
@@ -98,7 +98,7 @@ func (p *Place) WayOf(r Request) Way {
 		own := &l.routes[l.route]
 		w.hide(answers(own.Handlers[:l.before], r, p.named))
 		r.Path = w.passes(own.Handlers[:l.before], own.MatcherSets, true, r)
-		if w.Reached = w.Reached && mayMatch(own.MatcherSets, r); !w.Reached {
+		if w.Reached = w.Unknown || w.Reached && mayMatch(own.MatcherSets, r); w.Unknown || !w.Reached {
 			return w
 		}
 		for i := range slices.Backward(l.routes[:l.route]) {
@@ -106,7 +106,9 @@ func (p *Place) WayOf(r Request) Way {
 				w.hide(by)
 				continue
 			}
-			r.Path = w.runs(l.routes, i, true, r)
+			if r.Path = w.runs(l.routes, i, true, r); w.Unknown {
+				return w
+			}
 		}
 	}
 	return w
@@ -136,15 +138,18 @@ func (w *Way) passes(handlers []caddyhttp.MiddlewareHandler, sets caddyhttp.Matc
 	for _, h := range slices.Backward(handlers) {
 		switch h := h.(type) {
 		case *rewrite.Rewrite:
+			if before, after, ok := frame(h); ok {
+				if r.Path = w.reframes(h, before, after, certain, r); w.Unknown {
+					return r.Path
+				}
+				continue
+			}
 			if w.rewrites(h, sets, certain, r) && h.StripPathPrefix == "" {
 				continue
 			}
 			if h.URI != "" || h.StripPathSuffix != "" || len(h.URISubstring) > 0 || len(h.PathRegexp) > 0 || strings.Contains(h.StripPathPrefix, "{") {
 				w.Unknown = true
 				return r.Path
-			}
-			if h.StripPathPrefix == "" {
-				continue // of methods or queries
 			}
 			r.Path = "/" + strings.Trim(h.StripPathPrefix, "/") + r.Path
 		case *caddyhttp.Subroute:
