@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,7 +148,11 @@ func (d *DB) open() error {
 		}
 	}
 	if err != nil {
-		return d.judged(ctx, err, reading)
+		err = d.judged(d.ctx, err, reading)
+		if _, ok := errors.AsType[*ledger.Unavailable](err); !ok {
+			d.suffered(&ledger.Unavailable{Err: fmt.Errorf("%s: %w", d.dialect.place(), err), Advice: "The database can't be opened. The error says why."})
+		}
+		return err
 	}
 	d.using.Lock()
 	d.conns = c
@@ -195,6 +200,9 @@ func (d *DB) enter(ctx context.Context) (c *connections, leave func(), err error
 
 // entered returns the connections, if there are any, and keeps them open until the lock is released.
 func (d *DB) entered() *connections {
+	if d.ctx.Err() != nil { // closing waits for the statements that have begun
+		return nil
+	}
 	d.using.RLock()
 	if d.conns == nil {
 		d.using.RUnlock()
@@ -225,7 +233,7 @@ func (d *DB) Status() Status {
 
 // Check writes a row and deletes it.
 func (d *DB) Check(ctx context.Context) error {
-	return d.transaction(ctx, writing, func(ctx context.Context, s session) error {
+	return d.transaction(ctx, func(ctx context.Context, s session) error {
 		name := []byte(newID())
 		if _, err := s.exec(ctx, "INSERT INTO things (kind, name, value, version, expires) VALUES ($1, $2, $3, 1, {now})", "check", name, []byte{}); err != nil {
 			return err

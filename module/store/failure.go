@@ -20,12 +20,14 @@ type verdict struct {
 	refused bool
 	// unsure says that a statement that writes may have had its effect.
 	unsure bool
+	// gone says that the connection broke. Another one may work.
+	gone bool
 }
 
 const adviceSlow = "The database did not answer in time. Look at its load, its disk and the network."
 
-// refused reports whether to execute a statement again, since the database has refused it.
-func (d *DB) refused(err error) bool {
+// again reports whether to execute a statement again: the database has refused it, or the connection broke and the statement only reads.
+func (d *DB) again(err error, p purpose) bool {
 	if err == nil {
 		return false
 	}
@@ -33,11 +35,13 @@ func (d *DB) refused(err error) bool {
 		return false
 	}
 	v := d.dialect.judge(err)
-	return v != nil && v.refused
+	return v != nil && (v.refused || v.gone && p == reading)
 }
 
 // judged says what an error of a statement means. It is a [*ledger.Unavailable] if the database can't be used and the statement certainly had no
 // effect that lasts.
+//
+// ctx is the context of the caller: if it has ended, that says nothing about the database.
 func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 	if err == nil {
 		d.answered(p)
@@ -54,8 +58,8 @@ func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 		return err
 	}
 	trouble := &ledger.Unavailable{Advice: v.advice, Full: v.full, Err: fmt.Errorf("%s: %w", d.dialect.place(), err)}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return trouble.Err // of the caller, not of the database
+	if ctx.Err() != nil {
+		return trouble.Err
 	}
 	d.suffered(trouble)
 	if v.unsure && p != reading {

@@ -135,7 +135,7 @@ const (
 
 // postgresVerdicts are what codes of errors mean, and classes of codes, which are their first two characters.
 var postgresVerdicts = map[string]verdict{
-	"08":    {unsure: true, advice: adviceGone},
+	"08":    {unsure: true, gone: true, advice: adviceGone},
 	"0A000": {refused: true, advice: "The schema was changed. Start all instances with the same version of the bridge."},
 	"25006": {full: true, advice: adviceReadOnly},
 	"26":    {advice: advicePooler},
@@ -151,7 +151,7 @@ var postgresVerdicts = map[string]verdict{
 	"53":    {advice: "The server lacks memory or connections. See max_connections and its log."},
 	"53100": {full: true, advice: "The disk of the server is full. Free space on it."},
 	"57014": {advice: adviceSlow},
-	"57":    {unsure: true, advice: "The server is being started or shut down."},
+	"57":    {unsure: true, gone: true, advice: "The server is being started or shut down."},
 	"58":    {unsure: true, advice: "The disk of the server does not work as it should. Look at the log of PostgreSQL."},
 	"XX":    {unsure: true, advice: "The database is damaged, or PostgreSQL has a fault. Look at its log."},
 }
@@ -162,7 +162,7 @@ func (p *postgres) judge(err error) *verdict {
 		return &verdict{advice: e.advice}
 	}
 	if errors.As(err, &dsnError{}) {
-		return &verdict{advice: "Write the DSN as postgres://user:password@host:5432/database or as host=… port=… dbname=… user=… password=…"}
+		return &verdict{advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…"}
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -184,10 +184,10 @@ func (p *postgres) judge(err error) *verdict {
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil
 	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), pgconn.SafeToRetry(err):
-		return &verdict{advice: adviceGone}
+		return &verdict{gone: true, advice: adviceGone}
 	}
 	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &verdict{unsure: true, advice: adviceGone}
+		return &verdict{unsure: true, gone: true, advice: adviceGone}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// statementTimeout bounds each statement, and with it the wait for a connection.
 	statementTimeout = 10 * time.Second
-	// maxAttempts bounds how often a statement is executed that the database has refused because of another transaction.
+	// maxAttempts bounds how often a statement is executed that the database has refused because of another transaction, or whose connection broke.
 	maxAttempts = 5
 	// maxStatements bounds the texts of statements that are kept. Texts must not depend on what callers send.
 	maxStatements = 256
@@ -49,24 +49,24 @@ type transaction struct {
 // session returns a session whose statements are transactions of their own.
 func (d *DB) session(p purpose) session { return session{db: d, purpose: p} }
 
-// transaction calls f with a session whose statements are one transaction. If the database refuses it because of another transaction, f is called
+// transaction calls f with a session whose statements are one transaction, which may write. If the database refuses it because of another transaction, f is called
 // again.
-func (d *DB) transaction(ctx context.Context, p purpose, f func(context.Context, session) error) error {
-	return d.session(p).do(ctx, func(ctx context.Context, c *connections) error {
-		begun, err := c.pools[p].db.BeginTx(ctx, nil)
+func (d *DB) transaction(ctx context.Context, f func(context.Context, session) error) error {
+	return d.session(writing).do(ctx, func(ctx context.Context, c *connections) error {
+		begun, err := c.pools[writing].db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
 		tx := &transaction{Tx: begun, conns: c}
 		defer func() { _ = tx.Rollback() }() // without effect after the commit
-		if err := f(ctx, session{d, p, tx}); err != nil {
+		if err := f(ctx, session{d, writing, tx}); err != nil {
 			return err
 		}
 		if err := tx.Commit(); err != nil {
 			return err
 		}
 		for _, text := range tx.fresh {
-			_, _ = c.statement(ctx, p, text, nil) // the next transaction tries again
+			_, _ = c.statement(ctx, writing, text, nil) // the next transaction tries again
 		}
 		return nil
 	})
@@ -140,11 +140,11 @@ func (s session) do(ctx context.Context, f func(context.Context, *connections) e
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		err := f(ctx, c)
-		if attempt == maxAttempts || !s.db.refused(err) {
+		err := f(limited, c)
+		if attempt == maxAttempts || !s.db.again(err, s.purpose) {
 			return s.db.judged(ctx, err, s.purpose)
 		}
 	}

@@ -85,11 +85,14 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		return &pool{db: db, prepare: true}
 	}
 	write := connect(1) // makes the file what it is
-	options.Set("_query_only", "1")
-	for _, persistent := range []string{"_auto_vacuum", "_journal_mode"} {
-		options.Del(persistent)
+	if err == nil && q.settings.Kind == Memory {
+		connect(1) // is never used, and so never dropped: the database ends with its last connection
 	}
-	read := write
+	for _, option := range []string{"_auto_vacuum", "_journal_mode", "_txlock"} {
+		options.Del(option)
+	}
+	options.Set("_query_only", "1")
+	var read *pool
 	if err == nil {
 		read = connect(sqliteReaders)
 	}
@@ -178,6 +181,8 @@ func (q *sqlite) judge(err error) *verdict {
 		return &verdict{unsure: true, advice: "The disk does not work as it should. Look at the log of the system."}
 	case codes.SQLITE_INTERRUPT:
 		return &verdict{unsure: true, advice: adviceSlow}
+	case codes.SQLITE_ERROR:
+		return &verdict{advice: "The file has not the tables of the bridge. Name another file with: store sqlite <file>, or restore this one from a backup."}
 	case codes.SQLITE_NOMEM:
 		return &verdict{advice: "The process has not enough memory."}
 	}

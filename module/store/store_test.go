@@ -1,18 +1,24 @@
+//nolint:thelper // the functions that databases calls are tests
 package store
 
 import (
 	"context"
-	"errors"
+	"database/sql"
+	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
 )
 
-// databases calls test with the settings of an empty database of each kind.
+// databases calls test with the settings of an empty database of each kind. A second DB with these settings is one of another process, as it were.
 func databases(t *testing.T, test func(t *testing.T, settings Settings)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -27,97 +33,246 @@ func databases(t *testing.T, test func(t *testing.T, settings Settings)) {
 }
 
 // open opens a database, which is closed at the end of the test.
-func open(t *testing.T, settings Settings) *DB {
+func open(t testing.TB, settings Settings) *DB {
 	t.Helper()
-	db, err := New(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	db.Start(zaptest.NewLogger(t))
-	<-db.tried
+	db := begin(t, settings, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
 	if err := db.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return db
 }
 
-func TestThings(t *testing.T) {
-	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
-		ctx, things := t.Context(), open(t, settings).Things()
-		if _, err := things.Get(ctx, "key", "a"); !errors.Is(err, ErrNoThing) {
-			t.Fatalf("an empty database has a thing: %v", err)
-		}
-		put := func(thing Thing, keep time.Duration, want bool) Thing {
-			t.Helper()
-			if ok, err := things.Put(ctx, &thing, keep); ok != want || err != nil {
-				t.Fatalf("Put(%+v) = %t, %v", thing, ok, err)
-			}
-			return thing
-		}
-		first := put(Thing{Kind: "key", Name: "a\x00\xff", Value: []byte("1\x00\xff")}, 0, true)
-		put(Thing{Kind: "key", Name: "a\x00\xff", Value: []byte("lost")}, 0, false)
-		second := first
-		second.Value = nil
-		second = put(second, time.Hour, true)
-		put(first, 0, false)
-		got, err := things.Get(ctx, "key", "a\x00\xff")
-		if err != nil || got.Version != 2 || len(got.Value) != 0 || !got.Expires.Equal(second.Expires) || time.Until(got.Expires).Round(time.Minute) != time.Hour {
-			t.Fatalf("Get = %+v, %v", got, err)
-		}
-		if err := things.Delete(ctx, "key", "a\x00\xff"); err != nil {
-			t.Fatal(err)
-		}
-		put(second, 0, false)
-		put(Thing{Kind: "key", Name: "a\x00\xff"}, 0, true)
-	})
+// begin starts a database, and waits for the first attempt to open it.
+func begin(t testing.TB, settings Settings, log *zap.Logger) *DB {
+	t.Helper()
+	db, err := New(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	db.Start(log)
+	<-db.tried
+	return db
 }
 
+// observed returns a logger and what it has logged.
+func observed() (*zap.Logger, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.InfoLevel)
+	return zap.New(core), logs
+}
+
+func exec(t testing.TB, db *DB, text string, args ...any) {
+	t.Helper()
+	if _, err := db.session(writing).exec(t.Context(), text, args...); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// scan returns the one value of the one row of a statement.
+func scan[V any](t testing.TB, db *DB, p purpose, text string, args ...any) (value V) {
+	t.Helper()
+	if found, err := db.session(p).row(t.Context(), []any{&value}, text, args...); !found || err != nil {
+		t.Fatalf("%s: %t, %v", text, found, err)
+	}
+	return value
+}
+
+// clock is a clock that a test sets.
+type clock struct{ ms atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.UnixMilli(c.ms.Load()) }
+
 func TestCheck(t *testing.T) {
-	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+	databases(t, func(t *testing.T, settings Settings) {
 		db := open(t, settings)
 		if err := db.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := db.Things().List(t.Context(), "check", "", "", 1); len(list) != 0 || err != nil {
-			t.Errorf("Check left %v, %v", list, err)
+		if n := scan[int](t, db, reading, "SELECT count(*) FROM things"); n != 0 {
+			t.Errorf("Check left %d things", n)
 		}
 	})
 }
 
-func TestCounters(t *testing.T) {
-	ctx, db := context.Background(), open(t, Settings{Kind: Memory, File: t.Name()})
-	s := db.session(writing)
-	exec := func(text string, args ...any) {
-		t.Helper()
-		if _, err := s.exec(ctx, text, args...); err != nil {
-			t.Fatal(err)
+func TestSchema(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		// Processes that start at the same time.
+		var dbs [4]*DB
+		for i := range dbs {
+			var err error
+			if dbs[i], err = New(settings); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(dbs[i].Close)
+			dbs[i].Start(zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
 		}
-	}
-	count := func() (n [6]int64) {
-		t.Helper()
-		if _, err := s.row(ctx, []any{&n[0], &n[1], &n[2], &n[3], &n[4], &n[5]}, "SELECT coalesce(sum(o.entries), 0), coalesce(sum(o.open), 0), coalesce(sum(o.bytes), 0), t.entries, t.open, t.bytes"+
-			" FROM totals AS t LEFT JOIN owners AS o"); err != nil {
-			t.Fatal(err)
+		for _, db := range dbs {
+			<-db.tried
+			if err := db.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if version := scan[int](t, db, reading, "SELECT version FROM schema_version"); version != 1 {
+				t.Errorf("version %d of the schema", version)
+			}
 		}
-		return n
+		// A thing of an earlier process is still there.
+		if ok, err := dbs[0].Things().Put(t.Context(), &Thing{Kind: "key", Name: "a"}, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		for _, db := range dbs[1:] {
+			db.Close()
+		}
+		again := open(t, settings)
+		if _, err := again.Things().Get(t.Context(), "key", "a"); err != nil {
+			t.Error(err)
+		}
+		exec(t, dbs[0], "UPDATE schema_version SET version = 7")
+		newer := begin(t, settings, zap.NewNop())
+		wantUnavailable(t, newer.Ready(t.Context()), "version 7 of the schema, this program has version 1", "newer version of the bridge")
+		wantUnavailable(t, newer.Check(t.Context()), "version 7", "newer version of the bridge")
+	})
+}
+
+// Two processes change the same thing, and read it, at the same time.
+func TestTogether(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		const each, writers = 30, 4
+		ctx := t.Context()
+		dbs := [2]*DB{open(t, settings), open(t, settings)}
+		ends := make(chan error, writers)
+		for i := range writers {
+			go func() {
+				things := dbs[i%2].Things()
+				for n := 0; n < each; {
+					thing, err := things.Get(ctx, "counter", "n")
+					if err == ErrNoThing {
+						thing, err = &Thing{Kind: "counter", Name: "n", Value: []byte{0}}, nil
+					}
+					if err != nil {
+						ends <- err
+						return
+					}
+					thing.Value = []byte{thing.Value[0] + 1}
+					ok, err := things.Put(ctx, thing, 0)
+					if err != nil {
+						ends <- err
+						return
+					}
+					if ok {
+						n++
+					}
+				}
+				ends <- nil
+			}()
+		}
+		for range writers {
+			if err := <-ends; err != nil {
+				t.Fatal(err)
+			}
+		}
+		thing, err := dbs[0].Things().Get(ctx, "counter", "n")
+		if err != nil || thing.Value[0] != each*writers || thing.Version != each*writers {
+			t.Errorf("after %d changes: %+v, %v", each*writers, thing, err)
+		}
+	})
+}
+
+// Statements that have begun before a database is closed are finished, later ones are refused, and what was confirmed is there.
+func TestCloseWhileWriting(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		db, other := open(t, settings), open(t, settings)
+		const writers = 6
+		var confirmed atomic.Int64
+		ends := make(chan error, writers)
+		for i := range writers {
+			go func() {
+				for n := 0; ; n++ {
+					ok, err := db.Things().Put(context.Background(), &Thing{Kind: "written", Name: string(rune('a'+i)) + time.Duration(n).String()}, 0)
+					if !ok || err != nil {
+						ends <- err
+						return
+					}
+					confirmed.Add(1)
+				}
+			}()
+		}
+		for confirmed.Load() < 20 {
+			time.Sleep(time.Millisecond)
+		}
+		db.Close()
+		for range writers {
+			wantUnavailable(t, <-ends, "the database is closed", "")
+		}
+		if n := scan[int64](t, other, reading, "SELECT count(*) FROM things"); n != confirmed.Load() {
+			t.Errorf("%d things of %d", n, confirmed.Load())
+		}
+		db.Close() // has no effect
+	})
+}
+
+func TestTransaction(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		db := open(t, settings)
+		for range 3 { // the second one uses statements that were prepared after the first
+			err := db.transaction(t.Context(), func(ctx context.Context, s session) error {
+				if _, err := s.exec(ctx, "INSERT INTO instances (id, lease) VALUES ($1, {now})", newID()); err != nil {
+					return err
+				}
+				n := 0
+				if _, err := s.row(ctx, []any{&n}, "SELECT count(*) FROM instances"); err != nil || n != 1 {
+					t.Errorf("%d instances, %v", n, err)
+				}
+				return sql.ErrNoRows
+			})
+			if err != sql.ErrNoRows {
+				t.Fatal(err)
+			}
+		}
+		if n := scan[int](t, db, reading, "SELECT count(*) FROM instances"); n != 0 {
+			t.Errorf("%d instances after transactions that have failed", n)
+		}
+	})
+}
+
+// The database says the time, in milliseconds.
+func TestClock(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		db := open(t, settings)
+		now := scan[int64](t, db, reading, "SELECT {now}")
+		if d := time.Since(time.UnixMilli(now)); d.Abs() > time.Minute {
+			t.Errorf("the clock of the database is off by %s", d)
+		}
+	})
+}
+
+// The texts of statements that are kept are bounded.
+func TestKeptStatements(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		db := open(t, settings)
+		for i := range maxStatements + 20 {
+			if got := scan[int](t, db, reading, fmt.Sprint("SELECT ", i)); got != i {
+				t.Error(got)
+			}
+		}
+		if kept := db.conns.pools[reading].kept.Load(); kept != maxStatements {
+			t.Errorf("%d statements are kept", kept)
+		}
+	})
+}
+
+// PostgreSQL has no clock that a test can set.
+func TestListening(t *testing.T) {
+	db := open(t, Settings{Kind: Postgres, DSN: postgrestest.Start(t)})
+	conn, err := db.dialect.(*postgres).connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	insert := "INSERT INTO runs VALUES ($1, $2, $3, NULL, 'a2a', $4, $4, $4, $5, '', NULL, FALSE, NULL, NULL, 0, 1, {now}, {now}, {now}, $6)"
-	exec(insert, []byte("r"), []byte("o"), []byte("1"), []byte{}, 3, 10)
-	exec(insert, []byte("r"), []byte("o"), []byte("2"), []byte{}, 16, 5)
-	if got := count(); got != [6]int64{2, 1, 15, 2, 1, 15} {
-		t.Error(got)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	if _, err := conn.Exec(t.Context(), "LISTEN test", pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
 	}
-	exec("UPDATE runs SET state = 17, size = 1 WHERE id = $1", []byte("1"))
-	if got := count(); got != [6]int64{2, 0, 6, 2, 0, 6} {
-		t.Error(got)
-	}
-	exec("DELETE FROM runs")
-	if got := count(); got != [6]int64{} {
-		t.Error(got)
-	}
-	n := -1
-	if _, err := s.row(ctx, []any{&n}, "SELECT count(*) FROM owners"); n != 0 || err != nil {
-		t.Errorf("%d owners without entries, %v", n, err)
+	exec(t, db, "SELECT pg_notify($1, $2)", "test", "hello")
+	if notice, err := conn.WaitForNotification(t.Context()); err != nil || notice.Payload != "hello" {
+		t.Errorf("%+v, %v", notice, err)
 	}
 }

@@ -97,23 +97,22 @@ func (t Things) Delete(ctx context.Context, kind, name string) error {
 func (t Things) List(ctx context.Context, kind, prefix, after string, limit int) ([]*Thing, error) {
 	// The first statement finds the last name, so that the second one reads no more than it returns.
 	var last []byte
-	n, total := 0, int64(0)
+	n, total, full := 0, int64(0), false
 	err := t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		var name []byte
 		var size int64
 		if err := rows.Scan(&name, &size); err != nil {
 			return err
 		}
-		if total += size; n == 0 || total <= maxList && bytes.HasPrefix(name, []byte(prefix)) {
+		total += size
+		if full = full || n > 0 && total > maxList || !bytes.HasPrefix(name, []byte(prefix)); !full {
 			n++
 			last = name
-		} else {
-			total = maxList // the page ends here
 		}
 		return nil
 	}, "SELECT name, length(value) FROM things WHERE kind = $1 AND name >= $2 AND name > $3 AND "+living+" ORDER BY name LIMIT $4",
 		kind, []byte(prefix), []byte(after), limit)
-	if err != nil || n == 0 || !bytes.HasPrefix(last, []byte(prefix)) {
+	if err != nil || n == 0 {
 		return nil, err
 	}
 	things := make([]*Thing, 0, n)

@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,37 +27,43 @@ const Password = "the-password-of-the-dsn"
 var errMissing = errors.New("PostgreSQL is not installed (Debian's package postgresql)")
 
 var (
-	server    = sync.OnceValues(start) // the DSN of the database postgres, without that name
+	server    = sync.OnceValues(start)
 	databases atomic.Int64
 )
 
+// cluster is a running server.
+type cluster struct {
+	dsn   string    // to which the name of a database is added
+	alive io.Closer // the standard input of the script. Only the end of the process closes it
+}
+
 // Start returns the DSN of an empty database, which is dropped at the end of the test.
-func Start(t testing.TB) (dsn string) {
-	t.Helper()
-	base, err := server()
+func Start(tb testing.TB) (dsn string) {
+	tb.Helper()
+	running, err := server()
 	if errors.Is(err, errMissing) && os.Getenv(Required) != "required" {
-		t.Skipf("skipped: %v; %s=required makes this a failure", err, Required)
+		tb.Skipf("skipped: %v; %s=required makes this a failure", err, Required)
 	}
 	if err != nil {
-		t.Fatalf("PostgreSQL: %v", err)
+		tb.Fatalf("PostgreSQL: %v", err)
 	}
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	Exec(t, base+"postgres", "CREATE DATABASE "+name)
-	t.Cleanup(func() { Exec(t, base+"postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
-	return base + name
+	Exec(tb, running.dsn+"postgres", "CREATE DATABASE "+name)
+	tb.Cleanup(func() { Exec(tb, running.dsn+"postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
+	return running.dsn + name
 }
 
 // Exec executes statements over a connection of their own.
-func Exec(t testing.TB, dsn, text string) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // that of a cleanup has ended
+func Exec(tb testing.TB, dsn, text string) {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context()) // that of a cleanup has ended
 	conn, err := pgx.Connect(ctx, dsn)
 	if err == nil {
 		_, err = conn.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
 		_ = conn.Close(ctx)
 	}
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		tb.Fatalf("%s: %v", text, err)
 	}
 }
 
@@ -76,12 +82,12 @@ func programs() (string, error) {
 }
 
 func isFile(file string) bool {
-	info, err := os.Stat(file)
+	info, err := os.Stat(file) //nolint:gosec // a folder of PATH
 	return err == nil && info.Mode().IsRegular()
 }
 
 // location is the DSN of a server, to which the name of a database is added.
 func location(port int) string {
 	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", Password), Host: fmt.Sprintf("127.0.0.1:%d", port), Path: "/"}
-	return strings.TrimSuffix(u.String(), "?")
+	return u.String()
 }

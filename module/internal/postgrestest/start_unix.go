@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -29,64 +28,60 @@ cat >/dev/null
 "$2/pg_ctl" -D data -m immediate -w stop >/dev/null 2>&1
 `
 
-// running is the standard input of the script. Only the end of the process closes it.
-var running io.Closer
-
 // start starts the server.
-func start() (base string, err error) {
+func start() (started *cluster, err error) {
 	bin, err := programs()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for range 3 { // the port may be taken in the meantime
-		if base, err = startAt(bin); err == nil {
-			return base, nil
+		if started, err = startAt(bin); err == nil {
+			return started, nil
 		}
 	}
-	return "", err
+	return nil, err
 }
 
-func startAt(bin string) (string, error) {
+func startAt(bin string) (*cluster, error) {
 	port, err := freePort()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	folder, err := os.MkdirTemp("", "postgrestest-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	attributes := &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal must not end the script before the server
 	if os.Getuid() == 0 {                             // whom initdb refuses
 		uid, gid, err := account("postgres")
 		if err != nil {
-			return "", fmt.Errorf("%w: %w", errMissing, err)
+			return nil, fmt.Errorf("%w: %w", errMissing, err)
 		}
-		attributes.Credential = &syscall.Credential{Uid: uid, Gid: gid}
-		if err := os.Chown(folder, int(uid), int(gid)); err != nil {
-			return "", err
+		attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // they have 32 bits
+		if err := os.Chown(folder, uid, gid); err != nil {
+			return nil, err
 		}
 	}
 	command := exec.Command("sh", "-c", script, "sh", folder, bin, strconv.Itoa(port), Password)
 	command.SysProcAttr, command.Dir = attributes, filepath.Dir(folder)
 	stdin, err := command.StdinPipe()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	output, err := command.StdoutPipe()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := command.Start(); err != nil {
-		return "", err
+		return nil, err
 	}
 	var said []string
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if said = append(said, lines.Text()); said[0] == "started" {
-			running = stdin
-			return location(port), nil
+			return &cluster{location(port), stdin}, nil
 		}
 	}
-	return "", errors.Join(errors.New("the server did not start: "+strings.Join(said, "\n")), command.Wait())
+	return nil, errors.Join(errors.New("the server did not start: "+strings.Join(said, "\n")), command.Wait())
 }
 
 func freePort() (int, error) {
@@ -97,16 +92,12 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
 
-func account(name string) (uid, gid uint32, err error) {
+func account(name string) (uid, gid int, err error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		return 0, 0, err
 	}
-	numbers := [2]uint64{}
-	for i, text := range []string{u.Uid, u.Gid} {
-		if numbers[i], err = strconv.ParseUint(text, 10, 32); err != nil {
-			return 0, 0, err
-		}
-	}
-	return uint32(numbers[0]), uint32(numbers[1]), nil
+	uid, err = strconv.Atoi(u.Uid)
+	gid, e := strconv.Atoi(u.Gid)
+	return uid, gid, errors.Join(err, e)
 }

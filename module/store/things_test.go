@@ -1,0 +1,201 @@
+//nolint:thelper // the functions that databases calls are tests
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestThings(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		ctx, things := t.Context(), open(t, settings).Things()
+		const name = "a\x00\xff"
+		if _, err := things.Get(ctx, "key", name); !errors.Is(err, ErrNoThing) {
+			t.Fatalf("an empty database has a thing: %v", err)
+		}
+		put := func(thing Thing, keep time.Duration, want bool) Thing {
+			t.Helper()
+			if ok, err := things.Put(ctx, &thing, keep); ok != want || err != nil {
+				t.Fatalf("Put(%+v) = %t, %v", thing, ok, err)
+			}
+			return thing
+		}
+		first := put(Thing{Kind: "key", Name: name, Value: []byte("1\x00\xff")}, 0, true)
+		put(Thing{Kind: "key", Name: name, Value: []byte("lost")}, 0, false)
+		if got, err := things.Get(ctx, "key", name); err != nil || string(got.Value) != "1\x00\xff" || got.Version != 1 || !got.Expires.IsZero() {
+			t.Fatalf("Get = %+v, %v", got, err)
+		}
+		second := first
+		second.Value = nil
+		second = put(second, time.Hour, true)
+		put(first, 0, false)
+		got, err := things.Get(ctx, "key", name)
+		if err != nil || got.Version != 2 || len(got.Value) != 0 || !got.Expires.Equal(second.Expires) || time.Until(got.Expires).Round(time.Minute) != time.Hour {
+			t.Fatalf("Get = %+v, %v", got, err)
+		}
+		if err := things.Delete(ctx, "key", name); err != nil {
+			t.Fatal(err)
+		}
+		put(second, 0, false)
+		put(Thing{Kind: "key", Name: name}, 0, true)
+	})
+}
+
+func TestListOfThings(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		ctx, things := t.Context(), open(t, settings).Things()
+		large := make([]byte, maxList/2)
+		var want []string
+		for i := range 7 {
+			for _, prefix := range []string{"a/", "b/", "b/\xff"} {
+				thing := &Thing{Kind: "word", Name: fmt.Sprint(prefix, i), Value: []byte("v")}
+				if prefix == "b/" && i > 3 {
+					thing.Value = large
+				} else if prefix == "b/\xff" {
+					thing.Value = nil
+				}
+				if ok, err := things.Put(ctx, thing, 0); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+			}
+			want = append(want, fmt.Sprint("b/", i))
+		}
+		for i := range 7 {
+			want = append(want, fmt.Sprint("b/\xff", i))
+		}
+		if ok, err := things.Put(ctx, &Thing{Kind: "other", Name: "b/x"}, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		var names []string
+		var pages []int
+		for after := ""; ; after = names[len(names)-1] {
+			page, err := things.List(ctx, "word", "b/", after, 6)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			pages = append(pages, len(page))
+			for _, thing := range page {
+				names = append(names, thing.Name)
+				if thing.Version != 1 || len(thing.Value) == 0 != strings.HasPrefix(thing.Name, "b/\xff") {
+					t.Errorf("%s: version %d, %d bytes", thing.Name, thing.Version, len(thing.Value))
+				}
+			}
+		}
+		if !slices.Equal(names, want) || !slices.Equal(pages, []int{5, 6, 3}) {
+			t.Errorf("pages of %d: %q", pages, names)
+		}
+	})
+}
+
+func TestLargeThing(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		ctx, db := t.Context(), open(t, settings)
+		thing := &Thing{Kind: "timings", Name: "n", Value: make([]byte, MaxValue)}
+		if ok, err := db.Things().Put(ctx, thing, 0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if got, err := db.Things().Get(ctx, "timings", "n"); err != nil || len(got.Value) != MaxValue {
+			t.Error(err)
+		}
+		thing.Value = make([]byte, MaxValue+1)
+		if ok, err := db.Things().Put(ctx, thing, 0); ok || err == nil {
+			t.Error("a larger value was stored")
+		}
+		// One that another program has stored is not read.
+		exec(t, db, "UPDATE things SET value = $1", thing.Value)
+		if _, err := db.Things().Get(ctx, "timings", "n"); err == nil {
+			t.Error("a larger value was read")
+		}
+	})
+}
+
+func TestExpiredThings(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		var c clock
+		c.ms.Store(time.Now().UnixMilli())
+		settings.Clock = c.now
+		ctx, db := t.Context(), open(t, settings)
+		things := db.Things()
+		secret := bytes.Repeat([]byte("the-secret-of-a-user "), 500) // more than a page
+		for _, name := range []string{"kept", "expires", "replaced"} {
+			if ok, err := things.Put(ctx, &Thing{Kind: "grant", Name: name, Value: secret}, map[bool]time.Duration{true: time.Hour}[name != "kept"]); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if n, err := things.Expire(ctx, 10); n != 0 || err != nil {
+			t.Fatalf("Expire = %d, %v", n, err)
+		}
+		c.ms.Add(time.Hour.Milliseconds())
+		if settings.Kind == Postgres {
+			exec(t, db, "UPDATE things SET expires = {now} WHERE expires IS NOT NULL")
+		}
+		if _, err := things.Get(ctx, "grant", "expires"); !errors.Is(err, ErrNoThing) {
+			t.Errorf("Get of an expired thing: %v", err)
+		}
+		if list, err := things.List(ctx, "grant", "", "", 10); len(list) != 1 || err != nil {
+			t.Errorf("List = %v, %v", list, err)
+		}
+		if ok, err := things.Put(ctx, &Thing{Kind: "grant", Name: "expires", Version: 1}, 0); ok || err != nil {
+			t.Errorf("an expired thing was changed: %t, %v", ok, err)
+		}
+		if ok, err := things.Put(ctx, &Thing{Kind: "grant", Name: "replaced", Value: secret}, time.Hour); !ok || err != nil {
+			t.Errorf("an expired thing was not replaced: %t, %v", ok, err)
+		}
+		for _, want := range []int{1, 0} {
+			if n, err := things.Expire(ctx, 10); n != want || err != nil {
+				t.Fatalf("Expire = %d, %v", n, err)
+			}
+		}
+		if n := scan[int](t, db, reading, "SELECT count(*) FROM things"); n != 2 {
+			t.Errorf("%d things", n)
+		}
+	})
+}
+
+// What was deleted can't be read in the files of SQLite.
+func TestExpiredBytes(t *testing.T) {
+	var c clock
+	c.ms.Store(time.Now().UnixMilli())
+	folder := t.TempDir()
+	db := open(t, Settings{Kind: SQLite, File: filepath.Join(folder, "s.db"), Clock: c.now})
+	contains := func(text string) (found bool) {
+		for _, file := range []string{"s.db", "s.db-wal"} {
+			content, err := os.ReadFile(filepath.Join(folder, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || bytes.Contains(content, []byte(text))
+		}
+		return found
+	}
+	for i := range 50 {
+		thing := &Thing{Kind: "grant", Name: fmt.Sprint(i), Value: bytes.Repeat([]byte("secret of a user "), 1+40*i)}
+		if ok, err := db.Things().Put(t.Context(), thing, time.Hour); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	if !contains("secret of a user") {
+		t.Fatal("the files don't contain what was stored")
+	}
+	size := scan[int](t, db, reading, "PRAGMA page_count")
+	c.ms.Add(time.Hour.Milliseconds())
+	if n, err := db.Things().Expire(t.Context(), 100); n != 50 || err != nil {
+		t.Fatal(n, err)
+	}
+	if contains("secret of a user") {
+		t.Error("the files contain what was deleted")
+	}
+	if now := scan[int](t, db, reading, "PRAGMA page_count"); now > size/2 {
+		t.Errorf("%d pages of %d are left", now, size)
+	}
+}
