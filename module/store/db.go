@@ -30,6 +30,7 @@ const (
 type DB struct {
 	settings Settings
 	dialect  dialect
+	runs     *Runs
 	log      atomic.Pointer[zap.Logger] // of the configuration that was started last
 
 	starting sync.Once
@@ -92,6 +93,7 @@ func newDB(settings Settings) *DB {
 	} else {
 		d.dialect = &sqlite{settings: settings}
 	}
+	d.runs = &Runs{d, &instance{db: d, id: newID(), renewing: make(chan struct{}, 1)}, newNotices(d)}
 	return d
 }
 
@@ -120,6 +122,9 @@ func (d *DB) run() {
 			return
 		}
 	}
+	var runs sync.WaitGroup
+	defer runs.Wait()
+	runs.Go(d.runs.work)
 	for d.wait(sweepInterval) {
 		_ = d.sweep(d.ctx) // the next one deletes it; statements log errors
 	}
@@ -261,6 +266,7 @@ func (d *DB) Close() {
 	d.stop()
 	d.starting.Do(func() { close(d.ended) })
 	<-d.ended
+	d.runs.leave()
 	d.using.Lock()
 	defer d.using.Unlock()
 	if d.conns == nil {

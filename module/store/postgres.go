@@ -31,6 +31,9 @@ const (
 	postgresLock = 0x736b696c6c627269
 )
 
+// postgresNow is a subquery, which is executed once: no index is used for a comparison with a function that could return another time for each row.
+const postgresNow = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+
 // postgres is the dialect of PostgreSQL.
 type postgres struct {
 	settings Settings
@@ -96,6 +99,10 @@ func (p *postgres) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What waits for notices has no statement to be canceled: it just ends.
+	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+	}
 	return pgx.ConnectConfig(ctx, config)
 }
 
@@ -115,7 +122,7 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 	calls, leases := connect(postgresCalls), connect(postgresLeases)
 	c := &connections{
 		pools:   [purposes]*pool{reading: calls, writing: calls, leasing: leases},
-		replace: strings.NewReplacer("{now}", "(extract(epoch FROM clock_timestamp()) * 1000)::bigint", "{skip}", " FOR UPDATE SKIP LOCKED"),
+		replace: strings.NewReplacer("{now}", postgresNow, "{skip}", " FOR UPDATE SKIP LOCKED"),
 		close:   func() error { return errors.Join(calls.db.Close(), leases.db.Close()) },
 	}
 	if err := calls.db.PingContext(ctx); err != nil {

@@ -22,7 +22,7 @@ CREATE TABLE runs (
 	PRIMARY KEY (realm, owner, id)
 );
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
-CREATE INDEX runs_follower ON runs (follower) WHERE state < 16;
+CREATE INDEX runs_follower ON runs (follower, realm) WHERE state < 16;
 CREATE INDEX runs_expires ON runs (expires);
 CREATE INDEX runs_state ON runs (realm, owner, state, id);
 
@@ -53,8 +53,9 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_next ON deliveries (next);
 
 CREATE TABLE instances (
-	id    TEXT NOT NULL PRIMARY KEY,
-	lease BIGINT NOT NULL
+	id      TEXT NOT NULL PRIMARY KEY,
+	lease   BIGINT NOT NULL,
+	process TEXT NOT NULL -- which one of the machine; empty: not known
 );
 CREATE INDEX instances_lease ON instances (lease);
 

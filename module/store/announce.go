@@ -1,0 +1,267 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+)
+
+const (
+	// channel is where instances that use one database of PostgreSQL announce changes.
+	channel = "skill_bridge_runs"
+	// noticeEvery is the least time between two notices of an instance. Each has all ids since the one before.
+	noticeEvery = 20 * time.Millisecond
+	// maxNotice is the size of the largest notice, in bytes. PostgreSQL takes less than 8,000.
+	maxNotice = 7900
+	// everything stands for more ids than fit in a notice.
+	everything = "*"
+	// lookEvery is the time between two looks for changes of others, if they don't announce them.
+	lookEvery = time.Second
+	// noticeTimeout is how long a notice may take to come back.
+	noticeTimeout = 5 * time.Second
+	// probeEvery is the time between two notices without ids, which only have to come back.
+	probeEvery = 30 * time.Second
+)
+
+// notices are what an instance tells others and hears from them.
+type notices struct {
+	db      *DB
+	sender  string // tells own notices apart
+	changes chan []string
+	wake    chan struct{}
+
+	mu        sync.Mutex
+	ids       []string  // to announce
+	size      int       // of the ids in the notice; more than maxNotice: some were left out
+	listening bool      // the connection that hears notices is open
+	sent      time.Time // of the oldest own notice that has not come back; zero: all have
+	silent    bool      // own notices don't come back, although the connection is open
+}
+
+func newNotices(db *DB) *notices {
+	return &notices{db: db, sender: newID(), changes: make(chan []string, 64), wake: make(chan struct{}, 1)}
+}
+
+// Announce implements [ledger.Store].
+func (n *notices) Announce(ids []string) {
+	if n.db.settings.Kind == Postgres && len(ids) > 0 {
+		n.add(ids)
+	}
+}
+
+// Changes implements [ledger.Store].
+func (n *notices) Changes() <-chan []string { return n.changes }
+
+// add adds ids to the next notice.
+func (n *notices) add(ids []string) {
+	n.mu.Lock()
+	for _, id := range ids {
+		if n.size += 1 + len(id); n.size <= maxNotice-len(n.sender) {
+			n.ids = append(n.ids, id)
+		}
+	}
+	n.mu.Unlock()
+	n.hurry()
+}
+
+// hurry lets a notice be sent as soon as it may.
+func (n *notices) hurry() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the text of the next notice: the sender and the ids.
+func (n *notices) take() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := strings.Join(n.ids, " ")
+	if n.size > maxNotice-len(n.sender) {
+		list = everything
+	}
+	n.ids, n.size = nil, 0
+	if n.listening && n.sent.IsZero() {
+		n.sent = time.Now()
+	}
+	return n.sender + " " + list
+}
+
+// failed is called when a notice was not sent: others have to look at everything.
+func (n *notices) failed() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids, n.size, n.sent = nil, maxNotice, time.Time{}
+}
+
+// heard takes a notice. again says that own ones have not come back before.
+func (n *notices) heard(text string) (again bool) {
+	sender, list, _ := strings.Cut(text, " ")
+	switch {
+	case sender == n.sender:
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		again = n.silent
+		n.sent, n.silent = time.Time{}, false
+	case list == everything:
+		n.tell(nil)
+	case list != "":
+		n.tell(strings.Split(list, " "))
+	}
+	return again
+}
+
+// tell tells the ledger of changes. If it is late to listen, it hears that it has missed some.
+func (n *notices) tell(ids []string) {
+	for {
+		select {
+		case n.changes <- ids:
+			return
+		default:
+		}
+		select {
+		case <-n.changes:
+			ids = nil
+		default:
+		}
+	}
+}
+
+// listens notes whether the connection is open. What was announced while it was not was missed.
+func (n *notices) listens(open bool) {
+	n.mu.Lock()
+	n.listening, n.sent = open, time.Time{}
+	n.mu.Unlock()
+	if open {
+		n.tell(nil)
+		n.hurry() // a notice that has to come back
+	}
+}
+
+// deaf reports whether notices of others don't arrive, and whether it is newly known that even own ones don't.
+func (n *notices) deaf() (deaf, fresh bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.sent.IsZero() && time.Since(n.sent) > noticeTimeout {
+		fresh, n.silent = !n.silent, true
+	}
+	return n.silent || !n.listening, fresh
+}
+
+// work announces and hears of changes until the database is closed.
+func (n *notices) work() {
+	switch n.db.settings.Kind {
+	case Postgres:
+		var wg sync.WaitGroup
+		wg.Go(func() { n.listen() })
+		wg.Go(func() { n.announce() })
+		wg.Wait()
+	case SQLite:
+		n.look()
+	case Memory: // no other process can change it
+	}
+}
+
+// look looks each second whether another process has changed the file: the number is that of the connection that writes, and does not count its own
+// changes.
+func (n *notices) look() {
+	s, before := n.db.session(writing), int64(0)
+	for n.db.wait(lookEvery) {
+		now := before
+		if _, err := s.row(n.db.ctx, []any{&now}, "PRAGMA data_version"); err == nil && now != before {
+			before = now
+			n.tell(nil)
+		}
+	}
+}
+
+// announce sends notices.
+func (n *notices) announce() {
+	s, sent := n.db.session(writing), time.Time{}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.db.ctx.Done():
+			return
+		case <-n.wake:
+		case <-tick.C:
+			if n.listenOtherwise(); time.Since(sent) < probeEvery {
+				continue
+			}
+		}
+		if _, err := s.exec(n.db.ctx, "SELECT pg_notify($1, $2)", channel, n.take()); err != nil {
+			n.failed()
+			n.db.wait(lookEvery)
+			n.hurry()
+			continue
+		}
+		sent = time.Now()
+		n.db.wait(noticeEvery)
+	}
+}
+
+// listenOtherwise has everything looked at if notices don't arrive.
+func (n *notices) listenOtherwise() {
+	deaf, fresh := n.deaf()
+	if fresh {
+		n.db.log.Load().Warn("notices of PostgreSQL don't arrive, so changes of other instances are looked for each second",
+			zap.String("database", n.db.dialect.place()), zap.String("advice", "Let the DSN name PostgreSQL itself, or a pool in session mode: "+
+				"in transaction mode, pgbouncer does not pass on what a session listens to."))
+	}
+	if deaf {
+		n.tell(nil)
+	}
+}
+
+// listen hears notices, on a connection of its own.
+func (n *notices) listen() {
+	for {
+		_ = n.listenOnce(n.db.ctx) // statements log that the database can't be used
+		if !n.db.wait(lookEvery) {
+			return
+		}
+	}
+}
+
+// listenOnce hears notices until the connection breaks, or nothing comes, not even own ones.
+func (n *notices) listenOnce(ctx context.Context) error {
+	conn, err := n.db.dialect.(*postgres).connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookEvery)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return err
+	}
+	n.listens(true)
+	defer n.listens(false)
+	for {
+		text, err := notice(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if n.heard(text) {
+			n.db.log.Load().Info("notices of PostgreSQL arrive again", zap.String("database", n.db.dialect.place()))
+		}
+	}
+}
+
+// notice waits for the next notice.
+func notice(ctx context.Context, conn *pgx.Conn) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeEvery+noticeTimeout)
+	defer cancel()
+	notice, err := conn.WaitForNotification(ctx)
+	if err != nil {
+		return "", err
+	}
+	return notice.Payload, nil
+}

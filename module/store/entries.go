@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+const (
+	entryColumns = "realm, owner, id, key, front, skill, asked, ref, state, follower, args, single, notes, outcome, apart, version, created, changed, expires"
+	// isOver holds for an entry that has ended and expired, and is not deleted yet.
+	isOver = "(state >= 16 AND expires <= {now})"
+	// entryResult is what a record is read from.
+	entryResult = entryColumns + ", " + isOver + " AS past"
+)
+
+// record is an entry as it was read.
+type record struct {
+	ledger.Entry
+	over bool // see isOver: for others there is none
+}
+
+// reference is how a [run.Ref] is stored. Times are in milliseconds.
+type reference struct {
+	Source      string `json:"source,omitempty"`
+	SkillID     string `json:"skill_id,omitempty"`
+	Version     string `json:"version,omitempty"`
+	ExecutionID string `json:"execution_id,omitempty"`
+	Accepted    int64  `json:"accepted,omitempty"`
+	NotBefore   int64  `json:"not_before,omitempty"`
+}
+
+// identity are the arguments for isEntry.
+func identity(id ledger.Identity) []any {
+	return []any{[]byte(id.Owner.Realm), []byte(id.Owner.Principal), []byte(id.ID)}
+}
+
+// entryValues are the values of entryColumns that the store does not set.
+func entryValues(e *ledger.Entry) ([]any, error) {
+	ref, err := json.Marshal(reference{e.Ref.Source, e.Ref.SkillID, e.Ref.Version, e.Ref.ExecutionID, milliseconds(e.Ref.Accepted), milliseconds(e.Ref.NotBefore)})
+	if err != nil {
+		return nil, err
+	}
+	if e.State != ledger.Submitting && !e.State.Followed() {
+		e.Follower = ""
+	}
+	return append(identity(e.Identity()), e.Key, e.Front, []byte(e.Skill), []byte(e.Asked), ref, int64(e.State), e.Follower, e.Args, e.Single, e.Notes,
+		e.Outcome, e.Apart), nil
+}
+
+// entrySize is what an entry counts for.
+func entrySize(e *ledger.Entry) int64 { return int64(len(e.Notes)) + int64(len(e.Outcome)) + e.Apart }
+
+func milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMilliseconds(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// scan reads a row of entryResult and of further columns.
+func scan(rows *sql.Rows, further ...any) (*record, error) {
+	r := new(record)
+	var realm, owner, id, skill, asked []byte
+	var stored []byte
+	var created, changed, expires int64
+	into := append([]any{
+		&realm, &owner, &id, &r.Key, &r.Front, &skill, &asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &r.Version,
+		&created, &changed, &expires, &r.over,
+	}, further...)
+	if err := rows.Scan(into...); err != nil {
+		return nil, err
+	}
+	var ref reference
+	if len(stored) > 0 {
+		if err := json.Unmarshal(stored, &ref); err != nil {
+			return nil, err
+		}
+	}
+	r.Owner, r.ID = ledger.Owner{Realm: string(realm), Principal: string(owner)}, string(id)
+	r.Skill, r.Asked = string(skill), string(asked)
+	r.Ref = run.Ref{
+		Source: ref.Source, SkillID: ref.SkillID, Version: ref.Version, ExecutionID: ref.ExecutionID,
+		Accepted: fromMilliseconds(ref.Accepted), NotBefore: fromMilliseconds(ref.NotBefore), Kept: r.ID,
+	}
+	r.Created, r.Changed, r.Expires = fromMilliseconds(created), fromMilliseconds(changed), fromMilliseconds(expires)
+	return r, nil
+}
+
+// one returns the record of a statement; nil: it has none.
+func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (found *record, err error) {
+	err = r.db.session(p).query(ctx, func(rows *sql.Rows) (err error) {
+		found, err = scan(rows)
+		return err
+	}, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// entries returns the entries of a statement, without those that are over.
+func (r *Runs) entries(ctx context.Context, p purpose, text string, args ...any) (found []*ledger.Entry, err error) {
+	err = r.db.session(p).query(ctx, func(rows *sql.Rows) error {
+		next, err := scan(rows)
+		if err == nil && !next.over {
+			found = append(found, &next.Entry)
+		}
+		return err
+	}, text, args...)
+	return found, err
+}
+
+// rows returns a condition for the rows that a statement selects: {row} is their physical place, which is found without an index.
+func (r *Runs) rows(selected string) string {
+	if r.db.settings.Kind == Postgres {
+		return "ctid = ANY(ARRAY(" + strings.Replace(selected, "{row}", "ctid", 1) + "))"
+	}
+	return "rowid IN (" + strings.Replace(selected, "{row}", "rowid", 1) + ")"
+}

@@ -1,0 +1,202 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+const (
+	// lease is how long an instance is taken for alive after it has renewed its lease.
+	lease = 15 * time.Second
+	// forgetAfter is how long the row of an instance is kept after its lease: one that was paused may claim before it looks at its lease.
+	forgetAfter = time.Hour
+	// leaveTimeout bounds how long an instance that stops waits for the end of its lease.
+	leaveTimeout = 2 * time.Second
+)
+
+// instance is how the process, with all its configurations, is known to others that use the database.
+type instance struct {
+	db *DB
+
+	renewing chan struct{} // has room for the one who renews
+	mu       sync.Mutex
+	id       string
+	renewed  time.Time // when the lease was certainly not over; zero: it was never taken
+	lost     bool      // and Renew has not said so yet
+}
+
+// Instance implements [ledger.Store].
+func (i *instance) Instance() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.id
+}
+
+// hold makes sure that this instance has a lease, as far as the clock of the process can say: otherwise its claims could never be adopted.
+func (i *instance) hold(ctx context.Context) error {
+	i.mu.Lock()
+	holds := !i.renewed.IsZero() && time.Since(i.renewed) < lease
+	i.mu.Unlock()
+	if holds {
+		return nil
+	}
+	return i.renew(ctx)
+}
+
+// Renew implements [ledger.Store].
+func (i *instance) Renew(ctx context.Context) (lost bool, err error) {
+	if err := i.renew(ctx); err != nil {
+		return false, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	lost, i.lost = i.lost, false
+	return lost, nil
+}
+
+// renew renews the lease. If it has ended, the instance gets another id with another lease.
+func (i *instance) renew(ctx context.Context) error {
+	select {
+	case i.renewing <- struct{}{}:
+		defer func() { <-i.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	i.mu.Lock()
+	id, first, now := i.id, i.renewed.IsZero(), time.Now()
+	i.mu.Unlock()
+	s := i.db.session(leasing)
+	n, err := s.exec(ctx, "UPDATE instances SET lease = {now} + $2 WHERE id = $1 AND lease > {now}", id, lease.Milliseconds())
+	if err == nil && n == 0 {
+		if first {
+			i.endOfDead(ctx, s)
+		} else if err := setLease(ctx, s, id, -1, ""); err != nil { // its runs can be adopted, also if its row was deleted meanwhile
+			return err
+		} else {
+			id = newID()
+		}
+		err = setLease(ctx, s, id, lease, process(os.Getpid()))
+	}
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lost = i.lost || id != i.id
+	i.id, i.renewed = id, now
+	return nil
+}
+
+// setLease gives an instance a lease; one that is not positive has ended.
+func setLease(ctx context.Context, s session, id string, lease time.Duration, process string) error {
+	_, err := s.exec(ctx, "INSERT INTO instances (id, lease, process) VALUES ($1, {now} + $2, $3) ON CONFLICT (id) DO UPDATE SET lease = excluded.lease",
+		id, lease.Milliseconds(), process)
+	return err
+}
+
+// leave ends the lease of this instance when it stops, so that others adopt at once what is open.
+func (i *instance) leave() {
+	i.mu.Lock()
+	id, taken := i.id, !i.renewed.IsZero()
+	i.mu.Unlock()
+	if !taken {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	_ = setLease(ctx, i.db.session(leasing), id, -1, "") // otherwise it ends by itself
+}
+
+// endOfDead ends the leases of instances whose processes certainly don't exist any more. An error only means that they are not ended yet.
+func (i *instance) endOfDead(ctx context.Context, s session) {
+	var dead []string
+	_ = s.query(ctx, func(rows *sql.Rows) error {
+		var id, of string
+		if err := rows.Scan(&id, &of); err != nil {
+			return err
+		}
+		if isDead(of) {
+			dead = append(dead, id)
+		}
+		return nil
+	}, "SELECT id, process FROM instances WHERE lease > {now} AND process <> ''")
+	for _, id := range dead {
+		_ = setLease(ctx, s, id, -1, "")
+	}
+}
+
+// process identifies a process of this machine by the start of the system, its namespace, its id and its start, so that no later one has the same. Empty:
+// the system does not say them, or there is no such process.
+func process(pid int) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // those after the name, which may contain anything
+	if len(fields) < 20 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s %d", strings.TrimSpace(string(boot)), namespace, fields[19], pid)
+}
+
+// isDead reports whether a process, as another instance has named it, certainly does not exist any more. Only this instance's namespace can be
+// looked at.
+func isDead(of string) bool {
+	self := strings.Fields(process(os.Getpid()))
+	theirs := strings.Fields(of)
+	if len(self) != 4 || len(theirs) != 4 || self[0] != theirs[0] || self[1] != theirs[1] {
+		return false
+	}
+	var pid int
+	if _, err := fmt.Sscan(theirs[3], &pid); err != nil {
+		return false
+	}
+	return process(pid) != of
+}
+
+// Adopt implements [ledger.Store].
+func (r *Runs) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.Entry, error) {
+	if err := r.hold(ctx); err != nil || len(realms) == 0 {
+		return nil, err
+	}
+	text, args := r.adoption(realms, most)
+	return r.entries(ctx, leasing, text, args...)
+}
+
+// adoption returns the statement of Adopt. Of those who adopt at the same time, each takes other rows.
+func (r *Runs) adoption(realms []string, most int) (text string, args []any) {
+	args, of := make([]any, 2, 2+len(realms)), make([]string, len(realms))
+	args[0], args[1] = r.Instance(), most
+	for i, realm := range realms {
+		args, of[i] = append(args, []byte(realm)), fmt.Sprint("$", i+3)
+	}
+	return "UPDATE runs SET follower = CASE WHEN state = 0 THEN '' ELSE $1 END, version = version + 1, " +
+		"changed = CASE WHEN state = 0 THEN {now} ELSE changed END, state = CASE WHEN state = 0 THEN 1 ELSE state END WHERE " +
+		r.rows("SELECT {row} FROM runs WHERE state < 16 AND follower IN (SELECT id FROM instances WHERE lease <= {now} AND id <> $1)"+
+			" AND realm IN ("+strings.Join(of, ", ")+") LIMIT $2{skip}") + " RETURNING " + entryResult, args
+}
+
+// forgotten deletes the rows of instances that are long gone and that no open run names.
+const forgotten = "DELETE FROM instances WHERE lease <= {now} - $1 AND " +
+	"NOT EXISTS (SELECT 1 FROM runs WHERE runs.follower = instances.id AND runs.state < 16)"
+
+func (r *Runs) forget(ctx context.Context) error {
+	_, err := r.db.session(leasing).exec(ctx, forgotten, forgetAfter.Milliseconds())
+	return err
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// maxLooks is how many entries one page of a list looks at, if no index serves its filter.
+const maxLooks = 1000
+
+// List implements [ledger.Store].
+func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, err error) {
+	text, looks, args := list(q)
+	n, seen, last := 0, 0, ""
+	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		found, err := scan(rows, &seen)
+		if err != nil {
+			return err
+		}
+		n++
+		if fits := len(q.Fronts) == 0 || slices.Contains(q.Fronts, found.Front); fits && len(page) == q.Limit {
+			next = last
+			return nil
+		} else if fits && !found.over {
+			page = append(page, &found.Entry)
+		}
+		last = found.ID
+		return nil
+	}, text, args...)
+	if next == "" && (seen == looks || n > q.Limit) {
+		next = last
+	}
+	return page, next, err
+}
+
+// list returns the statement of a list, and how many entries it looks at. It first finds identities, in an index, and reads only the entries of the page,
+// one more, and the last one it has looked at. The last column counts those it has looked at.
+func list(q *ledger.Query) (text string, looks int, args []any) {
+	looks = q.Limit + 1
+	if len(q.Fronts) > 0 {
+		looks = max(looks, maxLooks)
+	}
+	before := []byte(q.Before)
+	if q.Before == "" {
+		before = []byte{0xff} // comes after all ids
+	}
+	args = []any{before, looks, q.Limit + 1}
+	parameter := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprint("$", len(args))
+	}
+	columns, filter := "realm, owner, id", ""
+	if len(q.Fronts) > 0 {
+		of := make([]string, len(q.Fronts))
+		for i, front := range q.Fronts {
+			of[i] = parameter(front)
+		}
+		columns, filter = "realm, owner, id, front", " WHERE front IN ("+strings.Join(of, ", ")+") OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
+	}
+	window := "SELECT " + columns + " FROM runs WHERE id < $1"
+	if q.Owner != nil {
+		window += " AND realm = " + parameter([]byte(q.Owner.Realm)) + " AND owner = " + parameter([]byte(q.Owner.Principal))
+	}
+	if len(q.States) > 0 { // each state has its place in the index
+		of := make([]string, len(q.States))
+		for i, state := range q.States {
+			of[i] = fmt.Sprintf("SELECT * FROM (%s AND state = %s ORDER BY id DESC LIMIT $2) AS s%d", window, parameter(int64(state)), i)
+		}
+		window = "SELECT * FROM (" + strings.Join(of, " UNION ALL ") + ") AS s"
+	}
+	return "WITH w AS (" + window + " ORDER BY id DESC LIMIT $2), p (r, o, i) AS (SELECT realm, owner, id FROM w" + filter + " ORDER BY id DESC LIMIT $3) " +
+		"SELECT " + entryResult + ", (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
+}
+
+// Newer implements [ledger.Store].
+func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newer []*ledger.Entry, err error) {
+	if len(known) == 0 {
+		return nil, nil
+	}
+	rows := make([][4]any, 0, len(known))
+	for id, version := range known {
+		rows = append(rows, [4]any{hexadecimal(id.Owner.Realm), hexadecimal(id.Owner.Principal), hexadecimal(id.ID), version})
+	}
+	parameter, err := json.Marshal(rows)
+	if err != nil {
+		return nil, err
+	}
+	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		found, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if found.over {
+			found.Entry = ledger.Entry{Owner: found.Owner, ID: found.ID}
+		}
+		newer = append(newer, &found.Entry)
+		return nil
+	}, r.newer(), string(parameter))
+	return newer, err
+}
+
+func hexadecimal(text string) string { return hex.EncodeToString([]byte(text)) }
+
+// newer returns the statement of Newer. Its parameter is a JSON array with arrays of realm, owner, id and version.
+func (r *Runs) newer() string {
+	from := "SELECT unhex(value->>0), unhex(value->>1), unhex(value->>2), value->>3 FROM json_each($1)"
+	if r.db.settings.Kind == Postgres {
+		from = "SELECT decode(e->>0, 'hex'), decode(e->>1, 'hex'), decode(e->>2, 'hex'), (e->>3)::bigint FROM jsonb_array_elements(CAST($1 AS jsonb)) AS list (e)"
+	}
+	const is = "realm = r AND owner = o AND id = i"
+	return "WITH k (r, o, i, v) AS (" + from + ") SELECT " + entryResult + " FROM k JOIN runs ON " + is + " WHERE version > v OR " + isOver +
+		" UNION ALL SELECT r, o, i, " + noEntry + " FROM k WHERE NOT EXISTS (SELECT 1 FROM runs WHERE " + is + ")"
+}
+
+// noEntry are the columns of entryResult after the identity, for one that is gone.
+const noEntry = "NULL, '', NULL, NULL, NULL, 0, '', NULL, false, NULL, NULL, 0, 0, 0, 0, 0, true" //nolint:dupword // columns
+
+// Count implements [ledger.Store]. SQLite counts with each change; in PostgreSQL that would make an owner's changes wait for each other.
+func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, err error) {
+	table, args, of := "totals", []any(nil), ""
+	if owner != nil {
+		table, args, of = "owners", []any{[]byte(owner.Realm), []byte(owner.Principal)}, " WHERE realm = $1 AND owner = $2"
+	}
+	text := "SELECT entries, open, bytes FROM " + table + of
+	if r.db.settings.Kind == Postgres {
+		text = "SELECT count(*), count(*) FILTER (WHERE state < 16), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs" + of
+	}
+	_, err = r.db.session(reading).row(ctx, []any{&u.Entries, &u.Open, &u.Bytes}, text, args...)
+	return u, err
+}

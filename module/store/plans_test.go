@@ -1,0 +1,102 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// fill adds rows of one owner and of many others: one in a hundred is open, and its follower lives.
+func fill(tb testing.TB, db *DB, n int) {
+	tb.Helper()
+	series, bytes, hex := "WITH RECURSIVE g (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM g WHERE i < $1) ", "CAST(%s AS blob)", "printf('%08x', i)"
+	if db.settings.Kind == Postgres {
+		series, bytes, hex = "WITH g (i) AS (SELECT generate_series(1, $1::int)) ", "convert_to(%s, 'UTF8')", "lpad(to_hex(i), 8, '0')"
+	}
+	as := func(text string) string { return fmt.Sprintf(bytes, text) }
+	text := series + "INSERT INTO runs (realm, owner, id, key, front, skill, asked, ref, state, follower, args, single, notes, outcome, apart, version, created, " +
+		"changed, expires, size) SELECT " + as("'main'") + ", " + as("CASE WHEN i % 10 = 0 THEN 'alice' ELSE 'owner ' || (i % 1000) END") + ", " +
+		as(hex+" || '-0000-7000-8000-000000000000'") + ", " + as(hex) + ", 'a2a', " + as("'acme.count'") + ", " + as("'acme.count'") + ", " +
+		as(`'{"source":"acme","skill_id":"count","version":"1.0.0","execution_id":"execution"}'`) + ", CASE WHEN i % 100 = 0 THEN 4 ELSE 16 END, " +
+		"CASE WHEN i % 100 = 0 THEN 'lives' ELSE '' END, " + as("'0123456789abcdef0123456789abcdef'") + ", false, " + as("'{\"context\":\"0123456789\"}'") + ", " +
+		as("'{\"output\":\"0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789\"}'") +
+		", 0, 2, {now}, {now}, {now} + 3600000 + i, 120 FROM g"
+	exec := func(text string, args ...any) {
+		tb.Helper()
+		if _, err := db.session(writing).exec(tb.Context(), text, args...); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	exec(text, n)
+	exec("INSERT INTO instances (id, lease, process) VALUES ('lives', {now} + 3600000, '')")
+	exec("ANALYZE")
+}
+
+// TestPlans tests that no statement that is often executed reads more than an index says.
+func TestPlans(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+		db := open(t, settings)
+		fill(t, db, 20_000)
+		r := db.Runs()
+		explain := "EXPLAIN "
+		if settings.Kind != Postgres {
+			explain = "EXPLAIN QUERY PLAN "
+		}
+		check := func(name, index, text string, args ...any) {
+			t.Helper()
+			var plan []string
+			err := db.session(reading).query(t.Context(), func(rows *sql.Rows) error {
+				var a, b, c int
+				var line string
+				into := []any{&line}
+				if settings.Kind != Postgres {
+					into = []any{&a, &b, &c, &line}
+				}
+				err := rows.Scan(into...)
+				plan = append(plan, line)
+				return err
+			}, explain+text, args...)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			whole := strings.Join(plan, "\n")
+			if !strings.Contains(whole, index) || strings.Contains(whole, "Seq Scan on runs") || strings.Contains(whole, "SCAN runs") {
+				t.Errorf("%s: no plan with %s:\n%s", name, index, whole)
+			}
+		}
+		primary := "runs_pkey"
+		if settings.Kind != Postgres {
+			primary = "sqlite_autoindex_runs_1"
+		}
+		alice := &ledger.Owner{Realm: "main", Principal: "alice"}
+		adoption, args := r.adoption([]string{"main", "other"}, 50)
+		check("adoption", "runs_follower", adoption, args...)
+		check("expiry", "runs_expires", "DELETE FROM runs WHERE "+r.rows(expired), 1000)
+		check("overdue", "runs_", overdue, 50) // that of open ones, if they are few
+		check("forgetting instances", "runs_follower", forgotten, 1)
+		for _, q := range []*ledger.Query{
+			{Owner: alice, Limit: 50},
+			{Owner: alice, Limit: 50, Before: uuid.NewString()},
+			{Owner: alice, Limit: 50, Fronts: []string{"mcp"}},
+		} {
+			text, _, args := list(q)
+			check("list", primary, text, args...)
+		}
+		for _, q := range []*ledger.Query{
+			{Owner: alice, Limit: 50, States: []ledger.State{ledger.Working}},
+			{Owner: alice, Limit: 50, States: []ledger.State{ledger.Working, ledger.TimedOut, ledger.Failed}, Fronts: []string{"a2a"}},
+		} {
+			text, _, args := list(q)
+			check("list of a state", "runs_state", text, args...)
+		}
+		id := identity(ledger.Identity{Owner: *alice, ID: uuid.NewString()})
+		check("get", primary, "SELECT "+entryResult+" FROM runs WHERE "+isEntry, id...)
+		check("claim in use", "runs_key", presentEntry, append(id, []byte("key"))...)
+		check("newer", primary, r.newer(), `[["6d61696e","616c696365","30",1]]`)
+	})
+}

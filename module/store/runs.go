@@ -1,0 +1,191 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// Runs are the entries of the ledger.
+type Runs struct {
+	db *DB
+	*instance
+	*notices
+}
+
+var _ ledger.Store = (*Runs)(nil)
+
+// Runs returns the entries of the ledger. All configurations of the process are one instance.
+func (d *DB) Runs() *Runs { return d.runs }
+
+// isEntry selects the entry of an identity.
+const isEntry = "realm = $1 AND owner = $2 AND id = $3"
+
+// addEntry adds an entry, unless there is one of its id or of its key. A conflict takes no lock: a claim of a key in use does not wait for changes of the
+// entry that has it.
+const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
+	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 1, t, t, t + $16, $17 FROM (SELECT {now} AS t) AS clock WHERE true " + //nolint:dupword // columns
+	"ON CONFLICT DO NOTHING RETURNING " + entryResult
+
+// presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.
+const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND owner = $2 AND (id = $3 OR key = $4)"
+
+// Claim implements [ledger.Store].
+func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (*ledger.Entry, error) {
+	if err := r.hold(ctx); err != nil {
+		return nil, err
+	}
+	e.Follower = r.Instance()
+	values, err := entryValues(e)
+	if err != nil {
+		return nil, err
+	}
+	values = append(values, keep.Milliseconds(), entrySize(e))
+	for {
+		found, err := r.add(ctx, values)
+		if full, ok := errors.AsType[*ledger.Unavailable](err); ok && full.Full {
+			// An entry that is present can be read, also if the database can't be written.
+			if found, err = r.present(ctx, values[:4]); err == nil && (found == nil || found.over) {
+				return nil, full
+			}
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case found == nil: // one in the way was committed during the statement, or deleted after it
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		case found.ID == e.ID:
+			e.Version, e.Created, e.Changed, e.Expires = found.Version, found.Created, found.Changed, found.Expires
+			return nil, nil
+		case !found.over:
+			return &found.Entry, nil
+		default:
+			id := found.Identity()
+			if _, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+isEntry+" AND "+isOver, identity(id)...); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// add adds an entry and returns it, or the one that is in its way. Nil: that one has come or gone during the statement.
+func (r *Runs) add(ctx context.Context, values []any) (*record, error) {
+	if r.db.settings.Kind == Postgres {
+		return r.one(ctx, writing, "WITH added AS ("+addEntry+") SELECT * FROM added UNION ALL "+presentEntry+" AND NOT EXISTS (SELECT FROM added)", values...)
+	}
+	added, err := r.one(ctx, writing, addEntry, values...)
+	if added == nil && err == nil {
+		return r.present(ctx, values[:4])
+	}
+	return added, err
+}
+
+func (r *Runs) present(ctx context.Context, values []any) (*record, error) {
+	return r.one(ctx, reading, presentEntry, values...)
+}
+
+// changeEntry is the compare-and-swap. Only what ends, waits or waited is kept for another while.
+const changeEntry = "UPDATE runs SET skill = $4, asked = $5, ref = $6, state = $7, follower = $8, args = $9, single = $10, notes = $11, outcome = $12, " +
+	"apart = $13, size = $14, version = version + 1, changed = {now}, " +
+	"expires = CASE WHEN $15 OR state = 2 THEN {now} + $16 ELSE expires END " +
+	"WHERE " + isEntry + " AND version = $17 AND state < 16 RETURNING version, changed, expires"
+
+// Change implements [ledger.Store].
+func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep time.Duration) (ok bool, err error) {
+	c := *e
+	if outcome != nil {
+		c.Apart = int64(len(outcome))
+	}
+	values, err := entryValues(&c)
+	if err != nil {
+		return false, err
+	}
+	args := append(identity(e.Identity()), values[5:]...) // without key and front
+	args = append(args, entrySize(&c), e.State.Ended() || e.State == ledger.Waiting, keep.Milliseconds(), e.Version)
+	var changed, expires int64
+	write := func(ctx context.Context, s session) error {
+		ok, err = s.row(ctx, []any{&c.Version, &changed, &expires}, changeEntry, args...)
+		if !ok || err != nil || outcome == nil {
+			return err
+		}
+		_, err = s.exec(ctx, "INSERT INTO outputs (realm, owner, id, output, expires) VALUES ($1, $2, $3, $4, $5) "+
+			"ON CONFLICT (realm, owner, id) DO UPDATE SET output = excluded.output, expires = excluded.expires", append(identity(e.Identity()), outcome, expires)...)
+		return err
+	}
+	if outcome == nil {
+		err = write(ctx, r.db.session(writing))
+	} else {
+		err = r.db.transaction(ctx, writing, write)
+	}
+	if !ok || err != nil {
+		return false, err
+	}
+	c.Changed, c.Expires = time.UnixMilli(changed).UTC(), time.UnixMilli(expires).UTC()
+	*e = c
+	return true, nil
+}
+
+// Delete implements [ledger.Store].
+func (r *Runs) Delete(ctx context.Context, id ledger.Identity) error {
+	_, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+isEntry+" AND state < 2", identity(id)...)
+	return err
+}
+
+// Get implements [ledger.Store].
+func (r *Runs) Get(ctx context.Context, id ledger.Identity) (*ledger.Entry, error) {
+	return r.existing(ctx, "SELECT "+entryResult+" FROM runs WHERE "+isEntry, identity(id)...)
+}
+
+// Named implements [ledger.Store].
+func (r *Runs) Named(ctx context.Context, owner ledger.Owner, key []byte) (*ledger.Entry, error) {
+	return r.existing(ctx, "SELECT "+entryResult+" FROM runs WHERE realm = $1 AND owner = $2 AND key = $3", []byte(owner.Realm), []byte(owner.Principal), key)
+}
+
+// existing returns the entry that a statement selects, unless it is over.
+func (r *Runs) existing(ctx context.Context, text string, args ...any) (*ledger.Entry, error) {
+	found, err := r.one(ctx, reading, text, args...)
+	switch {
+	case err != nil:
+		return nil, err
+	case found == nil || found.over:
+		return nil, ledger.ErrNoEntry
+	}
+	return &found.Entry, nil
+}
+
+// Outcome implements [ledger.Store].
+func (r *Runs) Outcome(ctx context.Context, id ledger.Identity) (outcome []byte, err error) {
+	found, err := r.db.session(reading).row(ctx, []any{&outcome},
+		"SELECT output FROM outputs WHERE "+isEntry+" AND EXISTS (SELECT 1 FROM runs WHERE "+isEntry+" AND NOT "+isOver+")", identity(id)...)
+	if err == nil && !found {
+		return nil, ledger.ErrNoEntry
+	}
+	return outcome, err
+}
+
+// overdue selects what has to be ended, and expired what is to be deleted.
+const (
+	overdue = "SELECT " + entryResult + " FROM runs WHERE state < 16 AND expires <= {now} ORDER BY expires LIMIT $1"
+	expired = "SELECT {row} FROM runs WHERE state >= 16 AND expires <= {now} ORDER BY expires LIMIT $1{skip}"
+)
+
+// Overdue implements [ledger.Store].
+func (r *Runs) Overdue(ctx context.Context, most int) ([]*ledger.Entry, error) {
+	return r.entries(ctx, reading, overdue, most)
+}
+
+// Expire implements [ledger.Store]. What belongs to an entry is deleted with it.
+func (r *Runs) Expire(ctx context.Context, most int) (int, error) {
+	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(expired), most)
+	if err != nil || int(n) == most {
+		return int(n), err
+	}
+	if n > 0 {
+		err = r.db.swept(ctx)
+	}
+	return int(n), errors.Join(err, r.forget(ctx))
+}

@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// ids returns the ids of all pages of a list.
+func ids(t *testing.T, s ledger.Store, q ledger.Query) []string {
+	t.Helper()
+	var all []string
+	for range 1000 {
+		page, next, err := s.List(t.Context(), &q)
+		if err != nil || len(page) > q.Limit {
+			t.Fatalf("%d entries of %d, %v", len(page), q.Limit, err)
+		}
+		for _, e := range page {
+			if e.Ref.Kept != e.ID || e.Version == 0 || e.Created.IsZero() {
+				t.Fatalf("%+v", e)
+			}
+			all = append(all, e.ID)
+		}
+		if next == "" {
+			return all
+		}
+		q.Before = next
+	}
+	t.Fatal("pages without end")
+	return nil
+}
+
+func testList(t *testing.T, d *Database) {
+	s := d.Open(t)
+	states := []ledger.State{ledger.Submitting, ledger.Waiting, ledger.Working, ledger.Completed, ledger.Failed}
+	fronts := []string{"a2a", "mcp", "skills"}
+	var all []*ledger.Entry
+	for i := range 60 {
+		e := entry([]ledger.Owner{alice, bob}[i%2], "")
+		e.Front, e.State = fronts[i%3], states[i/2%5]
+		all = append(all, claim(t, s, e))
+	}
+	want := func(q ledger.Query) []string {
+		var want []string
+		for _, e := range slices.Backward(all) {
+			if (q.Owner == nil || e.Owner == *q.Owner) && (len(q.States) == 0 || slices.Contains(q.States, e.State)) &&
+				(len(q.Fronts) == 0 || slices.Contains(q.Fronts, e.Front)) && (q.Before == "" || e.ID < q.Before) {
+				want = append(want, e.ID)
+			}
+		}
+		return want
+	}
+	for _, owner := range []*ledger.Owner{nil, &alice, &bob} {
+		for _, wanted := range [][]ledger.State{nil, {ledger.Working}, {ledger.Completed, ledger.Submitting}, {ledger.Lost}, states} {
+			for _, of := range [][]string{nil, {"mcp"}, {"a2a", "skills"}, {"none"}} {
+				for _, limit := range []int{1, 7, 10, 100} {
+					for _, before := range []string{"", all[31].ID} {
+						q := ledger.Query{Owner: owner, States: wanted, Fronts: of, Limit: limit, Before: before}
+						if got, want := ids(t, s, q), want(q); !slices.Equal(got, want) {
+							t.Fatalf("%+v of %v: got %d\n%v\nwant %d\n%v", q, owner, len(got), got, len(want), want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func testListLooks(t *testing.T, d *Database) {
+	s := d.Open(t)
+	first := entry(alice, "")
+	first.Front = "mcp"
+	claim(t, s, first)
+	for range 1100 {
+		claim(t, s, entry(alice, ""))
+	}
+	q := ledger.Query{Owner: &alice, Fronts: []string{"mcp"}, Limit: 50}
+	page, next, err := s.List(t.Context(), &q)
+	if err != nil || len(page) != 0 || next == "" {
+		t.Fatalf("the first page: %d, next %q, %v", len(page), next, err)
+	}
+	if got := ids(t, s, q); !slices.Equal(got, []string{first.ID}) {
+		t.Fatalf("got %v", got)
+	}
+}
+
+func testNewer(t *testing.T, d *Database) {
+	s := d.Open(t)
+	known := make(map[ledger.Identity]int64)
+	if newer, err := s.Newer(t.Context(), known); err != nil || len(newer) != 0 {
+		t.Fatal(newer, err)
+	}
+	unchanged := claim(t, s, entry(alice, ""))
+	changed := claim(t, s, entry(bob, ""))
+	gone := claim(t, s, entry(alice, ""))
+	expired := change(t, s, claim(t, s, entry(alice, "")), ledger.Completed)
+	odd := claim(t, s, entry(ledger.Owner{Realm: "\x00\xff", Principal: "'\"[]{},"}, ""))
+	for _, e := range []*ledger.Entry{unchanged, changed, gone, expired, odd} {
+		known[e.Identity()] = e.Version
+	}
+	never := ledger.Identity{Owner: alice, ID: uuid.NewString()}
+	known[never] = 1
+	changed = change(t, s, changed, ledger.Working)
+	odd = change(t, s, odd, ledger.Waiting)
+	d.Later(t, 2*keep)
+	if err := s.Delete(t.Context(), gone.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	newer, err := s.Newer(t.Context(), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[ledger.Identity]int64)
+	for _, e := range newer {
+		got[e.Identity()] = e.Version
+		if e.Version != 0 && e.State == ledger.Submitting {
+			t.Fatalf("%+v", e)
+		}
+	}
+	want := map[ledger.Identity]int64{changed.Identity(): 2, odd.Identity(): 2, gone.Identity(): 0, expired.Identity(): 0, never: 0}
+	if len(got) != len(want) || len(newer) != len(want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	for id, version := range want {
+		if v, ok := got[id]; !ok || v != version {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+}
+
+func testCount(t *testing.T, d *Database) {
+	s := d.Open(t)
+	check := func(owner *ledger.Owner, want ledger.Usage) {
+		t.Helper()
+		if got, err := s.Count(t.Context(), owner); err != nil || got != want {
+			t.Fatalf("got %+v, want %+v, %v", got, want, err)
+		}
+	}
+	check(nil, ledger.Usage{})
+	e := entry(alice, "")
+	e.Notes, e.Outcome = make([]byte, 10), make([]byte, 5)
+	claim(t, s, e)
+	gone := claim(t, s, entry(alice, ""))
+	claim(t, s, copyOf(claim(t, s, entry(bob, "k")))) // sent again
+	check(&alice, ledger.Usage{Entries: 2, Open: 2, Bytes: 15})
+	check(nil, ledger.Usage{Entries: 3, Open: 3, Bytes: 15})
+	c := copyOf(e)
+	c.Notes, c.Outcome, c.State = make([]byte, 3), nil, ledger.Completed
+	if ok, err := s.Change(t.Context(), c, make([]byte, 20_000), keep); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	check(&alice, ledger.Usage{Entries: 2, Open: 1, Bytes: 20_003})
+	if err := s.Delete(t.Context(), gone.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	check(&alice, ledger.Usage{Entries: 1, Bytes: 20_003})
+	check(&bob, ledger.Usage{Entries: 1, Open: 1})
+	check(nil, ledger.Usage{Entries: 2, Open: 1, Bytes: 20_003})
+}
