@@ -79,6 +79,7 @@ func TestRunFails(t *testing.T) {
 		{"a failed run", hostile.Invoke, hostile.AcceptFailing(0), "the run completes with an output: its status is failed: EXECUTION_FAILED: It failed."},
 		{"runs that are unknown", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-0","skill_id":"acme/a","status":"completed","output":1,"timestamps":{"created_at":"","updated_at":""}}`, "Content-Type", "application/json"), "an unknown execution id is answered with 404: it was answered with HTTP 200"},
 		{"a long wait", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-0","skill_id":"acme/a","status":"completed","output":1,"timestamps":{"created_at":"","updated_at":""}}`, "Content-Type", "application/json", "Retry-After", "999999"), "Retry-After is a number of seconds or a date, at most an hour away: it asks to wait for 277h46m39s"},
+		{"a long wait by a clock that is slow", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-0","skill_id":"acme/a","status":"completed","output":1,"timestamps":{"created_at":"","updated_at":""}}`, "Content-Type", "application/json", "Date", "Wed, 01 Jan 2020 00:00:00 GMT", "Retry-After", "Wed, 01 Jan 2020 03:00:00 GMT"), "it asks to wait for 3h0m0s"},
 		{"another run", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"other","skill_id":"acme/a","status":"running","timestamps":{"created_at":"","updated_at":""}}`, "Content-Type", "application/json"), "about a run other than"},
 		{"results that differ", hostile.Result, func(x *hostile.Exchange) { hostile.Complete(rand.Text())(x) }, "twice the same: the second one has another output"},
 		{"no result", hostile.Result, hostile.Respond(http.StatusGone, ""), "the result is available after completion, twice the same: HTTP 410"},
@@ -104,7 +105,14 @@ func TestRunFails(t *testing.T) {
 			t.Errorf("%d: %q, want %s: %s", status, failed, want, output)
 		}
 	}
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a", Auth: hostile.APIKey("X-Key")})
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/a"})
+	p.On("acme/a", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/a", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-0","skill_id":"acme/a","status":"completed","output":1,"timestamps":{"created_at":"","updated_at":""}}`,
+		"Content-Type", "application/json", "Date", "Sun, 01 Jan 2090 00:00:00 GMT", "Retry-After", "Sun, 01 Jan 2090 00:00:30 GMT"))
+	if _, failed, output := try(t, p, "acme/a"); strings.Contains(strings.Join(failed, "\n"), "Retry-After") {
+		t.Errorf("30 seconds by a clock that is fast: %s", output)
+	}
+	p = hostile.NewProvider(t, hostile.Skill{ID: "acme/a", Auth: hostile.APIKey("X-Key")})
 	p.On("acme/a", hostile.Invoke, hostile.Accept(0))
 	status, failed, output := try(t, p, "acme/a", "--api-key-env", "KEY")
 	if status != 1 || len(failed) != 2 || !strings.HasPrefix(failed[0], "a wrong credential is refused with 401 or 403: it was answered with HTTP 202") ||

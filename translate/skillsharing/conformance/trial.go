@@ -261,7 +261,7 @@ func (t *Trial) follow(ctx context.Context) {
 			note(&wrongStates, failure.Message)
 			break
 		}
-		note(&wrongWaits, retryFaults(t.Client.ScrubText(a.Header.Get("Retry-After")))...)
+		note(&wrongWaits, retryFaults(t.Client.ScrubText(a.Header.Get("Retry-After")), a.Header)...)
 		r, faults := t.judge(a, asked)
 		note(&wrongStates, faults...)
 		if r == nil {
@@ -295,8 +295,8 @@ func (t *Trial) follow(ctx context.Context) {
 // maxFaults bounds the faults of one check.
 const maxFaults = 8
 
-// retryFaults returns what is wrong with the text of the field Retry-After.
-func retryFaults(text string) []string {
+// retryFaults returns what is wrong with the text of the field Retry-After of an answer.
+func retryFaults(text string, answer http.Header) []string {
 	if text == "" {
 		return nil
 	}
@@ -304,7 +304,7 @@ func retryFaults(text string) []string {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		wait = time.Duration(seconds) * time.Second
 	} else if date, err := http.ParseTime(text); err == nil {
-		wait = time.Until(date)
+		wait = exchange.Until(answer, date)
 	} else {
 		return []string{fmt.Sprintf("it is %.40q", text)}
 	}

@@ -56,9 +56,14 @@ func RetryAfter(h http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
+	return min(max(0, Until(h, date)), maxRetryAfter)
+}
+
+// Until returns the time from an answer until a date in its header, by the clock of the answer's Date if it has one.
+func Until(h http.Header, date time.Time) time.Duration {
 	now, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		now = time.Now()
 	}
-	return min(max(0, date.Sub(now)), maxRetryAfter)
+	return date.Sub(now)
 }
