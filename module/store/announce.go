@@ -181,7 +181,7 @@ func (n *notices) look() {
 
 // announce sends notices.
 func (n *notices) announce() {
-	s, sent := n.db.session(writing), time.Time{}
+	s, sent := n.db.session(leasing), time.Time{}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {

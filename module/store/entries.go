@@ -71,8 +71,8 @@ func fromMilliseconds(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// scan reads a row of entryResult and of further columns.
-func scan(rows *sql.Rows, further ...any) (*record, error) {
+// scanEntry reads a row of entryResult and of further columns.
+func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 	r := new(record)
 	var realm, owner, id, skill, asked []byte
 	var stored []byte
@@ -103,7 +103,7 @@ func scan(rows *sql.Rows, further ...any) (*record, error) {
 // one returns the record of a statement; nil: it has none.
 func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (found *record, err error) {
 	err = r.db.session(p).query(ctx, func(rows *sql.Rows) (err error) {
-		found, err = scan(rows)
+		found, err = scanEntry(rows)
 		return err
 	}, text, args...)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (fo
 // entries returns the entries of a statement, without those that are over.
 func (r *Runs) entries(ctx context.Context, p purpose, text string, args ...any) (found []*ledger.Entry, err error) {
 	err = r.db.session(p).query(ctx, func(rows *sql.Rows) error {
-		next, err := scan(rows)
+		next, err := scanEntry(rows)
 		if err == nil && !next.over {
 			found = append(found, &next.Entry)
 		}

@@ -21,7 +21,7 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 	text, looks, args := list(q)
 	n, seen, last := 0, 0, ""
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		found, err := scan(rows, &seen)
+		found, err := scanEntry(rows, &seen)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newe
 		return nil, err
 	}
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		found, err := scan(rows)
+		found, err := scanEntry(rows)
 		if err != nil {
 			return err
 		}

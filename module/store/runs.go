@@ -119,7 +119,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 	if outcome == nil {
 		err = write(ctx, r.db.session(writing))
 	} else {
-		err = r.db.transaction(ctx, writing, write)
+		err = r.db.transaction(ctx, write)
 	}
 	if !ok || err != nil {
 		return false, err

@@ -25,7 +25,7 @@ type purpose int
 const (
 	reading purpose = iota
 	writing
-	leasing // renewing a lease and adoption, which must not wait for calls
+	leasing // renewing a lease, adoption and notices, which must not wait for calls
 	purposes
 )
 

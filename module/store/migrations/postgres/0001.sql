@@ -55,7 +55,7 @@ CREATE INDEX deliveries_next ON deliveries (next);
 CREATE TABLE instances (
 	id      TEXT NOT NULL PRIMARY KEY,
 	lease   BIGINT NOT NULL,
-	process TEXT NOT NULL -- which one of the machine; empty: not known
+	process TEXT NOT NULL DEFAULT '' -- which one of the machine; empty: not known
 );
 CREATE INDEX instances_lease ON instances (lease);
 
