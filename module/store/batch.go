@@ -12,8 +12,8 @@ import (
 // maxBatch is how many changes are one transaction at most.
 const maxBatch = 256
 
-// batches make transactions of the changes that wait for the one connection that writes, so that they wait for the disk once. A change that fails fails
-// alone, unless SQLite gives up the whole transaction, such as on a full disk.
+// batches make transactions of the changes that wait for the one connection that writes, so that they wait for the disk once. Only a
+// change that fails has no effect, unless SQLite gives up the whole transaction, such as on a full disk.
 type batches struct {
 	turn    chan struct{} // holds the one who writes
 	mu      sync.Mutex

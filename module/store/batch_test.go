@@ -14,10 +14,10 @@ import (
 func TestBatch(t *testing.T) {
 	settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}
 	db, other := open(t, settings), open(t, settings)
-	exec(t, db, "INSERT INTO instances VALUES ($1, 1)", "there")
+	exec(t, db, "INSERT INTO instances VALUES ($1, 1, '')", "there")
 	failure := errors.New("failure")
 	insert := func(ctx context.Context, s session, id string) error {
-		_, err := s.exec(ctx, "INSERT INTO instances VALUES ($1, 1)", id)
+		_, err := s.exec(ctx, "INSERT INTO instances VALUES ($1, 1, '')", id)
 		return err
 	}
 	type result struct {
@@ -29,10 +29,10 @@ func TestBatch(t *testing.T) {
 	results := make(chan result, changes+1)
 	begin := func(i int) {
 		r := result{i: i}
-		switch {
-		case i%10 == 1: // one statement
+		switch i % 10 {
+		case 1: // one statement
 			r.err = insert(t.Context(), db.session(writing), fmt.Sprint(i))
-		case i%10 == 2:
+		case 2:
 			r.err = insert(t.Context(), db.session(leasing), "there")
 		default:
 			r.err = db.transaction(t.Context(), func(ctx context.Context, s session) error {
@@ -105,7 +105,7 @@ func TestBatch(t *testing.T) {
 			transactions = append(transactions, r.tx)
 		}
 	}
-	if n := scan[int](t, db, reading, "SELECT count(*) FROM instances"); n != rows || len(transactions) != 3 {
+	if n := scalar[int](t, db, reading, "SELECT count(*) FROM instances"); n != rows || len(transactions) != 3 {
 		t.Errorf("%d rows, want %d; %d transactions", n, rows, len(transactions))
 	}
 }
@@ -114,7 +114,7 @@ func TestBatch(t *testing.T) {
 func TestFullBatch(t *testing.T) {
 	settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}
 	db, other := open(t, settings), open(t, settings)
-	scan[int](t, db, writing, fmt.Sprint("PRAGMA max_page_count = ", scan[int](t, db, reading, "PRAGMA page_count")))
+	scalar[int](t, db, writing, fmt.Sprint("PRAGMA max_page_count = ", scalar[int](t, db, reading, "PRAGMA page_count")))
 	results := make(chan error, 10)
 	err := other.transaction(t.Context(), func(context.Context, session) error {
 		for i := range cap(results) {
@@ -145,7 +145,7 @@ func TestFullBatch(t *testing.T) {
 			t.Error("it can't be read")
 		}
 	}
-	if n := scan[int](t, db, reading, "SELECT count(*) FROM things"); n != succeeded || n > 1 {
+	if n := scalar[int](t, db, reading, "SELECT count(*) FROM things"); n != succeeded || n > 1 {
 		t.Errorf("%d rows of %d", n, succeeded)
 	}
 	if ok, err := db.Things().Put(t.Context(), &Thing{Kind: "thing", Name: "small"}, 0); !ok || err != nil {
