@@ -63,7 +63,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		options.Set("_synchronous", "FULL")
 		options.Set("_pragma", "secure_delete(1)")
 	}
-	c := &connections{batches: newBatches(), replace: strings.NewReplacer("{now}", clockParameter, "{skip}", ""), clock: q.settings.Clock}
+	c := &connections{replace: strings.NewReplacer("{now}", clockParameter, "{skip}", ""), clock: q.settings.Clock}
 	var err error
 	var opened []*sql.DB
 	c.close = func() error {
@@ -141,10 +141,10 @@ func (q *sqlite) swept(ctx context.Context, s session) error {
 		return nil
 	}
 	each := func(*sql.Rows) error { return nil }
-	if err := s.rows(ctx, alone, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
+	if err := s.query(ctx, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
 		return err
 	}
-	return s.rows(ctx, alone, each, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return s.query(ctx, each, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
 const adviceFile = "Make the folder and the file readable and writable for the user who runs Caddy, or name another file with: store sqlite <file>"

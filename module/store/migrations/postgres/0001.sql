@@ -42,15 +42,20 @@ CREATE TABLE deliveries (
 	owner    bytea NOT NULL,
 	id       bytea NOT NULL,
 	receiver bytea NOT NULL,
-	position BIGINT NOT NULL, -- of the last event that was delivered
+	front    TEXT NOT NULL,
+	host     bytea NOT NULL,
+	target   bytea NOT NULL, -- with sealed credentials
+	end_only BOOLEAN NOT NULL,
+	position BIGINT NOT NULL, -- the last version of the run that was delivered
 	tries    INTEGER NOT NULL,
-	next     BIGINT NOT NULL,
+	claimed  BOOLEAN NOT NULL,
+	next     BIGINT, -- when the delivery is due, or its claim ends; null: when the run has news
 	since    BIGINT NOT NULL,
-	sealed   bytea,             -- credentials
+	version  BIGINT NOT NULL,
 	PRIMARY KEY (realm, owner, id, receiver),
 	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
 );
-CREATE INDEX deliveries_next ON deliveries (next);
+CREATE INDEX deliveries_next ON deliveries (next) WHERE next IS NOT NULL;
 
 CREATE TABLE instances (
 	id      TEXT NOT NULL PRIMARY KEY,

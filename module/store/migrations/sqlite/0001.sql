@@ -42,15 +42,20 @@ CREATE TABLE deliveries (
 	owner    BLOB NOT NULL,
 	id       BLOB NOT NULL,
 	receiver BLOB NOT NULL,
-	position INTEGER NOT NULL, -- of the last event that was delivered
+	front    TEXT NOT NULL,
+	host     BLOB NOT NULL,
+	target   BLOB NOT NULL, -- with sealed credentials
+	end_only BOOLEAN NOT NULL,
+	position INTEGER NOT NULL, -- the last version of the run that was delivered
 	tries    INTEGER NOT NULL,
-	next     INTEGER NOT NULL,
+	claimed  BOOLEAN NOT NULL,
+	next     INTEGER, -- when the delivery is due, or its claim ends; null: when the run has news
 	since    INTEGER NOT NULL,
-	sealed   BLOB,             -- credentials
+	version  INTEGER NOT NULL,
 	PRIMARY KEY (realm, owner, id, receiver),
 	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
 );
-CREATE INDEX deliveries_next ON deliveries (next);
+CREATE INDEX deliveries_next ON deliveries (next) WHERE next IS NOT NULL;
 
 CREATE TABLE instances (
 	id      TEXT NOT NULL PRIMARY KEY,

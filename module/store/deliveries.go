@@ -1,0 +1,213 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+const (
+	// deliveryColumns are what a delivery is read from.
+	deliveryColumns = "realm, owner, id, receiver, front, host, target, end_only, position, tries, version"
+	// isDelivery selects a delivery by its arguments, with its version.
+	isDelivery = "realm = $1 AND owner = $2 AND id = $3 AND receiver = $4 AND version = $5"
+	// isRun joins a delivery and its run.
+	isRun = "r.realm = d.realm AND r.owner = d.owner AND r.id = d.id"
+	// hasNews holds for a run with news for a delivery after a position.
+	hasNews = "r.version > {position} AND (NOT d.end_only OR r.state >= 16 OR r.state = 1)"
+)
+
+// Deliveries are what the events of runs are delivered to.
+type Deliveries struct{ db *DB }
+
+var _ delivery.Store = Deliveries{}
+
+// Deliveries returns the deliveries of the database.
+func (d *DB) Deliveries() Deliveries { return Deliveries{d} }
+
+// Add implements [delivery.Store].
+func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery) error {
+	_, err := s.db.session(writing).exec(ctx, "INSERT INTO deliveries ("+deliveryColumns+", claimed, since) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, FALSE, {now}) "+
+		"ON CONFLICT (realm, owner, id, receiver) DO UPDATE SET front = excluded.front, host = excluded.host, target = excluded.target, "+
+		"end_only = excluded.end_only, position = excluded.position, tries = excluded.tries, claimed = FALSE, next = NULL, version = deliveries.version + 1",
+		append(place(d.Run, d.Receiver), d.Front, []byte(d.Host), append([]byte{}, d.Target...), d.EndOnly, d.Cursor, d.Tries)...)
+	return err
+}
+
+// Remove implements [delivery.Store].
+func (s Deliveries) Remove(ctx context.Context, k delivery.Key) error {
+	_, err := s.db.session(writing).exec(ctx, "DELETE FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 AND receiver = $4", place(k.Run, k.Receiver)...)
+	return err
+}
+
+// Take implements [delivery.Store].
+func (s Deliveries) Take(ctx context.Context, runs []ledger.Identity, claim time.Duration) ([]*delivery.Delivery, error) {
+	list := make([][]any, len(runs))
+	for i, id := range runs {
+		list[i] = place(id, "")[:3]
+	}
+	from, wanted, err := s.list("$2", list)
+	if err != nil {
+		return nil, err
+	}
+	return s.claim(ctx, "SELECT {row} FROM deliveries AS d WHERE (realm, owner, id) IN ("+from+") AND (next IS NULL OR next <= {now}) AND "+news("d.position")+"{skip}",
+		claim.Milliseconds(), wanted)
+}
+
+// Claim implements [delivery.Store].
+func (s Deliveries) Claim(ctx context.Context, served []delivery.Served, most int, claim time.Duration) ([]*delivery.Delivery, error) {
+	args, is := append(make([]any, 0, 2+2*len(served)), claim.Milliseconds(), most), make([]string, len(served))
+	for i, of := range served {
+		args = append(args, []byte(of.Realm), of.Front)
+		is[i] = fmt.Sprintf(" WHEN realm = $%d AND front = $%d THEN TRUE", len(args)-1, len(args)) // so that the index of next is used
+	}
+	return s.claim(ctx, "SELECT {row} FROM deliveries WHERE next <= {now} AND CASE"+strings.Join(is, "")+" END ORDER BY next LIMIT $2{skip}", args...)
+}
+
+// claim claims the deliveries that a statement selects, for as long as the first argument says.
+func (s Deliveries) claim(ctx context.Context, selected string, args ...any) (claimed []*delivery.Delivery, err error) {
+	err = s.db.session(writing).query(ctx, func(rows *sql.Rows) error {
+		d := new(delivery.Delivery)
+		var realm, owner, id, receiver, host []byte
+		if err := rows.Scan(&realm, &owner, &id, &receiver, &d.Front, &host, &d.Target, &d.EndOnly, &d.Cursor, &d.Tries, &d.Version); err != nil {
+			return err
+		}
+		d.Run, d.Receiver, d.Host = identityOf(realm, owner, id), string(receiver), string(host)
+		claimed = append(claimed, d)
+		return nil
+	}, "UPDATE deliveries SET claimed = TRUE, since = CASE WHEN next IS NULL THEN {now} ELSE since END, next = {now} + $1, version = version + 1 WHERE "+
+		s.db.runs.rows(selected)+" RETURNING "+deliveryColumns, args...)
+	return claimed, err
+}
+
+// Extend implements [delivery.Store].
+func (s Deliveries) Extend(ctx context.Context, d *delivery.Delivery, claim time.Duration) (ok bool, err error) {
+	return s.db.session(writing).row(ctx, []any{&d.Version}, "UPDATE deliveries SET claimed = TRUE, next = {now} + $6, version = version + 1 WHERE "+isDelivery+
+		" RETURNING version", append(version(d), claim.Milliseconds())...)
+}
+
+// Settle implements [delivery.Store].
+func (s Deliveries) Settle(ctx context.Context, d *delivery.Delivery, after time.Duration) (due bool, err error) {
+	next, args := "{now} + $8", append(version(d), d.Cursor, d.Tries)
+	if after == delivery.Idle {
+		next = "CASE WHEN " + news("$6") + " THEN {now} END"
+	} else {
+		args = append(args, after.Milliseconds())
+	}
+	_, err = s.db.session(writing).row(ctx, []any{&due}, "UPDATE deliveries AS d SET position = $6, tries = $7, claimed = FALSE, version = version + 1, next = "+next+
+		" WHERE "+isDelivery+" RETURNING next IS NOT NULL", args...)
+	return due && after == delivery.Idle, err
+}
+
+// Defer implements [delivery.Store].
+func (s Deliveries) Defer(ctx context.Context, ds []*delivery.Delivery, after []time.Duration) error {
+	list := make([][]any, len(ds))
+	for i, d := range ds {
+		list[i] = append(version(d), after[i].Milliseconds())
+	}
+	from, deferred, err := s.list("$1", list)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.session(writing).exec(ctx, "UPDATE deliveries AS d SET claimed = FALSE, next = {now} + k.c5, version = d.version + 1 FROM ("+from+") AS k "+
+		"WHERE d.realm = k.c0 AND d.owner = k.c1 AND d.id = k.c2 AND d.receiver = k.c3 AND d.version = k.c4", deferred)
+	return err
+}
+
+// Done implements [delivery.Store].
+func (s Deliveries) Done(ctx context.Context, d *delivery.Delivery) error {
+	_, err := s.db.session(writing).exec(ctx, "DELETE FROM deliveries WHERE "+isDelivery, version(d)...)
+	return err
+}
+
+// Unheard implements [delivery.Store].
+func (s Deliveries) Unheard(ctx context.Context, after delivery.Key, looks int) (found []ledger.Identity, next delivery.Key, err error) {
+	var realm, owner, id, receiver []byte
+	args, until := place(after.Run, after.Receiver), ""
+	more, err := s.db.session(reading).row(ctx, []any{&realm, &owner, &id, &receiver}, "SELECT realm, owner, id, receiver FROM deliveries "+
+		"WHERE (realm, owner, id, receiver) > ($1, $2, $3, $4) ORDER BY realm, owner, id, receiver LIMIT 1 OFFSET $5", append(args, looks-1)...)
+	if err != nil {
+		return nil, next, err
+	}
+	if more {
+		next = delivery.Key{Run: identityOf(realm, owner, id), Receiver: string(receiver)}
+		args, until = append(args, place(next.Run, next.Receiver)...), " AND (d.realm, d.owner, d.id, receiver) <= ($5, $6, $7, $8)"
+	}
+	err = s.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		err := rows.Scan(&realm, &owner, &id)
+		found = append(found, identityOf(realm, owner, id))
+		return err
+	}, "SELECT d.realm, d.owner, d.id FROM deliveries AS d JOIN runs AS r ON "+isRun+" WHERE (d.realm, d.owner, d.id, receiver) > ($1, $2, $3, $4)"+until+
+		" AND next IS NULL AND "+strings.Replace(hasNews, "{position}", "d.position", 1), args...)
+	return found, next, err
+}
+
+// Waiting implements [delivery.Store].
+func (s Deliveries) Waiting(ctx context.Context) (*delivery.Waiting, error) {
+	all := &delivery.Waiting{Receivers: []delivery.Receiver{}}
+	err := s.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		var r delivery.Receiver
+		var principal, host []byte
+		var since, next, oldest int64
+		if err := rows.Scan(&principal, &host, &r.Waiting, &since, &next, &all.Waiting, &oldest); err != nil {
+			return err
+		}
+		r.Principal, r.Host, r.Oldest, all.Oldest = string(principal), string(host), time.UnixMilli(since).UTC(), time.UnixMilli(oldest).UTC()
+		if next > 0 {
+			r.Next = time.UnixMilli(next).UTC()
+		}
+		all.Receivers = append(all.Receivers, r)
+		return nil
+	}, "SELECT owner, host, count(*), min(since), min(CASE WHEN claimed OR next <= {now} THEN 0 ELSE next END), CAST(sum(count(*)) OVER () AS BIGINT), "+
+		"min(min(since)) OVER () FROM deliveries WHERE next IS NOT NULL GROUP BY realm, owner, host ORDER BY count(*) DESC, host, owner LIMIT $1", delivery.MaxReceivers)
+	return all, err
+}
+
+// place are the values of the primary key.
+func place(run ledger.Identity, receiver string) []any {
+	return []any{[]byte(run.Owner.Realm), []byte(run.Owner.Principal), []byte(run.ID), []byte(receiver)}
+}
+
+// version are the arguments for isDelivery.
+func version(d *delivery.Delivery) []any { return append(place(d.Run, d.Receiver), d.Version) }
+
+// news is a condition for a delivery whose run has news after a position.
+func news(position string) string {
+	return "EXISTS (SELECT 1 FROM runs AS r WHERE " + isRun + " AND " + strings.Replace(hasNews, "{position}", position, 1) + ")"
+}
+
+func identityOf(realm, owner, id []byte) ledger.Identity {
+	return ledger.Identity{Owner: ledger.Owner{Realm: string(realm), Principal: string(owner)}, ID: string(id)}
+}
+
+// list returns a subquery for rows, whose columns are c0, c1 and so on, and the value of its parameter.
+func (s Deliveries) list(parameter string, rows [][]any) (from string, value string, err error) {
+	columns := make([]string, len(rows[0]))
+	for c := range columns {
+		text, number := "unhex(value->>%d) AS c%[1]d", "value->>%d AS c%[1]d"
+		if s.db.settings.Kind == Postgres {
+			text, number = "decode(e->>%d, 'hex') AS c%[1]d", "CAST(e->>%d AS BIGINT) AS c%[1]d"
+		}
+		column := number
+		for _, row := range rows { // JSON can't have all bytes
+			if of, ok := row[c].([]byte); ok {
+				column, row[c] = text, hex.EncodeToString(of)
+			}
+		}
+		columns[c] = fmt.Sprintf(column, c)
+	}
+	encoded, err := json.Marshal(rows)
+	from = " FROM json_each(" + parameter + ")"
+	if s.db.settings.Kind == Postgres {
+		from = " FROM jsonb_array_elements(CAST(" + parameter + " AS jsonb)) AS list (e)"
+	}
+	return "SELECT " + strings.Join(columns, ", ") + from, string(encoded), err
+}

@@ -1,0 +1,348 @@
+package delivery
+
+import (
+	"context"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+const (
+	// claimTime is how long a claim lasts: longer than a request and the statement after it.
+	claimTime = 30 * time.Second
+	// maxTaken bounds the runs whose deliveries one statement takes, maxClaimed the due deliveries that one claims, and maxUnheard those of which one looks
+	// for news that were not heard.
+	maxTaken   = 256
+	maxClaimed = 512
+	maxUnheard = 5000
+	// The store is looked at each lookEach; sooner if something was due, or more than one statement claims. At most one part in lookShare of the time is
+	// spent with it.
+	lookEach  = 10 * time.Second
+	lookAgain = 5 * time.Second
+	lookMore  = 250 * time.Millisecond
+	lookShare = 20
+	// storeRetry is the time until the next attempt if something can't be read.
+	storeRetry = 5 * time.Second
+	// A change that can't be written is tried writeTries times, with writePause between. Then the claim ends by itself.
+	writeTries   = 5
+	writePause   = time.Second
+	writeTimeout = 5 * time.Second
+	// panicPause is the time until the next attempt after a panic.
+	panicPause = 10 * time.Minute
+)
+
+// Runs are the entries of the ledger.
+type Runs interface {
+	// Get returns the newest version of an entry. The error is [ledger.ErrNoEntry] if there is none.
+	Get(ctx context.Context, id ledger.Identity) (*ledger.Entry, error)
+	// Subscribe calls a function for versions of entries after they were stored: for all that this instance makes, in their order for each entry.
+	Subscribe(tell func(e *ledger.Entry))
+}
+
+// Deliverer sends events. It is kept over reloads, like the ledger.
+type Deliverer struct {
+	runs  Runs
+	store Store
+
+	ctx     context.Context //nolint:containedctx // the parent of all requests' contexts; Close ends it
+	cancel  context.CancelFunc
+	closing context.Context //nolint:containedctx // ended by the beginning of Close
+	close   context.CancelFunc
+	group   sync.WaitGroup
+	kick    chan struct{} // of capacity 1: wakes the loop
+
+	mu      sync.Mutex
+	begun   bool
+	senders senders
+	lines   lines
+	pausing bool      // a timer calls dispatch, when the rate of a receiver allows a request
+	lookAt  time.Time // when the store is looked at next
+	rest    time.Time // before that, it is not looked at
+
+	unheard Key // where the next look for news begins; it belongs to the loop
+}
+
+// New returns a Deliverer. It does nothing before the first [Deliverer.Begin].
+func New(runs Runs, store Store) *Deliverer {
+	d := &Deliverer{runs: runs, store: store, senders: senders{}, lines: newLines(), kick: make(chan struct{}, 1)}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.closing, d.close = context.WithCancel(d.ctx)
+	runs.Subscribe(d.hear)
+	return d
+}
+
+// Begin makes the Deliverer use a Sender. The newest one that serves a run is used.
+func (d *Deliverer) Begin(s *Sender) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closing.Err() != nil {
+		return
+	}
+	d.senders.add(s)
+	d.look(0)
+	if !d.begun {
+		d.begun = true
+		d.group.Go(d.loop)
+	}
+}
+
+// End makes the Deliverer no longer use a Sender.
+func (d *Deliverer) End(s *Sender) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.senders.remove(s)
+}
+
+// Close begins no more requests, waits for those in progress, and ends the claims of the others, until ctx ends. The store must be open.
+func (d *Deliverer) Close(ctx context.Context) {
+	d.mu.Lock()
+	d.close()
+	d.mu.Unlock()
+	stop := context.AfterFunc(ctx, d.cancel)
+	d.group.Wait()
+	stop()
+	d.cancel()
+	var left []*Delivery // nothing else runs
+	for _, r := range d.lines.runs {
+		for _, l := range r.lines {
+			left = append(left, l.row)
+		}
+	}
+	if len(left) > 0 {
+		_ = d.store.Defer(ctx, left, make([]time.Duration, len(left))) // if it fails, the claims end by themselves
+	}
+}
+
+// Add adds a receiver of a run, or replaces the one of its name. e is the version of the run to which it was added, and which may be an event for it.
+func (d *Deliverer) Add(ctx context.Context, e *ledger.Entry, receiver *Delivery) error {
+	if err := d.store.Add(ctx, receiver); err != nil {
+		return err
+	}
+	d.hear(e)
+	return nil
+}
+
+// hear queues a version of a run for its receivers. It does not block.
+func (d *Deliverer) hear(e *ledger.Entry) {
+	d.mu.Lock()
+	s := d.senders.of(Served{e.Owner.Realm, e.Front})
+	d.mu.Unlock()
+	if s != nil && s.Hears(e) { // else the store is looked for news when there is a Sender
+		d.want(e.Identity(), e)
+	}
+}
+
+// want makes the loop take the deliveries of a run.
+func (d *Deliverer) want(id ledger.Identity, e *ledger.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closing.Err() != nil {
+		return
+	}
+	d.lines.want(id, e)
+	d.wake()
+}
+
+// look makes the loop look at the store after a time, unless it does so before. The caller holds the lock, as for the methods below.
+func (d *Deliverer) look(after time.Duration) {
+	if at := later(time.Now().Add(after), d.rest); at.Before(d.lookAt) || d.lookAt.IsZero() {
+		d.lookAt = at
+		d.wake()
+	}
+}
+
+func (d *Deliverer) wake() {
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// dispatch begins as many requests as are possible.
+func (d *Deliverer) dispatch() {
+	for d.closing.Err() == nil {
+		now := time.Now()
+		l, ok := d.lines.schedule.Next(now)
+		if !ok {
+			d.wait(d.lines.schedule.Wait(now))
+			return
+		}
+		l.active = true
+		d.group.Go(func() { d.serve(l) })
+	}
+}
+
+// wait calls dispatch after a time, unless that is zero.
+func (d *Deliverer) wait(pause time.Duration) {
+	if pause == 0 || d.pausing {
+		return
+	}
+	d.pausing = true
+	time.AfterFunc(pause, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.pausing = false
+		d.dispatch()
+	})
+}
+
+// serve sends the next event of a line.
+func (d *Deliverer) serve(l *line) {
+	next := d.guarded(l)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines.schedule.Done(l)
+	l.active, l.cursor = false, l.row.Cursor
+	id := l.row.Run
+	if next == again {
+		d.lines.schedule.Add(l)
+		d.lines.forget(id)
+	} else {
+		d.lines.remove(l)
+	}
+	if next == news && d.closing.Err() == nil {
+		d.lines.want(id, nil)
+		d.wake()
+	}
+	d.dispatch()
+}
+
+// guarded calls deliver, and recovers and reports a panic.
+func (d *Deliverer) guarded(l *line) (next step) {
+	defer func() {
+		if value := recover(); value != nil {
+			if s := d.sender(l.row.Served()); s != nil && s.Panicked != nil {
+				s.Panicked(d.ctx, value, debug.Stack())
+			}
+			next = d.settle(l, panicPause)
+		}
+	}()
+	return d.deliver(l)
+}
+
+func (d *Deliverer) sender(of Served) *Sender {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.senders.of(of)
+}
+
+// loop takes deliveries and looks at the store until the Deliverer is closed.
+func (d *Deliverer) loop() {
+	for {
+		err := d.take()
+		d.mu.Lock()
+		at := d.lookAt
+		d.mu.Unlock()
+		if !at.After(time.Now()) {
+			at = d.claim()
+		}
+		pause := time.Until(at)
+		kick := d.kick
+		if err != nil {
+			pause, kick = min(pause, storeRetry), nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-d.closing.Done():
+			timer.Stop()
+			return
+		case <-kick:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// take claims the deliveries of the runs that are wanted.
+func (d *Deliverer) take() error {
+	for {
+		d.mu.Lock()
+		ids := d.lines.take(maxTaken)
+		d.mu.Unlock()
+		if len(ids) == 0 {
+			return nil
+		}
+		began := time.Now()
+		rows, err := d.store.Take(d.closing, ids, claimTime)
+		if err == nil {
+			d.queue(rows, began)
+		}
+		d.mu.Lock()
+		for _, id := range ids {
+			if err != nil {
+				d.lines.retry(id)
+			}
+			d.lines.forget(id)
+		}
+		d.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// queue queues claimed deliveries, and defers those for which there is no place.
+func (d *Deliverer) queue(rows []*Delivery, claimed time.Time) {
+	var deferred []*Delivery
+	var after []time.Duration
+	d.mu.Lock()
+	for _, row := range rows {
+		if wait := d.lines.add(row, claimed); wait > 0 {
+			deferred, after = append(deferred, row), append(after, wait)
+			d.look(wait)
+		}
+	}
+	d.dispatch()
+	d.mu.Unlock()
+	if len(deferred) > 0 {
+		_ = d.store.Defer(d.closing, deferred, after) // if it fails, the claims end by themselves
+	}
+}
+
+// claim claims due deliveries and finds news that nobody has heard, and returns when it has to be called again.
+func (d *Deliverer) claim() time.Time {
+	began := time.Now()
+	d.mu.Lock()
+	d.lookAt = began.Add(lookEach)
+	served := slices.Collect(maps.Keys(d.senders))
+	d.mu.Unlock()
+	var rows []*Delivery
+	var err error
+	if len(served) > 0 {
+		if rows, err = d.store.Claim(d.closing, served, maxClaimed, claimTime); err == nil {
+			d.queue(rows, began)
+		}
+	}
+	if err == nil && len(rows) < maxClaimed {
+		var unheard []ledger.Identity
+		unheard, d.unheard, err = d.store.Unheard(d.closing, d.unheard, maxUnheard)
+		for _, id := range unheard {
+			d.want(id, nil)
+		}
+	}
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rest = now.Add(lookShare * now.Sub(began))
+	switch {
+	case err != nil:
+		d.look(storeRetry)
+	case len(rows) == maxClaimed:
+		d.look(lookMore)
+	case len(rows) > 0:
+		d.look(lookAgain)
+	}
+	d.lookAt = later(d.lookAt, d.rest)
+	return d.lookAt
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
