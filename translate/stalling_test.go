@@ -36,6 +36,7 @@ func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	delay, urls := h.delays[host], h.lists[host]
 	if !isIndex {
 		h.requests[host]++
+		delay = max(delay, h.delays[host+r.URL.Path])
 	}
 	h.mu.Unlock()
 	if isIndex {
@@ -206,6 +207,63 @@ func TestStallingDescriptors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Descriptors that arrive so slowly that the patience with their host never ends take a list as a whole ten seconds, and the next ones less.
+func TestTricklingDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts()
+		h.add("a", "pub", "slow.example", 1500)
+		h.delay("slow.example", 2500*time.Millisecond)
+		h.add("b", "other", "good.example", 150)
+		names, took := listAll(h.bridge(t))
+		if took[0] != 10*time.Second || sum(took) > 40*time.Second {
+			t.Errorf("%s", took)
+		}
+		if n := count(names, "b."); n != 150 {
+			t.Errorf("%d skills of the other", n)
+		}
+	})
+}
+
+// The descriptors of a host that come first stall: the first lists have others of the host nevertheless, and later ones all.
+func TestStallingFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts()
+		h.add("a", "pub", "same.example", 36)
+		for i := range 16 {
+			h.delay(fmt.Sprintf("same.example/pub/s%04d", i), never)
+		}
+		b, listed := h.bridge(t), 0
+		for i := range 40 { // each reads a random part of them
+			names, _ := listAll(b)
+			if listed = len(names); i == 3 && listed == 0 {
+				t.Error("no skill is listed")
+			}
+			time.Sleep(30 * time.Second)
+		}
+		if listed != 20 {
+			t.Errorf("%d skills of 20", listed)
+		}
+	})
+}
+
+// A page that reads a part of the descriptors reads those that it shows first, unless their host has stalled.
+func TestReadDescriptorsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts()
+		h.add("a", "pub", "good.example", 200)
+		h.delay("good.example", 10*time.Millisecond)
+		b := h.bridge(t)
+		l := b.List(t.Context(), translate.Query{Limit: 200})
+		translate.ReadDescriptors(t.Context(), b, run.Caller{}, l.Skills, 20_000)
+		read := 0
+		for ; read < len(l.Skills) && l.Skills[read].Descriptor != nil; read++ {
+		}
+		if all := h.requests["good.example"]; read < 10 || read > 100 || read != all {
+			t.Errorf("%d descriptors were read, and %d are the first ones", all, read)
+		}
+	})
 }
 
 // A slow provider is read at its own pace: each list has what earlier ones have begun to read, so that all skills are listed at last.

@@ -3,6 +3,7 @@ package credentials_test
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"redirect":      {307, "", "The token endpoint answered with a redirect, which is not followed." + address},
 		"nonsense":      {200, "hello", "The token endpoint's answer is not a token response." + address},
 		"another type":  {200, `{"access_token":"x","token_type":"mac"}`, "The token endpoint issued a token whose type is not Bearer but mac." + address},
+		"type, secret":  {200, `{"access_token":"x","token_type":"` + canary + `"}`, "The token endpoint issued a token whose type is not Bearer." + address},
 		"type as URI":   {200, `{"access_token":"x","token_type":"https://evil.example/"}`, "The token endpoint issued a token whose type is not Bearer." + address},
 		"no valid text": {200, `{"access_token":"ü","token_type":"Bearer"}`, "The token endpoint issued a token that can't be sent in a header." + address},
 	} {
@@ -46,6 +48,19 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", e.Text(), test.want)
 			}
 		})
+	}
+}
+
+// A client that authenticates in the body is told to try the header.
+func TestRefusalOfAuthStyleParams(t *testing.T) {
+	m := oauth2(t, func(m *credentials.OAuth2) { m.AuthStyle = "params" })
+	a := authentication(t, oauth2Auth(tokenURL))
+	for _, body := range []string{`{"error":"invalid_client"}`, "no"} {
+		a.Transport = &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) { return response(401, body), nil }}
+		if e := failure(t, m, a); !strings.Contains(e.Text(), "check client_id and client_secret, and try auth_style header, for") {
+			t.Errorf("%s: %s", body, e.Text())
+		}
+		m = oauth2(t, func(m *credentials.OAuth2) { m.AuthStyle = "params" })
 	}
 }
 

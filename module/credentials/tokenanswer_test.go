@@ -54,12 +54,17 @@ func TestTokenAnswers(t *testing.T) {
 				if got := bearerOf(t, m, e); got != "t" {
 					t.Fatalf("%s as %q: token %q", body, media, got)
 				}
+				want := 2
 				if lifetime == unknown {
-					lifetime = 365 * 24 * time.Hour
+					want = 1
 				}
-				time.Sleep(lifetime * 8 / 10)
+				time.Sleep(lifetime / 10 * 8)
 				if bearerOf(t, m, e); e.count() != 1 {
 					t.Errorf("%s as %q: the token is fetched again before it ends", body, media)
+				}
+				time.Sleep(lifetime/10*2 + 10*time.Second)
+				if bearerOf(t, m, e); e.count() != want {
+					t.Errorf("%s as %q: %d token requests after its end, want %d", body, media, e.count(), want)
 				}
 			})
 		}

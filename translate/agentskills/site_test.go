@@ -145,6 +145,12 @@ func TestInstallWhileSkillsChange(t *testing.T) {
 		if w := get(s, entries[2].URL, "", endpoint); w.Code != 404 {
 			t.Errorf("a skill that does not exist any more: %d", w.Code)
 		}
+		tag := get(s, "index.json", "", endpoint).Header().Get("ETag")
+		b.set("a with another text", "b")
+		time.Sleep(time.Minute)
+		if w := get(s, "index.json", "", endpoint); w.Header().Get("ETag") == tag {
+			t.Error("another index has the same entity tag")
+		}
 		b.set("-a first", "b")
 		time.Sleep(recheck)
 		if w := get(s, entries[0].URL, "", endpoint); w.Code != 404 {
