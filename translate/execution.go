@@ -105,14 +105,7 @@ func (x *execution) end() {
 	if x.found != nil {
 		s.Descriptor = x.found.State
 	}
-	switch {
-	case x.listed != nil:
-		s.Source = x.listed.Section.Namespace
-	case x.source != nil:
-		s.Source = x.source.Namespace
-	case x.kept != nil:
-		s.Source = x.ref.Source
-	}
+	s.Source = sourceOf(x)
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 	if x.found != nil && x.outcome.State.Ended() {
 		x.bridge.rereading[x.found.Invoker.Index].ranSkill(x.caller.Context)
@@ -124,6 +117,19 @@ func (x *execution) end() {
 	if x.letGo != nil {
 		x.letGo()
 	}
+}
+
+// sourceOf returns the namespace of the source of a call; empty: it is not known.
+func sourceOf(x *execution) string {
+	switch {
+	case x.listed != nil:
+		return x.listed.Section.Namespace
+	case x.source != nil:
+		return x.source.Namespace
+	case x.kept != nil:
+		return x.ref.Source
+	}
+	return ""
 }
 
 // Start finds a skill, checks the inputs and invokes it. The timeout of the call counts from its arrival: it is

@@ -52,14 +52,22 @@ func anonymous() *run.Failure {
 
 // slowDiscovery is the failure of a call that waited for documents until the discovery timeout, before its own
 // deadline. The request for the documents fails at about the same time, and the cache remembers that failure for the
-// time remembered, so a retry before its end would fail, too.
-func slowDiscovery(e *run.Failure, remembered time.Duration) *run.Failure {
+// time remembered, so a retry before its end would fail, too. source is that of the documents; empty: it is not known.
+func slowDiscovery(e *run.Failure, source string, remembered time.Duration) *run.Failure {
 	return &run.Failure{
 		Kind: run.Unreachable, Phase: e.Phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("The provider's documents could not be read within %s.", discoveryTimeout),
+		Message: fmt.Sprintf("The documents of %s could not be read within %s.", providerOf(source), discoveryTimeout),
 		Reach:   &run.Reach{Reason: "it did not answer in time"}, Timeout: discoveryTimeout, URL: e.URL,
 		Retry: run.RetryIn(max(2*time.Second, remembered+time.Second), 3),
 	}
+}
+
+// providerOf names the provider of a source, for a message.
+func providerOf(source string) string {
+	if source == "" {
+		return "the provider"
+	}
+	return "the source '" + source + "'"
 }
 
 // mentionHeld adds to a failure of a request to a provider that the bridge used an earlier descriptor of the skill, which may be the cause.
@@ -76,8 +84,8 @@ func mentionHeld(f *run.Failure, found *catalog.Found) *run.Failure {
 	return &mentioned
 }
 
-// addTimeout adds the timeout to a failure that says that the deadline has passed.
-func addTimeout(e *run.Failure, timeout time.Duration) {
+// addTimeout adds the timeout to a failure that says that the deadline has passed. source is that of the skill; empty: it is not known.
+func addTimeout(e *run.Failure, source string, timeout time.Duration) {
 	if e.Kind != run.DeadlineExceeded || e.By != run.Bridge || !errors.Is(e.Cause, context.DeadlineExceeded) {
 		return
 	}
@@ -86,7 +94,7 @@ func addTimeout(e *run.Failure, timeout time.Duration) {
 	case e.Executed == run.ExecutedYes:
 		e.Message = "The skill had not finished when its " + after + " The run may still be going on: ask for its end before you start another one."
 	case e.Phase == run.PhaseDiscovery || e.Phase == run.PhaseDescriptor:
-		e.Message = fmt.Sprintf("The deadline passed before the provider's %s had been read: %s", document.AnswerName(e.Phase), after)
+		e.Message = fmt.Sprintf("The deadline passed before the %s of %s had been read: %s", document.AnswerName(e.Phase), providerOf(source), after)
 	default:
 		e.Message = "The provider had not accepted the run when its " + after
 	}

@@ -112,7 +112,7 @@ func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failu
 	defer x.finding.end()
 	failure := find(&x.finding)
 	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
-		return slowDiscovery(failure, x.bridge.config.Cache.NegativeTTL())
+		return slowDiscovery(failure, sourceOf(x), x.bridge.config.Cache.NegativeTTL())
 	}
 	return failure
 }
@@ -280,7 +280,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 		if failure.SkillID == "" {
 			failure.SkillID = o.SkillID
 		}
-		addTimeout(failure, x.timeout)
+		addTimeout(failure, sourceOf(x), x.timeout)
 		o.Failure = mentionHeld(failure, x.found)
 	}
 	if r == nil || r.State == 0 {

@@ -335,3 +335,38 @@ func TestStallingAgentSkills(t *testing.T) {
 		}
 	})
 }
+
+// A call of a name that may be of a source whose index stalls waits for it, and the answer names that source.
+func TestNamesWhileAnIndexStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts()
+		h.add("good", "pub", "good.example", 3)
+		h.add("slow", "pub", "slow.example", 3)
+		h.delay("index of slow", never)
+		b := h.bridge(t)
+		for name, c := range map[string]struct {
+			kind    run.Kind
+			message string // a part
+		}{
+			"nope":        {run.SkillNotFound, "can't be read at the moment: 'slow'"},
+			"good_nope":   {run.SkillNotFound, "can't be read at the moment: 'slow'"},
+			"pub.s0001":   {run.InvalidArguments, "say 'good.pub.s0001'. (Not searched, because they can't be read at the moment: 'slow'.)"},
+			"slow.nope":   {run.Unreachable, "The documents of the source 'slow' could not be read within 10s."},
+			"slow_nope":   {run.Unreachable, "The documents of the source 'slow' could not be read within 10s."},
+			"good.nope":   {run.SkillNotFound, "skill 'good.nope' not found."}, // without waiting
+			"good_pub_s0": {run.SkillNotFound, "can't be read at the moment: 'slow'"},
+		} {
+			for _, timeout := range []time.Duration{0, 3 * time.Second} {
+				time.Sleep(time.Minute)
+				_, failure := b.Describe(t.Context(), translate.Call{Name: name, Timeout: timeout})
+				want := c
+				if timeout > 0 && c.kind == run.Unreachable {
+					want.kind, want.message = run.DeadlineExceeded, "The deadline passed before the index of the source 'slow' had been read: time was up after 3000 ms."
+				}
+				if failure == nil || failure.Kind != want.kind || !strings.Contains(failure.Message, want.message) {
+					t.Errorf("%s within %s: %v, want %s", name, timeout, failure, want.message)
+				}
+			}
+		}
+	})
+}

@@ -248,7 +248,7 @@ func TestDescribeTellsWhereABrokenSkillIsFrom(t *testing.T) {
 func TestTimeoutsSayWhatHadNotHappened(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for route, want := range map[string]string{
-		"GET /skills/0.json": "The deadline passed before the provider's descriptor had been read: time was up after 300 ms.",
+		"GET /skills/0.json": "The deadline passed before the descriptor of the source 'acme' had been read: time was up after 300 ms.",
 		"POST /run/weather":  "The provider had not accepted the run when its time was up after 300 ms.",
 		"GET /status/e1":     "The skill had not finished when its time was up after 300 ms. The run may still be going on: ask for its end before you start another one.",
 	} {

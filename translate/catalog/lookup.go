@@ -35,7 +35,7 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 	case 1:
 		return found[0].listed, nil
 	}
-	return &Listed{Section: s, Name: name}, faults.Ambiguous(name, names(found))
+	return &Listed{Section: s, Name: name}, faults.Ambiguous(name, names(found), nil)
 }
 
 // leftOut returns the entry of an index that has a name and can't be used; nil: there is none, or the caller may not know of it, since what an invalid
@@ -77,7 +77,7 @@ func (v viewer) lookUpTool(ctx context.Context, name string) (*Listed, *run.Fail
 	case len(found) == 1:
 		return found[0].listed, nil
 	case len(found) > 1:
-		return &Listed{Section: found[0].listed.Section, Name: name}, faults.Ambiguous(name, names(found[:min(len(found), maxAmbiguous)]))
+		return &Listed{Section: found[0].listed.Section, Name: name}, faults.Ambiguous(name, names(found[:min(len(found), maxAmbiguous)]), nil)
 	case failed != nil:
 		return &Listed{Section: failed.section, Name: name}, failed.err
 	case len(hashed) > 0:
@@ -102,7 +102,7 @@ func (v viewer) unqualified(ctx context.Context, name string) *run.Failure {
 	}
 	if len(found) > 0 {
 		slices.Sort(found)
-		return faults.Ambiguous(name, found[:min(len(found), maxAmbiguous)])
+		return faults.Ambiguous(name, found[:min(len(found), maxAmbiguous)], unread)
 	}
 	for _, s := range v.catalog.sections {
 		if s.admits(v) {

@@ -49,15 +49,14 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 	switch codeOfCall(f, r.indirect) {
 	case jsonrpc.CodeInvalidParams:
 		var w front.Writer
-		message := "Unknown tool: " + safetext.Line(name, wire.MaxQuoted)
+		var tools []string
 		w.Open()
 		if len(f.Argument.Candidates) > 0 {
-			tools := r.front.Bridge.Tools(r.ctx, f.Argument.Candidates, r.caller.Principal)
+			tools = r.front.Bridge.Tools(r.ctx, f.Argument.Candidates, r.caller.Principal)
 			w.Texts("candidates", tools)
-			message += "." + wire.Similar(tools)
 		}
 		w.Close()
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message, Data: w.Buf}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + safetext.Line(name, wire.MaxQuoted) + wire.Similar(tools, f.Argument.Unread), Data: w.Buf}
 	case jsonrpc.CodeInternalError:
 		var w front.Writer
 		w.Open()

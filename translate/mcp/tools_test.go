@@ -286,6 +286,11 @@ func TestUnreadable(t *testing.T) {
 	if at(g.result(), "_meta", "io.github.skill-bridge/unavailable", 0, "namespace") != "broken" || at(g.result(), "ttlMs") != 5000.0 {
 		t.Errorf("%s", g.text)
 	}
+	for name, want := range map[string]string{"nope": "Unknown tool: nope. ", "acme_goad": `Unknown tool: acme_goad. Did you mean "acme_good"? `} {
+		if message := at(s.call(t, name, object{}).failure(), "message"); message != want+`Not searched, because they can't be read at the moment: "broken".` {
+			t.Errorf("%s: %s", name, message)
+		}
+	}
 	s.On("GET /.well-known/skill-sharing", providertest.Answer(500, object{}))
 	none := newServer(t, func(s *server) { s.On("GET /.well-known/skill-sharing", providertest.Answer(500, object{})) })
 	for _, method := range []string{"tools/list", "resources/list", "prompts/list"} {

@@ -63,6 +63,8 @@ type Argument struct {
 	Value string
 	// Candidates are values that would be right. May be nil.
 	Candidates []string
+	// Unread are the sources that were not searched for the value, since they could not be read. May be nil.
+	Unread []string
 }
 
 // Field is a part of a caller's request.

@@ -16,24 +16,29 @@ func NotFound(name string, candidates []string, unread []string) *run.Failure {
 	if len(candidates) > 0 {
 		message += fmt.Sprintf(" Did you mean %s?", enumerate(candidates))
 	}
-	if len(unread) > 0 {
-		message += fmt.Sprintf(" (Not searched, because they can't be read at the moment: %s.)", enumerate(unread))
-	}
 	return &run.Failure{
-		Kind: run.SkillNotFound, Message: message, Phase: run.PhaseDiscovery, By: run.Bridge,
-		Executed: run.ExecutedNo, Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates},
+		Kind: run.SkillNotFound, Message: message + notSearched(unread), Phase: run.PhaseDiscovery, By: run.Bridge,
+		Executed: run.ExecutedNo, Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound, Value: name, Candidates: candidates, Unread: unread},
 	}
 }
 
 // Ambiguous returns the failure for a name that several skills match, or that has no namespace
-// although there are several sources.
-func Ambiguous(name string, candidates []string) *run.Failure {
+// although there are several sources. unread names those that could not be searched.
+func Ambiguous(name string, candidates, unread []string) *run.Failure {
 	name = shorten(name)
 	return &run.Failure{
-		Kind: run.InvalidArguments, Message: fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates)),
+		Kind: run.InvalidArguments, Message: fmt.Sprintf("'%s' does not say which skill is meant; say %s.", name, enumerate(candidates)) + notSearched(unread),
 		Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates},
+		Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Ambiguous, Candidates: candidates, Unread: unread},
 	}
+}
+
+// notSearched returns a sentence, after a space, about sources that could not be searched, or nothing if there are none.
+func notSearched(unread []string) string {
+	if len(unread) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (Not searched, because they can't be read at the moment: %s.)", enumerate(unread))
 }
 
 // maxQuotedName bounds an unknown name in a message, in bytes.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -74,14 +75,18 @@ func Unknown(arguments []string) string {
 	return " The tool has no argument " + oneOf(arguments, ", ") + "."
 }
 
-// Similar returns a question about names that a client may have meant, after a space, or nothing if there are none. Many clients show a
-// model a message only, and not its data.
-func Similar(names []string) string {
-	if len(names) == 0 {
-		return ""
+// Similar ends a sentence about an unknown name with the names that a client may have meant, and with the sources that were not searched. Many clients
+// show a model a message only, and not its data.
+func Similar(names, unread []string) string {
+	text := ""
+	if len(names) > 0 {
+		const most = 3
+		text = ". Did you mean " + oneOf(names[:min(len(names), most)], " or ") + "?"
 	}
-	const most = 3
-	return " Did you mean " + oneOf(names[:min(len(names), most)], " or ") + "?"
+	if len(unread) > 0 {
+		text = cmp.Or(text, ".") + " Not searched, because they can't be read at the moment: " + oneOf(unread, ", ") + "."
+	}
+	return text
 }
 
 // oneOf joins names.
