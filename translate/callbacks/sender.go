@@ -1,0 +1,163 @@
+package callbacks
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
+)
+
+// Sender has the options of one configuration for call-backs of the runs of a ledger. Its fields must not be changed while it is used.
+type Sender struct {
+	// Client checks URLs and sends requests.
+	webhook.Client
+	// Served are the runs of the configuration.
+	delivery.Served
+	// Deliverer sends the call-backs. It is required.
+	Deliverer *delivery.Deliverer
+	// Secrets are those of the operator. Each request has a signature for each of them.
+	Secrets []Secret
+	// Sealer encrypts the tokens of callers. It is required.
+	Sealer *runtoken.Sealer
+	// Outcome is that of a [ledger.Ledger]. It is required.
+	Outcome func(ctx context.Context, e *ledger.Entry, room exchange.AnswerBudget) (o run.Run, ok bool)
+	// Body returns what a call-back says: how the run of an entry has ended. A nil outcome is too large for a call-back, or only its provider knows it. A
+	// nil result means that the caller may not know the outcome any more. It is required.
+	Body func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte
+	// Attempted is called after each request, from several goroutines at a time. May be nil.
+	Attempted func(a *delivery.Attempt)
+	// Panicked is called after a panic, with its stack. May be nil.
+	Panicked func(ctx context.Context, value any, stack []byte)
+
+	sender *delivery.Sender
+}
+
+// Begin makes the Deliverer use the configuration.
+func (s *Sender) Begin() {
+	s.sender = &delivery.Sender{Served: s.Served, Client: &s.Client, Hears: hears, Event: s.event, Attempted: s.Attempted, Panicked: s.Panicked}
+	s.Deliverer.Begin(s.sender)
+}
+
+// End makes the Deliverer no longer use the configuration. It is called after Begin.
+func (s *Sender) End() { s.Deliverer.End(s.sender) }
+
+// Notes returns the notes for the entry of a run, with where its call-back goes. The token is a valid secret, or empty.
+func (s *Sender) Notes(ctx context.Context, owner ledger.Owner, url, token string) ([]byte, error) {
+	to := target{URL: url}
+	if token != "" {
+		sealed, err := s.Sealer.SealText(ctx, token, purpose, owner.Realm+"\n"+owner.Principal, url)
+		if err != nil {
+			return nil, err
+		}
+		to.Token = sealed
+	}
+	return json.Marshal(to)
+}
+
+// Claimed makes sure that the call-back of a run is sent, if it has one. Call it when the run has been claimed, before it is submitted.
+func (s *Sender) Claimed(ctx context.Context, e *ledger.Entry) error {
+	to := targetIn(e.Notes)
+	if to.URL == "" {
+		return nil
+	}
+	return s.Deliverer.Add(ctx, e, &delivery.Delivery{
+		Run: e.Identity(), Receiver: purpose, Front: e.Front, Host: webhook.HostOf(to.URL), Target: e.Notes, EndOnly: true, Cursor: e.Version,
+	})
+}
+
+// Differs returns the function that says by what a repeated call, with a URL and a token, differs from the one that has begun the run of its key;
+// both are empty if the call has no call-back. s may be nil then. A token that can't be decrypted any more does not differ.
+func (s *Sender) Differs(ctx context.Context, url, token string) func(e *ledger.Entry) string {
+	return func(e *ledger.Entry) string {
+		to := targetIn(e.Notes)
+		switch {
+		case to.URL != url:
+			return "another 'notify.url'"
+		case url == "":
+			return ""
+		}
+		if first, err := s.token(ctx, e.Owner, to); err == nil && subtle.ConstantTimeCompare([]byte(first), []byte(token)) == 0 {
+			return "another 'notify.token'"
+		}
+		return ""
+	}
+}
+
+// token returns the token of a caller; empty: there is none.
+func (s *Sender) token(ctx context.Context, owner ledger.Owner, to target) (token string, err error) {
+	if to.Token != "" {
+		token, _, err = s.Sealer.OpenText(ctx, to.Token, purpose, owner.Realm+"\n"+owner.Principal, to.URL)
+	}
+	return token, err
+}
+
+func targetIn(notes []byte) (to target) {
+	if len(notes) > 0 {
+		_ = json.Unmarshal(notes, &to) // else they are not of this package
+	}
+	return to
+}
+
+// hears reports whether a version of a run may be told by a call-back.
+func hears(e *ledger.Entry) bool {
+	return len(e.Notes) > 0 && (e.State.Ended() || e.State == ledger.Unknown)
+}
+
+// event returns the call-back of a run.
+func (s *Sender) event(ctx context.Context, d *delivery.Delivery, e *ledger.Entry, _ int) (*delivery.Event, error) {
+	if !hears(e) {
+		return nil, nil //nolint:nilnil // there is no event yet
+	}
+	to, secrets := targetIn(d.Target), s.Secrets
+	token, err := s.token(ctx, e.Owner, to)
+	if err == nil && token != "" {
+		var secret Secret
+		if secret, err = ParseSecret(token); err == nil {
+			secrets = append([]Secret{secret}, s.Secrets...)
+		} else {
+			err = runtoken.ErrInvalid
+		}
+	}
+	switch {
+	case errors.Is(err, runtoken.ErrInvalid): // the key that sealed the token has been removed
+		return &delivery.Event{Never: "the token of its caller can't be decrypted any more"}, nil
+	case err != nil:
+		return nil, err
+	}
+	o, err := s.outcome(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	body := s.Body(ctx, e, o)
+	if body == nil {
+		return &delivery.Event{Never: "the access rules deny the skill to its caller"}, nil
+	}
+	return &delivery.Event{Request: webhook.Request{URL: to.URL, Header: header(e.ID, time.Now(), body, secrets), Body: body}, Last: true}, nil
+}
+
+// outcome returns how a run has ended, if a call-back has room for it.
+func (s *Sender) outcome(ctx context.Context, e *ledger.Entry) (*run.Run, error) {
+	if max(e.Apart, int64(len(e.Outcome))) > maxOutcome {
+		return nil, nil //nolint:nilnil // see Body
+	}
+	o, ok := s.Outcome(ctx, e, nil)
+	if !ok {
+		return nil, nil //nolint:nilnil // see Body
+	}
+	if f := o.Failure; f != nil && f.Cause != nil { // it can't be read
+		if errors.Is(f.Cause, ledger.ErrNoEntry) || errors.Is(f.Cause, run.ErrDamaged) {
+			return nil, nil //nolint:nilnil // see Body
+		}
+		return nil, f.Cause
+	}
+	return &o, nil
+}
