@@ -280,11 +280,17 @@ func (x *execution) await(show func(*document.Response) bool) {
 	endQuota(x) // before the caller learns of the end, so that its next call has a place
 }
 
+// detachedPatience is how long a call that no caller waits for waits for the answer to its only poll.
+const detachedPatience = 10 * time.Second
+
 // follow polls the run until it has ended.
 func (x *execution) follow(show func(*document.Response) bool) (*document.Response, *run.Failure) {
 	x.bridge.config.Following()
 	options := skillsharing.FollowOptions{
 		ExecutionID: x.known.ExecutionID, RetryAfter: x.known.RetryAfter, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent, Show: show,
+	}
+	if x.call.Detached {
+		options.Patience = detachedPatience
 	}
 	if x.operation == OperationFollow {
 		options.Resumed, options.Accepted, options.NotBefore = true, x.ref.Accepted, x.ref.NotBefore

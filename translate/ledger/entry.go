@@ -17,6 +17,7 @@ type Owner struct {
 // State is the state of an entry, as a [Store] keeps it: the numbers must not change.
 type State uint8
 
+// The states.
 const (
 	// Submitting is the state of a claim: the provider has not answered the submission yet.
 	Submitting State = 0

@@ -39,6 +39,17 @@ func (o *Owners[T]) Empty() bool {
 	return len(o.list) == 0
 }
 
+// All returns the values, the newest last.
+func (o *Owners[T]) All() []T {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := make([]T, len(o.list))
+	for i, s := range o.list {
+		all[i] = s.value
+	}
+	return all
+}
+
 // Of returns the newest value that serves an owner, so that a new configuration can end an outage; the zero value: there is none.
 func (o *Owners[T]) Of(owner string) (newest T) {
 	o.mu.Lock()

@@ -34,6 +34,8 @@ type FollowOptions struct {
 	NotBefore time.Time
 	// Until is when the caller needs an answer, whether the run has ended or not; zero: when it has ended.
 	Until time.Time
+	// Patience is how long it waits for the first answer about a resumed run at least, also after Until; 0: one second.
+	Patience time.Duration
 	// TraceParent is the traceparent header of all requests (W3C Trace Context, section 3.2); empty: they have none.
 	TraceParent string
 	// Show is called by the goroutine of Follow for each new state but the last. A state is new if it differs from the

@@ -1,6 +1,7 @@
 package skillsharing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -9,7 +10,7 @@ import (
 )
 
 // firstAnswer is the least time that a watcher waits for the first answer about a resumed run, even if its caller allows
-// less. Otherwise a caller that allows no time would never get a state.
+// less, unless it says more. Otherwise a caller that allows no time would never get a state.
 const firstAnswer = time.Second
 
 // watcher is one caller that follows a run.
@@ -29,7 +30,7 @@ type watcher struct {
 }
 
 func newWatcher(ctx context.Context, options *FollowOptions, stats *Stats) *watcher {
-	return &watcher{ctx: ctx, until: options.Until, patient: time.Now().Add(firstAnswer), traceParent: options.TraceParent, stats: stats, shows: options.Show != nil, seen: options.Known}
+	return &watcher{ctx: ctx, until: options.Until, patient: time.Now().Add(cmp.Or(options.Patience, firstAnswer)), traceParent: options.TraceParent, stats: stats, shows: options.Show != nil, seen: options.Known}
 }
 
 // wants reports whether the watcher shows a state that its caller does not know.

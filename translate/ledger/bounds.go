@@ -1,0 +1,214 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Bounds are how much is kept. Those of a principal hold over all instances, but for what the others begin in some 10 seconds.
+type Bounds struct {
+	Runs, RunsOfOne     int   // kept runs, in all and of one principal. Default: 100,000 and 10,000
+	Open, OpenOfOne     int   // runs that go on. Default: 5,000 and 500
+	Output, OutputOfOne int64 // bytes of outcomes and notes. Default: 4 GiB and 256 MiB
+}
+
+// countEvery is the age from which what an owner has is counted again, in the background.
+const countEvery = 10 * time.Second
+
+// usage counts what is kept: what the store has counted, and what this instance has added since. Entries can't be deleted to make place: a key without its
+// entry could be used twice.
+type usage struct {
+	count func(ctx context.Context, owner *Owner) (Usage, error)
+
+	mu     sync.Mutex
+	bounds Bounds
+	all    share
+	owners map[Owner]*share
+}
+
+// share is what an owner has, or all owners.
+type share struct {
+	Usage
+	reserved int64     // bytes for outcomes that only this instance gets
+	counted  time.Time // zero: never
+	counting bool
+}
+
+func (u *usage) set(b Bounds) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.bounds = Bounds{
+		cmp.Or(b.Runs, 100_000), cmp.Or(b.RunsOfOne, 10_000), cmp.Or(b.Open, 5_000), cmp.Or(b.OpenOfOne, 500), cmp.Or(b.Output, 4<<30), cmp.Or(b.OutputOfOne, 256<<20),
+	}
+}
+
+// of returns the share of an owner. The lock is held.
+func (u *usage) of(owner Owner) *share {
+	s := u.owners[owner]
+	if s == nil {
+		if u.owners == nil {
+			u.owners = map[Owner]*share{}
+		}
+		if len(u.owners)%1000 == 999 { // they are counted again when they are seen again
+			maps.DeleteFunc(u.owners, func(_ Owner, s *share) bool { return s.reserved == 0 && time.Since(s.counted) > time.Minute })
+		}
+		s = new(share)
+		u.owners[owner] = s
+	}
+	return s
+}
+
+// load makes sure that what an owner has was counted.
+func (u *usage) load(ctx context.Context, owner Owner) error {
+	for _, of := range []*Owner{nil, &owner} {
+		u.mu.Lock()
+		counted := u.share(of).counted
+		u.mu.Unlock()
+		switch {
+		case counted.IsZero():
+			if err := u.recount(ctx, of); err != nil {
+				return err
+			}
+		case time.Since(counted) >= countEvery:
+			go u.recountLater(context.WithoutCancel(ctx), of)
+		}
+	}
+	return nil
+}
+
+// share returns the share of an owner; nil: of all. The lock is held.
+func (u *usage) share(owner *Owner) *share {
+	if owner == nil {
+		return &u.all
+	}
+	return u.of(*owner)
+}
+
+func (u *usage) recountLater(ctx context.Context, owner *Owner) {
+	u.mu.Lock()
+	s := u.share(owner)
+	busy := s.counting
+	s.counting = true
+	u.mu.Unlock()
+	if busy {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, countEvery)
+	defer cancel()
+	_ = u.recount(ctx, owner) // it is tried again
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s.counting = false
+}
+
+func (u *usage) recount(ctx context.Context, owner *Owner) error {
+	counted, err := u.count(ctx, owner)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.share(owner)
+	s.Usage, s.counted = counted, time.Now()
+	return nil
+}
+
+// begin counts a new run, whose outcome may need some bytes. It returns the exceeded bound; nil: the run may be kept, and end has to be called.
+func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure {
+	for again := true; ; again = false {
+		exceeded, counted := u.add(owner, most)
+		if exceeded == nil || !again || time.Since(counted) < time.Second {
+			return exceeded
+		}
+		if u.recount(ctx, nil) != nil || u.recount(ctx, &owner) != nil { // what has expired is no longer there
+			return exceeded
+		}
+	}
+}
+
+// add counts a new run, unless a bound is exceeded. counted is when the owner's share was counted.
+func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure, counted time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	own := u.of(owner)
+	for _, bound := range []struct {
+		name      string
+		used, max int64
+	}{
+		{"kept runs that go on", int64(u.all.Open), int64(u.bounds.Open)},
+		{"kept runs of a principal that go on", int64(own.Open), int64(u.bounds.OpenOfOne)},
+		{"bytes of outcomes", u.all.Bytes + u.all.reserved + most - 1, u.bounds.Output},
+		{"bytes of outcomes of a principal", own.Bytes + own.reserved + most - 1, u.bounds.OutputOfOne},
+		{"kept runs", int64(u.all.Entries), int64(u.bounds.Runs)},
+		{"kept runs of a principal", int64(own.Entries), int64(u.bounds.RunsOfOne)},
+	} {
+		if bound.used >= bound.max {
+			return refuse(&run.Limit{Name: bound.name, Max: bound.max}), own.counted
+		}
+	}
+	for _, s := range []*share{&u.all, own} {
+		s.Entries++
+		s.Open++
+	}
+	return nil, own.counted
+}
+
+// end says that a run goes on no longer, and that an outcome of some bytes is stored. Kept says that its entry stays.
+func (u *usage) end(owner Owner, size int64, kept bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, s := range []*share{&u.all, u.of(owner)} {
+		s.Open = max(s.Open-1, 0)
+		s.Bytes += size
+		if !kept {
+			s.Entries = max(s.Entries-1, 0)
+		}
+	}
+}
+
+// reserve reserves bytes for an outcome that only this instance gets. Release them by a negative number.
+func (u *usage) reserve(owner Owner, size int64) *run.Failure {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	own := u.of(owner)
+	if size > 0 && own.Bytes+own.reserved+size > u.bounds.OutputOfOne {
+		return refuse(&run.Limit{Name: "bytes of outcomes of a principal", Max: u.bounds.OutputOfOne})
+	}
+	own.reserved += size
+	u.all.reserved += size
+	return nil
+}
+
+// fits returns the exceeded bound of an outcome, for which some bytes may be reserved; empty: it may be stored.
+func (u *usage) fits(owner Owner, size, reserved int64) (exceeded string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	own := u.of(owner)
+	for _, bound := range []struct {
+		of        string
+		used, max int64
+	}{
+		{"of one run", 0, run.MaxRecord},
+		{"of a principal", own.Bytes + own.reserved - reserved, u.bounds.OutputOfOne},
+		{"of all principals", u.all.Bytes + u.all.reserved - reserved, u.bounds.Output},
+	} {
+		if bound.used+size > bound.max {
+			return fmt.Sprintf("%d bytes of outcomes %s", bound.max, bound.of)
+		}
+	}
+	return ""
+}
+
+// refuse is the failure of a call whose run can't be kept.
+func refuse(limit *run.Limit) *run.Failure {
+	return &run.Failure{
+		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Limit: limit, Retry: run.RetryIn(30*time.Second, 10),
+		Message: fmt.Sprintf("Too much is kept for calls with 'idempotency_key' or 'notify' (%s: %d); nothing was sent to the provider", limit.Name, limit.Max),
+	}
+}

@@ -1,0 +1,155 @@
+package ledger_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// What is kept has bounds. An outcome without place is read from the provider again, and its call is not executed again.
+func TestBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		bounded := func(b ledger.Bounds) *instance {
+			return start(t, p, ledgertest.New(), func(c *ledger.Config) { c.Bounds = b })
+		}
+		refused := func(a ledger.Answer) {
+			t.Helper()
+			if f := a.Failure; f == nil || f.Kind != run.RateLimited || f.Executed != run.ExecutedNo || f.Limit == nil {
+				t.Errorf("%+v", a)
+			}
+		}
+		bob := func(q *ledger.Request) { q.Owner = bob }
+		for _, b := range []ledger.Bounds{{RunsOfOne: 2}, {Runs: 2}} {
+			i := bounded(b)
+			expect(t, i.call("1", "acme.sum", ""), "{}", false)
+			expect(t, i.call("2", "acme.sum", ""), "{}", false)
+			refused(i.call("3", "acme.sum", ""))
+			expect(t, i.call("2", "acme.sum", ""), "{}", true)
+			if b.Runs == 0 {
+				expect(t, i.call("3", "acme.sum", "", bob), "{}", false)
+			}
+			time.Sleep(lifetime)
+			expect(t, i.call("3", "acme.sum", ""), "{}", false)
+		}
+		end := p.Accept("add")
+		i := bounded(ledger.Bounds{OpenOfOne: 1})
+		i.call("1", "acme.add", "", waits(0))
+		refused(i.call("2", "acme.add", "", waits(0)))
+		end(3)
+		time.Sleep(time.Hour)
+		p.On("POST /run/add", providertest.Completed("x-add", 3))
+		expect(t, i.call("2", "acme.add", ""), "3", false)
+		p.Forget()
+		for _, route := range []string{"POST /run/add", "GET /status/x-add", "GET /result/x-add"} {
+			p.On(route, providertest.Completed("x-add", large))
+		}
+		i = bounded(ledger.Bounds{OutputOfOne: 1000})
+		expect(t, i.call("1", "acme.add", ""), `"`+large+`"`, false)
+		expect(t, i.call("1", "acme.add", ""), `"`+large+`"`, true)
+		p.Received(t, "POST /run/add", 1)
+		if p.Count("GET /status/x-add") == 0 {
+			t.Error("the output was not read from the provider")
+		}
+	})
+}
+
+// large is an output that does not fit into the record of its run.
+var large = strings.Repeat("x", 5000)
+
+// provideOnce makes the provider answer each call of the skill once, with a large output.
+func provideOnce(p *providertest.Provider) {
+	p.Publish(
+		providertest.Skill("acme/once", providertest.Object{"endpoint": providertest.Object{"status_url": nil, "result_url": nil}}),
+		providertest.Skill("acme/add", nil),
+	)
+	p.On("POST /run/once", providertest.Completed("x-once", large))
+}
+
+// A call whose output only the first answer has is refused, and not sent, while there is no place for the largest output. So the outcome of a call that
+// was sent is stored. What is in the store counts, too, after a restart.
+func TestPlaceForOutcomes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := provider(), ledgertest.New()
+		provideOnce(p)
+		bounds := func(c *ledger.Config) { c.Bounds.OutputOfOne = 22_000 }
+		most := func(q *ledger.Request) { q.MaxOutput = 10_000 }
+		i := start(t, p, s, bounds)
+		refused := func(i *instance, key, skill string) {
+			t.Helper()
+			a := i.call(key, skill, "", most)
+			if f := a.Failure; f == nil || f.Kind != run.RateLimited || f.Executed != run.ExecutedNo || f.Limit == nil || f.Limit.Max != 22_000 {
+				t.Errorf("%+v", a)
+			}
+		}
+		for _, key := range []string{"1", "2"} {
+			expect(t, i.call(key, "acme.once", "", most), `"`+large+`"`, false)
+		}
+		after := start(t, p, s.Copy(), bounds)
+		for _, i := range []*instance{i, after} {
+			expect(t, i.call("3", "acme.once", "", most), `"`+large+`"`, false)
+			refused(i, "4", "acme.once")
+			refused(i, "4", "acme.add")
+			for _, key := range []string{"1", "2", "3"} {
+				expect(t, i.call(key, "acme.once", "", most), `"`+large+`"`, true)
+			}
+			expect(t, i.call("4", "acme.once", "", most, func(q *ledger.Request) { q.Owner = bob }), `"`+large+`"`, false)
+		}
+		p.Received(t, "POST /run/once", 6)
+		time.Sleep(lifetime)
+		expect(t, i.call("4", "acme.once", "", most), `"`+large+`"`, false)
+	})
+}
+
+// A run in progress has a reservation for its output, which ends with it.
+func TestReservedPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		provideOnce(p)
+		p.On("POST /run/once", func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			providertest.Completed("x-once", 3)(w, r)
+		})
+		i := start(t, p, ledgertest.New(), func(c *ledger.Config) { c.Bounds.OutputOfOne = 15_000 })
+		most := func(q *ledger.Request) { q.MaxOutput = 10_000 }
+		go i.call("1", "acme.once", "", most)
+		synctest.Wait()
+		if a := i.call("2", "acme.once", "", most); a.Failure == nil || a.Failure.Kind != run.RateLimited {
+			t.Errorf("%+v", a)
+		}
+		time.Sleep(2 * time.Second)
+		expect(t, i.call("2", "acme.once", "", most), "3", false)
+		p.Received(t, "POST /run/once", 2)
+	})
+}
+
+// If an outcome could not be stored nevertheless, and its provider can't be asked, all that ask say what happened, and nothing is executed again.
+func TestOutcomeIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := provider(), ledgertest.New()
+		provideOnce(p)
+		i := start(t, p, s, func(c *ledger.Config) { c.Bounds.OutputOfOne = 1000 }) // and outputs can be larger than the front says
+		first := i.call("1", "acme.once", "")
+		expect(t, first, `"`+large+`"`, false)
+		for _, each := range []*instance{i, start(t, p, s, nil)} {
+			for _, f := range []*run.Failure{each.call("1", "acme.once", "").Failure, each.about(first.Ref, 0).Failure} {
+				if f == nil || f.Kind != run.Internal || f.Executed != run.ExecutedYes || !f.Lost || f.Next() == run.NextRetry ||
+					!strings.Contains(f.Message, "has completed") || !strings.Contains(f.Message, "1000 bytes of outcomes of a principal") {
+					t.Errorf("%+v", f)
+				}
+			}
+			page, _, err := each.List(t.Context(), &ledger.Query{Owner: &owner, Limit: 1}, nil)
+			if err != nil || len(page) != 1 || page[0].State != ledger.Completed || !page[0].Unkept() {
+				t.Errorf("%+v, error %v", page, err)
+			}
+		}
+		p.Received(t, "POST /run/once", 1)
+	})
+}

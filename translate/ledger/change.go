@@ -1,0 +1,349 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+var (
+	// ErrEnded is the error for a change of an entry that has ended.
+	ErrEnded = errors.New("the run has ended")
+	// ErrUnchanged is what a function returns to [Ledger.Change] that changes nothing. It is not returned to the caller.
+	ErrUnchanged = errors.New("nothing is to be changed")
+)
+
+// isEnd reports whether an error says that there is nothing to change any more.
+func isEnd(err error) bool { return errors.Is(err, ErrEnded) || errors.Is(err, ErrNoEntry) }
+
+// Change changes an entry: decide gets a copy of the newest version and changes it, and is called again if another caller has changed the entry meanwhile.
+// It returns the newest version. The error is [ErrEnded] if the entry has ended, [ErrNoEntry] if there is none, that of decide, or one of the store, after
+// which it is not known whether the entry is changed.
+func (l *Ledger) Change(ctx context.Context, id Identity, decide func(next *Entry) error) (*Entry, error) {
+	if e := l.pending.find(id); e != nil && e.State.Ended() {
+		return e, ErrEnded
+	}
+	return l.change(ctx, id, decide)
+}
+
+// change is Change without regard to what is not written yet. The changes of an entry in this instance are made one after the other.
+func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entry) error) (*Entry, error) {
+	l.mu.Lock()
+	n := l.enter(id)
+	if n.turn == nil {
+		n.turn = make(chan struct{}, 1)
+	}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.leave(n)
+		l.mu.Unlock()
+	}()
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.mu.Lock()
+	e := n.entry
+	l.mu.Unlock()
+	for {
+		if e == nil {
+			var err error
+			if e, err = l.store.Get(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		if e.State.Ended() {
+			l.learn(e, false)
+			return e, ErrEnded
+		}
+		next := *e
+		if err := decide(&next); errors.Is(err, ErrUnchanged) {
+			return e, nil
+		} else if err != nil {
+			return e, err
+		}
+		whole := next.Outcome
+		var apart []byte
+		if len(whole) > MaxInline {
+			apart, next.Outcome, next.Apart = whole, nil, int64(len(whole))
+		}
+		ok, err := l.store.Change(ctx, &next, apart, time.Duration(l.keep.Load()))
+		if err != nil {
+			return e, err
+		}
+		if ok {
+			if next.State.Ended() {
+				l.usage.end(id.Owner, int64(len(whole)), true)
+			}
+			l.learn(&next, true)
+			l.store.Announce([]string{id.ID})
+			return &next, nil
+		}
+		e = nil
+	}
+}
+
+// Cancel ends a run that was accepted, or that waits, as canceled. It returns the newest version: the run may have ended in another way before.
+func (l *Ledger) Cancel(ctx context.Context, id Identity) (*Entry, error) {
+	e, err := l.Change(ctx, id, func(next *Entry) error {
+		if next.State < Waiting {
+			return ErrUnchanged
+		}
+		next.State = Canceled
+		return nil
+	})
+	if errors.Is(err, ErrEnded) {
+		err = nil
+	}
+	return e, err
+}
+
+const (
+	// writeTimeout is how long an answer waits for the writing of what has happened. Then it is written in the background, every writeEvery, in
+	// writeLater at most.
+	writeTimeout = 2 * time.Second
+	writeEvery   = time.Second
+	writeLater   = 5 * time.Second
+)
+
+// write makes a change that has happened already, such as the end of a run. If it can't be written in time, this instance answers with it from memory, and
+// writes it later. It returns the newest version.
+func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, error) {
+	id := known.Identity()
+	if earlier := l.pending.get(id); earlier != nil {
+		if earlier.entry.State.Ended() {
+			return earlier.entry, ErrEnded
+		}
+		last := decide
+		known, decide = earlier.entry, func(next *Entry) error {
+			err := earlier.decide(next)
+			if errors.Is(err, ErrUnchanged) {
+				return last(next)
+			}
+			if err == nil {
+				if err = last(next); errors.Is(err, ErrUnchanged) {
+					err = nil
+				}
+			}
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	e, err := l.change(ctx, id, decide)
+	if err == nil || isEnd(err) {
+		l.pending.done(id)
+		return e, err
+	}
+	l.trouble(err)
+	if e == nil {
+		e = known
+	}
+	next := *e
+	if decide(&next) != nil {
+		return e, nil
+	}
+	for _, dropped := range l.pending.add(&unwritten{entry: &next, decide: decide}) {
+		l.mu.Lock() // its run is asked about again
+		if n := l.all[dropped.entry.Identity()]; n != nil {
+			l.tidy(n)
+		}
+		l.mu.Unlock()
+	}
+	l.tellWatches(id, &next)
+	return &next, nil
+}
+
+// The bounds of what waits to be written.
+const (
+	mostUnwritten      = 10_000
+	mostUnwrittenBytes = 64 << 20
+)
+
+// unwritten is a version that could not be written.
+type unwritten struct {
+	entry  *Entry
+	decide func(next *Entry) error
+}
+
+func (u *unwritten) size() int { return len(u.entry.Outcome) + len(u.entry.Notes) }
+
+// askable reports whether the provider can be asked again about the run.
+func (u *unwritten) askable() bool { return !u.entry.Single && u.entry.Ref.ExecutionID != "" }
+
+// removal is a claim that has to be deleted. It is deleted again after some time, since a claim whose answer was not awaited may be stored late.
+type removal struct {
+	id    Identity
+	again time.Time // zero: it was not deleted yet
+}
+
+// claimedLate is after which time a claim that was sent is certainly stored, or never.
+const claimedLate = 30 * time.Second
+
+// pending is what could not be written yet.
+type pending struct {
+	wake chan struct{}
+
+	mu       sync.Mutex
+	bytes    int
+	changes  []*unwritten // the oldest first
+	removals []removal
+}
+
+// find returns the version of an entry that could not be written; nil: there is none.
+func (p *pending) find(id Identity) *Entry {
+	if u := p.get(id); u != nil {
+		return u.entry
+	}
+	return nil
+}
+
+func (p *pending) get(id Identity) *unwritten {
+	return p.first(func(e *Entry) bool { return e.Identity() == id })
+}
+
+// named is find for a key.
+func (p *pending) named(owner Owner, key []byte) *Entry {
+	if key == nil {
+		return nil
+	}
+	if u := p.first(func(e *Entry) bool { return e.Owner == owner && bytes.Equal(e.Key, key) }); u != nil {
+		return u.entry
+	}
+	return nil
+}
+
+func (p *pending) first(is func(*Entry) bool) *unwritten {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.changes, func(u *unwritten) bool { return is(u.entry) }); i >= 0 {
+		return p.changes[i]
+	}
+	return nil
+}
+
+// add adds a change, in the place of one of the same entry. If there are too many, it returns what it has dropped: the oldest one of a run whose provider
+// can be asked again, so that nothing is lost, else the oldest one, whose run will have no outcome.
+func (p *pending) add(u *unwritten) (dropped []*unwritten) {
+	p.done(u.entry.Identity())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes, p.bytes = append(p.changes, u), p.bytes+u.size()
+	for len(p.changes) > mostUnwritten || p.bytes > mostUnwrittenBytes {
+		i := max(0, slices.IndexFunc(p.changes, (*unwritten).askable))
+		dropped = append(dropped, p.changes[i])
+		p.bytes -= p.changes[i].size()
+		p.changes = slices.Delete(p.changes, i, i+1)
+	}
+	wake(p.wake)
+	return dropped
+}
+
+// done forgets the change of an entry, which is written.
+func (p *pending) done(id Identity) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.changes, func(u *unwritten) bool { return u.entry.Identity() == id }); i >= 0 {
+		p.bytes -= p.changes[i].size()
+		p.changes = slices.Delete(p.changes, i, i+1)
+	}
+}
+
+// remove adds a claim that has to be deleted. If there are too many, the oldest one stays: nobody knows then whether it was executed.
+func (p *pending) remove(r removal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.removals = append(p.removals, r); len(p.removals) > mostUnwritten {
+		p.removals = p.removals[1:]
+	}
+	wake(p.wake)
+}
+
+// next returns what is to be written next, and how much is left.
+func (p *pending) next(now time.Time) (u *unwritten, r removal, left int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left = len(p.changes) + len(p.removals)
+	if len(p.changes) > 0 {
+		return p.changes[0], r, left
+	}
+	if i := slices.IndexFunc(p.removals, func(r removal) bool { return !r.again.After(now) }); i >= 0 {
+		r = p.removals[i]
+		p.removals = slices.Delete(p.removals, i, i+1)
+	}
+	return nil, r, left
+}
+
+// writing writes what could not be written before, in the background.
+func (l *instance) writing() {
+	for {
+		select {
+		case <-l.closed.Done():
+			return
+		case <-l.pending.wake:
+		}
+		for sleep(l.closed, writeEvery) && !l.writePending(l.closed) {
+			continue
+		}
+	}
+}
+
+// writePending writes what could not be written, until the store fails again. It reports whether nothing is left.
+func (l *instance) writePending(ctx context.Context) bool {
+	for {
+		u, r, left := l.pending.next(time.Now())
+		if left == 0 {
+			return true
+		}
+		if u == nil && r.id.ID == "" {
+			return false
+		}
+		trying, cancel := context.WithTimeout(ctx, writeLater)
+		err := l.writeOnce(trying, u, r)
+		cancel()
+		if err != nil {
+			return false
+		}
+	}
+}
+
+func (l *instance) writeOnce(ctx context.Context, u *unwritten, r removal) error {
+	if u != nil {
+		_, err := l.change(ctx, u.entry.Identity(), u.decide)
+		if err != nil && !isEnd(err) {
+			l.pending.add(u) // behind the others
+			return err
+		}
+		l.pending.done(u.entry.Identity())
+		return nil
+	}
+	err := l.store.Delete(ctx, r.id)
+	switch {
+	case err != nil:
+		l.pending.remove(r)
+	case r.again.IsZero():
+		l.gone(r.id)
+		l.pending.remove(removal{r.id, time.Now().Add(claimedLate)})
+	}
+	return err
+}
+
+// stateOf returns the state of an entry of a run.
+func stateOf(s run.State) State {
+	return [...]State{run.Accepted: Accepted, run.Working: Working, run.Completed: Completed, run.Failed: Failed, run.TimedOut: TimedOut, run.Canceled: Canceled, run.Lost: Lost}[s]
+}
+
+// Run returns the state of the run of an entry; 0: none was accepted, as far as it is known.
+func (s State) Run() run.State {
+	return map[State]run.State{
+		Waiting: run.Working, Accepted: run.Accepted, Working: run.Working, Completed: run.Completed, Failed: run.Failed, TimedOut: run.TimedOut, Canceled: run.Canceled, Lost: run.Lost,
+	}[s]
+}

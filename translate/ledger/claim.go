@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+const (
+	// claimTimeout bounds the time of a claim, and tryTimeout that of each statement of it.
+	claimTimeout, tryTimeout = 10 * time.Second, 5 * time.Second
+	// restartTimeout is how long a call waits for a database that can't be used, before anything is sent to it: it may be restarting.
+	restartTimeout = 2 * time.Second
+	// firstPause and longestClaimPause are the pauses between these statements. They double.
+	firstPause, longestClaimPause = 50 * time.Millisecond, time.Second
+)
+
+// Add adds an entry, whose id and times it sets. If the owner has an entry of its key already, that is present, and nothing is added. most is the size of
+// the largest outcome that the run can have, in bytes. With a failure, certainly nothing was executed; the key is free then, or will be soon.
+func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry, failure *run.Failure) {
+	if known := l.pending.named(e.Owner, e.Key); known != nil {
+		return known, nil
+	}
+	if err := l.usage.load(ctx, e.Owner); err != nil {
+		return nil, notKept(err)
+	}
+	e.ID = l.ids.Next(l.now())
+	e.Ref.Kept = e.ID
+	if failure = l.usage.begin(ctx, e.Owner, most); failure != nil {
+		if e.Key != nil { // a run that is kept already needs no place
+			present, _ = l.Named(ctx, e.Owner, e.Key)
+		}
+		if present != nil {
+			return present, nil
+		}
+		return nil, failure
+	}
+	present, err := l.claim(ctx, e)
+	if err != nil || present != nil || e.State.Ended() {
+		l.usage.end(e.Owner, int64(len(e.Outcome)), err == nil && present == nil)
+	}
+	switch {
+	case err != nil:
+		return nil, notKept(err)
+	case present != nil:
+		return present, nil
+	}
+	l.learn(e, true)
+	return nil, nil
+}
+
+// claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.
+func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	sent, began := false, time.Now() // sent: perhaps it is stored
+	for pause := firstPause; ; pause = min(2*pause, longestClaimPause) {
+		e.Follower = l.store.Instance()
+		trying, cancel := context.WithTimeout(ctx, tryTimeout)
+		present, err = l.store.Claim(trying, e, time.Duration(l.keep.Load()))
+		cancel()
+		if err == nil {
+			return present, nil
+		}
+		unavailable, ok := errors.AsType[*Unavailable](err)
+		switch {
+		case !ok:
+			sent = true
+		case sent: // until it is known whether it is stored
+		case unavailable.Full, time.Since(began) >= restartTimeout:
+			return nil, err
+		}
+		if !sleep(ctx, pause) {
+			if sent {
+				l.pending.remove(removal{id: e.Identity()})
+			}
+			return nil, err
+		}
+	}
+}
+
+// sleep waits. It returns false if the context ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// free deletes the claim of a run that was certainly not executed.
+func (l *Ledger) free(e *Entry) {
+	l.usage.end(e.Owner, 0, false)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if err := l.store.Delete(ctx, e.Identity()); err != nil {
+		l.pending.remove(removal{id: e.Identity()})
+		return
+	}
+	l.gone(e.Identity())
+}
+
+// gone tells that an entry was deleted.
+func (l *lives) gone(id Identity) {
+	l.tellWatches(id, nil)
+	l.store.Announce([]string{id.ID})
+}
+
+// notKept is the failure of a call whose entry can't be read or written, so that nothing is submitted.
+func notKept(err error) *run.Failure {
+	advice := run.StorageAdvice(err)
+	if unavailable, ok := errors.AsType[*Unavailable](err); ok && unavailable.Full {
+		advice = "the operator of the bridge has to make its database writable"
+	}
+	return &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
+		Message: "Internal error: the bridge can't use its storage at the moment, which it needs for 'idempotency_key' and 'notify'. Nothing was sent to the provider; " + advice,
+	}
+}

@@ -1,0 +1,302 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// Bridge executes calls. It is a [translate.Bridge].
+type Bridge interface {
+	Resumer
+	// Start invokes a skill. It does not use call.Inputs after it returns.
+	Start(ctx context.Context, call translate.Call) translate.Execution
+	// ReportRun reports a call about a run that was answered without the other methods.
+	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
+	// Find returns the name under which the skill is listed that a name means.
+	Find(ctx context.Context, name, principal string) (listed string, failure *run.Failure)
+	// Audience returns 0 if there are no access rules.
+	Audience(principal string) int
+	// Permits reports whether the access rules let a principal use the skill of a run.
+	Permits(ref *run.Ref, principal string) bool
+}
+
+// Request is a call whose run is to be kept.
+type Request struct {
+	Owner Owner
+	// Key is the idempotency key; empty: the call has none.
+	Key string
+	// Call is the call. Its Answer bounds the memory for the answer to the caller. Its Inputs must not be changed, also after the return.
+	Call translate.Call
+	// MaxOutput is the size of the largest output that a run can have, in bytes. A call is refused while there is no place for so much.
+	MaxOutput int64
+	// Notes of the front are stored in the entry. May be nil.
+	Notes []byte
+	// Differs returns by what the call differs from the one that has begun the run of its key, beside the skill and the arguments;
+	// empty: by nothing. May be nil.
+	Differs func(e *Entry) string
+}
+
+// Answer is what a call is answered with.
+type Answer struct {
+	run.Run
+	// Entry is that of the run; nil: there is none.
+	Entry *Entry
+	// Joined says that an earlier call has begun the run.
+	Joined bool
+	// Skill and Unknown are those of the [translate.Execution], if the call has begun the run.
+	Skill   *translate.Skill
+	Unknown []string
+}
+
+// ReasonKeyReused is the reason of a failure for a key that belongs to a call with another skill or other arguments.
+const ReasonKeyReused run.Reason = "key_reused"
+
+// ParamKey is the name of the param with the key, in failures.
+const ParamKey = "idempotency_key"
+
+// submissionWait bounds how long a call without a timeout waits until an earlier call with its key was submitted.
+const submissionWait = 25 * time.Second
+
+// Execute executes a call, unless its key belongs to a run already. The call is reported to the bridge's observer in any case.
+func (l *Ledger) Execute(ctx context.Context, b Bridge, q *Request) Answer {
+	if q.Key == "" {
+		return l.submit(ctx, b, q, nil)
+	}
+	if failure := denied(ctx, b, &q.Call); failure != nil {
+		return answered(ctx, b, q, failure)
+	}
+	most := cmp.Or(max(q.Call.Timeout, 0), submissionWait)
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		e := newEntry(q)
+		found, failure := l.Add(ctx, e, maxOutcome(q))
+		if failure == nil && found == nil {
+			return l.submit(ctx, b, q, e)
+		}
+		if failure == nil && found.State == Submitting {
+			found = l.submitted(waiting, found)
+			switch {
+			case found != nil && found.State != Submitting:
+			case ctx.Err() != nil:
+				failure = gone("The caller disconnected before the skill was invoked.", run.PhaseInvoke, run.ExecutedNo)
+			case waiting.Err() != nil:
+				failure = stillSubmitted(most)
+			default:
+				continue // it is gone, so that this call may execute the skill
+			}
+		}
+		if failure == nil {
+			failure = sameCall(ctx, b, q, found)
+		}
+		if failure != nil {
+			return answered(ctx, b, q, failure)
+		}
+		return l.join(ctx, b, q, found)
+	}
+}
+
+// newEntry returns the claim of a call.
+func newEntry(q *Request) *Entry {
+	e := &Entry{Owner: q.Owner, Front: q.Call.Front, Skill: q.Call.Name, Asked: q.Call.Name, Notes: q.Notes}
+	if q.Key != "" {
+		sum := sha256.Sum256([]byte("key " + q.Key))
+		e.Key = sum[:]
+	}
+	return e
+}
+
+// outcomeMembers is what an outcome has besides the output, in bytes.
+const outcomeMembers = 256
+
+func maxOutcome(q *Request) int64 { return min(q.MaxOutput+outcomeMembers, run.MaxRecord) }
+
+// denied returns the failure of a call whose name means no skill that the access rules let its caller use. A key does not change the answer.
+func denied(ctx context.Context, b Bridge, call *translate.Call) *run.Failure {
+	if b.Audience(call.Principal) == 0 {
+		return nil // the outcome is there also while the source can't be read, or no longer lists the skill
+	}
+	if _, failure := b.Find(ctx, call.Name, call.Principal); failure != nil && failure.Kind == run.SkillNotFound {
+		return failure
+	}
+	return nil
+}
+
+// answered answers a call without a run.
+func answered(ctx context.Context, b Bridge, q *Request, failure *run.Failure) Answer {
+	a := Answer{Run: run.Run{Failure: failure}}
+	b.ReportRun(ctx, q.Call, translate.OperationExecute, &a.Run)
+	return a
+}
+
+// gone is the failure of a call whose caller has disconnected.
+func gone(message string, phase run.Phase, executed run.Executed) *run.Failure {
+	return &run.Failure{Kind: run.CallerGone, Phase: phase, By: run.Bridge, Executed: executed, Message: message}
+}
+
+// stillSubmitted is the failure of a call that has waited for the submission of an earlier one.
+func stillSubmitted(waited time.Duration) *run.Failure {
+	return &run.Failure{
+		Kind: run.DeadlineExceeded, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Timeout: waited, Retry: run.RetryIn(2*time.Second, 10),
+		Message: "An earlier call with this idempotency key is still being submitted to the provider. Send the call again later, with the same key: it joins that run, and is not executed twice",
+	}
+}
+
+// submitted waits until the provider has answered a submission, at whichever instance. It returns nil if its claim was deleted.
+func (l *lives) submitted(ctx context.Context, e *Entry) *Entry {
+	for e = range l.Watch(ctx, e) {
+		if e == nil || e.State != Submitting {
+			break
+		}
+	}
+	return e
+}
+
+// sameCall returns the failure of a call whose key belongs to a call with another skill, version or arguments.
+func sameCall(ctx context.Context, b Bridge, q *Request, found *Entry) *run.Failure {
+	what := ""
+	switch {
+	case found.Ref.SkillID != "" && !b.Permits(&found.Ref, q.Call.Principal): // the name means another skill, or it is not known at the moment which one
+		if _, failure := b.Find(ctx, q.Call.Name, q.Call.Principal); failure != nil {
+			return failure
+		}
+		what = "another skill"
+	case found.Args != nil && string(found.Args) != string(digestOf(q.Call.Inputs.Text)):
+		what = "other arguments"
+	case q.Call.Version != "" && found.Ref.SkillID != "" && q.Call.Version != found.Ref.Version:
+		what = "another version of the skill"
+	case q.Call.Name != found.Asked && q.Call.Name != found.Skill:
+		listed, failure := b.Find(ctx, q.Call.Name, q.Call.Principal)
+		if failure != nil {
+			return failure
+		}
+		if listed != found.Skill {
+			what = "another skill"
+		}
+	}
+	if what == "" && q.Differs != nil {
+		what = q.Differs(found)
+	}
+	if what == "" {
+		return nil
+	}
+	return &run.Failure{
+		Kind: run.InvalidArguments, By: run.Bridge, Executed: run.ExecutedNo,
+		Message:  "Invalid params: '" + ParamKey + "' was used within the last 24 hours for a call with " + what + "; use a new key for a new call, and the same skill and arguments to repeat the earlier one",
+		Argument: &run.Argument{Field: run.FieldOther, Name: ParamKey, Reason: ReasonKeyReused},
+	}
+}
+
+// digestOf returns a digest of arguments that does not depend on the order of their members, white space, and the notation of strings.
+// Numbers are compared by their text, since they may have more digits than a float64.
+func digestOf(args jsontext.Value) []byte {
+	text := args.Clone()
+	if len(text) == 0 {
+		text = jsontext.Value("{}")
+	}
+	if text.Format(jsontext.ReorderRawObjects(true)) != nil {
+		// It has a name twice, whose order may matter.
+		text = args.Clone()
+		_ = text.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // else it is compared as it is
+	}
+	sum := sha256.Sum256(text)
+	return sum[:]
+}
+
+// join answers a call whose key belongs to a run.
+func (l *Ledger) join(ctx context.Context, b Bridge, q *Request, found *Entry) Answer {
+	call := q.Call
+	call.Inputs = translate.Call{}.Inputs
+	a := Answer{Entry: found, Joined: true}
+	if o, ok := l.Outcome(ctx, found, call.Answer); ok {
+		a.Run = o
+		b.ReportRun(ctx, call, translate.OperationFollow, &a.Run)
+		return a
+	}
+	began, bounded := time.Now(), call.Wait == nil
+	if call.Timeout > 0 && (bounded || call.Timeout < *call.Wait) {
+		call.Wait = &call.Timeout
+	}
+	a.Run = b.Resume(ctx, found.Ref, call).Wait() // by way of Follow
+	if bounded && a.Failure == nil && !a.State.Ended() {
+		a.Failure = late(&a.Ref, cmp.Or(call.Timeout, time.Since(began).Truncate(time.Second)))
+	}
+	return a
+}
+
+// late is the failure of a call that joined a run and whose time was up before the run had ended.
+func late(ref *run.Ref, timeout time.Duration) *run.Failure {
+	return &run.Failure{
+		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: *ref, Timeout: timeout,
+		Message: fmt.Sprintf("The skill had not finished when the time of this call was up after %d ms. The run goes on: send the call again with the same key to wait for its end.", timeout.Milliseconds()),
+	}
+}
+
+// Follow is [translate.Config.Kept] for the runs of an owner: a run has one outcome, also for calls that ask about it by other means than its key.
+func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *translate.Call) (asking context.Context, known *run.Run, end func(said run.Run) run.Run) {
+	e, err := l.Of(ctx, owner, ref)
+	if err != nil {
+		return ctx, nil, nil
+	}
+	if o, ok := l.Outcome(ctx, e, call.Answer); ok {
+		return ctx, &o, nil
+	}
+	asking, cancel := context.WithCancelCause(ctx)
+	last := newest{e: e}
+	stop := l.watch(e, func(now *Entry) {
+		if last.set(now); isKnown(now) {
+			cancel(run.ErrCallerCanceled)
+		}
+	})
+	return asking, nil, func(said run.Run) run.Run {
+		stop()
+		cancel(nil)
+		return l.agree(ctx, last.get(), said, call.Answer)
+	}
+}
+
+// isKnown reports whether a run has ended, and how is known without its provider.
+func isKnown(e *Entry) bool {
+	return e != nil && (e.State == Canceled || e.State.Ended() && (e.Outcome != nil || e.Apart > 0))
+}
+
+// Of returns the entry of a run. The error is [ErrNoEntry] if there is none.
+func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, error) {
+	e, err := l.Get(ctx, Identity{owner, ref.Kept})
+	if err == nil && (e.Ref.Source != ref.Source || e.Ref.SkillID != ref.SkillID || e.Ref.ExecutionID != ref.ExecutionID) {
+		err = ErrNoEntry
+	}
+	return e, err
+}
+
+// settled reports whether what was said about a run is its end.
+func settled(said *run.Run) bool {
+	if said.Failure == nil {
+		return said.State.Ended()
+	}
+	return said.Failure.Kind == run.RunFailed || said.Failure.Lost
+}
+
+// agree returns the outcome of a run from what the provider has said: the one that was stored first.
+func (l *Ledger) agree(ctx context.Context, e *Entry, said run.Run, room exchange.AnswerBudget) run.Run {
+	if !e.State.Ended() {
+		now, own := l.settle(e, &said, settling{})
+		if own {
+			return said
+		}
+		e = now
+	}
+	if o, ok := l.Outcome(ctx, e, room); ok {
+		return o
+	}
+	return said
+}

@@ -1,0 +1,330 @@
+package ledger
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// MethodFollow is the method in reports of calls that follow a run without a request.
+const MethodFollow = "follow"
+
+const (
+	// A run that nobody waits for is asked about when the provider and what was learned of the skill say so, but not before a part of its time so far,
+	// up to longestGap, has passed since it was asked about last: about 290 times on its first day.
+	gapPart    = 25
+	longestGap = 10 * time.Minute
+	// shortestPause and longestPause are the pauses after polls that fail. They double.
+	shortestPause, longestPause = time.Second, time.Minute
+	// missingWait is how long a run is followed on whose skill can't be found.
+	missingWait = time.Hour
+	// leaseTime is for how long an instance that can't renew its lease goes on: then another one follows its runs.
+	leaseTime = 15 * time.Second
+
+	pollTimeout = time.Minute
+	mostPolls   = 64 // at the same time
+	ofOneSource = 16 // of them
+)
+
+// planned is the next poll of a run that this instance follows.
+type planned struct {
+	at       time.Time
+	source   string    // and realm
+	place    int       // in the heap, counted from 1; 0: none is planned
+	running  bool      // a poll is in progress
+	failures uint8     // in a row
+	missed   int64     // the value of Ledger.missed when the entry was read
+	missing  time.Time // since when the skill can't be found; zero: it can
+}
+
+// polls are the planned polls of all runs. The lock of the Ledger guards them.
+type polls struct {
+	next     schedule
+	wake     chan struct{}
+	running  int
+	ofSource map[string]int
+}
+
+// plan plans the next poll of an entry if this instance follows its run and no call does, else it cancels it. The lock is held.
+func (l *lives) plan(n *live) {
+	p := &n.poll
+	if n.entry == nil && n.version > 0 && p.place > 0 {
+		return // it is not in memory
+	}
+	wanted := n.entry != nil && n.entry.State.Followed() && n.entry.Follower == l.store.Instance() && n.calls == 0
+	switch {
+	case wanted && p.place == 0 && !p.running:
+		if p.at.IsZero() { // many may have been adopted at once
+			p.at = time.Now().Add(max(rand.N(n.entry.gap()+shortestPause/10), time.Until(n.entry.Ref.NotBefore))) //nolint:gosec // not for secrets
+		}
+		p.source = n.of.Owner.Realm + "\x00" + n.entry.Ref.Source
+		heap.Push(&l.polls.next, n)
+		if p.place == 1 {
+			wake(l.polls.wake)
+		}
+	case !wanted && p.place > 0:
+		heap.Remove(&l.polls.next, p.place-1)
+	}
+}
+
+// gap returns the least time between two polls of a run that nobody waits for.
+func (e *Entry) gap() time.Duration {
+	began := e.Ref.Accepted
+	if began.IsZero() {
+		began = e.Created
+	}
+	return min(max(time.Since(began), 0)/gapPart, longestGap)
+}
+
+// after sets the time of the next poll, by the delay that the last one has suggested. The lock is held.
+func (l *lives) after(n *live, d time.Duration) {
+	d = max(d, n.entry.gap(), shortestPause/10)
+	n.poll.at = time.Now().Add(d + rand.N(d/10+1)) //nolint:gosec // not for secrets
+}
+
+// polling makes the polls that are due, each in a goroutine that ends with it.
+func (l *instance) polling() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.closed.Done():
+			return
+		case <-timer.C:
+		case <-l.polls.wake:
+		}
+		timer.Reset(l.pollDue())
+	}
+}
+
+// pollDue begins the polls that are due, and returns when the next one is.
+func (l *instance) pollDue() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &l.polls
+	for len(p.next) > 0 && p.running < mostPolls {
+		n := p.next[0]
+		switch left := time.Until(n.poll.at); {
+		case left > 0:
+			return left
+		case time.Since(l.renewed) >= leaseTime: // another instance may follow its runs; the next renewal wakes this loop
+			return time.Hour
+		}
+		source := n.poll.source
+		if p.ofSource[source] >= ofOneSource { // that of one source that does not answer must not delay others
+			n.poll.at = time.Now().Add(shortestPause + rand.N(10*shortestPause)) //nolint:gosec // not for secrets
+			heap.Fix(&p.next, 0)
+			continue
+		}
+		heap.Pop(&p.next)
+		if p.ofSource == nil {
+			p.ofSource = map[string]int{}
+		}
+		n.users++
+		n.poll.running = true
+		p.running++
+		p.ofSource[source]++
+		l.loops.Go(func() {
+			defer l.polled(n)
+			defer l.guard()
+			l.poll(n)
+		})
+	}
+	return time.Hour
+}
+
+// polled ends a poll.
+func (l *instance) polled(n *live) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, source := &l.polls, n.poll.source
+	if p.running--; p.ofSource[source] > 1 {
+		p.ofSource[source]--
+	} else {
+		delete(p.ofSource, source)
+	}
+	n.poll.running = false
+	if !n.poll.at.After(time.Now()) { // also after a panic
+		n.poll.at = time.Now().Add(longestPause)
+	}
+	l.leave(n)
+	wake(p.wake)
+}
+
+// poll asks once about a run, and plans when it is asked next.
+func (l *instance) poll(n *live) {
+	ctx, cancel := context.WithTimeout(l.closed, pollTimeout)
+	defer cancel()
+	l.mu.Lock()
+	e, missed := n.entry, l.missed
+	if n.poll.missed != missed {
+		e = nil
+	}
+	l.mu.Unlock()
+	if e == nil {
+		var err error
+		e, err = l.store.Get(ctx, n.of)
+		switch {
+		case errors.Is(err, ErrNoEntry):
+			l.tellWatches(n.of, nil)
+			return
+		case err != nil:
+			return
+		}
+		l.learn(e, false)
+	}
+	follower := l.followers.Of(n.of.Owner.Realm)
+	if follower == nil || !e.State.Followed() || e.Follower != l.store.Instance() || l.pending.find(n.of) != nil {
+		return
+	}
+	o := follower.Poll(ctx, e)
+	_, _ = l.settle(e, &o, settling{})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &n.poll
+	if n.entry == nil {
+		return // it is gone
+	}
+	if o.Failure == nil || o.Failure.Kind == run.DeadlineExceeded {
+		p.failures = 0
+		l.after(n, o.RetryAfter)
+		return
+	}
+	pause := min(shortestPause<<p.failures, longestPause)
+	if pause < longestPause {
+		p.failures++
+	}
+	l.after(n, max(pause, min(o.RetryAfter, longestPause)))
+}
+
+// Resumer finds a run that was accepted before. It is a [translate.Bridge].
+type Resumer interface {
+	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
+}
+
+// Poll is [Follower.Poll] with a bridge: it asks once, for the state and then for the output.
+func Poll(ctx context.Context, b Resumer, e *Entry, room exchange.AnswerBudget) run.Run {
+	ref, wait := e.Ref, time.Duration(0)
+	ref.Kept = "" // this is what Follow relies on
+	caller := run.Caller{Principal: e.Owner.Principal, Front: e.Front, Method: MethodFollow}
+	return b.Resume(ctx, ref, translate.Call{Caller: caller, Detached: true, Wait: &wait, Answer: room, Task: func() string { return e.ID }}).Wait()
+}
+
+// mayBeFound reports whether a run that can't be followed, because its skill can't be found, may be followed later: the configuration, or what the
+// provider lists, may be wrong for a while only.
+func (l *lives) mayBeFound(id Identity, failure *run.Failure) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.all[id]
+	if failure == nil || !failure.Lost || failure.By != run.Bridge || failure.Phase != run.PhaseDiscovery && failure.Phase != run.PhaseDescriptor {
+		if n != nil {
+			n.poll.missing = time.Time{}
+		}
+		return false
+	}
+	if n == nil {
+		return true
+	}
+	if n.poll.missing.IsZero() {
+		n.poll.missing = time.Now()
+	}
+	return time.Since(n.poll.missing) < missingWait
+}
+
+// settling says how a state of a run was learned.
+type settling struct {
+	first    bool              // by the call that has submitted it
+	unsent   bool              // which has not called the provider
+	reserved int64             // bytes for its outcome
+	fill     func(next *Entry) // sets what the claim could not say yet
+}
+
+// settle writes what a state of a run has changed. It returns the newest version. own is false if it is known already that the run has ended, so that the
+// state is not the outcome.
+func (l *Ledger) settle(e *Entry, o *run.Run, how settling) (now *Entry, own bool) {
+	failure := o.Failure
+	lost := failure != nil && failure.Lost && !l.mayBeFound(e.Identity(), failure)
+	refused := how.first && failure != nil && o.State == 0
+	state := State(0)
+	switch {
+	case failure == nil && o.State.Ended(), failure != nil && failure.Kind == run.RunFailed:
+		state = max(stateOf(o.State), Completed)
+		if failure != nil {
+			state = max(state, Failed)
+		}
+	case lost, refused && !how.unsent && failure.Executed != run.ExecutedNo:
+		state = Lost
+	case refused:
+		l.free(e)
+		return nil, true
+	case how.first && o.Ref.ExecutionID != "" && e.Ref.ExecutionID == "":
+		state = Working
+	case e.State == Accepted && failure == nil && o.State == run.Working:
+		state = Working
+	default:
+		return e, true
+	}
+	var data []byte
+	if state.Ended() {
+		with := *e
+		if how.fill != nil {
+			how.fill(&with)
+		}
+		data = l.outcomeOf(&with, o, how.reserved)
+	}
+	now, err := l.write(e, func(next *Entry) error {
+		if how.fill != nil {
+			how.fill(next)
+		}
+		if !state.Ended() && next.State.Followed() && next.State >= state {
+			return ErrUnchanged
+		}
+		if o.Ref.ExecutionID != "" {
+			next.Ref = o.Ref
+			next.Ref.Kept = next.ID
+		}
+		next.State, next.Outcome = state, data
+		if state.Followed() && !e.State.Followed() {
+			next.Follower = l.store.Instance()
+		}
+		return nil
+	})
+	if now == nil { // it was deleted
+		return e, true
+	}
+	return now, err == nil
+}
+
+// schedule is a heap of live entries by the times of their next polls.
+type schedule []*live
+
+func (s schedule) Len() int           { return len(s) }
+func (s schedule) Less(i, j int) bool { return s[i].poll.at.Before(s[j].poll.at) }
+
+func (s schedule) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].poll.place, s[j].poll.place = i+1, j+1
+}
+
+// Push implements [heap.Interface].
+func (s *schedule) Push(x any) {
+	n := x.(*live)
+	*s = append(*s, n)
+	n.poll.place = len(*s)
+}
+
+// Pop implements [heap.Interface].
+func (s *schedule) Pop() any {
+	last := len(*s) - 1
+	n := (*s)[last]
+	(*s)[last] = nil
+	*s = (*s)[:last]
+	n.poll.place = 0
+	return n
+}

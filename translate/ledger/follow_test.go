@@ -1,0 +1,206 @@
+package ledger_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// The run of a caller that has hung up is followed to its end, also while its provider can't be reached, and its outcome is stored.
+func TestFollowed(t *testing.T) {
+	for name, leave := range map[string]func(i *instance){
+		"hung up": func(i *instance) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(time.Second, cancel)
+			if a := i.callIn(ctx, "k", "acme.sum", ""); a.Failure == nil || a.Failure.Kind != run.CallerGone {
+				i.t.Errorf("%+v", a)
+			}
+		},
+		"timeout": func(i *instance) {
+			a := i.call("k", "acme.sum", "", func(q *ledger.Request) { q.Call.Timeout = time.Second })
+			if a.Failure == nil || a.Failure.Kind != run.DeadlineExceeded || a.ExecutionID != "x-sum" {
+				i.t.Errorf("%+v", a)
+			}
+		},
+		"wait is over": func(i *instance) {
+			if a := i.call("k", "acme.sum", "", waits(time.Second)); a.Failure != nil || a.State.Ended() || a.ExecutionID != "x-sum" {
+				i.t.Errorf("%+v", a)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, s := provider(), ledgertest.New()
+				end := p.Accept("sum")
+				i := start(t, p, s, nil)
+				leave(i)
+				p.On("GET /status/x-sum", providertest.Answer(http.StatusServiceUnavailable, "{}"))
+				time.Sleep(40 * time.Minute) // longer than the maximum timeout of a call
+				end(3)
+				time.Sleep(5 * time.Minute)
+				i.mu.Lock()
+				if !slices.Equal(i.ended, []string{"completed"}) {
+					t.Errorf("ended: %q", i.ended)
+				}
+				i.mu.Unlock()
+				p.Forget()
+				expect(t, start(t, p, s, nil).call("k", "acme.sum", ""), "3", true)
+				if n := p.Count("POST") + p.Count("GET /status"); n != 0 {
+					t.Errorf("%d requests after the end", n)
+				}
+			})
+		})
+	}
+}
+
+// That a provider does not know a run yet, or has no output of it yet, is not its outcome, unless it lasts.
+func TestKnownLate(t *testing.T) {
+	done := providertest.Answer(http.StatusOK, providertest.Response("x-sum", "completed", nil))
+	unknown, down := providertest.Answer(http.StatusNotFound, "{}"), providertest.Answer(http.StatusInternalServerError, "{}")
+	for name, c := range map[string]struct {
+		status, result http.HandlerFunc
+		late           time.Duration
+		ended          string
+	}{
+		"soon":                {unknown, nil, time.Second, "completed"},
+		"later":               {unknown, nil, 25 * time.Second, "completed"},
+		"never":               {unknown, nil, time.Hour, "lost"},
+		"output":              {done, unknown, 25 * time.Second, "completed"},
+		"no output":           {done, unknown, time.Hour, "lost"},
+		"broken":              {down, nil, 5 * time.Minute, "completed"},
+		"output, then broken": {done, down, 5 * time.Minute, "completed"},
+	} {
+		for _, wait := range []time.Duration{0, 2 * time.Second, time.Minute} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, s := provider(), ledgertest.New()
+					end := p.Accept("sum")
+					p.On("GET /status/x-sum", c.status)
+					p.On("GET /result/x-sum", c.result)
+					time.AfterFunc(c.late, func() { end(3) })
+					i := start(t, p, s, nil)
+					if a := i.call("k", "acme.sum", "", waits(wait)); c.ended == "completed" && a.Failure != nil && a.Failure.Next() != run.NextFollowRun {
+						t.Errorf("%+v", a)
+					}
+					time.Sleep(15 * time.Minute)
+					i.mu.Lock()
+					defer i.mu.Unlock()
+					if !slices.Equal(i.ended, []string{c.ended}) {
+						t.Errorf("ended: %q, want %s", i.ended, c.ended)
+					}
+					p.Received(t, "POST /run/sum", 1)
+				})
+			})
+		}
+	}
+}
+
+// A caller that hangs up before anything is sent leaves its key free.
+func TestGoneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		i := start(t, p, ledgertest.New(), nil)
+		p.On("GET /skills/0.json", func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			p.Descriptor(providertest.Skill("acme/sum", nil))(w, r)
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Millisecond, cancel)
+		if a := i.callIn(ctx, "k", "acme.sum", ""); a.Failure == nil || a.Failure.Kind != run.CallerGone {
+			t.Errorf("%+v", a)
+		}
+		time.Sleep(time.Minute)
+		p.Received(t, "POST /run/sum", 0)
+		expect(t, i.call("k", "acme.sum", ""), "{}", false)
+	})
+}
+
+// A run whose skill is not listed for a while is followed on, and lost after an hour only. Callers learn meanwhile that it can't be followed.
+func TestSkillIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		missing time.Duration
+		ended   string
+	}{"a while": {50 * time.Minute, "completed"}, "for good": {3 * time.Hour, "lost"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, s := provider(), ledgertest.New()
+				end := p.Accept("sum")
+				start(t, p, s, nil).call("k", "acme.sum", "", waits(0))
+				p.Publish(providertest.Skill("acme/add", nil))
+				p.On("GET /status/x-sum", providertest.Answer(http.StatusServiceUnavailable, "{}")) // else the first instance polls often
+				i := start(t, p, s.Copy(), nil)
+				if a := i.call("k", "acme.sum", "", waits(0)); a.Failure == nil || !a.Failure.Lost || !a.Joined {
+					t.Errorf("%+v", a)
+				}
+				time.Sleep(c.missing)
+				end(3)
+				p.Publish(providertest.Skill("acme/sum", nil), providertest.Skill("acme/add", nil))
+				time.Sleep(20 * time.Minute)
+				i.mu.Lock()
+				defer i.mu.Unlock()
+				if !slices.Equal(i.ended, []string{c.ended}) {
+					t.Errorf("ended: %q, want %s", i.ended, c.ended)
+				}
+			})
+		})
+	}
+}
+
+// The next process follows a run from its record.
+func TestRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := provider(), ledgertest.New()
+		end := p.Accept("sum")
+		first := start(t, p, s, nil)
+		first.call("k", "acme.sum", "", waits(0))
+		next := start(t, p, s.Copy(), nil)
+		if a := next.call("k", "acme.sum", "", waits(time.Second)); a.Failure != nil || a.State != run.Working || !a.Joined {
+			t.Errorf("%+v", a)
+		}
+		end(3)
+		time.Sleep(time.Minute) // without a request
+		next.mu.Lock()
+		defer next.mu.Unlock()
+		if !slices.Equal(next.ended, []string{"completed"}) {
+			t.Errorf("ended: %q", next.ended)
+		}
+		p.Received(t, "POST /run/sum", 1)
+	})
+}
+
+// A run is followed by the newest configuration, and by none when there is none.
+func TestReloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		end := p.Accept("sum")
+		i := start(t, p, ledgertest.New(), nil)
+		i.call("k", "acme.sum", "", waits(0))
+		p.On("GET /status/x-sum", providertest.Answer(http.StatusServiceUnavailable, "{}"))
+		time.Sleep(31 * time.Minute)
+		next := &instance{t: t, bridge: i.bridge}
+		i.Begin(next)
+		i.End(i)
+		end(3)
+		time.Sleep(31 * time.Minute)
+		if polls := next.polls.Load(); len(i.states()) != 1 || polls == 0 || i.polls.Load() == 0 {
+			t.Errorf("ended: %q, after %d polls", i.states(), polls)
+		}
+		p.Accept("add")
+		i.call("l", "acme.add", "", waits(0))
+		i.End(next)
+		time.Sleep(31 * time.Minute)
+		p.Forget()
+		time.Sleep(2 * time.Hour)
+		if n := p.Count(""); n != 0 {
+			t.Errorf("%d requests without a configuration", n)
+		}
+	})
+}

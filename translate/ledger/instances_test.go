@@ -1,0 +1,334 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+func quiet(c *ledger.Config) { c.Trouble = func(error) {} }
+
+// An instance that is paused after its claim, while the provider answers, loses the run to no one: another instance executes nothing, and says so. The
+// paused one writes the end when it goes on.
+func TestPausedWhileSubmitting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		a, b := start(t, p, db, quiet), start(t, p, db, nil)
+		p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
+			a.store.Pause()
+			time.Sleep(time.Second)
+			providertest.Completed("e1", 3)(w, r)
+		})
+		var group sync.WaitGroup
+		group.Go(func() { expect(t, a.call("k", "acme.sum", ""), "3", false) })
+		time.Sleep(time.Second)
+		if x := b.call("k", "acme.sum", "", func(q *ledger.Request) { q.Call.Timeout = 5 * time.Second }); x.Failure == nil || x.Failure.Kind != run.DeadlineExceeded || x.Failure.Executed != run.ExecutedMaybe {
+			t.Errorf("while it may go on: %+v", x)
+		}
+		for range 2 {
+			if x := b.call("k", "acme.sum", ""); x.Failure == nil || x.Failure.Kind != run.Stopped || x.Failure.Executed != run.ExecutedMaybe || x.Failure.Next() != run.NextNone {
+				t.Errorf("after the lease: %+v", x)
+			}
+		}
+		a.store.Go()
+		group.Wait()
+		time.Sleep(5 * time.Second)
+		expect(t, b.call("k", "acme.sum", ""), "3", true)
+		p.Received(t, "POST /run/sum", 1)
+		if n := db.Ends(db.Entries()[0].ID); n != 1 {
+			t.Errorf("%d ends", n)
+		}
+	})
+}
+
+// The run of a paused instance is followed by another one, and ends once.
+func TestPausedWhileFollowing(t *testing.T) {
+	for name, end := range map[string]time.Duration{"ends before": 5 * time.Second, "ends after": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, db := provider(), ledgertest.New()
+				ends := p.Accept("sum")
+				a, b, c := start(t, p, db, quiet), start(t, p, db, nil), start(t, p, db, nil)
+				a.call("k", "acme.sum", "", waits(0))
+				a.store.Pause()
+				time.AfterFunc(end, func() { ends(3) })
+				time.Sleep(25 * time.Second)
+				if db.Entries()[0].Follower == a.store.Instance() {
+					t.Error("no other instance follows the run")
+				}
+				a.store.Go()
+				time.Sleep(2 * time.Minute)
+				for _, each := range []*instance{a, b, c} {
+					expect(t, each.call("k", "acme.sum", ""), "3", true)
+				}
+				if n := db.Ends(db.Entries()[0].ID); n != 1 {
+					t.Errorf("%d ends", n)
+				}
+				p.Received(t, "POST /run/sum", 1)
+			})
+		})
+	}
+}
+
+// An instance that can't renew its lease stops polling before another one begins.
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		ends := p.Accept("sum")
+		a, b := start(t, p, db, quiet), start(t, p, db, nil)
+		a.call("k", "acme.sum", "", waits(0))
+		before := a.store.Instance()
+		a.store.Fail(func(statement string) error {
+			if statement == "renew" {
+				return errDisk
+			}
+			return nil
+		}, nil)
+		time.Sleep(26 * time.Second)
+		if e := db.Entries()[0]; e.Follower != b.store.Instance() {
+			t.Errorf("%+v", e)
+		}
+		polls := a.polls.Load()
+		time.Sleep(time.Minute)
+		a.store.Fail(nil, nil)
+		time.Sleep(time.Minute)
+		if a.polls.Load() != polls || b.polls.Load() == 0 || a.store.Instance() == before {
+			t.Errorf("%d and %d polls, then %d; %s", polls, b.polls.Load(), a.polls.Load(), a.store.Instance())
+		}
+		ends(3)
+		time.Sleep(time.Minute)
+		expect(t, a.call("k", "acme.sum", ""), "3", true)
+		p.Received(t, "POST /run/sum", 1)
+	})
+}
+
+// A claim whose answer is an error is sent again: it is the claim of the call, also if it had its effect.
+func TestClaimFails(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, db := provider(), ledgertest.New()
+			a, b := start(t, p, db, quiet), start(t, p, db, nil)
+			failing := func(until time.Time, err error) func(string) error {
+				return func(statement string) error {
+					if statement == "claim" && time.Now().Before(until) {
+						return err
+					}
+					return nil
+				}
+			}
+			fail := func(d time.Duration) {
+				f := failing(time.Now().Add(d), errDisk)
+				if a.store.Fail(f, nil); after {
+					a.store.Fail(nil, f)
+				}
+			}
+			fail(5 * time.Second)
+			expect(t, a.call("k", "acme.sum", ""), "{}", false)
+			expect(t, b.call("k", "acme.sum", ""), "{}", true)
+			fail(time.Minute)
+			x := a.call("l", "acme.sum", "")
+			if f := x.Failure; f == nil || f.Executed != run.ExecutedNo || f.Kind != run.Internal || !errors.Is(f, errDisk) {
+				t.Errorf("%+v", x)
+			}
+			expect(t, b.call("l", "acme.sum", ""), "{}", false) // it waits until the claim is deleted
+			fail(time.Minute)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			if x := a.callIn(ctx, "m", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
+				t.Errorf("%+v", x)
+			}
+			expect(t, b.call("m", "acme.sum", ""), "{}", false)
+			p.Received(t, "POST /run/sum", 3)
+			time.Sleep(time.Minute)
+			if n := len(db.Entries()); n != 3 {
+				t.Errorf("%d entries", n)
+			}
+		})
+	}
+}
+
+// Without room for writing, what is stored can be read.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		i := start(t, p, db, quiet)
+		expect(t, i.call("k", "acme.sum", ""), "{}", false)
+		i.store.Fail(func(statement string) error {
+			if statement == "claim" {
+				return &ledger.Unavailable{Full: true, Err: errDisk}
+			}
+			return nil
+		}, nil)
+		expect(t, i.call("k", "acme.sum", ""), "{}", true)
+		if x := i.call("l", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
+			t.Errorf("%+v", x)
+		}
+		p.Received(t, "POST /run/sum", 1)
+	})
+}
+
+// A database that is down when a run ends delays the answer by 2 seconds at most, and the end is written when it is up again.
+func TestDownAtTheEnd(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"refuses": 0, "does not answer": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, db := provider(), ledgertest.New()
+				a, b := start(t, p, db, quiet), start(t, p, db, quiet)
+				p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(time.Second)
+					for _, each := range []*instance{a, b} {
+						each.store.Fail(func(string) error {
+							time.Sleep(slow)
+							return errDisk
+						}, nil)
+					}
+					time.Sleep(9 * time.Second)
+					providertest.Completed("e1", 3)(w, r)
+				})
+				began := time.Now()
+				expect(t, a.call("k", "acme.sum", ""), "3", false)
+				if took := time.Since(began); took > 13*time.Second {
+					t.Errorf("after %s", took)
+				}
+				expect(t, a.call("k", "acme.sum", ""), "3", true)
+				if x := b.call("k", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
+					t.Errorf("%+v", x)
+				}
+				for _, each := range []*instance{a, b} {
+					each.store.Fail(nil, nil)
+				}
+				expect(t, b.call("k", "acme.sum", ""), "3", true)
+				time.Sleep(time.Minute)
+				expect(t, b.call("k", "acme.sum", ""), "3", true)
+				if len(db.Entries()) != 1 || db.Ends(db.Entries()[0].ID) != 1 {
+					t.Errorf("%+v", db.Entries())
+				}
+				p.Received(t, "POST /run/sum", 1)
+			})
+		})
+	}
+}
+
+// With three instances whose statements are slow and fail, before and after their effect, each key is executed at most once, and all answers with an
+// output have the same one.
+func TestNeverTwice(t *testing.T) {
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			p, db := provider(), ledgertest.New()
+			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			chance := func(of float64) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.Float64() < of
+			}
+			executed := map[string]int{}
+			p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
+				if chance(0.5) {
+					time.Sleep(2 * time.Second)
+				}
+				providertest.Completed("e", "x")(w, r)
+			})
+			instances := []*instance{start(t, p, db, quiet), start(t, p, db, quiet), start(t, p, db, quiet)}
+			trouble := func(string) error {
+				if chance(0.3) {
+					time.Sleep(2 * time.Second)
+				}
+				if chance(0.3) {
+					return errDisk
+				}
+				return nil
+			}
+			for _, each := range instances {
+				each.store.Fail(trouble, trouble)
+			}
+			var group sync.WaitGroup
+			for n := range 60 {
+				key := n % 10
+				group.Go(func() {
+					if chance(0.3) {
+						time.Sleep(3 * time.Second)
+					}
+					instances[n%3].call(fmt.Sprint(key), "acme.sum", fmt.Sprintf(`{"a":%d}`, key))
+				})
+				if n%20 == 7 {
+					each := instances[n%3]
+					each.store.Pause()
+					time.Sleep(20 * time.Second)
+					each.store.Go()
+				}
+			}
+			group.Wait()
+			for _, each := range instances {
+				each.store.Fail(nil, nil)
+			}
+			for _, inputs := range p.Inputs(t, "sum") {
+				executed[inputs]++
+			}
+			for inputs, n := range executed {
+				if n != 1 {
+					t.Errorf("seed %d: %s was executed %d times", seed, inputs, n)
+				}
+			}
+			time.Sleep(2 * time.Minute)
+			for key := range 10 {
+				var said []string
+				for _, each := range instances {
+					x := each.call(fmt.Sprint(key), "acme.sum", fmt.Sprintf(`{"a":%d}`, key))
+					said = append(said, fmt.Sprint(x.State, string(x.Output), x.Failure != nil))
+				}
+				if len(slices.Compact(said)) != 1 {
+					t.Errorf("seed %d: %d: %q", seed, key, said)
+				}
+			}
+			ends := map[string]int{}
+			for _, e := range db.Entries() {
+				if ends[e.ID] = db.Ends(e.ID); ends[e.ID] != 1 {
+					t.Errorf("seed %d: %d ends of %+v", seed, ends[e.ID], e)
+				}
+			}
+		})
+	}
+}
+
+// A call costs few statements.
+func TestStatements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		i := start(t, p, db, nil)
+		end := p.Accept("add")
+		for _, c := range []struct {
+			name       string
+			call       func()
+			statements int
+		}{
+			{"a call that ends at once", func() { expect(t, i.call("1", "acme.sum", ""), "{}", false) }, 2},
+			{"a repeated call", func() { expect(t, i.call("1", "acme.sum", ""), "{}", true) }, 1},
+			{"a call that is refused", func() { i.call("2", "acme.none", "") }, 2},
+			{"an accepted run", func() {
+				i.call("3", "acme.add", "", waits(0))
+				time.Sleep(5 * time.Minute)
+				end(3)
+				time.Sleep(2 * time.Minute)
+			}, 3},
+			{"an accepted run without a key", func() { i.call("", "acme.add", "") }, 3},
+		} {
+			before := i.store.Sent("")
+			if c.call(); i.store.Sent("")-before != c.statements {
+				t.Errorf("%s: %d statements, want %d", c.name, i.store.Sent("")-before, c.statements)
+			}
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// Config has what a [Ledger] needs.
+type Config struct {
+	// Store keeps the entries. It is required.
+	Store Store
+	Settings
+	// Now returns the time for ids; nil: [time.Now].
+	Now func() time.Time
+	// Trouble is called for failures of the Store that no caller learns.
+	Trouble func(err error)
+	// Panicked is called after a panic in the background, with its stack.
+	Panicked func(ctx context.Context, value any, stack []byte)
+}
+
+// Settings are what a reload may change.
+type Settings struct {
+	// Keep is how long an entry is kept, from its last change. Default: 24 hours.
+	Keep time.Duration
+	// Bounds are how much is kept. Zero fields have defaults.
+	Bounds Bounds
+}
+
+// Follower follows runs without a request. It is a configuration of a handler.
+type Follower interface {
+	// Realm is the [Owner.Realm] of the runs that belong to the Follower.
+	Realm() string
+	// Poll asks the provider of a run once; see [Poll].
+	Poll(ctx context.Context, e *Entry) run.Run
+	// Room returns the memory for an output that is read when no request waits for it; nil: there is no bound.
+	Room(principal string) exchange.AnswerBudget
+}
+
+// Ledger keeps the entries of a [Store]. There is one for each database of a process. It lives as long as the process, and configurations share it.
+type Ledger struct {
+	now      func() time.Time
+	trouble  func(error)
+	panicked func(context.Context, any, []byte)
+
+	ids       run.IDs
+	followers run.Owners[Follower]
+	usage     usage
+	keep      atomic.Int64 // nanoseconds
+	lives
+
+	begin  sync.Once
+	closed context.Context //nolint:containedctx // of the loops
+	close  context.CancelFunc
+	loops  sync.WaitGroup
+}
+
+// New returns the ledger of a store. It does nothing before the first Begin.
+func New(config Config) *Ledger {
+	l := &Ledger{now: config.Now, trouble: config.Trouble, panicked: config.Panicked}
+	l.store, l.all, l.named = config.Store, map[Identity]*live{}, map[string]Identity{}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	l.closed, l.close = context.WithCancel(context.Background())
+	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
+	l.Set(config.Settings)
+	return l
+}
+
+// Set changes the settings.
+func (l *Ledger) Set(s Settings) {
+	l.usage.set(s.Bounds)
+	l.keep.Store(int64(cmp.Or(s.Keep, 24*time.Hour)))
+}
+
+// Begin makes the ledger use a Follower. The newest one of a realm is used.
+func (l *Ledger) Begin(f Follower) {
+	l.followers.Add(f, func(realm string) bool { return realm == f.Realm() })
+	l.begin.Do((&instance{l}).start)
+}
+
+// End makes the ledger no longer use a Follower.
+func (l *Ledger) End(f Follower) { l.followers.Remove(f) }
+
+// Close ends the loops and the polls, and writes what could not be written yet, until the context ends. Calls in progress go on. The store must be open.
+func (l *Ledger) Close(ctx context.Context) {
+	l.close()
+	l.loops.Wait()
+	(&instance{l}).writePending(ctx)
+}
+
+// Get returns an entry. The error is [ErrNoEntry] if there is none.
+func (l *Ledger) Get(ctx context.Context, id Identity) (*Entry, error) {
+	if e := l.pending.find(id); e != nil {
+		return e, nil
+	}
+	return l.store.Get(ctx, id)
+}
+
+// Named returns the entry of a key. The error is [ErrNoEntry] if there is none.
+func (l *Ledger) Named(ctx context.Context, owner Owner, key []byte) (*Entry, error) {
+	if e := l.pending.named(owner, key); e != nil {
+		return e, nil
+	}
+	return l.store.Named(ctx, owner, key)
+}
+
+// mostRead bounds the entries that are read for a page of a list.
+const mostRead = 1000
+
+// List returns entries that match, the newest ones first; nil: all do. next is the Before of the following page; empty: there is none. A page may have
+// fewer entries than its limit, or none, although there is a next one.
+func (l *Ledger) List(ctx context.Context, q *Query, match func(*Entry) bool) (page []*Entry, next string, err error) {
+	part := *q
+	for read := 0; read < mostRead; {
+		if match != nil { // few may match
+			part.Limit = min(max(q.Limit, 100), mostRead-read)
+		}
+		found, after, err := l.store.List(ctx, &part)
+		if err != nil {
+			return nil, "", err
+		}
+		for i, e := range found {
+			if known := l.pending.find(e.Identity()); known != nil {
+				e = known
+			}
+			if match != nil && !match(e) {
+				continue
+			}
+			if page = append(page, e); len(page) == q.Limit && (i < len(found)-1 || after != "") {
+				return page, e.ID, nil
+			}
+		}
+		if after == "" || match == nil || len(found) < part.Limit { // the store has looked at as many as it may
+			return page, after, nil
+		}
+		read, part.Before = read+len(found), after
+	}
+	return page, part.Before, nil
+}

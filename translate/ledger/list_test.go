@@ -1,0 +1,74 @@
+package ledger_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
+)
+
+// An owner's runs are listed in pages, the newest first, also those that this process has not stored yet. Submissions that were not
+// executed are left out.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := provider(), ledgertest.New()
+		i := start(t, p, s, nil)
+		i.call("old", "acme.sum", "")
+		time.Sleep(lifetime)
+		for _, key := range []string{"1", "2", "3"} {
+			i.call(key, "acme.sum", `{"a":`+key+`}`)
+		}
+		p.On("POST /run/sum", providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED"))
+		i.call("refused", "acme.sum", "")
+		p.On("POST /run/sum", providertest.Answer(http.StatusOK, `{`))
+		i.call("broken", "acme.sum", "")
+		end := p.Accept("add")
+		i.call("5", "acme.add", "", waits(0))
+		i.call("1", "acme.sum", "", func(q *ledger.Request) { q.Owner = bob })
+
+		list := func(q ledger.Query, match func(*ledger.Entry) bool) (statuses []string, next string) {
+			t.Helper()
+			q.Owner = &owner
+			page, next, err := i.List(context.Background(), &q, match)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page {
+				statuses = append(statuses, r.Skill+" "+r.State.Run().String())
+			}
+			return statuses, next
+		}
+		all := []string{"acme.add running", "acme.sum lost", "acme.sum completed", "acme.sum completed", "acme.sum completed"}
+		if got, next := list(ledger.Query{Limit: 5}, nil); !slices.Equal(got, all) || next != "" {
+			t.Errorf("%q, %q", got, next)
+		}
+		var pages []string
+		for before, n := "", 0; ; n++ {
+			page, next := list(ledger.Query{Limit: 2, Before: before}, nil)
+			pages = append(pages, page...)
+			if before = next; next == "" || n > 9 {
+				break
+			}
+		}
+		if !slices.Equal(pages, all) {
+			t.Errorf("pages: %q", pages)
+		}
+		got, next := list(ledger.Query{Limit: 1}, func(e *ledger.Entry) bool { return e.State == ledger.Completed })
+		if len(got) != 1 || next == "" {
+			t.Errorf("%q, %q", got, next)
+		}
+		i.down()
+		if _, _, err := i.List(context.Background(), &ledger.Query{Owner: &owner, Limit: 1}, nil); err == nil {
+			t.Error("the failure of the storage is hidden")
+		}
+		i.store.Fail(nil, nil)
+		end(3)
+		time.Sleep(time.Minute)
+	})
+}

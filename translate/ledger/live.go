@@ -1,0 +1,308 @@
+package ledger
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+)
+
+// live is an entry that this instance has to do with: a call of it submits or follows the run, its next poll is planned, it is being changed, or someone
+// watches it. An entry without that takes no memory.
+type live struct {
+	of      Identity
+	entry   *Entry // the newest known version; nil: it is not in memory
+	version int64  // of it; 0: none is known
+	users   int    // changes, polls and calls in progress
+	calls   int    // calls that follow the run, so that it is not polled
+	turn    chan struct{}
+	watches []*watch
+	news    []*Entry // versions that are told next
+	telling bool
+	poll    planned
+}
+
+// watch is someone who hears of new versions of an entry.
+type watch struct{ tell func(*Entry) }
+
+// lives are the live entries of this instance.
+type lives struct {
+	store   Store
+	pending pending
+
+	mu          sync.Mutex // guards what follows, and the fields of each live
+	all         map[Identity]*live
+	named       map[string]Identity // the entries whose versions are known, by id
+	subscribers []func(*Entry)
+	polls       polls
+	missed      int64     // how often announcements may have been missed
+	fresh       bool      // there are watches since the last look
+	renewed     time.Time // when the lease was renewed; zero: the instance has none
+}
+
+// Subscribe calls a function, which must be quick, for each version that this instance makes of an entry, or learns of while it follows or watches it. The
+// calls for an entry are in the order of its versions. Versions of other instances may be left out if there is a newer one.
+func (l *lives) Subscribe(tell func(*Entry)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subscribers = append(l.subscribers, tell)
+}
+
+// enter returns the live entry, with one more user. The lock is held.
+func (l *lives) enter(id Identity) *live {
+	n := l.all[id]
+	if n == nil {
+		n = &live{of: id}
+		l.all[id] = n
+	}
+	n.users++
+	return n
+}
+
+// leave says that a user no longer needs the live entry. The lock is held.
+func (l *lives) leave(n *live) {
+	n.users--
+	l.tidy(n)
+}
+
+// tidy plans or cancels the next poll of a live entry, and forgets the entry if nothing is left to do. The lock is held.
+func (l *lives) tidy(n *live) {
+	l.plan(n)
+	if n.users > 0 || len(n.watches) > 0 || n.telling {
+		return
+	}
+	if n.poll.place == 0 {
+		delete(l.all, n.of)
+		delete(l.named, n.of.ID)
+	} else if n.entry != nil && len(n.entry.Notes)+len(n.entry.Outcome) > 1<<10 {
+		n.entry = nil
+	}
+}
+
+// learn makes an entry the newest known version of it, unless a newer one is known, and tells all who want to hear of it. made says that this instance has
+// made the version, or adopted the run; another version is of interest only if the entry is live.
+func (l *lives) learn(e *Entry, made bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := e.Identity()
+	n := l.all[id]
+	if !made && (n == nil || n.version == 0) {
+		return
+	}
+	n = l.enter(id)
+	defer l.leave(n)
+	if e.Version <= n.version {
+		if e.Version == n.version {
+			n.entry, n.poll.missed = e, l.missed
+		}
+		return
+	}
+	n.entry, n.version, n.poll.missed = e, e.Version, l.missed
+	l.named[e.ID] = id
+	if n.news = append(n.news, e); n.telling {
+		return
+	}
+	n.telling = true
+	for len(n.news) > 0 {
+		next := n.news[0]
+		n.news = n.news[1:]
+		l.tell(next, slices.Clone(n.watches))
+	}
+	n.telling, n.news = false, nil
+}
+
+// tell tells of a version. The lock is held, but not meanwhile.
+func (l *lives) tell(e *Entry, watches []*watch) {
+	subscribers := l.subscribers
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	for _, w := range watches {
+		w.tell(e)
+	}
+	for _, tell := range subscribers {
+		tell(e)
+	}
+}
+
+// tellWatches tells those who watch an entry here, and no subscribers, of what is not stored; nil: the entry is gone.
+func (l *lives) tellWatches(id Identity, e *Entry) {
+	l.mu.Lock()
+	n := l.all[id]
+	var watches []*watch
+	if n != nil {
+		if watches = slices.Clone(n.watches); e == nil {
+			n.entry, n.version = nil, 0
+			l.tidy(n)
+		}
+	}
+	l.mu.Unlock()
+	for _, w := range watches {
+		w.tell(e)
+	}
+}
+
+// watch calls a function for each version that is newer than a known one, which comes from the store; nil: the entry is gone.
+func (l *lives) watch(known *Entry, tell func(*Entry)) (stop func()) {
+	w, id := &watch{tell}, known.Identity()
+	l.mu.Lock()
+	n := l.enter(id)
+	n.users--
+	n.watches = append(n.watches, w)
+	if n.version == 0 {
+		n.entry, n.version, n.poll.missed, l.named[id.ID] = known, known.Version, l.missed, id
+	}
+	l.fresh = true
+	newer := n.entry
+	l.mu.Unlock()
+	if unwritten := l.pending.find(id); unwritten != nil {
+		tell(unwritten)
+	} else if newer != nil && newer.Version > known.Version {
+		tell(newer)
+	}
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		n.watches = slices.DeleteFunc(slices.Clone(n.watches), func(other *watch) bool { return other == w })
+		l.tidy(n)
+	})
+}
+
+// mostNews bounds the versions that wait for a slow watcher, which misses the oldest ones then.
+const mostNews = 64
+
+// Watch yields each version of an entry that is newer than a known one, whichever instance has made it, until the entry has ended or the context ends. It
+// yields nil last if the entry is gone. Of the versions that another instance makes in short time, only the newest may be yielded.
+func (l *lives) Watch(ctx context.Context, known *Entry) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		var mu sync.Mutex
+		var news []*Entry
+		woken := make(chan struct{}, 1)
+		defer l.watch(known, func(e *Entry) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e != nil && e.Version <= known.Version && !e.State.Ended() {
+				return
+			}
+			if news = append(news, e); len(news) > mostNews {
+				news = news[1:]
+			}
+			wake(woken)
+		})()
+		for {
+			select {
+			case <-woken:
+			case <-ctx.Done():
+				return
+			}
+			mu.Lock()
+			all := news
+			news = nil
+			mu.Unlock()
+			for _, e := range all {
+				if !yield(e) || e == nil || e.State.Ended() {
+					return
+				}
+			}
+		}
+	}
+}
+
+// wake wakes the receiver of a channel with one place.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	// lookEvery is the interval in which new watches are looked at, and lookAll that for all.
+	lookEvery, lookAll = time.Second, 5 * time.Second
+	lookTimeout        = 10 * time.Second
+)
+
+// looking looks for changes of watched entries that other instances have made.
+func (l *instance) looking() {
+	changes := l.store.Changes()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-l.closed.Done():
+			return
+		case ids := <-changes:
+			l.announced(ids)
+		case <-ticker.C:
+			l.mu.Lock()
+			due := l.fresh || changes == nil || time.Since(last) >= lookAll
+			l.fresh = false
+			if changes == nil {
+				l.missed++
+			}
+			l.mu.Unlock()
+			if due {
+				last = time.Now()
+				l.look(nil)
+			}
+		}
+	}
+}
+
+// announced looks at entries of which another instance has announced changes; nil: some may have been missed.
+func (l *instance) announced(ids []string) {
+	if ids == nil {
+		l.mu.Lock()
+		l.missed++ // runs are read again before their next polls
+		l.mu.Unlock()
+		l.look(nil)
+		return
+	}
+	var of []Identity
+	l.mu.Lock()
+	for _, id := range ids {
+		if known, ok := l.named[id]; ok {
+			of = append(of, known)
+		}
+	}
+	l.mu.Unlock()
+	if len(of) > 0 {
+		l.look(of)
+	}
+}
+
+// look asks by one statement for newer versions of entries; nil: of all that are watched.
+func (l *instance) look(of []Identity) {
+	defer l.guard()
+	known := map[Identity]int64{}
+	l.mu.Lock()
+	if of == nil {
+		for id, n := range l.all {
+			if len(n.watches) > 0 {
+				known[id] = n.version
+			}
+		}
+	}
+	for _, id := range of {
+		if n := l.all[id]; n != nil {
+			known[id] = n.version
+		}
+	}
+	l.mu.Unlock()
+	if len(known) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.closed, lookTimeout)
+	defer cancel()
+	newer, err := l.store.Newer(ctx, known)
+	if err != nil && l.closed.Err() == nil {
+		l.trouble(err)
+	}
+	for _, e := range newer {
+		if e.Version > 0 {
+			l.learn(e, false)
+		} else if l.pending.find(e.Identity()) == nil {
+			l.tellWatches(e.Identity(), nil)
+		}
+	}
+}

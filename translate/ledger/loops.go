@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+const (
+	renewEvery, renewTimeout = 5 * time.Second, 4 * time.Second
+	adoptEvery, adoptAtOnce  = 10 * time.Second, 50
+	expireEvery              = time.Minute
+	overdueAtOnce            = 100
+	expireAtOnce             = 1000
+	statementTimeout         = 30 * time.Second
+)
+
+// instance is what a ledger does in the background.
+type instance struct{ *Ledger }
+
+// guard reports a panic. It is deferred.
+func (l *instance) guard() {
+	if value := recover(); value != nil {
+		l.panicked(context.Background(), value, debug.Stack())
+	}
+}
+
+// start begins the loops, which end with Close.
+func (l *instance) start() {
+	adopt := make(chan struct{}, 1)
+	for _, loop := range []func(){
+		l.polling, l.looking, l.writing,
+		func() { l.every(renewEvery, nil, func() { l.renew(adopt) }) },
+		func() { l.every(adoptEvery, adopt, l.adopt) },
+		func() { l.every(expireEvery, nil, l.expire) },
+	} {
+		l.loops.Go(loop)
+	}
+}
+
+// every calls a function at once, in an interval, and when a channel says so.
+func (l *instance) every(interval time.Duration, now <-chan struct{}, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for l.closed.Err() == nil {
+		func() {
+			defer l.guard()
+			do()
+		}()
+		select {
+		case <-l.closed.Done():
+		case <-ticker.C:
+		case <-now:
+		}
+	}
+}
+
+// renew renews the lease of this instance. If it was lost, others follow the runs of this instance now, or it adopts them again.
+func (l *instance) renew(adopt chan<- struct{}) {
+	ctx, cancel := context.WithTimeout(l.closed, renewTimeout)
+	defer cancel()
+	began := time.Now()
+	lost, err := l.store.Renew(ctx)
+	if err != nil {
+		if l.closed.Err() == nil {
+			l.trouble(err)
+		}
+		return
+	}
+	l.mu.Lock()
+	waited := time.Since(l.renewed) >= leaseTime
+	l.renewed = began
+	if lost {
+		for _, n := range l.all {
+			l.tidy(n)
+		}
+		wake(adopt)
+	}
+	l.mu.Unlock()
+	if waited || lost {
+		wake(l.polls.wake)
+	}
+}
+
+// adopt follows the runs of instances that are gone.
+func (l *instance) adopt() {
+	var realms []string
+	for _, f := range l.followers.All() {
+		realms = append(realms, f.Realm())
+	}
+	slices.Sort(realms)
+	realms = slices.Compact(realms)
+	for len(realms) > 0 && l.closed.Err() == nil {
+		ctx, cancel := context.WithTimeout(l.closed, statementTimeout)
+		adopted, err := l.store.Adopt(ctx, realms, adoptAtOnce)
+		cancel()
+		if err != nil {
+			if l.closed.Err() == nil {
+				l.trouble(err)
+			}
+			return
+		}
+		ids := make([]string, len(adopted))
+		for i, e := range adopted {
+			ids[i] = e.ID
+			l.learn(e, true)
+		}
+		if len(ids) > 0 {
+			l.store.Announce(ids)
+		}
+		if len(adopted) < adoptAtOnce {
+			return
+		}
+	}
+}
+
+// expire ends the open runs for which the time is over, and deletes the ended ones.
+func (l *instance) expire() {
+	for more := true; more && l.closed.Err() == nil; {
+		ctx, cancel := context.WithTimeout(l.closed, statementTimeout)
+		open, err := l.store.Overdue(ctx, overdueAtOnce)
+		for _, e := range open {
+			if err == nil {
+				err = l.endOverdue(ctx, e)
+			}
+		}
+		deleted := 0
+		if err == nil {
+			deleted, err = l.store.Expire(ctx, expireAtOnce)
+		}
+		cancel()
+		if err != nil {
+			if l.closed.Err() == nil {
+				l.trouble(err)
+			}
+			return
+		}
+		more = len(open) == overdueAtOnce || deleted == expireAtOnce
+	}
+}
+
+// endOverdue ends an open run for which the time is over.
+func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
+	o := ended(e)
+	o.Failure = overdue(e)
+	data, err := EncodeOutcome(&o)
+	if err != nil {
+		return err
+	}
+	_, err = l.Change(ctx, e.Identity(), func(next *Entry) error {
+		if next.Version != e.Version { // it waits again
+			return ErrUnchanged
+		}
+		next.State, next.Outcome = Lost, data
+		return nil
+	})
+	if isEnd(err) {
+		err = nil
+	}
+	return err
+}

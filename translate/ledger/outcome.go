@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// outcome is the JSON of how a run has ended.
+type outcome struct {
+	// Unkept says that it has ended, but that there is no place for how; see [Entry.Unkept].
+	Unkept   string         `json:"unkept,omitzero"`
+	Output   jsontext.Value `json:"output,omitzero"`
+	Elapsed  int64          `json:"elapsed_ns,omitzero"`
+	Failure  *failure       `json:"failure,omitzero"`
+	Warnings []string       `json:"warnings,omitzero"`
+}
+
+// failure is the JSON of a [run.Failure] of a run that has ended.
+type failure struct {
+	Kind       string         `json:"kind"`
+	Phase      run.Phase      `json:"phase,omitzero"`
+	By         run.Party      `json:"by,omitzero"`
+	Message    string         `json:"message"`
+	Advice     string         `json:"advice,omitzero"`
+	Executed   run.Executed   `json:"executed"`
+	HTTPStatus int            `json:"http_status,omitzero"`
+	Lost       bool           `json:"lost,omitzero"`
+	Timeout    int64          `json:"timeout_ns,omitzero"`
+	Code       string         `json:"code,omitzero"`
+	Details    jsontext.Value `json:"details,omitzero"`
+	Retry      jsontext.Value `json:"retry,omitzero"`
+}
+
+// jsonOptions keep the bytes of raw values.
+var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
+// EncodeOutcome returns how a run has ended, for [Entry.Outcome].
+func EncodeOutcome(o *run.Run) ([]byte, error) {
+	s := outcome{Output: o.Output, Elapsed: int64(o.Elapsed), Warnings: o.Warnings}
+	if f := o.Failure; f != nil {
+		p := f.ProviderSaid()
+		s.Failure = &failure{
+			f.Kind.String(), f.Phase, f.By, f.Message, f.Advice, f.Executed, f.HTTPStatus, f.Lost, int64(f.Timeout), p.Code, p.Details, p.Retry,
+		}
+	}
+	return json.Marshal(&s, jsonOptions)
+}
+
+// DecodeOutcome returns how the run of an entry has ended, from what EncodeOutcome has written.
+func DecodeOutcome(e *Entry, data []byte) (run.Run, error) {
+	var s outcome
+	if json.Unmarshal(data, &s, jsonOptions) != nil { // the error may quote it
+		return run.Run{}, fmt.Errorf("the outcome of run %s can't be read: %w", e.ID, run.ErrDamaged)
+	}
+	o := ended(e)
+	if s.Unkept != "" {
+		o.Failure = unkept(e, s.Unkept)
+		return o, nil
+	}
+	o.Output, o.Elapsed, o.Warnings = s.Output, time.Duration(s.Elapsed), s.Warnings
+	if f := s.Failure; f != nil {
+		o.Failure = &run.Failure{
+			Kind: kindOf(f.Kind), Phase: f.Phase, By: f.By, Message: f.Message, Advice: f.Advice, Ref: e.Ref, Executed: f.Executed,
+			HTTPStatus: f.HTTPStatus, Lost: f.Lost, Timeout: time.Duration(f.Timeout),
+		}
+		if f.Code != "" || f.Details != nil || f.Retry != nil {
+			o.Failure.Provider = &run.ProviderError{Code: f.Code, Details: f.Details, Retry: f.Retry}
+		}
+	}
+	return o, nil
+}
+
+// ended returns the run of an entry without its outcome. A call that was not accepted has no state.
+func ended(e *Entry) run.Run {
+	o := run.Run{Ref: e.Ref, State: e.State.Run()}
+	if o.State == run.Lost && e.Ref.ExecutionID == "" {
+		o.State = 0
+	}
+	return o
+}
+
+// kindOf returns the kind of failures of a name.
+func kindOf(name string) run.Kind {
+	for k := run.Internal; k <= run.RunFailed; k++ {
+		if k.String() == name {
+			return k
+		}
+	}
+	return run.Internal
+}
+
+// unkeptMember begins an outcome that says only that there is none.
+const unkeptMember = `{"unkept":`
+
+// Unkept reports whether the run has ended and how can't be learned any more: there was no place for it, and the provider can't be asked.
+func (e *Entry) Unkept() bool { return strings.HasPrefix(string(e.Outcome), unkeptMember) }
+
+// Outcome returns how a run has ended, or that it is not known whether the skill was executed. ok is false if it goes on, or if only its provider knows how
+// it has ended. room bounds the memory for it; nil: nothing does.
+func (l *Ledger) Outcome(ctx context.Context, e *Entry, room exchange.AnswerBudget) (o run.Run, ok bool) {
+	o = ended(e)
+	switch {
+	case e.State == Canceled:
+		return o, true
+	case e.State == Unknown:
+		o.Failure = unknown(e)
+		return o, true
+	case !e.State.Ended() || e.Outcome == nil && e.Apart == 0:
+		return o, false
+	}
+	size := max(e.Apart, int64(len(e.Outcome))) + 2<<10
+	if room != nil && !room.Reserve(size) {
+		o.Failure = exchange.NoRoom(room, run.PhaseResult, e.Ref.ExecutionID, executed(e), true)
+		return o, true
+	}
+	data, err := e.Outcome, error(nil)
+	if data == nil {
+		data, err = l.store.Outcome(ctx, e.Identity())
+	}
+	if err == nil {
+		var stored run.Run
+		if stored, err = DecodeOutcome(e, data); err == nil {
+			return stored, true
+		}
+	}
+	o.Failure = &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: executed(e), Ref: e.Ref, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
+		Message: "Internal error: the bridge can't read the stored outcome of the run at the moment; try again later with the same key",
+	}
+	return o, true
+}
+
+// executed says whether the skill of a run was executed.
+func executed(e *Entry) run.Executed {
+	if e.Ref.ExecutionID == "" {
+		return run.ExecutedMaybe
+	}
+	return run.ExecutedYes
+}
+
+// outcomeOf returns the outcome for an entry, within the bounds. Without place, it is nil if the provider can be asked for it.
+func (l *Ledger) outcomeOf(e *Entry, o *run.Run, reserved int64) []byte {
+	data, err := EncodeOutcome(o)
+	exceeded := ""
+	switch {
+	case err != nil:
+		l.trouble(err)
+		exceeded = "outcomes that it can encode"
+	case len(data) > maxSmall:
+		exceeded = l.usage.fits(e.Owner, int64(len(data)), reserved)
+	}
+	switch {
+	case exceeded == "":
+		return data
+	case !e.Single && o.Ref.ExecutionID != "":
+		return nil
+	}
+	data, _ = json.Marshal(&outcome{Unkept: exceeded}) // a string
+	return data
+}
+
+// maxSmall is the size of the largest outcome for which there is always place, in bytes.
+const maxSmall = 4 << 10
+
+// unknown is the failure of a call that was submitted, perhaps, by an instance of which nothing has been heard since.
+func unknown(e *Entry) *run.Failure {
+	call, again := "the call", "call it again"
+	if e.Key != nil {
+		call, again = "the call with this idempotency key", "call it with a new key"
+	}
+	return &run.Failure{
+		Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Ref: e.Ref,
+		Message: "The instance of the bridge that submitted " + call + " has ended or does not respond, so it is not known whether the skill was executed. The bridge does not submit it again. " +
+			"Ask the provider whether it was; if it was not, or if executing it twice does no harm, " + again,
+	}
+}
+
+// unkept is the failure of a call whose run has ended, if how it has ended is not known any more.
+func unkept(e *Entry, exceeded string) *run.Failure {
+	verb := "completed"
+	if e.State != Completed {
+		verb = "failed"
+	}
+	return &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Ref: e.Ref, Lost: true,
+		Message: "The run of the call with this idempotency key has " + verb + ", and the first call got its outcome. The bridge has not stored it (it stores at most " + exceeded + "), and the provider " +
+			"can't be asked for it. The bridge does not execute the call again with this key; if executing it twice does no harm, call it with a new key",
+	}
+}
+
+// overdue is the failure of a run that has not ended in the time for which it is kept.
+func overdue(e *Entry) *run.Failure {
+	switch e.State {
+	case Submitting, Unknown:
+		return unknown(e)
+	case Waiting:
+		return &run.Failure{
+			Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: executed(e), Ref: e.Ref, Message: "What the run waited for did not come in the time for which the bridge keeps runs.",
+		}
+	}
+	return &run.Failure{
+		Kind: run.Stopped, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: e.Ref, Lost: true,
+		Message: "The run had not ended in the time for which the bridge keeps runs, so the bridge follows it no longer. It may go on at the provider.",
+	}
+}

@@ -1,0 +1,256 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// errLeft ends a call whose caller has left: its run is followed by polls from then on.
+var errLeft = errors.New("no caller waits for the run any more")
+
+// newest is the newest known version of an entry.
+type newest struct {
+	mu sync.Mutex
+	e  *Entry
+}
+
+func (n *newest) get() *Entry {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.e
+}
+
+func (n *newest) set(e *Entry) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e != nil && (n.e == nil || e.State.Ended() || e.Version >= n.e.Version && !n.e.State.Ended()) {
+		n.e = e
+	}
+}
+
+// submission submits a call in a goroutine of its own, since the submission may take longer than the request. It ends when the provider has answered the
+// submission and no caller waits any more. It implements [translate.Preparation].
+type submission struct {
+	ledger  *Ledger
+	request Request
+	inputs  jsonrpc.Object
+	args    jsontext.Value // of the call, until their digest is known
+	cancel  context.CancelCauseFunc
+	caller  context.Context // of the request //nolint:containedctx // it ends before the submission does
+	entry   newest          // nil: nothing is claimed
+	how     settling
+	release func() // ends what the claim has begun
+	answer  Answer
+	ending  atomic.Bool   // an end is being written, of which the execution need not learn
+	done    chan struct{} // closed when the answer is complete
+
+	mu        sync.Mutex
+	execution translate.Execution
+	detached  bool
+	accepted  bool
+}
+
+var _ translate.Preparation = (*submission)(nil)
+
+// submit begins the run of a call, and waits for its end as the call says. claimed is the claim of its key; nil: it has no key.
+func (l *Ledger) submit(ctx context.Context, b Bridge, q *Request, claimed *Entry) Answer {
+	s := &submission{ledger: l, request: *q, args: q.Call.Inputs.Text, caller: ctx, release: func() {}, done: make(chan struct{})}
+	s.how = settling{first: true, unsent: true, fill: func(*Entry) {}}
+	call := q.Call
+	s.inputs = call.Inputs
+	call.Inputs, call.Prepare, call.Answer = jsonrpc.Object{}, s, s.room()
+	s.request.Call = call
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	if claimed != nil {
+		s.claimed(claimed)
+	}
+	go s.work(running, b, call)
+	select {
+	case <-s.done:
+		return s.answer
+	case <-ctx.Done():
+		s.detach()
+		return Answer{Run: run.Run{Failure: gone("The caller disconnected. Its run, if there is one, goes on.", run.PhasePoll, run.ExecutedMaybe)}}
+	}
+}
+
+// room returns the memory for the output of the run; nil: there is no bound.
+func (s *submission) room() exchange.AnswerBudget {
+	if f := s.ledger.followers.Of(s.request.Owner.Realm); f != nil {
+		return f.Room(s.request.Call.Principal)
+	}
+	return nil
+}
+
+// claimed makes the submission the one that follows the run, until it ends.
+func (s *submission) claimed(e *Entry) {
+	s.entry.set(e)
+	letGo := s.ledger.Hold(e)
+	stop := s.ledger.watch(e, func(now *Entry) {
+		if s.entry.set(now); isKnown(now) && !s.ending.Load() {
+			s.cancel(run.ErrCallerCanceled)
+		}
+	})
+	s.release = func() {
+		stop()
+		letGo()
+		_ = s.ledger.usage.reserve(e.Owner, -s.how.reserved)
+	}
+}
+
+// Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
+func (l *lives) Hold(e *Entry) (letGo func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.enter(e.Identity())
+	n.calls++
+	l.plan(n)
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		n.calls--
+		l.leave(n)
+	})
+}
+
+// detach tells the execution that no request waits for the run any more, and ends it once the run was accepted.
+func (s *submission) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detached = true
+	if s.execution != nil {
+		s.execution.Detach()
+	}
+	if s.accepted {
+		s.cancel(errLeft)
+	}
+}
+
+// begun notes the execution of the call.
+func (s *submission) begun(x translate.Execution) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.execution = x; s.detached {
+		x.Detach()
+	}
+}
+
+// left notes that the run was accepted. It reports whether the caller has left.
+func (s *submission) left() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted = true
+	return s.detached
+}
+
+// work executes the call.
+func (s *submission) work(ctx context.Context, b Bridge, call translate.Call) {
+	defer s.finish(ctx)
+	execution := b.Start(ctx, call)
+	s.inputs = jsonrpc.Object{}
+	s.answer.Skill, s.answer.Unknown = execution.Skill(), execution.Unknown()
+	s.begun(execution)
+	for o := range execution.Watch() {
+		if errors.Is(context.Cause(ctx), errLeft) && !settled(&o) {
+			break
+		}
+		s.settle(ctx, &o)
+		s.answer.Run = o
+		if s.entry.get() != nil && o.Failure == nil && !o.State.Ended() && s.left() {
+			break
+		}
+	}
+}
+
+// settle writes a state of the run, and replaces it if it is not the outcome.
+func (s *submission) settle(ctx context.Context, o *run.Run) {
+	e := s.entry.get()
+	if e == nil {
+		return
+	}
+	said := *o
+	s.ending.Store(settled(o))
+	defer s.ending.Store(false)
+	if !e.State.Ended() {
+		now, own := s.ledger.settle(e, &said, s.how)
+		if now != nil {
+			s.entry.set(now)
+		} else {
+			s.entry = newest{} // it was certainly not executed
+		}
+		if own {
+			o.Kept = e.ID
+			return
+		}
+		e = now
+	}
+	if known, ok := s.ledger.Outcome(context.WithoutCancel(ctx), e, s.request.Call.Answer); ok {
+		*o = known
+	}
+	o.Kept = e.ID
+}
+
+// finish ends a submission. It is deferred, so it also runs after a panic.
+func (s *submission) finish(ctx context.Context) {
+	if value := recover(); value != nil {
+		s.ledger.panicked(ctx, value, debug.Stack())
+		s.answer.Run = run.Run{Failure: &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}}
+		if e := s.entry.get(); e != nil && e.Ref.ExecutionID == "" {
+			s.ledger.settle(e, &s.answer.Run, s.how)
+		}
+	}
+	s.answer.Entry = s.entry.get()
+	s.release()
+	s.cancel(nil)
+	close(s.done)
+}
+
+// Inputs implements [translate.Preparation].
+func (s *submission) Inputs(context.Context, *translate.Skill) (jsonrpc.Object, *run.Failure) {
+	return s.inputs, nil
+}
+
+// Invoke implements [translate.Preparation]: without a key, it adds the entry before the provider is called.
+func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Failure {
+	if s.caller.Err() != nil {
+		return gone("The caller disconnected before the skill was invoked.", run.PhaseInvoke, run.ExecutedNo)
+	}
+	q, endpoint := &s.request, skill.Descriptor.Endpoint
+	single, args := endpoint.StatusURL == "" && endpoint.ResultURL == "", digestOf(s.args)
+	name, ref := skill.Name, skill.Ref // the skill would keep the execution in memory
+	s.args = nil
+	s.how.fill = func(next *Entry) {
+		next.Skill, next.Single, next.Args = name, single, args
+		if next.Ref.ExecutionID == "" {
+			next.Ref = ref
+			next.Ref.Kept = next.ID
+		}
+	}
+	if s.entry.get() == nil {
+		e := newEntry(q)
+		s.how.fill(e)
+		if _, failure := s.ledger.Add(ctx, e, maxOutcome(q)); failure != nil {
+			return failure
+		}
+		s.claimed(e)
+	}
+	if single {
+		if failure := s.ledger.usage.reserve(q.Owner, maxOutcome(q)); failure != nil {
+			return failure
+		}
+		s.how.reserved = maxOutcome(q)
+	}
+	s.how.unsent = false
+	return nil
+}
