@@ -39,6 +39,7 @@ type DB struct {
 	tried    chan struct{}   // closed when the first attempt to open the database has ended
 	ended    chan struct{}   // closed when no goroutine of the database is left
 
+	closing atomic.Bool // no statement begins any more
 	// using is held by statements for reading, and for writing by whoever closes the database: after the last statement.
 	using   sync.RWMutex
 	conns   *connections // nil: not open
@@ -205,7 +206,7 @@ func (d *DB) enter(ctx context.Context) (c *connections, leave func(), err error
 
 // entered returns the connections, if there are any, and keeps them open until the lock is released.
 func (d *DB) entered() *connections {
-	if d.ctx.Err() != nil { // closing waits for the statements that have begun
+	if d.closing.Load() { // which waits for the statements that have begun
 		return nil
 	}
 	d.using.RLock()
@@ -267,6 +268,7 @@ func (d *DB) Close() {
 	d.starting.Do(func() { close(d.ended) })
 	<-d.ended
 	d.runs.leave()
+	d.closing.Store(true)
 	d.using.Lock()
 	defer d.using.Unlock()
 	if d.conns == nil {

@@ -1,3 +1,4 @@
+//nolint:thelper // the functions that databases calls are tests
 package store
 
 import (
@@ -181,5 +182,23 @@ func TestOpenedSlowly(t *testing.T) {
 		}
 		unstarted.Close()
 		wantUnavailable(t, unstarted.Ready(t.Context()), "closed", "")
+	})
+}
+
+// An instance that stops ends its lease, so that others adopt its runs at once.
+func TestClosedLease(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		db, other := open(t, settings), open(t, settings)
+		if lost, err := db.Runs().Renew(t.Context()); lost || err != nil {
+			t.Fatal(lost, err)
+		}
+		living := "SELECT count(*) FROM instances WHERE id = $1 AND lease > {now}"
+		if n := scalar[int](t, other, reading, living, db.Runs().Instance()); n != 1 {
+			t.Fatalf("%d leases", n)
+		}
+		db.Close()
+		if n := scalar[int](t, other, reading, living, db.Runs().Instance()); n != 0 {
+			t.Error("the lease goes on after the end of the instance")
+		}
 	})
 }
