@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
@@ -61,7 +62,7 @@ type dialect interface {
 	// swept is called when rows with secrets were deleted.
 	swept(ctx context.Context, s session) error
 	// judge says what an error of the driver means; nil: nothing that is known.
-	judge(err error) *verdict
+	judge(err error) *verdict.Verdict
 }
 
 // dbs are the databases of the process.

@@ -7,24 +7,17 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// verdict is what an error of a database means.
-type verdict struct {
-	// advice says what the operator has to do.
-	advice string
-	// full says that the database can still be read.
-	full bool
-	// refused says that the database has refused a transaction because of another one, so that it can be tried again.
-	refused bool
-	// unsure says that a statement that writes may have had its effect.
-	unsure bool
-	// gone says that the connection broke. Another one may work.
-	gone bool
+// verdict says what an error means; nil: it is not known.
+func (d *DB) verdict(err error) *verdict.Verdict {
+	if e, ok := errors.AsType[*schemaError](err); ok {
+		return &verdict.Verdict{Advice: e.advice}
+	}
+	return d.dialect.judge(err)
 }
-
-const adviceSlow = "The database did not answer in time. Look at its load, its disk and the network."
 
 // again reports whether to execute a statement again: the database has refused it, or the connection broke and the statement only reads.
 func (d *DB) again(err error, p purpose) bool {
@@ -34,8 +27,8 @@ func (d *DB) again(err error, p purpose) bool {
 	if _, ok := errors.AsType[*finalError](err); ok {
 		return false
 	}
-	v := d.dialect.judge(err)
-	return v != nil && (v.refused || v.gone && p == reading)
+	v := d.verdict(err)
+	return v != nil && (v.Refused || v.Gone && p == reading)
 }
 
 // judged says what an error of a statement means. It is a [*ledger.Unavailable] if the database can't be used and the statement certainly had no
@@ -50,19 +43,19 @@ func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 	if last, ok := errors.AsType[*finalError](err); ok {
 		err = last.error
 	}
-	v := d.dialect.judge(err)
+	v := d.verdict(err)
 	switch {
 	case v == nil && errors.Is(err, context.DeadlineExceeded):
-		v = &verdict{advice: adviceSlow, unsure: true}
+		v = &verdict.Verdict{Advice: verdict.AdviceSlow, Unsure: true}
 	case v == nil:
 		return err
 	}
-	trouble := &ledger.Unavailable{Advice: v.advice, Full: v.full, Err: fmt.Errorf("%s: %w", d.dialect.place(), err)}
+	trouble := &ledger.Unavailable{Advice: v.Advice, Full: v.Full, Err: fmt.Errorf("%s: %w", d.dialect.place(), err)}
 	if ctx.Err() != nil {
 		return trouble.Err
 	}
 	d.suffered(trouble)
-	if v.unsure && p != reading {
+	if v.Unsure && p != reading {
 		return trouble.Err
 	}
 	return trouble

@@ -69,7 +69,7 @@ func TestFiles(t *testing.T) {
 	file := filepath.Join(folder, "s.db")
 	db := open(t, Settings{Kind: SQLite, File: file})
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "secure_delete": "1", "auto_vacuum": "2", "foreign_keys": "1", "busy_timeout": "5000"} {
-		if got := scan[string](t, db, writing, "PRAGMA "+pragma); got != want {
+		if got := scalar[string](t, db, writing, "PRAGMA "+pragma); got != want {
 			t.Errorf("%s: %s", pragma, got)
 		}
 	}
@@ -132,7 +132,7 @@ func TestSweep(t *testing.T) {
 		}
 		time.Sleep(time.Hour + sweepInterval + time.Second)
 		synctest.Wait()
-		if n := scan[int](t, db, reading, "SELECT count(*) FROM things"); n != 0 {
+		if n := scalar[int](t, db, reading, "SELECT count(*) FROM things"); n != 0 {
 			t.Errorf("%d things", n)
 		}
 	})

@@ -31,20 +31,18 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 	if err := c.pools[reading].db.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&version); err == nil && version == len(files) {
 		return nil
 	}
-	begun, err := c.pools[writing].db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	tx := &transaction{Tx: begun, conns: c}
-	defer func() { _ = tx.Rollback() }()
-	s := session{d, writing, tx}
+	return session{d, writing, c, nil}.begin(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
+}
+
+// migrateFrom migrates in a transaction.
+func (d *DB) migrateFrom(ctx context.Context, s session, files []fs.DirEntry) error {
 	if err := d.dialect.lock(ctx, s); err != nil {
 		return err
 	}
 	if _, err := s.exec(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"); err != nil {
 		return err
 	}
-	version = 0
+	version := 0
 	if _, err := s.row(ctx, []any{&version}, "SELECT version FROM schema_version"); err != nil {
 		return err
 	}
@@ -63,7 +61,7 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 		if err != nil {
 			return err
 		}
-		if err := d.dialect.script(ctx, tx, string(text)); err != nil {
+		if err := d.dialect.script(ctx, s.tx, string(text)); err != nil {
 			return fmt.Errorf("version %d of the schema: %w", number, err)
 		}
 	}
@@ -75,5 +73,5 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 			return err
 		}
 	}
-	return tx.Commit()
+	return nil
 }

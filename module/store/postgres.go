@@ -2,10 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"errors"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -16,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 )
 
 const (
@@ -132,69 +131,10 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 	return c, nil
 }
 
-// Advice about PostgreSQL.
-const (
-	adviceConnect  = "Check host, port and sslmode of the DSN in: store postgres <dsn>, that the server runs, and that it lets this machine in (listen_addresses, pg_hba.conf, firewalls)."
-	adviceGone     = "The connection to the server broke. Look at the log of PostgreSQL and at the network."
-	advicePooler   = "A pooler, such as pgbouncer in transaction mode, loses prepared statements. Add default_query_exec_mode=exec to the DSN."
-	adviceReadOnly = "The server is read-only: a standby, or a primary that was set so. Name the primary in the DSN, or several hosts with target_session_attrs=read-write."
-)
-
-// postgresVerdicts are what codes of errors mean, and classes of codes, which are their first two characters.
-var postgresVerdicts = map[string]verdict{
-	"08":    {unsure: true, gone: true, advice: adviceGone},
-	"0A000": {refused: true, advice: "The schema was changed. Start all instances with the same version of the bridge."},
-	"25006": {full: true, advice: adviceReadOnly},
-	"26":    {advice: advicePooler},
-	"28":    {advice: "The server refuses the user or the password. Check both in the DSN of: store postgres <dsn>, and pg_hba.conf of the server."},
-	"3D000": {advice: "The server has no database of this name. Create it, or name another one in the DSN of: store postgres <dsn>"},
-	"3F000": {advice: "The user has no schema for tables. Create one, or set search_path: ALTER ROLE <user> SET search_path = <schema>"},
-	"40":    {refused: true, advice: "Other transactions are in the way for a long time. Look at the load of the database and at pg_locks."},
-	"42501": {advice: "The user lacks privileges. It must be able to create tables, and must own those of the bridge."},
-	"42P01": {advice: "A table of the bridge is missing. Restore the database from a backup, or give the bridge an empty one."},
-	"42P05": {advice: advicePooler},
-	"42P07": {advice: "The schema has tables of another program. Give the bridge a database of its own."},
-	"42703": {advice: "A table of the bridge was changed. Restore the database from a backup, or give the bridge an empty one."},
-	"53":    {advice: "The server lacks memory or connections. See max_connections and its log."},
-	"53100": {full: true, advice: "The disk of the server is full. Free space on it."},
-	"57014": {advice: adviceSlow},
-	"57":    {unsure: true, gone: true, advice: "The server is being started or shut down."},
-	"58":    {unsure: true, advice: "The disk of the server does not work as it should. Look at the log of PostgreSQL."},
-	"XX":    {unsure: true, advice: "The database is damaged, or PostgreSQL has a fault. Look at its log."},
-}
-
 // judge implements dialect.
-func (p *postgres) judge(err error) *verdict {
-	if e, ok := errors.AsType[*schemaError](err); ok {
-		return &verdict{advice: e.advice}
-	}
+func (p *postgres) judge(err error) *verdict.Verdict {
 	if errors.As(err, &dsnError{}) {
-		return &verdict{advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…"}
+		return &verdict.Verdict{Advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…"}
 	}
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		v, ok := postgresVerdicts[e.Code]
-		if !ok {
-			v, ok = postgresVerdicts[e.Code[:min(2, len(e.Code))]]
-		}
-		if ok {
-			v.unsure = v.unsure && !connecting
-			return &v
-		}
-		if !connecting {
-			return nil
-		}
-	}
-	switch {
-	case connecting:
-		return &verdict{advice: adviceConnect}
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil
-	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), pgconn.SafeToRetry(err):
-		return &verdict{gone: true, advice: adviceGone}
-	}
-	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &verdict{unsure: true, gone: true, advice: adviceGone}
-	}
-	return nil
+	return verdict.Postgres(err)
 }

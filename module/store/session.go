@@ -36,50 +36,53 @@ const (
 type session struct {
 	db      *DB
 	purpose purpose
+	conns   *connections // nil: do finds them
 	tx      *transaction // nil: each statement is a transaction of its own
 }
 
 // transaction is an open transaction.
 type transaction struct {
 	*sql.Tx
-	conns *connections
 	fresh []string // texts of statements that are not prepared yet: the transaction may have the only connection
 }
 
 // session returns a session whose statements are transactions of their own.
 func (d *DB) session(p purpose) session { return session{db: d, purpose: p} }
 
-// transaction calls f with a session whose statements are one transaction, which may write. If the database refuses it because of another transaction, f is called
-// again.
+// transaction calls f with a session whose statements are one transaction, which may write. If the database refuses it because of another transaction,
+// f is called again. f must not write to anything else that is not ready for that, and must use no other session.
 func (d *DB) transaction(ctx context.Context, f func(context.Context, session) error) error {
-	return d.session(writing).do(ctx, func(ctx context.Context, c *connections) error {
-		begun, err := c.pools[writing].db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		tx := &transaction{Tx: begun, conns: c}
-		defer func() { _ = tx.Rollback() }() // without effect after the commit
-		if err := f(ctx, session{d, writing, tx}); err != nil {
-			return err
-		}
-		if err := tx.Commit(); err != nil {
-			return err
-		}
-		for _, text := range tx.fresh {
-			_, _ = c.statement(ctx, writing, text, nil) // the next transaction tries again
-		}
-		return nil
-	})
+	return d.session(writing).do(ctx, several, f)
+}
+
+// begin calls f with a session whose statements are a new transaction.
+func (s session) begin(ctx context.Context, f func(context.Context, session) error) error {
+	begun, err := s.conns.pools[s.purpose].db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = begun.Rollback() }() // without effect after the commit
+	s.tx = &transaction{Tx: begun}
+	if err := f(ctx, s); err != nil {
+		return err
+	}
+	if err := begun.Commit(); err != nil {
+		return err
+	}
+	for _, text := range s.tx.fresh {
+		_, _ = s.conns.statement(ctx, s.purpose, text, nil) // the next transaction tries again
+	}
+	return nil
 }
 
 // exec executes a statement, and returns how many rows it has changed.
 func (s session) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
-	err = s.do(ctx, func(ctx context.Context, c *connections) error {
-		st, err := c.statement(ctx, s.purpose, text, s.tx)
+	err = s.do(ctx, one, func(ctx context.Context, s session) error {
+		st, err := s.conns.statement(ctx, s.purpose, text, s.tx)
 		if err != nil {
 			return err
 		}
-		result, err := st.exec(ctx, s.tx, c.arguments(st, args))
+		result, err := st.exec(ctx, s.tx, s.conns.arguments(st, args))
 		if err != nil {
 			return err
 		}
@@ -92,18 +95,22 @@ func (s session) exec(ctx context.Context, text string, args ...any) (changed in
 // query executes a statement, and calls each with each row of its result. What each keeps of a row it must copy, unless it has scanned it into a
 // slice or a string.
 func (s session) query(ctx context.Context, each func(*sql.Rows) error, text string, args ...any) error {
+	return s.rows(ctx, one, each, text, args...)
+}
+
+func (s session) rows(ctx context.Context, k kind, each func(*sql.Rows) error, text string, args ...any) error {
 	begun := false // rows were read: the statement is not executed again
-	return s.do(ctx, func(ctx context.Context, c *connections) (err error) {
+	return s.do(ctx, k, func(ctx context.Context, s session) (err error) {
 		defer func() {
 			if begun && err != nil {
 				err = &finalError{err}
 			}
 		}()
-		st, err := c.statement(ctx, s.purpose, text, s.tx)
+		st, err := s.conns.statement(ctx, s.purpose, text, s.tx)
 		if err != nil {
 			return err
 		}
-		rows, err := st.query(ctx, s.tx, c.arguments(st, args))
+		rows, err := st.query(ctx, s.tx, s.conns.arguments(st, args))
 		if err != nil {
 			return err
 		}
@@ -131,24 +138,44 @@ func (s session) row(ctx context.Context, into []any, text string, args ...any) 
 }
 
 // do calls f with open connections, within the time of a statement, and says what its error means.
-func (s session) do(ctx context.Context, f func(context.Context, *connections) error) error {
+func (s session) do(ctx context.Context, k kind, f func(context.Context, session) error) error {
 	if s.tx != nil {
-		return f(ctx, s.tx.conns)
+		return f(ctx, s)
 	}
 	c, leave, err := s.db.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
+	s.conns = c
 	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		err := f(limited, c)
+		switch {
+		case c.batches != nil && s.purpose != reading:
+			err = c.batches.do(limited, s, k, f)
+		case k == several:
+			err = s.begin(limited, f)
+		default:
+			err = f(limited, s)
+		}
 		if attempt == maxAttempts || !s.db.again(err, s.purpose) {
 			return s.db.judged(ctx, err, s.purpose)
 		}
 	}
 }
+
+// kind is what a function does with its session.
+type kind int
+
+const (
+	// one statement, which is a transaction of its own or part of one.
+	one kind = iota
+	// several statements that are one transaction.
+	several
+	// alone is a statement that can't be part of a transaction.
+	alone
+)
 
 // finalError is an error after which a statement is not executed again.
 type finalError struct{ error }
@@ -181,6 +208,8 @@ type connections struct {
 	// clock returns the time for a parameter of this name; nil: the database says the time.
 	clock func() time.Time
 	close func() error
+	// batches put changes that wait for each other into one transaction; nil: the database has several connections that write.
+	batches *batches
 }
 
 // statement returns the statement for a text, within a transaction or not.

@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	driver "modernc.org/sqlite"
-	codes "modernc.org/sqlite/lib"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 )
 
 const (
@@ -63,7 +64,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		options.Set("_synchronous", "FULL")
 		options.Set("_pragma", "secure_delete(1)")
 	}
-	c := &connections{replace: strings.NewReplacer("{now}", clockParameter, "{skip}", ""), clock: q.settings.Clock}
+	c := &connections{batches: newBatches(), replace: strings.NewReplacer("{now}", clockParameter, "{skip}", ""), clock: q.settings.Clock}
 	var err error
 	var opened []*sql.DB
 	c.close = func() error {
@@ -141,50 +142,19 @@ func (q *sqlite) swept(ctx context.Context, s session) error {
 		return nil
 	}
 	each := func(*sql.Rows) error { return nil }
-	if err := s.query(ctx, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
+	if err := s.rows(ctx, alone, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
 		return err
 	}
-	return s.query(ctx, each, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return s.rows(ctx, alone, each, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-const adviceFile = "Make the folder and the file readable and writable for the user who runs Caddy, or name another file with: store sqlite <file>"
-
 // judge implements dialect.
-func (q *sqlite) judge(err error) *verdict {
-	if e, ok := errors.AsType[*schemaError](err); ok {
-		return &verdict{advice: e.advice}
-	}
+func (q *sqlite) judge(err error) *verdict.Verdict {
 	if _, ok := errors.AsType[*fileSystemError](err); ok {
-		return &verdict{advice: "Name a file on a disk of this machine with: store sqlite <file>. Several machines share a database with: store postgres <dsn>"}
+		return &verdict.Verdict{Advice: "Name a file on a disk of this machine with: store sqlite <file>. Several machines share a database with: store postgres <dsn>"}
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return &verdict{advice: adviceFile}
+		return &verdict.Verdict{Advice: verdict.AdviceFile}
 	}
-	e, ok := errors.AsType[*driver.Error](err)
-	if !ok {
-		return nil
-	}
-	switch e.Code() & 0xff {
-	case codes.SQLITE_FULL:
-		return &verdict{full: true, advice: "The disk is full. Free space on it."}
-	case codes.SQLITE_READONLY:
-		return &verdict{full: true, advice: adviceFile}
-	case codes.SQLITE_CANTOPEN, codes.SQLITE_PERM, codes.SQLITE_AUTH:
-		return &verdict{advice: adviceFile}
-	case codes.SQLITE_NOTADB:
-		return &verdict{advice: "The file is not a database of SQLite. Name another file with: store sqlite <file>"}
-	case codes.SQLITE_CORRUPT:
-		return &verdict{advice: "The database is damaged. Stop Caddy, and restore the file from a backup, or move it away together with its -wal and -shm, to begin with an empty one."}
-	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
-		return &verdict{advice: "Another process has locked the database for a long time. Find out which program besides Caddy uses the file."}
-	case codes.SQLITE_IOERR:
-		return &verdict{unsure: true, advice: "The disk does not work as it should. Look at the log of the system."}
-	case codes.SQLITE_INTERRUPT:
-		return &verdict{unsure: true, advice: adviceSlow}
-	case codes.SQLITE_ERROR:
-		return &verdict{advice: "The file has not the tables of the bridge. Name another file with: store sqlite <file>, or restore this one from a backup."}
-	case codes.SQLITE_NOMEM:
-		return &verdict{advice: "The process has not enough memory."}
-	}
-	return nil
+	return verdict.SQLite(err)
 }

@@ -68,8 +68,8 @@ func exec(t testing.TB, db *DB, text string, args ...any) {
 	}
 }
 
-// scan returns the one value of the one row of a statement.
-func scan[V any](t testing.TB, db *DB, p purpose, text string, args ...any) (value V) {
+// scalar returns the one value of the one row of a statement.
+func scalar[V any](t testing.TB, db *DB, p purpose, text string, args ...any) (value V) {
 	t.Helper()
 	if found, err := db.session(p).row(t.Context(), []any{&value}, text, args...); !found || err != nil {
 		t.Fatalf("%s: %t, %v", text, found, err)
@@ -88,7 +88,7 @@ func TestCheck(t *testing.T) {
 		if err := db.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := scan[int](t, db, reading, "SELECT count(*) FROM things"); n != 0 {
+		if n := scalar[int](t, db, reading, "SELECT count(*) FROM things"); n != 0 {
 			t.Errorf("Check left %d things", n)
 		}
 	})
@@ -111,7 +111,7 @@ func TestSchema(t *testing.T) {
 			if err := db.Check(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if version := scan[int](t, db, reading, "SELECT version FROM schema_version"); version != 1 {
+			if version := scalar[int](t, db, reading, "SELECT version FROM schema_version"); version != 1 {
 				t.Errorf("version %d of the schema", version)
 			}
 		}
@@ -203,7 +203,7 @@ func TestCloseWhileWriting(t *testing.T) {
 		for range writers {
 			wantUnavailable(t, <-ends, "the database is closed", "")
 		}
-		if n := scan[int64](t, other, reading, "SELECT count(*) FROM things"); n != confirmed.Load() {
+		if n := scalar[int64](t, other, reading, "SELECT count(*) FROM things"); n != confirmed.Load() {
 			t.Errorf("%d things of %d", n, confirmed.Load())
 		}
 		db.Close() // has no effect
@@ -215,7 +215,7 @@ func TestTransaction(t *testing.T) {
 		db := open(t, settings)
 		for range 3 { // the second one uses statements that were prepared after the first
 			err := db.transaction(t.Context(), func(ctx context.Context, s session) error {
-				if _, err := s.exec(ctx, "INSERT INTO instances (id, lease) VALUES ($1, {now})", newID()); err != nil {
+				if _, err := s.exec(ctx, "INSERT INTO instances VALUES ($1, {now}, '')", newID()); err != nil {
 					return err
 				}
 				n := 0
@@ -228,7 +228,7 @@ func TestTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := scan[int](t, db, reading, "SELECT count(*) FROM instances"); n != 0 {
+		if n := scalar[int](t, db, reading, "SELECT count(*) FROM instances"); n != 0 {
 			t.Errorf("%d instances after transactions that have failed", n)
 		}
 	})
@@ -238,7 +238,7 @@ func TestTransaction(t *testing.T) {
 func TestClock(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) {
 		db := open(t, settings)
-		now := scan[int64](t, db, reading, "SELECT {now}")
+		now := scalar[int64](t, db, reading, "SELECT {now}")
 		if d := time.Since(time.UnixMilli(now)); d.Abs() > time.Minute {
 			t.Errorf("the clock of the database is off by %s", d)
 		}
@@ -250,7 +250,7 @@ func TestKeptStatements(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) {
 		db := open(t, settings)
 		for i := range maxStatements + 20 {
-			if got := scan[int](t, db, reading, fmt.Sprint("SELECT ", i)); got != i {
+			if got := scalar[int](t, db, reading, fmt.Sprint("SELECT ", i)); got != i {
 				t.Error(got)
 			}
 		}

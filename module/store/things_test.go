@@ -156,7 +156,7 @@ func TestExpiredThings(t *testing.T) {
 				t.Fatalf("Expire = %d, %v", n, err)
 			}
 		}
-		if n := scan[int](t, db, reading, "SELECT count(*) FROM things"); n != 2 {
+		if n := scalar[int](t, db, reading, "SELECT count(*) FROM things"); n != 2 {
 			t.Errorf("%d things", n)
 		}
 	})
@@ -187,7 +187,7 @@ func TestExpiredBytes(t *testing.T) {
 	if !contains("secret of a user") {
 		t.Fatal("the files don't contain what was stored")
 	}
-	size := scan[int](t, db, reading, "PRAGMA page_count")
+	size := scalar[int](t, db, reading, "PRAGMA page_count")
 	c.ms.Add(time.Hour.Milliseconds())
 	if n, err := db.Things().Expire(t.Context(), 100); n != 50 || err != nil {
 		t.Fatal(n, err)
@@ -195,7 +195,7 @@ func TestExpiredBytes(t *testing.T) {
 	if contains("secret of a user") {
 		t.Error("the files contain what was deleted")
 	}
-	if now := scan[int](t, db, reading, "PRAGMA page_count"); now > size/2 {
+	if now := scalar[int](t, db, reading, "PRAGMA page_count"); now > size/2 {
 		t.Errorf("%d pages of %d are left", now, size)
 	}
 }

@@ -21,7 +21,8 @@ import (
 const script = `
 cd "$1" && trap 'cd / && rm -rf "$1"' EXIT
 printf %s "$4" >password && "$2/initdb" -D data -U postgres -A scram-sha-256 --pwfile=password -E UTF8 --locale=C --no-sync >log 2>&1 &&
-"$2/pg_ctl" -D data -w -l log -o "-h 127.0.0.1 -p $3 -k $1 -F -c full_page_writes=off -c max_connections=200" start >/dev/null 2>&1 &&
+printf 'fsync = off\nfull_page_writes = off\nmax_connections = 200\n' >>data/postgresql.conf &&
+"$2/pg_ctl" -D data -w -l log -o "-h 127.0.0.1 -p $3 -k $1" start >/dev/null 2>&1 &&
 echo started || { tail -n 5 log; exit 1; }
 exec 1>&-
 cat >/dev/null

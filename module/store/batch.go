@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
+)
+
+// maxBatch is how many changes are one transaction at most.
+const maxBatch = 256
+
+// batches make transactions of the changes that wait for the one connection that writes, so that they wait for the disk once. Only a
+// change that fails has no effect, unless SQLite gives up the whole transaction, such as on a full disk.
+type batches struct {
+	turn    chan struct{} // holds the one who writes
+	mu      sync.Mutex
+	waiting []*change
+}
+
+// change is a function that waits for its turn to write.
+type change struct {
+	ctx     context.Context
+	session session
+	kind    kind
+	f       func(context.Context, session) error
+	err     error
+	done    chan struct{} // closed when err is set
+}
+
+func newBatches() *batches { return &batches{turn: make(chan struct{}, 1)} }
+
+// do calls f when it is its turn. Once f has its turn, do waits for its end, also if the context ends.
+func (b *batches) do(ctx context.Context, s session, k kind, f func(context.Context, session) error) error {
+	c := &change{ctx, s, k, f, nil, make(chan struct{})}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, c)
+	b.mu.Unlock()
+	for {
+		select {
+		case <-c.done:
+			return c.err
+		case b.turn <- struct{}{}:
+			b.write(b.next())
+		case <-ctx.Done():
+			if b.withdraw(c) {
+				return ctx.Err()
+			}
+			<-c.done
+			return c.err
+		}
+	}
+}
+
+// next takes the changes of the next transaction.
+func (b *batches) next() (batch []*change) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for n < min(len(b.waiting), maxBatch) && (n == 0 || b.waiting[n].kind != alone) {
+		n++
+		if b.waiting[n-1].kind == alone {
+			break
+		}
+	}
+	batch = b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	return batch
+}
+
+// withdraw removes a change that has not had its turn.
+func (b *batches) withdraw(c *change) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, w := range b.waiting {
+		if w == c {
+			b.waiting = append(b.waiting[:i:i], b.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// errPanicked is the error of changes whose transaction was ended by a panic of one of them.
+var errPanicked = errors.New("a change to the database panicked")
+
+// write makes the changes, and ends the turn.
+func (b *batches) write(batch []*change) {
+	returned := false
+	defer func() {
+		<-b.turn
+		for _, c := range batch {
+			if !returned {
+				c.err = errPanicked
+			}
+			close(c.done)
+		}
+	}()
+	switch {
+	case len(batch) == 0:
+	case len(batch) > 1:
+		// The changes of others don't end with the context of one of them.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), statementTimeout)
+		defer cancel()
+		if err := batch[0].session.begin(ctx, func(ctx context.Context, s session) error { return writeAll(ctx, s, batch) }); err != nil {
+			for _, c := range batch {
+				c.err = err
+			}
+		}
+	case batch[0].kind == several:
+		batch[0].err = batch[0].session.begin(batch[0].ctx, batch[0].f)
+	default:
+		batch[0].err = batch[0].f(batch[0].ctx, batch[0].session)
+	}
+	returned = true
+}
+
+// writeAll makes the changes in one transaction. A statement that fails has no effect; several have a savepoint.
+func writeAll(ctx context.Context, s session, batch []*change) error {
+	for _, c := range batch {
+		if c.kind == several {
+			if _, err := s.exec(ctx, "SAVEPOINT change"); err != nil {
+				return err
+			}
+		}
+		c.err = c.f(ctx, s)
+		if c.err != nil && verdict.EndsTransaction(c.err) {
+			return c.err
+		}
+		if c.kind == several {
+			if c.err != nil {
+				if _, err := s.exec(ctx, "ROLLBACK TO change"); err != nil {
+					return err
+				}
+			}
+			if _, err := s.exec(ctx, "RELEASE change"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
