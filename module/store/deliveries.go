@@ -50,26 +50,37 @@ func (s Deliveries) Remove(ctx context.Context, k delivery.Key) error {
 
 // Take implements [delivery.Store].
 func (s Deliveries) Take(ctx context.Context, runs []ledger.Identity, claim time.Duration) ([]*delivery.Delivery, error) {
+	text, wanted, err := s.wanted(runs)
+	if err != nil {
+		return nil, err
+	}
+	return s.claim(ctx, text, claim.Milliseconds(), wanted)
+}
+
+// wanted selects the deliveries for Take.
+func (s Deliveries) wanted(runs []ledger.Identity) (text, wanted string, err error) {
 	list := make([][]any, len(runs))
 	for i, id := range runs {
 		list[i] = place(id, "")[:3]
 	}
 	from, wanted, err := s.list("$2", list)
-	if err != nil {
-		return nil, err
-	}
-	return s.claim(ctx, "SELECT {row} FROM deliveries AS d WHERE (realm, owner, id) IN ("+from+") AND (next IS NULL OR next <= {now}) AND "+news("d.position")+"{skip}",
-		claim.Milliseconds(), wanted)
+	return "SELECT {row} FROM deliveries AS d WHERE (realm, owner, id) IN (" + from + ") AND (next IS NULL OR next <= {now}) AND " + news("d.position") + "{skip}", wanted, err
 }
 
 // Claim implements [delivery.Store].
 func (s Deliveries) Claim(ctx context.Context, served []delivery.Served, most int, claim time.Duration) ([]*delivery.Delivery, error) {
-	args, is := append(make([]any, 0, 2+2*len(served)), claim.Milliseconds(), most), make([]string, len(served))
+	text, args := due(served)
+	return s.claim(ctx, text, append([]any{claim.Milliseconds(), most}, args...)...)
+}
+
+// due selects the deliveries for Claim.
+func due(served []delivery.Served) (text string, args []any) {
+	is := make([]string, len(served))
 	for i, of := range served {
 		args = append(args, []byte(of.Realm), of.Front)
-		is[i] = fmt.Sprintf(" WHEN realm = $%d AND front = $%d THEN TRUE", len(args)-1, len(args)) // so that the index of next is used
+		is[i] = fmt.Sprintf(" WHEN realm = $%d AND front = $%d THEN TRUE", len(args)+1, len(args)+2) // so that the index of next is used
 	}
-	return s.claim(ctx, "SELECT {row} FROM deliveries WHERE next <= {now} AND CASE"+strings.Join(is, "")+" END ORDER BY next LIMIT $2{skip}", args...)
+	return "SELECT {row} FROM deliveries WHERE next <= {now} AND CASE" + strings.Join(is, "") + " END ORDER BY next LIMIT $2{skip}", args
 }
 
 // claim claims the deliveries that a statement selects, for as long as the first argument says.
@@ -83,9 +94,13 @@ func (s Deliveries) claim(ctx context.Context, selected string, args ...any) (cl
 		d.Run, d.Receiver, d.Host = identityOf(realm, owner, id), string(receiver), string(host)
 		claimed = append(claimed, d)
 		return nil
-	}, "UPDATE deliveries SET claimed = TRUE, since = CASE WHEN next IS NULL THEN {now} ELSE since END, next = {now} + $1, version = version + 1 WHERE "+
-		s.db.runs.rows(selected)+" RETURNING "+deliveryColumns, args...)
+	}, s.claiming(selected), args...)
 	return claimed, err
+}
+
+func (s Deliveries) claiming(selected string) string {
+	return "UPDATE deliveries SET claimed = TRUE, since = CASE WHEN next IS NULL THEN {now} ELSE since END, next = {now} + $1, version = version + 1 WHERE " +
+		s.db.runs.rows(selected) + " RETURNING " + deliveryColumns
 }
 
 // Extend implements [delivery.Store].

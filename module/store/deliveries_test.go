@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
@@ -28,5 +29,38 @@ func TestDeliveries(t *testing.T) {
 					[]byte(e.Owner.Realm), []byte(e.Owner.Principal), []byte(e.ID), e.Front, []byte{}, int64(e.State), e.Version)
 			}
 		})
+	})
+}
+
+// TestDeliveryPlans tests that claims read no more than an index says.
+func TestDeliveryPlans(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
+		db := open(t, settings)
+		fill(t, db, 20_000)
+		for _, text := range []string{
+			"INSERT INTO deliveries SELECT realm, owner, id, id, front, id, id, FALSE, 0, 0, FALSE, CASE WHEN state < 16 THEN {now} END, {now}, 1 FROM runs", "ANALYZE",
+		} {
+			if _, err := db.session(writing).exec(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := db.Deliveries()
+		check := func(text, index string, args ...any) {
+			t.Helper()
+			if plan := explained(t, db, s.claiming(text), args...); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan on deliveries") || strings.Contains(plan, "SCAN d") {
+				t.Errorf("no plan with %s:\n%s", index, plan)
+			}
+		}
+		text, args := due([]delivery.Served{{Realm: "main", Front: "a2a"}, {Realm: "other", Front: "rpc"}})
+		check(text, "deliveries_next", append([]any{1000, 10}, args...)...)
+		text, wanted, err := s.wanted([]ledger.Identity{{Owner: ledger.Owner{Realm: "main", Principal: "alice"}, ID: "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		primary := "deliveries_pkey"
+		if settings.Kind != Postgres {
+			primary = "sqlite_autoindex_deliveries_1"
+		}
+		check(text, primary, 1000, wanted)
 	})
 }

@@ -37,36 +37,42 @@ func fill(tb testing.TB, db *DB, n int) {
 	exec("ANALYZE")
 }
 
+// explained returns how a database executes a statement.
+func explained(tb testing.TB, db *DB, text string, args ...any) string {
+	tb.Helper()
+	explain := "EXPLAIN "
+	if db.settings.Kind != Postgres {
+		explain = "EXPLAIN QUERY PLAN "
+	}
+	var plan []string
+	err := db.session(reading).query(tb.Context(), func(rows *sql.Rows) error {
+		var a, b, c int
+		var line string
+		into := []any{&line}
+		if db.settings.Kind != Postgres {
+			into = []any{&a, &b, &c, &line}
+		}
+		err := rows.Scan(into...)
+		plan = append(plan, line)
+		return err
+	}, explain+text, args...)
+	if err != nil {
+		tb.Fatalf("%s: %v", text, err)
+	}
+	return strings.Join(plan, "\n")
+}
+
 // TestPlans tests that no statement that is often executed reads more than an index says.
 func TestPlans(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
 		db := open(t, settings)
 		fill(t, db, 20_000)
 		r := db.Runs()
-		explain := "EXPLAIN "
-		if settings.Kind != Postgres {
-			explain = "EXPLAIN QUERY PLAN "
-		}
 		check := func(name, index, text string, args ...any) {
 			t.Helper()
-			var plan []string
-			err := db.session(reading).query(t.Context(), func(rows *sql.Rows) error {
-				var a, b, c int
-				var line string
-				into := []any{&line}
-				if settings.Kind != Postgres {
-					into = []any{&a, &b, &c, &line}
-				}
-				err := rows.Scan(into...)
-				plan = append(plan, line)
-				return err
-			}, explain+text, args...)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			whole := strings.Join(plan, "\n")
-			if !strings.Contains(whole, index) || strings.Contains(whole, "Seq Scan on runs") || strings.Contains(whole, "SCAN runs") {
-				t.Errorf("%s: no plan with %s:\n%s", name, index, whole)
+			plan := explained(t, db, text, args...)
+			if !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan on runs") || strings.Contains(plan, "SCAN runs") {
+				t.Errorf("%s: no plan with %s:\n%s", name, index, plan)
 			}
 		}
 		primary := "runs_pkey"

@@ -37,7 +37,7 @@ const (
 
 // Runs are the entries of the ledger.
 type Runs interface {
-	// Get returns the newest version of an entry. The error is [ledger.ErrNoEntry] if there is none.
+	// Get returns the newest version of an entry that is stored: what is not stored yet must not be told. The error is [ledger.ErrNoEntry] if there is none.
 	Get(ctx context.Context, id ledger.Identity) (*ledger.Entry, error)
 	// Subscribe calls a function for versions of entries after they were stored: for all that this instance makes, in their order for each entry.
 	Subscribe(tell func(e *ledger.Entry))
