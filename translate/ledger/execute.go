@@ -40,6 +40,9 @@ type Request struct {
 	MaxOutput int64
 	// Notes of the front are stored in the entry. May be nil.
 	Notes []byte
+	// Claimed is called when the run has been claimed, directly before the provider is called, to store what belongs to the run: where its end has to be
+	// delivered. After an error, the call is refused. May be nil.
+	Claimed func(ctx context.Context, e *Entry) error
 	// Differs returns by what the call differs from the one that has begun the run of its key, beside the skill and the arguments;
 	// empty: by nothing. May be nil.
 	Differs func(e *Entry) string

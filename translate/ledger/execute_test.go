@@ -443,3 +443,39 @@ func TestArgumentsOfRefusedCalls(t *testing.T) {
 		t.Errorf("%d bytes were allocated", copied)
 	}
 }
+
+// What belongs to a run is stored when the run is claimed and before the provider is called, once. Otherwise the call is not executed, and its key is free.
+func TestClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		i := start(t, p, ledgertest.New(), nil)
+		var claimed []*ledger.Entry
+		fails := errors.New("the database is gone")
+		with := func(q *ledger.Request) {
+			q.Claimed = func(_ context.Context, e *ledger.Entry) error {
+				p.Received(t, "POST /run/sum", len(claimed))
+				if fails == nil {
+					claimed = append(claimed, e)
+				}
+				return fails
+			}
+		}
+		for _, key := range []string{"key", ""} {
+			if a := i.call(key, "acme.sum", `{"a":1}`, with); a.Failure == nil || a.Failure.Executed != run.ExecutedNo || !errors.Is(a.Failure.Cause, fails) {
+				t.Fatalf("%+v", a)
+			}
+			if a := i.call(key, "acme.sum", `{"a":"x"}`, with); a.Failure == nil || a.Failure.Kind != run.InvalidArguments {
+				t.Errorf("%+v", a)
+			}
+		}
+		p.Received(t, "POST /run/sum", 0)
+		fails = nil
+		i.call("key", "acme.sum", `{"a":1}`, with)
+		i.call("key", "acme.sum", `{"a":1}`, with)
+		i.call("", "acme.sum", `{"a":1}`, with)
+		p.Received(t, "POST /run/sum", 2)
+		if len(claimed) != 2 || claimed[0].Version != 1 || claimed[0].Owner != owner || claimed[0].State != ledger.Submitting || claimed[1].ID == claimed[0].ID {
+			t.Errorf("%+v", claimed)
+		}
+	})
+}

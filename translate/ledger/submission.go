@@ -251,6 +251,11 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 		}
 		s.how.reserved = maxOutcome(q)
 	}
+	if q.Claimed != nil {
+		if err := q.Claimed(ctx, s.entry.get()); err != nil {
+			return notKept(err)
+		}
+	}
 	s.how.unsent = false
 	return nil
 }
