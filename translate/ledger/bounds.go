@@ -48,18 +48,18 @@ func (u *usage) set(b Bounds) {
 	}
 }
 
-// of returns the share of an owner. The lock is held.
-func (u *usage) of(owner Owner) *share {
-	s := u.owners[owner]
+// of returns the share of an owner; nil: of all. The lock is held.
+func (u *usage) of(owner *Owner) *share {
+	if owner == nil {
+		return &u.all
+	}
+	s := u.owners[*owner]
 	if s == nil {
-		if u.owners == nil {
-			u.owners = map[Owner]*share{}
-		}
 		if len(u.owners)%1000 == 999 { // they are counted again when they are seen again
 			maps.DeleteFunc(u.owners, func(_ Owner, s *share) bool { return s.reserved == 0 && time.Since(s.counted) > time.Minute })
 		}
 		s = new(share)
-		u.owners[owner] = s
+		u.owners[*owner] = s
 	}
 	return s
 }
@@ -68,7 +68,7 @@ func (u *usage) of(owner Owner) *share {
 func (u *usage) load(ctx context.Context, owner Owner) error {
 	for _, of := range []*Owner{nil, &owner} {
 		u.mu.Lock()
-		counted := u.share(of).counted
+		counted := u.of(of).counted
 		u.mu.Unlock()
 		switch {
 		case counted.IsZero():
@@ -82,17 +82,9 @@ func (u *usage) load(ctx context.Context, owner Owner) error {
 	return nil
 }
 
-// share returns the share of an owner; nil: of all. The lock is held.
-func (u *usage) share(owner *Owner) *share {
-	if owner == nil {
-		return &u.all
-	}
-	return u.of(*owner)
-}
-
 func (u *usage) recountLater(ctx context.Context, owner *Owner) {
 	u.mu.Lock()
-	s := u.share(owner)
+	s := u.of(owner)
 	busy := s.counting
 	s.counting = true
 	u.mu.Unlock()
@@ -114,7 +106,7 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := u.share(owner)
+	s := u.of(owner)
 	s.Usage, s.counted = counted, time.Now()
 	return nil
 }
@@ -136,7 +128,7 @@ func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure
 func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure, counted time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	own := u.of(owner)
+	own := u.of(&owner)
 	for _, bound := range []struct {
 		name      string
 		used, max int64
@@ -163,7 +155,7 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure, counted tim
 func (u *usage) end(owner Owner, size int64, kept bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, s := range []*share{&u.all, u.of(owner)} {
+	for _, s := range []*share{&u.all, u.of(&owner)} {
 		s.Open = max(s.Open-1, 0)
 		s.Bytes += size
 		if !kept {
@@ -176,7 +168,7 @@ func (u *usage) end(owner Owner, size int64, kept bool) {
 func (u *usage) reserve(owner Owner, size int64) *run.Failure {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	own := u.of(owner)
+	own := u.of(&owner)
 	if size > 0 && own.Bytes+own.reserved+size > u.bounds.OutputOfOne {
 		return refuse(&run.Limit{Name: "bytes of outcomes of a principal", Max: u.bounds.OutputOfOne})
 	}
@@ -189,7 +181,7 @@ func (u *usage) reserve(owner Owner, size int64) *run.Failure {
 func (u *usage) fits(owner Owner, size, reserved int64) (exceeded string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	own := u.of(owner)
+	own := u.of(&owner)
 	for _, bound := range []struct {
 		of        string
 		used, max int64

@@ -63,7 +63,7 @@ type Ledger struct {
 // New returns the ledger of a store. It does nothing before the first Begin.
 func New(config Config) *Ledger {
 	l := &Ledger{now: config.Now, trouble: config.Trouble, panicked: config.Panicked}
-	l.store, l.all, l.named = config.Store, map[Identity]*live{}, map[string]Identity{}
+	l.store, l.all, l.named, l.usage.owners = config.Store, map[Identity]*live{}, map[string]Identity{}, map[Owner]*share{}
 	if l.now == nil {
 		l.now = time.Now
 	}
