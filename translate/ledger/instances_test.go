@@ -90,12 +90,7 @@ func TestLostLease(t *testing.T) {
 		a, b := start(t, p, db, quiet), start(t, p, db, nil)
 		a.call("k", "acme.sum", "", waits(0))
 		before := a.store.Instance()
-		a.store.Fail(func(statement string) error {
-			if statement == "renew" {
-				return errDisk
-			}
-			return nil
-		}, nil)
+		a.down()
 		time.Sleep(26 * time.Second)
 		if e := db.Entries()[0]; e.Follower != b.store.Instance() {
 			t.Errorf("%+v", e)
@@ -202,7 +197,14 @@ func TestDownAtTheEnd(t *testing.T) {
 				if took := time.Since(began); took > 13*time.Second {
 					t.Errorf("after %s", took)
 				}
-				expect(t, a.call("k", "acme.sum", ""), "3", true)
+				repeated := a.call("k", "acme.sum", "")
+				expect(t, repeated, "3", true)
+				if e, err := a.Cancel(t.Context(), repeated.Entry.Identity()); err != nil || e.State != ledger.Completed {
+					t.Errorf("%+v, error %v", e, err)
+				}
+				if e, err := a.Get(t.Context(), repeated.Entry.Identity()); err != nil || e.State != ledger.Completed {
+					t.Errorf("%+v, error %v", e, err)
+				}
 				if x := b.call("k", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
 					t.Errorf("%+v", x)
 				}

@@ -76,7 +76,15 @@ func TestWatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			db := ledgertest.New()
 			f := &follower{ends: time.Hour}
-			a, b := open(t, db.Instance(announcements), f, 0), open(t, db.Instance(announcements), f, 0)
+			store := db.Instance(announcements)
+			var changes atomic.Int64
+			store.Fail(nil, func(statement string) error { // the answers to later changes come earlier
+				if n := changes.Add(1); statement == "change" && n%2 == 0 {
+					time.Sleep(20 * time.Millisecond)
+				}
+				return nil
+			})
+			a, b := open(t, store, f, 0), open(t, db.Instance(announcements), f, 0)
 			var mu sync.Mutex
 			var told []int64
 			a.Subscribe(func(e *ledger.Entry) {
@@ -181,7 +189,7 @@ func TestPollsOfALongRun(t *testing.T) {
 func TestProviderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := ledgertest.New()
-		f := &follower{ends: time.Minute, hangs: "slow"}
+		f := &follower{ends: 10 * time.Second, hangs: "slow"}
 		l := open(t, db.Instance(true), f, 0)
 		for n := range 200 {
 			e := accepted(n)
@@ -190,7 +198,7 @@ func TestProviderThatHangs(t *testing.T) {
 		}
 		e := accepted(0)
 		l.Add(t.Context(), e, 0)
-		time.Sleep(70 * time.Second)
+		time.Sleep(20 * time.Second)
 		if now, err := l.Get(t.Context(), e.Identity()); err != nil || now.State != ledger.Completed {
 			t.Errorf("%+v, error %v", now, err)
 		}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// provider executes the skills sum, at once, and slow, whose runs go on until ends is closed. It is the bridge of an instance, too.
+type provider struct {
+	executed map[string]*atomic.Int64
+	polls    atomic.Int64
+	ends     chan struct{}
+}
+
+func newProvider() *provider {
+	return &provider{executed: map[string]*atomic.Int64{"sum": {}, "slow": {}}, ends: make(chan struct{})}
+}
+
+// member is an instance of the bridge with a ledger in a database.
+type member struct {
+	*ledger.Ledger
+	*provider
+	db *DB
+}
+
+func join(t *testing.T, settings Settings, p *provider) *member {
+	t.Helper()
+	m := &member{db: open(t, settings), provider: p}
+	m.Ledger = ledger.New(ledger.Config{
+		Store: m.db.Runs(), Trouble: func(err error) { t.Log(err) },
+		Panicked: func(_ context.Context, value any, stack []byte) { t.Errorf("%v\n%s", value, stack) },
+	})
+	m.Begin(m)
+	t.Cleanup(func() { m.stop(t) })
+	return m
+}
+
+// stop ends the instance.
+func (m *member) stop(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
+	defer cancel()
+	m.Close(ctx)
+	m.db.Close()
+}
+
+func (*member) Realm() string                     { return "main" }
+func (*member) Room(string) exchange.AnswerBudget { return nil }
+
+// Poll implements [ledger.Follower].
+func (m *member) Poll(_ context.Context, e *ledger.Entry) run.Run {
+	m.polls.Add(1)
+	select {
+	case <-m.ends:
+		return run.Run{Ref: e.Ref, State: run.Completed, Output: jsontext.Value("4")}
+	default:
+		return run.Run{Ref: e.Ref, State: run.Working, RetryAfter: 10 * time.Millisecond}
+	}
+}
+
+func (*member) ReportRun(context.Context, translate.Call, translate.Operation, *run.Run) {}
+func (*member) Find(_ context.Context, name, _ string) (listed string, _ *run.Failure) {
+	return name, nil
+}
+func (*member) Audience(string) int           { return 0 }
+func (*member) Permits(*run.Ref, string) bool { return true }
+
+// execution is a call of a member.
+type execution struct {
+	m    *member
+	ctx  context.Context //nolint:containedctx // as in package translate
+	wait time.Duration
+	run  run.Run
+	end  func(run.Run) run.Run // nil: none
+}
+
+// Start implements [ledger.Bridge].
+func (m *member) Start(ctx context.Context, call translate.Call) translate.Execution {
+	x := &execution{m: m, ctx: ctx, wait: *call.Wait}
+	ref := run.Ref{Source: "acme", SkillID: call.Name, Version: "1.0.0"}
+	endpoint := document.Endpoint{StatusURL: "https://acme.example/{execution_id}"}
+	if x.run.Failure = call.Prepare.Invoke(ctx, &translate.Skill{Name: call.Name, Ref: ref, Descriptor: &document.Descriptor{Endpoint: endpoint}}); x.run.Failure != nil {
+		return x
+	}
+	m.executed[call.Name].Add(1)
+	time.Sleep(20 * time.Millisecond)
+	ref.ExecutionID = "e"
+	if x.run = (run.Run{Ref: ref, State: run.Working}); call.Name == "sum" {
+		x.run.State, x.run.Output = run.Completed, jsontext.Value("3")
+	}
+	return x
+}
+
+// Resume implements [ledger.Bridge].
+func (m *member) Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution {
+	x := &execution{m: m, ctx: ctx, wait: *call.Wait, run: run.Run{Ref: ref, State: run.Working}}
+	asking, known, end := m.Follow(ctx, ledger.Owner{Realm: "main", Principal: call.Principal}, &ref, &call)
+	if x.ctx, x.end = asking, end; known != nil {
+		x.run = *known
+	}
+	return x
+}
+
+func (x *execution) Wait() run.Run {
+	if x.run.Failure == nil && !x.run.State.Ended() {
+		select {
+		case <-x.ctx.Done():
+			x.run.Failure = &run.Failure{Kind: run.CallerGone, Executed: run.ExecutedYes}
+		case <-x.m.ends:
+			x.run.State, x.run.Output = run.Completed, jsontext.Value("4")
+		case <-time.After(x.wait):
+		}
+		if x.end != nil {
+			x.run = x.end(x.run)
+		}
+	}
+	return x.run
+}
+
+func (x *execution) Watch() iter.Seq[run.Run] {
+	return func(yield func(run.Run) bool) {
+		if x.run.Failure != nil || x.run.State.Ended() || yield(x.run) {
+			yield(x.Wait())
+		}
+	}
+}
+
+func (x *execution) Leave() run.Run        { return x.run }
+func (*execution) Skill() *translate.Skill { return nil }
+func (*execution) Unknown() []string       { return nil }
+func (*execution) Detach()                 {}
+
+func (m *member) call(t *testing.T, key, skill, args string, wait time.Duration) ledger.Answer {
+	t.Helper()
+	return m.Execute(t.Context(), m, &ledger.Request{
+		Owner: ledger.Owner{Realm: "main", Principal: "ada"}, Key: key, MaxOutput: 1 << 20,
+		Call: translate.Call{Caller: run.Caller{Principal: "ada", Front: "skills"}, Name: skill, Inputs: jsonrpc.Object{Text: jsontext.Value(args)}, Wait: &wait},
+	})
+}
+
+// The ledger of several instances executes nothing twice, tells an end at one instance to calls at another, and keeps what an instance was following.
+func TestLedger(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is a test
+		p := newProvider()
+		members := []*member{join(t, settings, p), join(t, settings, p)}
+		if settings.Kind == Memory {
+			members = members[:1]
+		}
+		var group sync.WaitGroup
+		for n := range 80 {
+			group.Go(func() {
+				a := members[n%len(members)].call(t, fmt.Sprint(n/4), "sum", fmt.Sprintf(`{"n":%d}`, n/4), time.Minute)
+				if a.Failure != nil || string(a.Output) != "3" {
+					t.Errorf("%d: %+v, %v", n, a, a.Failure)
+				}
+			})
+		}
+		group.Wait()
+		if n := p.executed["sum"].Load(); n != 20 {
+			t.Errorf("%d executions", n)
+		}
+		last := members[len(members)-1]
+		first := members[0].call(t, "slow", "slow", "", 0)
+		if first.Failure != nil || first.Entry == nil {
+			t.Fatalf("%+v", first)
+		}
+		canceled := make(chan time.Time)
+		go func() {
+			if a := last.call(t, "slow", "slow", "", time.Minute); a.State != run.Canceled {
+				t.Errorf("%+v", a)
+			}
+			canceled <- time.Now()
+		}()
+		for p.polls.Load() < 3 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if e, err := members[0].Cancel(t.Context(), first.Entry.Identity()); err != nil || e.State != ledger.Canceled {
+			t.Errorf("%+v, error %v", e, err)
+		}
+		<-canceled
+		members[0].call(t, "next", "slow", "", 0)
+		if len(members) > 1 {
+			members[0].stop(t)
+		}
+		close(p.ends)
+		if a := last.call(t, "next", "slow", "", time.Minute); string(a.Output) != "4" {
+			t.Errorf("%+v", a)
+		}
+		if n := p.executed["slow"].Load(); n != 2 {
+			t.Errorf("%d executions", n)
+		}
+	})
+}
