@@ -231,7 +231,7 @@ func TestDatabaseDown(t *testing.T) {
 		i.end("ada", "sending.example")
 		e := i.begin(push, "ada", "push.example")
 		time.Sleep(time.Second)
-		i.Fail(func() (error, error) { return deliverytest.ErrDown, nil })
+		i.Fail(func(string) (error, error) { return deliverytest.ErrDown, nil })
 		i.state(e, ledger.Completed)
 		time.Sleep(time.Minute)
 		i.Fail(nil)
@@ -305,6 +305,28 @@ func TestReplaced(t *testing.T) {
 	})
 }
 
+// What is taken again while the answer of its settlement is under way is sent at once.
+func TestTakenMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, to := deliverytest.NewDatabase(), new(receiver)
+		i := start(t, d, to)
+		i.Fail(func(method string) (error, error) {
+			if method == "Settle" {
+				return nil, deliverytest.Slow(100 * time.Millisecond)
+			}
+			return nil, nil
+		})
+		e := i.begin(push, "ada", "one.example")
+		for range 3 {
+			time.Sleep(50 * time.Millisecond)
+			e = i.state(e, ledger.Working)
+		}
+		time.Sleep(time.Second)
+		same(t, "within a second", to.bodies("one.example"), "001 state", "002 state", "003 state", "004 state")
+		i.stop()
+	})
+}
+
 // A panic ends neither the Deliverer nor the delivery.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -343,7 +365,7 @@ func TestOrder(t *testing.T) {
 			d := deliverytest.NewDatabase()
 			all := []*instance{start(t, d, to), start(t, d, to), start(t, d, to)}
 			for _, i := range all {
-				i.Fail(func() (error, error) {
+				i.Fail(func(string) (error, error) {
 					switch roll(20) {
 					case 0:
 						return deliverytest.ErrDown, nil

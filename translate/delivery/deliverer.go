@@ -197,6 +197,10 @@ func (d *Deliverer) serve(l *line) {
 	defer d.mu.Unlock()
 	d.lines.schedule.Done(l)
 	l.active, l.cursor = false, l.row.Cursor
+	if l.next != nil {
+		l.claim(l.next, l.nextAt)
+		next = again
+	}
 	id := l.row.Run
 	if next == again {
 		d.lines.schedule.Add(l)

@@ -185,7 +185,7 @@ func (i *instance) stop() {
 
 // crash ends the instance as a crash does: nothing more is written, and no answer is read.
 func (i *instance) crash() {
-	i.Fail(func() (error, error) { return deliverytest.ErrDown, nil })
+	i.Fail(func(string) (error, error) { return deliverytest.ErrDown, nil })
 	ctx, cancel := context.WithCancel(i.t.Context())
 	cancel()
 	i.Close(ctx)

@@ -28,11 +28,19 @@ type line struct {
 	webhook.Place
 
 	row     *Delivery
-	claimed time.Time     // when the claim was asked for; zero: it has to be extended
+	claimed time.Time     // when the claim was asked for
 	entry   *ledger.Entry // the version that is being sent; nil: none yet
 	part    int           // the events of this version that were sent
 	active  bool
-	cursor  int64 // that of the row when the line was last inactive
+	cursor  int64     // that of the row when the line was last inactive
+	next    *Delivery // as it was claimed again while the line was active; nil: it was not
+	nextAt  time.Time // when that claim was asked for
+}
+
+// claim makes a claim that of an inactive line.
+func (l *line) claim(row *Delivery, claimed time.Time) {
+	row.Cursor = max(row.Cursor, l.cursor) // what was sent is stored with the next settlement
+	l.row, l.claimed, l.entry, l.part, l.cursor, l.next = row, claimed, nil, 0, row.Cursor, nil
 }
 
 // heard is a run whose deliveries are in memory or have to be taken.
@@ -130,12 +138,15 @@ func (ls *lines) add(row *Delivery, claimed time.Time) (wait time.Duration) {
 	if r == nil {
 		r = &heard{lines: map[string]*line{}}
 	}
-	if l := r.lines[row.Receiver]; l != nil { // its claim had ended
-		if !l.active && l.Host == row.Host {
-			row.Cursor = max(row.Cursor, l.cursor) // what was sent is stored with the next settlement
-			l.row, l.claimed, l.entry, l.part, l.cursor = row, claimed, nil, 0, row.Cursor
+	if l := r.lines[row.Receiver]; l != nil { // its claim has ended
+		switch {
+		case l.Host != row.Host: // it was replaced: its line ends, and then this claim
+		case l.active:
+			l.next, l.nextAt = row, claimed
+		default:
+			l.claim(row, claimed)
 		}
-		return 0 // if it was replaced, its line ends, and another look finds it
+		return 0
 	}
 	l := &line{Place: webhook.Place{Owner: ownerOf(row.Run.Owner), Host: row.Host, Size: unknownSize}, row: row, claimed: claimed, cursor: row.Cursor}
 	if wait := ls.places.enter(l.Owner, l.Host); wait > 0 {

@@ -17,6 +17,12 @@ import (
 // ErrDown is the error of an [Instance] whose database can't be reached.
 var ErrDown = errors.New("the database can't be reached")
 
+// Slow makes a statement of an [Instance] answer later, instead of an error after its effect.
+type Slow time.Duration
+
+// Error implements error.
+func (s Slow) Error() string { return "slow" }
+
 // Database has runs and deliveries in memory, which instances share. Its clock is time.Now.
 type Database struct {
 	mu   sync.Mutex
@@ -86,15 +92,15 @@ type Instance struct {
 
 	mu    sync.Mutex
 	tell  []func(*ledger.Entry)
-	fails func() (before, after error)
+	fails func(method string) (before, after error)
 	calls map[string]int
 }
 
 // Instance returns another instance.
 func (d *Database) Instance() *Instance { return &Instance{Database: d, calls: map[string]int{}} }
 
-// Fail makes statements return the error of a function: before they have an effect, or after. nil: none fails.
-func (i *Instance) Fail(fails func() (before, after error)) {
+// Fail makes statements return the errors of a function: before they have an effect, or after. nil: none fails.
+func (i *Instance) Fail(fails func(method string) (before, after error)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.fails = fails
@@ -151,14 +157,19 @@ func (i *Instance) do(method string, f func() error) error {
 	i.mu.Unlock()
 	var before, after error
 	if fails != nil {
-		before, after = fails()
+		before, after = fails(method)
 	}
 	if before != nil {
 		return before
 	}
 	i.Database.mu.Lock()
-	defer i.Database.mu.Unlock()
-	return errors.Join(f(), after)
+	err := f()
+	i.Database.mu.Unlock()
+	if slow, ok := errors.AsType[Slow](after); ok {
+		time.Sleep(time.Duration(slow))
+		return err
+	}
+	return errors.Join(err, after)
 }
 
 // Add implements [delivery.Store].
