@@ -312,7 +312,7 @@ func TestTakenMeanwhile(t *testing.T) {
 		i := start(t, d, to)
 		i.Fail(func(method string) (error, error) {
 			if method == "Settle" {
-				return nil, deliverytest.Slow(100 * time.Millisecond)
+				return nil, deliverytest.SlowError(100 * time.Millisecond)
 			}
 			return nil, nil
 		})

@@ -202,15 +202,18 @@ func (d *Deliverer) serve(l *line) {
 		next = again
 	}
 	id := l.row.Run
+	if next == over && d.lines.after(id, l.row.Cursor) != nil {
+		next = news // of a version that was stored while the delivery was settled
+	}
+	if next == news && d.closing.Err() == nil {
+		d.lines.want(id, nil)
+		d.wake()
+	}
 	if next == again {
 		d.lines.schedule.Add(l)
 		d.lines.forget(id)
 	} else {
 		d.lines.remove(l)
-	}
-	if next == news && d.closing.Err() == nil {
-		d.lines.want(id, nil)
-		d.wake()
 	}
 	d.dispatch()
 }

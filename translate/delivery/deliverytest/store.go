@@ -17,11 +17,11 @@ import (
 // ErrDown is the error of an [Instance] whose database can't be reached.
 var ErrDown = errors.New("the database can't be reached")
 
-// Slow makes a statement of an [Instance] answer later, instead of an error after its effect.
-type Slow time.Duration
+// SlowError makes a statement of an [Instance] answer later, instead of an error after its effect.
+type SlowError time.Duration
 
 // Error implements error.
-func (s Slow) Error() string { return "slow" }
+func (s SlowError) Error() string { return "slow" }
 
 // Database has runs and deliveries in memory, which instances share. Its clock is time.Now.
 type Database struct {
@@ -165,7 +165,7 @@ func (i *Instance) do(method string, f func() error) error {
 	i.Database.mu.Lock()
 	err := f()
 	i.Database.mu.Unlock()
-	if slow, ok := errors.AsType[Slow](after); ok {
+	if slow, ok := errors.AsType[SlowError](after); ok {
 		time.Sleep(time.Duration(slow))
 		return err
 	}
