@@ -30,6 +30,7 @@ type places struct {
 	taken  int
 	of     map[place]int
 	queues map[place]time.Time // when the last one of them is due
+	swept  time.Time           // when those that are over were forgotten
 }
 
 // enter takes a place. If there is none, it returns after which time the delivery is due again.
@@ -67,7 +68,8 @@ func (p *places) wait(at place, pace time.Duration) time.Duration {
 	if due = due.Add(pace); due.Sub(now) > maxWait {
 		return maxWait + rand.N(maxWait/10) //nolint:gosec // it spreads them
 	}
-	if len(p.queues) >= maxQueues {
+	if now.Sub(p.swept) > leastWait {
+		p.swept = now
 		maps.DeleteFunc(p.queues, func(_ place, last time.Time) bool { return last.Before(now) })
 	}
 	if len(p.queues) < maxQueues {
