@@ -24,6 +24,7 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	                              there is no credential for it; entries of indexes and registries that can't be
 //	                              used; aliases for skills that are not listed; the versions of the bridge and of Caddy
 //	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
+//	GET  /skill_bridge/stores     the databases (store): which, whether they can be used, and why not
 //	GET  /skill_bridge/tasks      the A2A tasks in memory, those with the newest state first: state, principal, skill and
 //	                              run, webhooks by host; the number of tasks in each state, and why they can't be
 //	                              stored. ?id=…, ?state=… select tasks, ?limit=… (0 to 1000) bounds them; ?stored=…
@@ -71,6 +72,7 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: "/skill_bridge/providers", Handler: shows(a.providers)},
 		{Pattern: "/skill_bridge/skills", Handler: shows(a.skills)},
 		{Pattern: "/skill_bridge/runs", Handler: shows(a.runs)},
+		{Pattern: "/skill_bridge/stores", Handler: shows(a.stores)},
 		{Pattern: "/skill_bridge/tasks", Handler: caddy.AdminHandlerFunc(a.tasks)},
 		{Pattern: "/skill_bridge/usage", Handler: caddy.AdminHandlerFunc(a.usage)},
 		{Pattern: "/skill_bridge/notifications", Handler: shows(a.notifications)},

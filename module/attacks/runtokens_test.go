@@ -3,6 +3,7 @@ package attacks_test
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,9 +17,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 )
 
 // endless is how many polls a run takes that is not to end.
@@ -68,19 +71,50 @@ func storedIn(folder, caddyfile string) string {
 	return "{\n\tstorage file_system " + folder + "\n}\n" + caddyfile
 }
 
-// keyFile is where the keys of run tokens are in such a folder.
-func keyFile(folder string) string {
-	return filepath.Join(folder, "skill_bridge", "run_token_keys.json")
-}
+// database is the file of the database of such a Caddy.
+func database(folder string) string { return filepath.Join(folder, "caddy", "skill_bridge.db") }
 
-// exists reports whether there is a file.
-func exists(t *testing.T, file string) bool {
+// keyIn returns the record of the keys of run tokens in a database; without a version, there is none.
+func keyIn(t *testing.T, folder string) *store.Thing {
 	t.Helper()
-	_, err := os.Stat(file)
-	if err != nil && !os.IsNotExist(err) {
+	thing, err := thingsIn(t, folder).Get(t.Context(), "run_token_keys", "")
+	if errors.Is(err, store.ErrNoThing) {
+		return &store.Thing{Kind: "run_token_keys"}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return err == nil
+	return thing
+}
+
+// setKey replaces the record of the keys of run tokens in a database; empty: it is deleted.
+func setKey(t *testing.T, folder, text string) {
+	t.Helper()
+	things, key := thingsIn(t, folder), keyIn(t, folder)
+	if key.Value = []byte(text); text == "" {
+		if err := things.Delete(t.Context(), key.Kind, ""); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if ok, err := things.Put(t.Context(), key, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+}
+
+// thingsIn opens the database of a folder until the test ends.
+func thingsIn(t *testing.T, folder string) store.Things {
+	t.Helper()
+	db, err := store.New(store.Settings{Kind: store.SQLite, File: database(folder)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	db.Start(zap.NewNop())
+	if err := db.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db.Things()
 }
 
 // requests is how many requests providers have got.
@@ -377,6 +411,7 @@ func TestKeyOfRunTokens(t *testing.T) {
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
 	folder := t.TempDir()
 	text := storedIn(folder, testbed.Bridge(provider(p.URL(), "acme")))
+	t.Setenv("XDG_DATA_HOME", folder)
 	validate(t, strings.ReplaceAll(strings.Replace(text, "{\n", "{\n\tadmin off\n\tpersist_config off\n", 1), "{$PORT}", "0"))
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Fatalf("validating a configuration left %v, %v", left, err)
@@ -385,21 +420,20 @@ func TestKeyOfRunTokens(t *testing.T) {
 	mustComplete(t, c.Execute("acme.s.quick", nil))
 	mustComplete(t, c.With(testbed.Timeout(time.Minute)).Execute("acme.s.quick", nil))
 	want := refused(t, c.Client)
-	if exists(t, keyFile(folder)) {
+	if keyIn(t, folder).Version > 0 {
 		t.Error("there is a key though there is no token")
 	}
 	old := leave(t, c.Client, "acme.s.slow")
-	info, err := os.Stat(keyFile(folder))
-	if err != nil {
-		t.Fatal(err)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(database(folder) + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			t.Errorf("others may read the key: %v", mode)
+		}
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		t.Errorf("others may read the key: %v", mode)
-	}
-	kept, err := os.ReadFile(keyFile(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := string(keyIn(t, folder).Value)
 	again := func() {
 		t.Helper()
 		c.Stop()
@@ -410,9 +444,7 @@ func TestKeyOfRunTokens(t *testing.T) {
 		t.Errorf("after a restart: %v", a)
 	}
 
-	if err := os.Remove(keyFile(folder)); err != nil {
-		t.Fatal(err)
-	}
+	setKey(t, folder, "")
 	again()
 	before := requests(p)
 	if a := look(c.Client, old); string(a.Body) != want || requests(p) != before {
@@ -427,9 +459,7 @@ func TestKeyOfRunTokens(t *testing.T) {
 		t.Errorf("of the new key: %v", a)
 	}
 
-	if err := os.WriteFile(keyFile(folder), kept, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	setKey(t, folder, kept)
 	again()
 	if a := look(c.Client, own); string(a.Body) != want {
 		t.Errorf("of a key that was taken away: %v", a)
@@ -440,7 +470,7 @@ func TestKeyOfRunTokens(t *testing.T) {
 }
 
 // While the keys can't be read, nothing is started that nobody could come back to;
-// all else works, and the file stays as it is.
+// all else works, and the record stays as it is.
 func TestDamagedKeyOfRunTokens(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"}, hostile.Skill{ID: "s/quick"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
@@ -449,23 +479,18 @@ func TestDamagedKeyOfRunTokens(t *testing.T) {
 	c := testbed.StartCaddy(t, text)
 	token := leave(t, c.Client, "acme.s.slow")
 	c.Stop()
-	kept, err := os.ReadFile(keyFile(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, secret, _ := strings.Cut(string(kept), `"secret":"`)
+	kept := string(keyIn(t, folder).Value)
+	_, secret, _ := strings.Cut(kept, `"secret":"`)
 	secret, _, _ = strings.Cut(secret, `"`)
 	if len(secret) < 40 {
-		t.Fatalf("the key file has no secret: %d", len(secret))
+		t.Fatalf("the key has no secret: %d", len(secret))
 	}
 	for name, damaged := range map[string]string{
-		"truncated": string(kept[:len(kept)-2]), "changed": strings.Replace(string(kept), `"made"`, `"mode"`, 1),
-		"empty": "", "of a later version": strings.Replace(string(kept), `"version":1`, `"version":2`, 1),
+		"truncated": kept[:len(kept)-2], "changed": strings.Replace(kept, `"made"`, `"mode"`, 1),
+		"blank": " ", "of a later version": strings.Replace(kept, `"version":1`, `"version":2`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(keyFile(folder), []byte(damaged), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			setKey(t, folder, damaged)
 			c := testbed.StartCaddy(t, text)
 			c.Log.MustNotShow(secret, secret[5:30], token)
 			mustComplete(t, c.Execute("acme.s.quick", nil))
@@ -483,16 +508,14 @@ func TestDamagedKeyOfRunTokens(t *testing.T) {
 			if a := look(c.Client, token); a.Code != -32603 || a.Data.Executed != "yes" || a.Data.Next != "follow_run" || requests(p) != before {
 				t.Errorf("a token: %v", a)
 			}
-			if len(c.Log.Lines(`"level":"warn"`, "run_token_keys.json")) == 0 {
+			if len(c.Log.Lines(`"level":"warn"`, "the keys of run tokens in the database")) == 0 {
 				t.Error("the log does not name the key")
 			}
-			if now, err := os.ReadFile(keyFile(folder)); err != nil || string(now) != damaged {
-				t.Errorf("the file was changed: %v", err)
+			if now := string(keyIn(t, folder).Value); now != damaged {
+				t.Error("the record was changed")
 			}
 			// Mended, it is used without anybody's help.
-			if err := os.WriteFile(keyFile(folder), kept, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			setKey(t, folder, kept)
 			testbed.Eventually(t, 30*time.Second, func() bool { return look(c.Client, token).Outcome() == "running" }, "the token is used again")
 			leave(t, c.Client, "acme.s.slow")
 			c.Stop()
@@ -531,16 +554,12 @@ func TestRunTokensShowNothing(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile(keyFile(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct {
 		Keys []struct {
 			Secret []byte `json:"secret"`
 		} `json:"keys"`
 	}
-	if err := json.Unmarshal(text, &file); err != nil || len(file.Keys) != 1 || len(file.Keys[0].Secret) != 32 {
+	if err := json.Unmarshal(keyIn(t, folder).Value, &file); err != nil || len(file.Keys) != 1 || len(file.Keys[0].Secret) != 32 {
 		t.Fatalf("%d keys: %v", len(file.Keys), err)
 	}
 	key := file.Keys[0].Secret

@@ -161,6 +161,9 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //		}
 //		browse            [<template-file>]
 //		priority          low|normal|high
+//		store             sqlite [<file>] | postgres <dsn> | memory
+//		keep              <duration> [<n> [<per principal>]]
+//		seal_key          <secret> [<old>]
 //		timeout           <default> [<max>]
 //		poll              adaptive|fixed|backoff ...
 //		poll_interval     <initial> [<max>]
@@ -232,6 +235,7 @@ func (p parser) handler(h *Handler) error {
 	mounts := h.Mounts.Targets(p.Reader)
 	mounts["agent_skills"] = h.Sources.ReadSite(p.Reader, mounts["agent_skills"].(func() error))
 	maps.Copy(targets, mounts)
+	maps.Copy(targets, h.Options.Targets(p.Reader))
 	maps.Copy(targets, options.Targets{
 		"name":              &h.Name,
 		"caller":            func() error { return p.caller(&h.Caller) },

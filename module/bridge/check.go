@@ -40,6 +40,7 @@ func (h *Handler) check() *options.ConfigError {
 	default:
 		c.Check("priority", fmt.Errorf("priority %q is none of low, normal and high", h.Priority))
 	}
+	h.Options.Check(c)
 	h.Timing.check(c)
 	h.Cache.check(c)
 	h.Bounds.check(c)

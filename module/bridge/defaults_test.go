@@ -25,8 +25,9 @@ type effective struct {
 	limits          Limits
 	principal       string
 	requests, batch int64
-	answer, answers int64 // of a batch, and of all
-	shared, learned any   // from pools, with the settings as their keys: what is the same has the same settings
+	keep            [3]any // of run tokens, and runs in all and of a principal
+	answer, answers int64  // of a batch, and of all
+	shared, learned any    // from pools, with the settings as their keys: what is the same has the same settings
 }
 
 // effectiveOf loads a handler with some lines of a Caddyfile. What it takes from pools
@@ -49,10 +50,11 @@ func effectiveOf(t *testing.T, lines string) (effective, error) {
 		t.Fatal(err)
 	}
 	config.Observer, config.Stop = nil, nil
+	runs, own := h.Runs()
 	e := effective{
 		config: *config, limits: h.limits(), principal: h.placeholder(),
 		requests: h.server.MaxRequestSize, batch: int64(h.server.Profile.MaxBatch), answer: h.server.MaxAnswerSize, answers: h.server.MaxAnswers,
-		shared: h.shared,
+		shared: h.shared, keep: [3]any{h.tokens.Lifetime(), runs, own},
 	}
 	if h.timings != nil {
 		e.learned = h.timings.Store
@@ -86,7 +88,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"limits output_size": "10MiB", "limits waiting": "20000", "limits runs": "20000 10000", "limits polls": "20000", "limits answers": "1GiB", "timeout": "25s 10m",
 	}
 	// Those that are not values of the option.
-	others := map[string]bool{"provider namespace": true, "agent_skills url": true, "allow_networks": true, "notifications allow_networks": true, "notifications secrets": true, "name": true}
+	others := map[string]bool{"provider namespace": true, "agent_skills url": true, "allow_networks": true, "notifications allow_networks": true, "notifications secrets": true, "name": true, "store": true, "seal_key": true}
 	elsewhere := map[string]bool{"a2a": true, "mcp": true, "push": true, "tasks": true, "rpc": true} // TestDocumentedDefaults of module/fronts
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	number := regexp.MustCompile(`\d+`)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -56,6 +56,8 @@ type Handler struct {
 	// `describe_skill` return. Default: none; all methods but POST are refused. Example: `{}`.
 	Browse *browse.Config `json:"browse,omitempty"`
 
+	keeping.Options
+
 	Timing
 
 	// Bounds the cache of documents that describe skills.
@@ -82,11 +84,10 @@ type Handler struct {
 	Network
 
 	endpoints
-	logger  *zap.Logger
-	shared  *shared
-	usage   *lifetime.Usage
-	timings *storage.Timings // nil: nothing is learned
-	tokens  *runtokens.Tokens
+	logger *zap.Logger
+	shared *shared
+	usage  *lifetime.Usage
+	tokens *runtokens.Tokens
 }
 
 // endpoints answer the requests of clients.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
@@ -95,7 +95,7 @@ func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) error 
 	if h.Poll != nil {
 		price = orDefault(h.Poll.Price, price)
 	}
-	if h.timings, err = storage.HoldTimings(ctx, price, h.usage); err != nil {
+	if h.timings, err = keeping.HoldTimings(ctx, price, h.DB(), h.usage); err != nil {
 		return err
 	}
 	p.Store = h.timings.Store

@@ -16,7 +16,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -101,9 +100,10 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Realm: h.tokens.Realm, RequirePrincipal: h.requires(), Challenge: h.challenge(), Refused: refused,
 		Private:  bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
 		Identity: h.identity(), Observer: o, Elsewhere: h.Mounts.Elsewhere(),
-		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o},
+		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
 	}
-	setup.Canceled = fronts.CanceledRuns(ctx, h.tokens.Realm)
+	setup.Bounds.Runs, setup.Bounds.RunsOfOne = h.Runs()
+	setup.Canceled = fronts.CanceledRuns(ctx, h.Lifetime(), h.tokens.Realm)
 	var release func()
 	kept, release, err = fronts.KeepRuns(ctx, setup, func() *jsonrpc.Server { return h.server })
 	if err != nil {
@@ -159,7 +159,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	shown := &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Access: config.Access, Quotas: config.Quotas.Rules(), Line: lines.At}
+	shown := &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Access: config.Access, Quotas: config.Quotas.Rules(), Store: h.DB(), Line: lines.At}
 	if h.keys != nil {
 		shown.Principals = h.keys.Principals
 	}
@@ -212,12 +212,15 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		return err
 	}
 	h.usage.OnRelease(release)
-	keys, release, err := storage.HoldRunTokenKeys(ctx)
+	if err := h.Options.Hold(ctx, h.usage); err != nil {
+		return err
+	}
+	keys, err := h.HoldKeys(ctx, h.usage)
 	if err != nil {
 		return err
 	}
-	h.usage.OnRelease(release)
-	h.tokens = runtokens.New(ctx, h.Name, h.placeholder(), config.Sources, keys, tokensOf)
+	h.tokens = runtokens.New(ctx, h.Name, h.placeholder(), config.Sources, keys, h.Lifetime(), tokensOf)
+	h.guard(ctx, config.Sources, o)
 	if config.Quotas, release, err = h.holdQuotas(h.identity(), h.tokens.Realm); err != nil {
 		return err
 	}
@@ -225,7 +228,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	if config.Quotas != nil {
 		o.Measure()
 	}
-	config.Following = keys.Prepare
+	config.Following = h.tokens.Prepare
 	config.Hold = holdRun(h.usage)
 	if err := h.holdPolling(ctx, &config.Polling); err != nil {
 		return err
@@ -243,6 +246,19 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	o.HoldHealth(h.poolKey(), config.Sources, h.usage)
 	h.announce(ctx, config, o)
 	return nil
+}
+
+// guard lets the observer report changed descriptors.
+func (h *Handler) guard(ctx caddy.Context, loaded []catalog.Source, o *observe.Observer) {
+	secrets, emit := secretsOf(loaded), lifetime.InBackground(h.emitter(ctx))
+	h.Guard(h.DB(), loaded, func(source string, c changes.Change) { changed(o, emit, secrets, source, c) })
+}
+
+func secretsOf(loaded []catalog.Source) (secrets []credential.Credentials) {
+	for i := range loaded {
+		secrets = append(secrets, loaded[i].Credentials, loaded[i].DiscoveryCredentials)
+	}
+	return secrets
 }
 
 // announce lets the observer emit events of Caddy, which have the name of the bridge.
@@ -307,14 +323,8 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	if err != nil {
 		return nil, nil, err
 	}
-	var secrets []credential.Credentials
-	for i := range loaded {
-		secrets = append(secrets, loaded[i].Credentials, loaded[i].DiscoveryCredentials)
-	}
-	o.Protect(secrets)
+	o.Protect(secretsOf(loaded))
 	warnRefused(h.logger, rules, loaded)
-	emit := lifetime.InBackground(h.emitter(ctx))
-	h.Sources.Guard(ctx, loaded, func(source string, c changes.Change) { changed(o, emit, secrets, source, c) })
 	caller := cmp.Or(h.Caller, new(Caller))
 	return &translate.Config{
 		Sources: loaded, Access: h.Access.rules(),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
@@ -32,6 +33,8 @@ type Timing struct {
 	// The longest of these intervals, unless the provider asks for more. In JSON, 0
 	// means the default. Default: `5s`.
 	MaxPollInterval caddy.Duration `json:"max_poll_interval,omitempty"`
+
+	timings *keeping.Timings // nil: nothing is learned
 }
 
 const (

@@ -22,7 +22,7 @@ hold": what each skill has asked for (-), and what its provider asks for now (+)
 name or the id of a skill, shows all of its change, and asks at a terminal whether to
 approve it. Without a terminal, it needs the digest of the change that you have seen, or
 at least its first 12 characters, and approves no other. The bridge, and all instances
-with the same storage, then use the new descriptor. With --json it asks nothing, and
+with the same database, then use the new descriptor. With --json it asks nothing, and
 writes {"changes", "unreadable", "more"}, or the change of the skill. If the change of a
 skill was not approved, the exit status is 5.` + adminHelp,
 		Example: `  caddy skill-bridge approve

@@ -17,8 +17,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/envfile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
@@ -38,8 +40,8 @@ calling a skill: each provider, skill and registry is read, with all descriptors
 skill must have a name; each credential must be permitted to go where its descriptor
 sends it, and works as far as that is known without a call: from OAuth endpoints, it gets
 a token, which it throws away. A refresh token that the endpoint replaces is stored in
-Caddy's storage, as a bridge does. A key is written to that storage and deleted again: run
-check as the user that Caddy runs as.
+Caddy's storage, as a bridge does. A key is written to that storage, and a row to the
+database, and deleted again: run check as the user that Caddy runs as.
 
 It shows what it found, and what to do about it. A check that failed means that a source
 or a skill can't be used. Warnings are about what may be intended, such as skills for
@@ -71,7 +73,8 @@ interrupted.`,
 		if err := envfile.Load(envFiles...); err != nil {
 			return 0, fmt.Errorf("--envfile: %w", err)
 		}
-		storage.LeaveDescriptors()
+		sources.LeaveDescriptors()
+		defer keeping.CheckOnly()()
 		caddy.DefaultStorage = &certmagic.FileStorage{Path: caddy.AppDataDir()} // the variables may name it
 		kept, err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
 		if err != nil {
@@ -82,7 +85,7 @@ interrupted.`,
 		if len(bridges) == 0 {
 			return 0, errors.New("the configuration has no " + handlerName)
 		}
-		all := findings.OfStorage(storage.Try(ctx, kept))
+		all := append(findings.OfStorage(storage.Try(ctx, kept)), findings.OfStores(ctx, bridges)...)
 		for _, b := range bridges {
 			all = append(all, findings.Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
 			all = append(all, findings.OfCallers(b.Number, b.Principals)...)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,8 +54,17 @@ func check(t *testing.T, flags []string, options ...string) (status int, finding
 			t.Errorf("%v in %s", err, &out)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(folder, "storage")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("check has used the storage: %v", err)
+	for _, name := range []string{"storage", "caddy/skill_bridge.db"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("check has used %s: %v", name, err)
+		}
+	}
+	count := len(all.Findings)
+	all.Findings = slices.DeleteFunc(all.Findings, func(f finding) bool {
+		return f == finding{Result: "ok", What: "SQLite in " + folder + "/caddy/skill_bridge.db can be read and written"}
+	})
+	if count > 0 && len(all.Findings) != count-1 {
+		t.Errorf("nothing is said about the database: %s", &out)
 	}
 	return status, all.Findings, out.String() + errs.String()
 }
@@ -325,6 +335,41 @@ func TestCheckCredentials(t *testing.T) {
 	}
 	if status, findings, written := check(t, nil, "provider skills.example.com"); status != 1 || findings != nil || !strings.Contains(written, "Error: ") {
 		t.Errorf("%d: %s", status, written)
+	}
+}
+
+// TestCheckStore: a database that can't be used fails, with what to do. One that exists is used, and what was written is deleted.
+func TestCheckStore(t *testing.T) {
+	folder := t.TempDir()
+	for store, want := range map[string]struct {
+		failed    bool
+		what, fix string
+	}{
+		"sqlite /dev/null/bridge.db":      {true, "SQLite in /dev/null/bridge.db", "store sqlite <file>"},
+		"sqlite " + folder:                {true, "SQLite in " + folder, "store sqlite <file>"},
+		"sqlite " + folder + "/notes.txt": {true, "SQLite in " + folder + "/notes.txt", "not a database of SQLite"},
+		"sqlite " + folder + "/empty.db":  {false, "SQLite in " + folder + "/empty.db can be read and written", ""},
+		"memory":                          {false, "SQLite in memory can be read and written", ""},
+		"postgres postgres://bridge:the-secret@127.0.0.1:9/some": {true, "127.0.0.1:9/some", " "},
+	} {
+		if err := errors.Join(os.WriteFile(folder+"/notes.txt", []byte(strings.Repeat("notes\n", 1000)), 0o600), os.WriteFile(folder+"/empty.db", nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "Caddyfile")
+		text := "{\n\tadmin off\n\tpersist_config off\n}\nhttp://127.0.0.1:1 {\n\tskill_bridge {\n\t\tallow_anonymous\n\t\tstore " + store + "\n\t}\n}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "check", "--json", "--config", file)
+		command.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir())
+		out, err := command.CombinedOutput()
+		if (err != nil) != want.failed || !strings.Contains(string(out), want.what) || !strings.Contains(string(out), want.fix) || strings.Contains(string(out), "the-secret") {
+			t.Errorf("%s: %v: %s", store, err, out)
+		}
+	}
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) != 2 {
+		t.Errorf("%v, %v", left, err)
 	}
 }
 

@@ -35,7 +35,7 @@ name. If the port is in use, it ends with an error. It does not authenticate cal
 everyone who can reach it may use it. --browse also serves a page for browsers there,
 and opens it. --api-key-env names the environment variable
 with the API key for the provider; if other machines can reach the bridge, the key
-also needs --allow-anonymous. Its admin API is off. This command is for trials and
+also needs --allow-anonymous. Its admin API is off, and its database is in memory. This command is for trials and
 development; for TLS, authentication and everything else, write a Caddyfile.
 
 Skills have the names that list shows. status, tasks, purge, usage and approve ask a
@@ -188,6 +188,7 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	if s.browse {
 		h.Browse = json.RawMessage("{}")
 	}
+	h.Store = json.RawMessage(`{"type":"memory"}`)
 	h.AllowAnonymous = local || s.allowAnonymous
 	if err := h.CheckNamespaces(); err != nil {
 		return nil, err

@@ -25,9 +25,9 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
 		Long: `Shows the version of the running bridge, each provider with its health and circuit breakers, how many of its skills the bridge has read, which of
-them have faults, how many A2A tasks there are, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
+them have faults, the database, how many A2A tasks there are, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
 If there are several bridges (handlers, including those of an earlier configuration while they have calls), each has a number. With --json, shows all that the admin API returns:
-{"version", "caddy_version", "providers", "skills", "unavailable", "stale", "left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+{"version", "caddy_version", "providers", "skills", "unavailable", "stale", "left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications", "stores"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
@@ -45,7 +45,7 @@ If there are several bridges (handlers, including those of an earlier configurat
 		for _, part := range []struct {
 			path string
 			to   any
-		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}, {"/skill_bridge/tasks?limit=0", &all.Tasks}, {"/skill_bridge/changes", &all}, {"/skill_bridge/notifications", &all.Notifications}} {
+		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}, {"/skill_bridge/tasks?limit=0", &all.Tasks}, {"/skill_bridge/changes", &all}, {"/skill_bridge/notifications", &all.Notifications}, {"/skill_bridge/stores", &all.Stores}} {
 			if e := api.ask(cmd.Context(), http.MethodGet, part.path, nil, part.to); e != nil {
 				return screen.Fail(e, e.next), nil
 			}
@@ -86,6 +86,7 @@ type wholeStatus struct {
 	Tasks          jsontext.Value `json:"tasks"`   // without the tasks themselves
 	Changes        jsontext.Value `json:"changes"` // that wait for approval
 	Notifications  jsontext.Value `json:"notifications"`
+	Stores         jsontext.Value `json:"stores"`     // databases
 	Unreadable     jsontext.Value `json:"unreadable"` // sources whose changes are not known
 }
 
@@ -96,6 +97,7 @@ type bridgeStatus struct {
 	Runs          admin.Runs        `json:"runs"`
 	Tasks         admin.Tasks       `json:"tasks"`
 	Notifications callbacks.Waiting `json:"notifications"`
+	Stores        []admin.Store     `json:"stores"`
 	admin.Changes
 }
 
@@ -149,6 +151,7 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 		}
 	}
 	all.table(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
+	tasktable.Stores(s, all.Stores)
 	all.showUnread(s, counts)
 	all.showFaults(s)
 	approval.Summarize(s, &all.Changes)
@@ -156,7 +159,7 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 		fmt.Fprintln(s.Out)
 		tasktable.Summarize(s, t)
 	}
-	all.showNotifications(s)
+	tasktable.Notifications(s, &all.Notifications)
 	if all.Runs.Total == 0 {
 		return
 	}
@@ -167,27 +170,6 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Runs.Total)
 	all.table(s, "  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
 }
-
-// showNotifications writes how many ends of runs callers were not told yet, and to which hosts most of them go.
-func (all *bridgeStatus) showNotifications(s *cli.Screen) {
-	n := &all.Notifications
-	if n.Waiting+n.Stored == 0 {
-		return
-	}
-	fmt.Fprintf(s.Out, "\nEnds of runs that callers were not told yet (notify): %d in memory, %d only in the storage\n", n.Waiting, n.Stored)
-	var rows [][]string
-	for _, r := range n.Receivers[:min(len(n.Receivers), shownReceivers)] {
-		next := "now"
-		if left := time.Until(r.Next).Round(time.Second); !r.Next.IsZero() && left > 0 {
-			next = "in " + left.String()
-		}
-		rows = append(rows, []string{r.Host, r.Principal, strconv.Itoa(r.Waiting), time.Since(r.Oldest).Round(time.Second).String(), next})
-	}
-	s.Table("  ", []string{"RECEIVER", "PRINCIPAL", "WAITING", "LONGEST", "NEXT REQUEST"}, rows)
-}
-
-// shownReceivers is the maximum number of receivers in a table.
-const shownReceivers = 10
 
 // sourceKey identifies a source: several bridges may have the same namespace.
 type sourceKey struct {

@@ -1,28 +1,19 @@
 package faults_test
 
 import (
+	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-// lockFile is where the lock of the keys of run tokens is in a folder of Caddy's
-// file storage.
-func lockFile(folder string) string {
-	return filepath.Join(folder, "locks", certmagic.StorageKeys.Safe("skill_bridge/run_token_keys.json")+".lock")
-}
-
 // R54: what is answered at the end of a grace period has a run token though the
-// storage has had no key before, whichever configurations and instances the runs are
+// database has had no key before, whichever configurations and instances the runs are
 // of.
 func TestR54AnswersAtTheEndHaveTokens(t *testing.T) {
 	t.Parallel()
@@ -67,21 +58,25 @@ func TestR54AnswersAtTheEndHaveTokens(t *testing.T) {
 	}
 }
 
-// R54: where no key can be had, since an instance that holds the lock is dead, what is
+// R54: where no key can be had, since another program has locked the database, what is
 // answered at the end of a grace period is answered without a token.
 func TestR54AnswersAtTheEndWithoutKey(t *testing.T) {
 	t.Parallel()
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(1<<30))
 	folder := t.TempDir()
-	if err := os.MkdirAll(filepath.Dir(lockFile(folder)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	later := time.Now().Add(time.Hour).Format(time.RFC3339) // so that it does not become stale
-	if err := os.WriteFile(lockFile(folder), []byte(`{"created":"`+later+`","updated":"`+later+`"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	c := testbed.StartProcess(t, testbed.Limits{}, withProvider(p), storage(folder), "grace_period 2s")
+	testbed.Eventually(t, patience, func() bool { return len(c.Log.Lines("the database is open")) > 0 }, "the database is open")
+	db, err := sql.Open("sqlite", filepath.Join(folder, "caddy", "skill_bridge.db")+"?_txlock=immediate&_busy_timeout=5000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	lock, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback() }()
 	answered := calling(unpooled(c.Client), "acme.soon", nil)
 	left := calling(unpooled(c.Client).With(wait(patience.Milliseconds())), "acme.soon", nil) // waits for a key before all else
 	testbed.Eventually(t, patience, func() bool { return p.Count("acme/soon", hostile.Status) > 1 }, "the run is followed")

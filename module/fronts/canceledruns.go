@@ -2,6 +2,7 @@ package fronts
 
 import (
 	"context"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -11,11 +12,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm.
-func CanceledRuns(ctx caddy.Context, realm func() string) *recent.Canceled {
-	canceled := new(recent.Canceled)
+// CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm, and whose run tokens are valid
+// for a time.
+func CanceledRuns(ctx caddy.Context, lifetime time.Duration, realm func() string) *recent.Canceled {
+	canceled := &recent.Canceled{Lifetime: lifetime}
 	if kept := storage.Of(ctx); kept != nil {
-		canceled.Store = &canceledRuns{storage.NewCanceledRuns(kept), realm, observe.NewWarnings(ctx.Logger(), 2)}
+		canceled.Store = &canceledRuns{storage.NewCanceledRuns(kept, lifetime), realm, observe.NewWarnings(ctx.Logger(), 2)}
 	}
 	return canceled
 }

@@ -75,6 +75,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, server func() *jsonrpc.Server) (*Kept
 	if err != nil {
 		return nil, nil, err
 	}
+	runs.Limit(s.Bounds)
 	s.Canceled.Kept = &keptRunStates{runs.Runs, s.Realm}
 	f := &runFollower{bridge: s.Bridge, realm: s.Realm, server: server, canceled: s.Canceled, deliverer: runs.deliverer}
 	if err := lifetime.OnStart(ctx, func() { runs.Begin(f) }); err != nil {

@@ -3,6 +3,7 @@ package fronts_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"runtime"
@@ -125,7 +126,7 @@ func TestMCPCancelWithoutStorage(t *testing.T) {
 	root := folder(t)
 	c := testbed.StartCaddy(t, "{\nstorage file_system "+root+"\n}\n"+inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll fixed 200ms"))
 	id := startTask(t, c, "acme_slow")
-	if err := os.WriteFile(root+"/skill_bridge/canceled_runs", nil, 0o600); err != nil {
+	if err := errors.Join(os.MkdirAll(root+"/skill_bridge", 0o700), os.WriteFile(root+"/skill_bridge/canceled_runs", nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if text := aboutTask(c, "tasks/cancel", id); !strings.Contains(text, `"resultType":"complete"`) {

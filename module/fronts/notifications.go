@@ -11,10 +11,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -89,12 +87,8 @@ func (n *Notifications) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (_ *c
 	if err != nil {
 		return nil, nil, err
 	}
-	keys, releaseKeys, err := storage.HoldRunTokenKeys(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	c := &callbacks.Callbacks{
-		Client: client, Deliverer: kept.deliverer, Secrets: secrets, Sealer: runtoken.New(keys, nil), Owns: kept.follower.Owns,
+		Client: client, Deliverer: kept.deliverer, Secrets: secrets, Sealer: s.Outbound.Sealer, Owns: kept.follower.Owns,
 		Caller: func(owner string) run.Caller {
 			return run.Caller{Principal: strings.TrimPrefix(owner, kept.follower.owner("")), Front: skillsprotocol.Name}
 		},
@@ -111,6 +105,5 @@ func (n *Notifications) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (_ *c
 	return c, func() {
 		c.End()
 		end()
-		releaseKeys()
 	}, nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -27,6 +26,7 @@ type Outbound struct {
 	Transport json.RawMessage // the option transport; nil: its default
 	Overhead  int64           // the limit connection_overhead
 	Observer  *observe.Observer
+	Sealer    *runtoken.Sealer // of secrets that are stored
 }
 
 // pushSource is the name of connections to webhooks in reports, where connections to providers have the source.
@@ -53,12 +53,8 @@ func (p *Push) serve(ctx caddy.Context, out *Outbound, d *push.Deliverer) (*push
 	if err != nil {
 		return nil, nil, err
 	}
-	keys, release, err := storage.HoldRunTokenKeys(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	w := &push.Webhooks{
-		Client: client, Deliverer: d, Sealer: runtoken.New(keys, nil),
+		Client: client, Deliverer: d, Sealer: out.Sealer,
 		Panicked: out.Observer.Panicked,
 		Attempted: func(a *push.Attempt) {
 			out.Observer.Pushed(&observe.Push{
@@ -70,6 +66,5 @@ func (p *Push) serve(ctx caddy.Context, out *Outbound, d *push.Deliverer) (*push
 	return w, func() {
 		w.End()
 		end()
-		release()
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
@@ -20,6 +21,7 @@ type Bridge struct {
 	Secrets  []credential.Credentials
 	Access   *access.Rules // nil: there are none
 	Quotas   []quota.Rule
+	Store    *store.DB                // nil: there is none
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
 	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
 	Principals func() []string

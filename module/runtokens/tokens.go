@@ -4,12 +4,12 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -18,7 +18,7 @@ import (
 
 // Tokens makes and reads the run tokens of one handler.
 type Tokens struct {
-	keys   *storage.RunTokenKeys
+	keys   Keys
 	sealer *runtoken.Sealer
 	// name and principal are the handler's options; principal may be the default.
 	name, principal string
@@ -36,11 +36,11 @@ type Tokens struct {
 
 var _ skillsprotocol.Tokens = (*Tokens)(nil)
 
-// New returns the tokens of the handler that is provisioned with ctx. Its name and its
+// New returns the tokens of the handler that is provisioned with ctx, which are valid for a time. Its name and its
 // principal are as the operator wrote them. The function of returns the tokens of a
 // module if it is a handler of the bridge, and otherwise nil.
-func New(ctx caddy.Context, name, principal string, sources []catalog.Source, keys *storage.RunTokenKeys, of func(caddy.Module) *Tokens) *Tokens {
-	t := &Tokens{keys: keys, sealer: runtoken.New(keys, nil), name: name, principal: principal, nested: ctx.Modules(), of: of}
+func New(ctx caddy.Context, name, principal string, sources []catalog.Source, keys Keys, valid time.Duration, of func(caddy.Module) *Tokens) *Tokens {
+	t := &Tokens{keys: keys, sealer: runtoken.New(keys, valid, nil), name: name, principal: principal, nested: ctx.Modules(), of: of}
 	for _, s := range sources {
 		t.identities = append(t.identities, t.identity(&s))
 	}
@@ -55,6 +55,15 @@ func (t *Tokens) Ready(ctx context.Context) error {
 	_, err := t.keys.Current(ctx)
 	return err
 }
+
+// Prepare makes a key in the background if there is none.
+func (t *Tokens) Prepare() { t.keys.Prepare() }
+
+// Lifetime implements skillsprotocol.Tokens.
+func (t *Tokens) Lifetime() time.Duration { return t.sealer.Lifetime() }
+
+// Sealer returns what encrypts tokens, and other texts that are stored.
+func (t *Tokens) Sealer() *runtoken.Sealer { return t.sealer }
 
 // Seal implements skillsprotocol.Tokens.
 func (t *Tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 const (
@@ -34,20 +33,21 @@ const (
 )
 
 // CanceledRuns are the runs whose clients have canceled them though their providers can't end them. They are kept in Caddy's storage for
-// [runtoken.Lifetime], so that all instances know them, also after a restart.
+// as long as run tokens are valid, so that all instances know them, also after a restart.
 type CanceledRuns struct {
-	storage certmagic.Storage
-	now     func() time.Time
-	most    int
+	storage  certmagic.Storage
+	lifetime time.Duration
+	now      func() time.Time
+	most     int
 
 	mu      sync.Mutex // is held while expired runs are deleted
 	trimmed time.Time
 	count   int // at the last trimming, and those added here since then
 }
 
-// NewCanceledRuns returns the canceled runs in a storage.
-func NewCanceledRuns(storage certmagic.Storage) *CanceledRuns {
-	return &CanceledRuns{storage: storage, now: time.Now, most: maxCanceled}
+// NewCanceledRuns returns the canceled runs in a storage, whose run tokens are valid for a time.
+func NewCanceledRuns(storage certmagic.Storage, lifetime time.Duration) *CanceledRuns {
+	return &CanceledRuns{storage: storage, lifetime: lifetime, now: time.Now, most: maxCanceled}
 }
 
 // Add stores that an owner has canceled a run. It returns the bound if as many are stored.
@@ -56,9 +56,9 @@ func (c *CanceledRuns) Add(ctx context.Context, owner string, ref *run.Ref) (*ru
 	defer cancel()
 	room, err := c.reserve(ctx)
 	if !room {
-		return &run.Limit{Name: "canceled runs in 24 hours", Max: int64(c.most)}, err
+		return &run.Limit{Name: "canceled runs", Max: int64(c.most)}, err
 	}
-	until := c.now().Add(runtoken.Lifetime).UTC().Format(time.RFC3339)
+	until := c.now().Add(c.lifetime).UTC().Format(time.RFC3339)
 	if err := c.storage.Store(ctx, canceledRun(owner, ref), []byte(until)); err != nil {
 		return nil, fmt.Errorf("storing a canceled run: %w", err)
 	}
@@ -69,7 +69,12 @@ func (c *CanceledRuns) Add(ctx context.Context, owner string, ref *run.Ref) (*ru
 func (c *CanceledRuns) Has(ctx context.Context, owner string, ref *run.Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
-	text, err := Load(ctx, c.storage, canceledRun(owner, ref), maxCanceledFile)
+	return c.kept(ctx, canceledRun(owner, ref))
+}
+
+// kept reports whether there is a canceled run that has not expired.
+func (c *CanceledRuns) kept(ctx context.Context, key string) (bool, error) {
+	text, err := Load(ctx, c.storage, key, maxCanceledFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, run.ErrDamaged) { // damaged content is of no use
 		return false, nil
 	}
@@ -108,9 +113,13 @@ func (c *CanceledRuns) trim(ctx context.Context) error {
 			continue
 		}
 		info, err := c.storage.Stat(ctx, key)
+		kept := err == nil && c.now().Sub(info.Modified) < c.lifetime
+		if err == nil && !kept { // it may be of a handler whose tokens are valid for longer
+			kept, err = c.kept(ctx, key)
+		}
 		switch {
 		case err != nil: // another instance has deleted it, or the storage fails
-		case c.now().Sub(info.Modified) < runtoken.Lifetime:
+		case kept:
 			count++
 		default:
 			failed = cmp.Or(failed, c.storage.Delete(ctx, key))

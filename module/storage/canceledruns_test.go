@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 // A canceled run is known to all instances and after a restart, to its owner only, and for as long as its token is valid.
 func TestCanceledRuns(t *testing.T) {
 	folder := &certmagic.FileStorage{Path: t.TempDir()}
-	one, other := NewCanceledRuns(folder), NewCanceledRuns(folder)
+	one, other := NewCanceledRuns(folder, runtoken.Lifetime), NewCanceledRuns(folder, runtoken.Lifetime)
 	canceled := &run.Ref{Source: "acme", SkillID: "acme/slow", ExecutionID: "x/../y"}
 	if limit, err := one.Add(t.Context(), "ada", canceled); limit != nil || err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func TestCanceledRunsAreBounded(t *testing.T) {
 		}
 		return entries
 	}
-	c, other := NewCanceledRuns(folder), NewCanceledRuns(folder)
+	c, other := NewCanceledRuns(folder, runtoken.Lifetime), NewCanceledRuns(folder, runtoken.Lifetime)
 	c.most, other.most = 20, 20
 	add := func(c *CanceledRuns, i int) (ref *run.Ref, refused bool) {
 		ref = &run.Ref{Source: "acme", ExecutionID: fmt.Sprint(i)}
@@ -77,12 +78,21 @@ func TestCanceledRunsAreBounded(t *testing.T) {
 	}
 	old := time.Now().Add(-runtoken.Lifetime)
 	for _, e := range files() {
-		if err := os.Chtimes(filepath.Join(folder.Path, canceledKey, e.Name()), old, old); err != nil {
+		file := filepath.Join(folder.Path, canceledKey, e.Name())
+		if err := errors.Join(os.WriteFile(file, []byte(time.Now().UTC().Format(time.RFC3339)), 0o600), os.Chtimes(file, old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.trimmed = time.Now().Add(-countCanceled)
-	if _, refused := add(c, 101); refused || len(files()) != 1 {
+	longer := NewCanceledRuns(folder, runtoken.MaxLifetime) // its runs stay
+	if limit, err := longer.Add(t.Context(), "", &run.Ref{Source: "acme", ExecutionID: "longer"}); limit != nil || err != nil {
+		t.Fatal(limit, err)
+	}
+	kept := filepath.Join(folder.Path, canceledRun("", &run.Ref{Source: "acme", ExecutionID: "longer"}))
+	if err := os.Chtimes(kept, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, refused := add(c, 101); refused || len(files()) != 2 {
 		t.Errorf("refused %t, %d files after all others have expired", refused, len(files()))
 	}
 }
@@ -90,7 +100,7 @@ func TestCanceledRunsAreBounded(t *testing.T) {
 // A storage that fails is an error, and a damaged file is none.
 func TestCanceledRunsOfABrokenStorage(t *testing.T) {
 	folder := &certmagic.FileStorage{Path: filepath.Join(t.TempDir(), "file")}
-	c, ref := NewCanceledRuns(folder), &run.Ref{Source: "acme", ExecutionID: "1"}
+	c, ref := NewCanceledRuns(folder, runtoken.Lifetime), &run.Ref{Source: "acme", ExecutionID: "1"}
 	if _, err := c.Add(t.Context(), "", ref); err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,2 @@
-// Package storage keeps data in Caddy's storage: the keys of run tokens, the learned
-// execution times, and the records of runs. Package bridge uses only the first two.
+// Package storage keeps the records of runs in Caddy's storage, and which runs were canceled.
 package storage

@@ -4,11 +4,25 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
+
+// storageTimeout bounds one access to the storage.
+const storageTimeout = 5 * time.Second
+
+// Of returns Caddy's storage. It returns nil if a handler is provisioned without a
+// running Caddy: only a running one has an events app.
+func Of(ctx caddy.Context) certmagic.Storage {
+	if _, err := ctx.AppIfConfigured("events"); err != nil {
+		return nil
+	}
+	return ctx.Storage()
+}
 
 // Load reads a file of Caddy's storage that is not larger than a bound, in bytes. Others write there, too: a larger file is not the bridge's, and is
 // not read. Errors about files name them, and quote nothing of their content, which may be secret.

@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
-	"go.uber.org/zap"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // measuring is a storage that counts the bytes that are read.
@@ -56,29 +54,13 @@ func TestFilesOfOthers(t *testing.T) {
 			func(s *measuring) error { _, err := NewRecords(s).Named(t.Context(), "ada", "task"); return err },
 		},
 		"canceled run": {
-			func(s *measuring) error { _, err := NewCanceledRuns(s).Add(t.Context(), "ada", ref); return err },
 			func(s *measuring) error {
-				has, err := NewCanceledRuns(s).Has(t.Context(), "ada", ref)
+				_, err := NewCanceledRuns(s, runtoken.Lifetime).Add(t.Context(), "ada", ref)
+				return err
+			},
+			func(s *measuring) error {
+				has, err := NewCanceledRuns(s, runtoken.Lifetime).Has(t.Context(), "ada", ref)
 				return errors.Join(err, fmt.Errorf("canceled: %t", has))
-			},
-		},
-		"descriptor": {
-			func(s *measuring) error {
-				return NewDescriptors(s, "acme").Use(t.Context(), "acme/a", &changes.Record{SkillID: "acme/a"})
-			},
-			func(s *measuring) error { _, err := NewDescriptors(s, "acme").Used(t.Context(), "acme/a"); return err },
-		},
-		"keys": {
-			func(s *measuring) error { _, err := newRunTokenKeys(s, zap.NewNop()).Current(t.Context()); return err },
-			func(s *measuring) error { _, err := newRunTokenKeys(s, zap.NewNop()).read(t.Context()); return err },
-		},
-		"execution times": {
-			func(s *measuring) error {
-				return (&executionTimes{Store: polling.NewStore(polling.Config{}), key: "times"}).store(t.Context(), s)
-			},
-			func(s *measuring) error {
-				_, err := Load(t.Context(), s, "times", maxTimings)
-				return errors.Join(err, errors.New("read"))
 			},
 		},
 	} {

@@ -129,6 +129,19 @@ func (t Things) List(ctx context.Context, kind, prefix, after string, limit int)
 	return things, err
 }
 
+// Names returns the names of things of a kind that begin with a prefix, which is ASCII, with the sizes of their values in bytes; at most as many.
+func (t Things) Names(ctx context.Context, kind, prefix string, most int) (sizes map[string]int64, err error) {
+	sizes = map[string]int64{}
+	err = t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		name, size := []byte(nil), int64(0)
+		err := rows.Scan(&name, &size)
+		sizes[string(name)] = size
+		return err
+	}, "SELECT name, length(value) FROM things WHERE kind = $1 AND name >= $2 AND name < $3 AND "+living+" ORDER BY name LIMIT $4",
+		kind, []byte(prefix), append([]byte(prefix), 0xff), most)
+	return sizes, err
+}
+
 // Expire deletes things that have expired, at most as many, and returns how many it has deleted.
 func (t Things) Expire(ctx context.Context, most int) (int, error) {
 	n, err := t.db.session(writing).exec(ctx, "DELETE FROM things WHERE (kind, name) IN "+

@@ -68,7 +68,7 @@ func withWebhooks(tb testing.TB, to *hooks) setup {
 		a.front.Tasks = tasks.New(tasks.Config{Observer: taskObserver{d}})
 		d.Bind(a.front.Tasks)
 		a.front.Push = &push.Webhooks{
-			Deliverer: d, Client: webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }}, Sealer: runtoken.New(key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, nil),
+			Deliverer: d, Client: webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }}, Sealer: runtoken.New(key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, runtoken.Lifetime, nil),
 			Owns: a.front.Owns, Continue: a.front.Continue,
 		}
 		a.front.Push.Begin()

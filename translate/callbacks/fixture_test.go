@@ -248,7 +248,7 @@ func start(t *testing.T, p *providertest.Provider, s *store, to *receiver) *inst
 func (i *instance) configuration(d *callbacks.Deliverer, to *receiver, k keys) *callbacks.Callbacks {
 	return &callbacks.Callbacks{
 		Client:    webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }},
-		Deliverer: d, Sealer: runtoken.New(k, nil), Owns: i.Owns,
+		Deliverer: d, Sealer: runtoken.New(k, runtoken.Lifetime, nil), Owns: i.Owns,
 		Caller: func(owner string) run.Caller {
 			return run.Caller{Principal: strings.TrimPrefix(owner, realm), Front: "test"}
 		},

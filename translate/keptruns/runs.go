@@ -102,6 +102,13 @@ func New(config Config) *Runs {
 	}
 }
 
+// Limit sets the bounds. They hold for the runs that begin from now on.
+func (r *Runs) Limit(b Bounds) {
+	r.usage.mu.Lock()
+	defer r.usage.mu.Unlock()
+	r.usage.bounds = b.withDefaults()
+}
+
 // Begin makes the runs use a Follower.
 func (r *Runs) Begin(f Follower) {
 	r.mu.Lock()

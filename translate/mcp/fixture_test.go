@@ -87,7 +87,7 @@ func (s *server) serve(tb testing.TB, change func(*server), skills ...object) *s
 	s.front = &mcp.Front{
 		Options:  mcp.Options{Name: "test", Version: "1", Versions: mcp.AllVersions(), Wait: 5 * time.Second, TaskAfter: 0, Validate: true, Prompts: true},
 		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
-		Tokens:   tokens{runtoken.New(secret{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, nil)},
+		Tokens:   tokens{runtoken.New(secret{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, runtoken.Lifetime, nil)},
 	}
 	s.Publish(skills...)
 	s.config = providertest.Config(tb, s.Source(tb, "acme"))
@@ -125,7 +125,7 @@ func (s *server) source(tb testing.TB, namespace string, p *providertest.Provide
 }
 
 // tokensOfAnotherBridge are made with the same key.
-var tokensOfAnotherBridge = runtoken.New(secret{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, nil)
+var tokensOfAnotherBridge = runtoken.New(secret{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, runtoken.Lifetime, nil)
 
 // secret is the only key.
 type secret struct{ runtoken.Key }

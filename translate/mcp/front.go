@@ -52,11 +52,12 @@ type Bridge interface {
 type Tokens interface {
 	// Ready returns an error if no token can be made at the moment.
 	Ready(ctx context.Context) error
-	// Seal makes the token of a run for a principal.
+	// Seal makes the token of a run for a principal, which is valid for Lifetime.
 	Seal(ctx context.Context, ref run.Ref, principal string) (string, error)
 	// Open returns the run of a token. The error is [runtoken.ErrInvalid] unless the token was made by this bridge for
 	// this principal and has not expired. Any other error means that the keys can't be read at the moment.
 	Open(ctx context.Context, token, principal string) (run.Ref, error)
+	Lifetime() time.Duration
 }
 
 // Options are those of the operator.

@@ -168,7 +168,7 @@ func (s *subscription) CanceledTask(index int) jsontext.Value {
 	}
 	w := result{request: s.request}
 	w.Buf = append(w.Buf, '{')
-	w.Task(t.ID, &t.Ref, canceledSince(at))
+	w.Task(t.ID, &t.Ref, s.request.front.Tokens.Lifetime(), canceledSince(at))
 	w.Close()
 	return s.withID(w.Buf)
 }

@@ -26,7 +26,7 @@ func newTask(r *request, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
 		return stillRunning(r, o), nil
 	}
 	w := r.open(resultTask)
-	w.Task(token, &o.Ref, wire.TaskState{Status: wire.TaskWorking, RetryAfter: o.RetryAfter})
+	w.Task(token, &o.Ref, r.front.Tokens.Lifetime(), wire.TaskState{Status: wire.TaskWorking, RetryAfter: o.RetryAfter})
 	return w.end(), nil
 }
 
@@ -65,7 +65,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if at := canceledAt(r, &ref); !at.IsZero() {
 		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
 		w := r.open(resultComplete)
-		w.Task(id, &ref, canceledSince(at))
+		w.Task(id, &ref, r.front.Tokens.Lifetime(), canceledSince(at))
 		return w.end(), nil
 	}
 	if known, ok := r.front.ended.Find(keyOf(r, &ref)); ok {
@@ -107,7 +107,7 @@ func working(r *request, id string, ref *run.Ref, said recent.Poll) (jsontext.Va
 		}, "")
 	}
 	w := r.open(resultComplete)
-	w.Task(id, ref, wire.TaskState{Status: wire.TaskWorking, Message: said.Message, RetryAfter: said.RetryAfter})
+	w.Task(id, ref, r.front.Tokens.Lifetime(), wire.TaskState{Status: wire.TaskWorking, Message: said.Message, RetryAfter: said.RetryAfter})
 	return w.end(), nil
 }
 
@@ -170,7 +170,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	if status != wire.TaskWorking {
 		state.Since = r.front.ended.Since(keyOf(r, ref))
 	}
-	w.Task(id, ref, state)
+	w.Task(id, ref, r.front.Tokens.Lifetime(), state)
 	w.Buf = slices.Grow(w.Buf, len(ended)+4<<10) // append would reserve much more than a long result and the other members need
 	w.Raw("result", ended)
 	if fault != nil {

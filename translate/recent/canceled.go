@@ -1,6 +1,7 @@
 package recent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -35,6 +36,8 @@ const MostStored = 1000
 
 // Canceled are the runs that were canceled, here or at another instance. The zero value is ready for use. Fronts may share it.
 type Canceled struct {
+	// Lifetime is how long run tokens are valid, and so for how long the runs are known; 0: [runtoken.Lifetime].
+	Lifetime time.Duration
 	// Store keeps them beyond the life of the value. May be nil.
 	Store CanceledStore
 	// Kept are the runs with records. They are not in the Store. May be nil.
@@ -74,7 +77,7 @@ func (c *Canceled) Cancel(ctx context.Context, principal string, ref *run.Ref) (
 			}
 		}
 	}
-	c.runs.Add(KeyOf(principal, ref), time.Now(), runtoken.Lifetime)
+	c.runs.Add(KeyOf(principal, ref), time.Now(), c.lifetime())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.next != nil {
@@ -90,21 +93,21 @@ func (c *Canceled) count(principal string) *run.Limit {
 	defer c.mu.Unlock()
 	now := time.Now()
 	s := c.stored[principal]
-	if s == nil || now.Sub(s.since) >= runtoken.Lifetime {
+	if s == nil || now.Sub(s.since) >= c.lifetime() {
 		if c.stored == nil {
 			c.stored = map[string]*stored{}
 		}
 		if len(c.stored) >= Most {
-			maps.DeleteFunc(c.stored, func(_ string, s *stored) bool { return now.Sub(s.since) >= runtoken.Lifetime })
+			maps.DeleteFunc(c.stored, func(_ string, s *stored) bool { return now.Sub(s.since) >= c.lifetime() })
 		}
 		if len(c.stored) >= Most {
-			return &run.Limit{Name: "principals with canceled runs in 24 hours", Max: Most}
+			return &run.Limit{Name: "principals with canceled runs" + c.within(), Max: Most}
 		}
 		s = &stored{since: now}
 		c.stored[principal] = s
 	}
 	if s.count >= MostStored {
-		return &run.Limit{Name: "canceled runs of a principal in 24 hours", Max: MostStored}
+		return &run.Limit{Name: "canceled runs of a principal" + c.within(), Max: MostStored}
 	}
 	s.count++
 	return nil
@@ -123,9 +126,14 @@ func (c *Canceled) When(ctx context.Context, principal string, ref *run.Ref) tim
 		return time.Time{}
 	}
 	now := time.Now()
-	c.runs.Add(key, now, runtoken.Lifetime)
+	c.runs.Add(key, now, c.lifetime())
 	return now
 }
+
+// within says in which time runs are counted.
+func (c *Canceled) within() string { return fmt.Sprintf(" in %.4g hours", c.lifetime().Hours()) }
+
+func (c *Canceled) lifetime() time.Duration { return cmp.Or(c.Lifetime, runtoken.Lifetime) }
 
 // Changed returns a channel that is closed when a run is canceled the next time.
 func (c *Canceled) Changed() <-chan struct{} {

@@ -6,7 +6,7 @@
 // One instance makes a token, and every instance with the same [Keys] and the same
 // configuration can open it:
 //
-//	sealer := runtoken.New(keys, nil)
+//	sealer := runtoken.New(keys, runtoken.Lifetime, nil)
 //	token, err := sealer.Seal(ctx, ref, block(ref.Source), principal)
 //	…
 //	ref, err := sealer.Open(ctx, token, block, principal)
@@ -33,7 +33,7 @@
 //
 // # Validity
 //
-// A token is valid for [Lifetime], for the principal that it was made for, and as long as
+// A token is valid for the lifetime of its [Sealer], for the principal that it was made for, and as long as
 // the [Block] of its source does not change. All other tokens are refused with
 // [ErrInvalid], which does not say why. A token is no credential: whether the run's URLs
 // may be requested and secrets may be sent is checked when the run is followed.

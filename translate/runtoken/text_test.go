@@ -11,7 +11,7 @@ import (
 func TestSealedText(t *testing.T) {
 	other := runtoken.NewKey(start)
 	keys := &ring{keys: []runtoken.Key{testKey}}
-	s := runtoken.New(keys, nil)
+	s := runtoken.New(keys, runtoken.Lifetime, nil)
 	for _, text := range []string{"", "secret", strings.Repeat("s", 10_000)} {
 		sealed, err := s.SealText(t.Context(), text, "ada", "task")
 		if err != nil || text != "" && strings.Contains(sealed, text) {
@@ -51,7 +51,7 @@ func TestSealedText(t *testing.T) {
 
 // FuzzOpenText opens texts that were never sealed.
 func FuzzOpenText(f *testing.F) {
-	s := runtoken.New(&ring{keys: []runtoken.Key{testKey}}, nil)
+	s := runtoken.New(&ring{keys: []runtoken.Key{testKey}}, runtoken.Lifetime, nil)
 	sealed, err := s.SealText(f.Context(), "secret", "ada")
 	if err != nil {
 		f.Fatal(err)

@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// Lifetime is how long a token is valid.
+	// Lifetime is how long a token is valid, unless the operator says otherwise.
 	Lifetime = 24 * time.Hour
+	// MaxLifetime is the longest time that an operator may say.
+	MaxLifetime = 90 * 24 * time.Hour
 	// Skew is by how much the clocks of instances may differ. A token that expires later than
-	// Lifetime plus Skew from now was made by an instance whose clock is wrong. It is refused
+	// its lifetime plus Skew from now was made by an instance whose clock is wrong. It is refused
 	// until it expires within that time. A shorter Skew would not be safer, because only
 	// holders of a key can make tokens.
 	Skew = time.Hour
@@ -68,17 +70,21 @@ type Block struct {
 
 // A Sealer makes tokens and opens them. It is safe for concurrent use.
 type Sealer struct {
-	keys Keys
-	now  func() time.Time
+	keys     Keys
+	lifetime time.Duration
+	now      func() time.Time
 }
 
-// New returns a Sealer. Now is [time.Now] if nil.
-func New(keys Keys, now func() time.Time) *Sealer {
+// New returns a Sealer whose tokens are valid for a time. Now is [time.Now] if nil.
+func New(keys Keys, lifetime time.Duration, now func() time.Time) *Sealer {
 	if now == nil {
 		now = time.Now
 	}
-	return &Sealer{keys, now}
+	return &Sealer{keys, lifetime, now}
 }
+
+// Lifetime returns how long tokens are valid.
+func (s *Sealer) Lifetime() time.Duration { return s.lifetime }
 
 // Seal makes a token for a run. Only this principal (empty: anonymous) can use it, and only
 // as long as the block of the run's source does not change.
@@ -100,7 +106,7 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 		return "", err
 	}
 	e.data, err = binary.Append(e.data, binary.BigEndian, header{
-		Expiry:   s.now().Add(Lifetime).Unix(),
+		Expiry:   s.now().Add(s.lifetime).Unix(),
 		Accepted: milliseconds(ref.Accepted), NotBefore: milliseconds(ref.NotBefore),
 		Bridge: digestOf(block.Bridge), Alike: block.Alike, Site: digestOf(block.Site),
 	})
@@ -134,7 +140,7 @@ func (s *Sealer) Open(ctx context.Context, token string, block func(source strin
 	}
 	ref, ok := parse(plain[headerSize:])
 	left := h.Expiry - s.now().Unix()
-	if !ok || left <= 0 || left > int64((Lifetime+Skew)/time.Second) {
+	if !ok || left <= 0 || left > int64((s.lifetime+Skew)/time.Second) {
 		return run.Ref{}, ErrInvalid
 	}
 	now := block(ref.Source)

@@ -72,7 +72,7 @@ func blocks(source string) runtoken.Block {
 
 func newSealer() (*runtoken.Sealer, *ring, *clock) {
 	keys, now := &ring{keys: []runtoken.Key{testKey}}, &clock{start}
-	return runtoken.New(keys, now.now), keys, now
+	return runtoken.New(keys, runtoken.Lifetime, now.now), keys, now
 }
 
 func mustSeal(tb testing.TB, s *runtoken.Sealer, ref run.Ref, principal string) string {

@@ -95,7 +95,7 @@ func (f *Front) answerOutcome(ctx context.Context, req *jsonrpc.Request, r *run.
 		case 0:
 			return nil, failureError(&run.Failure{}, subject{name: name, skillID: r.SkillID})
 		case run.Accepted, run.Working:
-			return running(r, cmp.Or(r.SkillID, name), f.tokenOf(ctx, r)), nil
+			return running(r, cmp.Or(r.SkillID, name), f.tokenOf(ctx, r), f.Tokens.Lifetime()), nil
 		case run.Canceled:
 			return canceled(r, cmp.Or(r.SkillID, name)), nil
 		}

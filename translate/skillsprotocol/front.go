@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -80,6 +81,8 @@ type Tokens interface {
 	// Open returns the run of a token. The error is [runtoken.ErrInvalid] unless the token was made by this bridge for
 	// this principal and has not expired. Any other error means that the keys can't be read at the moment.
 	Open(ctx context.Context, token, principal string) (run.Ref, error)
+	// Lifetime is how long a token is valid.
+	Lifetime() time.Duration
 }
 
 // callerFor returns the caller of a method, for the bridge.

@@ -66,7 +66,7 @@ func (f *Front) openToken(ctx context.Context, p *params, principal string) (ref
 	}
 	ref, err := f.Tokens.Open(ctx, token, principal)
 	if errors.Is(err, runtoken.ErrInvalid) {
-		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within 24 hours")
+		p.reject(paramRunToken, reasonInvalid, "is not valid: it has expired, was changed, or was made for another caller or by another bridge; send the run_token exactly as you got it, as the same caller to the same bridge, within "+inWords(f.Tokens.Lifetime()))
 		return ref, p.refusal()
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *Front) openToken(ctx context.Context, p *params, principal string) (ref
 }
 
 // running returns the result of a run that goes on.
-func running(r *run.Run, skill, runToken string) jsontext.Value {
+func running(r *run.Run, skill, runToken string, lifetime time.Duration) jsontext.Value {
 	b := builder{front.Writer{Buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}}
 	b.Open()
 	b.Text("status", "running")
@@ -84,13 +84,18 @@ func running(r *run.Run, skill, runToken string) jsontext.Value {
 	b.Optional("run_token", runToken)
 	b.Text("summary", "Skill "+safetext.Line(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
 	b.Name("retry_after_ms")
-	b.Buf = strconv.AppendInt(b.Buf, roundUp(min(r.RetryAfter, longestRetry)).Milliseconds(), 10)
+	b.Buf = strconv.AppendInt(b.Buf, roundUp(min(r.RetryAfter, lifetime-lifetime/24)).Milliseconds(), 10) // the run token is still valid then
 	b.Close()
 	return b.Buf
 }
 
-// longestRetry bounds retry_after_ms, so that the run token is still valid then.
-const longestRetry = runtoken.Lifetime - time.Hour
+// inWords returns a duration in hours, or as Go writes it if these are not whole.
+func inWords(d time.Duration) string {
+	if hours := d / time.Hour; d%time.Hour == 0 && hours > 1 {
+		return strconv.FormatInt(int64(hours), 10) + " hours"
+	}
+	return d.String()
+}
 
 // roundUp rounds up to whole milliseconds.
 func roundUp(d time.Duration) time.Duration {

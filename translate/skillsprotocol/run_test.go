@@ -23,6 +23,8 @@ type fakeTokens struct{ broken error }
 
 func (f fakeTokens) Ready(context.Context) error { return f.broken }
 
+func (f fakeTokens) Lifetime() time.Duration { return runtoken.Lifetime }
+
 func (f fakeTokens) Seal(_ context.Context, ref run.Ref, principal string) (string, error) {
 	return strings.Join([]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID, principal}, "|"), f.broken
 }

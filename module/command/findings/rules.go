@@ -1,10 +1,18 @@
 package findings
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 // OfCallers returns the finding about a bridge that only callers with a key may use, and no caller has one. The principals may be nil: they are
@@ -63,4 +71,30 @@ func OfStorage(err error) []Finding {
 		Result: Failed, What: "Caddy's storage can't be written: " + err.Error(),
 		Fix: "set XDG_DATA_HOME for Caddy, or write the global option storage file_system /data",
 	}}
+}
+
+// OfStores returns the findings about the databases of bridges. It opens them, and waits until they are open.
+func OfStores(ctx context.Context, bridges []*observe.Bridge) (all []Finding) {
+	known := map[*store.DB]bool{}
+	for _, b := range bridges {
+		db := b.Store
+		if db == nil || known[db] {
+			continue
+		}
+		known[db] = true
+		db.Start(zap.NewNop())
+		err := db.Check(ctx)
+		for err != nil && ctx.Err() == nil && db.Status().Trouble == nil { // it is still being opened
+			err = db.Check(ctx)
+		}
+		f := Finding{Result: OK, What: keeping.Named(db.Status().Place) + " can be read and written"}
+		if err != nil {
+			f = Finding{Result: Failed, What: "the database can't be used: " + keeping.Named(err.Error()), Fix: "look at the database"}
+			if u, ok := errors.AsType[*ledger.Unavailable](err); ok {
+				f.Fix = u.Advice
+			}
+		}
+		all = append(all, f)
+	}
+	return all
 }

@@ -22,6 +22,7 @@ type Config struct {
 	MaxTimeout     caddy.Duration  `json:"max_timeout,omitempty"`
 	MCP            json.RawMessage `json:"mcp,omitempty"`
 	Browse         json.RawMessage `json:"browse,omitempty"`
+	Store          json.RawMessage `json:"store,omitempty"`
 	Providers      []Provider      `json:"providers,omitempty"`
 	Skills         []Skill         `json:"skills,omitempty"`
 	Sites          []Site          `json:"sites,omitempty"`

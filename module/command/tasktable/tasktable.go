@@ -1,4 +1,4 @@
-// Package tasktable shows A2A tasks to an operator.
+// Package tasktable shows A2A tasks, call-backs and databases to an operator.
 package tasktable
 
 import (

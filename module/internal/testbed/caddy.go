@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json" // for Caddy's own types
 	"errors"
 	"net"
@@ -134,6 +135,7 @@ func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 	}
 	c := &Caddy{server: server{Log: newLog(tb), tb: tb, ports: ports{}}, key: strconv.FormatInt(keys.Add(1), 10), storage: tempDir(tb)}
 	logs.Store(c.key, c.Log)
+	home, set := os.LookupEnv(dataHome)
 	c.stop = sync.OnceFunc(func() {
 		// caddy.Stop does not stop the admin API; another configuration does.
 		if err := caddy.Load([]byte(nothing), true); err != nil {
@@ -143,6 +145,11 @@ func StartCaddy(tb testing.TB, caddyfile string) *Caddy {
 			tb.Errorf("stopping Caddy: %v", err)
 		}
 		logs.Delete(c.key)
+		if set {
+			_ = os.Setenv(dataHome, home)
+		} else {
+			_ = os.Unsetenv(dataHome)
+		}
 		running.Store(false)
 	})
 	tb.Cleanup(c.stop)
@@ -250,6 +257,7 @@ func (c *Caddy) settle(adapted []byte) ([]byte, error) {
 	if err := keepOut(config); err != nil {
 		return nil, err
 	}
+	c.keepIn(config)
 	if config.Logging == nil {
 		config.Logging = new(caddy.Logging)
 	}
@@ -276,6 +284,18 @@ func (c *Caddy) settle(adapted []byte) ([]byte, error) {
 	}
 	return json.Marshal(config)
 }
+
+// keepIn makes the folder of the storage that of the default database, too: configurations that share the one share the other.
+func (c *Caddy) keepIn(config *caddy.Config) {
+	var storage struct {
+		Root string `json:"root"`
+	}
+	_ = json.Unmarshal(config.StorageRaw, &storage) // others than file_system have no root
+	_ = os.Setenv(dataHome, cmp.Or(storage.Root, c.storage))
+}
+
+// dataHome is the environment variable that says where Caddy's data directory is.
+const dataHome = "XDG_DATA_HOME"
 
 // keepOut keeps Caddy's apps from writing outside of the test: the TLS app does not write when it has
 // cleaned the storage, and certificate authorities are not added to the trust store of this machine.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -83,7 +84,7 @@ func StartProcess(tb testing.TB, limits Limits, caddyfile string, options ...str
 	}
 	p.command = exec.Command(program, "run", "--config", p.file, "--adapter", "caddyfile")
 	p.command.Env = append(os.Environ(), asCaddy+"=1", "HOME="+folder,
-		"XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder, "GOCOVERDIR="+folder)
+		dataHome+"="+p.dataHome(folder), "XDG_CONFIG_HOME="+folder, "GOCOVERDIR="+folder)
 	if limits.OpenFiles > 0 {
 		p.command.Env = append(p.command.Env, openFiles+"="+strconv.Itoa(limits.OpenFiles))
 	}
@@ -119,6 +120,20 @@ func (p *Process) write(caddyfile string, options []string) {
 		p.tb.Fatal(err)
 	}
 }
+
+// dataHome returns the folder of the storage that the Caddyfile names, so that processes that share it share the default database, too.
+func (p *Process) dataHome(otherwise string) string {
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	if found := storageFolder.FindSubmatch(text); found != nil {
+		return string(found[1])
+	}
+	return otherwise
+}
+
+var storageFolder = regexp.MustCompile(`\sstorage file_system (\S+)`)
 
 // awaitListener waits until Caddy listens on the port.
 func (p *Process) awaitListener() {

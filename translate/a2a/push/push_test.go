@@ -196,7 +196,7 @@ func start(t *testing.T, s run.Store, to *receiver) *bench {
 	b := &bench{t: t, to: to, tasks: tasks.New(tasks.Config{Store: s, Observer: observer{d}, Most: 100_000, MostPerOwner: 100_000})}
 	d.Bind(b.tasks)
 	b.Webhooks = &push.Webhooks{
-		Deliverer: d, Sealer: runtoken.New(testKeys, nil),
+		Deliverer: d, Sealer: runtoken.New(testKeys, runtoken.Lifetime, nil),
 		Client: webhook.Client{Transport: to, AllowHTTP: true, Judge: func(context.Context, *url.URL) error { return nil }},
 		Owns:   func(string) bool { return true },
 		Continue: func(_ context.Context, t *task.Task) {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // The states of tasks.
@@ -28,8 +27,8 @@ type TaskState struct {
 	RetryAfter      time.Duration // of a task that works
 }
 
-// Task adds the members of a task.
-func (w *Writer) Task(id string, ref *run.Ref, s TaskState) {
+// Task adds the members of a task, whose id is valid for a time.
+func (w *Writer) Task(id string, ref *run.Ref, lifetime time.Duration, s TaskState) {
 	if s.Since.IsZero() {
 		s.Since = time.Now()
 	}
@@ -38,7 +37,7 @@ func (w *Writer) Task(id string, ref *run.Ref, s TaskState) {
 	w.Optional("statusMessage", s.Message)
 	w.Text("createdAt", ref.Accepted.UTC().Format(TimeLayout))
 	w.Text("lastUpdatedAt", s.Since.UTC().Format(TimeLayout))
-	w.Integer("ttlMs", runtoken.Lifetime.Milliseconds())
+	w.Integer("ttlMs", lifetime.Milliseconds())
 	if s.Status == TaskWorking {
 		w.Integer("pollIntervalMs", min(max(s.RetryAfter, ShortestPoll), longestPoll).Milliseconds())
 	}

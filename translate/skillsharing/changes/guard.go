@@ -212,13 +212,14 @@ func (g *Guard) decide(ctx context.Context, r *discovery.Reader, s *skill, read 
 	}
 	used, err := store.Used(ctx, id)
 	if err == nil && used == nil {
-		err = store.Lock(ctx, id, func() error {
-			if used, err = store.Used(ctx, id); err == nil && used == nil {
-				used = recordOf(read, s.digest, s.names)
-				err = store.Use(ctx, id, used)
-			}
-			return err
-		})
+		used = recordOf(read, s.digest, s.names)
+		var first bool
+		if first, err = store.Use(ctx, id, used); err == nil && !first {
+			used, err = store.Used(ctx, id)
+		}
+		if err == nil && used == nil {
+			err = errContended
+		}
 	}
 	if err != nil {
 		return nil, unknown(read, "the descriptor that is in use can't be read or stored", err)
@@ -227,8 +228,12 @@ func (g *Guard) decide(ctx context.Context, r *discovery.Reader, s *skill, read 
 		return nil, unknown(read, "the record of the descriptor that is in use is damaged", errDamaged)
 	}
 	for _, name := range free {
-		if err := store.Own(ctx, name, []string{id}); err != nil {
+		stored, err := store.Own(ctx, name, Owners{IDs: []string{id}})
+		if err != nil {
 			return nil, unknown(read, "its name can't be stored", err)
+		}
+		if !stored { // another process has given the name to a skill just now
+			return g.decide(ctx, r, s, read)
 		}
 		g.words.own(name, id)
 	}
@@ -273,17 +278,30 @@ func (g *Guard) settled(s *skill, id string, used *discovery.Skill) {
 // hold stores the descriptor that is held, unless it is stored, and returns since when it is.
 func (g *Guard) hold(ctx context.Context, s *skill, read *discovery.Skill, other string) (since time.Time, err error) {
 	s.waits = true
-	known, err := g.config.Store.Held(ctx, g.key(read.ID))
-	if err == nil && (known == nil || len(known.Digests) != 1 || known.Digests[0] != s.digest || known.Instead != other || !slices.Equal(known.Names, listOf(s.names))) {
-		known = recordOf(read, s.digest, s.names)
-		known.Instead = other
-		err = g.config.Store.Hold(ctx, g.key(read.ID), known)
+	held := recordOf(read, s.digest, s.names)
+	held.Instead = other
+	for range maxTries {
+		known, err := g.config.Store.Held(ctx, g.key(read.ID))
+		if err != nil {
+			return time.Time{}, err
+		}
+		if known != nil {
+			if slices.Equal(known.Digests, held.Digests) && known.Instead == other && slices.Equal(known.Names, held.Names) {
+				return known.At, nil
+			}
+			held.Version = known.Version
+		}
+		if stored, err := g.config.Store.Hold(ctx, g.key(read.ID), held); stored || err != nil {
+			return held.At, err
+		}
 	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	return known.At, nil
+	return time.Time{}, errContended
 }
+
+// maxTries bounds how often something is stored because other processes have stored something else in between.
+const maxTries = 10
+
+var errContended = errors.New("other instances change it all the time")
 
 func recordOf(read *discovery.Skill, digest string, names discovery.Names) *Record {
 	r := &Record{SkillID: read.ID, Names: listOf(names), At: time.Now().UTC(), Digests: []string{digest}, Document: document.WithoutBOM(read.Document), URL: origin(read.URL)}

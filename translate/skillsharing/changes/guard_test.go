@@ -25,15 +25,14 @@ import (
 // memory is a [changes.Store] in memory.
 type memory struct {
 	mu         sync.Mutex
-	locks      sync.Mutex
 	used, held map[string]changes.Record
-	owners     map[string][]string
+	owners     map[string]changes.Owners
 	err        error
 	writes     int
 }
 
 func newMemory() *memory {
-	return &memory{used: map[string]changes.Record{}, held: map[string]changes.Record{}, owners: map[string][]string{}}
+	return &memory{used: map[string]changes.Record{}, held: map[string]changes.Record{}, owners: map[string]changes.Owners{}}
 }
 
 func (m *memory) load(from map[string]changes.Record, id string) (*changes.Record, error) {
@@ -45,14 +44,17 @@ func (m *memory) load(from map[string]changes.Record, id string) (*changes.Recor
 	return nil, m.err
 }
 
-func (m *memory) store(to map[string]changes.Record, id string, r *changes.Record) error {
+func (m *memory) store(to map[string]changes.Record, id string, r *changes.Record) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes++
-	if m.err == nil {
-		to[id] = *r
+	if m.err != nil || to[id].Version != r.Version {
+		return false, m.err
 	}
-	return m.err
+	stored := *r
+	stored.Version++
+	to[id] = stored
+	return true, nil
 }
 
 func (m *memory) Used(_ context.Context, id string) (*changes.Record, error) {
@@ -63,11 +65,11 @@ func (m *memory) Held(_ context.Context, id string) (*changes.Record, error) {
 	return m.load(m.held, id)
 }
 
-func (m *memory) Use(_ context.Context, id string, r *changes.Record) error {
+func (m *memory) Use(_ context.Context, id string, r *changes.Record) (bool, error) {
 	return m.store(m.used, id, r)
 }
 
-func (m *memory) Hold(_ context.Context, id string, r *changes.Record) error {
+func (m *memory) Hold(_ context.Context, id string, r *changes.Record) (bool, error) {
 	return m.store(m.held, id, r)
 }
 
@@ -101,25 +103,23 @@ func (m *memory) HeldNamed(_ context.Context, name string) (*changes.Record, err
 	return m.load(m.held, name)
 }
 
-func (m *memory) Owners(_ context.Context, name string) ([]string, error) {
+func (m *memory) Owners(_ context.Context, name string) (changes.Owners, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.owners[name]), m.err
+	o := m.owners[name]
+	o.IDs = slices.Clone(o.IDs)
+	return o, m.err
 }
 
-func (m *memory) Own(_ context.Context, name string, ids []string) error {
+func (m *memory) Own(_ context.Context, name string, o changes.Owners) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.err == nil {
-		m.owners[name] = ids
+	if m.err != nil || m.owners[name].Version != o.Version {
+		return false, m.err
 	}
-	return m.err
-}
-
-func (m *memory) Lock(_ context.Context, _ string, do func() error) error {
-	m.locks.Lock()
-	defer m.locks.Unlock()
-	return do()
+	o.Version++
+	m.owners[name] = o
+	return true, nil
 }
 
 // instance is a guard with its reader, and the changes that it has reported.

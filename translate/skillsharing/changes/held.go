@@ -120,33 +120,13 @@ func (g *Guard) Approve(ctx context.Context, id, digest string) error {
 		return ErrNotHeld
 	}
 	key := g.key(id)
-	err := g.config.Store.Lock(ctx, key, func() error {
-		held, err := g.config.Store.Held(ctx, key)
-		if err != nil {
-			return err
-		}
-		if held == nil {
-			return ErrNotHeld
-		}
-		used, err := g.config.Store.Used(ctx, cmp.Or(held.Instead, key))
-		switch {
-		case err != nil:
-			return err
-		case used == nil || len(held.Digests) != 1:
-			return ErrNotHeld
-		case held.Digests[0] != digest:
-			return ErrOther
-		}
-		held.Digests, held.At, held.Instead = append(held.Digests, used.Digests...), time.Now().UTC(), ""
-		held.Digests = held.Digests[:min(len(held.Digests), maxDigests)]
-		if err := g.config.Store.Use(ctx, key, held); err != nil {
-			return err
-		}
-		if err := g.giveNames(ctx, key, held.Names); err != nil {
-			return err
-		}
-		return g.config.Store.Drop(ctx, key)
-	})
+	stored, err := false, error(nil)
+	for try := 0; try < maxTries && !stored && err == nil; try++ {
+		stored, err = g.approve(ctx, key, digest)
+	}
+	if err == nil && !stored {
+		err = errContended
+	}
 	g.mu.Lock()
 	delete(g.known, key)
 	g.mu.Unlock()
@@ -154,4 +134,43 @@ func (g *Guard) Approve(ctx context.Context, id, digest string) error {
 		g.words.set(key, wordsOf(used), used.Digests)
 	}
 	return err
+}
+
+// approve does what Approve says, unless another process changes what is stored in between.
+func (g *Guard) approve(ctx context.Context, key, digest string) (stored bool, err error) {
+	held, err := g.config.Store.Held(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if held == nil {
+		return false, ErrNotHeld
+	}
+	used, err := g.config.Store.Used(ctx, cmp.Or(held.Instead, key))
+	switch {
+	case err != nil:
+		return false, err
+	case used == nil || len(held.Digests) != 1:
+		return false, ErrNotHeld
+	case held.Digests[0] != digest:
+		return false, ErrOther
+	}
+	held.Digests, held.At, held.Version = append(held.Digests, used.Digests...), time.Now().UTC(), used.Version
+	held.Digests = held.Digests[:min(len(held.Digests), maxDigests)]
+	if held.Instead != "" {
+		own, err := g.config.Store.Used(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		held.Instead, held.Version = "", 0
+		if own != nil {
+			held.Version = own.Version
+		}
+	}
+	if stored, err := g.config.Store.Use(ctx, key, held); !stored || err != nil {
+		return false, err
+	}
+	if err := g.giveNames(ctx, key, held.Names); err != nil {
+		return false, err
+	}
+	return true, g.config.Store.Drop(ctx, key)
 }

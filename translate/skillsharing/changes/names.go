@@ -20,14 +20,14 @@ func listOf(names discovery.Names) []string {
 // owners returns another skill that had one of the names, and the names that no skill had.
 func (g *Guard) owners(ctx context.Context, id string, names discovery.Names) (other string, free []string, err error) {
 	for _, name := range listOf(names) {
-		ids, err := g.config.Store.Owners(ctx, name)
+		owners, err := g.config.Store.Owners(ctx, name)
 		switch {
 		case err != nil:
 			return "", nil, err
-		case len(ids) == 0:
+		case len(owners.IDs) == 0:
 			free = append(free, name)
-		case !slices.Contains(ids, id):
-			other = ids[0]
+		case !slices.Contains(owners.IDs, id):
+			other = owners.IDs[0]
 		}
 	}
 	return other, free, nil
@@ -36,13 +36,20 @@ func (g *Guard) owners(ctx context.Context, id string, names discovery.Names) (o
 // giveNames lets a skill have names. Those that had them before may have them again.
 func (g *Guard) giveNames(ctx context.Context, id string, names []string) error {
 	for _, name := range names {
-		ids, err := g.config.Store.Owners(ctx, name)
-		if err != nil {
-			return err
+		stored := false
+		for try := 0; try < maxTries && !stored; try++ {
+			owners, err := g.config.Store.Owners(ctx, name)
+			if err != nil {
+				return err
+			}
+			ids := append([]string{id}, slices.DeleteFunc(owners.IDs, func(other string) bool { return other == id })...)
+			owners.IDs = ids[:min(len(ids), maxDigests)]
+			if stored, err = g.config.Store.Own(ctx, name, owners); err != nil {
+				return err
+			}
 		}
-		ids = append([]string{id}, slices.DeleteFunc(ids, func(other string) bool { return other == id })...)
-		if err := g.config.Store.Own(ctx, name, ids[:min(len(ids), maxDigests)]); err != nil {
-			return err
+		if !stored {
+			return errContended
 		}
 		g.words.own(name, id)
 	}

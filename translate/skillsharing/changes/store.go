@@ -25,6 +25,15 @@ type Record struct {
 	Document jsontext.Value `json:"document"`
 	URL      string         `json:"url"`
 	Way      []string       `json:"way,omitempty"`
+
+	// Version is that of the stored record; 0: it is not stored.
+	Version int64 `json:"-"`
+}
+
+// Owners are the skills that may have a name.
+type Owners struct {
+	IDs     []string // the newest first
+	Version int64    // of what is stored; 0: nothing is
 }
 
 // maxDigests bounds the digests of a record.
@@ -35,9 +44,10 @@ type Store interface {
 	// Used and Held return the descriptor of a skill that is in use, and the one that is held; nil: there is none.
 	Used(ctx context.Context, id string) (*Record, error)
 	Held(ctx context.Context, id string) (*Record, error)
-	// Use stores the descriptor that is in use, Hold the one that is held, and Drop removes that.
-	Use(ctx context.Context, id string, r *Record) error
-	Hold(ctx context.Context, id string, r *Record) error
+	// Use stores the descriptor that is in use, and Hold the one that is held, if the stored one has the version of the record. Otherwise another
+	// process has stored one in between. Drop removes the one that is held.
+	Use(ctx context.Context, id string, r *Record) (stored bool, err error)
+	Hold(ctx context.Context, id string, r *Record) (stored bool, err error)
 	Drop(ctx context.Context, id string) error
 	// UsedNames returns the names of all records of descriptors that are in use, and UsedNamed such a record; nil: there is none any more.
 	UsedNames(ctx context.Context) ([]string, error)
@@ -47,11 +57,9 @@ type Store interface {
 	HeldNames(ctx context.Context) ([]string, error)
 	HeldName(id string) string
 	HeldNamed(ctx context.Context, name string) (*Record, error)
-	// Owners returns the ids of the skills that may have a name, the newest first, and Own stores them.
-	Owners(ctx context.Context, name string) ([]string, error)
-	Own(ctx context.Context, name string, ids []string) error
-	// Lock calls a function that no other process calls for the same skill at the same time.
-	Lock(ctx context.Context, id string, do func() error) error
+	// Owners returns the skills that may have a name, and Own stores them, if what is stored has their version.
+	Owners(ctx context.Context, name string) (Owners, error)
+	Own(ctx context.Context, name string, o Owners) (stored bool, err error)
 }
 
 // Errors of [Guard.Approve].

@@ -411,17 +411,6 @@ func TestRepairedAnswers(t *testing.T) {
 	}
 }
 
-// The id of a run, which later requests repeat, is not one that was repaired.
-func TestRepairedExecutionID(t *testing.T) {
-	for _, id := range []string{`exec-1\ud800`, "exec-1\xff", `exec-1\ud800","note":"\udc00`} {
-		for _, status := range []string{"accepted", "completed"} {
-			if r, e := exchange.Judge(200, nil, `{"execution_id":"`+id+`","status":"`+status+`","output":1}`, run.PhaseInvoke, ""); e == nil {
-				t.Errorf("%q: %+v", id, r)
-			}
-		}
-	}
-}
-
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // whose clock stands still
 		const day = 24 * time.Hour

@@ -1,12 +1,10 @@
-package storage
+package runtokens
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,88 +16,103 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 	zaptest "go.uber.org/zap/zaptest/observer"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// watchedStorage is a real storage that counts what is done with it, and fails or
-// hangs when it is told to.
-type watchedStorage struct {
-	certmagic.Storage
-	loads, locks, stores atomic.Int32
+// watchedThings are those of a real database. They count what is done with them, and fail or
+// hang when they are told to.
+type watchedThings struct {
+	things
+	loads, stores atomic.Int32
 
 	mu    sync.Mutex
 	fail  error // of every access
 	write error // of those that write
 	hang  bool
+	first func() // is called once, before the next access that writes
 }
 
-func (s *watchedStorage) set(change func(s *watchedStorage)) {
+func (s *watchedThings) set(change func(s *watchedThings)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
 }
 
-func (s *watchedStorage) access(ctx context.Context, count *atomic.Int32, writes bool) error {
+func (s *watchedThings) access(ctx context.Context, count *atomic.Int32, writes bool) error {
 	count.Add(1)
 	s.mu.Lock()
-	fail, hang := s.fail, s.hang
-	if fail == nil && writes {
-		fail = s.write
+	fail, hang, first := s.fail, s.hang, s.first
+	if writes {
+		fail, s.first = cmp.Or(fail, s.write), nil
 	}
 	s.mu.Unlock()
 	if hang {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	if writes && first != nil {
+		first()
+	}
 	return fail
 }
 
-// Stat is called before each Load.
-func (s *watchedStorage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
+func (s *watchedThings) Get(ctx context.Context, kind, name string) (*store.Thing, error) {
 	if err := s.access(ctx, &s.loads, false); err != nil {
-		return certmagic.KeyInfo{}, err
+		return nil, err
 	}
-	return s.Storage.Stat(ctx, key)
+	return s.things.Get(ctx, kind, name)
 }
 
-func (s *watchedStorage) Store(ctx context.Context, key string, value []byte) error {
+func (s *watchedThings) Put(ctx context.Context, thing *store.Thing, keep time.Duration) (bool, error) {
 	if err := s.access(ctx, &s.stores, true); err != nil {
-		return err
+		return false, err
 	}
-	return s.Storage.Store(ctx, key, value)
+	return s.things.Put(ctx, thing, keep)
 }
 
-func (s *watchedStorage) Lock(ctx context.Context, name string) error {
-	if err := s.access(ctx, &s.locks, true); err != nil {
-		return err
+// newDB returns a database, which is open.
+func newDB(t *testing.T) *store.DB {
+	t.Helper()
+	db, err := store.New(store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return s.Storage.Lock(ctx, name)
+	t.Cleanup(db.Close)
+	db.Start(zap.NewNop())
+	if err := db.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// inBubble calls test in a bubble of package synctest, with a database from outside.
+func inBubble(t *testing.T, test func(t *testing.T, db *store.DB)) {
+	t.Helper()
+	db := newDB(t)
+	synctest.Test(t, func(t *testing.T) { test(t, db) })
 }
 
 // tokenInstance is what one instance of the bridge makes run tokens with.
 type tokenInstance struct {
-	*RunTokenKeys
+	*ring
 	*runtoken.Sealer
-	storage *watchedStorage
+	storage *watchedThings
 	logs    *zaptest.ObservedLogs
 }
 
-func newTokenInstance(folder string) *tokenInstance {
+func newTokenInstance(db *store.DB) *tokenInstance {
 	core, logs := zaptest.New(zap.DebugLevel)
-	storage := &watchedStorage{Storage: &certmagic.FileStorage{Path: folder}}
-	keys := newRunTokenKeys(storage, zap.New(core))
+	storage := &watchedThings{things: db.Things()}
+	keys := newRing(storage, zap.New(core))
 	keys.ending = nil // made outside of what the test may be in a bubble of
-	return &tokenInstance{keys, runtoken.New(keys, nil), storage, logs}
+	return &tokenInstance{keys, runtoken.New(keys, runtoken.Lifetime, nil), storage, logs}
 }
-
-// lockKept is how long the file storage has a goroutine for a lock that was released.
-const lockKept = 10 * time.Second
 
 var followed = run.Ref{Source: "acme", SkillID: "acme/forecast", Version: "1.0.0", ExecutionID: "exec-1"}
 
@@ -144,19 +157,32 @@ func (i *tokenInstance) expectLogs(t *testing.T, want ...string) {
 	}
 }
 
-func storedTokenKeys(t *testing.T, folder string) []byte {
+func storedTokenKeys(t *testing.T, db *store.DB) *store.Thing {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, "skill_bridge", "run_token_keys.json"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	thing, err := db.Things().Get(t.Context(), kind, "")
+	if errors.Is(err, store.ErrNoThing) {
+		return &store.Thing{Kind: kind}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return data
+	return thing
 }
 
-// countTokenKeys counts those in the storage.
-func countTokenKeys(t *testing.T, folder string) int {
+// replaceTokenKeys stores a text in the place of the keys.
+func replaceTokenKeys(t *testing.T, db *store.DB, text string) {
 	t.Helper()
-	keys, err := parseRunTokenKeys(storedTokenKeys(t, folder))
+	thing := storedTokenKeys(t, db)
+	thing.Value = []byte(text)
+	if ok, err := db.Things().Put(t.Context(), thing, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+}
+
+// countTokenKeys counts those in the database.
+func countTokenKeys(t *testing.T, db *store.DB) int {
+	t.Helper()
+	keys, err := parse(storedTokenKeys(t, db).Value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,51 +192,48 @@ func countTokenKeys(t *testing.T, folder string) int {
 func keyIDOf(token string) string { return token[:6] }
 
 func TestInstancesUnderstandEachOther(t *testing.T) {
-	folder := t.TempDir()
-	one, two := newTokenInstance(folder), newTokenInstance(folder)
-	if err := two.opens(t, strings.Repeat("A", 200)); !errors.Is(err, runtoken.ErrInvalid) {
-		t.Errorf("a forged token: %v", err)
-	}
-	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
-		t.Fatalf("%v, %v: no token was made yet", left, err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		time.Sleep(runTokenInterval) // two has looked for keys just now
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
+		one, two := newTokenInstance(db), newTokenInstance(db)
+		if err := two.opens(t, strings.Repeat("A", 200)); !errors.Is(err, runtoken.ErrInvalid) {
+			t.Errorf("a forged token: %v", err)
+		}
+		if storedTokenKeys(t, db).Version != 0 {
+			t.Fatal("no token was made yet")
+		}
+		time.Sleep(readInterval) // two has looked for keys just now
 		first := one.seal(t)
 		two.mustOpen(t, "the other's token", first)
 		one.mustOpen(t, "the answer", two.seal(t))
-		newTokenInstance(folder).mustOpen(t, "after a restart", first)
-		if again := newTokenInstance(folder); keyIDOf(again.seal(t)) != keyIDOf(first) || again.storage.locks.Load() != 0 {
+		newTokenInstance(db).mustOpen(t, "after a restart", first)
+		if again := newTokenInstance(db); keyIDOf(again.seal(t)) != keyIDOf(first) || again.storage.stores.Load() != 0 {
 			t.Error("after a restart there is another key")
 		}
+		if n := countTokenKeys(t, db); n != 1 {
+			t.Errorf("%d keys, want 1", n)
+		}
+		if one.storage.stores.Load() != 1 || two.storage.stores.Load() != 0 {
+			t.Error("more than one of them has written")
+		}
+		one.expectLogs(t)
+		two.expectLogs(t)
 	})
-	if n := countTokenKeys(t, folder); n != 1 {
-		t.Errorf("%d keys, want 1", n)
-	}
-	if one.storage.stores.Load() != 1 || two.storage.stores.Load() != 0 || two.storage.locks.Load() != 0 {
-		t.Error("more than one of them has written")
-	}
-	one.expectLogs(t)
-	two.expectLogs(t)
 }
 
 // TestCurrentKeyIsRemembered: while there is a fresh key, no token is worth a look
 // at the storage.
 func TestCurrentKeyIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		i := newTokenInstance(t.TempDir())
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
+		i := newTokenInstance(db)
 		token := i.seal(t)
 		loads := i.storage.loads.Load()
-		i.storage.set(func(s *watchedStorage) { s.fail = errors.New("down") })
+		i.storage.set(func(s *watchedThings) { s.fail = errors.New("down") })
 		for range 24 {
 			i.mustOpen(t, "a token of the same key", token)
 			i.mustOpen(t, "a token just made", i.seal(t))
 			time.Sleep(time.Hour - time.Second)
 		}
-		if i.storage.loads.Load() != loads || i.storage.locks.Load() != 1 || i.storage.stores.Load() != 1 {
-			t.Errorf("read %d times, locked %d times, written %d times", i.storage.loads.Load(), i.storage.locks.Load(), i.storage.stores.Load())
+		if i.storage.loads.Load() != loads || i.storage.stores.Load() != 1 {
+			t.Errorf("read %d times, written %d times", i.storage.loads.Load(), i.storage.stores.Load())
 		}
 		i.expectLogs(t)
 	})
@@ -218,8 +241,8 @@ func TestCurrentKeyIsRemembered(t *testing.T) {
 
 // TestFirstUseTogether: several instances make their first tokens at once.
 func TestFirstUseTogether(t *testing.T) {
-	folder := t.TempDir()
-	instances := []*tokenInstance{newTokenInstance(folder), newTokenInstance(folder)}
+	db := newDB(t)
+	instances := []*tokenInstance{newTokenInstance(db), newTokenInstance(db)}
 	begin, tokens := make(chan struct{}), make(chan string, 32)
 	var busy sync.WaitGroup
 	for n := range cap(tokens) {
@@ -236,76 +259,55 @@ func TestFirstUseTogether(t *testing.T) {
 	busy.Wait()
 	close(tokens)
 	for token := range tokens {
-		for n, i := range append(instances, newTokenInstance(folder)) {
+		for n, i := range append(instances, newTokenInstance(db)) {
 			i.mustOpen(t, "instance "+strconv.Itoa(n), token)
 		}
 	}
-	if n := countTokenKeys(t, folder); n != 1 {
+	if n := countTokenKeys(t, db); n != 1 {
 		t.Errorf("%d keys, want 1", n)
 	}
-	if n := instances[0].storage.stores.Load() + instances[1].storage.stores.Load(); n != 1 {
-		t.Errorf("written %d times, want once", n)
+	if n := instances[0].storage.stores.Load() + instances[1].storage.stores.Load(); n > 2 {
+		t.Errorf("written %d times, want once, or one of the instances once in vain", n)
 	}
 }
 
-// TestKeyIsMadeUnderTheLock: an instance that waited for the lock takes the key that was made
-// meanwhile.
-func TestKeyIsMadeUnderTheLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		folder := t.TempDir()
-		one, two := newTokenInstance(folder), newTokenInstance(folder)
-		if err := one.storage.Lock(t.Context(), runTokenKeysKey); err != nil {
-			t.Fatal(err)
-		}
-		sealed := make(chan string)
-		go func() {
-			token, err := two.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
-			if err != nil {
-				t.Error(err)
-			}
-			sealed <- token
-		}()
-		synctest.Wait() // two waits for the lock
-		data, err := marshalRunTokenKeys([]runtoken.Key{runtoken.NewKey(time.Now())})
-		if err == nil {
-			err = one.storage.Store(t.Context(), runTokenKeysKey, data)
-		}
-		if err := errors.Join(err, one.storage.Unlock(t.Context(), runTokenKeysKey)); err != nil {
-			t.Fatal(err)
-		}
-		one.mustOpen(t, "the token of who waited", <-sealed)
-		if n := countTokenKeys(t, folder); n != 1 || two.storage.stores.Load() != 0 {
-			t.Errorf("%d keys, want 1", n)
-		}
-	})
+// TestKeyIsMadeOnce: an instance that makes a key takes the one that another has stored in between.
+func TestKeyIsMadeOnce(t *testing.T) {
+	db := newDB(t)
+	one, two := newTokenInstance(db), newTokenInstance(db)
+	var first string
+	two.storage.first = func() { first = one.seal(t) }
+	token := two.seal(t)
+	one.mustOpen(t, "the token of the slower one", token)
+	if n := countTokenKeys(t, db); n != 1 || first == "" || keyIDOf(token) != keyIDOf(first) || two.storage.stores.Load() != 1 {
+		t.Errorf("%d keys, want 1; it was stored %d times", n, two.storage.stores.Load())
+	}
+	two.expectLogs(t)
 }
 
 func TestRotation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		folder := t.TempDir()
-		one, two := newTokenInstance(folder), newTokenInstance(folder)
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
+		one, two := newTokenInstance(db), newTokenInstance(db)
 		first := one.seal(t)
 		two.mustOpen(t, "the first", first)
 
-		time.Sleep(runTokenKeyAge - time.Second)
+		time.Sleep(keyAge - time.Second)
 		last := one.seal(t)
-		if keyIDOf(last) != keyIDOf(first) || countTokenKeys(t, folder) != 1 {
+		if keyIDOf(last) != keyIDOf(first) || countTokenKeys(t, db) != 1 {
 			t.Error("a new key too early")
 		}
 		time.Sleep(time.Second)
 		_ = one.seal(t) // has a new key made, and does not wait for it
 		synctest.Wait()
 		next := one.seal(t)
-		if keyIDOf(next) == keyIDOf(first) || countTokenKeys(t, folder) != 2 {
+		if keyIDOf(next) == keyIDOf(first) || countTokenKeys(t, db) != 2 {
 			t.Error("no new key")
 		}
 		two.mustOpen(t, "a token of a key that was not known", next)
 		if keyIDOf(two.seal(t)) != keyIDOf(next) || two.storage.stores.Load() != 0 {
 			t.Error("the other makes a key of its own")
 		}
-		for _, i := range []*tokenInstance{one, two, newTokenInstance(folder)} {
+		for _, i := range []*tokenInstance{one, two, newTokenInstance(db)} {
 			i.mustOpen(t, "a valid token of the old key", last)
 			if err := i.opens(t, first); !errors.Is(err, runtoken.ErrInvalid) {
 				t.Errorf("an expired token: %v", err)
@@ -313,13 +315,13 @@ func TestRotation(t *testing.T) {
 		}
 
 		// Every key lives for as long as there may be tokens of it, and no longer.
-		for range 5 {
-			time.Sleep(runTokenKeyAge)
+		for range 100 {
+			time.Sleep(keyAge)
 			_ = one.seal(t)
 			synctest.Wait()
 		}
-		if n := countTokenKeys(t, folder); n != 4 {
-			t.Errorf("%d keys, want those of 0, 1, 2 and 3 days ago", n)
+		if n := countTokenKeys(t, db); n != 93 {
+			t.Errorf("%d keys, want those of 0 to 92 days ago", n)
 		}
 		one.expectLogs(t)
 		two.expectLogs(t)
@@ -328,33 +330,31 @@ func TestRotation(t *testing.T) {
 
 // TestRotationFails: tokens go on to be made and opened while there is no storage.
 func TestRotationFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		folder := t.TempDir()
-		i, other := newTokenInstance(folder), newTokenInstance(folder)
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
+		i, other := newTokenInstance(db), newTokenInstance(db)
 		first := i.seal(t)
 		other.mustOpen(t, "the first token", first)
-		i.storage.set(func(s *watchedStorage) { s.write = errors.New("read-only") })
-		time.Sleep(runTokenKeyAge)
+		i.storage.set(func(s *watchedThings) { s.write = errors.New("read-only") })
+		time.Sleep(keyAge)
 		for range 100 {
 			if token := i.seal(t); keyIDOf(token) != keyIDOf(first) {
 				t.Fatal("another key")
 			}
 			synctest.Wait()
 		}
-		if n := i.storage.locks.Load(); n != 2 {
-			t.Errorf("the lock was tried %d times, want once a second", n-1)
+		if n := i.storage.stores.Load(); n != 2 {
+			t.Errorf("a key was stored %d times, want once a second", n-1)
 		}
 		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
-		time.Sleep(runTokenInterval)
+		time.Sleep(readInterval)
 		_ = i.seal(t)
 		synctest.Wait()
-		if n := i.storage.locks.Load(); n != 3 {
-			t.Errorf("the lock was tried %d times, want once a second", n-1)
+		if n := i.storage.stores.Load(); n != 3 {
+			t.Errorf("a key was stored %d times, want once a second", n-1)
 		}
 		i.expectLogs(t) // once a minute
 
-		time.Sleep(runTokenKeyUse - runTokenKeyAge - 2*time.Second)
+		time.Sleep(keyUse - keyAge - 2*time.Second)
 		last := i.seal(t)
 		synctest.Wait()
 		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
@@ -366,12 +366,12 @@ func TestRotationFails(t *testing.T) {
 		i.mustOpen(t, "a token of the old key", last)
 
 		// Once it works again, no token is lost, to the last of the old key.
-		i.storage.set(func(s *watchedStorage) { s.write = nil })
+		i.storage.set(func(s *watchedThings) { s.write = nil })
 		time.Sleep(runtoken.Lifetime - 2*time.Second)
-		if token := i.seal(t); keyIDOf(token) == keyIDOf(first) || countTokenKeys(t, folder) != 2 {
+		if token := i.seal(t); keyIDOf(token) == keyIDOf(first) || countTokenKeys(t, db) != 2 {
 			t.Error("no new key")
 		}
-		for _, i := range []*tokenInstance{i, other, newTokenInstance(folder)} {
+		for _, i := range []*tokenInstance{i, other, newTokenInstance(db)} {
 			i.mustOpen(t, "the last token of the old key", last)
 		}
 	})
@@ -379,10 +379,8 @@ func TestRotationFails(t *testing.T) {
 
 // TestForgedTokensDoNotReachTheStorage more than once a second.
 func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		folder := t.TempDir()
-		i, other := newTokenInstance(folder), newTokenInstance(folder)
+	inBubble(t, func(t *testing.T, db *store.DB) {
+		i, other := newTokenInstance(db), newTokenInstance(db)
 		_ = i.seal(t)
 		before := i.storage.loads.Load()
 		forge := func(want int32) {
@@ -403,18 +401,18 @@ func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
 		}
 		start := time.Now()
 		forge(1)
-		time.Sleep(runTokenInterval - time.Nanosecond)
+		time.Sleep(readInterval - time.Nanosecond)
 		forge(2) // they have to wait for the look
 		time.Sleep(time.Nanosecond)
 		forge(3)
-		if took := time.Since(start); took != 2*runTokenInterval {
+		if took := time.Since(start); took != 2*readInterval {
 			t.Errorf("three looks took %v", took)
 		}
 
 		// A storage that fails is not asked more often, and is no reason to call a token
 		// invalid for ever.
-		i.storage.set(func(s *watchedStorage) { s.fail = errors.New("down") })
-		time.Sleep(runTokenInterval)
+		i.storage.set(func(s *watchedThings) { s.fail = errors.New("down") })
+		time.Sleep(readInterval)
 		for range 10 {
 			if _, ok, err := i.Find(t.Context(), runtoken.KeyID{7}); ok || err == nil || !strings.Contains(err.Error(), "down") {
 				t.Errorf("found %v, error %v", ok, err)
@@ -430,15 +428,13 @@ func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
 	})
 }
 
-// TestKeysOutliveTheirFile: what an instance knows it goes on to know if a storage
+// TestKeysOutliveTheirRecord: what an instance knows it goes on to know if a database
 // is empty all of a sudden.
-func TestKeysOutliveTheirFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		folder := t.TempDir()
-		i := newTokenInstance(folder)
+func TestKeysOutliveTheirRecord(t *testing.T) {
+	inBubble(t, func(t *testing.T, db *store.DB) {
+		i := newTokenInstance(db)
 		token := i.seal(t)
-		if err := os.RemoveAll(filepath.Join(folder, "skill_bridge")); err != nil {
+		if err := db.Things().Delete(t.Context(), kind, ""); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok, err := i.Find(t.Context(), runtoken.KeyID{7}); ok || err != nil {
@@ -455,7 +451,7 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 	key := runtoken.NewKey(made)
 	other := runtoken.NewKey(made)
 	marshal := func(keys ...runtoken.Key) string {
-		data, err := marshalRunTokenKeys(keys)
+		data, err := marshal(keys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -471,7 +467,7 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 		}
 		return edited
 	}
-	damaged := "damaged: restore it, or remove it"
+	damaged := "damaged: restore them, or remove them"
 	for name, c := range map[string]struct{ data, want string }{
 		"good":            {good, ""},
 		"empty":           {"", damaged},
@@ -498,14 +494,12 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 		"no time":         {edit(`,"made":"2026-05-04T10:00:00Z"`, ``), damaged},
 		"secret as time":  {edit("2026-05-04T10:00:00Z", secret), damaged},
 		"secret as name":  {edit(`"made"`, `"`+secret+`"`), damaged},
-		"very long":       {strings.Repeat(" ", maxRunTokenFile) + good, damaged},
+		"very long":       {strings.Repeat(" ", maxRecord) + good, damaged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder := t.TempDir()
-			i := newTokenInstance(folder)
-			if err := i.storage.Store(t.Context(), runTokenKeysKey, []byte(c.data)); err != nil {
-				t.Fatal(err)
-			}
+			db := newDB(t)
+			i := newTokenInstance(db)
+			replaceTokenKeys(t, db, c.data)
 			found, ok, err := i.Find(t.Context(), key.ID)
 			if c.want == "" {
 				if !ok || err != nil || found.Secret() != key.Secret() || !found.Made.Equal(key.Made) {
@@ -515,7 +509,7 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 			}
 			_, made := i.Current(t.Context())
 			for _, err := range []error{err, made} {
-				if ok || err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), runTokenKeysKey) {
+				if ok || err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "the keys of run tokens in the database") || !strings.Contains(err.Error(), kind) {
 					t.Errorf("error %v, want one with %q", err, c.want)
 				}
 				if err != nil && strings.Contains(err.Error(), secret[1:]) {
@@ -528,7 +522,7 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 				}
 			}
 			i.expectLogs(t, "the keys of run tokens can't be read: run tokens of other instances are refused", "run tokens can't be made")
-			if !bytes.Equal(storedTokenKeys(t, folder), []byte(c.data)) {
+			if string(storedTokenKeys(t, db).Value) != c.data {
 				t.Error("it was overwritten")
 			}
 		})
@@ -538,86 +532,83 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 // TestDamagedAtRotation: what can't be understood is not replaced either, and once
 // it is removed all is well by itself.
 func TestDamagedAtRotation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		folder := t.TempDir()
-		i := newTokenInstance(folder)
+	inBubble(t, func(t *testing.T, db *store.DB) {
+		i := newTokenInstance(db)
 		first := i.seal(t)
-		file := filepath.Join(folder, "skill_bridge", "run_token_keys.json")
-		if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(runTokenKeyAge)
+		replaceTokenKeys(t, db, "damaged")
+		time.Sleep(keyAge)
 		token := i.seal(t)
 		synctest.Wait()
 		i.mustOpen(t, "a token of the old key", token)
 		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
-		if string(storedTokenKeys(t, folder)) != "damaged" {
+		if string(storedTokenKeys(t, db).Value) != "damaged" {
 			t.Error("it was overwritten")
 		}
-		if err := os.Remove(file); err != nil {
+		if err := db.Things().Delete(t.Context(), kind, ""); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(runTokenInterval)
+		time.Sleep(readInterval)
 		_ = i.seal(t)
 		synctest.Wait()
-		if next := i.seal(t); keyIDOf(next) == keyIDOf(first) || countTokenKeys(t, folder) != 1 {
+		if next := i.seal(t); keyIDOf(next) == keyIDOf(first) || countTokenKeys(t, db) != 1 {
 			t.Error("no new key")
 		}
 	})
 }
 
-// TestStorageFails: a first token that can't be made is no token that is invalid.
-func TestStorageFails(t *testing.T) {
+// TestDatabaseFails: a first token that can't be made is no token that is invalid.
+func TestDatabaseFails(t *testing.T) {
+	down := &ledger.Unavailable{Err: errors.New("down")}
 	for name, c := range map[string]struct {
-		change func(*watchedStorage)
-		locks  int32
+		change func(*watchedThings)
+		stores int32
 	}{
-		"reading": {func(s *watchedStorage) { s.fail = fs.ErrPermission }, 0},
-		"locking": {func(s *watchedStorage) { s.write = fs.ErrPermission }, 1},
+		"reading": {func(s *watchedThings) { s.fail = down }, 0},
+		"writing": {func(s *watchedThings) { s.write = down }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				defer time.Sleep(lockKept)
-				i := newTokenInstance(t.TempDir())
+			inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
+				i := newTokenInstance(db)
 				i.storage.set(c.change)
 				for range 10 {
-					if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); !errors.Is(err, fs.ErrPermission) {
+					if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); !errors.Is(err, down) {
 						t.Errorf("%q, error %v", token, err)
 					}
 				}
-				if n := i.storage.loads.Load(); n != 1 || i.storage.locks.Load() != c.locks {
+				if n := i.storage.loads.Load(); n != 1 || i.storage.stores.Load() != c.stores {
 					t.Errorf("read %d times, want once a second", n)
 				}
 				i.expectLogs(t, "run tokens can't be made")
-				i.storage.set(func(s *watchedStorage) { s.fail, s.write = nil, nil })
-				time.Sleep(runTokenInterval)
+				i.storage.set(func(s *watchedThings) { s.fail, s.write = nil, nil })
+				time.Sleep(readInterval)
 				i.mustOpen(t, "once it works", i.seal(t))
 			})
 		})
 	}
 }
 
-// TestFolderThatCannotBeWritten is a storage that fails by itself.
-func TestFolderThatCannotBeWritten(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+// TestDatabaseThatCannotBeOpened fails by itself.
+func TestDatabaseThatCannotBeOpened(t *testing.T) {
+	db, err := store.New(store.Settings{Kind: store.SQLite, File: "/dev/null/skill_bridge.db"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	i := newTokenInstance(folder)
-	if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); err == nil || !strings.Contains(err.Error(), runTokenKeysKey) {
+	t.Cleanup(db.Close)
+	db.Start(zap.NewNop())
+	i := newTokenInstance(db)
+	token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
+	if _, ok := errors.AsType[*ledger.Unavailable](err); !ok {
 		t.Errorf("%q, error %v", token, err)
 	}
 	i.expectLogs(t, "run tokens can't be made")
 }
 
-// TestStorageHangs: no call waits for longer than an access to the storage may take,
+// TestDatabaseHangs: no call waits for longer than an access to the database may take,
 // and those who leave do not wait at all.
-func TestStorageHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		i := newTokenInstance(t.TempDir())
-		i.storage.set(func(s *watchedStorage) { s.hang = true })
+func TestDatabaseHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T, db *store.DB) {
+		i := newTokenInstance(db)
+		i.storage.set(func(s *watchedThings) { s.hang = true })
 		start := time.Now()
 		results := make(chan error, 8)
 		for n := range cap(results) {
@@ -642,7 +633,7 @@ func TestStorageHangs(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		}
-		if waited := time.Since(start); waited > 2*storageTimeout {
+		if waited := time.Since(start); waited > 2*storeTimeout {
 			t.Errorf("waited for %v", waited)
 		}
 	})
@@ -650,12 +641,11 @@ func TestStorageHangs(t *testing.T) {
 
 // TestRotationHangs: no call waits for a new key while the old one can be used.
 func TestRotationHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
-		i := newTokenInstance(t.TempDir())
+	inBubble(t, func(t *testing.T, db *store.DB) {
+		i := newTokenInstance(db)
 		first := i.seal(t)
-		time.Sleep(runTokenKeyAge)
-		i.storage.set(func(s *watchedStorage) { s.hang = true })
+		time.Sleep(keyAge)
+		i.storage.set(func(s *watchedThings) { s.hang = true })
 		start := time.Now()
 		for range 10 {
 			i.mustOpen(t, "a token of the old key", i.seal(t))
@@ -664,7 +654,7 @@ func TestRotationHangs(t *testing.T) {
 		if keyIDOf(i.seal(t)) != keyIDOf(first) || time.Since(start) != 0 {
 			t.Errorf("a call waited for %v", time.Since(start))
 		}
-		time.Sleep(storageTimeout)
+		time.Sleep(storeTimeout)
 		synctest.Wait()
 		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
 	})
@@ -672,10 +662,11 @@ func TestRotationHangs(t *testing.T) {
 
 // TestCallerLeaves: what was begun is ended for those who wait behind.
 func TestCallerLeaves(t *testing.T) {
-	i := newTokenInstance(t.TempDir())
+	i := newTokenInstance(newDB(t))
+	stored := i.storage.things
 	leaving := func() context.Context {
 		ctx, leave := context.WithCancel(t.Context())
-		i.storage.Storage = contextStorage{&certmagic.FileStorage{Path: t.TempDir()}, leave}
+		i.storage.things = contextThings{stored, leave}
 		return ctx
 	}
 	usedToTheEnd := func() {
@@ -696,36 +687,35 @@ func TestCallerLeaves(t *testing.T) {
 	i.expectLogs(t)
 
 	gone := leaving()
-	i.storage.Storage.(contextStorage).leave()
+	i.storage.things.(contextThings).leave()
 	<-i.turn
 	if _, _, err := i.Find(gone, runtoken.KeyID{7}); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has left waits: %v", err)
 	}
 }
 
-// contextStorage has the caller leave when it is read, and fails for callers who
+// contextThings have the caller leave when they are read, and fail for callers who
 // have left.
-type contextStorage struct {
-	certmagic.Storage
+type contextThings struct {
+	things
 	leave func()
 }
 
-func (s contextStorage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
+func (s contextThings) Get(ctx context.Context, kind, name string) (*store.Thing, error) {
 	s.leave()
 	if ctx.Err() != nil {
-		return certmagic.KeyInfo{}, ctx.Err()
+		return nil, ctx.Err()
 	}
-	return s.Storage.Stat(ctx, key)
+	return s.things.Get(ctx, kind, name)
 }
 
-// TestWithoutStorage: keys are then in memory only.
-func TestWithoutStorage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(lockKept)
+// TestWithoutDatabase: keys are then in memory only.
+func TestWithoutDatabase(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *store.DB) { //nolint:thelper // it is the test
 		core, logs := zaptest.New(zap.DebugLevel)
-		keys := newRunTokenKeys(nil, zap.New(core))
+		keys := newRing(nil, zap.New(core))
 		keys.ending = nil
-		i := &tokenInstance{keys, runtoken.New(keys, nil), nil, logs}
+		i := &tokenInstance{keys, runtoken.New(keys, runtoken.Lifetime, nil), nil, logs}
 		if err := i.opens(t, strings.Repeat("A", 200)); !errors.Is(err, runtoken.ErrInvalid) {
 			t.Error(err)
 		}
@@ -742,20 +732,20 @@ func TestWithoutStorage(t *testing.T) {
 		}
 		first := i.seal(t)
 		i.mustOpen(t, "the first", first)
-		time.Sleep(runTokenKeyAge)
+		time.Sleep(keyAge)
 		last := i.seal(t)
 		synctest.Wait()
 		if next := i.seal(t); keyIDOf(next) == keyIDOf(first) {
 			t.Error("no new key")
 		}
 		i.mustOpen(t, "a token of the old key", last)
-		for range 10 {
-			time.Sleep(runTokenKeyAge)
+		for range 100 {
+			time.Sleep(keyAge)
 			_ = i.seal(t)
 			synctest.Wait()
 		}
-		if n := len(*keys.keys.Load()); n != 4 {
-			t.Errorf("%d keys, want 4", n)
+		if n := len(*keys.keys.Load()); n != 93 {
+			t.Errorf("%d keys, want 93", n)
 		}
 		i.expectLogs(t)
 	})
@@ -768,7 +758,7 @@ func TestClocksDiffer(t *testing.T) {
 	hour := func(n float64) runtoken.Key {
 		return runtoken.NewKey(now.Add(time.Duration(n * float64(time.Hour))))
 	}
-	ahead, far, old, dead := hour(0.9), hour(30), hour(-72.9), hour(-73)
+	ahead, far, old, dead := hour(0.9), hour(30), hour(-2208.9), hour(-2209)
 	for name, c := range map[string]struct {
 		keys  []runtoken.Key
 		want  runtoken.Key
@@ -789,83 +779,29 @@ func TestClocksDiffer(t *testing.T) {
 	}
 }
 
-// TestRunTokenPool: who has the same storage has the same keys, until the last of
+// TestKeysArePooled: handlers with the same database have the same keys, until the last of
 // them gives them up.
-func TestRunTokenPool(t *testing.T) {
-	held := func() int { return len(slices.Collect(runTokenPool.All())) }
-	before := held()
-	config := func(caller string) string {
-		return testbed.Bridge("caller " + caller)
-	}
-	hold := func(ctx caddy.Context) (*RunTokenKeys, func()) {
-		t.Helper()
-		keys, release, err := HoldRunTokenKeys(ctx)
+func TestKeysArePooled(t *testing.T) {
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	one, other := newDB(t), newDB(t)
+	held := map[Keys]int{}
+	var releases []func()
+	for _, db := range []*store.DB{one, one, other, nil, nil} {
+		keys, release, err := HoldKeys(ctx, db)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return keys, release
+		held[keys]++
+		releases = append(releases, release)
 	}
-	c := testbed.StartCaddy(t, config("first"))
-	one, releaseOne := hold(caddy.ActiveContext())
-	two, releaseTwo := hold(caddy.ActiveContext())
-	if one != two || one.storage == nil || held() != before+1 {
-		t.Fatalf("%p with %v and %p", one, one.storage, two)
+	if len(held) != 3 || storedTokenKeys(t, one).Version != 0 {
+		t.Errorf("%v", held)
 	}
-	if one.storage.Exists(t.Context(), runTokenKeysKey) || one.storage.Exists(t.Context(), "skill_bridge") {
-		t.Error("something was written before it was needed")
-	}
-	token, err := runtoken.New(one, nil).Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
-	if err != nil || !one.storage.Exists(t.Context(), runTokenKeysKey) {
-		t.Fatal(err)
-	}
-	if err := c.Reload(config("second")); err != nil {
-		t.Fatal(err)
-	}
-	next, releaseNext := hold(caddy.ActiveContext())
-	if ref, err := runtoken.New(next, nil).Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice"); err != nil || ref != followed {
-		t.Errorf("after a reload: %+v, error %v", ref, err)
-	}
-	for _, release := range []func(){releaseOne, releaseTwo, releaseNext} {
+	for _, release := range releases {
 		release()
 	}
-	if n := held(); n != before+1 { // the handler's own
-		t.Errorf("%d are held, want %d", n, before+1)
-	}
-
-	// Without a running Caddy there is no storage, and nothing is written.
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	defer cancel()
-	memory, release := hold(ctx)
-	defer release()
-	if again, release := hold(ctx); again != memory || memory.storage != nil {
-		t.Errorf("%p and %p with %v", memory, again, memory.storage)
-	} else {
-		release()
-	}
-}
-
-// TestRunTokenPoolKey: storages of all kinds can be keys of a map.
-func TestRunTokenPoolKey(t *testing.T) {
-	type plain struct{ certmagic.Storage }
-	type odd struct {
-		certmagic.Storage
-		_ []string
-	}
-	a, b := &certmagic.FileStorage{Path: "a"}, &certmagic.FileStorage{Path: "a"}
-	for name, c := range map[string]struct {
-		one, two certmagic.Storage
-		same     bool
-	}{
-		"none":           {nil, nil, true},
-		"the same":       {a, a, true},
-		"another":        {a, b, false},
-		"equal":          {plain{a}, plain{a}, true},
-		"not comparable": {odd{Storage: a}, odd{Storage: a}, false},
-		"not in depth":   {plain{odd{Storage: a}}, plain{odd{Storage: a}}, false},
-	} {
-		keys := map[any]bool{storageKey(c.one): true, storageKey(c.two): true}
-		if (len(keys) == 1) != c.same {
-			t.Errorf("%s: %v", name, keys)
-		}
+	if n := len(slices.Collect(rings.All())); n != 0 {
+		t.Errorf("%d are held", n)
 	}
 }

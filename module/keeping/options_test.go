@@ -1,0 +1,202 @@
+package keeping_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json" // Caddy's config is made for it
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyevents" // with it, Caddy is taken for running
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+// held returns options that hold their database until the test ends.
+func held(t *testing.T, config string) (*keeping.Options, error) {
+	t.Helper()
+	caddyContext, err := caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"events": json.RawMessage("{}")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := new(keeping.Options)
+	if err := caddy.StrictUnmarshalJSON([]byte(config), o); err != nil {
+		t.Fatal(err)
+	}
+	use := lifetime.NewUsage()
+	t.Cleanup(use.Leave)
+	ctx, cancel := caddy.NewContext(caddyContext)
+	t.Cleanup(cancel)
+	return o, o.Hold(ctx, use)
+}
+
+// TestStores: which database the options mean. None is opened.
+func TestStores(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", home)
+	t.Setenv("FOLDER", "/var/lib/bridge")
+	t.Setenv("PASSWORD", "open sesame")
+	for config, want := range map[string]string{
+		`{}`:                                     "SQLite in " + home + "/caddy/skill_bridge.db",
+		`{"store":{"type":"sqlite"}}`:            "SQLite in " + home + "/caddy/skill_bridge.db",
+		`{"store":{"type":"sqlite","file":"b"}}`: "SQLite in " + home + "/caddy/b",
+		`{"store":{"type":"sqlite","file":"{env.FOLDER}/b.db"}}`: "SQLite in /var/lib/bridge/b.db",
+		`{"store":{"type":"memory"}}`:                            "SQLite in memory",
+	} {
+		o, err := held(t, config)
+		if err != nil || o.DB().Status().Place != want || o.DB().Status().Open {
+			t.Errorf("%s: %v, want %s", config, err, want)
+		}
+	}
+	one, _ := held(t, `{}`)
+	same, _ := held(t, `{"store":{"type":"sqlite","file":"`+home+`/caddy/skill_bridge.db"}}`)
+	other, _ := held(t, `{"store":{"type":"memory"}}`)
+	if one.DB() != same.DB() || one.DB() == other.DB() {
+		t.Error("handlers with the same database do not share it, or others do")
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestDSNIsSecret: no error, and nothing that shows values, has the DSN or its password.
+func TestDSNIsSecret(t *testing.T) {
+	t.Setenv("DSN", "postgres://bridge:s3cret@db.example.com/bridge")
+	t.Setenv("BAD", "mysql://bridge:s3cret@db.example.com/bridge")
+	t.Setenv("WORSE", "postgres://bridge:s3cret@x@:y/bridge")
+	for dsn, works := range map[string]bool{
+		"{env.DSN}": true, "{env.BAD}": false, "{env.WORSE}": false, "{env.NOT_SET}": false, "postgres://bridge:s3cret@db.example.com/bridge": true,
+		"postgres://bridge:s3cret@:x/y": false, "mysql://bridge:s3cret@db": false, "s3cret": false,
+	} {
+		text, err := json.Marshal(map[string]any{"store": map[string]string{"type": "postgres", "dsn": dsn}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := held(t, string(text))
+		if (err == nil) != works || err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", dsn, err)
+		}
+		if err == nil {
+			if shown := fmt.Sprintf("%+v %#v", o.DB().Status(), o.DB().Status()); strings.Contains(shown, "s3cret") || strings.Contains(shown, "postgres://") {
+				t.Errorf("%s: %s", dsn, shown)
+			}
+		}
+	}
+}
+
+// TestSealKey: who has the key, in whatever form it is written, opens what others with it have made. The old key opens, and makes nothing.
+func TestSealKey(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	secret := func(first byte) []byte {
+		b := make([]byte, 32)
+		for i := range b {
+			b[i] = first + byte(i)*7
+		}
+		return b
+	}
+	one, two := base64.StdEncoding.EncodeToString(secret(250)), base64.StdEncoding.EncodeToString(secret(2))
+	t.Setenv("KEY", one)
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(hex.EncodeToString(secret(250))+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sealer := func(key, old string) *runtoken.Sealer {
+		t.Helper()
+		o, err := held(t, fmt.Sprintf(`{"store":{"type":"memory"},"seal_key":%q,"old_seal_key":%q}`, key, old))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+		defer cancel()
+		keys, err := o.HoldKeys(ctx, lifetime.NewUsage())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys.Prepare()
+		return runtoken.New(keys, runtoken.Lifetime, nil)
+	}
+	block := runtoken.Block{Bridge: "bridge"}
+	ref := run.Ref{Source: "acme", SkillID: "acme/forecast", ExecutionID: "1"}
+	token, err := sealer("{env.KEY}", "").Seal(t.Context(), ref, block, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for about, c := range map[string]struct {
+		s     *runtoken.Sealer
+		opens bool
+	}{
+		"the same key":              {sealer(one, ""), true},
+		"in a file, as hexadecimal": {sealer("{file."+file+"}", ""), true},
+		"without padding, for URLs": {sealer(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(one), "="), ""), true},
+		"the old key":               {sealer(two, one), true},
+		"another key":               {sealer(two, ""), false},
+	} {
+		_, err := c.s.Open(t.Context(), token, func(string) runtoken.Block { return block }, "ada")
+		if c.opens && err != nil || !c.opens && !errors.Is(err, runtoken.ErrInvalid) {
+			t.Errorf("%s: %v", about, err)
+		}
+	}
+	newer, err := sealer(two, one).Seal(t.Context(), ref, block, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sealer(one, "").Open(t.Context(), newer, func(string) runtoken.Block { return block }, "ada"); !errors.Is(err, runtoken.ErrInvalid) {
+		t.Errorf("the old key was used: %v", err)
+	}
+}
+
+// TestWeakSealKey: a key in a variable or file is judged when it is known, and no error quotes it.
+func TestWeakSealKey(t *testing.T) {
+	for _, key := range []string{"changeme", strings.Repeat("ab", 32), strings.Repeat("QUJD", 20), hex.EncodeToString(make([]byte, 32)), "0123456789abcdef0123456789abcde", "not base64 at all, but long enough to be 32 bytes"} {
+		t.Setenv("KEY", key)
+		o := &keeping.Options{SealKey: "{env.KEY}"}
+		ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+		defer cancel()
+		if _, err := o.HoldKeys(ctx, lifetime.NewUsage()); err == nil || !strings.Contains(err.Error(), "openssl rand -base64 32") || strings.Contains(err.Error(), key) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
+// TestCheckOnly: a process that only checks leaves no file, no folder, and the existing database.
+func TestCheckOnly(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", home)
+	clean := keeping.CheckOnly()
+	o, err := held(t, `{}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.DB().Start(zap.NewNop())
+	if err := o.DB().Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if place := o.DB().Status().Place; keeping.Named(place) != "SQLite in "+home+"/caddy/skill_bridge.db" || !strings.Contains(place, "check") {
+		t.Error(place)
+	}
+	clean()
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	existing := filepath.Join(home, "existing.db")
+	if err := os.WriteFile(existing, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := held(t, `{"store":{"type":"sqlite","file":"`+existing+`"}}`); err != nil || o.DB().Status().Place != "SQLite in "+existing {
+		t.Errorf("%v, %v", o.DB().Status(), err)
+	}
+	clean()
+	if _, err := os.Stat(existing); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,127 @@
+package keeping
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	zaptest "go.uber.org/zap/zaptest/observer"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+)
+
+// newDB returns a database, which is open.
+func newDB(t *testing.T) *store.DB {
+	t.Helper()
+	db, err := store.New(store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	db.Start(zap.NewNop())
+	if err := db.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// storedTimes returns execution times that are stored in a database, and what they log.
+func storedTimes(db *store.DB) (*Timings, *zaptest.ObservedLogs) {
+	core, logs := zaptest.New(zap.WarnLevel)
+	return &Timings{&executionTimes{Store: polling.NewStore(polling.Config{}), name: "20ms", logger: zap.New(core)}, db}, logs
+}
+
+var learned = polling.Key{Provider: "https://acme.example", Skill: "acme/forecast", Version: "1.0.0"}
+
+func TestWhatIsLearnedSurvives(t *testing.T) {
+	db := newDB(t)
+	things := db.Things()
+	b, logs := storedTimes(db)
+	b.load(things) // nothing is there, which is no fault
+	b.end()
+	if thing, err := things.Get(t.Context(), timingsKind, "20ms"); err == nil || logs.Len() != 0 {
+		t.Fatalf("nothing was learned, and it was stored: %v, %v", thing, logs.All())
+	}
+	for range 5 {
+		b.Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
+	}
+	if b.end(); logs.Len() != 0 {
+		t.Fatal(logs.All())
+	}
+	again, logs := storedTimes(db)
+	again.load(things)
+	if !bytes.Equal(again.Save(), b.Save()) || logs.Len() != 0 {
+		t.Errorf("%q was saved, and %q was loaded (%v)", b.Save(), again.Save(), logs.All())
+	}
+
+	thing, err := things.Get(t.Context(), timingsKind, "20ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thing.Value = []byte("damaged")
+	if ok, err := things.Put(t.Context(), thing, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	damaged, logs := storedTimes(db)
+	damaged.load(things)
+	if nothing := polling.NewStore(polling.Config{}).Save(); !bytes.Equal(damaged.Save(), nothing) || logs.Len() != 1 {
+		t.Errorf("%q was loaded of a damaged value, %v", damaged.Save(), logs.All())
+	}
+}
+
+// Instances that share a database do not forget what others have learned.
+func TestWhatOthersHaveLearnedStays(t *testing.T) {
+	db := newDB(t)
+	one, _ := storedTimes(db)
+	other, _ := storedTimes(db)
+	theirs := learned
+	theirs.Skill = "acme/other"
+	one.Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
+	other.Learner(theirs).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
+	one.end()
+	other.end()
+	again, logs := storedTimes(db)
+	again.load(db.Things())
+	for _, skill := range []string{learned.Skill, theirs.Skill} {
+		if !bytes.Contains(again.Save(), []byte(skill)) || logs.Len() != 0 {
+			t.Errorf("%s is not known, %v", skill, logs.All())
+		}
+	}
+}
+
+// TestTimingsAreShared by those who hold them with the same price of a poll. The last one stores them.
+func TestTimingsAreShared(t *testing.T) {
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	db := newDB(t)
+	const price = 3 * time.Millisecond // of no other test
+	var held []*Timings
+	var uses []*lifetime.Usage
+	for _, p := range []time.Duration{price, price, price + 1} {
+		use := lifetime.NewUsage()
+		timings, err := HoldTimings(ctx, p, db, use)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, uses = append(held, timings), append(uses, use)
+	}
+	if held[0].Store != held[1].Store || held[0].Store == held[2].Store {
+		t.Errorf("%p %p %p", held[0].Store, held[1].Store, held[2].Store)
+	}
+	held[0].Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
+	for i, use := range uses {
+		use.Leave()
+		_, err := db.Things().Get(t.Context(), timingsKind, price.String())
+		if stored := err == nil; stored != (i > 0) {
+			t.Errorf("after the end of %d, it is stored: %t", i+1, stored)
+		}
+	}
+	if n := executionTimesPool.References(price); n != 0 {
+		t.Errorf("%d references are left", n)
+	}
+}

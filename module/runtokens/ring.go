@@ -1,0 +1,338 @@
+package runtokens
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+const (
+	// kind is the kind of the thing with the keys, which all instances with the same database share.
+	kind = "run_token_keys"
+
+	// keyAge is the age at which a key is replaced.
+	keyAge = 24 * time.Hour
+	// keyUse is the age up to which a key still makes tokens if it can't be replaced.
+	keyUse = 2 * keyAge
+	// keyLife is the age of a key at which all tokens made with it have expired, however long handlers and instances let them be valid.
+	keyLife = keyUse + runtoken.MaxLifetime + runtoken.Skew
+
+	// readInterval is the shortest time between two reads of the database, and between
+	// two attempts to make a key. Without it, agents could cause any number of them.
+	readInterval = time.Second
+	// storeTimeout bounds one use of the database.
+	storeTimeout = 5 * time.Second
+	// maxTries bounds how often a key is made because other instances have written in between.
+	maxTries = 10
+)
+
+// Keys are the keys of run tokens.
+type Keys interface {
+	runtoken.Keys
+	// Prepare makes a key in the background if there is none, so that there is one when a token is needed.
+	Prepare()
+}
+
+// HoldKeys returns the keys of run tokens in a database; nil: they are only in memory. They stay in the pool until release is called.
+func HoldKeys(ctx caddy.Context, db *store.DB) (keys Keys, release func(), err error) {
+	logger := ctx.Logger()
+	return rings.Hold(db, func() (Keys, error) {
+		if db == nil {
+			return newRing(nil, logger), nil
+		}
+		return newRing(db.Things(), logger), nil
+	})
+}
+
+// rings are the keys in each database, over reloads, and those that are only in memory.
+var rings = lifetime.NewPool[Keys]()
+
+// When the process begins to exit, a key is made if none is fresh: the last answers may need one.
+func init() {
+	lifetime.BeforeExit(func() {
+		for keys := range rings.All() {
+			keys.Prepare()
+		}
+	})
+}
+
+// Sealed are keys that are in no database. The first makes tokens, and all open them.
+type Sealed []runtoken.Key
+
+// Prepare implements [Keys].
+func (Sealed) Prepare() {}
+
+// Current implements [runtoken.Keys].
+func (s Sealed) Current(context.Context) (runtoken.Key, error) { return s[0], nil }
+
+// Find implements [runtoken.Keys].
+func (s Sealed) Find(_ context.Context, id runtoken.KeyID) (runtoken.Key, bool, error) {
+	key, ok := findKey(s, id)
+	return key, ok, nil
+}
+
+// things keep the record of the keys. They are [store.Things].
+type things interface {
+	Get(ctx context.Context, kind, name string) (*store.Thing, error)
+	Put(ctx context.Context, thing *store.Thing, keep time.Duration) (ok bool, err error)
+}
+
+// ring has a copy of the keys in a database. It reads and writes nothing before the first token is made or opened.
+type ring struct {
+	things   things // nil: the keys are only in memory
+	warnings *observe.Warnings
+
+	keys atomic.Pointer[[]runtoken.Key] // never nil
+	// turn is empty while a goroutine uses the database and the fields below. It is a
+	// channel, not a mutex, so that waiting for it can time out.
+	turn    chan struct{}
+	ending  <-chan struct{} // closed when all calls in progress have to be answered at once
+	looked  time.Time       // the last reading of the database for keys of other instances
+	lookErr error
+	failed  time.Time // the last failure to make a key
+	makeErr error
+}
+
+func newRing(things things, logger *zap.Logger) *ring {
+	r := &ring{things: things, warnings: observe.NewWarnings(logger, 16), turn: make(chan struct{}, 1), ending: lifetime.Ending()}
+	r.keys.Store(new([]runtoken.Key))
+	r.yield()
+	return r
+}
+
+// Prepare reads or makes a key in the background if no fresh one is known, so that there
+// is one when a token is needed.
+func (r *ring) Prepare() {
+	if fresh(*r.keys.Load(), time.Now()) {
+		return
+	}
+	select {
+	case <-r.turn:
+		go func() {
+			defer r.yield()
+			_ = r.renew(context.Background()) // renew has logged it
+		}()
+	default: // another goroutine is reading or making a key
+	}
+}
+
+// Current implements runtoken.Keys. It does not wait for a new key while an older one may
+// still be used.
+func (r *ring) Current(ctx context.Context) (runtoken.Key, error) {
+	now := time.Now()
+	key, age, ok := newestKey(*r.keys.Load(), now)
+	if ok && age < keyUse {
+		if age >= keyAge {
+			r.Prepare()
+		}
+		return key, nil
+	}
+	if err := r.inTurn(ctx, r.renew); err != nil {
+		return runtoken.Key{}, err
+	}
+	key, _, _ = newestKey(*r.keys.Load(), time.Now())
+	return key, nil
+}
+
+// inTurn takes the turn and calls use. If the context or the process ends before use does,
+// inTurn returns an error, and use continues in the background for other calls.
+func (r *ring) inTurn(ctx context.Context, use func(context.Context) error) error {
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	used := make(chan error, 1)
+	go func() {
+		defer r.yield()
+		used <- use(context.WithoutCancel(ctx))
+	}()
+	failure, err := await(ctx, r.ending, used)
+	return cmp.Or(err, failure)
+}
+
+// errExiting is the error of calls that wait for the keys when the process is about to end.
+var errExiting = errors.New("waiting for the keys of run tokens: the process ends")
+
+// Find implements runtoken.Keys. Calls that look for an unknown key wait for each other,
+// and one read of the database answers all of them.
+func (r *ring) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Key, bool, error) {
+	key, ok := findKey(*r.keys.Load(), id)
+	if ok || r.things == nil {
+		return key, ok, nil
+	}
+	asked := time.Now()
+	err := r.inTurn(ctx, func(storing context.Context) error {
+		if r.looked.Before(asked) { // otherwise another call has read the database meanwhile
+			if _, err := await(ctx, r.ending, time.After(time.Until(r.looked.Add(readInterval)))); err != nil {
+				return err
+			}
+		}
+		return r.look(storing)
+	})
+	if err != nil {
+		return runtoken.Key{}, false, err
+	}
+	key, ok = findKey(*r.keys.Load(), id)
+	return key, ok, nil
+}
+
+// take waits for the turn.
+func (r *ring) take(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	_, err := await(ctx, r.ending, r.turn)
+	return err
+}
+
+func (r *ring) yield() { r.turn <- struct{}{} }
+
+// await receives from a channel, unless the context or the process ends before.
+func await[T any](ctx context.Context, ending <-chan struct{}, from <-chan T) (received T, err error) {
+	select {
+	case received = <-from:
+	case <-ctx.Done():
+		err = fmt.Errorf("waiting for the keys of run tokens: %w", ctx.Err())
+	case <-ending:
+		err = errExiting
+	}
+	return received, err
+}
+
+// look reads the keys that other instances may have made. The caller holds the turn.
+func (r *ring) look(ctx context.Context) error {
+	if justNow(r.looked) {
+		return r.lookErr
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	keys, _, err := r.read(ctx)
+	if err == nil && len(keys) > 0 {
+		r.keep(keys)
+	}
+	if r.looked, r.lookErr = time.Now(), err; err != nil {
+		r.warnings.Warn("the keys of run tokens can't be read: run tokens of other instances are refused", err)
+	}
+	return err
+}
+
+// renew reads a fresh key that another instance has made, or makes one. The caller holds
+// the turn.
+func (r *ring) renew(ctx context.Context) error {
+	keys, now := *r.keys.Load(), time.Now()
+	if fresh(keys, now) {
+		return nil // another goroutine has renewed it
+	}
+	if r.things == nil {
+		r.keep(withNewKey(keys, now))
+		return nil
+	}
+	if justNow(r.failed) {
+		return r.makeErr
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	keys, err := r.stored(ctx, now)
+	if err == nil {
+		r.keep(keys)
+		return nil
+	}
+	r.failed, r.makeErr = time.Now(), err
+	if _, age, ok := newestKey(*r.keys.Load(), now); ok && age < keyUse {
+		r.warnings.Warn("the key of run tokens can't be replaced; the old one remains in use", err)
+	} else {
+		r.warnings.Warn("run tokens can't be made", err)
+	}
+	return err
+}
+
+func (r *ring) keep(keys []runtoken.Key) { r.keys.Store(&keys) }
+
+// stored returns the stored keys. It adds a fresh one unless another instance did.
+func (r *ring) stored(ctx context.Context, now time.Time) ([]runtoken.Key, error) {
+	for range maxTries {
+		keys, thing, err := r.read(ctx)
+		if err != nil || fresh(keys, now) {
+			return keys, err
+		}
+		keys = withNewKey(keys, now)
+		if thing.Value, err = marshal(keys); err != nil {
+			return nil, err
+		}
+		stored, err := r.things.Put(ctx, thing, keyLife)
+		if err != nil {
+			return nil, fmt.Errorf("storing the keys of run tokens: %w", err)
+		}
+		if stored {
+			return keys, nil
+		}
+	}
+	return nil, errors.New("storing the keys of run tokens: other instances write them all the time")
+}
+
+// read returns the stored keys; none if no instance has made one yet.
+func (r *ring) read(ctx context.Context) ([]runtoken.Key, *store.Thing, error) {
+	thing, err := r.things.Get(ctx, kind, "")
+	if errors.Is(err, store.ErrNoThing) {
+		return nil, &store.Thing{Kind: kind}, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the keys of run tokens: %w", err)
+	}
+	keys, err := parse(thing.Value)
+	return keys, thing, err
+}
+
+// justNow reports whether a time is less than readInterval ago.
+func justNow(then time.Time) bool { return time.Since(then) < readInterval }
+
+// newestKey returns the newest key, which makes tokens, and its age. It ignores keys whose time is in the
+// future by more than the clocks of instances may differ.
+func newestKey(keys []runtoken.Key, now time.Time) (newest runtoken.Key, age time.Duration, ok bool) {
+	for _, key := range keys {
+		if now.Sub(key.Made) >= -runtoken.Skew && (!ok || key.Made.After(newest.Made)) {
+			newest, ok = key, true
+		}
+	}
+	return newest, now.Sub(newest.Made), ok
+}
+
+// fresh reports whether the newest key need not be replaced yet.
+func fresh(keys []runtoken.Key, now time.Time) bool {
+	_, age, ok := newestKey(keys, now)
+	return ok && age < keyAge
+}
+
+func findKey(keys []runtoken.Key, id runtoken.KeyID) (runtoken.Key, bool) {
+	i := slices.IndexFunc(keys, func(key runtoken.Key) bool { return key.ID == id })
+	if i < 0 {
+		return runtoken.Key{}, false
+	}
+	return keys[i], true
+}
+
+// withNewKey adds a new key, and removes the keys whose tokens have all expired.
+func withNewKey(keys []runtoken.Key, now time.Time) []runtoken.Key {
+	kept := make([]runtoken.Key, 0, len(keys)+1)
+	for _, key := range keys {
+		if now.Sub(key.Made) < keyLife {
+			kept = append(kept, key)
+		}
+	}
+	for {
+		made := runtoken.NewKey(now.UTC().Truncate(time.Second))
+		if _, taken := findKey(kept, made.ID); !taken {
+			return append(kept, made)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package sources
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
+)
+
+// newThings returns those of an empty database.
+func newThings(t *testing.T) store.Things {
+	t.Helper()
+	db, err := store.New(store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	db.Start(zap.NewNop())
+	if err := db.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db.Things()
+}
+
+// TestDescriptors: records are those of their skill and source, for all instances, and are found after a restart.
+func TestDescriptors(t *testing.T) {
+	things := newThings(t)
+	one, other, foreign := newDescriptors(things, "acme"), newDescriptors(things, "acme"), newDescriptors(things, "bank")
+	ctx := t.Context()
+	record := &changes.Record{
+		SkillID: "acme/../a", At: time.Now().UTC().Truncate(0), Digests: []string{"d"}, Document: jsontext.Value(`{"id":"acme/../a"}`), URL: "https://acme.example", Way: []string{"https://a.example"},
+	}
+	if r, err := one.Used(ctx, record.SkillID); r != nil || err != nil {
+		t.Errorf("%v %v", r, err)
+	}
+	must := func(stored bool, err error) {
+		t.Helper()
+		if !stored || err != nil {
+			t.Fatal(stored, err)
+		}
+	}
+	must(one.Use(ctx, record.SkillID, record))
+	must(one.Hold(ctx, record.SkillID, record))
+	must(one.Hold(ctx, "", record))
+	if stored, err := other.Use(ctx, record.SkillID, record); stored || err != nil {
+		t.Errorf("a second first one: %t, %v", stored, err)
+	}
+	want := *record
+	want.Version = 1
+	for _, get := range []func() (*changes.Record, error){
+		func() (*changes.Record, error) { return other.Used(ctx, record.SkillID) },
+		func() (*changes.Record, error) { return other.Held(ctx, record.SkillID) },
+		func() (*changes.Record, error) { return other.Held(ctx, "") },
+	} {
+		if r, err := get(); err != nil || !reflect.DeepEqual(r, &want) {
+			t.Errorf("%v %+v", err, r)
+		}
+	}
+	if names, err := other.UsedNames(ctx); err != nil || len(names) != 1 {
+		t.Errorf("%v %q", err, names)
+	} else if r, err := other.UsedNamed(ctx, names[0]); err != nil || !reflect.DeepEqual(r, &want) {
+		t.Errorf("%v %+v", err, r)
+	} else if r, err := other.UsedNamed(ctx, names[0]+"0"); err != nil || r != nil {
+		t.Errorf("%v %+v", err, r)
+	}
+	if names, err := foreign.UsedNames(ctx); err != nil || len(names) > 0 {
+		t.Errorf("%v %q", err, names)
+	}
+	if r, err := foreign.Used(ctx, record.SkillID); r != nil || err != nil {
+		t.Errorf("%v %v", r, err)
+	}
+	if names, err := other.HeldNames(ctx); err != nil || len(names) != 2 || !slices.Contains(names, other.HeldName(record.SkillID)) {
+		t.Errorf("%v %q", err, names)
+	} else if r, err := other.HeldNamed(ctx, names[0]); err != nil || !reflect.DeepEqual(r, &want) {
+		t.Errorf("%v %+v", err, r)
+	}
+	if err := errors.Join(other.Drop(ctx, ""), other.Drop(ctx, ""), other.Drop(ctx, record.SkillID)); err != nil {
+		t.Error(err)
+	}
+	if names, err := one.HeldNames(ctx); err != nil || len(names) > 0 {
+		t.Errorf("%v %q", err, names)
+	} else if r, err := one.HeldNamed(ctx, one.HeldName(record.SkillID)); err != nil || r != nil {
+		t.Errorf("%v %+v", err, r)
+	}
+	must(one.Own(ctx, "acme.a", changes.Owners{IDs: []string{"acme/a"}}))
+	o, err := other.Owners(ctx, "acme.a")
+	if err != nil || !slices.Equal(o.IDs, []string{"acme/a"}) || o.Version != 1 {
+		t.Errorf("%+v %v", o, err)
+	}
+	must(other.Own(ctx, "acme.a", o))
+	if stored, err := one.Own(ctx, "acme.a", o); stored || err != nil {
+		t.Errorf("%t, %v", stored, err)
+	}
+	damaged := &store.Thing{Kind: kindUsed, Name: one.name(record.SkillID), Value: []byte("{"), Version: 1}
+	must(things.Put(ctx, damaged, 0))
+	if _, err := one.Used(ctx, record.SkillID); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Error(err)
+	}
+}
+
+// TestDescriptorsAreBounded: a source with ever new skills does not fill the database, also after a restart, and its known ones can be replaced.
+func TestDescriptorsAreBounded(t *testing.T) {
+	things := newThings(t)
+	d := newDescriptors(things, "acme")
+	large := &changes.Record{Digests: []string{"d"}, Document: jsontext.Value(`"` + strings.Repeat("x", maxDescriptorBytes/4) + `"`)}
+	stored := 0
+	for n := range 5 {
+		if ok, err := d.Use(t.Context(), fmt.Sprint(n), large); ok && err == nil {
+			stored++
+		}
+	}
+	restarted := newDescriptors(things, "acme")
+	if _, err := restarted.Use(t.Context(), "9", large); stored != 3 || err == nil || !strings.Contains(err.Error(), "too many skills") {
+		t.Errorf("%d of a quarter of the bytes, then %v", stored, err)
+	}
+	known, err := restarted.Used(t.Context(), "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := restarted.Use(t.Context(), "0", known); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	restarted.count = maxDescriptors
+	if _, err := restarted.Use(t.Context(), "9", &changes.Record{}); err == nil {
+		t.Error("too many things")
+	}
+}
