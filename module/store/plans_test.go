@@ -26,15 +26,9 @@ func fill(tb testing.TB, db *DB, n int) {
 		"CASE WHEN i % 100 = 0 THEN 'lives' ELSE '' END, " + as("'0123456789abcdef0123456789abcdef'") + ", false, " + as("'{\"context\":\"0123456789\"}'") + ", " +
 		as("'{\"output\":\"0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789\"}'") +
 		", 0, 2, {now}, {now}, {now} + 3600000 + i, 120 FROM g"
-	exec := func(text string, args ...any) {
-		tb.Helper()
-		if _, err := db.session(writing).exec(tb.Context(), text, args...); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	exec(text, n)
-	exec("INSERT INTO instances (id, lease, process) VALUES ('lives', {now} + 3600000, '')")
-	exec("ANALYZE")
+	exec(tb, db, text, n)
+	exec(tb, db, "INSERT INTO instances (id, lease, process) VALUES ('lives', {now} + 3600000, '')")
+	exec(tb, db, "ANALYZE")
 }
 
 // explained returns how a database executes a statement.

@@ -34,9 +34,7 @@ const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND 
 
 // Claim implements [ledger.Store].
 func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (*ledger.Entry, error) {
-	if err := r.hold(ctx); err != nil {
-		return nil, err
-	}
+	hold := r.hold(ctx)
 	e.Follower = r.Instance()
 	values, err := entryValues(e)
 	if err != nil {
@@ -44,7 +42,10 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 	}
 	values = append(values, keep.Milliseconds(), entrySize(e))
 	for {
-		found, err := r.add(ctx, values)
+		found, err := (*record)(nil), hold
+		if err == nil {
+			found, err = r.add(ctx, values)
+		}
 		if full, ok := errors.AsType[*ledger.Unavailable](err); ok && full.Full {
 			// An entry that is present can be read, also if the database can't be written.
 			if found, err = r.present(ctx, values[:4]); err == nil && (found == nil || found.over) {

@@ -25,9 +25,7 @@ func age(t *testing.T, db *DB, d time.Duration) {
 		"UPDATE runs SET created = created - $1, changed = changed - $1, expires = expires - $1", "UPDATE outputs SET expires = expires - $1",
 		"UPDATE instances SET lease = lease - $1",
 	} {
-		if _, err := db.session(writing).exec(t.Context(), text, d.Milliseconds()); err != nil {
-			t.Fatal(err)
-		}
+		exec(t, db, text, d.Milliseconds())
 	}
 }
 

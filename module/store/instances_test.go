@@ -1,0 +1,287 @@
+//nolint:thelper // the functions that databases calls are tests
+package store
+
+import (
+	"context"
+	"fmt"
+	processes "os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// working adds a run that an instance follows.
+func working(t *testing.T, r *Runs, key string) *ledger.Entry {
+	t.Helper()
+	e := &ledger.Entry{Owner: ledger.Owner{Realm: "main"}, ID: uuid.Must(uuid.NewV7()).String(), Key: []byte(key), Front: "a2a", State: ledger.Working}
+	if present, err := r.Claim(t.Context(), e, time.Hour); present != nil || err != nil {
+		t.Fatalf("claim: %v, %v", present, err)
+	}
+	return e
+}
+
+// adopted returns how many runs an instance adopts.
+func adopted(t *testing.T, r *Runs) int {
+	t.Helper()
+	entries, err := r.Adopt(t.Context(), []string{"main"}, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// TestDeadProcess tests that the runs of a process of this machine that was killed are adopted at once, and those of one that lives are not.
+func TestDeadProcess(t *testing.T) {
+	if process(1) == "" {
+		t.Skip("this system does not say which processes there are")
+	}
+	databases(t, func(t *testing.T, settings Settings) {
+		other := processes.Command("sleep", "60")
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := false
+		end := func() {
+			if !ended {
+				_ = other.Process.Kill()
+				_ = other.Wait()
+			}
+			ended = true
+		}
+		defer end()
+		first := another(t, settings)
+		e := working(t, first, "k")
+		setProcess := func(text string) {
+			t.Helper()
+			exec(t, first.db, "UPDATE instances SET process = $1 WHERE id = $2", text, e.Follower)
+		}
+		setProcess(process(other.Process.Pid))
+		if n := adopted(t, another(t, settings)); n != 0 {
+			t.Fatalf("adopted %d runs of a process that lives", n)
+		}
+		end()
+		fields := strings.Fields(process(1))
+		for _, unknown := range []string{
+			"", "text", fmt.Sprintf("other-boot %s %s %d", fields[1], fields[2], other.Process.Pid), fmt.Sprintf("%s other-namespace %s %d", fields[0], fields[2], other.Process.Pid),
+			fmt.Sprintf("%s %s %s x", fields[0], fields[1], fields[2]),
+		} {
+			setProcess(unknown)
+			if n := adopted(t, another(t, settings)); n != 0 {
+				t.Fatalf("adopted %d runs of %q, which may live", n, unknown)
+			}
+		}
+		setProcess(fmt.Sprintf("%s %s 7 %d", fields[0], fields[1], other.Process.Pid)) // another process had this id before
+		if n := adopted(t, another(t, settings)); n != 1 {
+			t.Fatalf("adopted %d runs of a process that was killed", n)
+		}
+	})
+}
+
+// TestLeave tests that the runs of an instance that stops are adopted at once.
+func TestLeave(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		first, second := another(t, settings), another(t, settings)
+		working(t, first, "k")
+		if n := adopted(t, second); n != 0 {
+			t.Fatalf("adopted %d runs of one that lives", n)
+		}
+		first.db.Close()
+		if n := adopted(t, second); n != 1 {
+			t.Fatalf("adopted %d runs of one that has stopped", n)
+		}
+	})
+}
+
+// TestForgottenInstances tests that the row of an instance goes, but not while an open run names it.
+func TestForgottenInstances(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		first, second, third := another(t, settings), another(t, settings), another(t, settings)
+		working(t, first, "k")
+		count := func(want int) {
+			t.Helper()
+			if _, err := third.Expire(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+			if n := scan[int](t, third.db, reading, "SELECT count(*) FROM instances"); n != want {
+				t.Fatalf("%d instances instead of %d", n, want)
+			}
+		}
+		age(t, second.db, time.Minute)
+		count(3)
+		age(t, second.db, 2*forgetAfter)
+		if _, err := third.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		count(3) // the first, and both of the third, whose former one may still be named in a claim
+		if n := adopted(t, third); n != 1 {
+			t.Fatalf("adopted %d", n)
+		}
+		count(2)
+	})
+}
+
+// TestReadOnly tests that what is present is found in a database that can't be written, also when the lease has ended.
+func TestReadOnly(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		r := another(t, settings)
+		e := working(t, r, "k")
+		if settings.Kind == Postgres {
+			postgrestest.Exec(t, settings.DSN, "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET default_transaction_read_only = on'; END $$")
+			postgrestest.Exec(t, settings.DSN, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+			for range 2 * postgresCalls { // the connections in the pools are gone
+				_, _ = r.db.session(reading).exec(t.Context(), "SELECT 1")
+				_, _ = r.db.session(leasing).exec(t.Context(), "SELECT 1")
+			}
+		} else {
+			_ = r.db.session(writing).query(t.Context(), nil, "PRAGMA query_only = 1")
+		}
+		for _, renewed := range []time.Time{time.Now(), time.Now().Add(-time.Minute)} {
+			r.instance.mu.Lock()
+			r.renewed = renewed
+			r.instance.mu.Unlock()
+			again := *e
+			again.ID = uuid.NewString()
+			present, err := r.Claim(t.Context(), &again, time.Hour)
+			if err != nil || present == nil || present.ID != e.ID {
+				t.Fatalf("present %+v, %v", present, err)
+			}
+			again.Key = []byte("other")
+			present, err = r.Claim(t.Context(), &again, time.Hour)
+			if u := wantUnavailable(t, err, "", ""); !u.Full || present != nil {
+				t.Fatalf("present %+v, %v", present, err)
+			}
+		}
+	})
+}
+
+// TestManyIDs tests what a notice holds.
+func TestManyIDs(t *testing.T) {
+	n := newNotices(nil)
+	text := n.take()
+	if text != n.sender+" " {
+		t.Fatalf("an empty notice is %q", text)
+	}
+	var ids []string
+	for range 200 {
+		ids = append(ids, uuid.NewString())
+	}
+	n.add(ids)
+	other := newNotices(nil)
+	other.heard(n.take())
+	if got := <-other.changes; strings.Join(got, " ") != strings.Join(ids, " ") {
+		t.Fatalf("got %q", got)
+	}
+	n.add(ids)
+	n.add(ids[:50])
+	text = n.take()
+	if len(text) > maxNotice {
+		t.Fatalf("a notice of %d bytes", len(text))
+	}
+	other.heard(text)
+	if got := <-other.changes; got != nil {
+		t.Fatalf("got %q", got)
+	}
+	n.add(ids[:1])
+	n.failed()
+	n.add(ids[:1])
+	other.heard(n.take())
+	if got := <-other.changes; got != nil {
+		t.Fatalf("after one that was not sent: got %q", got)
+	}
+	other.heard(n.take()) // without ids
+	n.heard(n.take())     // its own
+	// One who does not listen has to look at everything, and holds nobody up.
+	for range 10 * cap(other.changes) {
+		n.add(ids[:1])
+		other.heard(n.take())
+	}
+	missed := false
+	for len(other.changes) > 0 {
+		missed = <-other.changes == nil || missed
+	}
+	if len(n.changes) != 0 || !missed {
+		t.Fatalf("own notices: %d, missed: %v", len(n.changes), missed)
+	}
+}
+
+// TestDeaf tests that everything is looked at if notices don't come back, and that the log says so once.
+func TestDeaf(t *testing.T) {
+	log, lines := observed()
+	db, err := New(Settings{Kind: Postgres, DSN: "postgres://host/db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.log.Store(log)
+	n := db.runs.notices
+	n.listens(true)
+	<-n.changes
+	n.take()
+	n.listenOtherwise()
+	if len(n.changes) != 0 {
+		t.Fatal("looked for changes too early")
+	}
+	for range 3 {
+		n.mu.Lock()
+		n.sent = time.Now().Add(-noticeTimeout - time.Second)
+		n.mu.Unlock()
+		n.listenOtherwise()
+		if got := <-n.changes; got != nil {
+			t.Fatalf("got %q", got)
+		}
+	}
+	if all := lines.All(); len(all) != 1 || !strings.Contains(fmt.Sprint(all[0].ContextMap()), "pgbouncer") {
+		t.Fatalf("log: %v", all)
+	}
+	if !n.heard(n.take()) {
+		t.Fatal("it is not known that notices arrive again")
+	}
+	n.listenOtherwise()
+	n.listens(false)
+	if len(n.changes) != 0 {
+		t.Fatal("looked for changes while notices arrive")
+	}
+	n.listenOtherwise() // while there is no connection
+	if len(n.changes) != 1 || len(lines.All()) != 1 {
+		t.Fatalf("%d changes, log: %v", len(n.changes), lines.All())
+	}
+}
+
+// TestListenAgain tests that everything is looked at when the connection that listens is open again, and that notices come again.
+func TestListenAgain(t *testing.T) {
+	settings := Settings{Kind: Postgres, DSN: postgrestest.Start(t)}
+	a, b := another(t, settings), another(t, settings)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	missed := 0
+	hear := func(id string) {
+		t.Helper()
+		a.Announce([]string{id})
+		for {
+			select {
+			case ids := <-b.Changes():
+				if ids == nil {
+					missed++
+					a.Announce([]string{id}) // in case that b did not listen
+				} else if slices.Contains(ids, id) {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatalf("%q has not come", id)
+			}
+		}
+	}
+	hear("1")
+	before := missed
+	postgrestest.Exec(t, settings.DSN, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
+	for i := 2; missed == before; i++ { // until the end of the connection is noticed
+		hear(strconv.Itoa(i))
+	}
+	hear("last")
+}
