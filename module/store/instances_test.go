@@ -109,7 +109,7 @@ func TestForgottenInstances(t *testing.T) {
 			if _, err := third.Expire(t.Context(), 10); err != nil {
 				t.Fatal(err)
 			}
-			if n := scan[int](t, third.db, reading, "SELECT count(*) FROM instances"); n != want {
+			if n := scalar[int](t, third.db, reading, "SELECT count(*) FROM instances"); n != want {
 				t.Fatalf("%d instances instead of %d", n, want)
 			}
 		}

@@ -126,6 +126,9 @@ func testLost(t *testing.T, d *Database) {
 			t.Fatal(err)
 		}
 		adopt(t, b, 50)
+		if _, err := b.Expire(t.Context(), 50); err != nil { // and forgets instances that are gone
+			t.Fatal(err)
+		}
 	}
 	late := change(t, a, claim(t, a, entry(alice, "")), ledger.Accepted)
 	if _, err := a.Renew(t.Context()); err != nil {
