@@ -35,9 +35,9 @@ type usage struct {
 // share is what an owner has, or all owners.
 type share struct {
 	Usage
-	reserved int64     // bytes for outcomes that only this instance gets
-	counted  time.Time // zero: never
-	counting bool
+	reserved  int64     // bytes for outcomes that only this instance gets
+	counted   time.Time // zero: never
+	recounted time.Time // when the last recount in the background began
 }
 
 func (u *usage) set(b Bounds) {
@@ -68,35 +68,25 @@ func (u *usage) of(owner *Owner) *share {
 func (u *usage) load(ctx context.Context, owner Owner) error {
 	for _, of := range []*Owner{nil, &owner} {
 		u.mu.Lock()
-		counted := u.of(of).counted
+		s := u.of(of)
+		first, old := s.counted.IsZero(), min(time.Since(s.counted), time.Since(s.recounted)) >= countEvery
+		if old {
+			s.recounted = time.Now()
+		}
 		u.mu.Unlock()
-		switch {
-		case counted.IsZero():
+		if first {
 			if err := u.recount(ctx, of); err != nil {
 				return err
 			}
-		case time.Since(counted) >= countEvery:
-			go u.recountLater(context.WithoutCancel(ctx), of)
+		} else if old {
+			go func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countEvery)
+				defer cancel()
+				_ = u.recount(ctx, of) // it is tried again
+			}()
 		}
 	}
 	return nil
-}
-
-func (u *usage) recountLater(ctx context.Context, owner *Owner) {
-	u.mu.Lock()
-	s := u.of(owner)
-	busy := s.counting
-	s.counting = true
-	u.mu.Unlock()
-	if busy {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, countEvery)
-	defer cancel()
-	_ = u.recount(ctx, owner) // it is tried again
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	s.counting = false
 }
 
 func (u *usage) recount(ctx context.Context, owner *Owner) error {

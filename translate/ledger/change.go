@@ -33,17 +33,8 @@ func (l *Ledger) Change(ctx context.Context, id Identity, decide func(next *Entr
 
 // change is Change without regard to what is not written yet. The changes of an entry in this instance are made one after the other.
 func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entry) error) (*Entry, error) {
-	l.mu.Lock()
-	n := l.enter(id)
-	if n.turn == nil {
-		n.turn = make(chan struct{}, 1)
-	}
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		l.leave(n)
-		l.mu.Unlock()
-	}()
+	n, leave := l.use(id)
+	defer leave()
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()
@@ -124,16 +115,10 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 		}
 		last := decide
 		known, decide = earlier.entry, func(next *Entry) error {
-			err := earlier.decide(next)
-			if errors.Is(err, ErrUnchanged) {
-				return last(next)
+			if first, then := earlier.decide(next), last(next); first != nil || !errors.Is(then, ErrUnchanged) {
+				return then
 			}
-			if err == nil {
-				if err = last(next); errors.Is(err, ErrUnchanged) {
-					err = nil
-				}
-			}
-			return err
+			return nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
@@ -151,7 +136,7 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	if decide(&next) != nil {
 		return e, nil
 	}
-	for _, dropped := range l.pending.add(&unwritten{entry: &next, decide: decide}) {
+	for _, dropped := range l.pending.add(&unwritten{&next, decide, e.State.Followed() && next.State.Ended() && !next.Single}) {
 		l.mu.Lock() // its run is asked about again
 		if n := l.all[dropped.entry.Identity()]; n != nil {
 			l.tidy(n)
@@ -170,14 +155,12 @@ const (
 
 // unwritten is a version that could not be written.
 type unwritten struct {
-	entry  *Entry
-	decide func(next *Entry) error
+	entry   *Entry
+	decide  func(next *Entry) error
+	askable bool // it is the end of a run, and the provider can be asked about that again
 }
 
 func (u *unwritten) size() int { return len(u.entry.Outcome) + len(u.entry.Notes) }
-
-// askable reports whether the provider can be asked again about the run.
-func (u *unwritten) askable() bool { return !u.entry.Single && u.entry.Ref.ExecutionID != "" }
 
 // removal is a claim that has to be deleted. It is deleted again after some time, since a claim whose answer was not awaited may be stored late.
 type removal struct {
@@ -238,7 +221,7 @@ func (p *pending) add(u *unwritten) (dropped []*unwritten) {
 	defer p.mu.Unlock()
 	p.changes, p.bytes = append(p.changes, u), p.bytes+u.size()
 	for len(p.changes) > mostUnwritten || p.bytes > mostUnwrittenBytes {
-		i := max(0, slices.IndexFunc(p.changes, (*unwritten).askable))
+		i := max(0, slices.IndexFunc(p.changes, func(u *unwritten) bool { return u.askable }))
 		dropped = append(dropped, p.changes[i])
 		p.bytes -= p.changes[i].size()
 		p.changes = slices.Delete(p.changes, i, i+1)
@@ -317,12 +300,17 @@ func (l *instance) writePending(ctx context.Context) bool {
 
 func (l *instance) writeOnce(ctx context.Context, u *unwritten, r removal) error {
 	if u != nil {
-		_, err := l.change(ctx, u.entry.Identity(), u.decide)
+		id := u.entry.Identity()
+		_, leave := l.use(id)
+		defer leave()
+		e, err := l.change(ctx, id, u.decide)
 		if err != nil && !isEnd(err) {
 			l.pending.add(u) // behind the others
 			return err
 		}
-		l.pending.done(u.entry.Identity())
+		if l.pending.done(id); e != nil { // perhaps it was written already, although the answer was lost
+			l.learn(e, true)
+		}
 		return nil
 	}
 	err := l.store.Delete(ctx, r.id)

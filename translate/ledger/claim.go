@@ -9,10 +9,8 @@ import (
 )
 
 const (
-	// claimTimeout bounds the time of a claim, and tryTimeout that of each statement of it.
-	claimTimeout, tryTimeout = 10 * time.Second, 5 * time.Second
-	// restartTimeout is how long a call waits for a database that can't be used, before anything is sent to it: it may be restarting.
-	restartTimeout = 2 * time.Second
+	// claimTimeout bounds the time of a claim, tryTimeout that of each statement of it, and restartTimeout the wait for a database that can't be used.
+	claimTimeout, tryTimeout, restartTimeout = 10 * time.Second, 5 * time.Second, 2 * time.Second
 	// firstPause and longestClaimPause are the pauses between these statements. They double.
 	firstPause, longestClaimPause = 50 * time.Millisecond, time.Second
 )

@@ -118,10 +118,8 @@ func newEntry(q *Request) *Entry {
 	return e
 }
 
-// outcomeMembers is what an outcome has besides the output, in bytes.
-const outcomeMembers = 256
-
-func maxOutcome(q *Request) int64 { return min(q.MaxOutput+outcomeMembers, run.MaxRecord) }
+// maxOutcome is the size of the largest outcome of a call, which has some bytes besides the output.
+func maxOutcome(q *Request) int64 { return min(q.MaxOutput+256, run.MaxRecord) }
 
 // denied returns the failure of a call whose name means no skill that the access rules let its caller use. A key does not change the answer.
 func denied(ctx context.Context, b Bridge, call *translate.Call) *run.Failure {
@@ -254,7 +252,8 @@ func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *tr
 		return ctx, &o, nil
 	}
 	asking, cancel := context.WithCancelCause(ctx)
-	last := newest{e: e}
+	var last newest
+	last.set(e)
 	stop := l.watch(e, func(now *Entry) {
 		if last.set(now); isKnown(now) {
 			cancel(run.ErrCallerCanceled)
@@ -263,7 +262,7 @@ func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *tr
 	return asking, nil, func(said run.Run) run.Run {
 		stop()
 		cancel(nil)
-		return l.agree(ctx, last.get(), said, call.Answer)
+		return l.agree(ctx, last.Load(), said, call.Answer)
 	}
 }
 

@@ -378,7 +378,15 @@ func TestStorageFailsLater(t *testing.T) {
 		if a := i.call("k", "acme.sum", "", waits(0)); a.Failure != nil || a.ExecutionID != "x-sum" || !a.Joined {
 			t.Errorf("%+v", a)
 		}
+		time.Sleep(5 * time.Second)
+		if e := s.Entries()[0]; e.State != ledger.Working || e.Ref.ExecutionID != "x-sum" || e.Follower != i.store.Instance() {
+			t.Errorf("not stored: %+v", e)
+		}
 		end(3)
+		time.Sleep(time.Minute) // it is followed
+		if e := s.Entries()[0]; e.State != ledger.Completed {
+			t.Errorf("not followed: %+v", e)
+		}
 		expect(t, i.call("k", "acme.sum", ""), "3", true)
 		time.Sleep(time.Minute)
 		expect(t, start(t, p, s, nil).call("k", "acme.sum", ""), "3", true)

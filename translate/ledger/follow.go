@@ -123,9 +123,6 @@ func (l *instance) pollDue() time.Duration {
 			continue
 		}
 		heap.Pop(&p.next)
-		if p.ofSource == nil {
-			p.ofSource = map[string]int{}
-		}
 		n.users++
 		n.poll.running = true
 		p.running++
@@ -144,11 +141,8 @@ func (l *instance) polled(n *live) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, source := &l.polls, n.poll.source
-	if p.running--; p.ofSource[source] > 1 {
-		p.ofSource[source]--
-	} else {
-		delete(p.ofSource, source)
-	}
+	p.running--
+	p.ofSource[source]--
 	n.poll.running = false
 	if !n.poll.at.After(time.Now()) { // also after a panic
 		n.poll.at = time.Now().Add(longestPause)

@@ -68,7 +68,7 @@ func New(config Config) *Ledger {
 		l.now = time.Now
 	}
 	l.closed, l.close = context.WithCancel(context.Background())
-	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
+	l.usage.count, l.polls.ofSource, l.polls.wake, l.pending.wake = l.store.Count, map[string]int{}, make(chan struct{}, 1), make(chan struct{}, 1)
 	l.Set(config.Settings)
 	return l
 }
@@ -82,7 +82,7 @@ func (l *Ledger) Set(s Settings) {
 // Begin makes the ledger use a Follower. The newest one of a realm is used.
 func (l *Ledger) Begin(f Follower) {
 	l.followers.Add(f, func(realm string) bool { return realm == f.Realm() })
-	l.begin.Do((&instance{l}).start)
+	l.begin.Do((&instance{Ledger: l}).start)
 }
 
 // End makes the ledger no longer use a Follower.
@@ -92,7 +92,7 @@ func (l *Ledger) End(f Follower) { l.followers.Remove(f) }
 func (l *Ledger) Close(ctx context.Context) {
 	l.close()
 	l.loops.Wait()
-	(&instance{l}).writePending(ctx)
+	(&instance{Ledger: l}).writePending(ctx)
 }
 
 // Get returns an entry. The error is [ErrNoEntry] if there is none.

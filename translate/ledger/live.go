@@ -53,11 +53,23 @@ func (l *lives) Subscribe(tell func(*Entry)) {
 func (l *lives) enter(id Identity) *live {
 	n := l.all[id]
 	if n == nil {
-		n = &live{of: id}
+		n = &live{of: id, turn: make(chan struct{}, 1)}
 		l.all[id] = n
 	}
 	n.users++
 	return n
+}
+
+// use is enter and leave without the lock.
+func (l *lives) use(id Identity) (n *live, leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = l.enter(id)
+	return n, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.leave(n)
+	}
 }
 
 // leave says that a user no longer needs the live entry. The lock is held.
@@ -142,20 +154,23 @@ func (l *lives) tellWatches(id Identity, e *Entry) {
 	}
 }
 
-// watch calls a function for each version that is newer than a known one, which comes from the store; nil: the entry is gone.
+// watch calls a function for each version that is newer than a known one; nil: the entry is gone.
 func (l *lives) watch(known *Entry, tell func(*Entry)) (stop func()) {
 	w, id := &watch{tell}, known.Identity()
 	l.mu.Lock()
 	n := l.enter(id)
 	n.users--
 	n.watches = append(n.watches, w)
+	unwritten := l.pending.find(id)
 	if n.version == 0 {
-		n.entry, n.version, n.poll.missed, l.named[id.ID] = known, known.Version, l.missed, id
+		if n.version, l.named[id.ID] = known.Version, id; unwritten == nil { // else known is not what is stored
+			n.entry, n.poll.missed = known, l.missed
+		}
 	}
 	l.fresh = true
 	newer := n.entry
 	l.mu.Unlock()
-	if unwritten := l.pending.find(id); unwritten != nil {
+	if unwritten != nil {
 		tell(unwritten)
 	} else if newer != nil && newer.Version > known.Version {
 		tell(newer)

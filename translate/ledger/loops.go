@@ -17,7 +17,10 @@ const (
 )
 
 // instance is what a ledger does in the background.
-type instance struct{ *Ledger }
+type instance struct {
+	*Ledger
+	recalling *Query // the runs that may have been adopted without an answer; nil: none
+}
 
 // guard reports a panic. It is deferred.
 func (l *instance) guard() {
@@ -96,6 +99,7 @@ func (l *instance) adopt() {
 		adopted, err := l.store.Adopt(ctx, realms, adoptAtOnce)
 		cancel()
 		if err != nil {
+			l.recalling = &Query{States: []State{Accepted, Working}, Limit: adoptAtOnce}
 			if l.closed.Err() == nil {
 				l.trouble(err)
 			}
@@ -110,7 +114,28 @@ func (l *instance) adopt() {
 			l.store.Announce(ids)
 		}
 		if len(adopted) < adoptAtOnce {
-			return
+			break
+		}
+	}
+	l.recall()
+}
+
+// recall finds the runs that name this instance as their follower, though it does not know of them, since the answer that said so was lost.
+func (l *instance) recall() {
+	ctx, cancel := context.WithTimeout(l.closed, statementTimeout)
+	defer cancel()
+	for l.recalling != nil {
+		page, next, err := l.store.List(ctx, l.recalling)
+		if err != nil {
+			return // it goes on with the next adoption
+		}
+		for _, e := range page {
+			if e.Follower == l.store.Instance() {
+				l.learn(e, true)
+			}
+		}
+		if l.recalling.Before = next; next == "" {
+			l.recalling = nil
 		}
 	}
 }

@@ -18,23 +18,14 @@ import (
 // errLeft ends a call whose caller has left: its run is followed by polls from then on.
 var errLeft = errors.New("no caller waits for the run any more")
 
-// newest is the newest known version of an entry.
-type newest struct {
-	mu sync.Mutex
-	e  *Entry
-}
-
-func (n *newest) get() *Entry {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.e
-}
+// newest is the newest known version of an entry; nil: none.
+type newest struct{ atomic.Pointer[Entry] }
 
 func (n *newest) set(e *Entry) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if e != nil && (n.e == nil || e.State.Ended() || e.Version >= n.e.Version && !n.e.State.Ended()) {
-		n.e = e
+	for old := n.Load(); e != nil && (old == nil || e.State.Ended() || e.Version >= old.Version && !old.State.Ended()); old = n.Load() {
+		if n.CompareAndSwap(old, e) {
+			return
+		}
 	}
 }
 
@@ -59,8 +50,6 @@ type submission struct {
 	detached  bool
 	accepted  bool
 }
-
-var _ translate.Preparation = (*submission)(nil)
 
 // submit begins the run of a call, and waits for its end as the call says. claimed is the claim of its key; nil: it has no key.
 func (l *Ledger) submit(ctx context.Context, b Bridge, q *Request, claimed *Entry) Answer {
@@ -111,16 +100,17 @@ func (s *submission) claimed(e *Entry) {
 
 // Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
 func (l *lives) Hold(e *Entry) (letGo func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.enter(e.Identity())
-	n.calls++
-	l.plan(n)
-	return sync.OnceFunc(func() {
+	n, leave := l.use(e.Identity())
+	call := func(more int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		n.calls--
-		l.leave(n)
+		n.calls += more
+		l.plan(n)
+	}
+	call(1)
+	return sync.OnceFunc(func() {
+		call(-1)
+		leave()
 	})
 }
 
@@ -167,7 +157,7 @@ func (s *submission) work(ctx context.Context, b Bridge, call translate.Call) {
 		}
 		s.settle(ctx, &o)
 		s.answer.Run = o
-		if s.entry.get() != nil && o.Failure == nil && !o.State.Ended() && s.left() {
+		if s.entry.Load() != nil && o.Failure == nil && !o.State.Ended() && s.left() {
 			break
 		}
 	}
@@ -175,7 +165,7 @@ func (s *submission) work(ctx context.Context, b Bridge, call translate.Call) {
 
 // settle writes a state of the run, and replaces it if it is not the outcome.
 func (s *submission) settle(ctx context.Context, o *run.Run) {
-	e := s.entry.get()
+	e := s.entry.Load()
 	if e == nil {
 		return
 	}
@@ -187,7 +177,7 @@ func (s *submission) settle(ctx context.Context, o *run.Run) {
 		if now != nil {
 			s.entry.set(now)
 		} else {
-			s.entry = newest{} // it was certainly not executed
+			s.entry.Store(nil) // it was certainly not executed
 		}
 		if own {
 			o.Kept = e.ID
@@ -206,11 +196,11 @@ func (s *submission) finish(ctx context.Context) {
 	if value := recover(); value != nil {
 		s.ledger.panicked(ctx, value, debug.Stack())
 		s.answer.Run = run.Run{Failure: &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}}
-		if e := s.entry.get(); e != nil && e.Ref.ExecutionID == "" {
+		if e := s.entry.Load(); e != nil && e.Ref.ExecutionID == "" {
 			s.ledger.settle(e, &s.answer.Run, s.how)
 		}
 	}
-	s.answer.Entry = s.entry.get()
+	s.answer.Entry = s.entry.Load()
 	s.release()
 	s.cancel(nil)
 	close(s.done)
@@ -237,7 +227,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 			next.Ref.Kept = next.ID
 		}
 	}
-	if s.entry.get() == nil {
+	if s.entry.Load() == nil {
 		e := newEntry(q)
 		s.how.fill(e)
 		if _, failure := s.ledger.Add(ctx, e, maxOutcome(q)); failure != nil {
@@ -252,7 +242,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 		s.how.reserved = maxOutcome(q)
 	}
 	if q.Claimed != nil {
-		if err := q.Claimed(ctx, s.entry.get()); err != nil {
+		if err := q.Claimed(ctx, s.entry.Load()); err != nil {
 			return notKept(err)
 		}
 	}

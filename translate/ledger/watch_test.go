@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
@@ -24,6 +27,7 @@ type follower struct {
 	ends   time.Duration
 	failed atomic.Bool
 	hangs  string // the source that does not answer
+	output int    // the size of outputs
 }
 
 func (f *follower) Realm() string                     { return "realm" }
@@ -38,7 +42,7 @@ func (f *follower) Poll(ctx context.Context, e *ledger.Entry) run.Run {
 	case f.failed.Load():
 		return run.Run{Ref: e.Ref, State: run.Working, Failure: &run.Failure{Kind: run.Unreachable}}
 	case time.Since(e.Created) >= f.ends:
-		return run.Run{Ref: e.Ref, State: run.Completed, Output: []byte("3")}
+		return run.Run{Ref: e.Ref, State: run.Completed, Output: jsontext.Value(`"` + strings.Repeat("x", f.output) + `"`)}
 	}
 	return run.Run{Ref: e.Ref, State: run.Working, RetryAfter: time.Second}
 }

@@ -1,0 +1,102 @@
+package ledger_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
+)
+
+// failAfter lets the answers to a statement be lost, though it has its effect, until a time.
+func failAfter(store *ledgertest.Store, statement string, d time.Duration) {
+	until := time.Now().Add(d)
+	store.Fail(nil, func(name string) error {
+		if name == statement && time.Now().Before(until) {
+			return errDisk
+		}
+		return nil
+	})
+}
+
+// What was written, although the answer was lost, is told to subscribers, and its run is followed.
+func TestLostAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		end := p.Accept("add")
+		i := start(t, p, db, quiet)
+		failAfter(i.store, "change", 3*time.Second)
+		expect(t, i.call("k", "acme.sum", ""), "{}", false)
+		time.Sleep(5 * time.Second)
+		if states := i.states(); len(states) != 1 || db.Ends(db.Entries()[0].ID) != 1 {
+			t.Errorf("told: %q", states)
+		}
+		failAfter(i.store, "change", 3*time.Second)
+		i.call("l", "acme.add", "", waits(0))
+		time.Sleep(5 * time.Second)
+		end(4)
+		time.Sleep(time.Minute)
+		if states := i.states(); len(states) != 2 {
+			t.Errorf("told: %q", states)
+		}
+	})
+}
+
+// Runs that were adopted, although the answer was lost, are followed.
+func TestLostAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		end := p.Accept("sum")
+		a, b := start(t, p, db, quiet), start(t, p, db, quiet)
+		a.call("k", "acme.sum", "", waits(0))
+		failAfter(b.store, "adopt", 30*time.Second)
+		a.End(a)
+		a.Close(t.Context())
+		time.Sleep(time.Minute)
+		if e := db.Entries()[0]; e.Follower != b.store.Instance() {
+			t.Fatalf("%+v", e)
+		}
+		end(4)
+		time.Sleep(time.Minute)
+		if e := db.Entries()[0]; e.State != ledger.Completed {
+			t.Errorf("not followed: %+v", e)
+		}
+	})
+}
+
+// When too many ends wait to be written, those go first whose providers can be asked again, and their runs are followed on.
+func TestTooManyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ledgertest.New()
+		f := &follower{ends: time.Minute, output: 1 << 20}
+		store := db.Instance(true)
+		l := ledger.New(ledger.Config{Store: store, Trouble: func(error) {}})
+		l.Begin(f)
+		defer l.Close(t.Context())
+		var entries []*ledger.Entry
+		for n := range 100 {
+			e := accepted(n)
+			l.Add(t.Context(), e, 0)
+			entries = append(entries, e)
+		}
+		store.Fail(func(statement string) error {
+			if statement == "change" {
+				return errDisk
+			}
+			return nil
+		}, nil)
+		time.Sleep(10 * time.Minute)
+		polls := f.polls.Load()
+		store.Fail(nil, nil)
+		time.Sleep(10 * time.Minute)
+		for _, e := range entries {
+			if now, err := l.Get(t.Context(), e.Identity()); err != nil || now.State != ledger.Completed || db.Ends(e.ID) != 1 {
+				t.Errorf("%+v, error %v", now, err)
+			}
+		}
+		if f.polls.Load() == polls {
+			t.Error("no end was learned again")
+		}
+	})
+}
