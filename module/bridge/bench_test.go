@@ -142,6 +142,7 @@ func newBenchTargets(b *testing.B) map[string]*benchTarget {
 		fmt.Sprintf(route, "bridge", fmt.Sprintf(`{"handler":"skill_bridge","providers":[{"origin":%q,"namespace":"acme"}],
 			"allow_http":true,"allow_networks":["127.0.0.0/8"],"poll_interval":"1ms"}`, upstream.URL)),
 	}
+	b.Setenv("XDG_DATA_HOME", b.TempDir())
 	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"storage":{"module":"file_system","root":%q},
 		"logging":{"logs":{"default":{"level":"ERROR","writer":{"output":"discard"}}}},
 		"apps":{"http":{"servers":{"bench":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[%s]}}}}}`,

@@ -380,6 +380,7 @@ func TestCheckStorage(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	out, err := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "check", "--config", file).CombinedOutput()
 	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 1 || !strings.Contains(string(out), "Caddy's storage can't be written: ") ||
 		!strings.Contains(string(out), "set XDG_DATA_HOME for Caddy, or write the global option storage file_system /data") {

@@ -157,7 +157,7 @@ func (d *DB) open() error {
 	if err != nil {
 		err = d.judged(d.ctx, err, reading)
 		if _, ok := errors.AsType[*ledger.Unavailable](err); !ok {
-			d.suffered(&ledger.Unavailable{Err: fmt.Errorf("%s: %w", d.dialect.place(), err), Advice: "The database can't be opened. The error says why."})
+			d.suffered(&ledger.Unavailable{Err: new(verdict.Verdict).Mark(fmt.Errorf("%s: %w", d.dialect.place(), err)), Advice: "The database can't be opened. The error says why."})
 		}
 		return err
 	}

@@ -50,7 +50,7 @@ func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 	case v == nil:
 		return err
 	}
-	trouble := &ledger.Unavailable{Advice: v.Advice, Full: v.Full, Err: fmt.Errorf("%s: %w", d.dialect.place(), err)}
+	trouble := &ledger.Unavailable{Advice: v.Advice, Full: v.Full, Err: v.Mark(fmt.Errorf("%s: %w", d.dialect.place(), err))}
 	if ctx.Err() != nil {
 		return trouble.Err
 	}

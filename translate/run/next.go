@@ -80,15 +80,21 @@ func (f *Failure) remedy() Next {
 	return NextNone
 }
 
-// needsOperator reports whether a failure of the storage does not end by itself: files may not be written, or there is no room for them.
+// needsOperator reports whether a failure of the storage or the database does not end by itself: files may not be written, or there is no room for them.
 func needsOperator(err error) bool {
+	if u, ok := errors.AsType[interface {
+		error
+		NeedsOperator() bool
+	}](err); ok {
+		return u.NeedsOperator()
+	}
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // StorageAdvice says what a caller can do after a failure of the storage.
 func StorageAdvice(err error) string {
 	if needsOperator(err) {
-		return "the operator of the bridge has to make Caddy's storage writable"
+		return "the operator of the bridge has to make its storage usable: the log and 'caddy skill-bridge status' say how"
 	}
 	return "try again later"
 }

@@ -149,9 +149,10 @@ func adapt(t *testing.T, text string) *caddy.Config {
 	return config
 }
 
-// withStorage sets the storage folder of a configuration.
+// withStorage sets the storage folder of a configuration, which is that of the default database, too.
 func withStorage(t *testing.T, config *caddy.Config, folder string) {
 	t.Helper()
+	t.Setenv("XDG_DATA_HOME", folder)
 	config.StorageRaw = module(t, object{"module": "file_system", "root": folder})
 }
 

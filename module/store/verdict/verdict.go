@@ -17,3 +17,21 @@ type Verdict struct {
 
 // AdviceSlow is the advice for a statement whose time was over.
 const AdviceSlow = "The database did not answer in time. Look at its load, its disk and the network."
+
+// Mark marks the error of a verdict as one that does not end by itself, unless it most likely does: package run asks it for
+// the advice to callers.
+func (v *Verdict) Mark(err error) error {
+	if v.Gone || v.Refused || v.Advice == AdviceSlow {
+		return err
+	}
+	return &lastingError{err}
+}
+
+// lastingError is the error of a database that can't be used until the operator has done something.
+type lastingError struct{ error }
+
+// NeedsOperator tells package run what the error is.
+func (*lastingError) NeedsOperator() bool { return true }
+
+// Unwrap returns the error.
+func (l *lastingError) Unwrap() error { return l.error }
