@@ -24,7 +24,7 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_follower ON runs (follower, realm) WHERE state < 16;
 CREATE INDEX runs_expires ON runs (expires);
-CREATE INDEX runs_state ON runs (realm, owner, state, id);
+CREATE INDEX runs_state ON runs (realm, owner, state, id) INCLUDE (size); -- also counts what an owner has
 
 CREATE TABLE outputs (
 	realm   bytea NOT NULL,
