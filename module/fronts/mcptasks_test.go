@@ -248,3 +248,27 @@ func TestMCPListenerThatReadsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestKeep: run tokens, and so the tasks of MCP, are valid for as long as the operator says, at all instances with the same seal_key, whatever their
+// database.
+func TestKeep(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
+	t.Setenv("SEAL_KEY", "3VbeQTeVHZySaBsDQW7BX4hrRIKifjpRfTLwhSRMvl0=")
+	config := inSite(p, alone, "mcp {\ntask_after 0s\n}", "name agents", "poll fixed 200ms", "keep 48h", "store memory", "seal_key {env.SEAL_KEY}")
+	c := testbed.StartCaddy(t, config)
+	id := startTask(t, c, "acme_slow")
+	if text := aboutTask(c, "tasks/get", id); !strings.Contains(text, `"ttlMs":172800000,`) {
+		t.Error(text)
+	}
+	c.Stop()
+	c = testbed.StartCaddy(t, config)
+	if text := aboutTask(c, "tasks/get", id); !strings.Contains(text, `"status":"working"`) {
+		t.Errorf("after a restart, with another database: %s", text)
+	}
+	c.Stop()
+	c = testbed.StartCaddy(t, strings.Replace(config, "keep 48h", "keep 24h", 1))
+	if text := aboutTask(c, "tasks/get", id); !strings.Contains(text, "Task not found") {
+		t.Errorf("of a longer time than the bridge gives: %s", text)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	zaptest "go.uber.org/zap/zaptest/observer"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -79,7 +80,12 @@ func (s *watchedThings) Put(ctx context.Context, thing *store.Thing, keep time.D
 // newDB returns a database, which is open.
 func newDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.New(store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
+	return opened(t, store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
+}
+
+func opened(t *testing.T, settings store.Settings) *store.DB {
+	t.Helper()
+	db, err := store.New(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +247,14 @@ func TestCurrentKeyIsRemembered(t *testing.T) {
 
 // TestFirstUseTogether: several instances make their first tokens at once.
 func TestFirstUseTogether(t *testing.T) {
-	db := newDB(t)
+	t.Run("sqlite", func(t *testing.T) { firstUse(t, newDB(t)) })
+	t.Run("postgres", func(t *testing.T) {
+		firstUse(t, opened(t, store.Settings{Kind: store.Postgres, DSN: postgrestest.Start(t)}))
+	})
+}
+
+func firstUse(t *testing.T, db *store.DB) {
+	t.Helper()
 	instances := []*tokenInstance{newTokenInstance(db), newTokenInstance(db)}
 	begin, tokens := make(chan struct{}), make(chan string, 32)
 	var busy sync.WaitGroup

@@ -13,14 +13,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 )
 
 // newThings returns those of an empty database.
-func newThings(t *testing.T) store.Things {
+func newThings(t *testing.T, settings store.Settings) store.Things {
 	t.Helper()
-	db, err := store.New(store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
+	db, err := store.New(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,21 @@ func newThings(t *testing.T) store.Things {
 
 // TestDescriptors: records are those of their skill and source, for all instances, and are found after a restart.
 func TestDescriptors(t *testing.T) {
-	things := newThings(t)
+	t.Run("sqlite", func(t *testing.T) { testDescriptors(t, inFile(t)) })
+	t.Run("postgres", func(t *testing.T) {
+		testDescriptors(t, store.Settings{Kind: store.Postgres, DSN: postgrestest.Start(t)})
+	})
+}
+
+// inFile are the settings of an empty database.
+func inFile(t *testing.T) store.Settings {
+	t.Helper()
+	return store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")}
+}
+
+func testDescriptors(t *testing.T, settings store.Settings) {
+	t.Helper()
+	things := newThings(t, settings)
 	one, other, foreign := newDescriptors(things, "acme"), newDescriptors(things, "acme"), newDescriptors(things, "bank")
 	ctx := t.Context()
 	record := &changes.Record{
@@ -110,7 +125,7 @@ func TestDescriptors(t *testing.T) {
 
 // TestDescriptorsAreBounded: a source with ever new skills does not fill the database, also after a restart, and its known ones can be replaced.
 func TestDescriptorsAreBounded(t *testing.T) {
-	things := newThings(t)
+	things := newThings(t, inFile(t))
 	d := newDescriptors(things, "acme")
 	large := &changes.Record{Digests: []string{"d"}, Document: jsontext.Value(`"` + strings.Repeat("x", maxDescriptorBytes/4) + `"`)}
 	stored := 0
