@@ -392,7 +392,7 @@ func TestRotationFails(t *testing.T) {
 
 // TestForgedTokensDoNotReachTheStorage more than once a second.
 func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
-	inBubble(t, func(t *testing.T, db *store.DB) {
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
 		i, other := newTokenInstance(db), newTokenInstance(db)
 		_ = i.seal(t)
 		before := i.storage.loads.Load()
@@ -444,7 +444,7 @@ func TestForgedTokensDoNotReachTheStorage(t *testing.T) {
 // TestKeysOutliveTheirRecord: what an instance knows it goes on to know if a database
 // is empty all of a sudden.
 func TestKeysOutliveTheirRecord(t *testing.T) {
-	inBubble(t, func(t *testing.T, db *store.DB) {
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
 		i := newTokenInstance(db)
 		token := i.seal(t)
 		if err := db.Things().Delete(t.Context(), kind, ""); err != nil {
@@ -545,7 +545,7 @@ func TestDamagedRunTokenKeys(t *testing.T) {
 // TestDamagedAtRotation: what can't be understood is not replaced either, and once
 // it is removed all is well by itself.
 func TestDamagedAtRotation(t *testing.T) {
-	inBubble(t, func(t *testing.T, db *store.DB) {
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
 		i := newTokenInstance(db)
 		first := i.seal(t)
 		replaceTokenKeys(t, db, "damaged")
@@ -619,7 +619,7 @@ func TestDatabaseThatCannotBeOpened(t *testing.T) {
 // TestDatabaseHangs: no call waits for longer than an access to the database may take,
 // and those who leave do not wait at all.
 func TestDatabaseHangs(t *testing.T) {
-	inBubble(t, func(t *testing.T, db *store.DB) {
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
 		i := newTokenInstance(db)
 		i.storage.set(func(s *watchedThings) { s.hang = true })
 		start := time.Now()
@@ -654,7 +654,7 @@ func TestDatabaseHangs(t *testing.T) {
 
 // TestRotationHangs: no call waits for a new key while the old one can be used.
 func TestRotationHangs(t *testing.T) {
-	inBubble(t, func(t *testing.T, db *store.DB) {
+	inBubble(t, func(t *testing.T, db *store.DB) { //nolint:thelper // it is the test
 		i := newTokenInstance(db)
 		first := i.seal(t)
 		time.Sleep(keyAge)
