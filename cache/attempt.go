@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -82,7 +83,7 @@ func (a *attempt) get(ctx context.Context) outcome {
 		return a.renew(r, base)
 	}
 	status := &StatusError{StatusCode: r.StatusCode, Header: r.Header, URL: r.url, Body: r.Body}
-	if withdraws(r.StatusCode) {
+	if withdraws(r.StatusCode) && !a.redirected(&r) {
 		return a.refuse(status)
 	}
 	return a.trouble(status, base)
@@ -96,6 +97,14 @@ func withdraws(status int) bool {
 		return true
 	}
 	return false
+}
+
+// redirected reports whether another URL than that of the document has answered. Its status says nothing about the document: a redirect to a page
+// about maintenance, or to a login, may lead anywhere. Fragments, which are never sent, tell the files of one archive apart.
+func (a *attempt) redirected(r *reply) bool {
+	asked, _, _ := strings.Cut(a.key.url, "#")
+	answered, _, _ := strings.Cut(r.url, "#")
+	return len(r.Via) > 0 || answered != asked
 }
 
 func (r reply) renews() bool { return r.conditional && r.StatusCode == http.StatusNotModified }

@@ -53,7 +53,8 @@ type Request struct {
 	// another one.
 	//
 	// Every status is an answer, not an error: 200 is a document, 401, 403, 404
-	// and 410 are refusals, and all others mean that the origin is in trouble. So
+	// and 410 are refusals unless a redirect led to them, and all others mean that
+	// the origin is in trouble. So
 	// does an error, unless errors.As finds an interface{ Permanent() bool } in
 	// it that returns true. Such an error is a refusal, too: the known
 	// document is dropped, and the error is returned, and remembered for

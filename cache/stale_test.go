@@ -15,6 +15,13 @@ var errNetwork = errors.New("connection refused")
 
 func TestStaleIfError(t *testing.T) {
 	status := func(code int) func(*origin) { return func(o *origin) { o.says(code, header(), "") } }
+	elsewhere := func(code int, url string, via ...string) func(*origin) {
+		return func(o *origin) {
+			o.does(func(http.Header) (*cache.Response, error) {
+				return &cache.Response{StatusCode: code, URL: url, Via: via}, nil
+			})
+		}
+	}
 	network := func(o *origin) { o.fails(errNetwork) }
 	const fresh = 60 * time.Second
 	for name, test := range map[string]struct {
@@ -51,6 +58,11 @@ func TestStaleIfError(t *testing.T) {
 		"404":                      {"max-age=60", status(404), 0, false},
 		"408":                      {"max-age=60", status(408), 0, true},
 		"410":                      {"max-age=60", status(410), 0, false},
+		"404 elsewhere":            {"max-age=60", elsewhere(404, docURL+"/moved"), 0, true},
+		"401 elsewhere":            {"max-age=60", elsewhere(401, docURL+"?login"), 0, true},
+		"410, redirected back":     {"max-age=60", elsewhere(410, docURL, docURL+"?moved"), 0, true},
+		"404 elsewhere, after":     {"max-age=60", elsewhere(404, docURL+"/moved"), time.Hour, false},
+		"403, another fragment":    {"max-age=60", elsewhere(403, docURL+"#file"), 0, false},
 		"invalid":                  {"max-age=60", func(o *origin) { o.says(200, header(), "invalid") }, 0, true},
 		"panic in Parse":           {"max-age=60", func(o *origin) { o.says(200, header(), "panic") }, 0, true},
 		"invalid, after the end":   {"max-age=60", func(o *origin) { o.says(200, header(), "invalid") }, time.Hour, false},

@@ -46,6 +46,8 @@ func TestR33Documents(t *testing.T) {
 		"index, 204":             {hostile.Index, hostile.Respond(http.StatusNoContent, ""), done, "INVALID_PROVIDER_RESPONSE"},
 		"index, 400":             {hostile.Index, hostile.Respond(http.StatusBadRequest, ""), done, "INVALID_PROVIDER_RESPONSE"},
 		"index looping":          {hostile.Index, hostile.Respond(http.StatusFound, "", "Location", "?"), done, "INVALID_PROVIDER_RESPONSE"},
+		"index moved, gone":      {hostile.Index, hostile.Respond(http.StatusFound, "", "Location", "/nothing"), done, "INVALID_PROVIDER_RESPONSE"},
+		"descriptor moved, gone": {hostile.Descriptor, hostile.Respond(http.StatusMovedPermanently, "", "Location", "/nothing"), done, "SKILL_NOT_FOUND"},
 		"descriptor, 400":        {hostile.Descriptor, hostile.Respond(http.StatusBadRequest, ""), done, "INVALID_PROVIDER_RESPONSE"},
 		"descriptor, 401":        {hostile.Descriptor, hostile.Respond(http.StatusUnauthorized, ""), "AUTH_REQUIRED", "AUTH_REQUIRED"},
 		"descriptor of somebody": {hostile.Descriptor, hostile.Respond(http.StatusOK, `{"id":"acme/other"}`), done, "VALIDATION_ERROR"},
@@ -108,7 +110,8 @@ func TestR115BrokenDocuments(t *testing.T) {
 		"400": hostile.Respond(http.StatusBadRequest, page), "405": hostile.Respond(http.StatusMethodNotAllowed, ""), "408": hostile.Respond(http.StatusRequestTimeout, ""),
 		"421": hostile.Respond(http.StatusMisdirectedRequest, ""), "451": hostile.Respond(http.StatusUnavailableForLegalReasons, page),
 		"loop": hostile.Respond(http.StatusFound, "", "Location", "?"), "nowhere": hostile.Respond(http.StatusFound, "", "Location", "ftp://a.example/"),
-		"another skill": nil,
+		"moved, and gone": hostile.Respond(http.StatusFound, "", "Location", "/nothing"),
+		"another skill":   nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/other"}, hostile.Skill{ID: "acme/third"})

@@ -83,7 +83,11 @@ func TestStaleDocuments(t *testing.T) {
 		{"dropped", drops, true},
 		{"redirected for ever", answers(302, "", "Location", "/loop"), true},
 		{"redirected to another scheme", answers(302, "", "Location", "ftp://a.example/"), true},
-		{"redirected where the bridge does not go", answers(302, "", "Location", "/forbidden"), false},
+		{"redirected where the bridge does not go", answers(302, "", "Location", "http://forbidden.example/"), false},
+		{"redirected to 401", answers(302, "", "Location", "/401"), true},
+		{"redirected to 403", answers(307, "", "Location", "/403"), true},
+		{"redirected to 404", answers(301, "", "Location", "/404"), true},
+		{"redirected to 410", answers(303, "", "Location", "/hop"), true},
 		{"401", answers(401, ""), false},
 		{"403", answers(403, ""), false},
 		{"410", answers(410, page, "Content-Type", "text/html"), false},
@@ -133,6 +137,10 @@ func TestStaleDocuments(t *testing.T) {
 			}
 			p.on("GET "+path, answers(200, good, "Content-Type", "application/json"), c.answer)
 			p.on("GET /login", html)
+			for _, status := range []int{401, 403, 404, 410} {
+				p.on(fmt.Sprint("GET /", status), answers(status, page))
+			}
+			p.on("GET /hop", answers(308, "", "Location", "/410"))
 			p.on("GET /loop", answers(302, "", "Location", "/loop"))
 			client := newClient(t, p.URL, fencing{newTransport(t)})
 			documents, err := cache.New(cache.Config{MaxSize: 1 << 20, MaxTTL: time.Hour, StaleIfError: time.Hour})
