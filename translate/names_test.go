@@ -236,6 +236,22 @@ func TestBrokenSourceDoesNotHideOthers(t *testing.T) {
 	}
 }
 
+// A tool name that several sources may have is not given up because of one that has no index: another, which is down, may have it.
+func TestToolOfASourceThatIsDown(t *testing.T) {
+	page, down := providertest.Start(t), providertest.Start(t)
+	page.On("GET /.well-known/skill-sharing", providertest.Answer(200, "<!doctype html>"))
+	down.On("GET /.well-known/skill-sharing", providertest.Answer(503, ""))
+	for _, names := range [][2]string{{"shop", "shop.eu"}, {"shop.eu", "shop"}} {
+		bridge := newBridge(t, page.Source(t, names[0]), down.Source(t, names[1]))
+		for tool, next := range map[string]run.Next{"shop_eu_order": run.NextRetry, names[0] + ".order": run.NextAskOperator} {
+			o := bridge.Start(t.Context(), translate.Call{Name: tool}).Wait()
+			if o.Failure == nil || o.Failure.Next() != next {
+				t.Errorf("%s of %q: %+v", tool, names, o.Failure)
+			}
+		}
+	}
+}
+
 func TestRegistry(t *testing.T) {
 	registry, acme, elsewhere := providertest.Start(t), providertest.Start(t), providertest.Start(t)
 	protected := object{"auth": object{"type": "api_key"}, "inputs": []any{}}

@@ -293,7 +293,7 @@ func TestNext(t *testing.T) {
 		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
 		{"POST without an answer", Provider{}, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "the skill may have been executed"},
 		{"the run exists", Provider{}, failed(run.DeadlineExceeded, run.NextFollowRun, run.Failure{Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "the run exists, do not start another"},
-		{"index", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery}), "check that this is the origin"},
+		{"index", Provider{}, failed(run.InvalidDocument, run.NextAskOperator, run.Failure{Phase: run.PhaseDiscovery}), "check that this is the origin"},
 		{"no index", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery, By: run.Provider}), "check that this is the origin"},
 		{"descriptor", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "this skill can't be used until"},
 		{"no descriptor", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor, By: run.Provider}), "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + list},

@@ -351,7 +351,7 @@ func TestR18InvalidDocuments(t *testing.T) {
 	testbed.CheckLeaks(t)
 	for _, name := range []string{"nothing", "no JSON", "half", "two values", "null", "a list", "10,000 deep", "10,000 deep, open", "two statuses", "bad UTF-8"} {
 		answer := hostile.Respond(http.StatusOK, unusable[name], "Content-Type", "application/json")
-		for part, phase := range map[hostile.Part]string{hostile.Index: "discovery", hostile.Descriptor: "descriptor"} {
+		for part, of := range map[hostile.Part]struct{ phase, next string }{hostile.Index: {"discovery", "ask_operator"}, hostile.Descriptor: {"descriptor", "other_skill"}} {
 			t.Run(fmt.Sprintf("%s as %s", name, part), func(t *testing.T) {
 				p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 				c := testbed.StartCaddy(t, withProvider(p))
@@ -361,7 +361,7 @@ func TestR18InvalidDocuments(t *testing.T) {
 				}
 				p.On(id, part, answer)
 				a := c.Execute("acme.echo", nil)
-				want{"VALIDATION_ERROR", phase, "no", "other_skill", "bridge"}.check(t, a)
+				want{"VALIDATION_ERROR", of.phase, "no", of.next, "bridge"}.check(t, a)
 				if a.Code != -32055 || p.Posts(a.Call) != 0 {
 					t.Errorf("%d invocations: %s", p.Posts(a.Call), a)
 				}

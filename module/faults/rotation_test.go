@@ -233,6 +233,36 @@ func TestR122MistakesInSecrets(t *testing.T) {
 	c.Log.MustNotShow(earlierKey, laterKey)
 }
 
+// R157: a server that answers every request, also that for an index, has the wrong URL, or an index that only its operator can mend.
+func TestR157OriginsThatAnswerAnything(t *testing.T) {
+	leavesNothing(t)
+	page := "<!doctype html><title>Shop</title><div id=app></div>"
+	text := []string{"allow_anonymous"}
+	codes := map[string]string{}
+	for name, answer := range map[string]hostile.Action{
+		"page":    hostile.Respond(http.StatusOK, page, "Content-Type", "text/html; charset=utf-8"),
+		"untyped": hostile.Respond(http.StatusOK, page, "Content-Type", ""),
+		"typed":   hostile.Respond(http.StatusOK, page, "Content-Type", "application/json"),
+		"text":    hostile.Respond(http.StatusOK, "OK", "Content-Type", "text/plain"),
+		"empty":   hostile.Respond(http.StatusOK, "", "Content-Type", "application/json"),
+		"other":   hostile.Respond(http.StatusOK, `{"status":"ok"}`, "Content-Type", "application/json"),
+		"array":   hostile.Respond(http.StatusOK, `[]`, "Content-Type", "application/json"),
+		"login":   hostile.Respond(http.StatusFound, "", "Location", "/login"),
+		"nothing": hostile.Respond(http.StatusNoContent, ""),
+	} {
+		p := hostile.NewProvider(t)
+		p.On("", hostile.Index, answer)
+		text = append(text, offer(p, name))
+		if codes[name] = "VALIDATION_ERROR"; name == "login" || name == "nothing" {
+			codes[name] = "INVALID_PROVIDER_RESPONSE"
+		}
+	}
+	c := testbed.StartCaddy(t, testbed.Bridge(text...))
+	for name, code := range codes {
+		want{outcome: code, phase: "discovery", executed: "no", next: "ask_operator"}.check(t, c.Execute(name+".skill", nil))
+	}
+}
+
 // R123: what only the operator can mend is not answered as a missing skill, or with the advice to try again.
 func TestR123WrongOrigins(t *testing.T) {
 	leavesNothing(t)

@@ -61,7 +61,7 @@ var requestTexts = map[run.Phase]string{
 // remedy returns what the operator can do about a provider's answer.
 func remedy(f *run.Failure) string {
 	if f.WrongOrigin() {
-		return "check the URL of the source: the server has no index there"
+		return "check the URL of the source: the server has no usable index there"
 	}
 	remedies := remedies
 	if f.Phase == run.PhaseDiscovery || f.Phase == run.PhaseDescriptor {

@@ -69,7 +69,7 @@ func (v viewer) lookUpTool(ctx context.Context, name string) (*Listed, *run.Fail
 		case r.err == nil:
 			found = append(found, r.table.visible(r.table.withTool(ctx, name), v, maxAmbiguous)...)
 			hashed = append(hashed, r.table.withHashedTool(ctx, name, v, maxAmbiguous-len(hashed))...)
-		case failed == nil:
+		case failed == nil || failed.err.Next() == run.NextAskOperator: // a source that may be readable later may have the name, too
 			failed = &r
 		}
 	}

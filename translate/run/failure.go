@@ -44,6 +44,8 @@ type Failure struct { //nolint:errname // it is a result first, and an error sec
 	Timeout time.Duration
 	// Lost means that the run was accepted, but can't be followed to its end.
 	Lost bool
+	// OfEntry means that an index can be used, but not its entry of this one skill.
+	OfEntry bool
 	// Retry is the bridge's suggestion to try again; nil: there is none.
 	Retry *Retry
 	// Provider is the provider's own error; nil: there is none.
@@ -241,10 +243,10 @@ func (f *Failure) Unwrap() error { return f.Cause }
 // Gone reports whether the provider has answered that the descriptor or skill does not exist.
 func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provider }
 
-// WrongOrigin reports whether a server has answered a request for an index as one that has none. Most likely, the operator has configured the
-// wrong URL.
+// WrongOrigin reports whether a server has answered a request for an index with something that can't be used as one: that it has none, a page for
+// people, another document, no HTTP. Most likely, the operator has configured the wrong URL; a caller can use no skill of the source.
 func (f *Failure) WrongOrigin() bool {
-	return f.Phase == PhaseDiscovery && f.Kind == ProviderFault && f.HTTPStatus >= 300 && f.HTTPStatus < 500
+	return f.Phase == PhaseDiscovery && !f.OfEntry && (f.Kind == ProviderFault || f.Kind == InvalidDocument)
 }
 
 // ErrPassing is the cause of a failure to read the state of a run that may pass, although its kind does not say so: the answer was HTTP 500,

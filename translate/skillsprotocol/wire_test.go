@@ -258,7 +258,7 @@ func TestErrorTableOnTheWire(t *testing.T) {
 		{about: "index 429", routes: document(index, status(429, "")), want: "-32057 RATE_LIMITED 429 discovery provider no retry "},
 		{about: "index 500", routes: document(index, status(500, "")), want: "-32053 ENDPOINT_UNREACHABLE 500 discovery provider no retry "},
 		{about: "index dropped", routes: document(index, drop), want: "-32053 ENDPOINT_UNREACHABLE 0 discovery bridge no retry "},
-		{about: "index invalid", routes: document(index, status(200, "{}")), want: "-32055 VALIDATION_ERROR 0 discovery bridge no other_skill "},
+		{about: "index invalid", routes: document(index, status(200, "{}")), want: "-32055 VALIDATION_ERROR 0 discovery bridge no ask_operator "},
 		{about: "descriptor 404", routes: document(descriptor, status(404, "")), want: "-32602 SKILL_NOT_FOUND 404 descriptor provider no other_skill name"},
 		{about: "descriptor 410", routes: document(descriptor, status(410, "")), want: "-32602 SKILL_NOT_FOUND 410 descriptor provider no other_skill name"},
 		{about: "descriptor 503", routes: document(descriptor, status(503, "")), want: "-32053 ENDPOINT_UNREACHABLE 503 descriptor provider no retry "},

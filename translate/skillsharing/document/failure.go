@@ -33,7 +33,9 @@ func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.F
 
 // InvalidEntry returns the failure of a skill whose entry in an index can't be used.
 func InvalidEntry(l *LeftOut) *run.Failure {
-	return invalidDocument(run.PhaseDiscovery, string(defSkillIndex), []run.Violation{l.Fault})
+	f := invalidDocument(run.PhaseDiscovery, string(defSkillIndex), []run.Violation{l.Fault})
+	f.OfEntry = true
+	return f
 }
 
 // unreadable returns the failure of a document that is valid, but can't be decoded into its Go type.
