@@ -44,8 +44,6 @@ type Failure struct { //nolint:errname // it is a result first, and an error sec
 	Timeout time.Duration
 	// Lost means that the run was accepted, but can't be followed to its end.
 	Lost bool
-	// OfEntry means that an index can be used, but not its entry of this one skill.
-	OfEntry bool
 	// Retry is the bridge's suggestion to try again; nil: there is none.
 	Retry *Retry
 	// Provider is the provider's own error; nil: there is none.
@@ -246,12 +244,15 @@ func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provid
 // WrongOrigin reports whether a server has answered a request for an index with something that can't be used as one: that it has none, a page for
 // people, another document, no HTTP. Most likely, the operator has configured the wrong URL; a caller can use no skill of the source.
 func (f *Failure) WrongOrigin() bool {
-	return f.Phase == PhaseDiscovery && !f.OfEntry && (f.Kind == ProviderFault || f.Kind == InvalidDocument)
+	return f.Phase == PhaseDiscovery && !errors.Is(f.Cause, ErrEntry) && (f.Kind == ProviderFault || f.Kind == InvalidDocument)
 }
 
 // ErrPassing is the cause of a failure to read the state of a run that may pass, although its kind does not say so: the answer was HTTP 500,
 // or that the provider does not know the run, while not all of its servers may have learned of it.
 var ErrPassing = errors.New("the same request may succeed later")
+
+// ErrEntry is the cause of a failure that an index can be used, but not its entry of the one skill.
+var ErrEntry = errors.New("the index has an entry that can't be used")
 
 // MayPass reports whether the cause is [ErrPassing].
 func (f *Failure) MayPass() bool { return errors.Is(f.Cause, ErrPassing) }

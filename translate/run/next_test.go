@@ -33,7 +33,7 @@ func TestNext(t *testing.T) {
 		{"a descriptor of a run", run.Failure{Kind: run.InvalidDocument, Executed: yes, Phase: run.PhaseDescriptor}, run.NextOtherSkill},
 		{"an index that is none", run.Failure{Kind: run.InvalidDocument, Executed: no, Phase: run.PhaseDiscovery}, run.NextAskOperator},
 		{"no index", run.Failure{Kind: run.ProviderFault, Executed: no, Phase: run.PhaseDiscovery, HTTPStatus: 204}, run.NextAskOperator},
-		{"an entry of an index", run.Failure{Kind: run.InvalidDocument, Executed: no, Phase: run.PhaseDiscovery, OfEntry: true}, run.NextOtherSkill},
+		{"an entry of an index", run.Failure{Kind: run.InvalidDocument, Executed: no, Phase: run.PhaseDiscovery, Cause: run.ErrEntry}, run.NextOtherSkill},
 		{"an index of a run that is down", run.Failure{Kind: run.Unreachable, Executed: yes, Phase: run.PhaseDiscovery}, run.NextFollowRun},
 		{"a bug", run.Failure{Executed: no}, run.NextNone},
 		{"a bug that passes", run.Failure{Executed: no, Retry: run.RetryIn(1, 1)}, run.NextRetry},

@@ -34,7 +34,7 @@ func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.F
 // InvalidEntry returns the failure of a skill whose entry in an index can't be used.
 func InvalidEntry(l *LeftOut) *run.Failure {
 	f := invalidDocument(run.PhaseDiscovery, string(defSkillIndex), []run.Violation{l.Fault})
-	f.OfEntry = true
+	f.Cause = run.ErrEntry
 	return f
 }
 
