@@ -71,8 +71,8 @@ func (x *execution) submit() *run.Failure {
 		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
-	f.NoteCall(x.call.Principal, err)
 	if err != nil {
+		f.NoteCall(x.call.Principal, err)
 		if err.Gone() {
 			f.Forget()
 		}
@@ -81,6 +81,7 @@ func (x *execution) submit() *run.Failure {
 		}
 		return err
 	}
+	f.NoteCall(x.call.Principal, f.Invoker.Client.Refusal(f.Skill, response))
 	x.accept(response)
 	return nil
 }

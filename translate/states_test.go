@@ -246,7 +246,24 @@ func TestStatesOfACredential(t *testing.T) {
 		if failure != nil || d.State != catalog.NeedsCredentials || d.Denied == nil || d.Denied.SkillID != "" {
 			t.Errorf("%+v %+v", d, failure)
 		}
+		failed := providertest.Response("", "failed", object{"error": object{"code": "EXECUTION_FAILED", "message": "No."}})
+		for _, refusal := range []http.HandlerFunc{
+			providertest.Answer(http.StatusUnauthorized, failed), providertest.Answer(http.StatusForbidden, failed),
+			providertest.Answer(http.StatusOK, providertest.Response("", "failed", object{"error": object{"code": "AUTH_REQUIRED", "message": "No."}})),
+		} {
+			p.On("POST /run/a", refusal)
+			call("a", "")
+			expect("refused in a failed run", "a=needs_credentials b=needs_credentials")
+		}
 		call("b", "ann")
 		expect("accepted", "a=available b=available")
+		call("a", "")
+		expect("failed because of authentication of another", "a=available b=available")
+		p.On("POST /run/a", providertest.Answer(http.StatusUnauthorized, failed))
+		call("a", "")
+		expect("refused in the answer that a run failed", "a=needs_credentials b=needs_credentials")
+		p.On("POST /run/a", providertest.Answer(http.StatusOK, failed))
+		call("a", "")
+		expect("failed for another reason", "a=available b=available")
 	})
 }

@@ -233,6 +233,39 @@ func TestR122MistakesInSecrets(t *testing.T) {
 	c.Log.MustNotShow(earlierKey, laterKey)
 }
 
+// R158: HTTP 401 with the answer that the run has failed is that answer, which is not repeated; but the credential is refused, and read again for
+// later calls.
+func TestR158RefusedInAFailedRun(t *testing.T) {
+	leavesNothing(t)
+	key := newKeyFile(t, earlierKey)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/quick", Auth: hostile.APIKey("X-Key")})
+	p.Script("acme/quick", hostile.Invoke, func(int) hostile.Action {
+		return func(x *hostile.Exchange) {
+			action := hostile.Usual()
+			if !hasKey(x, laterKey) {
+				action = hostile.Respond(http.StatusUnauthorized, `{"status":"failed","error":{"code":"EXECUTION_FAILED","message":"No."}}`)
+			}
+			action(x)
+		}
+	})
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", offer(p, "acme", "credentials api_key "+key.placeholder())))
+	isState := func(state string) {
+		t.Helper()
+		if list := string(c.Call("list_skills", nil).Result); !strings.Contains(list, `"state":"`+state+`"`) {
+			t.Errorf("the state is not %s: %s", state, list)
+		}
+	}
+	if a := c.Execute("acme.quick", nil); a.Outcome() == done || p.Posts(a.Call) != 1 {
+		t.Errorf("%d invocations: %s", p.Posts(a.Call), a)
+	}
+	isState("needs_credentials")
+	key.write(laterKey)
+	testbed.Eventually(t, patience, func() bool { return c.Execute("acme.quick", nil).Outcome() == done }, "the key is read when a second has passed")
+	isState("available")
+	checkDuplicates(t, p)
+	c.Log.MustNotShow(earlierKey, laterKey)
+}
+
 // R157: a server that answers every request, also that for an index, has the wrong URL, or an index that only its operator can mend.
 func TestR157OriginsThatAnswerAnything(t *testing.T) {
 	leavesNothing(t)

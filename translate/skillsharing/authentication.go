@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -134,6 +135,22 @@ func (c *Client) completeDemand(s *discovery.Skill, e *run.Failure) {
 	}
 	d.By, d.FromProvider = run.Provider, true
 	e.Demand = d
+}
+
+// Refusal returns what the first answer about a run says about the bridge's credential: the failure of a call with its HTTP status and the code
+// of its error. nil: the provider has accepted the credential.
+func (c *Client) Refusal(s *discovery.Skill, r *document.Response) *run.Failure {
+	kind := document.KindOfStatus(r.HTTPStatus)
+	if r.Error != nil && kind != run.AuthRequired && document.Kinds[document.ErrorCode(r.Error.Code)] == run.AuthRequired {
+		kind = run.PermissionDenied // perhaps of what the skill itself uses: it proves nothing
+	}
+	if kind != run.AuthRequired && kind != run.PermissionDenied {
+		return nil
+	}
+	return c.finish(s, &run.Failure{
+		Kind: kind, Phase: run.PhaseInvoke, By: run.Provider, HTTPStatus: r.HTTPStatus, Executed: run.ExecutedNo,
+		Message: fmt.Sprintf("The provider answered HTTP %d.", r.HTTPStatus),
+	})
 }
 
 // explainRefusal adds to the failure of a refused request an advice and, for a 401, whether the bridge had sent a credential. A provider

@@ -79,6 +79,9 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 			attempt += again
 		}
 		if failed == nil {
+			if r.HTTPStatus == http.StatusUnauthorized {
+				_, _ = c.renew(ctx, s, &req.Request, body) // for later calls: this one has its answer, and is not repeated
+			}
 			return r, nil
 		}
 		if failed.Executed != run.ExecutedNo {

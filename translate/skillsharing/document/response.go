@@ -31,6 +31,8 @@ type Response struct {
 	NotBefore time.Time
 	// Warnings say what was wrong with the JSON of the answer, and how it was read nevertheless.
 	Warnings []string
+	// HTTPStatus is the status of the answer. It does not decide about the run; a 401 or 403 does about the credential.
+	HTTPStatus int
 }
 
 // RunError is the error member of a [Response].

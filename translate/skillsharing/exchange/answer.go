@@ -73,7 +73,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 		return nil, e
 	}
 	r.Output = s.scrubOutput(r.Output)
-	r.RetryAfter, r.Warnings = RetryAfter(a.Header), warnings
+	r.RetryAfter, r.Warnings, r.HTTPStatus = RetryAfter(a.Header), warnings, a.Status
 	return r, nil
 }
 
