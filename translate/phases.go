@@ -81,7 +81,7 @@ func (x *execution) submit() *run.Failure {
 		}
 		return err
 	}
-	f.NoteCall(x.call.Principal, f.Invoker.Client.Refusal(f.Skill, response))
+	f.NoteCall(x.call.Principal, skillsharing.Refusal(f.Invoker.Client, f.Skill, response))
 	x.accept(response)
 	return nil
 }

@@ -139,7 +139,7 @@ func (c *Client) completeDemand(s *discovery.Skill, e *run.Failure) {
 
 // Refusal returns what the first answer about a run says about the bridge's credential: the failure of a call with its HTTP status and the code
 // of its error. nil: the provider has accepted the credential.
-func (c *Client) Refusal(s *discovery.Skill, r *document.Response) *run.Failure {
+func Refusal(c *Client, s *discovery.Skill, r *document.Response) *run.Failure {
 	kind := document.KindOfStatus(r.HTTPStatus)
 	if r.Error != nil && kind != run.AuthRequired && document.Kinds[document.ErrorCode(r.Error.Code)] == run.AuthRequired {
 		kind = run.PermissionDenied // perhaps of what the skill itself uses: it proves nothing
