@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -105,7 +106,7 @@ func (x *execution) end() {
 	if x.found != nil {
 		s.Descriptor = x.found.State
 	}
-	s.Source = sourceOf(x)
+	s.Source = cmp.Or(sourceOf(x), s.Source)
 	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 	if x.found != nil && x.outcome.State.Ended() {
 		x.bridge.rereading[x.found.Invoker.Index].ranSkill(x.caller.Context)
