@@ -94,7 +94,7 @@ func TestS64ForeignTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range outside {
-		if name := filepath.Base(file); name != "skill_bridge" && name != "locks" && name != "pki" && name != "instance.uuid" && name != "last_clean.json" {
+		if name := filepath.Base(file); name != "caddy" && name != "skill_bridge" && name != "locks" && name != "pki" && name != "instance.uuid" && name != "last_clean.json" {
 			t.Errorf("an unexpected file in the storage: %s", file)
 		}
 	}

@@ -535,7 +535,7 @@ func TestSubmitRenewsOnce(t *testing.T) {
 		{"renewal unreachable", &renewing{failures: []error{unreachable}}, apiKey, list(answers(401, "")), []string{"k-123"}, 1, run.Unreachable, "The token endpoint is down."},
 		{"not renewable", &keyed{}, apiKey, list(answers(401, "")), []string{"k-123"}, 0, run.AuthRequired, "HTTP 401"},
 		{"no credential asked for", &renewing{}, `/auth={"type":"none"}`, list(answers(401, "")), []string{""}, 0, run.AuthRequired, "HTTP 401"},
-		{"a run after all", &renewing{}, apiKey, list(answers(401, accepts)), []string{"k-123"}, 0, 0, ""},
+		{"a run after all", &renewing{}, apiKey, list(answers(401, accepts)), []string{"k-123"}, 1, 0, ""}, // for later calls
 		{"403", &renewing{}, apiKey, list(answers(403, "")), []string{"k-123"}, 0, run.PermissionDenied, "HTTP 403"},
 		{"401 in the body only", &renewing{}, apiKey, list(answers(403, `{"error":{"code":"AUTH_REQUIRED","message":"m"}}`)), []string{"k-123"}, 0, run.AuthRequired, "m"},
 	} {
