@@ -36,7 +36,11 @@ func TestDeliveries(t *testing.T) {
 func TestDeliveryPlans(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) { //nolint:thelper // it is the test
 		db := open(t, settings)
-		fill(t, db, 20_000)
+		rows := 5_000
+		if settings.Kind == Postgres { // it reads fewer without an index
+			rows = 20_000
+		}
+		fill(t, db, rows)
 		for _, text := range []string{
 			"INSERT INTO deliveries SELECT realm, owner, id, id, front, id, id, FALSE, 0, 0, FALSE, CASE WHEN state < 16 THEN {now} END, {now}, 1 FROM runs", "ANALYZE",
 		} {

@@ -198,6 +198,7 @@ func TestSenderOtherKey(t *testing.T) {
 		next := open(t, d, to, keyOf(7))
 		next.end(e, ledger.Completed, "3")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(to.all()) != 0 || len(next.reports) != 1 || !next.reports[0].GivenUp || next.reports[0].Outcome != "" || d.Rows() != 0 {
 			t.Errorf("%d requests, %+v", len(to.all()), next.reports)
 		}
