@@ -102,10 +102,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		Identity: h.identity(), Observer: o, Elsewhere: h.Mounts.Elsewhere(),
 		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
 	}
-	setup.Bounds.Runs, setup.Bounds.RunsOfOne = h.Runs()
+	setup.Keeping.Keep = h.Lifetime()
+	setup.Keeping.Bounds.Runs, setup.Keeping.Bounds.RunsOfOne = h.Runs()
 	setup.Canceled = fronts.CanceledRuns(ctx, h.Lifetime(), h.tokens.Realm)
 	var release func()
-	kept, release, err = fronts.KeepRuns(ctx, setup, func() *jsonrpc.Server { return h.server })
+	kept, release, err = fronts.KeepRuns(ctx, setup, h.DB(), func() *jsonrpc.Server { return h.server })
 	if err != nil {
 		return err
 	}
@@ -117,17 +118,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(), Files: len(h.Sites) > 0, Refused: refused,
 		Elsewhere: setup.Elsewhere,
 	}
-	notifications, release, err := h.Notifications.Serve(ctx, setup, kept)
+	rpc.Callbacks, release, err = h.Notifications.Serve(ctx, setup, kept, skillsprotocol.CallbackOf(rpc))
 	if err != nil {
 		return err
 	}
 	h.usage.OnRelease(release)
-	if notifications != nil {
-		notifications.Body, rpc.Callbacks = skillsprotocol.CallbackOf(rpc), notifications
-		if err := lifetime.OnStart(ctx, notifications.Begin); err != nil {
-			return err
-		}
-	}
 	h.server = server(rpc, skillsprotocol.Profile(maxBatch))
 	if h.MCP != nil {
 		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {

@@ -111,10 +111,12 @@ func TestWhichCallsCount(t *testing.T) {
 
 // TestQuotaOfAbandonedRuns: a run counts as long as the bridge follows it, also without a call, and a canceled one goes on at its provider.
 func TestQuotaOfAbandonedRuns(t *testing.T) {
-	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
-	gate := hostile.NewGate(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"}, hostile.Skill{ID: "s/endless"})
+	gate, closed := hostile.NewGate(t), hostile.NewGate(t)
 	p.On("s/slow", hostile.Invoke, hostile.Accept(0))
 	p.On("s/slow", hostile.Status, gate.Then(hostile.Usual()))
+	p.On("s/endless", hostile.Invoke, hostile.Accept(0))
+	p.On("s/endless", hostile.Status, closed.Then(hostile.Usual()))
 	c := testbed.StartCaddy(t, quotaSite(p, "timeout 5m", "quota * acme.* {\n\t\tconcurrent 1\n\t}"))
 	answer := func(user, method string, params hostile.Object) string {
 		r := request{"rpc", method, params}
@@ -122,13 +124,13 @@ func TestQuotaOfAbandonedRuns(t *testing.T) {
 	}
 	slow := hostile.Object{"name": "acme.s.slow", "wait_ms": 0}
 	token := regexp.MustCompile(`"run_token":"([^"]+)"`)
-	for _, user := range []string{"keeps", "cancels"} {
-		begun := answer(user, "execute_skill", hostile.Object{"name": "acme.s.slow", "wait_ms": 0, "idempotency_key": "k"})
+	for user, skill := range map[string]string{"keeps": "acme.s.slow", "cancels": "acme.s.endless"} {
+		begun := answer(user, "execute_skill", hostile.Object{"name": skill, "wait_ms": 0, "idempotency_key": "k"})
 		found := token.FindStringSubmatch(begun)
 		if found == nil {
 			t.Fatalf("no run: %s", begun)
 		}
-		if again := answer(user, "execute_skill", hostile.Object{"name": "acme.s.slow", "wait_ms": 0, "idempotency_key": "k"}); strings.Contains(again, "quota") {
+		if again := answer(user, "execute_skill", hostile.Object{"name": skill, "wait_ms": 0, "idempotency_key": "k"}); strings.Contains(again, "quota") {
 			t.Errorf("the same call again: %s", again)
 		}
 		if user == "cancels" {

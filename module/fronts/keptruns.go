@@ -2,48 +2,87 @@ package fronts
 
 import (
 	"context"
-	"iter"
-	"strings"
+	"errors"
+	"maps"
+	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// keptRunsPool keeps the kept runs over reloads. Its keys are digests of the storage and the identity of the handler.
-var keptRunsPool = lifetime.NewPool[*pooledRuns]()
+// ledgers are the ledgers of the process: one for each database.
+var ledgers = lifetime.NewPool[*pooledLedger]()
 
-// pooledRuns are the kept runs of a handler in the pool.
-type pooledRuns struct {
-	*keptruns.Runs
-	deliverer *callbacks.Deliverer // of the ends of runs; shared by all configurations
+// pooledLedger is the ledger of a database, with what delivers the events of its runs. All configurations of the process share it.
+type pooledLedger struct {
+	*ledger.Ledger
+	db        *store.DB
+	deliverer *delivery.Deliverer
+
+	mu       sync.Mutex
+	settings map[*runFollower]ledger.Settings
 }
 
-// Destruct implements caddy.Destructor.
-func (r *pooledRuns) Destruct() error {
-	r.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), pushTimeout)
-	defer cancel()
-	r.deliverer.Close(ctx)
+// closeTimeout bounds how long a ledger waits for its last writes, and a deliverer for the requests in progress.
+const closeTimeout = 5 * time.Second
+
+// Destruct implements caddy.Destructor. The database is still open: its holders release it later.
+func (l *pooledLedger) Destruct() error {
+	for _, end := range []func(context.Context){l.deliverer.Close, l.Close} {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		end(ctx)
+		cancel()
+	}
 	return nil
 }
 
-// KeptRuns are the kept runs of a handler.
+// begin makes the ledger follow runs by a configuration.
+func (l *pooledLedger) begin(f *runFollower, s ledger.Settings) {
+	l.mu.Lock()
+	l.settings[f] = s
+	l.set()
+	l.mu.Unlock()
+	l.Begin(f)
+}
+
+// end ends that.
+func (l *pooledLedger) end(f *runFollower) {
+	l.End(f)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.settings, f)
+	l.set()
+}
+
+// set applies the settings. Of handlers that share the database, the one that keeps the most decides.
+func (l *pooledLedger) set() {
+	var most ledger.Settings
+	for s := range maps.Values(l.settings) {
+		most.Keep = max(most.Keep, s.Keep)
+		most.Bounds.Runs, most.Bounds.RunsOfOne = max(most.Bounds.Runs, s.Bounds.Runs), max(most.Bounds.RunsOfOne, s.Bounds.RunsOfOne)
+	}
+	if len(l.settings) > 0 {
+		l.Set(most)
+	}
+}
+
+// KeptRuns are the runs of a handler in the ledger of its database.
 type KeptRuns struct {
 	*skillsprotocol.KeptRuns
 
-	deliverer *callbacks.Deliverer
-	follower  *runFollower
+	deliverer *delivery.Deliverer
 }
 
 // Front returns the runs for the front; nil: there are none.
@@ -54,36 +93,35 @@ func (k *KeptRuns) Front() *skillsprotocol.KeptRuns {
 	return k.KeptRuns
 }
 
-// KeepRuns returns the runs of calls with idempotency keys, and a function that releases them; nil: there is no storage. server returns the
+// KeepRuns returns the runs of calls with idempotency keys, and a function that releases them; nil: there is no database. server returns the
 // server of the front, whose memory the outputs take while they are read.
-func KeepRuns(ctx caddy.Context, s *Setup, server func() *jsonrpc.Server) (*KeptRuns, func(), error) {
-	kept := storage.Of(ctx)
-	if kept == nil {
+func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.Server) (*KeptRuns, func(), error) {
+	if db == nil {
 		return nil, func() {}, nil
 	}
 	warnings := observe.NewWarnings(ctx.Logger(), 2)
-	runs, release, err := keptRunsPool.Hold(lifetime.NewDigest(storeIdentity(kept), s.Identity).String(), func() (*pooledRuns, error) {
-		store := storage.NewKeptRuns(kept)
-		runs := keptruns.New(keptruns.Config{
-			Store: store, Running: func(ctx context.Context) iter.Seq2[*run.Record, error] { return storage.Running(ctx, store) }, Panicked: s.Observer.Panicked,
+	kept, release, err := ledgers.Hold(db, func() (*pooledLedger, error) {
+		l := ledger.New(ledger.Config{
+			Store: db.Runs(), Panicked: s.Observer.Panicked,
 			Trouble: func(err error) {
-				warnings.Warn("the record of a run with an idempotency key or a call-back can't be stored or deleted", err)
+				if _, ok := errors.AsType[*ledger.Unavailable](err); !ok { // the database logs these itself
+					warnings.Warn("what is kept about a run can't be read or written", err)
+				}
 			},
 		})
-		return &pooledRuns{runs, callbacks.New(runs, store)}, nil
+		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(l, db.Deliveries()), settings: map[*runFollower]ledger.Settings{}}, nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	runs.Limit(s.Bounds)
-	s.Canceled.Kept = &keptRunStates{runs.Runs, s.Realm}
-	f := &runFollower{bridge: s.Bridge, realm: s.Realm, server: server, canceled: s.Canceled, deliverer: runs.deliverer}
-	if err := lifetime.OnStart(ctx, func() { runs.Begin(f) }); err != nil {
+	f := &runFollower{bridge: s.Bridge, realm: s.Realm, server: server}
+	s.Canceled.Kept = &keptRunStates{kept.Ledger, f}
+	if err := lifetime.OnStart(ctx, func() { kept.begin(f, s.Keeping) }); err != nil {
 		release()
 		return nil, nil, err
 	}
-	context.AfterFunc(ctx, func() { runs.End(f) }) // no run is followed with a configuration that is used no longer
-	return &KeptRuns{&skillsprotocol.KeptRuns{Runs: runs.Runs, Owner: f.owner}, runs.deliverer, f}, release, nil
+	context.AfterFunc(ctx, func() { kept.end(f) }) // no run is followed with a configuration that is used no longer
+	return &KeptRuns{&skillsprotocol.KeptRuns{Ledger: kept.Ledger, Owner: f.owner}, kept.deliverer}, release, nil
 }
 
 // runFollower follows the kept runs of a handler.
@@ -91,51 +129,55 @@ type runFollower struct {
 	bridge *translate.Bridge
 	realm  func() string
 	server func() *jsonrpc.Server
-
-	deliverer *callbacks.Deliverer
-
-	canceled *recent.Canceled
 }
 
-var _ keptruns.Follower = (*runFollower)(nil)
+var _ ledger.Follower = (*runFollower)(nil)
 
-func (f *runFollower) owner(principal string) string { return f.realm() + "\n" + principal }
-
-// Owns implements [keptruns.Follower].
-func (f *runFollower) Owns(owner string) bool { return strings.HasPrefix(owner, f.realm()+"\n") }
-
-// Resume implements [keptruns.Follower].
-func (f *runFollower) Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution {
-	return f.bridge.Resume(ctx, ref, call)
+func (f *runFollower) owner(principal string) ledger.Owner {
+	return ledger.Owner{Realm: f.realm(), Principal: principal}
 }
 
-// Room implements [keptruns.Follower].
+// Realm implements [ledger.Follower].
+func (f *runFollower) Realm() string { return f.realm() }
+
+// Poll implements [ledger.Follower].
+func (f *runFollower) Poll(ctx context.Context, e *ledger.Entry) run.Run {
+	return ledger.Poll(ctx, f.bridge, e, f.Room(e.Owner.Principal))
+}
+
+// Room implements [ledger.Follower].
 func (f *runFollower) Room(principal string) exchange.AnswerBudget {
 	return f.server().Room(principal)
 }
 
-// Canceled implements [keptruns.Follower].
-func (f *runFollower) Canceled(ctx context.Context, principal string, ref *run.Ref) bool {
-	return !f.canceled.When(ctx, principal, ref).IsZero()
-}
-
-// Ended implements [keptruns.Follower].
-func (f *runFollower) Ended(_ context.Context, r *keptruns.Record, _ *run.Run) { f.deliverer.Ended(r) }
-
 // keptRunStates are the states of the kept runs of a handler.
 type keptRunStates struct {
-	runs  *keptruns.Runs
-	realm func() string
+	runs     *ledger.Ledger
+	follower *runFollower
 }
 
 var _ recent.KeptRuns = (*keptRunStates)(nil)
 
 // State implements [recent.KeptRuns].
 func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Ref) run.State {
-	return s.runs.State(ctx, s.realm()+"\n"+principal, ref)
+	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
+	if err != nil {
+		return 0
+	}
+	return e.State.Run()
 }
 
 // Cancel implements [recent.KeptRuns].
-func (s *keptRunStates) Cancel(ctx context.Context, principal string, ref *run.Ref) run.State {
-	return s.runs.Cancel(ctx, s.realm()+"\n"+principal, ref)
+func (s *keptRunStates) Cancel(ctx context.Context, principal string, ref *run.Ref) (run.State, error) {
+	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
+	if err == nil {
+		e, err = s.runs.Cancel(context.WithoutCancel(ctx), e.Identity())
+	}
+	switch {
+	case errors.Is(err, ledger.ErrNoEntry):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return e.State.Run(), nil
 }

@@ -1,6 +1,8 @@
 package fronts_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -286,5 +288,40 @@ func TestWarningsWithKey(t *testing.T) {
 		if !strings.Contains(string(a.Result), `"warnings":[{"argument":"cal"`) {
 			t.Errorf("%s", a)
 		}
+	}
+}
+
+// TestStoreUnavailable: while the database can't be opened, calls that need it are refused before anything is sent, and all others go on. The file of SQLite would be in a
+// file.
+func TestStoreUnavailable(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/slow"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := testbed.StartCaddy(t, "{\nstorage file_system "+folder(t)+"\n}\n"+inSite(p, alone, "rpc", "name agents", "principal {http.request.header.X-User}", notifyLocal,
+		"store sqlite "+filepath.Join(file, "bridge.db"), "seal_key 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"))
+	ada := c.With(testbed.Header("X-User", "ada"))
+	for name, refused := range map[string]*testbed.Client{
+		"a key":       ada.With(testbed.Header("Idempotency-Key", `"a"`)),
+		"a call-back": ada.With(testbed.Param("notify", hostile.Object{"url": "https://127.0.0.1:1/", "token": ownSecret})),
+	} {
+		if a := refused.Execute("acme.now", nil); a.Data.Executed != "no" || a.Data.Next != "ask_operator" || !strings.Contains(a.Message, "database") {
+			t.Errorf("%s: %s", name, a)
+		}
+	}
+	if a := ada.Call("list_runs", nil); a.Data.Next != "ask_operator" {
+		t.Errorf("list_runs: %s", a)
+	}
+	if n := p.Count("acme/now", hostile.Invoke); n != 0 {
+		t.Errorf("%d invocations", n)
+	}
+	if a := ada.Execute("acme.now", nil); a.Outcome() != "completed" {
+		t.Errorf("without a key: %s", a)
+	}
+	left := ada.With(testbed.Param("wait_ms", 0)).Execute("acme.slow", nil)
+	if a := ada.Call("get_run", hostile.Object{"run_token": tokenIn(t, left), "wait_ms": 0}); a.Outcome() != "running" {
+		t.Errorf("get_run: %s", a)
 	}
 }

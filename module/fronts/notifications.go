@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -22,7 +24,7 @@ import (
 // no effect here. Redirects are not followed. It sends up to 64 requests at a time, of which 16 for one principal and 8 to one host; a
 // principal causes 8 requests at once to a host and then one each second, and further ones wait.
 // If the answer is not 2xx, the request is sent again after 5 seconds, 1, 5 and 30 minutes, and 2, 5 and 10 hours, also by the next
-// process, and not before the time of `Retry-After`, up to an hour. Up to 20,000 requests wait in memory, 5,000 of one principal, and the others in the storage.
+// process, and not before the time of `Retry-After`, up to an hour. Requests wait in the database; those that are due are in memory, up to 20,000.
 type Notifications struct {
 	WebhookAddresses
 
@@ -65,8 +67,8 @@ func (n *Notifications) check(c *options.Checker, m *Mounts) {
 	}
 }
 
-// Serve returns the call-backs of a handler for its kept runs; nil: there are none.
-func (n *Notifications) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (_ *callbacks.Callbacks, release func(), err error) {
+// Serve returns the call-backs of a handler for its kept runs, which begin with the configuration; nil: there are none. body returns what a call-back says.
+func (n *Notifications) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns, body func(context.Context, *ledger.Entry, *run.Run) []byte) (_ *callbacks.Sender, release func(), err error) {
 	if n == nil || kept == nil {
 		return nil, func() {}, nil
 	}
@@ -87,23 +89,27 @@ func (n *Notifications) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (_ *c
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &callbacks.Callbacks{
-		Client: client, Deliverer: kept.deliverer, Secrets: secrets, Sealer: s.Outbound.Sealer, Owns: kept.follower.Owns,
-		Caller: func(owner string) run.Caller {
-			return run.Caller{Principal: strings.TrimPrefix(owner, kept.follower.owner("")), Front: skillsprotocol.Name}
-		},
-		Panicked: s.Observer.Panicked,
-		Attempted: func(a *callbacks.Attempt) {
+	c := &callbacks.Sender{
+		Client: client, Deliverer: kept.deliverer, Secrets: secrets, Sealer: s.Outbound.Sealer, Outcome: kept.Outcome, Body: body, Panicked: s.Observer.Panicked,
+		Attempted: func(a *delivery.Attempt) {
 			report := observe.Notification{
-				ID: a.ID, Caller: a.Caller, Skill: a.Skill, RunID: a.RunID, Host: a.Host, Try: a.Try, Outcome: string(a.Outcome), Status: a.Status, Problem: a.Problem,
+				ID: a.Delivery.Run.ID, Caller: a.Delivery.Run.Owner.Principal, Host: a.Host, Try: a.Try, Outcome: string(a.Outcome), Status: a.Status, Problem: a.Problem,
 				Duration: a.Duration, Retry: a.Retry, GivenUp: a.GivenUp,
+			}
+			if a.Entry != nil {
+				report.Skill, report.RunID = a.Entry.Skill, a.Entry.Ref.ExecutionID
 			}
 			report.Report(s.Observer)
 		},
 	}
-	context.AfterFunc(ctx, c.End) // nothing is sent with a configuration that is used no longer
-	return c, func() {
-		c.End()
+	err = lifetime.OnStart(ctx, func() {
+		c.Served = delivery.Served{Realm: s.Realm(), Front: skillsprotocol.Name}
+		c.Begin()
+		context.AfterFunc(ctx, c.End) // nothing is sent with a configuration that is used no longer
+	})
+	if err != nil {
 		end()
-	}, nil
+		return nil, nil, err
+	}
+	return c, end, nil
 }

@@ -104,30 +104,3 @@ func (s *Records) Find(ctx context.Context, except, id string) (*run.Record, err
 	}
 	return nil, cmp.Or(err, run.ErrNoRecord)
 }
-
-// Running yields the newest records of all runs that go on. They have no owner. It lists all folders, and reads only these records; damaged ones are
-// left out.
-func Running(ctx context.Context, s *Records) iter.Seq2[*run.Record, error] {
-	return func(yield func(*run.Record, error) bool) {
-		days, err := s.days(ctx, "")
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for _, folder := range slices.Concat(slices.Collect(maps.Values(days))...) {
-			d, err := s.listDay(ctx, folder)
-			if err = cmp.Or(err, ctx.Err()); err != nil { // the file storage does not look at the context
-				yield(nil, err)
-				return
-			}
-			for id, of := range d.ids {
-				if len(of) == 0 || of[len(of)-1].Standing != run.Running {
-					continue
-				}
-				if r, err := s.read(ctx, folder, id, of[len(of)-1]); err == nil && !yield(r, nil) {
-					return
-				}
-			}
-		}
-	}
-}

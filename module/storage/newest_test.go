@@ -61,31 +61,3 @@ func TestNewestOfAllOwners(t *testing.T) {
 		}
 	}
 }
-
-// Of all owners, the newest records of runs that go on, and no others.
-func TestRunning(t *testing.T) {
-	s, _ := records(t)
-	start := time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC)
-	var want []string
-	for i := range byte(6) {
-		id := newID(t, start.Add(time.Duration(i)*8*time.Hour), i)
-		mustPut(t, s, []string{"ada", "bob"}[i%2], id, 1)
-		mustPut(t, s, []string{"ada", "bob"}[i%2], id, 2)
-		if i < 3 {
-			putFinal(t, s, []string{"ada", "bob"}[i%2], id)
-		} else {
-			want = append(want, id)
-		}
-	}
-	var got []string
-	for r, err := range Running(t.Context(), s) {
-		if err != nil || r.Owner != "" || r.Event != 2 {
-			t.Fatal(r, err)
-		}
-		got = append(got, r.ID)
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}

@@ -41,9 +41,6 @@ const (
 	maxRecord = run.MaxRecord + 1<<10
 )
 
-// keptRunsKey is the storage key of the records of calls with idempotency keys. They have the layout of recordsKey.
-const keptRunsKey = "skill_bridge/kept_runs"
-
 // Records keeps the records of runs in Caddy's storage. It implements [run.Store].
 type Records struct {
 	storage certmagic.Storage
@@ -55,12 +52,6 @@ type Records struct {
 // NewRecords returns the records of tasks in a storage.
 func NewRecords(storage certmagic.Storage) *Records {
 	return &Records{storage: storage, root: recordsKey, now: time.Now}
-}
-
-// NewKeptRuns returns the records of runs that the bridge keeps for package keptruns. Those of tasks are elsewhere in the storage, and have
-// bounds of their own.
-func NewKeptRuns(storage certmagic.Storage) *Records {
-	return &Records{storage: storage, root: keptRunsKey, now: time.Now}
 }
 
 // recordOptions keep the bytes of the data of records.

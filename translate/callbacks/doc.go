@@ -1,18 +1,9 @@
-// Package callbacks sends the ends of kept runs to URLs that their callers have chosen, at least once, signed as Standard Webhooks
-// (https://www.standardwebhooks.com).
+// Package callbacks has what is special of call-backs: the end of a run of the ledger, which is sent to a URL that its caller has chosen, signed as Standard
+// Webhooks (https://www.standardwebhooks.com). Package delivery sends them.
 //
-// [Callbacks] has the options of one configuration. It checks the URL and the token of a call, and makes the notes that the record of
-// the run has. A [Deliverer] is kept over reloads, with the runs. It sends a request when a run has ended, with the newest
-// configuration that owns the run, and again with growing pauses until the receiver answers 2xx. It gives up after the eighth
-// request, after the answer 410, or when the record of the run expires. Owners take turns, and the requests for the runs of an owner to one
-// host have a [webhook.Rate].
-//
-// # Restarts
-//
-// An index in the storage has a record for each run with a call-back, with the instance that sends it; it is written before the run is
-// submitted, again after each request that failed, with the time of the next one, and when the call-back was delivered or given up. So call-backs
-// can give way to others in memory: the index is read again for them. Other instances, and the next process, read it, follow the runs of
-// instances that have ended, and send their call-backs. So a receiver may get a call-back twice: with the same webhook-id.
+// [Sender] has the options of one configuration. Where a call-back goes is in the notes of the run's entry and in its delivery. A call-back has the id of the
+// entry, so that a receiver recognizes one that it gets twice. A run whose end can't be learned, because the instance that submitted it is gone, has a
+// call-back that says so.
 //
 // # Signatures
 //

@@ -107,6 +107,19 @@ func targetIn(notes []byte) (to target) {
 	return to
 }
 
+// target is the JSON of where a call-back goes, in the notes of an entry.
+type target struct {
+	URL string `json:"url"`
+	// Token is encrypted.
+	Token string `json:"token,omitzero"`
+}
+
+// purpose is part of the binding of encrypted tokens.
+const purpose = "callback"
+
+// maxOutcome is the size of the largest outcome that a call-back has, in bytes. Otherwise the receiver asks for it.
+const maxOutcome = 256 << 10
+
 // hears reports whether a version of a run may be told by a call-back.
 func hears(e *ledger.Entry) bool {
 	return len(e.Notes) > 0 && (e.State.Ended() || e.State == ledger.Unknown)

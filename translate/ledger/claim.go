@@ -117,6 +117,6 @@ func notKept(err error) *run.Failure {
 	}
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-		Message: "Internal error: the bridge can't use its storage at the moment, which it needs for 'idempotency_key' and 'notify'. Nothing was sent to the provider; " + advice,
+		Message: "Internal error: the bridge can't use its database at the moment, which it needs for 'idempotency_key' and 'notify'. Nothing was sent to the provider; " + advice,
 	}
 }

@@ -192,7 +192,7 @@ func sameCall(ctx context.Context, b Bridge, q *Request, found *Entry) *run.Fail
 	}
 	return &run.Failure{
 		Kind: run.InvalidArguments, By: run.Bridge, Executed: run.ExecutedNo,
-		Message:  "Invalid params: '" + ParamKey + "' was used within the last 24 hours for a call with " + what + "; use a new key for a new call, and the same skill and arguments to repeat the earlier one",
+		Message:  "Invalid params: '" + ParamKey + "' was used before for a call with " + what + "; use a new key for a new call, and the same skill and arguments to repeat the earlier one",
 		Argument: &run.Argument{Field: run.FieldOther, Name: ParamKey, Reason: ReasonKeyReused},
 	}
 }

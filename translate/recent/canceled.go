@@ -21,13 +21,12 @@ type CanceledStore interface {
 	Has(ctx context.Context, principal string, ref *run.Ref) bool
 }
 
-// KeptRuns are the runs of which the bridge keeps records (see [run.Ref]), which say also whether they were canceled. Implementations must be safe
-// for concurrent use.
+// KeptRuns are the runs that the ledger keeps (see [run.Ref]): canceled is a state of theirs. Implementations must be safe for concurrent use.
 type KeptRuns interface {
-	// State returns the state of a run of a principal; 0: there is no record of it, or it can't be read at the moment.
+	// State returns the state of a run of a principal; 0: it is not kept any more, or its state can't be read at the moment.
 	State(ctx context.Context, principal string, ref *run.Ref) run.State
-	// Cancel notes in the record of a run that it was canceled, unless it has ended, and returns its state, as State does.
-	Cancel(ctx context.Context, principal string, ref *run.Ref) run.State
+	// Cancel cancels a run, unless it has ended, and returns its state; 0: it is not kept any more.
+	Cancel(ctx context.Context, principal string, ref *run.Ref) (run.State, error)
 }
 
 // MostStored bounds the runs of one principal that are stored within the time for which they are kept, so that one principal does not
@@ -40,7 +39,7 @@ type Canceled struct {
 	Lifetime time.Duration
 	// Store keeps them beyond the life of the value. May be nil.
 	Store CanceledStore
-	// Kept are the runs with records. They are not in the Store. May be nil.
+	// Kept are the runs of the ledger. They are not in the Store. May be nil.
 	Kept KeptRuns
 
 	runs   Runs[time.Time] // when they were canceled
@@ -55,12 +54,17 @@ type stored struct {
 	count int
 }
 
-// Cancel notes that a principal has canceled a run. ended says that it has not since the record of the run says that it has ended otherwise, and a
-// failure that there is no place to note it.
+// Cancel notes that a principal has canceled a run. ended says that it has not since the run has ended otherwise, and a failure that it can't be noted.
 func (c *Canceled) Cancel(ctx context.Context, principal string, ref *run.Ref) (ended bool, failure *run.Failure) {
 	var state run.State
 	if ref.Kept != "" && c.Kept != nil {
-		state = c.Kept.Cancel(ctx, principal, ref)
+		var err error
+		if state, err = c.Kept.Cancel(ctx, principal, ref); err != nil {
+			return false, &run.Failure{
+				Kind: run.Internal, By: run.Bridge, Executed: run.ExecutedYes, Ref: *ref, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
+				Message: "Internal error: the bridge can't use its database at the moment. The run is not canceled: it is still followed; " + run.StorageAdvice(err),
+			}
+		}
 	}
 	switch {
 	case state.Ended() && state != run.Canceled:
@@ -120,9 +124,11 @@ func (c *Canceled) When(ctx context.Context, principal string, ref *run.Ref) tim
 	if at, ok := c.runs.Find(key); ok {
 		return at
 	}
-	switch {
-	case ref.Kept != "" && c.Kept != nil && c.Kept.State(ctx, principal, ref) == run.Canceled:
-	case c.Store == nil || !c.Store.Has(ctx, principal, ref):
+	var state run.State
+	if ref.Kept != "" && c.Kept != nil {
+		state = c.Kept.State(ctx, principal, ref)
+	}
+	if state != run.Canceled && (state != 0 || c.Store == nil || !c.Store.Has(ctx, principal, ref)) {
 		return time.Time{}
 	}
 	now := time.Now()

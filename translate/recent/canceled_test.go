@@ -2,6 +2,7 @@ package recent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -59,11 +60,14 @@ func (r records) State(_ context.Context, _ string, ref *run.Ref) run.State {
 	return r[ref.ExecutionID]
 }
 
-func (r records) Cancel(_ context.Context, _ string, ref *run.Ref) run.State {
+func (r records) Cancel(_ context.Context, _ string, ref *run.Ref) (run.State, error) {
+	if ref.ExecutionID == "unreadable" {
+		return 0, errors.New("the database can't be used")
+	}
 	if state := r[ref.ExecutionID]; state != 0 && !state.Ended() {
 		r[ref.ExecutionID] = run.Canceled
 	}
-	return r[ref.ExecutionID]
+	return r[ref.ExecutionID], nil
 }
 
 // The record of a run decides whether it is canceled, and takes no place in the store.
@@ -77,6 +81,10 @@ func TestCanceledRunsWithRecords(t *testing.T) {
 		if ended == want || failure != nil || c.When(t.Context(), "ada", ref).IsZero() == want || id == "open" && other.When(t.Context(), "ada", ref).IsZero() {
 			t.Errorf("%s: ended %t, failure %v", id, ended, failure)
 		}
+	}
+	ref := &run.Ref{Source: "acme", ExecutionID: "unreadable", Kept: "record"}
+	if _, f := c.Cancel(t.Context(), "ada", ref); f == nil || f.Kind != run.Internal || f.Retry == nil || !c.When(t.Context(), "ada", ref).IsZero() {
+		t.Errorf("the database can't be used: %v", f)
 	}
 	if s["ada"] != 1 {
 		t.Errorf("%d are stored", s["ada"])

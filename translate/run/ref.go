@@ -10,6 +10,6 @@ type Ref struct {
 	ExecutionID string
 	Accepted    time.Time // when the run was accepted; zero: it is not known
 	NotBefore   time.Time // the earliest time of the next poll, by the provider's Retry-After; zero: none
-	// Kept is the id of the record that package keptruns keeps of the run; empty: it keeps none. Tasks have none.
+	// Kept is the id of the entry of the run in the ledger; empty: it has none. Tasks have none.
 	Kept string `json:"-"`
 }

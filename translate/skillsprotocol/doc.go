@@ -12,7 +12,7 @@
 //   - list_runs lists the runs of the caller's calls with idempotency keys
 //   - list_skills, describe_skill and read_skill_file describe the skills
 //   - load_skills_protocol_guide returns a guide for agents
-//   - execute_skill runs a skill, and get_run follows a run. A call with an idempotency key is one of package keptruns
+//   - execute_skill runs a skill, and get_run follows a run. The run of a call with an idempotency key is in package ledger
 //   - run_code, create_blob and read_blob have no counterpart in the Skill
 //     Sharing Protocol and are answered "Method not found"
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -23,7 +23,7 @@ import (
 
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
 type Bridge interface {
-	keptruns.Bridge
+	ledger.Bridge
 	// Report reports a call that was answered without the other methods; a nil failure means success.
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.
@@ -51,7 +51,7 @@ type Front struct {
 	// Kept are the runs of calls with idempotency keys, and of those that ask for a call-back; nil: such calls are refused.
 	Kept *KeptRuns
 	// Callbacks tell callers the ends of runs; nil: calls that ask for that are refused.
-	Callbacks *callbacks.Callbacks
+	Callbacks *callbacks.Sender
 	// Canceled are the runs that callers have canceled, also with other fronts. Nil: the front has its own.
 	Canceled *recent.Canceled
 	// Files says that skills may have other files than SKILL.md and descriptor.json, because a site publishes them.

@@ -8,17 +8,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // KeptRuns are the runs of calls with idempotency keys, and of those that ask for a call-back.
 type KeptRuns struct {
-	*keptruns.Runs
+	*ledger.Ledger
 	// Owner returns the owner of the runs of a principal: the same name may be another principal at another handler.
-	Owner func(principal string) string
+	Owner func(principal string) ledger.Owner
 	// MaxOutput is the size of the largest output, in bytes.
 	MaxOutput int64
 }
@@ -33,12 +34,12 @@ const maxKey = 255
 func (f *Front) idempotencyKey(p *params, principal string) string {
 	key := p.text(paramKey)
 	if r := p.request.HTTP; r != nil && len(r.Header[headerKey]) > 0 {
-		sent, err := keptruns.ParseKey(r.Header[headerKey])
+		sent, err := front.ParseKey(r.Header[headerKey])
 		switch {
 		case err != nil:
 			p.refuse(headerKey, reasonInvalid, "the header "+headerKey+" "+err.Error())
 		case p.request.InBatch():
-			p.refuse(headerKey, reasonInvalid, "the header "+headerKey+" is one key, but the request is a batch: give each call a key of its own with '"+keptruns.ParamKey+"'")
+			p.refuse(headerKey, reasonInvalid, "the header "+headerKey+" is one key, but the request is a batch: give each call a key of its own with '"+ledger.ParamKey+"'")
 		case key != "" && key != sent:
 			p.reject(paramKey, reasonInvalid, "differs from the header "+headerKey+": send one of them, or the same key in both")
 		}
@@ -47,7 +48,7 @@ func (f *Front) idempotencyKey(p *params, principal string) string {
 	switch {
 	case key == "" || p.failure != nil:
 	case f.Kept == nil:
-		p.reject(paramKey, reasonUnsupported, "is not supported by this bridge, which has no storage")
+		p.reject(paramKey, reasonUnsupported, "is not supported by this bridge, which has no database")
 	case len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }):
 		p.reject(paramKey, reasonInvalid, "must have 1 to 255 printable ASCII characters")
 	case principal == "" && !isRandomUUID(key):
@@ -74,13 +75,13 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	call.Answer = p.request
 	call.Inputs = jsonrpc.Object{Text: call.Inputs.Text.Clone()} // the run may be submitted after the request has ended
 	call.Inputs.Members = membersOf(call.Inputs.Text)
-	q := &keptruns.Request{Owner: f.Kept.Owner(call.Principal), Key: key, Call: call, MaxOutput: f.Kept.MaxOutput, Differs: f.Callbacks.Differs(ctx, to.url, to.token)}
+	q := &ledger.Request{Owner: f.Kept.Owner(call.Principal), Key: key, Call: call, MaxOutput: f.Kept.MaxOutput, Differs: f.Callbacks.Differs(ctx, to.url, to.token)}
 	if to.url != "" {
 		notes, err := f.Callbacks.Notes(ctx, q.Owner, to.url, to.token)
 		if err != nil {
 			return nil, p.tokensUnavailable(run.ExecutedNo, err)
 		}
-		q.Notes, q.Keep = notes, f.Callbacks.Keep
+		q.Notes, q.Claimed = notes, f.Callbacks.Claimed
 	}
 	bridge := f.bridge(p)
 	p.release()
@@ -96,7 +97,7 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	p.hinted, p.faults = isOnlyRead(a.Failure), a.Warnings
 	if key != "" && a.Failure != nil && a.Failure.Executed == run.ExecutedMaybe && a.ExecutionID == "" {
 		p.advice = "the bridge does not submit this call again: ask the provider whether the skill was executed, or call it with a new key if executing it twice does no harm"
-		if a.Record == nil { // an earlier call is still being submitted
+		if a.Entry == nil { // an earlier call is still being submitted
 			p.advice = "send this call again, with the same key, after the delay in 'retry': it joins the run of the earlier call. A new key would execute the skill twice"
 		}
 	}

@@ -2,31 +2,36 @@ package skillsprotocol_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 const randomKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 
-// send sends a body with header lines to a front of a principal, whose storage fails, and returns the answer.
+// send sends a body with header lines to a front of a principal, whose database fails, and returns the answer: a call that gets there has a valid key.
 func send(t *testing.T, b *fakeBridge, principal, body string, keys ...string) string {
 	t.Helper()
-	return sendTo(t, noStore{}, b, principal, body, keys...)
+	failing := ledgertest.New().Instance(true)
+	failing.Fail(func(string) error { return context.DeadlineExceeded }, nil)
+	return sendTo(t, failing, b, principal, body, keys...)
 }
 
-// sendTo is send to a front with a storage.
-func sendTo(t *testing.T, s run.Store, b *fakeBridge, principal, body string, keys ...string) string {
+// sendTo is send to a front with a database.
+func sendTo(t *testing.T, s ledger.Store, b *fakeBridge, principal, body string, keys ...string) string {
 	t.Helper()
 	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Kept: &skillsprotocol.KeptRuns{
-		Runs: keptruns.New(keptruns.Config{Store: s}), Owner: func(principal string) string { return principal },
+		Ledger: ledger.New(ledger.Config{Store: s}), Owner: func(principal string) ledger.Owner { return ledger.Owner{Principal: principal} },
 	}}
 	server := &jsonrpc.Server{Handler: front, Profile: skillsprotocol.Profile(10)}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -37,13 +42,6 @@ func sendTo(t *testing.T, s run.Store, b *fakeBridge, principal, body string, ke
 	w := httptest.NewRecorder()
 	server.Serve(translate.WithCaller(context.Background(), run.Caller{Principal: principal}), w, r)
 	return w.Body.String()
-}
-
-// noStore is a [run.Store] that always fails: a call that gets there has a valid key.
-type noStore struct{ run.Store }
-
-func (noStore) Lock(context.Context, string, string) (func(), error) {
-	return nil, context.DeadlineExceeded
 }
 
 func TestKeys(t *testing.T) {
@@ -93,19 +91,14 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// The header can't be the key of several calls; other methods ignore it.
-// lockedStore is a [run.Store] in which another instance holds all locks.
-type lockedStore struct{ run.Store }
-
-func (lockedStore) Lock(ctx context.Context, _, _ string) (func(), error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 // TestKeyIsSubmitted: a call that has waited for an earlier one with its key says to send it again, and not to use a new key, which would
 // execute the skill twice.
 func TestKeyIsSubmitted(t *testing.T) {
-	got := sendTo(t, lockedStore{}, &fakeBridge{}, "ada", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"k","timeout_ms":1}}`)
+	db, key := ledgertest.New(), sha256.Sum256([]byte("key k"))
+	if _, err := db.Instance(true).Claim(t.Context(), &ledger.Entry{Owner: ledger.Owner{Principal: "ada"}, ID: randomKey, Key: key[:]}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	got := sendTo(t, db.Instance(true), &fakeBridge{}, "ada", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"k","timeout_ms":1}}`)
 	for _, want := range []string{`"executed":"maybe"`, `"retry":{`, `"hint":{"message":"send this call again, with the same key`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
@@ -116,6 +109,7 @@ func TestKeyIsSubmitted(t *testing.T) {
 	}
 }
 
+// The header can't be the key of several calls; other methods ignore it.
 func TestKeyOfBatch(t *testing.T) {
 	b := &fakeBridge{}
 	body := `[{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b"}},{"jsonrpc":"2.0","id":2,"method":"list_skills"}]`
@@ -138,18 +132,20 @@ func TestKeyWithoutStorage(t *testing.T) {
 	}
 }
 
-func FuzzKey(f *testing.F) {
-	for _, s := range []string{`"a"`, ` "a\\"b\\\\" `, `a`, `"`, `"\`, `""`, `"a";b=1`} {
-		f.Add(s)
+// Calls without a key and without a call-back send no statement to the database.
+func TestStatementsOfCalls(t *testing.T) {
+	for body, none := range map[string]bool{
+		`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b"}}`:                           true,
+		`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","wait_ms":0}}`:               true,
+		`{"jsonrpc":"2.0","method":"execute_skill","params":{"name":"a.b"}}`:                                  true,
+		`{"jsonrpc":"2.0","id":1,"method":"list_skills"}`:                                                     true,
+		`{"jsonrpc":"2.0","id":1,"method":"describe_skill","params":{"name":"a.b"}}`:                          true,
+		`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"order"}}`: false,
+	} {
+		s := ledgertest.New().Instance(true)
+		answer := sendTo(t, s, &fakeBridge{}, "ada", body)
+		if n := s.Sent("") + s.Sent("count"); (n == 0) != none {
+			t.Errorf("%d statements of %s: %s", n, body, answer)
+		}
 	}
-	f.Fuzz(func(t *testing.T, line string) {
-		key, err := keptruns.ParseKey([]string{line})
-		if err != nil {
-			return
-		}
-		escaped := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-		if key == "" || escaped != strings.Trim(line, " \t") {
-			t.Errorf("%q was read as %q", line, key)
-		}
-	})
 }

@@ -3,7 +3,6 @@ package skillsprotocol
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -34,7 +33,7 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	case f.Callbacks == nil:
 		p.reject(paramNotify, reasonUnsupported, "is not enabled: the operator of this bridge can enable it with the option notifications; get_run with wait_ms tells how a run ends")
 	case f.Kept == nil:
-		p.reject(paramNotify, reasonUnsupported, "is not supported by this bridge, which has no storage")
+		p.reject(paramNotify, reasonUnsupported, "is not supported by this bridge, which has no database")
 	case value.Kind() != '{':
 		p.reject(paramNotify, reasonInvalid, "must be an object with url and token")
 	}
@@ -74,7 +73,7 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 }
 
 // checkReceiver rejects a receiver that the operator does not allow.
-func checkReceiver(ctx context.Context, p *params, by *callbacks.Callbacks, to receiver) {
+func checkReceiver(ctx context.Context, p *params, by *callbacks.Sender, to receiver) {
 	if p.failure != nil {
 		return
 	}
@@ -108,37 +107,33 @@ const typeRunEnded = "run.ended"
 
 // CallbackOf returns the function that makes what a call-back says about a run that has ended: the result or the error with which get_run
 // answers its caller. A nil outcome is too large for a call-back. The result is nil if the access rules deny the skill of the run to its caller.
-func CallbackOf(f *Front) func(ctx context.Context, caller run.Caller, r *keptruns.Record, o *run.Run) []byte {
-	return func(ctx context.Context, caller run.Caller, r *keptruns.Record, o *run.Run) []byte {
-		return callback(translate.WithCaller(ctx, caller), f, r, o)
+func CallbackOf(f *Front) func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte {
+	return func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte {
+		return callback(translate.WithCaller(ctx, run.Caller{Principal: e.Owner.Principal, Front: Name}), f, e, o)
 	}
 }
 
-func callback(ctx context.Context, f *Front, r *keptruns.Record, o *run.Run) []byte {
+func callback(ctx context.Context, f *Front, e *ledger.Entry, o *run.Run) []byte {
 	caller := translate.RequestOf(ctx).Principal
-	if !f.Bridge.Permits(&r.Ref, caller) {
+	if !f.Bridge.Permits(&e.Ref, caller) {
 		return nil
 	}
-	token := f.tokenOf(ctx, &run.Run{Ref: r.Ref})
+	token := f.tokenOf(ctx, &run.Run{Ref: e.Ref})
 	var result jsontext.Value
 	var fault *jsonrpc.Error
 	if o == nil {
-		result = omitted(r, token)
+		result = omitted(e, token)
 	} else {
-		result, fault = f.answerOutcome(ctx, new(jsonrpc.Request), o, r.Skill)
-	}
-	ended := r.Ended
-	if ended.IsZero() {
-		ended = time.Now() // its process ended before the run was accepted
+		result, fault = f.answerOutcome(ctx, new(jsonrpc.Request), o, e.Skill)
 	}
 	b := builder{front.Writer{Buf: make([]byte, 0, 512+len(result)+len(token))}}
 	b.Open()
 	b.Text("type", typeRunEnded)
-	b.Text("timestamp", timeText(ended))
+	b.Text("timestamp", timeText(e.Changed))
 	b.OpenMember("data")
 	b.Optional("caller", caller)
-	b.Text("skill", r.Skill)
-	b.Optional("run_id", r.Ref.ExecutionID)
+	b.Text("skill", e.Skill)
+	b.Optional("run_id", e.Ref.ExecutionID)
 	b.Optional("run_token", token)
 	if fault == nil {
 		b.Raw("result", result)
@@ -160,17 +155,17 @@ func (b *builder) fault(fault *jsonrpc.Error) {
 }
 
 // omitted returns the result of a run whose outcome is too large for a call-back.
-func omitted(r *keptruns.Record, token string) jsontext.Value {
+func omitted(e *ledger.Entry, token string) jsontext.Value {
 	status, verb := "completed", " completed."
-	if r.State != run.Completed {
+	if e.State != ledger.Completed {
 		status, verb = "failed", " failed."
 	}
-	b := builder{front.Writer{Buf: make([]byte, 0, 320+len(token)+2*len(r.Skill))}}
+	b := builder{front.Writer{Buf: make([]byte, 0, 320+len(token)+2*len(e.Skill))}}
 	b.Open()
 	b.Text("status", status)
-	b.Text("run_id", r.Ref.ExecutionID)
+	b.Text("run_id", e.Ref.ExecutionID)
 	b.Optional("run_token", token)
-	b.Text("summary", "Skill "+safetext.Line(r.Skill, maxName)+verb+" What it returned is too large for a call-back: "+methodGetRun+" with the run_token returns it.")
+	b.Text("summary", "Skill "+safetext.Line(e.Skill, maxName)+verb+" What it returned is too large for a call-back: "+methodGetRun+" with the run_token returns it.")
 	b.Raw("omitted", jsontext.Value("true"))
 	b.Close()
 	return b.Buf

@@ -2,6 +2,7 @@ package skillsprotocol
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptruns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -22,8 +23,8 @@ const (
 // listRuns answers list_runs with the kept runs of the caller, the newest first.
 func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
 	principal := translate.RequestOf(ctx).Principal
-	status, skill := p.optionalOneOf(paramStatus, keptruns.Statuses()), p.text(paramSkill)
-	q := &keptruns.Query{Limit: p.integer(paramLimit, 1, maxRuns, defaultRuns), Before: p.cursor()}
+	status, skill := p.optionalOneOf(paramStatus, []string{"running", "completed", "failed", "canceled", "unknown"}), p.text(paramSkill)
+	q := &ledger.Query{Limit: p.integer(paramLimit, 1, maxRuns, defaultRuns), Before: p.cursor(), States: statesOf[status], Fronts: []string{Name}}
 	if _, ok := run.TimeOfID(q.Before); q.Before != "" && !ok {
 		p.rejectCursor()
 	}
@@ -37,7 +38,7 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 		}
 		return nil, p.refusal()
 	}
-	var page []*keptruns.Record
+	var page []*ledger.Entry
 	var next, meant string
 	if f.Kept != nil {
 		listed := skill
@@ -48,21 +49,21 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 				meant = failure.Argument.Candidates[0]
 			}
 		}
-		q.Owner = f.Kept.Owner(principal)
-		q.Match = func(r *keptruns.Record) bool {
-			return f.Bridge.Permits(&r.Ref, principal) && (status == "" || f.statusOf(ctx, r, principal) == status) && (skill == "" || r.Skill == listed || r.Asked == skill)
+		q.Owner = new(f.Kept.Owner(principal))
+		match := func(e *ledger.Entry) bool {
+			return (e.Ref.SkillID == "" || f.Bridge.Permits(&e.Ref, principal)) && (status == "" || statusOf(e) == status) && (skill == "" || e.Skill == listed || e.Asked == skill)
 		}
 		var err error
-		if page, next, err = f.Kept.List(ctx, q); err != nil {
+		if page, next, err = f.Kept.List(ctx, q, match); err != nil {
 			p.failure = &run.Failure{
 				Kind: run.Internal, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-				Message: "Internal error: the bridge can't read the runs in its storage at the moment; " + run.StorageAdvice(err),
+				Message: "Internal error: the bridge can't read the runs in its database at the moment; " + run.StorageAdvice(err),
 			}
 			return nil, p.refusal()
 		}
 	}
 	if len(page) == 0 && q.Before == "" {
-		p.advice = "only runs of calls with 'idempotency_key' or 'notify' are listed, for 24 hours"
+		p.advice = "only runs of calls with 'idempotency_key' or 'notify' are listed, for " + inWords(f.Tokens.Lifetime())
 		if meant != "" {
 			p.advice = "no skill has the name in 'skill'; did you mean '" + meant + "'? " + p.advice
 		}
@@ -70,8 +71,8 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 	b := builder{front.Writer{Buf: make([]byte, 0, 64+512*len(page))}}
 	b.Open()
 	b.OpenArray("runs")
-	for _, r := range page {
-		b.listedRun(r, f.statusOf(ctx, r, principal), f.tokenOf(ctx, &run.Run{Ref: r.Ref}))
+	for _, e := range page {
+		b.listedRun(e, f.tokenOf(ctx, &run.Run{Ref: e.Ref}))
 	}
 	b.CloseArray()
 	if next == "" {
@@ -83,30 +84,41 @@ func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonr
 	return b.Buf, nil
 }
 
-// statusOf returns the status of a kept run. Another instance may have canceled it.
-func (f *Front) statusOf(ctx context.Context, r *keptruns.Record, principal string) string {
-	status := r.Status()
-	if status == keptruns.StatusRunning && !f.canceled().When(ctx, principal, &r.Ref).IsZero() {
-		status = keptruns.StatusCanceled
+// statesOf are the statuses of kept runs, each with the states that have it. Unknown is that of a submission without a usable answer, or without an
+// answer yet, and of a run whose end can't be learned.
+var statesOf = map[string][]ledger.State{
+	"running":   {ledger.Waiting, ledger.Accepted, ledger.Working},
+	"completed": {ledger.Completed},
+	"failed":    {ledger.Failed, ledger.TimedOut},
+	"canceled":  {ledger.Canceled},
+	"unknown":   {ledger.Submitting, ledger.Unknown, ledger.Lost},
+}
+
+// statusOf returns the status of a kept run.
+func statusOf(e *ledger.Entry) string {
+	for status, states := range statesOf {
+		if slices.Contains(states, e.State) {
+			return status
+		}
 	}
-	return string(status)
+	return ""
 }
 
 // listedRun adds a run of list_runs.
-func (b *builder) listedRun(r *keptruns.Record, status, token string) {
+func (b *builder) listedRun(e *ledger.Entry, token string) {
 	b.Open()
-	if token != "" || len(r.Ref.ExecutionID) <= maxName { // one without a token is too long for it, or the keys of tokens can't be read
-		b.Optional("run_id", r.Ref.ExecutionID)
+	if token != "" || len(e.Ref.ExecutionID) <= maxName { // one without a token is too long for it, or the keys of tokens can't be read
+		b.Optional("run_id", e.Ref.ExecutionID)
 	}
 	b.Optional("run_token", token)
-	b.Text("skill", r.Skill)
-	b.Text("status", status)
-	if r.Unkept() {
+	b.Text("skill", e.Skill)
+	b.Text("status", statusOf(e))
+	if e.Unkept() {
 		b.Raw("outcome_kept", jsontext.Value("false"))
 	}
-	b.Text("began", timeText(r.Began()))
-	if !r.Ended.IsZero() {
-		b.Text("ended", timeText(r.Ended))
+	b.Text("began", timeText(e.Created))
+	if e.State.Ended() || e.State == ledger.Unknown {
+		b.Text("ended", timeText(e.Changed))
 	}
 	b.Close()
 }

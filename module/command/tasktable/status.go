@@ -7,7 +7,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 )
 
 // Stores writes which databases there are, and what is wrong with them.
@@ -21,11 +21,11 @@ func Stores(s *cli.Screen, stores []admin.Store) {
 }
 
 // Notifications writes how many ends of runs callers were not told yet, and to which hosts most of them go.
-func Notifications(s *cli.Screen, n *callbacks.Waiting) {
-	if n.Waiting+n.Stored == 0 {
+func Notifications(s *cli.Screen, n *delivery.Waiting) {
+	if n.Waiting == 0 {
 		return
 	}
-	fmt.Fprintf(s.Out, "\nEnds of runs that callers were not told yet (notify): %d in memory, %d only in the storage\n", n.Waiting, n.Stored)
+	fmt.Fprintf(s.Out, "\nEnds of runs that callers were not told yet (notify): %d\n", n.Waiting)
 	var rows [][]string
 	for _, r := range n.Receivers[:min(len(n.Receivers), shownReceivers)] {
 		next := "now"

@@ -1,0 +1,160 @@
+//nolint:thelper // the functions that inEachDatabase calls are tests
+package faults_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+// inEachDatabase runs a test with the option store for each database that instances can share.
+func inEachDatabase(t *testing.T, test func(t *testing.T, store string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, "store sqlite "+filepath.Join(t.TempDir(), "bridge.db"))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, "store postgres "+postgrestest.Start(t))
+	})
+}
+
+// keeping is a Caddyfile of an instance with a database.
+func keeping(p *hostile.Provider, store string, lines ...string) string {
+	return testbed.Bridge(append([]string{"allow_anonymous", "name tools", "principal {http.request.header.User}", store, polling, "provider " + p.URL() + " {", "\tnamespace acme", "}"}, lines...)...)
+}
+
+// R160: calls with one key at two instances at the same instant are one execution each, and both callers get its outcome.
+func TestR160OneExecution(t *testing.T) {
+	t.Parallel()
+	inEachDatabase(t, func(t *testing.T, store string) {
+		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/soon"})
+		p.On("acme/soon", hostile.Invoke, hostile.Accept(1))
+		instances := []*testbed.Process{
+			testbed.StartProcess(t, testbed.Limits{}, keeping(p, store)), testbed.StartProcess(t, testbed.Limits{}, keeping(p, store)),
+		}
+		skills := []string{"acme.now", "acme.soon"}
+		const keys = 20
+		for n := range keys {
+			var group sync.WaitGroup
+			answers := make([]testbed.Answer, len(instances))
+			for i, c := range instances {
+				group.Go(func() {
+					answers[i] = keyed(c.With(testbed.Fresh()), "ann", skills[n%2], fmt.Sprint("order ", n), testbed.Timeout(patience))
+				})
+			}
+			group.Wait()
+			for _, a := range answers {
+				if a.Outcome() != "completed" || a.Run().RunID != answers[0].Run().RunID {
+					t.Errorf("key %d: %s", n, a)
+				}
+			}
+		}
+		if n := p.Count("acme/now", hostile.Invoke) + p.Count("acme/soon", hostile.Invoke); n != keys || len(p.Duplicates()) > 0 {
+			t.Errorf("%d invocations of %d keys: %v", n, keys, p.Duplicates())
+		}
+		for _, c := range instances {
+			checkNoPanic(t, c.Log)
+		}
+	})
+}
+
+// R161: an instance is killed while it submits a call. The other one, which has a call with the same key, says that it may have been executed, and never
+// submits it again.
+func TestR161KilledInstance(t *testing.T) {
+	t.Parallel()
+	inEachDatabase(t, func(t *testing.T, store string) {
+		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/later"})
+		gate := hostile.NewGate(t)
+		p.On("acme/later", hostile.Invoke, gate.Then(hostile.Usual()))
+		first, second := testbed.StartProcess(t, testbed.Limits{}, keeping(p, store)), testbed.StartProcess(t, testbed.Limits{}, keeping(p, store))
+		var group sync.WaitGroup
+		group.Go(func() { keyed(first.Client, "ann", "acme.later", "a", testbed.Timeout(patience)) })
+		testbed.Eventually(t, patience, func() bool { return gate.Waiting() == 1 }, "the skill is invoked")
+		var joined testbed.Answer
+		group.Go(func() {
+			joined = keyed(second.With(testbed.Fresh()), "ann", "acme.later", "a", testbed.Timeout(3*patience))
+		})
+		first.Signal(os.Kill)
+		<-first.Exited()
+		group.Wait()
+		for _, a := range []testbed.Answer{joined, keyed(second.Client, "ann", "acme.later", "a")} {
+			if a.Data.Executed != "maybe" || a.Data.Next != "none" || !strings.Contains(a.Message, "has ended or does not respond") {
+				t.Errorf("%s", a)
+			}
+		}
+		if n := p.Count("acme/later", hostile.Invoke); n != 1 {
+			t.Errorf("%d invocations", n)
+		}
+		checkNoPanic(t, second.Log)
+	})
+}
+
+// R162: reloads and a stop while calls with keys are executed and runs go on: no call is executed twice, and no outcome is lost.
+func TestR162StopUnderLoad(t *testing.T) {
+	t.Parallel()
+	inEachDatabase(t, func(t *testing.T, store string) {
+		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/soon"})
+		p.On("acme/soon", hostile.Invoke, hostile.Accept(3))
+		config, grace := keeping(p, store), "grace_period 10s"
+		c := testbed.StartProcess(t, testbed.Limits{}, config, grace)
+		var mu sync.Mutex
+		answered := map[string]string{} // skills by key
+		stopped := make(chan struct{})
+		var group sync.WaitGroup
+		for worker := range 6 {
+			client := c.With(testbed.Fresh())
+			group.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stopped:
+						return
+					default:
+					}
+					key, skill := fmt.Sprintf("%d-%d", worker, n), []string{"acme.now", "acme.soon"}[n%2]
+					if a := keyed(client, "ann", skill, key, testbed.Param("wait_ms", 0)); a.Outcome() == "completed" || a.Outcome() == "running" {
+						mu.Lock()
+						answered[key] = skill
+						mu.Unlock()
+					} else {
+						return // it is stopping
+					}
+				}
+			})
+		}
+		count := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(answered)
+		}
+		for n := range 3 {
+			testbed.Eventually(t, patience, func() bool { return count() > 20*(n+1) }, "calls are answered")
+			if err := c.Reload(keeping(p, store, fmt.Sprintf("max_batch %d", 5+n)), grace); err != nil {
+				t.Error(err)
+			}
+		}
+		c.Signal(syscall.SIGTERM)
+		c.Wait(2 * patience)
+		close(stopped)
+		group.Wait()
+		checkNoPanic(t, c.Log)
+		c = testbed.StartProcess(t, testbed.Limits{}, config)
+		for key, skill := range answered {
+			if a := keyed(c.Client, "ann", skill, key, testbed.Timeout(patience)); a.Outcome() != "completed" {
+				t.Errorf("%s of %s: %s", key, skill, a)
+			}
+		}
+		if len(p.Duplicates()) > 0 {
+			t.Errorf("executed twice: %v", p.Duplicates())
+		}
+	})
+}
