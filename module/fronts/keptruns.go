@@ -101,15 +101,16 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 	}
 	warnings := observe.NewWarnings(ctx.Logger(), 2)
 	kept, release, err := ledgers.Hold(db, func() (*pooledLedger, error) {
+		runs := db.Runs()
 		l := ledger.New(ledger.Config{
-			Store: db.Runs(), Panicked: s.Observer.Panicked,
+			Store: runs, Panicked: s.Observer.Panicked,
 			Trouble: func(err error) {
 				if _, ok := errors.AsType[*ledger.Unavailable](err); !ok { // the database logs these itself
 					warnings.Warn("what is kept about a run can't be read or written", err)
 				}
 			},
 		})
-		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(l, db.Deliveries()), settings: map[*runFollower]ledger.Settings{}}, nil
+		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(runs, l.Subscribe, db.Deliveries()), settings: map[*runFollower]ledger.Settings{}}, nil
 	})
 	if err != nil {
 		return nil, nil, err

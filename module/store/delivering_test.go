@@ -24,16 +24,6 @@ func (follower) Realm() string                               { return "realm" }
 func (follower) Poll(context.Context, *ledger.Entry) run.Run { return run.Run{State: run.Working} }
 func (follower) Room(string) exchange.AnswerBudget           { return nil }
 
-// storedRuns are the entries of a ledger, as they are stored.
-type storedRuns struct {
-	*ledger.Ledger
-	store ledger.Store
-}
-
-func (r storedRuns) Get(ctx context.Context, id ledger.Identity) (*ledger.Entry, error) {
-	return r.store.Get(ctx, id)
-}
-
 // posts are the requests to receivers.
 type posts struct {
 	mu  sync.Mutex
@@ -60,7 +50,7 @@ func TestDelivering(t *testing.T) {
 		for range 2 {
 			db = open(t, settings)
 			l := ledger.New(ledger.Config{Store: db.Runs(), Trouble: func(err error) { t.Error(err) }})
-			d := delivery.New(storedRuns{l, db.Runs()}, db.Deliveries())
+			d := delivery.New(db.Runs(), l.Subscribe, db.Deliveries())
 			l.Begin(follower{})
 			d.Begin(&delivery.Sender{
 				Served: delivery.Served{Realm: "realm", Front: "a2a"},

@@ -37,7 +37,7 @@ func open(t *testing.T, d *deliverytest.Database, to *receiver, k keys) *bridge 
 	b := &bridge{Instance: d.Instance(), t: t, to: to}
 	b.Sender = &callbacks.Sender{
 		Client: webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }},
-		Served: delivery.Served{Realm: "realm", Front: "rpc"}, Deliverer: delivery.New(b.Instance, b.Instance), Sealer: runtoken.New(k, runtoken.Lifetime, nil),
+		Served: delivery.Served{Realm: "realm", Front: "rpc"}, Deliverer: delivery.New(b.Instance, b.Instance.Subscribe, b.Instance), Sealer: runtoken.New(k, runtoken.Lifetime, nil),
 		Outcome: func(_ context.Context, e *ledger.Entry, _ exchange.AnswerBudget) (run.Run, bool) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -35,12 +35,11 @@ const (
 	panicPause = 10 * time.Minute
 )
 
-// Runs are the entries of the ledger.
+// Runs are the entries of the ledger as they are stored: what is not stored yet must not be told. They are those of the [ledger.Store], not of the
+// [ledger.Ledger], which also has ends that wait to be written.
 type Runs interface {
-	// Get returns the newest version of an entry that is stored: what is not stored yet must not be told. The error is [ledger.ErrNoEntry] if there is none.
+	// Get returns the newest version of an entry. The error is [ledger.ErrNoEntry] if there is none.
 	Get(ctx context.Context, id ledger.Identity) (*ledger.Entry, error)
-	// Subscribe calls a function for versions of entries after they were stored: for all that this instance makes, in their order for each entry.
-	Subscribe(tell func(e *ledger.Entry))
 }
 
 // Deliverer sends events. It is kept over reloads, like the ledger.
@@ -66,12 +65,13 @@ type Deliverer struct {
 	unheard Key // where the next look for news begins; it belongs to the loop
 }
 
-// New returns a Deliverer. It does nothing before the first [Deliverer.Begin].
-func New(runs Runs, store Store) *Deliverer {
+// New returns a Deliverer. subscribe makes it hear versions of entries after they were stored: all that this instance makes, in their order for each entry
+// (see [ledger.Ledger.Subscribe]). It sends nothing before the first [Deliverer.Begin].
+func New(runs Runs, subscribe func(tell func(*ledger.Entry)), store Store) *Deliverer {
 	d := &Deliverer{runs: runs, store: store, senders: senders{}, lines: newLines(), kick: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.closing, d.close = context.WithCancel(d.ctx)
-	runs.Subscribe(d.hear)
+	subscribe(d.hear)
 	return d
 }
 

@@ -110,7 +110,7 @@ type instance struct {
 func start(t *testing.T, d *deliverytest.Database, to *receiver) *instance {
 	t.Helper()
 	i := &instance{Instance: d.Instance(), t: t, to: to}
-	i.Deliverer = delivery.New(i.Instance, i.Instance)
+	i.Deliverer = delivery.New(i.Instance, i.Instance.Subscribe, i.Instance)
 	for _, front := range []string{callback, push} {
 		s := i.sender(front)
 		i.fronts = append(i.fronts, s)
