@@ -1,10 +1,18 @@
 package findings_test
 
 import (
+	"context"
+	"database/sql"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
 
@@ -24,5 +32,38 @@ func TestNoToolName(t *testing.T) {
 	found := findings.Of(1, []inspection.Source{{Namespace: "acme", Skills: []inspection.Skill{{Name: "acme.a"}}}})
 	if last := found[len(found)-1]; last.Result != findings.Warning || last.Skill != "acme.a" || !strings.Contains(last.What, "no tool name") || last.Fix != "give it an alias" {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestStoreThatRefuses: an error of an open database that says nothing about the database as a whole is a finding.
+func TestStoreThatRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.db")
+	open := func() *store.DB {
+		t.Helper()
+		db, err := store.New(store.Settings{Kind: store.SQLite, File: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(db.Close)
+		return db
+	}
+	made := open()
+	made.Start(zap.NewNop())
+	if err := made.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other, err := sql.Open("sqlite", file)
+	if err == nil {
+		_, err = other.ExecContext(t.Context(), "CREATE TRIGGER no BEFORE INSERT ON things BEGIN SELECT RAISE(ABORT, 'refused by a trigger'); END")
+		_ = other.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	found := findings.OfStores(ctx, []*observe.Bridge{{Store: open()}})
+	if len(found) != 1 || found[0].Result != findings.Failed || !strings.Contains(found[0].What, "refused by a trigger") || ctx.Err() != nil {
+		t.Errorf("%+v, %v", found, ctx.Err())
 	}
 }

@@ -83,8 +83,11 @@ func OfStores(ctx context.Context, bridges []*observe.Bridge) (all []Finding) {
 		}
 		known[db] = true
 		db.Start(zap.NewNop())
-		err := db.Check(ctx)
+		err := db.Ready(ctx)
 		for err != nil && ctx.Err() == nil && db.Status().Trouble == nil { // it is still being opened
+			err = db.Ready(ctx)
+		}
+		if err == nil {
 			err = db.Check(ctx)
 		}
 		f := Finding{Result: OK, What: keeping.Named(db.Status().Place) + " can be read and written"}
