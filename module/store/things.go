@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -13,9 +12,6 @@ import (
 
 // MaxValue is the size of the largest value of a [Thing], in bytes.
 const MaxValue = 32 << 20
-
-// maxList bounds the values that one list returns together, in bytes, unless the first is larger.
-const maxList = 8 << 20
 
 // ErrNoThing is the error for a thing that does not exist or has expired.
 var ErrNoThing = errors.New("there is no such thing in the database")
@@ -90,43 +86,6 @@ func (t Things) Put(ctx context.Context, thing *Thing, keep time.Duration) (ok b
 func (t Things) Delete(ctx context.Context, kind, name string) error {
 	_, err := t.db.session(writing).exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", kind, []byte(name))
 	return err
-}
-
-// List returns things of a kind whose names begin with a prefix and come after a name, in the order of the bytes of their names. It returns at most as
-// many, and fewer if their values are large. The list is complete when none is returned.
-func (t Things) List(ctx context.Context, kind, prefix, after string, limit int) ([]*Thing, error) {
-	// The first statement finds the last name, so that the second one reads no more than it returns.
-	var last []byte
-	n, total, full := 0, int64(0), false
-	err := t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		var name []byte
-		var size int64
-		if err := rows.Scan(&name, &size); err != nil {
-			return err
-		}
-		total += size
-		if full = full || n > 0 && total > maxList || !bytes.HasPrefix(name, []byte(prefix)); !full {
-			n++
-			last = name
-		}
-		return nil
-	}, "SELECT name, length(value) FROM things WHERE kind = $1 AND name >= $2 AND name > $3 AND "+living+" ORDER BY name LIMIT $4",
-		kind, []byte(prefix), []byte(after), limit)
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	things := make([]*Thing, 0, n)
-	err = t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		thing, expires, name := &Thing{Kind: kind}, sql.NullInt64{}, []byte(nil)
-		if err := rows.Scan(&name, &thing.Value, &thing.Version, &expires); err != nil {
-			return err
-		}
-		thing.Name, thing.Expires = string(name), instant(expires)
-		things = append(things, thing)
-		return nil
-	}, "SELECT name, value, version, expires FROM things WHERE kind = $1 AND name >= $2 AND name > $3 AND name <= $4 AND length(value) <= $5 AND "+living+
-		" ORDER BY name LIMIT $6", kind, []byte(prefix), []byte(after), last, MaxValue, n)
-	return things, err
 }
 
 // Names returns the names of things of a kind that begin with a prefix, which is ASCII, with the sizes of their values in bytes; at most as many.
