@@ -59,7 +59,7 @@ type dialect interface {
 	lock(ctx context.Context, s session) error
 	// script executes several statements.
 	script(ctx context.Context, tx *transaction, text string) error
-	// swept is called when rows with secrets were deleted.
+	// swept is called each minute: rows with secrets may have been deleted.
 	swept(ctx context.Context, s session) error
 	// judge says what an error of the driver means; nil: nothing that is known.
 	judge(err error) *verdict.Verdict
@@ -250,18 +250,18 @@ func (d *DB) Check(ctx context.Context) error {
 	})
 }
 
-// sweep deletes what has expired.
+// sweep deletes the things that have expired, and makes what was deleted unreadable also in the files of the database. Runs are deleted by the ledger.
 func (d *DB) sweep(ctx context.Context) error {
 	for {
 		n, err := d.Things().Expire(ctx, 1000)
-		if n < 1000 || err != nil {
+		if err != nil {
 			return err
+		}
+		if n < 1000 {
+			return d.dialect.swept(ctx, d.session(writing))
 		}
 	}
 }
-
-// swept makes what was deleted unreadable also in the files of the database.
-func (d *DB) swept(ctx context.Context) error { return d.dialect.swept(ctx, d.session(writing)) }
 
 // Close closes the database when the last statement has ended.
 func (d *DB) Close() {

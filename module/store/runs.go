@@ -182,11 +182,8 @@ func (r *Runs) Overdue(ctx context.Context, most int) ([]*ledger.Entry, error) {
 // Expire implements [ledger.Store]. What belongs to an entry is deleted with it.
 func (r *Runs) Expire(ctx context.Context, most int) (int, error) {
 	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(expired), most)
-	if err != nil || int(n) == most {
-		return int(n), err
+	if err == nil && int(n) < most {
+		err = r.forget(ctx)
 	}
-	if n > 0 {
-		err = r.db.swept(ctx)
-	}
-	return int(n), errors.Join(err, r.forget(ctx))
+	return int(n), err
 }

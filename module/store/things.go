@@ -105,9 +105,6 @@ func (t Things) Names(ctx context.Context, kind, prefix string, most int) (sizes
 func (t Things) Expire(ctx context.Context, most int) (int, error) {
 	n, err := t.db.session(writing).exec(ctx, "DELETE FROM things WHERE (kind, name) IN "+
 		"(SELECT kind, name FROM things WHERE expires <= {now} ORDER BY expires LIMIT $1{skip})", most)
-	if err == nil && n > 0 {
-		err = t.db.swept(ctx)
-	}
 	return int(n), err
 }
 
