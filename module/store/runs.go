@@ -113,8 +113,8 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 		if !ok || err != nil || outcome == nil {
 			return err
 		}
-		_, err = s.exec(ctx, "INSERT INTO outputs (realm, owner, id, output, expires) VALUES ($1, $2, $3, $4, $5) "+
-			"ON CONFLICT (realm, owner, id) DO UPDATE SET output = excluded.output, expires = excluded.expires", append(identity(e.Identity()), outcome, expires)...)
+		_, err = s.exec(ctx, "INSERT INTO outputs (realm, owner, id, output) VALUES ($1, $2, $3, $4) "+
+			"ON CONFLICT (realm, owner, id) DO UPDATE SET output = excluded.output", append(identity(e.Identity()), outcome)...)
 		return err
 	}
 	if outcome == nil {

@@ -22,8 +22,7 @@ func another(t *testing.T, settings Settings) *Runs {
 func age(t *testing.T, db *DB, d time.Duration) {
 	t.Helper()
 	for _, text := range []string{
-		"UPDATE runs SET created = created - $1, changed = changed - $1, expires = expires - $1", "UPDATE outputs SET expires = expires - $1",
-		"UPDATE instances SET lease = lease - $1",
+		"UPDATE runs SET created = created - $1, changed = changed - $1, expires = expires - $1", "UPDATE instances SET lease = lease - $1",
 	} {
 		exec(t, db, text, d.Milliseconds())
 	}

@@ -27,15 +27,13 @@ CREATE INDEX runs_expires ON runs (expires);
 CREATE INDEX runs_state ON runs (realm, owner, state, id) INCLUDE (size); -- also counts what an owner has
 
 CREATE TABLE outputs (
-	realm   bytea NOT NULL,
-	owner   bytea NOT NULL,
-	id      bytea NOT NULL,
-	output  bytea NOT NULL,
-	expires BIGINT NOT NULL,
+	realm  bytea NOT NULL,
+	owner  bytea NOT NULL,
+	id     bytea NOT NULL,
+	output bytea NOT NULL,
 	PRIMARY KEY (realm, owner, id),
 	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
 );
-CREATE INDEX outputs_expires ON outputs (expires);
 
 CREATE TABLE deliveries (
 	realm    bytea NOT NULL,

@@ -27,15 +27,13 @@ CREATE INDEX runs_expires ON runs (expires);
 CREATE INDEX runs_state ON runs (realm, owner, state, id);
 
 CREATE TABLE outputs (
-	realm   BLOB NOT NULL,
-	owner   BLOB NOT NULL,
-	id      BLOB NOT NULL,
-	output  BLOB NOT NULL,
-	expires INTEGER NOT NULL,
+	realm  BLOB NOT NULL,
+	owner  BLOB NOT NULL,
+	id     BLOB NOT NULL,
+	output BLOB NOT NULL,
 	PRIMARY KEY (realm, owner, id),
 	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
 );
-CREATE INDEX outputs_expires ON outputs (expires);
 
 CREATE TABLE deliveries (
 	realm    BLOB NOT NULL,
