@@ -3,12 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
@@ -85,11 +82,11 @@ func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newe
 	if len(known) == 0 {
 		return nil, nil
 	}
-	rows := make([][4]any, 0, len(known))
+	rows := make([][]any, 0, len(known))
 	for id, version := range known {
-		rows = append(rows, [4]any{hexadecimal(id.Owner.Realm), hexadecimal(id.Owner.Principal), hexadecimal(id.ID), version})
+		rows = append(rows, append(identity(id), version))
 	}
-	parameter, err := json.Marshal(rows)
+	text, parameter, err := r.newer(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -103,21 +100,16 @@ func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newe
 		}
 		newer = append(newer, &found.Entry)
 		return nil
-	}, r.newer(), string(parameter))
+	}, text, parameter)
 	return newer, err
 }
 
-func hexadecimal(text string) string { return hex.EncodeToString([]byte(text)) }
-
-// newer returns the statement of Newer. Its parameter is a JSON array with arrays of realm, owner, id and version.
-func (r *Runs) newer() string {
-	from := "SELECT unhex(value->>0), unhex(value->>1), unhex(value->>2), value->>3 FROM json_each($1)"
-	if r.db.settings.Kind == Postgres {
-		from = "SELECT decode(e->>0, 'hex'), decode(e->>1, 'hex'), decode(e->>2, 'hex'), (e->>3)::bigint FROM jsonb_array_elements(CAST($1 AS jsonb)) AS list (e)"
-	}
+// newer returns the statement of Newer, and its parameter for rows of realm, owner, id and version.
+func (r *Runs) newer(rows [][]any) (text, parameter string, err error) {
+	from, parameter, err := r.db.Deliveries().list("$1", rows)
 	const is = "realm = r AND owner = o AND id = i"
 	return "WITH k (r, o, i, v) AS (" + from + ") SELECT " + entryResult + " FROM k JOIN runs ON " + is + " WHERE version > v OR " + isOver +
-		" UNION ALL SELECT r, o, i, " + noEntry + " FROM k WHERE NOT EXISTS (SELECT 1 FROM runs WHERE " + is + ")"
+		" UNION ALL SELECT r, o, i, " + noEntry + " FROM k WHERE NOT EXISTS (SELECT 1 FROM runs WHERE " + is + ")", parameter, err
 }
 
 // noEntry are the columns of entryResult after the identity, for one that is gone.

@@ -103,6 +103,10 @@ func TestPlans(t *testing.T) {
 		id := identity(ledger.Identity{Owner: *alice, ID: uuid.NewString()})
 		check("get", primary, "SELECT "+entryResult+" FROM runs WHERE "+isEntry, id...)
 		check("claim in use", "runs_key", presentEntry, append(id, []byte("key"))...)
-		check("newer", primary, r.newer(), `[["6d61696e","616c696365","30",1]]`)
+		newer, parameter, err := r.newer([][]any{append(id, int64(1))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("newer", primary, newer, parameter)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -70,20 +71,14 @@ func Exec(tb testing.TB, dsn, text string) {
 // programs returns the folder with PostgreSQL's programs, of the newest version that is installed.
 func programs() (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // Debian's
-	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
-		if file := filepath.Join(folder, "initdb"); len(found) == 0 && isFile(file) {
-			found = append(found, file)
-		}
-	}
 	if len(found) == 0 {
-		return "", errMissing
+		file, err := exec.LookPath("initdb")
+		if err != nil {
+			return "", errMissing
+		}
+		found = append(found, file)
 	}
 	return filepath.Dir(found[len(found)-1]), nil
-}
-
-func isFile(file string) bool {
-	info, err := os.Stat(file) //nolint:gosec // a folder of PATH
-	return err == nil && info.Mode().IsRegular()
 }
 
 // location is the DSN of a server, to which the name of a database is added.
