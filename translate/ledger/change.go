@@ -109,7 +109,8 @@ const (
 // writes it later. It returns the newest version.
 func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, error) {
 	id := known.Identity()
-	if earlier := l.pending.get(id); earlier != nil {
+	earlier := l.pending.get(id)
+	if earlier != nil {
 		if earlier.entry.State.Ended() {
 			return earlier.entry, ErrEnded
 		}
@@ -125,7 +126,7 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	defer cancel()
 	e, err := l.change(ctx, id, decide)
 	if err == nil || isEnd(err) {
-		l.pending.done(id)
+		l.pending.done(id, earlier, e)
 		return e, err
 	}
 	l.trouble(err)
@@ -216,27 +217,41 @@ func (p *pending) first(is func(*Entry) bool) *unwritten {
 // add adds a change, in the place of one of the same entry. If there are too many, it returns what it has dropped: the oldest one of a run whose provider
 // can be asked again, so that nothing is lost, else the oldest one, whose run will have no outcome.
 func (p *pending) add(u *unwritten) (dropped []*unwritten) {
-	p.done(u.entry.Identity())
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.drop(slices.IndexFunc(p.changes, func(other *unwritten) bool { return other.entry.Identity() == u.entry.Identity() }))
 	p.changes, p.bytes = append(p.changes, u), p.bytes+u.size()
 	for len(p.changes) > mostUnwritten || p.bytes > mostUnwrittenBytes {
 		i := max(0, slices.IndexFunc(p.changes, func(u *unwritten) bool { return u.askable }))
 		dropped = append(dropped, p.changes[i])
-		p.bytes -= p.changes[i].size()
-		p.changes = slices.Delete(p.changes, i, i+1)
+		p.drop(i)
 	}
 	wake(p.wake)
 	return dropped
 }
 
-// done forgets the change of an entry, which is written.
-func (p *pending) done(id Identity) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.IndexFunc(p.changes, func(u *unwritten) bool { return u.entry.Identity() == id }); i >= 0 {
+// drop forgets a change; -1: none. The lock is held.
+func (p *pending) drop(i int) {
+	if i >= 0 {
 		p.bytes -= p.changes[i].size()
 		p.changes = slices.Delete(p.changes, i, i+1)
+	}
+}
+
+// done forgets a change that is written. A later one of the entry stays, unless the entry has ended or is gone now.
+func (p *pending) done(id Identity, u *unwritten, now *Entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	final := now == nil || now.State.Ended()
+	p.drop(slices.IndexFunc(p.changes, func(other *unwritten) bool { return other == u || final && other.entry.Identity() == id }))
+}
+
+// postpone puts a change that still can't be written behind the others, unless a later one has taken its place.
+func (p *pending) postpone(u *unwritten) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.changes, u); i >= 0 {
+		p.changes = append(slices.Delete(p.changes, i, i+1), u)
 	}
 }
 
@@ -305,10 +320,10 @@ func (l *instance) writeOnce(ctx context.Context, u *unwritten, r removal) error
 		defer leave()
 		e, err := l.change(ctx, id, u.decide)
 		if err != nil && !isEnd(err) {
-			l.pending.add(u) // behind the others
+			l.pending.postpone(u)
 			return err
 		}
-		if l.pending.done(id); e != nil { // perhaps it was written already, although the answer was lost
+		if l.pending.done(id, u, e); e != nil { // perhaps it was written already, although the answer was lost
 			l.learn(e, true)
 		}
 		return nil

@@ -54,16 +54,16 @@ type polls struct {
 // plan plans the next poll of an entry if this instance follows its run and no call does, else it cancels it. The lock is held.
 func (l *lives) plan(n *live) {
 	p := &n.poll
-	if n.entry == nil && n.version > 0 && p.place > 0 {
-		return // it is not in memory
-	}
 	wanted := n.entry != nil && n.entry.State.Followed() && n.entry.Follower == l.store.Instance() && n.calls == 0
+	if n.entry == nil && n.version > 0 { // it is not in memory, also if it could not be read
+		wanted = !p.at.IsZero() && n.calls == 0
+	}
 	switch {
 	case wanted && p.place == 0 && !p.running:
 		if p.at.IsZero() { // many may have been adopted at once
 			p.at = time.Now().Add(max(rand.N(n.entry.gap()+shortestPause/10), time.Until(n.entry.Ref.NotBefore))) //nolint:gosec // not for secrets
+			p.source = n.of.Owner.Realm + "\x00" + n.entry.Ref.Source
 		}
-		p.source = n.of.Owner.Realm + "\x00" + n.entry.Ref.Source
 		heap.Push(&l.polls.next, n)
 		if p.place == 1 {
 			wake(l.polls.wake)

@@ -1,10 +1,13 @@
 package ledger_test
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 )
@@ -97,6 +100,63 @@ func TestTooManyEnds(t *testing.T) {
 		}
 		if f.polls.Load() == polls {
 			t.Error("no end was learned again")
+		}
+	})
+}
+
+// The end of a run that comes while an earlier state of it is being written, for longer than an end may take, is not forgotten when that ends.
+func TestEndBehindSlowWrite(t *testing.T) {
+	for name, err := range map[string]error{"is written": nil, "is not written": errDisk} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, db := provider(), ledgertest.New()
+				end := p.Accept("sum")
+				i := start(t, p, db, quiet)
+				var changes atomic.Int64
+				ended := make(chan struct{})
+				i.store.Fail(func(statement string) error {
+					switch {
+					case statement != "change":
+						return nil
+					case changes.Add(1) == 1:
+						return errDisk
+					}
+					<-ended
+					return err
+				}, nil)
+				time.AfterFunc(2*time.Second, func() { end(3) })
+				expect(t, i.call("k", "acme.sum", ""), "3", false)
+				close(ended)
+				p.On("GET /status/x-sum", providertest.Answer(http.StatusNotFound, "{}"))
+				time.Sleep(time.Second)
+				i.store.Fail(nil, nil)
+				time.Sleep(10 * time.Minute)
+				expect(t, i.call("k", "acme.sum", ""), "3", true)
+			})
+		})
+	}
+}
+
+// A run whose entry is too large to stay in memory is followed on after it could not be read.
+func TestLargeEntryIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ledgertest.New()
+		store := db.Instance(true)
+		l := open(t, store, &follower{ends: time.Hour}, 0)
+		e := accepted(1)
+		e.Notes = make([]byte, 2<<10)
+		l.Add(t.Context(), e, 0)
+		store.Fail(func(statement string) error {
+			if statement == "get" {
+				return errDisk
+			}
+			return nil
+		}, nil)
+		time.Sleep(5 * time.Minute)
+		store.Fail(nil, nil)
+		time.Sleep(2 * time.Hour)
+		if stored := db.Entries()[0]; stored.State != ledger.Completed {
+			t.Errorf("%+v", stored.State.Run())
 		}
 	})
 }
