@@ -89,7 +89,14 @@ func (u *usage) load(ctx context.Context, owner Owner) error {
 	return nil
 }
 
+// recount counts what an owner has, unless that was counted just now.
 func (u *usage) recount(ctx context.Context, owner *Owner) error {
+	u.mu.Lock()
+	fresh := time.Since(u.of(owner).counted) < time.Second
+	u.mu.Unlock()
+	if fresh {
+		return nil
+	}
 	counted, err := u.count(ctx, owner)
 	if err != nil {
 		return err
@@ -103,19 +110,15 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 
 // begin counts a new run, whose outcome may need some bytes. It returns the exceeded bound; nil: the run may be kept, and end has to be called.
 func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure {
-	for again := true; ; again = false {
-		exceeded, counted := u.add(owner, most)
-		if exceeded == nil || !again || time.Since(counted) < time.Second {
-			return exceeded
-		}
-		if u.recount(ctx, nil) != nil || u.recount(ctx, &owner) != nil { // what has expired is no longer there
-			return exceeded
-		}
+	exceeded := u.add(owner, most)
+	if exceeded == nil || u.recount(ctx, nil) != nil || u.recount(ctx, &owner) != nil { // what has expired is no longer there
+		return exceeded
 	}
+	return u.add(owner, most)
 }
 
-// add counts a new run, unless a bound is exceeded. counted is when the owner's share was counted.
-func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure, counted time.Time) {
+// add counts a new run, unless a bound is exceeded.
+func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	own := u.of(&owner)
@@ -131,14 +134,14 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure, counted tim
 		{"kept runs of a principal", int64(own.Entries), int64(u.bounds.RunsOfOne)},
 	} {
 		if bound.used >= bound.max {
-			return refuse(&run.Limit{Name: bound.name, Max: bound.max}), own.counted
+			return refuse(&run.Limit{Name: bound.name, Max: bound.max})
 		}
 	}
 	for _, s := range []*share{&u.all, own} {
 		s.Entries++
 		s.Open++
 	}
-	return nil, own.counted
+	return nil
 }
 
 // end says that a run goes on no longer, and that an outcome of some bytes is stored. Kept says that its entry stays.

@@ -61,6 +61,26 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// While the bound of all is reached, what all have is counted once a second, however many owners call.
+func TestCountsOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := start(t, provider(), ledgertest.New(), func(c *ledger.Config) { c.Bounds.Runs = 1 })
+		expect(t, i.call("1", "acme.sum", ""), "{}", false)
+		calls := func() {
+			for n := range 20 {
+				i.call("2", "acme.sum", "", func(q *ledger.Request) { q.Owner.Principal = strings.Repeat("x", n+1) })
+			}
+		}
+		calls()
+		time.Sleep(2 * time.Second)
+		before := i.store.Sent("count")
+		calls()
+		if n := i.store.Sent("count") - before; n != 21 {
+			t.Errorf("%d counts", n)
+		}
+	})
+}
+
 // large is an output that does not fit into the record of its run.
 var large = strings.Repeat("x", 5000)
 
