@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*Compil
 	}
 	const own = 256 // bytes of Compiled and of the pool's entry
 	return &Compiled{
-		schema: compiled, costs: costs, Unique: uses(schema, "uniqueItems"), unevaluated: uses(schema, "unevaluatedItems", "unevaluatedProperties"),
+		schema: compiled, costs: costs, Unique: Uses(schema, "uniqueItems"), unevaluated: Uses(schema, "unevaluatedItems", "unevaluatedProperties"),
 		bytes: own + estimated + patterns.bytes() + 32*len(costs),
 	}, nil
 }
@@ -174,35 +175,47 @@ func fragment(location string) string {
 	return decoded
 }
 
-// uses reports whether one of the keywords occurs anywhere in a schema.
-func uses(schema any, keywords ...string) bool {
-	switch schema := schema.(type) {
-	case []any:
-		return slices.ContainsFunc(schema, func(item any) bool { return uses(item, keywords...) })
-	case map[string]any:
-		for name, member := range schema {
-			if slices.Contains(keywords, name) || uses(member, keywords...) {
-				return true
-			}
+// Uses reports whether one of the keywords occurs anywhere in a schema.
+func Uses(schema map[string]any, keywords ...string) bool {
+	for name := range members(schema) {
+		if slices.Contains(keywords, name) {
+			return true
 		}
 	}
 	return false
 }
 
 // declares reports whether a value of $schema anywhere in a schema is a URL.
-func declares(schema any, url string) bool {
-	switch schema := schema.(type) {
-	case []any:
-		return slices.ContainsFunc(schema, func(item any) bool { return declares(item, url) })
-	case map[string]any:
-		for name, member := range schema {
-			text, _ := member.(string)
-			if name == "$schema" && strings.TrimSuffix(text, "#") == strings.TrimSuffix(url, "#") || declares(member, url) {
-				return true
-			}
+func declares(schema map[string]any, url string) bool {
+	for name, member := range members(schema) {
+		if text, _ := member.(string); name == "$schema" && strings.TrimSuffix(text, "#") == strings.TrimSuffix(url, "#") {
+			return true
 		}
 	}
 	return false
+}
+
+// members returns the members of all objects in a schema.
+func members(schema map[string]any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) { eachMember(schema, yield) }
+}
+
+func eachMember(v any, do func(string, any) bool) (goesOn bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if !eachMember(item, do) {
+				return false
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			if !do(name, member) || !eachMember(member, do) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // HasDynamicRecursion reports whether a schema of draft 2019-09 has a $recursiveRef that may lead to another resource than the
@@ -212,48 +225,25 @@ func HasDynamicRecursion(schema map[string]any) bool {
 	if !strings.Contains(draft, "/2019-09/") {
 		return false
 	}
-	var found recursion
-	for _, member := range schema { // the root's $id does not make a second resource
-		found.walk(member)
-	}
-	found.member("$recursiveAnchor", schema["$recursiveAnchor"])
-	found.member("$recursiveRef", schema["$recursiveRef"])
-	return found.elsewhere || found.refers && found.anchors && found.resources
-}
-
-// recursion is what a schema has that a $recursiveRef depends on.
-type recursion struct {
-	refers    bool // by $recursiveRef
-	elsewhere bool // by a $recursiveRef other than "#", which draft 2019-09 does not define
-	anchors   bool // has $recursiveAnchor: true
-	resources bool // has resources besides the root
-}
-
-func (r *recursion) walk(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			r.walk(item)
-		}
-	case map[string]any:
-		for name, member := range v {
-			r.member(name, member)
-			r.walk(member)
+	refers, anchors, ids := false, false, 0
+	for name, member := range members(schema) {
+		text, isText := member.(string)
+		switch {
+		case name == "$recursiveAnchor":
+			anchors = anchors || member == true
+		case !isText:
+		case name == "$id":
+			ids++
+		case name == "$recursiveRef" && text != "#": // which draft 2019-09 does not define
+			return true
+		case name == "$recursiveRef":
+			refers = true
 		}
 	}
-}
-
-func (r *recursion) member(name string, v any) {
-	text, isText := v.(string)
-	switch name {
-	case "$id":
-		r.resources = r.resources || isText
-	case "$recursiveAnchor":
-		r.anchors = r.anchors || v == true
-	case "$recursiveRef":
-		r.refers = r.refers || isText
-		r.elsewhere = r.elsewhere || isText && text != "#"
+	if _, own := schema["$id"].(string); own { // the root's does not make a second resource
+		ids--
 	}
+	return refers && anchors && ids > 0
 }
 
 // NewLibraryCompiler returns a compiler for Draft 2020-12 that loads neither files nor URLs.

@@ -62,7 +62,7 @@ func identifier(declared any) string {
 func Schema(old map[string]any, kind string) (modern map[string]any, ok bool) {
 	declared, stated := old["$schema"]
 	m := modernizer{draft: draftOf(declared)}
-	if stated && m.draft == 0 || !uses(old, oldWords) || schema.HasDynamicRecursion(old) {
+	if stated && m.draft == 0 || !schema.Uses(old, oldWords...) || schema.HasDynamicRecursion(old) {
 		return old, false
 	}
 	if m.draft == latest {
@@ -97,21 +97,6 @@ func Text(text jsontext.Value) jsontext.Value {
 // besideReferences are the keywords that have an effect beside $ref in the drafts before 2019-09, or are translated in their own way.
 var besideReferences = []string{
 	"$ref", "$schema", "definitions", "$defs", "nullable", "title", "description", "$comment", "default", "examples", "readOnly", "writeOnly", "deprecated",
-}
-
-// uses reports whether one of the keywords occurs anywhere in a schema.
-func uses(v any, keywords []string) bool {
-	switch v := v.(type) {
-	case []any:
-		return slices.ContainsFunc(v, func(item any) bool { return uses(item, keywords) })
-	case map[string]any:
-		for name, member := range v {
-			if slices.Contains(keywords, name) || uses(member, keywords) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // modernizer translates a schema.
