@@ -30,6 +30,9 @@ type Stats struct {
 	Overshoot time.Duration
 }
 
+// renewalPatience is how long a call that has its answer waits for a credential that is renewed for later ones.
+const renewalPatience = time.Second
+
 // Submit invokes a skill and returns the provider's first answer, which may be
 // the last. It repeats the request only if the skill can't have been executed,
 // or if the provider consents to retries and the method permits them. It does
@@ -79,8 +82,10 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 			attempt += again
 		}
 		if failed == nil {
-			if r.HTTPStatus == http.StatusUnauthorized {
-				_, _ = c.renew(ctx, s, &req.Request, body) // for later calls: this one has its answer, and is not repeated
+			if r.HTTPStatus == http.StatusUnauthorized { // this call has its answer, and is not repeated: the credential is renewed for later ones
+				soon, cancel := context.WithTimeout(ctx, renewalPatience)
+				_, _ = c.renew(soon, s, &req.Request, body)
+				cancel()
 			}
 			return r, nil
 		}

@@ -574,6 +574,19 @@ func TestSubmitRenewsOnce(t *testing.T) {
 	}
 }
 
+// An answer about a run does not wait for a token endpoint that hangs.
+func TestSubmitHasItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, acme, script(t, says(401, completes)))
+		client.Credentials = &silentOnce{silentFor: "renewal"}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if r, e, _ := submit(ctx, client, skillAt(t, acme, `/auth={"type":"api_key"}`)); e != nil || r.State != run.Completed || ctx.Err() != nil {
+			t.Errorf("%+v, %v: %v", r, e, ctx.Err())
+		}
+	})
+}
+
 func TestSubmitAuthenticatesTheFinishedRequest(t *testing.T) {
 	p := newProvider(t)
 	p.on("POST /run", answers(200, completes))
