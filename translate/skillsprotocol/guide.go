@@ -28,6 +28,7 @@ type guide struct {
 	Page, Limit  int
 	Unsupported  skillfile.Markdown
 	Failed, Late string // types of failed runs, if the provider sends none
+	Lifetime     string // of run tokens and of what is kept of runs
 }
 
 // guideCode is a row of the guide's table of codes.
@@ -41,7 +42,7 @@ func (f *Front) loadGuide(ctx context.Context, _ *params) (jsontext.Value, *json
 	g := guide{
 		Page: defaultLimit, Limit: maxLimit,
 		Unsupported: skillfile.CodeList(unsupported),
-		Failed:      document.ExecutionFailed, Late: string(document.InvocationTimeout),
+		Failed:      document.ExecutionFailed, Late: string(document.InvocationTimeout), Lifetime: inWords(f.Tokens.Lifetime()),
 	}
 	for _, n := range f.Bridge.Namespaces(translate.RequestOf(ctx).Principal) {
 		if c := skillfile.Code(n); c != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -67,6 +68,19 @@ func TestGuideMethods(t *testing.T) {
 	}
 	if rest == "" {
 		t.Error("the guide ends too early")
+	}
+}
+
+// What agents read has the lifetime that the operator has chosen.
+func TestLifetime(t *testing.T) {
+	for _, method := range []string{"load_skills_protocol_guide", "rpc.discover"} {
+		for lifetime, want := range map[time.Duration]string{0: "24 hours", 48 * time.Hour: "48 hours", 90 * time.Second: "1m30s"} {
+			front := &skillsprotocol.Front{Bridge: &fakeBridge{}, Tokens: fakeTokens{lifetime: lifetime}}
+			text, fault := front.ServeRPC(t.Context(), request(method, ""))
+			if fault != nil || strings.Count(string(text), want) < 3 || want != "24 hours" && strings.Contains(string(text), "24 hours") {
+				t.Errorf("%s, %s: %v %s", method, lifetime, fault, text)
+			}
+		}
 	}
 }
 

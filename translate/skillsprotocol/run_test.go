@@ -1,6 +1,7 @@
 package skillsprotocol_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -19,11 +20,14 @@ import (
 )
 
 // fakeTokens makes tokens that contain their run and principal in clear text.
-type fakeTokens struct{ broken error }
+type fakeTokens struct {
+	broken   error
+	lifetime time.Duration // 0: the default
+}
 
 func (f fakeTokens) Ready(context.Context) error { return f.broken }
 
-func (f fakeTokens) Lifetime() time.Duration { return runtoken.Lifetime }
+func (f fakeTokens) Lifetime() time.Duration { return cmp.Or(f.lifetime, runtoken.Lifetime) }
 
 func (f fakeTokens) Seal(_ context.Context, ref run.Ref, principal string) (string, error) {
 	return strings.Join([]string{ref.Source, ref.SkillID, ref.Version, ref.ExecutionID, principal}, "|"), f.broken
