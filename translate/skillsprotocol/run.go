@@ -113,7 +113,7 @@ func (p *params) tokensUnavailable(executed run.Executed, err error) *jsonrpc.Er
 	}
 	var b builder
 	b.Open()
-	b.Text("reason", "the keys of run tokens can't be read from the storage")
+	b.Text("reason", "the keys of run tokens can't be read from the database")
 	b.failure(p.failure)
 	b.Close()
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.failure.Message, Data: b.Buf}
