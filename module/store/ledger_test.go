@@ -13,6 +13,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -88,7 +89,7 @@ type execution struct {
 	end  func(run.Run) run.Run // nil: none
 }
 
-// Start implements [ledger.Bridge].
+// Start implements [keptcalls.Bridge].
 func (m *member) Start(ctx context.Context, call translate.Call) translate.Execution {
 	x := &execution{m: m, ctx: ctx, wait: *call.Wait}
 	ref := run.Ref{Source: "acme", SkillID: call.Name, Version: "1.0.0"}
@@ -105,7 +106,7 @@ func (m *member) Start(ctx context.Context, call translate.Call) translate.Execu
 	return x
 }
 
-// Resume implements [ledger.Bridge].
+// Resume implements [keptcalls.Bridge].
 func (m *member) Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution {
 	x := &execution{m: m, ctx: ctx, wait: *call.Wait, run: run.Run{Ref: ref, State: run.Working}}
 	asking, known, end := m.Follow(ctx, ledger.Owner{Realm: "main", Principal: call.Principal}, &ref, &call)
@@ -144,9 +145,9 @@ func (*execution) Skill() *translate.Skill { return nil }
 func (*execution) Unknown() []string       { return nil }
 func (*execution) Detach()                 {}
 
-func (m *member) call(t *testing.T, key, skill, args string, wait time.Duration) ledger.Answer {
+func (m *member) call(t *testing.T, key, skill, args string, wait time.Duration) keptcalls.Answer {
 	t.Helper()
-	return m.Execute(t.Context(), m, &ledger.Request{
+	return keptcalls.Execute(t.Context(), m.Ledger, m, &keptcalls.Request{
 		Owner: ledger.Owner{Realm: "main", Principal: "ada"}, Key: key, MaxOutput: 1 << 20,
 		Call: translate.Call{Caller: run.Caller{Principal: "ada", Front: "skills"}, Name: skill, Inputs: jsonrpc.Object{Text: jsontext.Value(args)}, Wait: &wait},
 	})

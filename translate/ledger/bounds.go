@@ -157,7 +157,13 @@ func (u *usage) end(owner Owner, size int64, kept bool) {
 	}
 }
 
-// reserve reserves bytes for an outcome that only this instance gets. Release them by a negative number.
+// Reserve reserves place for an outcome that only this instance gets, since the provider can't be asked for it again. Release it with Unreserve.
+func (l *Ledger) Reserve(owner Owner, size int64) *run.Failure { return l.usage.reserve(owner, size) }
+
+// Unreserve ends what Reserve has begun.
+func (l *Ledger) Unreserve(owner Owner, size int64) { _ = l.usage.reserve(owner, -size) }
+
+// reserve reserves bytes for an outcome that only this instance gets. A negative number releases them.
 func (u *usage) reserve(owner Owner, size int64) *run.Failure {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -20,40 +21,40 @@ func TestBounds(t *testing.T) {
 		bounded := func(b ledger.Bounds) *instance {
 			return start(t, p, ledgertest.New(), func(c *ledger.Config) { c.Bounds = b })
 		}
-		refused := func(a ledger.Answer) {
+		refused := func(a keptcalls.Answer) {
 			t.Helper()
 			if f := a.Failure; f == nil || f.Kind != run.RateLimited || f.Executed != run.ExecutedNo || f.Limit == nil {
 				t.Errorf("%+v", a)
 			}
 		}
-		bob := func(q *ledger.Request) { q.Owner = bob }
+		bob := func(q *keptcalls.Request) { q.Owner = bob }
 		for _, b := range []ledger.Bounds{{RunsOfOne: 2}, {Runs: 2}} {
 			i := bounded(b)
-			expect(t, i.call("1", "acme.sum", ""), "{}", false)
-			expect(t, i.call("2", "acme.sum", ""), "{}", false)
-			refused(i.call("3", "acme.sum", ""))
-			expect(t, i.call("2", "acme.sum", ""), "{}", true)
+			expect(t, i.Call("1", "acme.sum", ""), "{}", false)
+			expect(t, i.Call("2", "acme.sum", ""), "{}", false)
+			refused(i.Call("3", "acme.sum", ""))
+			expect(t, i.Call("2", "acme.sum", ""), "{}", true)
 			if b.Runs == 0 {
-				expect(t, i.call("3", "acme.sum", "", bob), "{}", false)
+				expect(t, i.Call("3", "acme.sum", "", bob), "{}", false)
 			}
 			time.Sleep(lifetime)
-			expect(t, i.call("3", "acme.sum", ""), "{}", false)
+			expect(t, i.Call("3", "acme.sum", ""), "{}", false)
 		}
 		end := p.Accept("add")
 		i := bounded(ledger.Bounds{OpenOfOne: 1})
-		i.call("1", "acme.add", "", waits(0))
-		refused(i.call("2", "acme.add", "", waits(0)))
+		i.Call("1", "acme.add", "", waits(0))
+		refused(i.Call("2", "acme.add", "", waits(0)))
 		end(3)
 		time.Sleep(time.Hour)
 		p.On("POST /run/add", providertest.Completed("x-add", 3))
-		expect(t, i.call("2", "acme.add", ""), "3", false)
+		expect(t, i.Call("2", "acme.add", ""), "3", false)
 		p.Forget()
 		for _, route := range []string{"POST /run/add", "GET /status/x-add", "GET /result/x-add"} {
 			p.On(route, providertest.Completed("x-add", large))
 		}
 		i = bounded(ledger.Bounds{OutputOfOne: 1000})
-		expect(t, i.call("1", "acme.add", ""), `"`+large+`"`, false)
-		expect(t, i.call("1", "acme.add", ""), `"`+large+`"`, true)
+		expect(t, i.Call("1", "acme.add", ""), `"`+large+`"`, false)
+		expect(t, i.Call("1", "acme.add", ""), `"`+large+`"`, true)
 		p.Received(t, "POST /run/add", 1)
 		if p.Count("GET /status/x-add") == 0 {
 			t.Error("the output was not read from the provider")
@@ -65,17 +66,17 @@ func TestBounds(t *testing.T) {
 func TestCountsOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := start(t, provider(), ledgertest.New(), func(c *ledger.Config) { c.Bounds.Runs = 1 })
-		expect(t, i.call("1", "acme.sum", ""), "{}", false)
+		expect(t, i.Call("1", "acme.sum", ""), "{}", false)
 		calls := func() {
 			for n := range 20 {
-				i.call("2", "acme.sum", "", func(q *ledger.Request) { q.Owner.Principal = strings.Repeat("x", n+1) })
+				i.Call("2", "acme.sum", "", func(q *keptcalls.Request) { q.Owner.Principal = strings.Repeat("x", n+1) })
 			}
 		}
 		calls()
 		time.Sleep(2 * time.Second)
-		before := i.store.Sent("count")
+		before := i.Store.Sent("count")
 		calls()
-		if n := i.store.Sent("count") - before; n != 21 {
+		if n := i.Store.Sent("count") - before; n != 21 {
 			t.Errorf("%d counts", n)
 		}
 	})
@@ -100,31 +101,31 @@ func TestPlaceForOutcomes(t *testing.T) {
 		p, s := provider(), ledgertest.New()
 		provideOnce(p)
 		bounds := func(c *ledger.Config) { c.Bounds.OutputOfOne = 22_000 }
-		most := func(q *ledger.Request) { q.MaxOutput = 10_000 }
+		most := func(q *keptcalls.Request) { q.MaxOutput = 10_000 }
 		i := start(t, p, s, bounds)
 		refused := func(i *instance, key, skill string) {
 			t.Helper()
-			a := i.call(key, skill, "", most)
+			a := i.Call(key, skill, "", most)
 			if f := a.Failure; f == nil || f.Kind != run.RateLimited || f.Executed != run.ExecutedNo || f.Limit == nil || f.Limit.Max != 22_000 {
 				t.Errorf("%+v", a)
 			}
 		}
 		for _, key := range []string{"1", "2"} {
-			expect(t, i.call(key, "acme.once", "", most), `"`+large+`"`, false)
+			expect(t, i.Call(key, "acme.once", "", most), `"`+large+`"`, false)
 		}
 		after := start(t, p, s.Copy(), bounds)
 		for _, i := range []*instance{i, after} {
-			expect(t, i.call("3", "acme.once", "", most), `"`+large+`"`, false)
+			expect(t, i.Call("3", "acme.once", "", most), `"`+large+`"`, false)
 			refused(i, "4", "acme.once")
 			refused(i, "4", "acme.add")
 			for _, key := range []string{"1", "2", "3"} {
-				expect(t, i.call(key, "acme.once", "", most), `"`+large+`"`, true)
+				expect(t, i.Call(key, "acme.once", "", most), `"`+large+`"`, true)
 			}
-			expect(t, i.call("4", "acme.once", "", most, func(q *ledger.Request) { q.Owner = bob }), `"`+large+`"`, false)
+			expect(t, i.Call("4", "acme.once", "", most, func(q *keptcalls.Request) { q.Owner = bob }), `"`+large+`"`, false)
 		}
 		p.Received(t, "POST /run/once", 6)
 		time.Sleep(lifetime)
-		expect(t, i.call("4", "acme.once", "", most), `"`+large+`"`, false)
+		expect(t, i.Call("4", "acme.once", "", most), `"`+large+`"`, false)
 	})
 }
 
@@ -138,14 +139,14 @@ func TestReservedPlace(t *testing.T) {
 			providertest.Completed("x-once", 3)(w, r)
 		})
 		i := start(t, p, ledgertest.New(), func(c *ledger.Config) { c.Bounds.OutputOfOne = 15_000 })
-		most := func(q *ledger.Request) { q.MaxOutput = 10_000 }
-		go i.call("1", "acme.once", "", most)
+		most := func(q *keptcalls.Request) { q.MaxOutput = 10_000 }
+		go i.Call("1", "acme.once", "", most)
 		synctest.Wait()
-		if a := i.call("2", "acme.once", "", most); a.Failure == nil || a.Failure.Kind != run.RateLimited {
+		if a := i.Call("2", "acme.once", "", most); a.Failure == nil || a.Failure.Kind != run.RateLimited {
 			t.Errorf("%+v", a)
 		}
 		time.Sleep(2 * time.Second)
-		expect(t, i.call("2", "acme.once", "", most), "3", false)
+		expect(t, i.Call("2", "acme.once", "", most), "3", false)
 		p.Received(t, "POST /run/once", 2)
 	})
 }
@@ -156,10 +157,10 @@ func TestOutcomeIsNotKept(t *testing.T) {
 		p, s := provider(), ledgertest.New()
 		provideOnce(p)
 		i := start(t, p, s, func(c *ledger.Config) { c.Bounds.OutputOfOne = 1000 }) // and outputs can be larger than the front says
-		first := i.call("1", "acme.once", "")
+		first := i.Call("1", "acme.once", "")
 		expect(t, first, `"`+large+`"`, false)
 		for _, each := range []*instance{i, start(t, p, s, nil)} {
-			for _, f := range []*run.Failure{each.call("1", "acme.once", "").Failure, each.about(first.Ref, 0).Failure} {
+			for _, f := range []*run.Failure{each.Call("1", "acme.once", "").Failure, about(each, first.Ref, 0).Failure} {
 				if f == nil || f.Kind != run.Internal || f.Executed != run.ExecutedYes || !f.Lost || f.Next() == run.NextRetry ||
 					!strings.Contains(f.Message, "has completed") || !strings.Contains(f.Message, "1000 bytes of outcomes of a principal") {
 					t.Errorf("%+v", f)

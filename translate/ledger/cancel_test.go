@@ -13,10 +13,10 @@ import (
 )
 
 // cancel cancels the run of the skill sum, as a front does.
-func (i *instance) cancel(ref run.Ref) {
-	i.t.Helper()
+func cancel(i *instance, ref run.Ref) {
+	i.T.Helper()
 	if _, err := i.Cancel(context.Background(), ledger.Identity{Owner: owner, ID: ref.Kept}); err != nil {
-		i.t.Error(err)
+		i.T.Error(err)
 	}
 }
 
@@ -28,16 +28,16 @@ func TestCancel(t *testing.T) {
 		i, other := start(t, p, s, nil), start(t, p, s, nil)
 		var group sync.WaitGroup
 		group.Go(func() {
-			if a := i.call("k", "acme.sum", ""); a.State != run.Canceled || a.Failure != nil {
+			if a := i.Call("k", "acme.sum", ""); a.State != run.Canceled || a.Failure != nil {
 				t.Errorf("a call that waits: %+v", a)
 			}
 		})
 		time.Sleep(time.Second)
-		begun := other.call("k", "acme.sum", "", waits(0))
-		i.cancel(begun.Ref)
+		begun := other.Call("k", "acme.sum", "", waits(0))
+		cancel(i, begun.Ref)
 		group.Wait()
 		for _, each := range []*instance{i, other, start(t, p, s, nil)} {
-			if a := each.call("k", "acme.sum", ""); a.State != run.Canceled || a.Failure != nil || a.ExecutionID != "x-sum" || !a.Joined {
+			if a := each.Call("k", "acme.sum", ""); a.State != run.Canceled || a.Failure != nil || a.ExecutionID != "x-sum" || !a.Joined {
 				t.Errorf("%+v", a)
 			}
 		}
@@ -48,7 +48,7 @@ func TestCancel(t *testing.T) {
 			t.Errorf("%d requests about a canceled run", n)
 		}
 		end(3)
-		if a := i.call("k", "acme.sum", ""); a.State != run.Canceled {
+		if a := i.Call("k", "acme.sum", ""); a.State != run.Canceled {
 			t.Errorf("after its end: %+v", a)
 		}
 	})
@@ -64,14 +64,14 @@ func TestCanceledElsewhere(t *testing.T) {
 		canceled := time.Now().Add(20 * time.Second)
 		for _, each := range []*instance{i, other} {
 			group.Go(func() {
-				if a := each.call("k", "acme.sum", "", waits(time.Minute)); a.State != run.Canceled || time.Since(canceled) > 200*time.Millisecond {
+				if a := each.Call("k", "acme.sum", "", waits(time.Minute)); a.State != run.Canceled || time.Since(canceled) > 200*time.Millisecond {
 					t.Errorf("after %s: %+v", time.Since(canceled), a)
 				}
 			})
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Until(canceled))
-		other.cancel(run.Ref{Kept: s.Entries()[0].ID})
+		cancel(other, run.Ref{Kept: s.Entries()[0].ID})
 		group.Wait()
 		p.Forget()
 		time.Sleep(time.Hour)
@@ -87,7 +87,7 @@ func TestCancelForAll(t *testing.T) {
 		p, s := provider(), ledgertest.New()
 		p.Accept("sum")
 		i := start(t, p, s, nil)
-		begun := i.call("k", "acme.sum", "", waits(0))
+		begun := i.Call("k", "acme.sum", "", waits(0))
 		var group sync.WaitGroup
 		expectCanceled := func(what string, o run.Run) {
 			if o.State != run.Canceled || o.Failure != nil {
@@ -95,13 +95,13 @@ func TestCancelForAll(t *testing.T) {
 			}
 		}
 		for range 2 {
-			group.Go(func() { expectCanceled("a call with the key", i.call("k", "acme.sum", "").Run) })
-			group.Go(func() { expectCanceled("a call about the run", i.about(begun.Ref, time.Minute)) })
+			group.Go(func() { expectCanceled("a call with the key", i.Call("k", "acme.sum", "").Run) })
+			group.Go(func() { expectCanceled("a call about the run", about(i, begun.Ref, time.Minute)) })
 		}
 		time.Sleep(time.Second)
-		i.cancel(begun.Ref)
+		cancel(i, begun.Ref)
 		group.Wait()
-		expectCanceled("later", i.about(begun.Ref, 0))
-		expectCanceled("with the key, later", i.call("k", "acme.sum", "").Run)
+		expectCanceled("later", about(i, begun.Ref, 0))
+		expectCanceled("with the key, later", i.Call("k", "acme.sum", "").Run)
 	})
 }

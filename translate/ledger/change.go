@@ -18,8 +18,8 @@ var (
 	ErrUnchanged = errors.New("nothing is to be changed")
 )
 
-// isEnd reports whether an error says that there is nothing to change any more.
-func isEnd(err error) bool { return errors.Is(err, ErrEnded) || errors.Is(err, ErrNoEntry) }
+// isOver reports whether an error says that there is nothing to change any more.
+func isOver(err error) bool { return errors.Is(err, ErrEnded) || errors.Is(err, ErrNoEntry) }
 
 // Change changes an entry: decide gets a copy of the newest version and changes it, and is called again if another caller has changed the entry meanwhile.
 // It returns the newest version. The error is [ErrEnded] if the entry has ended, [ErrNoEntry] if there is none, that of decide, or one of the store, after
@@ -125,7 +125,7 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	e, err := l.change(ctx, id, decide)
-	if err == nil || isEnd(err) {
+	if err == nil || isOver(err) {
 		l.pending.done(id, earlier, e)
 		return e, err
 	}
@@ -319,7 +319,7 @@ func (l *instance) writeOnce(ctx context.Context, u *unwritten, r removal) error
 		_, leave := l.use(id)
 		defer leave()
 		e, err := l.change(ctx, id, u.decide)
-		if err != nil && !isEnd(err) {
+		if err != nil && !isOver(err) {
 			l.pending.postpone(u)
 			return err
 		}

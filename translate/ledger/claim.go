@@ -22,7 +22,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 		return known, nil
 	}
 	if err := l.usage.load(ctx, e.Owner); err != nil {
-		return nil, notKept(err)
+		return nil, NotKept(err)
 	}
 	e.ID = l.ids.Next(l.now())
 	e.Ref.Kept = e.ID
@@ -41,7 +41,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 	}
 	switch {
 	case err != nil:
-		return nil, notKept(err)
+		return nil, NotKept(err)
 	case present != nil:
 		return present, nil
 	}
@@ -109,8 +109,8 @@ func (l *lives) gone(id Identity) {
 	l.store.Announce([]string{id.ID})
 }
 
-// notKept is the failure of a call whose entry can't be read or written, so that nothing is submitted.
-func notKept(err error) *run.Failure {
+// NotKept is the failure of a call whose entry can't be read or written, so that nothing is submitted.
+func NotKept(err error) *run.Failure {
 	advice := run.StorageAdvice(err)
 	if unavailable, ok := errors.AsType[*Unavailable](err); ok && unavailable.Full {
 		advice = "the operator of the bridge has to make its database writable"

@@ -178,7 +178,7 @@ func (l *instance) poll(n *live) {
 		return
 	}
 	o := follower.Poll(ctx, e)
-	_, _ = l.settle(e, &o, settling{})
+	_, _ = l.Settle(e, &o, Settling{})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &n.poll
@@ -231,20 +231,20 @@ func (l *lives) mayBeFound(id Identity, failure *run.Failure) bool {
 	return time.Since(n.poll.missing) < missingWait
 }
 
-// settling says how a state of a run was learned.
-type settling struct {
-	first    bool              // by the call that has submitted it
-	unsent   bool              // which has not called the provider
-	reserved int64             // bytes for its outcome
-	fill     func(next *Entry) // sets what the claim could not say yet
+// Settling says how a state of a run was learned.
+type Settling struct {
+	First    bool              // by the call that has submitted it
+	Unsent   bool              // which has not called the provider
+	Reserved int64             // bytes for its outcome; see [Ledger.Reserve]
+	Fill     func(next *Entry) // sets what the claim could not say yet; may be nil
 }
 
-// settle writes what a state of a run has changed. It returns the newest version. own is false if it is known already that the run has ended, so that the
+// Settle writes what a state of a run has changed. It returns the newest version. own is false if it is known already that the run has ended, so that the
 // state is not the outcome.
-func (l *Ledger) settle(e *Entry, o *run.Run, how settling) (now *Entry, own bool) {
+func (l *Ledger) Settle(e *Entry, o *run.Run, how Settling) (now *Entry, own bool) {
 	failure := o.Failure
 	lost := failure != nil && failure.Lost && !l.mayBeFound(e.Identity(), failure)
-	refused := how.first && failure != nil && o.State == 0
+	refused := how.First && failure != nil && o.State == 0
 	state := State(0)
 	switch {
 	case failure == nil && o.State.Ended(), failure != nil && failure.Kind == run.RunFailed:
@@ -252,12 +252,12 @@ func (l *Ledger) settle(e *Entry, o *run.Run, how settling) (now *Entry, own boo
 		if failure != nil {
 			state = max(state, Failed)
 		}
-	case lost, refused && !how.unsent && failure.Executed != run.ExecutedNo:
+	case lost, refused && !how.Unsent && failure.Executed != run.ExecutedNo:
 		state = Lost
 	case refused:
 		l.free(e)
 		return nil, true
-	case how.first && o.Ref.ExecutionID != "" && e.Ref.ExecutionID == "":
+	case how.First && o.Ref.ExecutionID != "" && e.Ref.ExecutionID == "":
 		state = Working
 	case e.State == Accepted && failure == nil && o.State == run.Working:
 		state = Working
@@ -267,14 +267,14 @@ func (l *Ledger) settle(e *Entry, o *run.Run, how settling) (now *Entry, own boo
 	var data []byte
 	if state.Ended() {
 		with := *e
-		if how.fill != nil {
-			how.fill(&with)
+		if how.Fill != nil {
+			how.Fill(&with)
 		}
-		data = l.outcomeOf(&with, o, how.reserved)
+		data = l.outcomeOf(&with, o, how.Reserved)
 	}
 	now, err := l.write(e, func(next *Entry) error {
-		if how.fill != nil {
-			how.fill(next)
+		if how.Fill != nil {
+			how.Fill(next)
 		}
 		if !state.Ended() && next.State.Followed() && next.State >= state {
 			return ErrUnchanged

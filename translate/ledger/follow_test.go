@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -20,19 +20,19 @@ func TestFollowed(t *testing.T) {
 		"hung up": func(i *instance) {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(time.Second, cancel)
-			if a := i.callIn(ctx, "k", "acme.sum", ""); a.Failure == nil || a.Failure.Kind != run.CallerGone {
-				i.t.Errorf("%+v", a)
+			if a := i.CallIn(ctx, "k", "acme.sum", ""); a.Failure == nil || a.Failure.Kind != run.CallerGone {
+				i.T.Errorf("%+v", a)
 			}
 		},
 		"timeout": func(i *instance) {
-			a := i.call("k", "acme.sum", "", func(q *ledger.Request) { q.Call.Timeout = time.Second })
+			a := i.Call("k", "acme.sum", "", func(q *keptcalls.Request) { q.Call.Timeout = time.Second })
 			if a.Failure == nil || a.Failure.Kind != run.DeadlineExceeded || a.ExecutionID != "x-sum" {
-				i.t.Errorf("%+v", a)
+				i.T.Errorf("%+v", a)
 			}
 		},
 		"wait is over": func(i *instance) {
-			if a := i.call("k", "acme.sum", "", waits(time.Second)); a.Failure != nil || a.State.Ended() || a.ExecutionID != "x-sum" {
-				i.t.Errorf("%+v", a)
+			if a := i.Call("k", "acme.sum", "", waits(time.Second)); a.Failure != nil || a.State.Ended() || a.ExecutionID != "x-sum" {
+				i.T.Errorf("%+v", a)
 			}
 		},
 	} {
@@ -46,13 +46,11 @@ func TestFollowed(t *testing.T) {
 				time.Sleep(40 * time.Minute) // longer than the maximum timeout of a call
 				end(3)
 				time.Sleep(5 * time.Minute)
-				i.mu.Lock()
-				if !slices.Equal(i.ended, []string{"completed"}) {
-					t.Errorf("ended: %q", i.ended)
+				if !slices.Equal(i.Ended(), []string{"completed"}) {
+					t.Errorf("ended: %q", i.Ended())
 				}
-				i.mu.Unlock()
 				p.Forget()
-				expect(t, start(t, p, s, nil).call("k", "acme.sum", ""), "3", true)
+				expect(t, start(t, p, s, nil).Call("k", "acme.sum", ""), "3", true)
 				if n := p.Count("POST") + p.Count("GET /status"); n != 0 {
 					t.Errorf("%d requests after the end", n)
 				}
@@ -87,14 +85,12 @@ func TestKnownLate(t *testing.T) {
 					p.On("GET /result/x-sum", c.result)
 					time.AfterFunc(c.late, func() { end(3) })
 					i := start(t, p, s, nil)
-					if a := i.call("k", "acme.sum", "", waits(wait)); c.ended == "completed" && a.Failure != nil && a.Failure.Next() != run.NextFollowRun {
+					if a := i.Call("k", "acme.sum", "", waits(wait)); c.ended == "completed" && a.Failure != nil && a.Failure.Next() != run.NextFollowRun {
 						t.Errorf("%+v", a)
 					}
 					time.Sleep(15 * time.Minute)
-					i.mu.Lock()
-					defer i.mu.Unlock()
-					if !slices.Equal(i.ended, []string{c.ended}) {
-						t.Errorf("ended: %q, want %s", i.ended, c.ended)
+					if !slices.Equal(i.Ended(), []string{c.ended}) {
+						t.Errorf("ended: %q, want %s", i.Ended(), c.ended)
 					}
 					p.Received(t, "POST /run/sum", 1)
 				})
@@ -114,12 +110,12 @@ func TestGoneBefore(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Millisecond, cancel)
-		if a := i.callIn(ctx, "k", "acme.sum", ""); a.Failure == nil || a.Failure.Kind != run.CallerGone {
+		if a := i.CallIn(ctx, "k", "acme.sum", ""); a.Failure == nil || a.Failure.Kind != run.CallerGone {
 			t.Errorf("%+v", a)
 		}
 		time.Sleep(time.Minute)
 		p.Received(t, "POST /run/sum", 0)
-		expect(t, i.call("k", "acme.sum", ""), "{}", false)
+		expect(t, i.Call("k", "acme.sum", ""), "{}", false)
 	})
 }
 
@@ -133,21 +129,19 @@ func TestSkillIsMissing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, s := provider(), ledgertest.New()
 				end := p.Accept("sum")
-				start(t, p, s, nil).call("k", "acme.sum", "", waits(0))
+				start(t, p, s, nil).Call("k", "acme.sum", "", waits(0))
 				p.Publish(providertest.Skill("acme/add", nil))
 				p.On("GET /status/x-sum", providertest.Answer(http.StatusServiceUnavailable, "{}")) // else the first instance polls often
 				i := start(t, p, s.Copy(), nil)
-				if a := i.call("k", "acme.sum", "", waits(0)); a.Failure == nil || !a.Failure.Lost || !a.Joined {
+				if a := i.Call("k", "acme.sum", "", waits(0)); a.Failure == nil || !a.Failure.Lost || !a.Joined {
 					t.Errorf("%+v", a)
 				}
 				time.Sleep(c.missing)
 				end(3)
 				p.Publish(providertest.Skill("acme/sum", nil), providertest.Skill("acme/add", nil))
 				time.Sleep(20 * time.Minute)
-				i.mu.Lock()
-				defer i.mu.Unlock()
-				if !slices.Equal(i.ended, []string{c.ended}) {
-					t.Errorf("ended: %q, want %s", i.ended, c.ended)
+				if !slices.Equal(i.Ended(), []string{c.ended}) {
+					t.Errorf("ended: %q, want %s", i.Ended(), c.ended)
 				}
 			})
 		})
@@ -160,17 +154,15 @@ func TestRestarted(t *testing.T) {
 		p, s := provider(), ledgertest.New()
 		end := p.Accept("sum")
 		first := start(t, p, s, nil)
-		first.call("k", "acme.sum", "", waits(0))
+		first.Call("k", "acme.sum", "", waits(0))
 		next := start(t, p, s.Copy(), nil)
-		if a := next.call("k", "acme.sum", "", waits(time.Second)); a.Failure != nil || a.State != run.Working || !a.Joined {
+		if a := next.Call("k", "acme.sum", "", waits(time.Second)); a.Failure != nil || a.State != run.Working || !a.Joined {
 			t.Errorf("%+v", a)
 		}
 		end(3)
 		time.Sleep(time.Minute) // without a request
-		next.mu.Lock()
-		defer next.mu.Unlock()
-		if !slices.Equal(next.ended, []string{"completed"}) {
-			t.Errorf("ended: %q", next.ended)
+		if !slices.Equal(next.Ended(), []string{"completed"}) {
+			t.Errorf("ended: %q", next.Ended())
 		}
 		p.Received(t, "POST /run/sum", 1)
 	})
@@ -182,19 +174,19 @@ func TestReloaded(t *testing.T) {
 		p := provider()
 		end := p.Accept("sum")
 		i := start(t, p, ledgertest.New(), nil)
-		i.call("k", "acme.sum", "", waits(0))
+		i.Call("k", "acme.sum", "", waits(0))
 		p.On("GET /status/x-sum", providertest.Answer(http.StatusServiceUnavailable, "{}"))
 		time.Sleep(31 * time.Minute)
-		next := &instance{t: t, bridge: i.bridge}
+		next := &instance{T: t, Bridge: i.Bridge}
 		i.Begin(next)
 		i.End(i)
 		end(3)
 		time.Sleep(31 * time.Minute)
-		if polls := next.polls.Load(); len(i.states()) != 1 || polls == 0 || i.polls.Load() == 0 {
-			t.Errorf("ended: %q, after %d polls", i.states(), polls)
+		if polls := next.Polls.Load(); len(i.Ended()) != 1 || polls == 0 || i.Polls.Load() == 0 {
+			t.Errorf("ended: %q, after %d polls", i.Ended(), polls)
 		}
 		p.Accept("add")
-		i.call("l", "acme.add", "", waits(0))
+		i.Call("l", "acme.add", "", waits(0))
 		i.End(next)
 		time.Sleep(31 * time.Minute)
 		p.Forget()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -27,25 +28,25 @@ func TestPausedWhileSubmitting(t *testing.T) {
 		p, db := provider(), ledgertest.New()
 		a, b := start(t, p, db, quiet), start(t, p, db, nil)
 		p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
-			a.store.Pause()
+			a.Store.Pause()
 			time.Sleep(time.Second)
 			providertest.Completed("e1", 3)(w, r)
 		})
 		var group sync.WaitGroup
-		group.Go(func() { expect(t, a.call("k", "acme.sum", ""), "3", false) })
+		group.Go(func() { expect(t, a.Call("k", "acme.sum", ""), "3", false) })
 		time.Sleep(time.Second)
-		if x := b.call("k", "acme.sum", "", func(q *ledger.Request) { q.Call.Timeout = 5 * time.Second }); x.Failure == nil || x.Failure.Kind != run.DeadlineExceeded || x.Failure.Executed != run.ExecutedMaybe {
+		if x := b.Call("k", "acme.sum", "", func(q *keptcalls.Request) { q.Call.Timeout = 5 * time.Second }); x.Failure == nil || x.Failure.Kind != run.DeadlineExceeded || x.Failure.Executed != run.ExecutedMaybe {
 			t.Errorf("while it may go on: %+v", x)
 		}
 		for range 2 {
-			if x := b.call("k", "acme.sum", ""); x.Failure == nil || x.Failure.Kind != run.Stopped || x.Failure.Executed != run.ExecutedMaybe || x.Failure.Next() != run.NextNone {
+			if x := b.Call("k", "acme.sum", ""); x.Failure == nil || x.Failure.Kind != run.Stopped || x.Failure.Executed != run.ExecutedMaybe || x.Failure.Next() != run.NextNone {
 				t.Errorf("after the lease: %+v", x)
 			}
 		}
-		a.store.Go()
+		a.Store.Go()
 		group.Wait()
 		time.Sleep(5 * time.Second)
-		expect(t, b.call("k", "acme.sum", ""), "3", true)
+		expect(t, b.Call("k", "acme.sum", ""), "3", true)
 		p.Received(t, "POST /run/sum", 1)
 		if n := db.Ends(db.Entries()[0].ID); n != 1 {
 			t.Errorf("%d ends", n)
@@ -61,17 +62,17 @@ func TestPausedWhileFollowing(t *testing.T) {
 				p, db := provider(), ledgertest.New()
 				ends := p.Accept("sum")
 				a, b, c := start(t, p, db, quiet), start(t, p, db, nil), start(t, p, db, nil)
-				a.call("k", "acme.sum", "", waits(0))
-				a.store.Pause()
+				a.Call("k", "acme.sum", "", waits(0))
+				a.Store.Pause()
 				time.AfterFunc(end, func() { ends(3) })
 				time.Sleep(25 * time.Second)
-				if db.Entries()[0].Follower == a.store.Instance() {
+				if db.Entries()[0].Follower == a.Store.Instance() {
 					t.Error("no other instance follows the run")
 				}
-				a.store.Go()
+				a.Store.Go()
 				time.Sleep(2 * time.Minute)
 				for _, each := range []*instance{a, b, c} {
-					expect(t, each.call("k", "acme.sum", ""), "3", true)
+					expect(t, each.Call("k", "acme.sum", ""), "3", true)
 				}
 				if n := db.Ends(db.Entries()[0].ID); n != 1 {
 					t.Errorf("%d ends", n)
@@ -88,23 +89,23 @@ func TestLostLease(t *testing.T) {
 		p, db := provider(), ledgertest.New()
 		ends := p.Accept("sum")
 		a, b := start(t, p, db, quiet), start(t, p, db, nil)
-		a.call("k", "acme.sum", "", waits(0))
-		before := a.store.Instance()
-		a.down()
+		a.Call("k", "acme.sum", "", waits(0))
+		before := a.Store.Instance()
+		down(a)
 		time.Sleep(26 * time.Second)
-		if e := db.Entries()[0]; e.Follower != b.store.Instance() {
+		if e := db.Entries()[0]; e.Follower != b.Store.Instance() {
 			t.Errorf("%+v", e)
 		}
-		polls := a.polls.Load()
+		polls := a.Polls.Load()
 		time.Sleep(time.Minute)
-		a.store.Fail(nil, nil)
+		a.Store.Fail(nil, nil)
 		time.Sleep(time.Minute)
-		if a.polls.Load() != polls || b.polls.Load() == 0 || a.store.Instance() == before {
-			t.Errorf("%d and %d polls, then %d; %s", polls, b.polls.Load(), a.polls.Load(), a.store.Instance())
+		if a.Polls.Load() != polls || b.Polls.Load() == 0 || a.Store.Instance() == before {
+			t.Errorf("%d and %d polls, then %d; %s", polls, b.Polls.Load(), a.Polls.Load(), a.Store.Instance())
 		}
 		ends(3)
 		time.Sleep(time.Minute)
-		expect(t, a.call("k", "acme.sum", ""), "3", true)
+		expect(t, a.Call("k", "acme.sum", ""), "3", true)
 		p.Received(t, "POST /run/sum", 1)
 	})
 }
@@ -125,26 +126,26 @@ func TestClaimFails(t *testing.T) {
 			}
 			fail := func(d time.Duration) {
 				f := failing(time.Now().Add(d), errDisk)
-				if a.store.Fail(f, nil); after {
-					a.store.Fail(nil, f)
+				if a.Store.Fail(f, nil); after {
+					a.Store.Fail(nil, f)
 				}
 			}
 			fail(5 * time.Second)
-			expect(t, a.call("k", "acme.sum", ""), "{}", false)
-			expect(t, b.call("k", "acme.sum", ""), "{}", true)
+			expect(t, a.Call("k", "acme.sum", ""), "{}", false)
+			expect(t, b.Call("k", "acme.sum", ""), "{}", true)
 			fail(time.Minute)
-			x := a.call("l", "acme.sum", "")
+			x := a.Call("l", "acme.sum", "")
 			if f := x.Failure; f == nil || f.Executed != run.ExecutedNo || f.Kind != run.Internal || !errors.Is(f, errDisk) {
 				t.Errorf("%+v", x)
 			}
-			expect(t, b.call("l", "acme.sum", ""), "{}", false) // it waits until the claim is deleted
+			expect(t, b.Call("l", "acme.sum", ""), "{}", false) // it waits until the claim is deleted
 			fail(time.Minute)
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			if x := a.callIn(ctx, "m", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
+			if x := a.CallIn(ctx, "m", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
 				t.Errorf("%+v", x)
 			}
-			expect(t, b.call("m", "acme.sum", ""), "{}", false)
+			expect(t, b.Call("m", "acme.sum", ""), "{}", false)
 			p.Received(t, "POST /run/sum", 3)
 			time.Sleep(time.Minute)
 			if n := len(db.Entries()); n != 3 {
@@ -159,15 +160,15 @@ func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, db := provider(), ledgertest.New()
 		i := start(t, p, db, quiet)
-		expect(t, i.call("k", "acme.sum", ""), "{}", false)
-		i.store.Fail(func(statement string) error {
+		expect(t, i.Call("k", "acme.sum", ""), "{}", false)
+		i.Store.Fail(func(statement string) error {
 			if statement == "claim" {
 				return &ledger.Unavailable{Full: true, Err: errDisk}
 			}
 			return nil
 		}, nil)
-		expect(t, i.call("k", "acme.sum", ""), "{}", true)
-		if x := i.call("l", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
+		expect(t, i.Call("k", "acme.sum", ""), "{}", true)
+		if x := i.Call("l", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
 			t.Errorf("%+v", x)
 		}
 		p.Received(t, "POST /run/sum", 1)
@@ -184,7 +185,7 @@ func TestDownAtTheEnd(t *testing.T) {
 				p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
 					time.Sleep(time.Second)
 					for _, each := range []*instance{a, b} {
-						each.store.Fail(func(string) error {
+						each.Store.Fail(func(string) error {
 							time.Sleep(slow)
 							return errDisk
 						}, nil)
@@ -193,11 +194,11 @@ func TestDownAtTheEnd(t *testing.T) {
 					providertest.Completed("e1", 3)(w, r)
 				})
 				began := time.Now()
-				expect(t, a.call("k", "acme.sum", ""), "3", false)
+				expect(t, a.Call("k", "acme.sum", ""), "3", false)
 				if took := time.Since(began); took > 13*time.Second {
 					t.Errorf("after %s", took)
 				}
-				repeated := a.call("k", "acme.sum", "")
+				repeated := a.Call("k", "acme.sum", "")
 				expect(t, repeated, "3", true)
 				if e, err := a.Cancel(t.Context(), repeated.Entry.Identity()); err != nil || e.State != ledger.Completed {
 					t.Errorf("%+v, error %v", e, err)
@@ -205,15 +206,15 @@ func TestDownAtTheEnd(t *testing.T) {
 				if e, err := a.Get(t.Context(), repeated.Entry.Identity()); err != nil || e.State != ledger.Completed {
 					t.Errorf("%+v, error %v", e, err)
 				}
-				if x := b.call("k", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
+				if x := b.Call("k", "acme.sum", ""); x.Failure == nil || x.Failure.Executed != run.ExecutedNo {
 					t.Errorf("%+v", x)
 				}
 				for _, each := range []*instance{a, b} {
-					each.store.Fail(nil, nil)
+					each.Store.Fail(nil, nil)
 				}
-				expect(t, b.call("k", "acme.sum", ""), "3", true)
+				expect(t, b.Call("k", "acme.sum", ""), "3", true)
 				time.Sleep(time.Minute)
-				expect(t, b.call("k", "acme.sum", ""), "3", true)
+				expect(t, b.Call("k", "acme.sum", ""), "3", true)
 				if len(db.Entries()) != 1 || db.Ends(db.Entries()[0].ID) != 1 {
 					t.Errorf("%+v", db.Entries())
 				}
@@ -254,7 +255,7 @@ func TestNeverTwice(t *testing.T) {
 				return nil
 			}
 			for _, each := range instances {
-				each.store.Fail(trouble, trouble)
+				each.Store.Fail(trouble, trouble)
 			}
 			var group sync.WaitGroup
 			for n := range 60 {
@@ -263,18 +264,18 @@ func TestNeverTwice(t *testing.T) {
 					if chance(0.3) {
 						time.Sleep(3 * time.Second)
 					}
-					instances[n%3].call(fmt.Sprint(key), "acme.sum", fmt.Sprintf(`{"a":%d}`, key))
+					instances[n%3].Call(fmt.Sprint(key), "acme.sum", fmt.Sprintf(`{"a":%d}`, key))
 				})
 				if n%20 == 7 {
 					each := instances[n%3]
-					each.store.Pause()
+					each.Store.Pause()
 					time.Sleep(20 * time.Second)
-					each.store.Go()
+					each.Store.Go()
 				}
 			}
 			group.Wait()
 			for _, each := range instances {
-				each.store.Fail(nil, nil)
+				each.Store.Fail(nil, nil)
 			}
 			for _, inputs := range p.Inputs(t, "sum") {
 				executed[inputs]++
@@ -288,7 +289,7 @@ func TestNeverTwice(t *testing.T) {
 			for key := range 10 {
 				var said []string
 				for _, each := range instances {
-					x := each.call(fmt.Sprint(key), "acme.sum", fmt.Sprintf(`{"a":%d}`, key))
+					x := each.Call(fmt.Sprint(key), "acme.sum", fmt.Sprintf(`{"a":%d}`, key))
 					said = append(said, fmt.Sprint(x.State, string(x.Output), x.Failure != nil))
 				}
 				if len(slices.Compact(said)) != 1 {
@@ -316,20 +317,20 @@ func TestStatements(t *testing.T) {
 			call       func()
 			statements int
 		}{
-			{"a call that ends at once", func() { expect(t, i.call("1", "acme.sum", ""), "{}", false) }, 2},
-			{"a repeated call", func() { expect(t, i.call("1", "acme.sum", ""), "{}", true) }, 1},
-			{"a call that is refused", func() { i.call("2", "acme.none", "") }, 2},
+			{"a call that ends at once", func() { expect(t, i.Call("1", "acme.sum", ""), "{}", false) }, 2},
+			{"a repeated call", func() { expect(t, i.Call("1", "acme.sum", ""), "{}", true) }, 1},
+			{"a call that is refused", func() { i.Call("2", "acme.none", "") }, 2},
 			{"an accepted run", func() {
-				i.call("3", "acme.add", "", waits(0))
+				i.Call("3", "acme.add", "", waits(0))
 				time.Sleep(5 * time.Minute)
 				end(3)
 				time.Sleep(2 * time.Minute)
 			}, 3},
-			{"an accepted run without a key", func() { i.call("", "acme.add", "") }, 3},
+			{"an accepted run without a key", func() { i.Call("", "acme.add", "") }, 3},
 		} {
-			before := i.store.Sent("")
-			if c.call(); i.store.Sent("")-before != c.statements {
-				t.Errorf("%s: %d statements, want %d", c.name, i.store.Sent("")-before, c.statements)
+			before := i.Store.Sent("")
+			if c.call(); i.Store.Sent("")-before != c.statements {
+				t.Errorf("%s: %d statements, want %d", c.name, i.Store.Sent("")-before, c.statements)
 			}
 		}
 	})

@@ -88,6 +88,19 @@ func (l *Ledger) Begin(f Follower) {
 // End makes the ledger no longer use a Follower.
 func (l *Ledger) End(f Follower) { l.followers.Remove(f) }
 
+// Room returns the memory for an output that is read for an owner when no request waits for it; nil: there is no bound.
+func (l *Ledger) Room(owner Owner) exchange.AnswerBudget {
+	if f := l.followers.Of(owner.Realm); f != nil {
+		return f.Room(owner.Principal)
+	}
+	return nil
+}
+
+// Panicked reports a panic of what keeps a run in the background.
+func (l *Ledger) Panicked(ctx context.Context, value any, stack []byte) {
+	l.panicked(ctx, value, stack)
+}
+
 // Close ends the loops and the polls, and writes what could not be written yet, until the context ends. Calls in progress go on. The store must be open.
 func (l *Ledger) Close(ctx context.Context) {
 	l.close()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 )
@@ -19,18 +20,18 @@ func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := provider(), ledgertest.New()
 		i := start(t, p, s, nil)
-		i.call("old", "acme.sum", "")
+		i.Call("old", "acme.sum", "")
 		time.Sleep(lifetime)
 		for _, key := range []string{"1", "2", "3"} {
-			i.call(key, "acme.sum", `{"a":`+key+`}`)
+			i.Call(key, "acme.sum", `{"a":`+key+`}`)
 		}
 		p.On("POST /run/sum", providertest.Refused(http.StatusUnauthorized, "AUTH_REQUIRED"))
-		i.call("refused", "acme.sum", "")
+		i.Call("refused", "acme.sum", "")
 		p.On("POST /run/sum", providertest.Answer(http.StatusOK, `{`))
-		i.call("broken", "acme.sum", "")
+		i.Call("broken", "acme.sum", "")
 		end := p.Accept("add")
-		i.call("5", "acme.add", "", waits(0))
-		i.call("1", "acme.sum", "", func(q *ledger.Request) { q.Owner = bob })
+		i.Call("5", "acme.add", "", waits(0))
+		i.Call("1", "acme.sum", "", func(q *keptcalls.Request) { q.Owner = bob })
 
 		list := func(q ledger.Query, match func(*ledger.Entry) bool) (statuses []string, next string) {
 			t.Helper()
@@ -63,11 +64,11 @@ func TestList(t *testing.T) {
 		if len(got) != 1 || next == "" {
 			t.Errorf("%q, %q", got, next)
 		}
-		i.down()
+		down(i)
 		if _, _, err := i.List(context.Background(), &ledger.Query{Owner: &owner, Limit: 1}, nil); err == nil {
 			t.Error("the failure of the storage is hidden")
 		}
-		i.store.Fail(nil, nil)
+		i.Store.Fail(nil, nil)
 		end(3)
 		time.Sleep(time.Minute)
 	})

@@ -154,8 +154,8 @@ func (l *lives) tellWatches(id Identity, e *Entry) {
 	}
 }
 
-// watch calls a function for each version that is newer than a known one; nil: the entry is gone.
-func (l *lives) watch(known *Entry, tell func(*Entry)) (stop func()) {
+// OnChange calls a function, which must be quick, for each version that is newer than a known one; nil: the entry is gone.
+func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 	w, id := &watch{tell}, known.Identity()
 	l.mu.Lock()
 	n := l.enter(id)
@@ -183,6 +183,22 @@ func (l *lives) watch(known *Entry, tell func(*Entry)) (stop func()) {
 	})
 }
 
+// Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
+func (l *lives) Hold(e *Entry) (letGo func()) {
+	n, leave := l.use(e.Identity())
+	call := func(more int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		n.calls += more
+		l.plan(n)
+	}
+	call(1)
+	return sync.OnceFunc(func() {
+		call(-1)
+		leave()
+	})
+}
+
 // mostNews bounds the versions that wait for a slow watcher, which misses the oldest ones then.
 const mostNews = 64
 
@@ -193,7 +209,7 @@ func (l *lives) Watch(ctx context.Context, known *Entry) iter.Seq[*Entry] {
 		var mu sync.Mutex
 		var news []*Entry
 		woken := make(chan struct{}, 1)
-		defer l.watch(known, func(e *Entry) {
+		defer l.OnChange(known, func(e *Entry) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil && e.Version <= known.Version && !e.State.Ended() {

@@ -180,7 +180,7 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 		next.State, next.Outcome = Lost, data
 		return nil
 	})
-	if isEnd(err) {
+	if isOver(err) {
 		err = nil
 	}
 	return err

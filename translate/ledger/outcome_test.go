@@ -16,8 +16,8 @@ import (
 )
 
 // about asks about a run, as get_run does.
-func (i *instance) about(ref run.Ref, wait time.Duration) run.Run {
-	return i.bridge.Resume(i.t.Context(), ref, translate.Call{Caller: run.Caller{Principal: "ada", Front: "test", Method: "get"}, Wait: &wait}).Wait()
+func about(i *instance, ref run.Ref, wait time.Duration) run.Run {
+	return i.Bridge.Resume(i.T.Context(), ref, translate.Call{Caller: run.Caller{Principal: "ada", Front: "test", Method: "get"}, Wait: &wait}).Wait()
 }
 
 // A run has one outcome, also for a call about it, and its provider is asked no more: one may answer with something else, be down, or have no
@@ -42,21 +42,21 @@ func TestOneOutcome(t *testing.T) {
 				p, s := provider(), ledgertest.New()
 				c.prepare(p)
 				i := start(t, p, s, nil)
-				first := i.call("k", "acme.sum", "")
+				first := i.Call("k", "acme.sum", "")
 				expect(t, first, c.output, false)
 				for _, route := range []string{"GET /status/x-sum", "GET /result/x-sum"} {
 					p.On(route, providertest.Refused(http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE"))
 				}
 				p.Forget()
 				for _, each := range []*instance{i, start(t, p, s, nil)} {
-					if o := each.about(first.Ref, 0); o.Failure != nil || o.State != run.Completed || string(o.Output) != c.output || o.ExecutionID != first.ExecutionID {
+					if o := about(each, first.Ref, 0); o.Failure != nil || o.State != run.Completed || string(o.Output) != c.output || o.ExecutionID != first.ExecutionID {
 						t.Errorf("%+v, failure %v", o, o.Failure)
 					}
-					each.cancel(first.Ref)
-					if o := each.about(first.Ref, 0); o.State != run.Completed {
+					cancel(each, first.Ref)
+					if o := about(each, first.Ref, 0); o.State != run.Completed {
 						t.Errorf("after it was canceled: %+v", o)
 					}
-					expect(t, each.call("k", "acme.sum", ""), c.output, true)
+					expect(t, each.Call("k", "acme.sum", ""), c.output, true)
 				}
 				if n := p.Count("GET /status") + p.Count("GET /result") + p.Count("POST"); n != 0 {
 					t.Errorf("%d requests about a run that has ended", n)
@@ -74,18 +74,18 @@ func TestTwoAnswers(t *testing.T) {
 		instances := []*instance{start(t, p, s, nil), start(t, p, s, nil), start(t, p, s, nil)}
 		i := instances[0]
 		for _, each := range instances {
-			each.store.Fail(func(string) error {
+			each.Store.Fail(func(string) error {
 				for range 1000 {
 					runtime.Gosched() // so that others run between a look at the entries and the storing of one
 				}
 				return nil
 			}, nil)
 		}
-		begun := i.call("k", "acme.sum", "", waits(0))
+		begun := i.Call("k", "acme.sum", "", waits(0))
 		var group sync.WaitGroup
 		answers := make([]run.Run, 6)
 		for n := range answers {
-			group.Go(func() { answers[n] = instances[n%3].about(begun.Ref, time.Minute) })
+			group.Go(func() { answers[n] = about(instances[n%3], begun.Ref, time.Minute) })
 		}
 		time.Sleep(time.Second)
 		var results atomic.Int64
@@ -94,7 +94,7 @@ func TestTwoAnswers(t *testing.T) {
 		})
 		p.On("GET /status/x-sum", providertest.Answer(http.StatusOK, providertest.Response("x-sum", "completed", nil)))
 		group.Wait()
-		last := i.call("k", "acme.sum", "")
+		last := i.Call("k", "acme.sum", "")
 		for _, a := range answers {
 			if a.State != run.Completed || string(a.Output) != string(last.Output) {
 				t.Errorf("%s %s, and later %s", a.State, a.Output, last.Output)

@@ -29,18 +29,18 @@ func TestLostAnswers(t *testing.T) {
 		p, db := provider(), ledgertest.New()
 		end := p.Accept("add")
 		i := start(t, p, db, quiet)
-		failAfter(i.store, "change", 3*time.Second)
-		expect(t, i.call("k", "acme.sum", ""), "{}", false)
+		failAfter(i.Store, "change", 3*time.Second)
+		expect(t, i.Call("k", "acme.sum", ""), "{}", false)
 		time.Sleep(5 * time.Second)
-		if states := i.states(); len(states) != 1 || db.Ends(db.Entries()[0].ID) != 1 {
+		if states := i.Ended(); len(states) != 1 || db.Ends(db.Entries()[0].ID) != 1 {
 			t.Errorf("told: %q", states)
 		}
-		failAfter(i.store, "change", 3*time.Second)
-		i.call("l", "acme.add", "", waits(0))
+		failAfter(i.Store, "change", 3*time.Second)
+		i.Call("l", "acme.add", "", waits(0))
 		time.Sleep(5 * time.Second)
 		end(4)
 		time.Sleep(time.Minute)
-		if states := i.states(); len(states) != 2 {
+		if states := i.Ended(); len(states) != 2 {
 			t.Errorf("told: %q", states)
 		}
 	})
@@ -52,12 +52,12 @@ func TestLostAdoption(t *testing.T) {
 		p, db := provider(), ledgertest.New()
 		end := p.Accept("sum")
 		a, b := start(t, p, db, quiet), start(t, p, db, quiet)
-		a.call("k", "acme.sum", "", waits(0))
-		failAfter(b.store, "adopt", 30*time.Second)
+		a.Call("k", "acme.sum", "", waits(0))
+		failAfter(b.Store, "adopt", 30*time.Second)
 		a.End(a)
 		a.Close(t.Context())
 		time.Sleep(time.Minute)
-		if e := db.Entries()[0]; e.Follower != b.store.Instance() {
+		if e := db.Entries()[0]; e.Follower != b.Store.Instance() {
 			t.Fatalf("%+v", e)
 		}
 		end(4)
@@ -114,7 +114,7 @@ func TestEndBehindSlowWrite(t *testing.T) {
 				i := start(t, p, db, quiet)
 				var changes atomic.Int64
 				ended := make(chan struct{})
-				i.store.Fail(func(statement string) error {
+				i.Store.Fail(func(statement string) error {
 					switch {
 					case statement != "change":
 						return nil
@@ -125,13 +125,13 @@ func TestEndBehindSlowWrite(t *testing.T) {
 					return err
 				}, nil)
 				time.AfterFunc(2*time.Second, func() { end(3) })
-				expect(t, i.call("k", "acme.sum", ""), "3", false)
+				expect(t, i.Call("k", "acme.sum", ""), "3", false)
 				close(ended)
 				p.On("GET /status/x-sum", providertest.Answer(http.StatusNotFound, "{}"))
 				time.Sleep(time.Second)
-				i.store.Fail(nil, nil)
+				i.Store.Fail(nil, nil)
 				time.Sleep(10 * time.Minute)
-				expect(t, i.call("k", "acme.sum", ""), "3", true)
+				expect(t, i.Call("k", "acme.sum", ""), "3", true)
 			})
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -23,7 +23,7 @@ import (
 
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
 type Bridge interface {
-	ledger.Bridge
+	keptcalls.Bridge
 	// Report reports a call that was answered without the other methods; a nil failure means success.
 	Report(ctx context.Context, call translate.Call, o translate.Operation, failure *run.Failure)
 	// List returns the skills that the query selects, in the byte order of their names.

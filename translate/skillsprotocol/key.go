@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -39,7 +40,7 @@ func (f *Front) idempotencyKey(p *params, principal string) string {
 		case err != nil:
 			p.refuse(headerKey, reasonInvalid, "the header "+headerKey+" "+err.Error())
 		case p.request.InBatch():
-			p.refuse(headerKey, reasonInvalid, "the header "+headerKey+" is one key, but the request is a batch: give each call a key of its own with '"+ledger.ParamKey+"'")
+			p.refuse(headerKey, reasonInvalid, "the header "+headerKey+" is one key, but the request is a batch: give each call a key of its own with '"+keptcalls.ParamKey+"'")
 		case key != "" && key != sent:
 			p.reject(paramKey, reasonInvalid, "differs from the header "+headerKey+": send one of them, or the same key in both")
 		}
@@ -75,7 +76,7 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	call.Answer = p.request
 	call.Inputs = jsonrpc.Object{Text: call.Inputs.Text.Clone()} // the run may be submitted after the request has ended
 	call.Inputs.Members = membersOf(call.Inputs.Text)
-	q := &ledger.Request{Owner: f.Kept.Owner(call.Principal), Key: key, Call: call, MaxOutput: f.Kept.MaxOutput, Differs: f.Callbacks.Differs(ctx, to.url, to.token)}
+	q := &keptcalls.Request{Owner: f.Kept.Owner(call.Principal), Key: key, Call: call, MaxOutput: f.Kept.MaxOutput, Differs: f.Callbacks.Differs(ctx, to.url, to.token)}
 	if to.url != "" {
 		notes, err := f.Callbacks.Notes(ctx, q.Owner, to.url, to.token)
 		if err != nil {
@@ -85,7 +86,7 @@ func (f *Front) executeKept(ctx context.Context, p *params, call translate.Call,
 	}
 	bridge := f.bridge(p)
 	p.release()
-	a := f.Kept.Execute(ctx, bridge, q)
+	a := keptcalls.Execute(ctx, f.Kept.Ledger, bridge, q)
 	p.unknown, p.skill = a.Unknown, a.Skill
 	if fault := withoutRunToken(p, call.Name, a.Failure); fault != nil {
 		return nil, fault

@@ -14,7 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -73,7 +73,7 @@ var paramNames = [paramCount]string{
 	paramQuery:     "query",
 	paramFormat:    "format",
 	paramUsable:    "usable",
-	paramKey:       ledger.ParamKey,
+	paramKey:       keptcalls.ParamKey,
 	paramNotify:    "notify",
 	paramStatus:    "status",
 	paramSkill:     "skill",

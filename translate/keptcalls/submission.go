@@ -1,4 +1,4 @@
-package ledger
+package keptcalls
 
 import (
 	"context"
@@ -11,35 +11,24 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // errLeft ends a call whose caller has left: its run is followed by polls from then on.
 var errLeft = errors.New("no caller waits for the run any more")
 
-// newest is the newest known version of an entry; nil: none.
-type newest struct{ atomic.Pointer[Entry] }
-
-func (n *newest) set(e *Entry) {
-	for old := n.Load(); e != nil && (old == nil || e.State.Ended() || e.Version >= old.Version && !old.State.Ended()); old = n.Load() {
-		if n.CompareAndSwap(old, e) {
-			return
-		}
-	}
-}
-
 // submission submits a call in a goroutine of its own, since the submission may take longer than the request. It ends when the provider has answered the
 // submission and no caller waits any more. It implements [translate.Preparation].
 type submission struct {
-	ledger  *Ledger
+	ledger  *ledger.Ledger
 	request Request
 	inputs  jsonrpc.Object
 	args    jsontext.Value // of the call, until their digest is known
 	cancel  context.CancelCauseFunc
 	caller  context.Context // of the request //nolint:containedctx // it ends before the submission does
-	entry   newest          // nil: nothing is claimed
-	how     settling
+	entry   ledger.Newest   // nil: nothing is claimed
+	how     ledger.Settling
 	release func() // ends what the claim has begun
 	answer  Answer
 	ending  atomic.Bool   // an end is being written, of which the execution need not learn
@@ -52,12 +41,12 @@ type submission struct {
 }
 
 // submit begins the run of a call, and waits for its end as the call says. claimed is the claim of its key; nil: it has no key.
-func (l *Ledger) submit(ctx context.Context, b Bridge, q *Request, claimed *Entry) Answer {
+func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed *ledger.Entry) Answer {
 	s := &submission{ledger: l, request: *q, args: q.Call.Inputs.Text, caller: ctx, release: func() {}, done: make(chan struct{})}
-	s.how = settling{first: true, unsent: true, fill: func(*Entry) {}}
+	s.how = ledger.Settling{First: true, Unsent: true, Fill: func(*ledger.Entry) {}}
 	call := q.Call
 	s.inputs = call.Inputs
-	call.Inputs, call.Prepare, call.Answer = jsonrpc.Object{}, s, s.room()
+	call.Inputs, call.Prepare, call.Answer = jsonrpc.Object{}, s, l.Room(q.Owner)
 	s.request.Call = call
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.cancel = cancel
@@ -74,44 +63,20 @@ func (l *Ledger) submit(ctx context.Context, b Bridge, q *Request, claimed *Entr
 	}
 }
 
-// room returns the memory for the output of the run; nil: there is no bound.
-func (s *submission) room() exchange.AnswerBudget {
-	if f := s.ledger.followers.Of(s.request.Owner.Realm); f != nil {
-		return f.Room(s.request.Call.Principal)
-	}
-	return nil
-}
-
 // claimed makes the submission the one that follows the run, until it ends.
-func (s *submission) claimed(e *Entry) {
-	s.entry.set(e)
+func (s *submission) claimed(e *ledger.Entry) {
+	s.entry.Set(e)
 	letGo := s.ledger.Hold(e)
-	stop := s.ledger.watch(e, func(now *Entry) {
-		if s.entry.set(now); isKnown(now) && !s.ending.Load() {
+	stop := s.ledger.OnChange(e, func(now *ledger.Entry) {
+		if s.entry.Set(now); now.Known() && !s.ending.Load() {
 			s.cancel(run.ErrCallerCanceled)
 		}
 	})
 	s.release = func() {
 		stop()
 		letGo()
-		_ = s.ledger.usage.reserve(e.Owner, -s.how.reserved)
+		s.ledger.Unreserve(e.Owner, s.how.Reserved)
 	}
-}
-
-// Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
-func (l *lives) Hold(e *Entry) (letGo func()) {
-	n, leave := l.use(e.Identity())
-	call := func(more int) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		n.calls += more
-		l.plan(n)
-	}
-	call(1)
-	return sync.OnceFunc(func() {
-		call(-1)
-		leave()
-	})
 }
 
 // detach tells the execution that no request waits for the run any more, and ends it once the run was accepted.
@@ -152,7 +117,7 @@ func (s *submission) work(ctx context.Context, b Bridge, call translate.Call) {
 	s.answer.Skill, s.answer.Unknown = execution.Skill(), execution.Unknown()
 	s.begun(execution)
 	for o := range execution.Watch() {
-		if errors.Is(context.Cause(ctx), errLeft) && !settled(&o) {
+		if errors.Is(context.Cause(ctx), errLeft) && !ledger.IsEnd(&o) {
 			break
 		}
 		s.settle(ctx, &o)
@@ -170,12 +135,12 @@ func (s *submission) settle(ctx context.Context, o *run.Run) {
 		return
 	}
 	said := *o
-	s.ending.Store(settled(o))
+	s.ending.Store(ledger.IsEnd(o))
 	defer s.ending.Store(false)
 	if !e.State.Ended() {
-		now, own := s.ledger.settle(e, &said, s.how)
+		now, own := s.ledger.Settle(e, &said, s.how)
 		if now != nil {
-			s.entry.set(now)
+			s.entry.Set(now)
 		} else {
 			s.entry.Store(nil) // it was certainly not executed
 		}
@@ -194,10 +159,10 @@ func (s *submission) settle(ctx context.Context, o *run.Run) {
 // finish ends a submission. It is deferred, so it also runs after a panic.
 func (s *submission) finish(ctx context.Context) {
 	if value := recover(); value != nil {
-		s.ledger.panicked(ctx, value, debug.Stack())
+		s.ledger.Panicked(ctx, value, debug.Stack())
 		s.answer.Run = run.Run{Failure: &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}}
 		if e := s.entry.Load(); e != nil && e.Ref.ExecutionID == "" {
-			s.ledger.settle(e, &s.answer.Run, s.how)
+			s.ledger.Settle(e, &s.answer.Run, s.how)
 		}
 	}
 	s.answer.Entry = s.entry.Load()
@@ -220,7 +185,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 	single, args := endpoint.StatusURL == "" && endpoint.ResultURL == "", digestOf(s.args)
 	name, ref := skill.Name, skill.Ref // the skill would keep the execution in memory
 	s.args = nil
-	s.how.fill = func(next *Entry) {
+	s.how.Fill = func(next *ledger.Entry) {
 		next.Skill, next.Single, next.Args = name, single, args
 		if next.Ref.ExecutionID == "" {
 			next.Ref = ref
@@ -229,23 +194,23 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 	}
 	if s.entry.Load() == nil {
 		e := newEntry(q)
-		s.how.fill(e)
+		s.how.Fill(e)
 		if _, failure := s.ledger.Add(ctx, e, maxOutcome(q)); failure != nil {
 			return failure
 		}
 		s.claimed(e)
 	}
 	if single {
-		if failure := s.ledger.usage.reserve(q.Owner, maxOutcome(q)); failure != nil {
+		if failure := s.ledger.Reserve(q.Owner, maxOutcome(q)); failure != nil {
 			return failure
 		}
-		s.how.reserved = maxOutcome(q)
+		s.how.Reserved = maxOutcome(q)
 	}
 	if q.Claimed != nil {
 		if err := q.Claimed(ctx, s.entry.Load()); err != nil {
-			return notKept(err)
+			return ledger.NotKept(err)
 		}
 	}
-	s.how.unsent = false
+	s.how.Unsent = false
 	return nil
 }

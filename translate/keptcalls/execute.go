@@ -1,4 +1,4 @@
-package ledger
+package keptcalls
 
 import (
 	"cmp"
@@ -10,13 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // Bridge executes calls. It is a [translate.Bridge].
 type Bridge interface {
-	Resumer
+	ledger.Resumer
 	// Start invokes a skill. It does not use call.Inputs after it returns.
 	Start(ctx context.Context, call translate.Call) translate.Execution
 	// ReportRun reports a call about a run that was answered without the other methods.
@@ -31,7 +31,7 @@ type Bridge interface {
 
 // Request is a call whose run is to be kept.
 type Request struct {
-	Owner Owner
+	Owner ledger.Owner
 	// Key is the idempotency key; empty: the call has none.
 	Key string
 	// Call is the call. Its Answer bounds the memory for the answer to the caller. Its Inputs must not be changed, also after the return.
@@ -42,17 +42,17 @@ type Request struct {
 	Notes []byte
 	// Claimed is called when the run has been claimed, directly before the provider is called, to store what belongs to the run: where its end has to be
 	// delivered. After an error, the call is refused. May be nil.
-	Claimed func(ctx context.Context, e *Entry) error
+	Claimed func(ctx context.Context, e *ledger.Entry) error
 	// Differs returns by what the call differs from the one that has begun the run of its key, beside the skill and the arguments;
 	// empty: by nothing. May be nil.
-	Differs func(e *Entry) string
+	Differs func(e *ledger.Entry) string
 }
 
 // Answer is what a call is answered with.
 type Answer struct {
 	run.Run
 	// Entry is that of the run; nil: there is none.
-	Entry *Entry
+	Entry *ledger.Entry
 	// Joined says that an earlier call has begun the run.
 	Joined bool
 	// Skill and Unknown are those of the [translate.Execution], if the call has begun the run.
@@ -69,10 +69,10 @@ const ParamKey = "idempotency_key"
 // submissionWait bounds how long a call without a timeout waits until an earlier call with its key was submitted.
 const submissionWait = 25 * time.Second
 
-// Execute executes a call, unless its key belongs to a run already. The call is reported to the bridge's observer in any case.
-func (l *Ledger) Execute(ctx context.Context, b Bridge, q *Request) Answer {
+// Execute executes a call whose run the ledger keeps, unless its key belongs to a run already. The call is reported to the bridge's observer in any case.
+func Execute(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request) Answer {
 	if q.Key == "" {
-		return l.submit(ctx, b, q, nil)
+		return submit(ctx, l, b, q, nil)
 	}
 	if failure := denied(ctx, b, &q.Call); failure != nil {
 		return answered(ctx, b, q, failure)
@@ -84,12 +84,12 @@ func (l *Ledger) Execute(ctx context.Context, b Bridge, q *Request) Answer {
 		e := newEntry(q)
 		found, failure := l.Add(ctx, e, maxOutcome(q))
 		if failure == nil && found == nil {
-			return l.submit(ctx, b, q, e)
+			return submit(ctx, l, b, q, e)
 		}
-		if failure == nil && found.State == Submitting {
-			found = l.submitted(waiting, found)
+		if failure == nil && found.State == ledger.Submitting {
+			found = submitted(waiting, l, found)
 			switch {
-			case found != nil && found.State != Submitting:
+			case found != nil && found.State != ledger.Submitting:
 			case ctx.Err() != nil:
 				failure = gone("The caller disconnected before the skill was invoked.", run.PhaseInvoke, run.ExecutedNo)
 			case waiting.Err() != nil:
@@ -104,13 +104,13 @@ func (l *Ledger) Execute(ctx context.Context, b Bridge, q *Request) Answer {
 		if failure != nil {
 			return answered(ctx, b, q, failure)
 		}
-		return l.join(ctx, b, q, found)
+		return join(ctx, l, b, q, found)
 	}
 }
 
 // newEntry returns the claim of a call.
-func newEntry(q *Request) *Entry {
-	e := &Entry{Owner: q.Owner, Front: q.Call.Front, Skill: q.Call.Name, Asked: q.Call.Name, Notes: q.Notes}
+func newEntry(q *Request) *ledger.Entry {
+	e := &ledger.Entry{Owner: q.Owner, Front: q.Call.Front, Skill: q.Call.Name, Asked: q.Call.Name, Notes: q.Notes}
 	if q.Key != "" {
 		sum := sha256.Sum256([]byte("key " + q.Key))
 		e.Key = sum[:]
@@ -153,9 +153,9 @@ func stillSubmitted(waited time.Duration) *run.Failure {
 }
 
 // submitted waits until the provider has answered a submission, at whichever instance. It returns nil if its claim was deleted.
-func (l *lives) submitted(ctx context.Context, e *Entry) *Entry {
+func submitted(ctx context.Context, l *ledger.Ledger, e *ledger.Entry) *ledger.Entry {
 	for e = range l.Watch(ctx, e) {
-		if e == nil || e.State != Submitting {
+		if e == nil || e.State != ledger.Submitting {
 			break
 		}
 	}
@@ -163,7 +163,7 @@ func (l *lives) submitted(ctx context.Context, e *Entry) *Entry {
 }
 
 // sameCall returns the failure of a call whose key belongs to a call with another skill, version or arguments.
-func sameCall(ctx context.Context, b Bridge, q *Request, found *Entry) *run.Failure {
+func sameCall(ctx context.Context, b Bridge, q *Request, found *ledger.Entry) *run.Failure {
 	what := ""
 	switch {
 	case found.Ref.SkillID != "" && !b.Permits(&found.Ref, q.Call.Principal): // the name means another skill, or it is not known at the moment which one
@@ -214,7 +214,7 @@ func digestOf(args jsontext.Value) []byte {
 }
 
 // join answers a call whose key belongs to a run.
-func (l *Ledger) join(ctx context.Context, b Bridge, q *Request, found *Entry) Answer {
+func join(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, found *ledger.Entry) Answer {
 	call := q.Call
 	call.Inputs = translate.Call{}.Inputs
 	a := Answer{Entry: found, Joined: true}
@@ -240,65 +240,4 @@ func late(ref *run.Ref, timeout time.Duration) *run.Failure {
 		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: *ref, Timeout: timeout,
 		Message: fmt.Sprintf("The skill had not finished when the time of this call was up after %d ms. The run goes on: send the call again with the same key to wait for its end.", timeout.Milliseconds()),
 	}
-}
-
-// Follow is [translate.Config.Kept] for the runs of an owner: a run has one outcome, also for calls that ask about it by other means than its key.
-func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *translate.Call) (asking context.Context, known *run.Run, end func(said run.Run) run.Run) {
-	e, err := l.Of(ctx, owner, ref)
-	if err != nil {
-		return ctx, nil, nil
-	}
-	if o, ok := l.Outcome(ctx, e, call.Answer); ok {
-		return ctx, &o, nil
-	}
-	asking, cancel := context.WithCancelCause(ctx)
-	var last newest
-	last.set(e)
-	stop := l.watch(e, func(now *Entry) {
-		if last.set(now); isKnown(now) {
-			cancel(run.ErrCallerCanceled)
-		}
-	})
-	return asking, nil, func(said run.Run) run.Run {
-		stop()
-		cancel(nil)
-		return l.agree(ctx, last.Load(), said, call.Answer)
-	}
-}
-
-// isKnown reports whether a run has ended, and how is known without its provider.
-func isKnown(e *Entry) bool {
-	return e != nil && (e.State == Canceled || e.State.Ended() && (e.Outcome != nil || e.Apart > 0))
-}
-
-// Of returns the entry of a run. The error is [ErrNoEntry] if there is none.
-func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, error) {
-	e, err := l.Get(ctx, Identity{owner, ref.Kept})
-	if err == nil && (e.Ref.Source != ref.Source || e.Ref.SkillID != ref.SkillID || e.Ref.ExecutionID != ref.ExecutionID) {
-		err = ErrNoEntry
-	}
-	return e, err
-}
-
-// settled reports whether what was said about a run is its end.
-func settled(said *run.Run) bool {
-	if said.Failure == nil {
-		return said.State.Ended()
-	}
-	return said.Failure.Kind == run.RunFailed || said.Failure.Lost
-}
-
-// agree returns the outcome of a run from what the provider has said: the one that was stored first.
-func (l *Ledger) agree(ctx context.Context, e *Entry, said run.Run, room exchange.AnswerBudget) run.Run {
-	if !e.State.Ended() {
-		now, own := l.settle(e, &said, settling{})
-		if own {
-			return said
-		}
-		e = now
-	}
-	if o, ok := l.Outcome(ctx, e, room); ok {
-		return o
-	}
-	return said
 }

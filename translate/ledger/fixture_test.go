@@ -1,0 +1,15 @@
+package ledger_test
+
+import (
+	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls/keptcallstest"
+)
+
+type instance = keptcallstest.Instance
+
+const lifetime = keptcallstest.Lifetime
+
+var (
+	owner, bob      = keptcallstest.Ada, keptcallstest.Bob
+	start, provider = keptcallstest.Start, keptcallstest.Provider
+	waits, expect   = keptcallstest.Waits, keptcallstest.Expect
+)
