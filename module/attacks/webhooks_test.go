@@ -18,7 +18,7 @@ func TestS70WebhookAddresses(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
 	c := testbed.StartCaddy(t, strings.Replace(bridge(
 		"allow_networks 127.0.0.0/8 10.0.0.0/8 ::1 "+house, "allow_ports "+canary.Port(), "allow_anonymous", names.Transport(), provider(p.URL(), "acme"),
-		"a2a {\n\tpush {\n\t\tallow_http\n\t\tallow_ports "+canary.Port()+"\n\t}\n}",
+		"a2a", "webhooks {\n\tallow_http\n\tallow_ports "+canary.Port()+"\n}",
 	), "skill_bridge /rpc", "skill_bridge", 1))
 	agent := c.Agent()
 	named := 0
@@ -44,7 +44,7 @@ func TestS70WebhookAddresses(t *testing.T) {
 			t.Errorf("%q: %v", url, a)
 		}
 	}
-	testbed.Eventually(t, 30*time.Second, func() bool { return len(c.Log.Lines("did not connect", "a2a.push")) >= 5 }, "names are refused when they are dialed")
+	testbed.Eventually(t, 30*time.Second, func() bool { return len(c.Log.Lines("did not connect", "webhooks")) >= 5 }, "names are refused when they are dialed")
 	if named < 8 {
 		t.Errorf("only %d names were tried", named)
 	}
@@ -58,7 +58,7 @@ func TestS70CallbackAddresses(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
 	c := testbed.StartCaddy(t, bridge(
 		"allow_networks 127.0.0.0/8 10.0.0.0/8 ::1 "+house, "allow_ports "+canary.Port(), "allow_anonymous", names.Transport(), provider(p.URL(), "acme"),
-		"notifications {\n\tallow_http\n\tallow_ports "+canary.Port()+"\n}",
+		"webhooks {\n\tallow_http\n\tallow_ports "+canary.Port()+"\n}",
 	))
 	call := func(url string) testbed.Answer {
 		return c.With(testbed.Param("notify", hostile.Object{"url": url, "token": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"})).Execute("acme.x", hostile.Object{"call": url})
@@ -81,7 +81,7 @@ func TestS70CallbackAddresses(t *testing.T) {
 			t.Errorf("%q: %v", url, a)
 		}
 	}
-	testbed.Eventually(t, 30*time.Second, func() bool { return len(c.Log.Lines("did not connect", "notifications")) >= 5 }, "names are refused when they are dialed")
+	testbed.Eventually(t, 30*time.Second, func() bool { return len(c.Log.Lines("did not connect", "webhooks")) >= 5 }, "names are refused when they are dialed")
 	if named < 8 {
 		t.Errorf("only %d names were tried", named)
 	}
@@ -95,7 +95,7 @@ func TestS70WebhookSecrets(t *testing.T) {
 	p := inHouse(t, hostile.Skill{ID: "acme/x"})
 	c := testbed.StartCaddy(t, strings.Replace(bridge(
 		"allow_networks "+house, "allow_anonymous", names.Transport(), provider(p.URL(), "acme"),
-		"a2a {\n\tpush {\n\t\tallow_http\n\t\tallow_ports "+canary.Port()+"\n\t}\n}",
+		"a2a", "webhooks {\n\tallow_http\n\tallow_ports "+canary.Port()+"\n}",
 	), "skill_bridge /rpc", "skill_bridge", 1))
 	params, _ := testbed.Message("acme.x", false)
 	params["configuration"] = hostile.Object{"taskPushNotificationConfig": hostile.Object{

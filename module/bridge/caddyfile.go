@@ -105,11 +105,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			wait          <duration>
 //			follow        <duration>
 //			cancel        refuse|abandon
-//			push {
-//				allow_http
-//				allow_networks <cidr>...|private_ranges
-//				allow_ports    <port>...|any
-//			}
 //			tasks {
 //				store    storage|memory
 //				keep     <n> [<per principal>]
@@ -133,7 +128,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			scopes       <scope>...
 //		}
 //
-//		notifications {
+//		webhooks {
 //			secrets        <secret>...
 //			allow_http
 //			allow_networks <cidr>...|private_ranges

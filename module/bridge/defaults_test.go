@@ -88,8 +88,8 @@ func TestDocumentedDefaults(t *testing.T) {
 		"limits output_size": "10MiB", "limits waiting": "20000", "limits runs": "20000 10000", "limits polls": "20000", "limits answers": "1GiB", "timeout": "25s 10m",
 	}
 	// Those that are not values of the option.
-	others := map[string]bool{"provider namespace": true, "agent_skills url": true, "allow_networks": true, "notifications allow_networks": true, "notifications secrets": true, "name": true, "store": true, "seal_key": true}
-	elsewhere := map[string]bool{"a2a": true, "mcp": true, "push": true, "tasks": true, "rpc": true} // TestDocumentedDefaults of module/fronts
+	others := map[string]bool{"provider namespace": true, "agent_skills url": true, "allow_networks": true, "webhooks allow_networks": true, "webhooks secrets": true, "name": true, "store": true, "seal_key": true}
+	elsewhere := map[string]bool{"a2a": true, "mcp": true, "tasks": true, "rpc": true} // TestDocumentedDefaults of module/fronts
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	number := regexp.MustCompile(`\d+`)
 	block, checked := "", 0

@@ -118,11 +118,14 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(), Files: len(h.Sites) > 0, Refused: refused,
 		Elsewhere: setup.Elsewhere,
 	}
-	rpc.Callbacks, release, err = h.Notifications.Serve(ctx, setup, kept, skillsprotocol.CallbackOf(rpc))
+	setup.Webhooks, release, err = h.Webhooks.Client(ctx, &setup.Outbound)
 	if err != nil {
 		return err
 	}
 	h.usage.OnRelease(release)
+	if rpc.Callbacks, err = h.Mounts.Callbacks(ctx, setup, kept, skillsprotocol.CallbackOf(rpc)); err != nil {
+		return err
+	}
 	h.server = server(rpc, skillsprotocol.Profile(maxBatch))
 	if h.MCP != nil {
 		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {

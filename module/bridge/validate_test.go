@@ -95,10 +95,17 @@ func TestValidate(t *testing.T) {
 `, "no such file or directory; make it with caddy skill-bridge hash-key, at Caddyfile:10"},
 		"secret of call-backs that is not there": {`
 		rpc
-		notifications {
+		webhooks {
 			secrets {env.SKILL_BRIDGE_TEST_UNSET}
 		}
-`, "skill_bridge: notifications.secrets[0]: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set where Caddy runs, at Caddyfile:12"},
+`, "skill_bridge: webhooks.secrets[0]: placeholder {env.SKILL_BRIDGE_TEST_UNSET} is empty: environment variable SKILL_BRIDGE_TEST_UNSET is not set where Caddy runs, at Caddyfile:12"},
+		"webhooks that nobody can set":         {"\nmcp\nwebhooks\n", "webhooks are for the Skills Protocol and A2A, which are not served: add rpc or a2a, or remove webhooks, at Caddyfile:11"},
+		"secrets that sign nothing":            {"\na2a\nwebhooks {\nsecrets {env.SKILL_BRIDGE_TEST_KEY}\n}\n", "secrets sign only what is sent about runs of the Skills Protocol, which is not served: add rpc, or remove secrets, at Caddyfile:12"},
+		"a secret of another form":             {"\nwebhooks {\nsecrets {env.SKILL_BRIDGE_TEST_KEY}\n}\n", `webhooks.secrets[0]: must be "whsec_" followed by 24 to 64 random bytes in base64, at Caddyfile:11`},
+		"more secrets than a request can have": {"\nwebhooks {\nsecrets a b c d e\n}\n", "there are more than 4 secrets, at Caddyfile:11"},
+		"webhooks of A2A":                      {"\na2a\nrpc\nwebhooks {\nallow_ports any\n}\n", ""},
+		"webhooks of the Skills Protocol":      {"\nwebhooks\n", ""},
+		"the option that webhooks replaces":    {"\nnotifications\n", "unknown option \"notifications\" of skill_bridge"},
 		"secret for everyone": {`
 		provider https://skills.example.com {
 			credentials api_key {env.SKILL_BRIDGE_TEST_KEY}

@@ -132,7 +132,7 @@ func mountOnly(bridge map[string]json.RawMessage) (json.RawMessage, error) {
 	if bridge["callers_file"] != nil && string(bridge["allow_anonymous"]) != "true" {
 		bridge["require_principal"] = json.RawMessage("true") // which callers_file implies
 	}
-	for _, name := range []string{"handler", "rpc", "a2a", "browse", "agent_skills", "notifications", "principal", "callers_file"} {
+	for _, name := range []string{"handler", "rpc", "a2a", "browse", "agent_skills", "webhooks", "principal", "callers_file"} {
 		delete(bridge, name)
 	}
 	bridge["mcp"] = caddyconfig.JSON(mount, nil)

@@ -75,7 +75,7 @@ http://localhost:1, http://localhost:2 {
 			a2a
 			browse
 			agent_skills
-			notifications
+			webhooks
 			provider ` + p.URL() + ` {
 				namespace acme
 				credentials api_key {env.KEY}

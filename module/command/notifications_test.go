@@ -24,7 +24,7 @@ func TestWaitingNotifications(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n\tstorage file_system "+t.TempDir()+"\n}\n"+testbed.Site("skill_bridge /rpc {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprincipal {http.request.header.X-User}\n\tprovider "+
-		p.URL()+" {\n\t\tnamespace acme\n\t}\n\tnotifications {\n\t\tallow_http\n\t\tallow_networks 127.0.0.1\n\t\tallow_ports any\n\t}\n}"))
+		p.URL()+" {\n\t\tnamespace acme\n\t}\n\twebhooks {\n\t\tallow_http\n\t\tallow_networks 127.0.0.1\n\t\tallow_ports any\n\t}\n}"))
 	status := func(flags ...string) string {
 		text, err := exec.CommandContext(t.Context(), "caddy", append([]string{"skill-bridge", "status", "--address", "127.0.0.1:" + c.Port("ADMIN")}, flags...)...).Output()
 		if err != nil {

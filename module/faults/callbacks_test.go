@@ -71,7 +71,7 @@ func TestR92Callbacks(t *testing.T) {
 			h := newToldEnds(t)
 			options := []string{storage(t.TempDir()), "grace_period 2s"}
 			config := testbed.Bridge("allow_anonymous", "poll_interval 100ms 200ms",
-				"provider "+p.URL()+" {", "\tnamespace acme", "}", "notifications {", "\tallow_http", "\tallow_networks 127.0.0.1", "\tallow_ports any", "}")
+				"provider "+p.URL()+" {", "\tnamespace acme", "}", "webhooks {", "\tallow_http", "\tallow_networks 127.0.0.1", "\tallow_ports any", "}")
 			first := testbed.StartProcess(t, testbed.Limits{}, config, options...)
 			const token = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 			notified := first.With(testbed.Param("wait_ms", 0), testbed.Param("notify", hostile.Object{"url": h.URL, "token": token}))

@@ -17,7 +17,7 @@ func TestR72ChangesThroughAnotherInstance(t *testing.T) {
 	h := newWebhook(t)
 	h.start()
 	folder := t.TempDir()
-	config := withAgents(p, "cancel abandon", "push {\n\t\t\tallow_http\n\t\t\tallow_networks 127.0.0.1\n\t\t\tallow_ports any\n\t\t}")
+	config := withWebhooks(withAgents(p, "cancel abandon"))
 	first := testbed.StartProcess(t, testbed.Limits{}, config, storage(folder))
 	second := testbed.StartProcess(t, testbed.Limits{}, config, storage(folder))
 	follower, other := agentOf(first.Client, "ann"), agentOf(second.Client, "ann")

@@ -69,7 +69,7 @@ func TestR70Webhooks(t *testing.T) {
 			p, gate := later(t)
 			h := newWebhook(t)
 			options := []string{storage(t.TempDir()), "grace_period 2s"}
-			config := withAgents(p, "push {\n\t\t\tallow_http\n\t\t\tallow_networks 127.0.0.1\n\t\t\tallow_ports any\n\t\t}")
+			config := withWebhooks(withAgents(p))
 			first := testbed.StartProcess(t, testbed.Limits{}, config, options...)
 			params, call := testbed.Message("acme.later", true)
 			params["configuration"] = hostile.Object{

@@ -29,6 +29,11 @@ func withAgentsOf(users []string, p *hostile.Provider, lines ...string) string {
 		"\t"+polling, "\trpc", "\ta2a {\n\t\t"+strings.Join(lines, "\n\t\t")+"\n\t}", "}")
 }
 
+// withWebhooks returns a configuration of withAgents in which clients can set webhooks on this machine.
+func withWebhooks(config string) string {
+	return strings.Replace(config, "\trpc\n", "\trpc\n\twebhooks {\n\t\tallow_http\n\t\tallow_networks 127.0.0.1\n\t\tallow_ports any\n\t}\n", 1)
+}
+
 // agentOf returns a client of A2A 1.0 of a user.
 func agentOf(c *testbed.Client, user string) *testbed.Client {
 	return c.Agent(testbed.BasicAuth(user, testbed.Password))

@@ -79,9 +79,6 @@ type A2A struct {
 	// answers that the task can't be canceled; `abandon` ends the task and says that the run goes on. Default: `refuse`.
 	Cancel string `json:"cancel,omitempty"`
 
-	// Let clients set webhooks, to which the events of their tasks are sent. Default: they can't.
-	Push *Push `json:"push,omitempty"`
-
 	// Where tasks are kept, for how long and how many.
 	Tasks *Tasks `json:"tasks,omitempty"`
 }
@@ -161,10 +158,6 @@ func (a *A2A) read(r *options.Reader) error {
 		"wait":          &a.Wait,
 		"follow":        &a.Follow,
 		"cancel":        &a.Cancel,
-		"push": func() error {
-			a.Push = new(Push)
-			return a.Push.read(r)
-		},
 		"tasks": func() error {
 			a.Tasks = new(Tasks)
 			return a.Tasks.read(r)
@@ -235,7 +228,6 @@ func (a *A2A) check(c *options.Checker) {
 	if a.Sign != nil {
 		c.Check("a2a.sign", a.Sign.check(a))
 	}
-	a.Push.check(c)
 	a.Tasks.check(c)
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 // Agent serves the mount of A2A.
@@ -61,6 +62,8 @@ type Setup struct {
 	// Private says that lists of skills depend on the principal, also without RequirePrincipal.
 	Private  bool
 	Outbound Outbound
+	// Webhooks sends what callers want to hear at URLs of their own; nil: they can't choose any.
+	Webhooks *webhook.Client
 	// Elsewhere knows the methods of all protocols.
 	Elsewhere *front.Elsewhere
 	Refused   func(ctx context.Context, method, reason string)
@@ -121,13 +124,10 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	if err := lifetime.OnStart(ctx, func() { kept.retries.Begin(front) }); err != nil {
 		return nil, release, err
 	}
-	if a.Push != nil {
-		webhooks, end, err := a.Push.serve(ctx, &s.Outbound, kept.push)
-		if err != nil {
-			return nil, release, err
-		}
+	if s.Webhooks != nil {
+		webhooks := kept.webhooks(s)
 		releaseTasks := release
-		release = func() { end(); releaseTasks() }
+		release = func() { webhooks.End(); releaseTasks() }
 		webhooks.Owns, webhooks.Continue = front.Owns, front.Continue
 		front.Push = webhooks
 		if err := lifetime.OnStart(ctx, webhooks.Begin); err != nil {

@@ -21,7 +21,7 @@ import (
 func (a *A2A) cards(s *Setup) (*card.Builder, error) {
 	config := card.Config{
 		URL: strings.TrimSuffix(a.URL, "/"), Name: a.Name, Description: a.Description, Organization: a.Organization,
-		Documentation: a.Documentation, Icon: a.Icon, Versions: a.Versions, Form: a.Card, Extended: a.ExtendedCard, Push: a.Push != nil,
+		Documentation: a.Documentation, Icon: a.Icon, Versions: a.Versions, Form: a.Card, Extended: a.ExtendedCard, Push: s.Webhooks != nil,
 		Security: a.Security, RequirePrincipal: s.RequirePrincipal,
 	}
 	if a.Sign != nil {

@@ -62,7 +62,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"mcp catalog": "search", "mcp prompts": "off",
 	}
 	words := map[string]string{"a2a versions": "1.0 0.3 0.1", "mcp versions": strings.Join(mcp.AllVersions(), " ")}
-	others := []string{"a2a url", "a2a name", "push allow_networks", "mcp instructions", "mcp origins", "mcp authorization_server", "mcp scopes"} // of the cards, by the sources, or none
+	others := []string{"a2a url", "a2a name", "mcp instructions", "mcp origins", "mcp authorization_server", "mcp scopes"} // of the cards, by the sources, or none
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	standard := effectiveOf(t, "")
 	block := ""
@@ -83,7 +83,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		}
 		found := phrase.FindStringSubmatch(comment)
 		_, known := another[path]
-		if found == nil || slices.Contains(others, path) || !known && block != "a2a" && block != "push" && block != "mcp" && block != "tasks" {
+		if found == nil || slices.Contains(others, path) || !known && block != "a2a" && block != "mcp" && block != "tasks" {
 			continue
 		}
 		write := func(value string) string {

@@ -31,8 +31,9 @@ type Mounts struct {
 	// that coding agents can install the skills, for example with `npx skills add <origin>`. Default: none. Example: `{}`.
 	AgentSkills *AgentSkills `json:"agent_skills,omitempty"`
 
-	// Let callers of the Skills Protocol choose a URL to which the bridge sends the end of a run. Default: none. Example: `{}`.
-	Notifications *Notifications `json:"notifications,omitempty"`
+	// Let callers of the Skills Protocol and of A2A choose URLs to which the bridge sends the ends of runs and the states of tasks. Default: they
+	// can't. Example: `{}`.
+	Webhooks *Webhooks `json:"webhooks,omitempty"`
 }
 
 // RPC is the mount of the Skills Protocol.
@@ -48,6 +49,9 @@ const (
 
 // Any reports whether any protocol has a path of its own.
 func (m *Mounts) Any() bool { return m.RPC != nil || m.A2A != nil || m.MCP != nil }
+
+// servesRPC reports whether the Skills Protocol is served.
+func (m *Mounts) servesRPC() bool { return m.RPC != nil || !m.Any() }
 
 // IsRPC reports whether a path is that of the Skills Protocol.
 func (m *Mounts) IsRPC(requestPath string) bool {
@@ -106,9 +110,9 @@ func (m *Mounts) Targets(r *options.Reader) options.Targets {
 			m.AgentSkills = new(AgentSkills)
 			return m.AgentSkills.read(r)
 		},
-		"notifications": func() error {
-			m.Notifications = new(Notifications)
-			return m.Notifications.read(r)
+		webhooksBlock: func() error {
+			m.Webhooks = new(Webhooks)
+			return m.Webhooks.read(r)
 		},
 	}
 }
@@ -128,8 +132,8 @@ func (m *Mounts) Check(c *options.Checker) {
 	if m.AgentSkills != nil {
 		m.AgentSkills.check(c, m)
 	}
-	if m.Notifications != nil {
-		m.Notifications.check(c, m)
+	if m.Webhooks != nil {
+		m.Webhooks.check(c, m)
 	}
 	if m.RPC != nil && m.A2A != nil {
 		rpc, a2a := strings.TrimSuffix(m.RPC.path(), "/"), m.A2A.path()

@@ -98,7 +98,7 @@ func (e *endings) await(t *testing.T, n int) []callback {
 const (
 	ownSecret   = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 	siteSecret  = "whsec_YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4"
-	notifyLocal = "notifications {\nallow_http\nallow_networks 127.0.0.1\nallow_ports any\nsecrets " + siteSecret + "\n}"
+	notifyLocal = "webhooks {\nallow_http\nallow_networks 127.0.0.1\nallow_ports any\nsecrets " + siteSecret + "\n}"
 )
 
 // notifying is a Caddyfile with a bridge whose callers say in a header who they are.
@@ -248,7 +248,7 @@ func TestReceiverInManual(t *testing.T) {
 func TestNotifyRefused(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
 	c := testbed.StartCaddy(t, notifying(t, p))
-	const disabled, enabled, local = "", "notifications", notifyLocal
+	const disabled, enabled, local = "", "webhooks", notifyLocal
 	for name, test := range map[string]struct {
 		options       string
 		notify        any
@@ -314,7 +314,7 @@ func TestNotifyGuard(t *testing.T) {
 	if n := len(target.all()); n != 0 {
 		t.Error("a redirect was followed")
 	}
-	if err := c.Reload(notifying(t, p, "notifications {\nallow_http\nallow_ports any\n}")); err != nil {
+	if err := c.Reload(notifying(t, p, "webhooks {\nallow_http\nallow_ports any\n}")); err != nil {
 		t.Fatal(err)
 	}
 	call(strings.Replace(target.URL, "127.0.0.1", "localhost", 1))

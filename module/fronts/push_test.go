@@ -71,13 +71,13 @@ func (r *receiver) await(t *testing.T, want ...string) {
 	}
 }
 
-// agent returns a Caddyfile with A2A at /a2a, with these options of push.
-func agent(p *hostile.Provider, pushOptions string) string {
+// agent returns a Caddyfile with A2A at /a2a, with these options of the handler.
+func agent(p *hostile.Provider, handlerOptions string) string {
 	return testbed.Site("skill_bridge {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tallow_anonymous", "\tpoll_interval 10ms 50ms",
-		"\tprovider "+p.URL()+" {", "\t\tnamespace acme", "\t}", "\ta2a {", "\t\t"+pushOptions, "\t}", "}")
+		"\tprovider "+p.URL()+" {", "\t\tnamespace acme", "\t}", "\ta2a", handlerOptions, "}")
 }
 
-const anyLocal = "push {\n\t\t\tallow_http\n\t\t\tallow_networks 127.0.0.1\n\t\t\tallow_ports any\n\t\t}"
+const anyLocal = "webhooks {\nallow_http\nallow_networks 127.0.0.1\nallow_ports any\n}"
 
 // call calls a method. A version of 1.0 is the default.
 func call(t *testing.T, c *testbed.Caddy, version, method, params string) (result map[string]any, code float64, text string) {
@@ -182,7 +182,7 @@ func TestPushMethods(t *testing.T) {
 
 func TestPushIsOff(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "one"})
-	c := testbed.StartCaddy(t, agent(p, "wait 50s"))
+	c := testbed.StartCaddy(t, agent(p, ""))
 	for method, version := range map[string]string{
 		"CreateTaskPushNotificationConfig": "1.0", "GetTaskPushNotificationConfig": "1.0", "ListTaskPushNotificationConfigs": "1.0", "DeleteTaskPushNotificationConfig": "1.0",
 		"tasks/pushNotificationConfig/set": "0.3", "tasks/pushNotificationConfig/get": "0.3", "tasks/pushNotificationConfig/list": "0.3", "tasks/pushNotificationConfig/delete": "0.3",
@@ -214,7 +214,7 @@ func TestPushGuard(t *testing.T) {
 		t.Error("no log line about a redirect")
 	}
 
-	if err := c.Reload(agent(p, "push {\n\t\t\tallow_http\n\t\t\tallow_ports any\n\t\t}")); err != nil {
+	if err := c.Reload(agent(p, "webhooks {\nallow_http\nallow_ports any\n}")); err != nil {
 		t.Fatal(err)
 	}
 	name := strings.Replace(r.URL, "127.0.0.1", "localhost", 1)
@@ -274,7 +274,7 @@ func TestPushReload(t *testing.T) {
 	c := testbed.StartCaddy(t, agent(p, anyLocal))
 	call(t, c, "1.0", "SendMessage", messageTo("one", `{"taskPushNotificationConfig":{"url":"`+r.URL+`"}}`))
 	testbed.Eventually(t, patience, func() bool { return len(r.all()) > 0 }, "an event was sent")
-	if err := c.Reload(agent(p, anyLocal+"\n\t\twait 40s")); err != nil {
+	if err := c.Reload(agent(p, anyLocal+"\ntimeout 40s")); err != nil {
 		t.Fatal(err)
 	}
 	header := " application/a2a+json [] []"

@@ -41,6 +41,19 @@ const (
 	pushTimeout = 2 * time.Second
 )
 
+// webhooks returns the webhooks of a handler.
+func (t *pooledTasks) webhooks(s *Setup) *push.Webhooks {
+	return &push.Webhooks{
+		Client: *s.Webhooks, Deliverer: t.push, Sealer: s.Outbound.Sealer, Panicked: s.Observer.Panicked,
+		Attempted: func(a *push.Attempt) {
+			s.Observer.Pushed(&observe.Push{
+				Task: a.Task, Skill: a.Skill, Webhook: a.Webhook, Host: a.Host, Event: a.Event, Try: a.Try, Outcome: string(a.Outcome),
+				Status: a.Status, Problem: a.Problem, Duration: a.Duration, Retry: a.Retry, Lost: a.Lost, GivenUp: a.GivenUp,
+			})
+		},
+	}
+}
+
 // Destruct implements caddy.Destructor.
 func (t *pooledTasks) Destruct() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)

@@ -2,23 +2,41 @@ package fronts
 
 import (
 	"context"
+	"encoding/json" // for Caddy's raw modules
+	"errors"
+	"fmt"
 	"net/url"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
-// WebhookAddresses says which addresses webhooks may have besides public ones, over TLS and on port 443.
-type WebhookAddresses struct {
-	// Allow webhooks without TLS, also on port 80. Every host on the network path can then read the outputs of skills and the
-	// credentials for the webhook. Default: false.
+// Webhooks let callers choose URLs to which the bridge sends what becomes of their runs: the end of a run of the Skills Protocol (`notify` of
+// `execute_skill`), signed as Standard Webhooks, and each new state and the output of a task of A2A (push notifications). Callers choose the URLs,
+// so the bridge connects only to public addresses, over TLS and on port 443, unless an option below allows more; the options of the same names outside
+// of this block are for providers, and have no effect here. Redirects are not followed. It sends up to 64 requests at a time, of which 16 for one
+// principal and 8 to one host; a principal causes 8 requests at once to a host and then one each second, and further ones wait. If the answer is not 2xx,
+// the request is sent again later, also by the next process.
+type Webhooks struct {
+	// Secrets that sign the requests about the ends of runs of the Skills Protocol, as `whsec_` and 24 to 64 random bytes in base64. A request has a
+	// signature for each of them, so that receivers accept it while a secret is replaced. A caller's own token signs its requests, too. Placeholders
+	// such as `{env.NAME}` and `{file./path}` are replaced when the configuration loads. Default: none, so that each caller has to send a token.
+	// Example: `["{env.WEBHOOK_SECRET}"]`.
+	Secrets []string `json:"secrets,omitempty"`
+
+	// Allow URLs without TLS, also on port 80. Every host on the network path can then read the outputs of skills and the credentials for the
+	// webhook. Default: false.
 	AllowHTTP bool `json:"allow_http,omitempty"`
 
-	// Addresses that webhooks may have although they are not public: networks in CIDR notation, or single addresses. Each client
+	// Addresses that webhooks may have although they are not public: networks in CIDR notation, or single addresses. Each caller
 	// can make the bridge send requests to all of them, so allow the smallest networks possible. (In the Caddyfile,
 	// `private_ranges` stands for all private IPv4 and IPv6 ranges.) Default: none. Example: `["10.1.2.7"]`.
 	AllowNetworks []string `json:"allow_networks,omitempty"`
@@ -30,29 +48,74 @@ type WebhookAddresses struct {
 	AllowAnyPort bool `json:"allow_any_port,omitempty"`
 }
 
-// Bounds of idle connections. They are low, since clients choose the hosts.
+// Outbound has the options of a handler for connections.
+type Outbound struct {
+	Transport json.RawMessage // the option transport; nil: its default
+	Overhead  int64           // the limit connection_overhead
+	Observer  *observe.Observer
+	Sealer    *runtoken.Sealer // of secrets that are stored
+}
+
 const (
+	// webhooksBlock is the name of the block, and that of connections in reports, where connections to providers have the source.
+	webhooksBlock = "webhooks"
+	// maxSecrets bounds the signatures of a request.
+	maxSecrets = 4
+
+	// Bounds of idle connections. They are low, since callers choose the hosts.
 	webhooksIdle        = 64
 	webhooksIdlePerHost = 8
 	webhooksIdleTime    = 30 * time.Second
 )
 
-// targets returns the options of a block.
-func (w *WebhookAddresses) targets(r *options.Reader, path string) options.Targets {
-	return options.Targets{
-		"allow_http":     &w.AllowHTTP,
-		"allow_networks": network.ReadNetworks(r, path+".allow_networks", &w.AllowNetworks),
-		"allow_ports":    network.ReadPorts(r, path+".allow_ports", &w.AllowPorts, &w.AllowAnyPort),
+// read reads the option webhooks.
+func (w *Webhooks) read(r *options.Reader) error {
+	if err := r.NoArgs(); err != nil {
+		return err
 	}
+	return r.Block(webhooksBlock, webhooksBlock, options.Targets{
+		"secrets":        &w.Secrets,
+		"allow_http":     &w.AllowHTTP,
+		"allow_networks": network.ReadNetworks(r, "webhooks.allow_networks", &w.AllowNetworks),
+		"allow_ports":    network.ReadPorts(r, "webhooks.allow_ports", &w.AllowPorts, &w.AllowAnyPort),
+	})
 }
 
 // check checks the options.
-func (w *WebhookAddresses) check(c *options.Checker, path string) {
-	network.CheckAllowed(c, path+".", w.AllowNetworks, w.AllowPorts)
+func (w *Webhooks) check(c *options.Checker, m *Mounts) {
+	network.CheckAllowed(c, "webhooks.", w.AllowNetworks, w.AllowPorts)
+	switch {
+	case !m.servesRPC() && m.A2A == nil:
+		c.Check(webhooksBlock, errors.New("webhooks are for the Skills Protocol and A2A, which are not served: add rpc or a2a, or remove webhooks"))
+	case !m.servesRPC() && len(w.Secrets) > 0:
+		c.Check("webhooks.secrets", errors.New("secrets sign only what is sent about runs of the Skills Protocol, which is not served: add rpc, or remove secrets"))
+	}
+	if len(w.Secrets) > maxSecrets {
+		c.Check(options.Element("webhooks.secrets", maxSecrets), fmt.Errorf("there are more than %d secrets", maxSecrets))
+	}
+	for i, text := range w.Secrets {
+		c.Check(options.Element("webhooks.secrets", i), credentials.CheckSecret(text))
+	}
+}
+
+// signing returns the secrets.
+func (w *Webhooks) signing(ctx caddy.Context) (secrets []callbacks.Secret, err error) {
+	for i, text := range w.Secrets {
+		value, err := credentials.Secret(ctx, options.Element("webhooks.secrets", i), text)
+		secret := callbacks.Secret{}
+		if err == nil {
+			secret, err = callbacks.ParseSecret(value)
+		}
+		if err != nil {
+			return nil, &options.ConfigError{Path: options.Element("webhooks.secrets", i), Err: err}
+		}
+		secrets = append(secrets, secret)
+	}
+	return secrets, nil
 }
 
 // ports returns the ports that webhooks may have; nil: all.
-func (w *WebhookAddresses) ports() map[uint16]bool {
+func (w *Webhooks) ports() map[uint16]bool {
 	if w.AllowAnyPort {
 		return nil
 	}
@@ -63,23 +126,25 @@ func (w *WebhookAddresses) ports() map[uint16]bool {
 	return ports
 }
 
-// client returns a client for webhooks, and a function that closes its idle connections. block is the block of the options, and source the
-// name of the connections in reports.
-func (w *WebhookAddresses) client(ctx caddy.Context, out *Outbound, block, source string) (webhook.Client, func(), error) {
+// Client returns the client for the webhooks of a handler, and a function that closes its idle connections; nil: callers can't choose URLs.
+func (w *Webhooks) Client(ctx caddy.Context, out *Outbound) (*webhook.Client, func(), error) {
+	if w == nil {
+		return nil, func() {}, nil
+	}
 	networks, err := network.ParseNetworks(w.AllowNetworks)
 	if err != nil {
-		return webhook.Client{}, nil, err
+		return nil, nil, err
 	}
 	rules := network.NewRules(networks, w.ports(), func(_, host, address string, r *network.RefusedError) {
-		out.Observer.RefusedWebhook(block, source, host, address, r)
+		out.Observer.RefusedWebhook(webhooksBlock, host, address, r)
 	})
 	transport, err := network.NewTransport(ctx, out.Transport, rules, out.Overhead)
 	if err != nil {
-		return webhook.Client{}, nil, err
+		return nil, nil, err
 	}
 	transport.LimitIdle(webhooksIdle, webhooksIdlePerHost, webhooksIdleTime)
-	return webhook.Client{
+	return &webhook.Client{
 		Transport: transport, AllowHTTP: w.AllowHTTP, Proxied: transport.Proxied(),
-		Judge: func(ctx context.Context, u *url.URL) error { return transport.Judge(ctx, source, u) },
+		Judge: func(ctx context.Context, u *url.URL) error { return transport.Judge(ctx, webhooksBlock, u) },
 	}, transport.CloseIdleConnections, nil
 }

@@ -173,7 +173,7 @@ func TestReportsOfA2A(t *testing.T) {
 
 // TestRefusedParams: the line of a call whose params are refused says which of them is wrong, and what is wrong with it.
 func TestRefusedParams(t *testing.T) {
-	a := startAgent(t, "", nil, []string{"a2a {", "unclear reject", "push", "}"})
+	a := startAgent(t, "", nil, []string{"a2a {", "unclear reject", "}", "webhooks"})
 	id := taskID(t, a.post("", "", "SendMessage", message("acme.text", "")))
 	for _, tc := range []struct{ method, params, want string }{
 		{"SendMessage", `{}`, "message required"},
@@ -212,10 +212,10 @@ func TestRefusedParams(t *testing.T) {
 	if lines := a.Log.Lines(`"method":"ListTasks"`, `"skills":`); len(lines) > 0 {
 		t.Errorf("a list of tasks has no skills: %q", lines)
 	}
-	// The webhook of a client that may not be reached is not for the operator to act on, and the option that allows it is that of push.
+	// The webhook of a client that may not be reached is not for the operator to act on, and the option that allows it is that of webhooks.
 	a.post("", "", "CreateTaskPushNotificationConfig", `{"taskId":"`+id+`","url":"https://203.0.113.7:8444/hook"}`)
 	a.post("", "", "CreateTaskPushNotificationConfig", `{"taskId":"`+id+`","url":"https://10.1.2.3/hook"}`)
-	for _, option := range []string{"push > allow_ports 8444", "push > allow_networks 10.1.2.3"} {
+	for _, option := range []string{"webhooks > allow_ports 8444", "webhooks > allow_networks 10.1.2.3"} {
 		if lines := a.Log.Lines(`"level":"info"`, "did not connect to a client's webhook: ", `"option":"`+option+`"`); len(lines) != 1 {
 			t.Errorf("%s: %q", option, a.Log.Lines("did not connect"))
 		}
@@ -319,7 +319,7 @@ func TestAuditOfTasks(t *testing.T) {
 
 // TestAuditOfWebhooks: the audit log has who set and deleted a webhook, with the host of its URL and no secret.
 func TestAuditOfWebhooks(t *testing.T) {
-	a := startAgent(t, "", nil, []string{"a2a {", "push", "}"})
+	a := startAgent(t, "", nil, []string{"a2a", "webhooks"})
 	webhook := func(host string) string {
 		return `"url":"https://` + host + `/canary?canary=1","token":"canary","authentication":{"scheme":"Bearer","credentials":"canary"}`
 	}

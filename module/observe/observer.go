@@ -183,9 +183,9 @@ func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
 }
 
 // RefusedWebhook does what RefusedConnection does, for a webhook. Clients choose its URL, so it is not the operator who has to act.
-// block is the block of options about webhooks.
-func (o *Observer) RefusedWebhook(block, source, host, address string, r Refusal) {
-	o.refusedConnection(zapcore.InfoLevel, "did not connect to a client's webhook: ", block+" > ", source, host, address, r)
+// block is the block of options about webhooks, and the source in reports.
+func (o *Observer) RefusedWebhook(block, host, address string, r Refusal) {
+	o.refusedConnection(zapcore.InfoLevel, "did not connect to a client's webhook: ", block+" > ", block, host, address, r)
 }
 
 // refusedConnection logs a refused connection. block is the block of the option that would allow it; empty: none.

@@ -31,7 +31,7 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	case value == nil:
 		return to
 	case f.Callbacks == nil:
-		p.reject(paramNotify, reasonUnsupported, "is not enabled: the operator of this bridge can enable it with the option notifications; get_run with wait_ms tells how a run ends")
+		p.reject(paramNotify, reasonUnsupported, "is not enabled: the operator of this bridge can enable it with the option webhooks; get_run with wait_ms tells how a run ends")
 	case f.Kept == nil:
 		p.reject(paramNotify, reasonUnsupported, "is not supported by this bridge, which has no database")
 	case value.Kind() != '{':

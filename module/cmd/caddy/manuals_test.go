@@ -377,9 +377,8 @@ func TestManualsOptions(t *testing.T) {
 		"limits":          "limits {\n unknown\n}",
 		"circuit_breaker": "circuit_breaker {\n unknown\n}",
 		"a2a":             "a2a {\n unknown\n}",
-		"push":            "a2a {\n push {\n unknown\n}\n}",
 		"mcp":             "mcp {\n unknown\n}",
-		"notifications":   "notifications {\n unknown\n}",
+		"webhooks":        "webhooks {\n unknown\n}",
 		"agent_skills":    "agent_skills {\n unknown\n}",
 
 		"agent_skills <origin>": "agent_skills https://a.example {\n unknown\n}",

@@ -22,14 +22,14 @@ type agent struct {
 	gate     *hostile.Gate // the runs of acme/later end when it is open
 }
 
-// startAgent runs a bridge with these skills, and with further lines in the block of a2a:
+// startAgent runs a bridge with these skills, and with options of the handler, and further lines in the block of a2a:
 //
 //   - acme.echo is completed at once.
 //   - acme.later is accepted and completed when the gate is open.
 //   - acme.ask requires the inputs text and count.
 //   - acme.fails fails.
 //   - acme.reply is completed at once, and its output is a message.
-func startAgent(t *testing.T, lines ...string) *agent {
+func startAgent(t *testing.T, options string, lines ...string) *agent {
 	t.Helper()
 	p := hostile.NewProvider(t,
 		hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/later"}, hostile.Skill{ID: "acme/fails"}, hostile.Skill{ID: "acme/reply"},
@@ -46,7 +46,7 @@ func startAgent(t *testing.T, lines ...string) *agent {
 	p.On("acme/fails", hostile.Invoke, hostile.Fail("BROKEN", "It is broken."))
 	c := testbed.StartCaddy(t, testbed.Site("@known header Authorization *", strings.Replace(testbed.Accounts(user), "basic_auth", "basic_auth @known", 1),
 		"skill_bridge {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tallow_anonymous", "\tprovider "+p.URL()+" {", "\t\tnamespace acme", "\t}",
-		"\tpoll_interval 10ms 50ms", "\ta2a {\n\t\treply_message acme.reply\n\t\t"+strings.Join(lines, "\n\t\t")+"\n\t}", "}"))
+		"\tpoll_interval 10ms 50ms", options, "\ta2a {\n\t\treply_message acme.reply\n\t\t"+strings.Join(lines, "\n\t\t")+"\n\t}", "}"))
 	return &agent{origin: strings.TrimSuffix(c.URL, "/rpc"), provider: p, gate: gate}
 }
 

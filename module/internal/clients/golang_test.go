@@ -133,7 +133,7 @@ func isError(version a2a.ProtocolVersion, err, want error) bool {
 func TestSend(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
-			a := startAgent(t)
+			a := startAgent(t, "")
 			c := a.client(t, version, "")
 			task := send(t, c, invoke("acme.echo", map[string]any{"call": "one"}), a2a.TaskStateCompleted)
 			got, err := c.GetTask(t.Context(), &a2a.GetTaskRequest{ID: task.ID})
@@ -159,7 +159,7 @@ func TestSend(t *testing.T) {
 func TestReturnImmediately(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
-			a := startAgent(t)
+			a := startAgent(t, "")
 			c := a.client(t, version, "")
 			result, err := c.SendMessage(t.Context(), immediately(invoke("acme.later", map[string]any{"call": "one"})))
 			task, ok := result.(*a2a.Task)
@@ -178,7 +178,7 @@ func TestReturnImmediately(t *testing.T) {
 func TestStream(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
-			a := startAgent(t)
+			a := startAgent(t, "")
 			c := a.client(t, version, "")
 			words, _ := read(t, c.SendStreamingMessage(t.Context(), invoke("acme.echo", map[string]any{"call": "one"})), "")
 			if want := []string{"task SUBMITTED", "WORKING", "artifact", "COMPLETED"}; !slices.Equal(words, want) {
@@ -192,7 +192,7 @@ func TestStream(t *testing.T) {
 func TestSubscribe(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
-			a := startAgent(t)
+			a := startAgent(t, "")
 			c := a.client(t, version, "")
 			ctx, breakOff := context.WithCancel(t.Context())
 			words, id := read(t, c.SendStreamingMessage(ctx, invoke("acme.later", map[string]any{"call": "one"})), "WORKING")
@@ -226,7 +226,7 @@ func TestSubscribe(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, "")
 	c := a.client(t, a2a.Version, "")
 	var sent []a2a.TaskID
 	for range 3 {
@@ -263,7 +263,7 @@ func TestList(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
-			a := startAgent(t)
+			a := startAgent(t, "")
 			c := a.client(t, version, "")
 			asking := send(t, c, invoke("acme.ask", nil), a2a.TaskStateInputRequired)
 			canceled, err := c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: asking.ID})
@@ -282,7 +282,7 @@ func TestCancel(t *testing.T) {
 func TestDialogue(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
-			a := startAgent(t)
+			a := startAgent(t, "")
 			c := a.client(t, version, "")
 			task := send(t, c, &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("Hello!"))}, a2a.TaskStateInputRequired)
 			if task.Status.Message == nil || !strings.Contains(task.Status.Message.Parts[0].Text(), "acme.ask") {
@@ -313,7 +313,7 @@ func TestDialogue(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
-			a := startAgent(t)
+			a := startAgent(t, "")
 			c := a.client(t, version, "")
 			const unknown = "01a20712-b61f-735b-bbde-fe94ff813b8e"
 			ended := send(t, c, invoke("acme.echo", nil), a2a.TaskStateCompleted)
@@ -359,7 +359,7 @@ func TestCards(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
 			pemFile, _ := newKey(t)
-			a := startAgent(t, "url http://127.0.0.1:{$PORT}/a2a", "sign "+pemFile, "extended_card")
+			a := startAgent(t, "", "url http://127.0.0.1:{$PORT}/a2a", "sign "+pemFile, "extended_card")
 			for path, want := range map[string]int{"": 5, "/a2a": 5, "/a2a/acme.echo": 1} {
 				card := a.resolve(t, version, path)
 				if len(card.Skills) != want || !card.Capabilities.Streaming || card.Capabilities.PushNotifications || len(card.SupportedInterfaces) == 0 {
@@ -383,7 +383,7 @@ func TestCards(t *testing.T) {
 
 // TestDefaults: an anonymous client with the SDK's defaults speaks 1.0, from the combined card.
 func TestDefaults(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, "")
 	card, err := agentcard.DefaultResolver.Resolve(t.Context(), a.origin)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestJavaScript(t *testing.T) {
 	for _, version := range []string{"1.0", "0.3"} {
 		t.Run(version, func(t *testing.T) {
 			hook := newWebhook(t)
-			a := startAgent(t, "url http://127.0.0.1:{$PORT}/a2a", "sign "+pemFile, "extended_card", hook.option())
+			a := startAgent(t, hook.options(), "url http://127.0.0.1:{$PORT}/a2a", "sign "+pemFile, "extended_card")
 			hook.handle("/open", func(http.ResponseWriter, *http.Request) { a.gate.Open() })
 			command := exec.CommandContext(ctx, "node", "client.mjs", version)
 			command.Dir = folder

@@ -33,7 +33,7 @@ func invoke03(skill string, inputs map[string]any) *a2a.MessageSendParams {
 }
 
 func TestErrorsOf03(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, "")
 	c := a.legacy(t)
 	const unknown = "01a20712-b61f-735b-bbde-fe94ff813b8e"
 	result, err := c.SendMessage(t.Context(), invoke03("acme.echo", nil))
@@ -86,7 +86,7 @@ func TestErrorsOf03(t *testing.T) {
 }
 
 func TestStreamOf03(t *testing.T) {
-	a := startAgent(t)
+	a := startAgent(t, "")
 	var states []a2a.TaskState
 	artifacts, isFinal := 0, false
 	for event, err := range a.legacy(t).SendStreamingMessage(t.Context(), invoke03("acme.echo", map[string]any{"call": "one"})) {

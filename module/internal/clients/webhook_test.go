@@ -53,10 +53,10 @@ func (h *webhook) handle(pattern string, handler http.HandlerFunc) {
 	h.mux.HandleFunc(pattern, handler)
 }
 
-// option is the Caddyfile's option that lets the bridge call the webhook.
-func (h *webhook) option() string {
+// options are the Caddyfile's options that let the bridge call the webhook.
+func (h *webhook) options() string {
 	u, _ := url.Parse(h.server.URL) // it is valid
-	return "push {\n\t\t\tallow_http\n\t\t\tallow_networks 127.0.0.0/8\n\t\t\tallow_ports " + u.Port() + "\n\t\t}"
+	return "webhooks {\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tallow_ports " + u.Port() + "\n\t}"
 }
 
 // await returns the events of a name when one has told that the task is completed.
@@ -75,7 +75,7 @@ func TestPush(t *testing.T) {
 	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
 			hook := newWebhook(t)
-			a := startAgent(t, hook.option())
+			a := startAgent(t, hook.options())
 			c := a.client(t, version, "")
 			task := send(t, c, invoke("acme.ask", nil), a2a.TaskStateInputRequired)
 			config := &a2a.PushConfig{

@@ -1,0 +1,45 @@
+package fronts
+
+import (
+	"context"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// Callbacks returns the call-backs of a handler for its kept runs, which begin with the configuration; nil: there are none. body returns what a
+// call-back says.
+func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body func(context.Context, *ledger.Entry, *run.Run) []byte) (*callbacks.Sender, error) {
+	if s.Webhooks == nil || kept == nil || !m.servesRPC() {
+		return nil, nil //nolint:nilnil // see above
+	}
+	secrets, err := m.Webhooks.signing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &callbacks.Sender{
+		Client: *s.Webhooks, Deliverer: kept.deliverer, Secrets: secrets, Sealer: s.Outbound.Sealer, Outcome: kept.Outcome, Body: body, Panicked: s.Observer.Panicked,
+		Attempted: func(a *delivery.Attempt) {
+			report := observe.Notification{
+				ID: a.Delivery.Run.ID, Caller: a.Delivery.Run.Owner.Principal, Host: a.Host, Try: a.Try, Outcome: string(a.Outcome), Status: a.Status, Problem: a.Problem,
+				Duration: a.Duration, Retry: a.Retry, GivenUp: a.GivenUp,
+			}
+			if a.Entry != nil {
+				report.Skill, report.RunID = a.Entry.Skill, a.Entry.Ref.ExecutionID
+			}
+			report.Report(s.Observer)
+		},
+	}
+	return c, lifetime.OnStart(ctx, func() {
+		c.Served = delivery.Served{Realm: s.Realm(), Front: skillsprotocol.Name}
+		c.Begin()
+		context.AfterFunc(ctx, c.End) // nothing is sent with a configuration that is used no longer
+	})
+}
