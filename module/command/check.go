@@ -41,7 +41,8 @@ skill must have a name; each credential must be permitted to go where its descri
 sends it, and works as far as that is known without a call: from OAuth endpoints, it gets
 a token, which it throws away. A refresh token that the endpoint replaces is stored in
 Caddy's storage, as a bridge does. A key is written to that storage, and a row to the
-database, and deleted again: run check as the user that Caddy runs as.
+database, and deleted again: run check as the user that Caddy runs as. The schema of the
+database stays as it is; check says if a start of this version will change it.
 
 It shows what it found, and what to do about it. A check that failed means that a source
 or a skill can't be used. Warnings are about what may be intended, such as skills for

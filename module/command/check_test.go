@@ -348,7 +348,7 @@ func TestCheckStore(t *testing.T) {
 		"sqlite /dev/null/bridge.db":      {true, "SQLite in /dev/null/bridge.db", "store sqlite <file>"},
 		"sqlite " + folder:                {true, "SQLite in " + folder, "store sqlite <file>"},
 		"sqlite " + folder + "/notes.txt": {true, "SQLite in " + folder + "/notes.txt", "not a database of SQLite"},
-		"sqlite " + folder + "/empty.db":  {false, "SQLite in " + folder + "/empty.db can be read and written", ""},
+		"sqlite " + folder + "/empty.db":  {false, "SQLite in " + folder + "/empty.db can be read and written; it is empty: the bridge makes its tables", ""},
 		"memory":                          {false, "SQLite in memory can be read and written", ""},
 		"postgres postgres://bridge:the-secret@127.0.0.1:9/some": {true, "127.0.0.1:9/some", " "},
 	} {

@@ -21,7 +21,7 @@ type trialFiles struct {
 	dbs     []*store.DB       // that are held, perhaps several times
 }
 
-// CheckOnly makes this process leave no new files of databases: the user of the running Caddy might not be permitted to write them. For a file that
+// CheckOnly makes this process leave no new files of databases, and the schemas of databases as they are: the user of the running Caddy might not be permitted to write them. For a file that
 // does not exist, another one is made beside it. The function that is returned closes the databases and removes these files.
 func CheckOnly() (clean func()) {
 	t := &trialFiles{files: map[string]string{}}
@@ -41,9 +41,21 @@ func CheckOnly() (clean func()) {
 	}
 }
 
+// replace changes the settings: a file that does not exist is replaced, and a database that does stays as it is.
+func (t *trialFiles) replace(s *store.Settings) {
+	switch s.Kind {
+	case store.SQLite:
+		file := t.fileOf(s.File)
+		s.CheckOnly, s.File = file == s.File, file
+	case store.Postgres:
+		s.CheckOnly = true
+	case store.Memory:
+	}
+}
+
 // fileOf returns the file to use in the place of a file.
 func (t *trialFiles) fileOf(file string) string {
-	if _, err := os.Stat(file); t == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return file
 	}
 	for made, missing := range t.files {

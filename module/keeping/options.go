@@ -144,8 +144,8 @@ func (o *Options) Hold(ctx caddy.Context, use *lifetime.Usage) error {
 	if _, err := ctx.AppIfConfigured("events"); err != nil {
 		return nil //nolint:nilerr // as in OnStart: without a running Caddy, nothing is kept
 	}
-	if settings.Kind == store.SQLite {
-		settings.File = trial.fileOf(settings.File)
+	if trial != nil {
+		trial.replace(&settings)
 	}
 	db, release, err := store.Hold(settings)
 	if err != nil {

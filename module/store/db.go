@@ -18,7 +18,8 @@ import (
 
 const (
 	// readyTimeout bounds how long a statement waits for a database that is being opened for the first time.
-	readyTimeout = 2 * time.Second
+	// The first one makes the tables, which takes seconds on a slow disk; most who use the database wait for 5 seconds.
+	readyTimeout = 4 * time.Second
 	// openTimeout bounds one attempt to open the database.
 	openTimeout = 30 * time.Second
 	// firstPause and longestPause are between attempts to open the database.
@@ -45,6 +46,7 @@ type DB struct {
 	using   sync.RWMutex
 	conns   *connections // nil: not open
 	trouble atomic.Pointer[ledger.Unavailable]
+	older   atomic.Pointer[olderSchema] // nil: the schema is that of the program
 }
 
 // dialect is what databases do differently.
@@ -124,6 +126,10 @@ func (d *DB) run() {
 			return
 		}
 	}
+	if d.settings.CheckOnly {
+		<-d.ctx.Done()
+		return
+	}
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	runs.Go(d.runs.work)
@@ -169,7 +175,7 @@ func (d *DB) open() error {
 	return nil
 }
 
-// Ready waits until the database is open: two seconds at most, and not at all if an attempt to open it has failed. The error is a
+// Ready waits until the database is open: four seconds at most, and not at all if an attempt to open it has failed. The error is a
 // [*ledger.Unavailable], or that of the context.
 func (d *DB) Ready(ctx context.Context) error {
 	_, leave, err := d.enter(ctx)
@@ -227,6 +233,8 @@ type Status struct {
 	Open bool
 	// Trouble is why it can't be used at present; nil: nothing is known.
 	Trouble *ledger.Unavailable
+	// Migration is what a bridge does to the schema when it starts, if this process leaves it as it is; empty: nothing.
+	Migration string
 }
 
 // Status returns what is known about the database. It asks nothing.
@@ -235,19 +243,35 @@ func (d *DB) Status() Status {
 	if open {
 		d.using.RUnlock()
 	}
-	return Status{Kind: d.settings.Kind, Place: d.dialect.place(), Open: open, Trouble: d.trouble.Load()}
+	s := Status{Kind: d.settings.Kind, Place: d.dialect.place(), Open: open, Trouble: d.trouble.Load()}
+	if older := d.older.Load(); older != nil {
+		s.Migration = older.String()
+	}
+	return s
 }
 
-// Check writes a row and deletes it.
+// Check writes a row and deletes it. If the database is empty and only checked, it also makes the tables, and undoes that.
 func (d *DB) Check(ctx context.Context) error {
-	return d.transaction(ctx, func(ctx context.Context, s session) error {
+	older := d.older.Load()
+	err := d.transaction(ctx, func(ctx context.Context, s session) error {
+		if older != nil && older.version == 0 { // nobody uses it, who would have to wait
+			if err := d.migrateFrom(ctx, s, older.files); err != nil {
+				return err
+			}
+		}
 		name := []byte(newID())
 		if _, err := s.exec(ctx, "INSERT INTO things (kind, name, value, version, expires) VALUES ($1, $2, $3, 1, {now})", "check", name, []byte{}); err != nil {
 			return err
 		}
-		_, err := s.exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", "check", name)
-		return err
+		if _, err := s.exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", "check", name); err != nil || older == nil {
+			return err
+		}
+		return errUndone
 	})
+	if errors.Is(err, errUndone) {
+		return nil
+	}
+	return err
 }
 
 // sweep deletes the things that have expired, and makes what was deleted unreadable also in the files of the database. Runs are deleted by the ledger.

@@ -31,8 +31,29 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 	if err := c.pools[reading].db.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&version); err == nil && version == len(files) {
 		return nil
 	}
+	if d.settings.CheckOnly && version < len(files) {
+		d.older.Store(&olderSchema{version, files})
+		return nil
+	}
 	return session{d, writing, c, nil}.begin(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
 }
+
+// olderSchema is the version of the schema of a database that is only checked, and the migrations of the program.
+type olderSchema struct {
+	version int
+	files   []fs.DirEntry
+}
+
+// String says what happens when a bridge starts.
+func (o *olderSchema) String() string {
+	if o.version == 0 {
+		return "it is empty: the bridge makes its tables when it starts"
+	}
+	return fmt.Sprintf("the bridge changes its schema from version %d to %d when it starts, and earlier versions of the bridge refuse it then", o.version, len(o.files))
+}
+
+// errUndone ends a transaction that must have no effect.
+var errUndone = errors.New("nothing is to be changed")
 
 // migrateFrom migrates in a transaction.
 func (d *DB) migrateFrom(ctx context.Context, s session, files []fs.DirEntry) error {

@@ -30,6 +30,8 @@ type Settings struct {
 	DSN string
 	// Clock replaces the clock of SQLite in tests. Nil: that of the machine.
 	Clock func() time.Time
+	// CheckOnly leaves the schema as it is: a program that checks a configuration must not migrate the database of the bridge that runs.
+	CheckOnly bool
 }
 
 // key identifies the database among those of the process.

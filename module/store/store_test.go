@@ -133,6 +133,57 @@ func TestSchema(t *testing.T) {
 	})
 }
 
+// A program that only checks leaves no tables in an empty database, and the schema of an earlier version as it is. It says what a bridge will do.
+func TestCheckOnly(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		checked := settings
+		checked.CheckOnly = true
+		check := func(migration string) *DB {
+			t.Helper()
+			db := open(t, checked)
+			if err := db.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := db.Status(); s.Migration != migration || s.Trouble != nil {
+				t.Errorf("%+v, want the migration %q", s, migration)
+			}
+			return db
+		}
+		db := check("it is empty: the bridge makes its tables when it starts")
+		if _, err := db.Things().Get(t.Context(), "key", "a"); err != ErrNoThing {
+			t.Error(err)
+		}
+		tables := "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+		if settings.Kind != Postgres {
+			tables = "SELECT count(*) FROM sqlite_master"
+		}
+		if n := scalar[int](t, db, reading, tables); n != 0 {
+			t.Fatalf("%d tables", n)
+		}
+		user := open(t, settings)
+		if _, err := user.Things().Put(t.Context(), &Thing{Kind: "key", Name: "a"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		check("")
+		// A later version of the program has another migration.
+		files := *db.older.Load()
+		files.version, files.files = 1, append(files.files, files.files[0])
+		db.older.Store(&files)
+		if err := db.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if s := db.Status().Migration; s != "the bridge changes its schema from version 1 to 2 when it starts, and earlier versions of the bridge refuse it then" {
+			t.Error(s)
+		}
+		if version := scalar[int](t, user, reading, "SELECT version FROM schema_version"); version != 1 {
+			t.Errorf("version %d of the schema", version)
+		}
+		exec(t, user, "UPDATE schema_version SET version = 7")
+		newer := begin(t, checked, zap.NewNop())
+		wantUnavailable(t, newer.Ready(t.Context()), "version 7 of the schema, this program has version 1", "newer version of the bridge")
+	})
+}
+
 // Two processes change the same thing, and read it, at the same time.
 func TestTogether(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) {

@@ -42,11 +42,11 @@ func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
 	found, err := t.db.session(reading).row(ctx, []any{&size, &thing.Value, &thing.Version, &expires},
 		"SELECT length(value), CASE WHEN length(value) <= $3 THEN value END, version, expires FROM things WHERE kind = $1 AND name = $2 AND "+living,
 		kind, []byte(name), MaxValue)
-	switch {
+	switch older := t.db.older.Load(); {
+	case err != nil && older != nil && older.version == 0, err == nil && !found:
+		return nil, ErrNoThing
 	case err != nil:
 		return nil, err
-	case !found:
-		return nil, ErrNoThing
 	case size > MaxValue:
 		return nil, tooLarge(kind, size)
 	}

@@ -90,7 +90,11 @@ func OfStores(ctx context.Context, bridges []*observe.Bridge) (all []Finding) {
 		if err == nil {
 			err = db.Check(ctx)
 		}
-		f := Finding{Result: OK, What: keeping.Named(db.Status().Place) + " can be read and written"}
+		status := db.Status()
+		f := Finding{Result: OK, What: keeping.Named(status.Place) + " can be read and written"}
+		if status.Migration != "" {
+			f.What += "; " + status.Migration
+		}
 		if err != nil {
 			f = Finding{Result: Failed, What: "the database can't be used: " + keeping.Named(err.Error()), Fix: "look at the database"}
 			if u, ok := errors.AsType[*ledger.Unavailable](err); ok {
