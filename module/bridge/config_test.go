@@ -269,14 +269,15 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
-// Each run may be asked about once a second unless the operator says otherwise.
+// Each run may be asked about once a second, of those in vain 1000 in all, unless the operator says otherwise.
 func TestDefaultPolls(t *testing.T) {
-	for config, want := range map[string]int{
-		`{}`: defaultMaxRuns, `{"limits":{"runs":5000}}`: 5000, `{"limits":{"runs":10}}`: 1000, `{"limits":{"runs":5000,"polls":7}}`: 7,
+	for config, want := range map[string]pollRate{
+		`{}`: {defaultMaxRuns, 1000}, `{"limits":{"runs":5000}}`: {5000, 1000}, `{"limits":{"runs":10}}`: {1000, 1000},
+		`{"limits":{"runs":5000,"polls":7}}`: {7, 7}, `{"limits":{"polls":7000}}`: {7000, 7000},
 	} {
 		h := mustLoad(t, config)
-		if got := h.limits().Polls; got != want {
-			t.Errorf("%s: %d polls a second, want %d", config, got, want)
+		if got := h.pollRate(); got != want {
+			t.Errorf("%s: %v polls a second, want %v", config, got, want)
 		}
 	}
 }

@@ -108,15 +108,13 @@ type Limits struct {
 	// documents are still revalidated. Default: 60.
 	FailedReads int `json:"failed_reads,omitempty"`
 
-	// How many status requests per second one host may get for all runs together. The host
-	// is that of the status URL, or of the result URL if there is no status URL. Further
-	// requests are delayed. Those for runs that have probably ended are sent first. Those for
-	// runs near their deadline are sent just before it, but at most as many as all others. All
-	// providers, skills, registries and handlers with the same number here share a host's
-	// limit, also across a reload; skills that another host publishes have a separate limit.
-	// While the host answers 429 or 503, or takes more than two seconds, it gets fewer: half
-	// as many after each such second, down to a 64th, and twice as many after each ten seconds
-	// without. Default: `runs`, which is one request per second for each run, and at least 1000.
+	// How many status requests per second one host may get for all runs together. The host is that of the status URL, or of the
+	// result URL if there is no status URL. Further requests are delayed. Those for runs that have probably ended are sent first.
+	// Those for runs near their deadline are sent just before it, but at most as many as all others. All providers, skills,
+	// registries and handlers with the same number here share a host's limit, also across a reload; skills that another host
+	// publishes have a separate limit. While the host answers 429 or 503, or takes more than two seconds, it gets fewer: half as
+	// many after each such second, down to a 64th, and twice as many after each ten seconds without. Default: 1000 that find a run
+	// unfinished; each that finds the end of a run allows 16 more, so that there may be as many as `runs`, and at least 1000.
 	Polls int `json:"polls,omitempty"`
 
 	// How many of the calls in progress may wait for a run that was submitted and has not

@@ -75,14 +75,25 @@ func (p *Poll) check() error {
 	return fmt.Errorf("poll %q is none of %s, %s and %s", p.Mode, pollAdaptive, pollFixed, pollBackoff)
 }
 
-// budgetPool keeps the poll budgets of hosts over reloads. Its keys are the limit of polls
-// per second: handlers with the same limit share each host's budget.
+// budgetPool keeps the poll budgets of hosts over reloads: handlers with the same limit of polls share each host's budget.
 var budgetPool = lifetime.NewPool[*polling.Budgets]()
+
+// pollRate is a limit of polls per second, and of those that find no end of a run while none does.
+type pollRate struct{ most, inVain int }
+
+// pollRate returns the limit of polls. That of an operator holds for all of them.
+func (b *Bounds) pollRate() pollRate {
+	r := pollRate{b.limits().Polls, defaultPolls}
+	if b.Limits != nil && b.Limits.Polls > 0 {
+		r.inVain = r.most
+	}
+	return r
+}
 
 // holdPolling takes the poll budgets and the learned execution times from their pools.
 func (h *Handler) holdPolling(ctx caddy.Context, p *skillsharing.Polling) error {
-	polls := h.limits().Polls
-	budgets, release, err := budgetPool.Hold(polls, func() (*polling.Budgets, error) { return polling.NewBudgets(float64(polls), polls), nil })
+	rate := h.pollRate()
+	budgets, release, err := budgetPool.Hold(rate, func() (*polling.Budgets, error) { return polling.NewEarnedBudgets(rate.most, rate.inVain), nil })
 	if err != nil {
 		return err
 	}

@@ -28,14 +28,14 @@ func TestHandlersShareBudgets(t *testing.T) {
 	one, two := mustLoad(t, config), mustLoad(t, fmt.Sprintf(`{"poll":{"mode":"fixed"},"limits":{"polls":%d}}`, polls))
 	mustLoad(t, fmt.Sprintf(`{"limits":{"polls":%d}}`, polls+1))
 	for i, h := range []*Handler{one, two} {
-		if n := budgetPool.References(polls); n != 2-i {
+		if n := budgetPool.References(pollRate{polls, polls}); n != 2-i {
 			t.Errorf("%d references to the budgets of %d polls, want %d", n, polls, 2-i)
 		}
 		if err := h.Cleanup(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := budgetPool.References(polls); n != 0 {
+	if n := budgetPool.References(pollRate{polls, polls}); n != 0 {
 		t.Errorf("%d references to the budgets of %d polls are left", n, polls)
 	}
 }

@@ -42,6 +42,9 @@ func (b *bucket) take(now time.Time) bool {
 	}
 }
 
+// give gives tokens back. What the bucket can't hold is lost with the next one that is taken.
+func (b *bucket) give(n int64) { b.full.Add(-n * b.each.Load()) }
+
 // delay returns the time until there is a token.
 func (b *bucket) delay(now time.Time) time.Duration {
 	each := b.interval()

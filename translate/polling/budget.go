@@ -13,6 +13,7 @@ import (
 // nil *Budgets sets no bound.
 type Budgets struct {
 	each, burst time.Duration // see bucket
+	vain        time.Duration // interval of polls that find no end; 0: each
 
 	mu      sync.Mutex
 	budgets map[string]*Budget // by host
@@ -24,8 +25,23 @@ const firstSweep = 1024
 
 // NewBudgets returns budgets with a rate, and a burst of polls that a host gets at once after a time without any.
 func NewBudgets(perSecond float64, burst int) *Budgets {
-	each := time.Duration(math.Ceil(float64(time.Second) / perSecond))
+	each := interval(perSecond)
 	return &Budgets{each: each, burst: time.Duration(max(burst, 1)) * each, budgets: make(map[string]*Budget), sweepAt: firstSweep}
+}
+
+func interval(perSecond float64) time.Duration {
+	return time.Duration(math.Ceil(float64(time.Second) / perSecond))
+}
+
+// NewEarnedBudgets is [NewBudgets] with fewer polls per second, inVain, as long as none finds the end of a run: each that does earns the next
+// ones. Thousands of runs that go on cost their host, and this process, no more than that, and are asked about as often as the rate
+// permits as soon as they end.
+func NewEarnedBudgets(perSecond, inVain int) *Budgets {
+	b := NewBudgets(float64(perSecond), perSecond)
+	if inVain < perSecond {
+		b.vain = interval(float64(inVain))
+	}
+	return b
 }
 
 // Of returns the budget of a host.
@@ -42,6 +58,9 @@ func (b *Budgets) Of(host string) *Budget {
 		b.sweep()
 	}
 	made := &Budget{all: b, host: host, turns: newBucket(b.each, b.burst), last: newBucket(b.each, b.burst)}
+	if b.vain > 0 {
+		made.vain = newBucket(b.vain, time.Second)
+	}
 	made.open.Store(true)
 	b.budgets[host] = made
 	return made
@@ -71,6 +90,7 @@ type Budget struct {
 	all   *Budgets
 	host  string
 	turns *bucket
+	vain  *bucket     // each poll takes a token of it, too, and one that finds the end of a run gives more back; nil: there is none
 	last  *bucket     // of polls that left the queue because their turn did not come in time
 	open  atomic.Bool // it is idle and in use, so that a poll may be made without the lock
 
@@ -108,7 +128,7 @@ func (b *Budget) drop() bool {
 	defer b.unlock()
 	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
-	b.dropped = b.isIdle() && b.turns.isFull(now)
+	b.dropped = b.isIdle() && b.turns.isFull(now) && (b.vain == nil || b.vain.isFull(now))
 	return b.dropped
 }
 
@@ -122,13 +142,13 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 		return ctx.Err() == nil
 	}
 	now := time.Now()
-	if b.open.Load() && b.turns.take(now) {
+	if b.open.Load() && b.take(now) {
 		return ctx.Err() == nil
 	}
 	b = b.lock()
 	defer b.unlock()
 	b.serve(now)
-	if len(b.queue) == 0 && b.turns.take(now) {
+	if len(b.queue) == 0 && b.take(now) {
 		return ctx.Err() == nil
 	}
 	end, last := until, false
@@ -158,6 +178,45 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	}
 }
 
+// take takes the turn of a poll, if there is one.
+func (b *Budget) take(now time.Time) bool {
+	if b.vain == nil {
+		return b.turns.take(now)
+	}
+	if !b.vain.take(now) {
+		return false
+	}
+	taken := b.turns.take(now)
+	if !taken {
+		b.vain.give(1)
+	}
+	return taken
+}
+
+// delay returns the time until there may be a turn.
+func (b *Budget) delay(now time.Time) time.Duration {
+	if b.vain == nil {
+		return b.turns.delay(now)
+	}
+	return max(b.turns.delay(now), b.vain.delay(now))
+}
+
+// earned is how many polls one that finds the end of a run earns. A run needs two to eight polls if its skill is known, and twice as many if not.
+const earned = 16
+
+// found is called after a poll that has found the end of a run.
+func (b *Budget) found() {
+	if b == nil || b.vain == nil {
+		return
+	}
+	b.vain.give(earned)
+	if !b.open.Load() { // polls may wait
+		b = b.lock()
+		defer b.unlock()
+		b.serve(time.Now())
+	}
+}
+
 const (
 	slowest      = 64               // the smallest part of the rate
 	slowAnswer   = 2 * time.Second  // answers to polls that take longer are slow
@@ -175,7 +234,7 @@ func (b *Budget) slow() {
 	now := time.Now()
 	b.recover(now)
 	if now.Sub(b.slowed) >= slowStorm {
-		b.turns.setInterval(min(2*b.turns.interval(), slowest*b.all.each))
+		b.setInterval(min(2*b.turns.interval(), slowest*b.all.each))
 		b.slowed = now
 	}
 }
@@ -186,7 +245,15 @@ func (b *Budget) recover(now time.Time) {
 	for ; each > b.all.each && now.Sub(b.slowed) >= rateDoubling; b.slowed = b.slowed.Add(rateDoubling) {
 		each = max(each/2, b.all.each)
 	}
+	b.setInterval(each)
+}
+
+// setInterval sets the interval of polls, and in proportion that of those in vain.
+func (b *Budget) setInterval(each time.Duration) {
 	b.turns.setInterval(each)
+	if b.vain != nil {
+		b.vain.setInterval(time.Duration(float64(b.all.vain) * each.Seconds() / b.all.each.Seconds()))
+	}
 }
 
 // waiter is a poll in the queue.
@@ -202,7 +269,7 @@ type waiter struct {
 // the queue wakes when the next poll may be made.
 func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 	if b.queue[0] == p {
-		left = min(left, b.turns.delay(time.Now()))
+		left = min(left, b.delay(time.Now()))
 	}
 	b.unlock()
 	defer b.mu.Lock()
@@ -218,7 +285,7 @@ func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 // serve marks the polls whose turn it is as served, and wakes the new head of the queue.
 func (b *Budget) serve(now time.Time) {
 	b.recover(now)
-	for len(b.queue) > 0 && b.turns.take(now) {
+	for len(b.queue) > 0 && b.take(now) {
 		first := heap.Pop(&b.queue).(*waiter)
 		first.served = true
 		first.notify()

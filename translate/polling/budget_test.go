@@ -343,3 +343,37 @@ func TestBudgetIsSharedByConcurrentPolls(t *testing.T) {
 		}
 	})
 }
+
+// Polls that find no end have a rate of their own. One that finds an end earns others, which need not wait any longer.
+func TestBudgetEarned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget := polling.NewEarnedBudgets(1000, 2).Of("acme")
+		run := polling.Start(polling.Fixed{Interval: second}, budget, time.Now(), time.Time{})
+		var made atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		for range 100 {
+			go func() {
+				if budget.Wait(ctx, time.Now(), polling.Never, time.Time{}) {
+					made.Add(1)
+				}
+			}()
+		}
+		check := func(what string, want int64) {
+			t.Helper()
+			synctest.Wait()
+			if n := made.Load(); n != want {
+				t.Errorf("%s: %d polls, want %d", what, n, want)
+			}
+		}
+		check("at once", 2)
+		time.Sleep(2100 * ms)
+		check("two seconds later", 6)
+		run.Found()
+		check("an end was found", 8) // no more than a second's worth at once
+		run.Throttled()
+		time.Sleep(4 * second)
+		check("throttled", 12)
+		stop()
+	})
+}

@@ -2,7 +2,9 @@ package polling_test
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,10 +21,10 @@ type crowd struct {
 
 // crowds keeps a number of runs of each distribution running and returns the means over a
 // period that follows a period for learning.
-func crowds(t *testing.T, polls, each int, learning, while time.Duration, laws ...law) (all []crowd) {
+func crowds(t *testing.T, budgets func() *polling.Budgets, each int, learning, while time.Duration, laws ...law) (all []crowd) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store, budget := polling.NewStore(polling.Config{}), polling.NewBudgets(float64(polls), polls).Of("acme")
+		store, budget := polling.NewStore(polling.Config{}), budgets().Of("acme")
 		ctx, stop := context.WithCancel(t.Context())
 		begun := time.Now()
 		var mu sync.Mutex
@@ -45,6 +47,7 @@ func crowds(t *testing.T, polls, each int, learning, while time.Duration, laws .
 							}
 							run.Ask()
 							if took := time.Since(start); took >= d {
+								run.Found()
 								run.Done(d, false)
 								if start.Sub(begun) >= learning {
 									mu.Lock()
@@ -72,14 +75,21 @@ func crowds(t *testing.T, polls, each int, learning, while time.Duration, laws .
 	return all
 }
 
-// P12: the ends of 8,000 runs of one host that take three seconds are found in time with the
-// default budget, which is as many polls per second as there may be runs.
+// atMost returns a function that makes budgets of so many polls per second.
+func atMost(polls int) func() *polling.Budgets {
+	return func() *polling.Budgets { return polling.NewBudgets(float64(polls), polls) }
+}
+
+// byDefault makes the default budgets: as many polls per second as there may be runs, but not in vain.
+func byDefault() *polling.Budgets { return polling.NewEarnedBudgets(20_000, 1000) }
+
+// P12: the ends of 8,000 runs of one host that take three seconds are found in time with the default budget.
 func TestP12Crowd(t *testing.T) {
 	simulate(t)
-	for _, polls := range []int{1000, 20_000} {
-		c := crowds(t, polls, 8000, 20*time.Second, 30*time.Second, normal(3, 0.02))[0]
-		t.Logf("%d polls per second: %.2f s in the mean, %.1f polls, %d runs", polls, c.took, c.polls, c.runs)
-		if polls == 20_000 && c.took > 3.2 {
+	for name, budgets := range map[string]func() *polling.Budgets{"at most 1000": atMost(1000), "default": byDefault} {
+		c := crowds(t, budgets, 8000, 20*time.Second, 30*time.Second, normal(3, 0.02))[0]
+		t.Logf("%s: %.2f s in the mean, %.1f polls, %d runs", name, c.took, c.polls, c.runs)
+		if name == "default" && c.took > 3.2 {
 			t.Errorf("%.2f s in the mean, want 3.2", c.took)
 		}
 	}
@@ -91,10 +101,49 @@ func TestP12Crowd(t *testing.T) {
 func TestP12Mixed(t *testing.T) {
 	simulate(t)
 	most := []float64{3.6, 5, 36.5}
-	for i, c := range crowds(t, 600, 500, 60*time.Second, 120*time.Second, normal(3, 0.05), exponential(3), lognormal(30, .4)) {
+	for i, c := range crowds(t, atMost(600), 500, 60*time.Second, 120*time.Second, normal(3, 0.05), exponential(3), lognormal(30, .4)) {
 		t.Logf("law %d: %.2f s in the mean, %.1f polls, %d runs", i, c.took, c.polls, c.runs)
 		if c.took > most[i] {
 			t.Errorf("law %d: %.2f s in the mean, want at most %v", i, c.took, most[i])
 		}
 	}
+}
+
+// 8,000 runs that go on cost their host 1000 polls a second by default. Their ends are found soon, also if they come together.
+func TestCrowdThatGoesOn(t *testing.T) {
+	simulate(t)
+	synctest.Test(t, func(t *testing.T) {
+		const runs, takes = 8000, 40 * time.Second
+		budget, learner := byDefault().Of("acme"), polling.NewStore(polling.Config{}).Learner(polling.Key{Skill: "new"})
+		var running sync.WaitGroup
+		var vain atomic.Int64
+		start := time.Now()
+		delays := make([]time.Duration, runs)
+		for i := range runs {
+			running.Go(func() {
+				run := polling.Start(learner, budget, start, time.Time{})
+				for {
+					time.Sleep(run.Next(0))
+					run.Turn().Wait(t.Context(), time.Time{}, true)
+					run.Ask()
+					if time.Since(start) >= takes {
+						run.Found()
+						delays[i] = time.Since(start) - takes
+						return
+					}
+					vain.Add(1)
+					run.Running(false)
+				}
+			})
+		}
+		running.Wait()
+		slices.Sort(delays)
+		t.Logf("%d polls in vain, the ends are found after %v, half of them, and %v", vain.Load(), delays[runs/2], delays[runs-1])
+		if most := int64(1000 * (takes + time.Second) / time.Second); vain.Load() > most {
+			t.Errorf("%d polls in vain, want at most %d", vain.Load(), most)
+		}
+		if delays[runs-1] > 10*time.Second {
+			t.Errorf("the last end is found after %v", delays[runs-1])
+		}
+	})
 }

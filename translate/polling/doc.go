@@ -102,7 +102,9 @@
 //
 // A [Budget] bounds the polls per second of one host. If there are more, those go first
 // whose runs have likely ended. The others wait until theirs have, but at most five
-// seconds or a quarter of the time that they have been running. A host that says that there are too
+// seconds or a quarter of the time that they have been running. [NewEarnedBudgets] bounds
+// polls that find no end more than others: each poll costs memory and processor time, here and at the
+// provider, and thousands of runs that go on need no more of them than a few do. A host that says that there are too
 // many (429 or 503), or answers slowly, gets fewer for a while.
 //
 // # Providers that lie

@@ -134,6 +134,9 @@ func (r *Run) Throttled() {
 	}
 }
 
+// Found is called when the answer to the poll says that the run has ended, however.
+func (r *Run) Found() { r.budget.found() }
+
 // Done is called when the answer to the poll says that the run has ended, after the given
 // time by the provider's clock; 0 if it did not say. Held is as in Running.
 func (r *Run) Done(execution time.Duration, held bool) {

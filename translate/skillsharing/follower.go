@@ -294,6 +294,7 @@ func (f *follower) poll(w *watcher) bool {
 	r, after, e := f.poller.ask(ctx, w)
 	switch {
 	case e == nil && r.State.Ended():
+		f.locked(f.schedule.run.Found)
 		return !f.finish(w, r)
 	case e != nil && errors.Is(e.Cause, exchange.ErrNoRoom):
 		w.full = e
