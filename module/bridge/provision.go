@@ -104,7 +104,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	setup.Keeping.Keep = h.Lifetime()
 	setup.Keeping.Bounds.Runs, setup.Keeping.Bounds.RunsOfOne = h.Runs()
-	setup.Canceled = fronts.CanceledRuns(ctx, h.Lifetime(), h.tokens.Realm)
+	setup.Canceled = fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), h.tokens.Realm)
 	var release func()
 	kept, release, err = fronts.KeepRuns(ctx, setup, h.DB(), func() *jsonrpc.Server { return h.server })
 	if err != nil {

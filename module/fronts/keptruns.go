@@ -160,12 +160,12 @@ type keptRunStates struct {
 var _ recent.KeptRuns = (*keptRunStates)(nil)
 
 // State implements [recent.KeptRuns].
-func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Ref) run.State {
+func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Ref) (state run.State, since time.Time) {
 	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
 	if err != nil {
-		return 0
+		return 0, time.Time{}
 	}
-	return e.State.Run()
+	return e.State.Run(), e.Changed
 }
 
 // Cancel implements [recent.KeptRuns].

@@ -1,2 +1,2 @@
-// Package storage keeps the records of runs in Caddy's storage, and which runs were canceled.
+// Package storage keeps the records of runs in Caddy's storage.
 package storage

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // measuring is a storage that counts the bytes that are read.
@@ -38,7 +36,6 @@ func (s *measuring) Load(ctx context.Context, key string) ([]byte, error) {
 func TestFilesOfOthers(t *testing.T) {
 	const secret = "s3cret-of-another-program"
 	id := newID(t, time.Now(), 1)
-	ref := &run.Ref{Source: "acme", ExecutionID: "1"}
 	for name, c := range map[string]struct {
 		write func(*measuring) error // what the bridge writes
 		read  func(*measuring) error
@@ -52,16 +49,6 @@ func TestFilesOfOthers(t *testing.T) {
 		"name": {
 			func(s *measuring) error { return NewRecords(s).Name(t.Context(), "ada", "task", id) },
 			func(s *measuring) error { _, err := NewRecords(s).Named(t.Context(), "ada", "task"); return err },
-		},
-		"canceled run": {
-			func(s *measuring) error {
-				_, err := NewCanceledRuns(s, runtoken.Lifetime).Add(t.Context(), "ada", ref)
-				return err
-			},
-			func(s *measuring) error {
-				has, err := NewCanceledRuns(s, runtoken.Lifetime).Has(t.Context(), "ada", ref)
-				return errors.Join(err, fmt.Errorf("canceled: %t", has))
-			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,12 +2,15 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
 )
 
 const (
@@ -32,6 +35,7 @@ type notices struct {
 	db      *DB
 	sender  string // tells own notices apart
 	changes chan []string
+	marks   *marks.Marks
 	wake    chan struct{}
 
 	mu        sync.Mutex
@@ -43,7 +47,9 @@ type notices struct {
 }
 
 func newNotices(db *DB) *notices {
-	return &notices{db: db, sender: newID(), changes: make(chan []string, 64), wake: make(chan struct{}, 1)}
+	n := &notices{db: db, sender: newID(), changes: make(chan []string, 64), wake: make(chan struct{}, 1)}
+	n.marks = marks.New(markStore{db}, func() { n.Announce([]string{markKind}) })
+	return n
 }
 
 // Announce implements [ledger.Store].
@@ -117,6 +123,9 @@ func (n *notices) heard(text string) (again bool) {
 
 // tell tells the ledger of changes. If it is late to listen, it hears that it has missed some.
 func (n *notices) tell(ids []string) {
+	if ids == nil || slices.Contains(ids, markKind) {
+		n.marks.Changed()
+	}
 	for {
 		select {
 		case n.changes <- ids:

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
@@ -301,7 +302,7 @@ func TestErrorsOfSQLite(t *testing.T) {
 	if err := db.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wantUnavailable(t, db.judged(t.Context(), &fileSystemError{"/mnt", "NFS"}, reading), "/mnt", "store postgres")
+	wantUnavailable(t, db.judged(t.Context(), &machine.FileSystemError{Folder: "/mnt", Name: "NFS"}, reading), "/mnt", "store postgres")
 	if _, err := db.session(reading).exec(t.Context(), "DELETE FROM things"); err == nil {
 		t.Error("a connection that reads has written")
 	}

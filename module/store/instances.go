@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
@@ -83,7 +83,7 @@ func (i *instance) renew(ctx context.Context) error {
 		} else {
 			id = newID()
 		}
-		err = setLease(ctx, s, id, lease, process(os.Getpid()))
+		err = setLease(ctx, s, id, lease, machine.Process(os.Getpid()))
 	}
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (i *instance) endOfDead(ctx context.Context, s session) {
 		if err := rows.Scan(&id, &of); err != nil {
 			return err
 		}
-		if isDead(of) {
+		if machine.IsDead(of) {
 			dead = append(dead, id)
 		}
 		return nil
@@ -131,43 +131,6 @@ func (i *instance) endOfDead(ctx context.Context, s session) {
 	for _, id := range dead {
 		_ = setLease(ctx, s, id, -1, "")
 	}
-}
-
-// process identifies a process of this machine by the start of the system, its namespace, its id and its start, so that no later one has the same. Empty:
-// the system does not say them, or there is no such process.
-func process(pid int) string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return ""
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // those after the name, which may contain anything
-	if len(fields) < 20 {
-		return ""
-	}
-	return fmt.Sprintf("%s %s %s %d", strings.TrimSpace(string(boot)), namespace, fields[19], pid)
-}
-
-// isDead reports whether a process, as another instance has named it, certainly does not exist any more. Only this instance's namespace can be
-// looked at.
-func isDead(of string) bool {
-	self := strings.Fields(process(os.Getpid()))
-	theirs := strings.Fields(of)
-	if len(self) != 4 || len(theirs) != 4 || self[0] != theirs[0] || self[1] != theirs[1] {
-		return false
-	}
-	var pid int
-	if _, err := fmt.Sscan(theirs[3], &pid); err != nil {
-		return false
-	}
-	return process(pid) != of
 }
 
 // Adopt implements [ledger.Store].

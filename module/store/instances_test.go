@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
@@ -39,7 +40,7 @@ func adopted(t *testing.T, r *Runs) int {
 
 // TestDeadProcess tests that the runs of a process of this machine that was killed are adopted at once, and those of one that lives are not.
 func TestDeadProcess(t *testing.T) {
-	if process(1) == "" {
+	if machine.Process(1) == "" {
 		t.Skip("this system does not say which processes there are")
 	}
 	databases(t, func(t *testing.T, settings Settings) {
@@ -62,12 +63,12 @@ func TestDeadProcess(t *testing.T) {
 			t.Helper()
 			exec(t, first.db, "UPDATE instances SET process = $1 WHERE id = $2", text, e.Follower)
 		}
-		setProcess(process(other.Process.Pid))
+		setProcess(machine.Process(other.Process.Pid))
 		if n := adopted(t, another(t, settings)); n != 0 {
 			t.Fatalf("adopted %d runs of a process that lives", n)
 		}
 		end()
-		fields := strings.Fields(process(1))
+		fields := strings.Fields(machine.Process(1))
 		for _, unknown := range []string{
 			"", "text", fmt.Sprintf("other-boot %s %s %d", fields[1], fields[2], other.Process.Pid), fmt.Sprintf("%s other-namespace %s %d", fields[0], fields[2], other.Process.Pid),
 			fmt.Sprintf("%s %s %s x", fields[0], fields[1], fields[2]),

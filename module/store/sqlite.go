@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 )
 
@@ -111,7 +111,7 @@ func prepareFile(file string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	if err := checkFileSystem(folder); err != nil {
+	if err := machine.CheckFileSystem(folder); err != nil {
 		return err
 	}
 	opened, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
@@ -129,13 +129,6 @@ func prepareFile(file string) error {
 	return nil
 }
 
-// fileSystemError is the error for a file that several machines can open: their locks and their memory of the log don't work there.
-type fileSystemError struct{ folder, name string }
-
-func (e *fileSystemError) Error() string {
-	return fmt.Sprintf("%s is on a network file system (%s), which SQLite can't use safely", e.folder, e.name)
-}
-
 // swept gives pages without content back, and empties the log, in which deleted rows could still be read.
 func (q *sqlite) swept(ctx context.Context, s session) error {
 	if q.settings.Kind == Memory {
@@ -150,7 +143,7 @@ func (q *sqlite) swept(ctx context.Context, s session) error {
 
 // judge implements dialect.
 func (q *sqlite) judge(err error) *verdict.Verdict {
-	if _, ok := errors.AsType[*fileSystemError](err); ok {
+	if _, ok := errors.AsType[*machine.FileSystemError](err); ok {
 		return &verdict.Verdict{Advice: "Name a file on a disk of this machine with: store sqlite <file>. Several machines share a database with: store postgres <dsn>"}
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {

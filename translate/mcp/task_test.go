@@ -201,17 +201,17 @@ func flip(c byte) string {
 // memory is a store of canceled runs.
 type memory struct {
 	mu sync.Mutex
-	of map[string]bool
+	of map[string]time.Time
 }
 
 func (m *memory) Add(_ context.Context, principal string, ref *run.Ref) *run.Limit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of[principal+" "+ref.ExecutionID] = true
+	m.of[principal+" "+ref.ExecutionID] = time.Now()
 	return nil
 }
 
-func (m *memory) Has(_ context.Context, principal string, ref *run.Ref) bool {
+func (m *memory) When(_ context.Context, principal string, ref *run.Ref) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.of[principal+" "+ref.ExecutionID]
@@ -219,7 +219,7 @@ func (m *memory) Has(_ context.Context, principal string, ref *run.Ref) bool {
 
 // Section 5: tasks/cancel is an empty answer, always; another instance knows it; a run that has ended stays as it ended.
 func TestCancel(t *testing.T) {
-	kept := &memory{of: map[string]bool{}}
+	kept := &memory{of: map[string]time.Time{}}
 	use := func(s *server) { s.front.Canceled = &recent.Canceled{Store: kept} }
 	s := newServer(t, use, skill("slow", nil), skill("ended", nil), skill("down", nil))
 	s.Accept("slow")

@@ -3,61 +3,53 @@ package recent_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// store counts what is stored for each principal.
-type store map[string]int
+// store has room for one run.
+type store struct {
+	principal string
+	ref       run.Ref
+	at        time.Time
+}
 
-func (s store) Add(_ context.Context, principal string, _ *run.Ref) *run.Limit {
-	s[principal]++
+func (s *store) Add(_ context.Context, principal string, ref *run.Ref) *run.Limit {
+	if !s.at.IsZero() {
+		return &run.Limit{Name: "canceled runs", Max: 1}
+	}
+	s.principal, s.ref, s.at = principal, *ref, time.Now()
 	return nil
 }
 
-func (s store) Has(context.Context, string, *run.Ref) bool { return false }
+func (s *store) When(_ context.Context, principal string, ref *run.Ref) time.Time {
+	if s.principal != principal || s.ref != *ref {
+		return time.Time{}
+	}
+	return s.at
+}
 
-// One principal cancels a bounded number of runs, so that those of others keep their places. A further one is refused, and not forgotten.
-func TestCanceledRunsOfOnePrincipal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := store{}
-		c := recent.Canceled{Store: s}
-		ref := func(i int) *run.Ref { return &run.Ref{Source: "acme", ExecutionID: fmt.Sprint(i)} }
-		cancel := func(principal string, i int) *run.Failure {
-			t.Helper()
-			ended, failure := c.Cancel(t.Context(), principal, ref(i))
-			if ended || (failure == nil) == c.When(t.Context(), principal, ref(i)).IsZero() {
-				t.Errorf("run %d of %q: ended %t, failure %v", i, principal, ended, failure)
-			}
-			return failure
-		}
-		for i := range recent.MostStored + 50 {
-			f := cancel("", i)
-			if refused := i >= recent.MostStored; refused != (f != nil) || refused && (f.Kind != run.RateLimited || f.Limit.Max != recent.MostStored || f.Executed != run.ExecutedYes) {
-				t.Fatalf("run %d: %v", i, f)
-			}
-		}
-		if f := cancel("ada", 0); f != nil || s[""] != recent.MostStored || s["ada"] != 1 {
-			t.Errorf("%d of anonymous callers are stored, %d of ada; %v", s[""], s["ada"], f)
-		}
-		time.Sleep(runtoken.Lifetime)
-		if f := cancel("", -1); f != nil {
-			t.Errorf("after their time, the earlier ones still count: %v", f)
-		}
-	})
+// What the store has no room for is refused, and not forgotten.
+func TestCanceledRunsWithoutRoom(t *testing.T) {
+	c := recent.Canceled{Store: new(store)}
+	first, further := &run.Ref{Source: "acme", ExecutionID: "1"}, &run.Ref{Source: "acme", ExecutionID: "2"}
+	if ended, f := c.Cancel(t.Context(), "ada", first); ended || f != nil || c.When(t.Context(), "ada", first).IsZero() {
+		t.Errorf("ended %t, failure %v", ended, f)
+	}
+	ended, f := c.Cancel(t.Context(), "ada", further)
+	if ended || f == nil || f.Kind != run.RateLimited || f.Limit.Max != 1 || f.Executed != run.ExecutedYes || !c.When(t.Context(), "ada", further).IsZero() {
+		t.Errorf("ended %t, failure %v", ended, f)
+	}
 }
 
 // records are the runs with records, by execution id.
 type records map[string]run.State
 
-func (r records) State(_ context.Context, _ string, ref *run.Ref) run.State {
-	return r[ref.ExecutionID]
+func (r records) State(_ context.Context, _ string, ref *run.Ref) (run.State, time.Time) {
+	return r[ref.ExecutionID], time.Unix(1, 0)
 }
 
 func (r records) Cancel(_ context.Context, _ string, ref *run.Ref) (run.State, error) {
@@ -72,7 +64,7 @@ func (r records) Cancel(_ context.Context, _ string, ref *run.Ref) (run.State, e
 
 // The record of a run decides whether it is canceled, and takes no place in the store.
 func TestCanceledRunsWithRecords(t *testing.T) {
-	s, kept := store{}, records{"open": run.Working, "ended": run.Completed}
+	s, kept := new(store), records{"open": run.Working, "ended": run.Completed}
 	c := recent.Canceled{Store: s, Kept: kept}
 	for id, want := range map[string]bool{"open": true, "ended": false, "unknown": true} {
 		ref := &run.Ref{Source: "acme", ExecutionID: id, Kept: "record"}
@@ -86,7 +78,7 @@ func TestCanceledRunsWithRecords(t *testing.T) {
 	if _, f := c.Cancel(t.Context(), "ada", ref); f == nil || f.Kind != run.Internal || f.Retry == nil || !c.When(t.Context(), "ada", ref).IsZero() {
 		t.Errorf("the database can't be used: %v", f)
 	}
-	if s["ada"] != 1 {
-		t.Errorf("%d are stored", s["ada"])
+	if s.ref.ExecutionID != "unknown" {
+		t.Errorf("%q is stored", s.ref.ExecutionID)
 	}
 }

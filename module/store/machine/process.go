@@ -1,0 +1,46 @@
+// Package machine says what a database has to know of its machine: which processes live, and which file systems are on other machines.
+package machine
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Process identifies a process of this machine by the start of the system, its namespace, its id and its start, so that no later one has the same. Empty:
+// the system does not say them, or there is no such process.
+func Process(pid int) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // those after the name, which may contain anything
+	if len(fields) < 20 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s %d", strings.TrimSpace(string(boot)), namespace, fields[19], pid)
+}
+
+// IsDead reports whether a process, as another instance has named it, certainly does not exist any more. Only this instance's namespace can be
+// looked at.
+func IsDead(of string) bool {
+	self := strings.Fields(Process(os.Getpid()))
+	theirs := strings.Fields(of)
+	if len(self) != 4 || len(theirs) != 4 || self[0] != theirs[0] || self[1] != theirs[1] {
+		return false
+	}
+	var pid int
+	if _, err := fmt.Sscan(theirs[3], &pid); err != nil {
+		return false
+	}
+	return Process(pid) != of
+}

@@ -1,0 +1,91 @@
+//nolint:thelper // the functions that databases calls are tests
+package store
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
+)
+
+// awaitMark waits until an instance knows a mark.
+func awaitMark(t *testing.T, m *marks.Marks, owner, name string) {
+	t.Helper()
+	for m.Until(t.Context(), owner, name).IsZero() {
+		if err := t.Context().Err(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A mark is known here at once, at another instance after a moment, and after a restart.
+func TestMarks(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		here := open(t, settings)
+		m, there := here.Marks(), here.Marks()
+		if settings.Kind != Memory {
+			there = open(t, settings).Marks()
+		}
+		if at := there.Until(t.Context(), "ada", "1"); !at.IsZero() {
+			t.Fatal(at)
+		}
+		if full, err := m.Add(t.Context(), "ada", "1", time.Hour); full != 0 || err != nil {
+			t.Fatal(full, err)
+		}
+		if until := m.Until(t.Context(), "ada", "1"); time.Until(until).Round(time.Minute) != time.Hour {
+			t.Errorf("until %v", until)
+		}
+		awaitMark(t, there, "ada", "1")
+		if at := there.Until(t.Context(), "bob", "1"); !at.IsZero() {
+			t.Error("another owner has the mark")
+		}
+		if settings.Kind != Memory {
+			if at := open(t, settings).Marks().Until(t.Context(), "ada", "1"); at.IsZero() {
+				t.Error("a restart forgets the mark")
+			}
+		}
+	})
+}
+
+// What one owner marks never takes the place of what another one marks, and all together are bounded.
+func TestMarksAreBounded(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		db := open(t, settings)
+		m := db.Marks()
+		fill := func(owner string, from, n int) {
+			t.Helper()
+			err := db.transaction(t.Context(), func(ctx context.Context, s session) error {
+				for i := range n {
+					if _, err := s.exec(ctx, "INSERT INTO things VALUES ($1, $2, $3, 1, {now} + 3600000)", markKind, fmt.Appendf(nil, "%s%04d", owner, from+i), []byte{}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Changed()
+			awaitMark(t, m, owner, fmt.Sprintf("%04d", from+n-1))
+		}
+		add := func(owner, name string, want int) {
+			t.Helper()
+			if full, err := m.Add(t.Context(), owner, name, time.Hour); full != want || err != nil {
+				t.Errorf("%s: %d, %v; want %d", owner, full, err, want)
+			}
+		}
+		fill("ada", 0, marks.MostOfOne-1)
+		add("ada", "last", 0)
+		add("ada", "more", marks.MostOfOne)
+		add("bob", "more", 0)
+		for i := range 9 {
+			fill(fmt.Sprint("b", i, "c"), 0, marks.MostOfOne)
+		}
+		add("bob", "full", marks.Most)
+		exec(t, db, "UPDATE things SET expires = {now} WHERE name IN ($1, $2)", []byte("ada0000"), []byte("adalast"))
+		add("bob", "4444", 0)
+	})
+}
