@@ -219,8 +219,9 @@ func TestMemory(t *testing.T) {
 		large := make([]byte, 200<<10)
 		for n := range 600 {
 			e := i.begin(push, fmt.Sprint("eve", n%20), fmt.Sprintf("dead%d.example", n))
-			e.Notes = large
-			i.state(e, ledger.Completed)
+			next := *e
+			next.Notes = large
+			i.state(&next, ledger.Completed)
 		}
 		synctest.Wait()
 		if s := delivery.StatsOf(i.Deliverer); s.Held > 33<<20 || s.Versions > 10_000 {
