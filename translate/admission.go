@@ -126,12 +126,33 @@ func endQuota(x *execution) {
 	switch {
 	case x.operation == OperationFollow && over:
 		quotas.Ended(x.call.Principal, &x.ref)
+	case x.operation == OperationFollow && x.call.Poll != nil:
+		quotas.Follow(x.call.Principal, &x.ref, countUntil(x))
 	case x.operation == OperationFollow || grant == nil:
 	case x.ref.ExecutionID == "" && !abandoned(o.Failure) || over:
 		grant.End(quota.Ending{Unused: x.ref.ExecutionID == "" && o.Failure != nil && o.Failure.Executed == run.ExecutedNo})
 	default: // a caller does not decide for how long its runs count
-		grant.End(quota.Ending{Ref: &x.ref, Until: x.call.deadline(max(x.timeout, x.timeoutFor(0), x.bridge.config.DefaultTimeout))})
+		x.timeout = max(x.timeout, x.timeoutFor(0), x.bridge.config.DefaultTimeout)
+		grant.End(quota.Ending{Ref: &x.ref, Until: countUntil(x)})
 	}
+}
+
+// latePoll is how much later than planned a poll may be, beside a part of the time before it.
+const latePoll = 2 * time.Minute
+
+// countUntil is until when a run that goes on counts without a further call: while the bridge follows it, that is after the next poll.
+func countUntil(x *execution) time.Time {
+	until, next := x.call.deadline(x.timeout), x.outcome.RetryAfter
+	switch p := x.call.Poll; {
+	case p != nil:
+		next = max(next, p.Next)
+	case !x.call.Followed:
+		return until
+	}
+	if polled := time.Now().Add(2*next + latePoll); polled.After(until) {
+		return polled
+	}
+	return until
 }
 
 // abandoned reports whether a call has ended because the bridge no longer waited for the answer to a submission.

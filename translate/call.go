@@ -36,14 +36,40 @@ type Call struct {
 	Wait *time.Duration
 	// Patient sets the maximum timeout if neither the agent nor the descriptor states one, instead of the default.
 	Patient bool
+	// Unattended says that no caller waits for the end of the run. Its provider gets the timeout of the agent or of the descriptor, also a longer one
+	// than the bridge waits for anything, or none, unless it can't be asked about the run.
+	Unattended bool
+	// Followed says that the run is asked about also after the call, by calls with a Poll.
+	Followed bool
 	// Detached is for [Bridge.Resume]: no caller waits for the end of the run, so the limits do not count the call, and its
 	// Wait is the maximum timeout if it has none.
 	Detached bool
+	// Poll says that the call is one of many that ask about a run that no caller waits for; nil: it is none.
+	Poll *Poll
 	// Prepare sets the Inputs once the skill is found, for [Bridge.Start], which does not keep it; nil: the Inputs are known.
 	Prepare Preparation
 	// Task returns the id of the front's record of the call, for reports, once the call has ended; empty: there is none. nil:
 	// the front keeps no records.
 	Task func() string
+}
+
+// Poll is what is known to who asks about a run again and again. A poll that learns nothing new is not reported.
+type Poll struct {
+	Known   run.State     // of the run
+	Failing bool          // the poll before has failed
+	Next    time.Duration // after which the next one is made, unless the provider asks for a longer time
+}
+
+// isNews reports whether the outcome of the call is to be reported.
+func (c *Call) isNews(o *run.Run) bool {
+	switch p := c.Poll; {
+	case p == nil, o.State.Ended():
+		return true
+	case o.Failure != nil:
+		return !p.Failing || o.Failure.Lost || o.Failure.Kind == run.RunFailed
+	default:
+		return o.State > p.Known
+	}
 }
 
 // deadline is when the call ends at the latest.

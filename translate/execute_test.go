@@ -222,6 +222,40 @@ func TestTheEffectiveTimeoutIsSent(t *testing.T) {
 	}
 }
 
+// The provider of a run that nobody waits for is told the timeout of the agent or of the descriptor, whatever the bridge's maximum, or none; unless its
+// answer to the submission is all that the bridge can learn.
+func TestTimeoutOfAnUnattendedCall(t *testing.T) {
+	for _, c := range []struct {
+		client     time.Duration
+		descriptor any
+		blind      bool // the descriptor has no URL for asking
+		want       string
+	}{
+		{0, nil, false, ""},
+		{0, 4000, false, `"timeout_ms":4000}`},
+		{0, 86_400_000, false, `"timeout_ms":86400000}`},
+		{7 * time.Second, 4000, false, `"timeout_ms":7000}`},
+		{3 * time.Hour, nil, false, `"timeout_ms":10800000}`},
+		{0, nil, true, `"timeout_ms":20000}`},
+		{3 * time.Hour, nil, true, `"timeout_ms":40000}`},
+	} {
+		endpoint := object{"timeout_ms": c.descriptor}
+		if c.blind {
+			endpoint["status_url"], endpoint["result_url"] = nil, nil
+		}
+		p, s := weather(t, func(*providertest.Provider) object { return object{"endpoint": endpoint} })
+		p.On("POST /run/weather", providertest.Answer(200, providertest.Response("e", "completed", object{"output": 1})))
+		q := call(`{"city":"x"}`)
+		q.Timeout, q.Unattended = c.client, true
+		if o := newBridge(t, s).Start(t.Context(), q).Wait(); o.Failure != nil {
+			t.Errorf("%+v: %+v", c, o.Failure)
+		}
+		if r := p.Requests("POST /run/weather"); len(r) != 1 || !strings.Contains(r[0].Body, c.want) || strings.Contains(r[0].Body, "timeout_ms") != (c.want != "") {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+}
+
 // hang answers nothing until the client is gone. (The provider has read the body,
 // without which the server would not notice.)
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }

@@ -107,7 +107,9 @@ func (x *execution) end() {
 		s.Descriptor = x.found.State
 	}
 	s.Source = cmp.Or(sourceOf(x), s.Source)
-	x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
+	if x.call.isNews(&x.outcome) {
+		x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
+	}
 	if x.found != nil && x.outcome.State.Ended() {
 		x.bridge.rereading[x.found.Invoker.Index].ranSkill(x.caller.Context)
 	}
@@ -169,7 +171,7 @@ func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
 	if call.Detached {
-		b.config.Quotas.Follow(call.Principal, &ref, x.call.deadline(x.timeout))
+		b.config.Quotas.Follow(call.Principal, &ref, countUntil(x))
 	}
 	x.known = document.Response{ExecutionID: ref.ExecutionID, State: run.Accepted}
 	x.failure = x.findRun(ref)

@@ -68,7 +68,7 @@ func (x *execution) submit() *run.Failure {
 		}
 	}
 	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
-		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: x.timeout, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
+		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: toldTimeout(x), Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
 	if err != nil {
@@ -193,6 +193,14 @@ func (x *execution) timeoutFor(timeout time.Duration) time.Duration {
 		timeout = x.bridge.config.DefaultTimeout
 	}
 	return min(max(timeout, minTimeout), x.bridge.config.MaxTimeout)
+}
+
+// toldTimeout is the timeout that the provider is told; 0: none. The answer of a provider that can't be asked about its run is waited for in any case.
+func toldTimeout(x *execution) time.Duration {
+	if !x.call.Unattended || !x.found.Skill.Followable() {
+		return x.timeout
+	}
+	return cmp.Or(max(x.call.Timeout, 0), x.found.Skill.Timeout())
 }
 
 // minTimeout is the shortest timeout: agents and descriptors state whole milliseconds.

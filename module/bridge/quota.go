@@ -35,7 +35,7 @@ type Quota struct {
 	// How many calls may be in progress, together with the runs that go on after them, at most
 	// 10000. Such a run counts until the bridge reads its end, at most until its call would
 	// have timed out; a run that the bridge follows without a call counts as long as it is
-	// followed, at most `max_timeout` at a time. Default: no bound. Example: `4`.
+	// followed, from each poll to the next. Default: no bound. Example: `4`.
 	Concurrent int `json:"concurrent,omitempty"`
 
 	// How many runs may be accepted in a window that begins with the first of them. A call

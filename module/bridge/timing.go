@@ -18,8 +18,8 @@ type Timing struct {
 	// the skill's descriptor says. In JSON, 0 means the default. Default: `25s`.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
-	// How long any call may take, whatever the caller or the descriptor asks for. In JSON, 0
-	// means the default. Default: `10m`.
+	// How long any call may take, whatever the caller or the descriptor asks for. Runs that no
+	// caller waits for may take longer. In JSON, 0 means the default. Default: `10m`.
 	MaxTimeout caddy.Duration `json:"max_timeout,omitempty"`
 
 	// When the bridge asks for the status of a run. Default: when the run is likely to have

@@ -142,8 +142,8 @@ func (f *runFollower) owner(principal string) ledger.Owner {
 func (f *runFollower) Realm() string { return f.realm() }
 
 // Poll implements [ledger.Follower].
-func (f *runFollower) Poll(ctx context.Context, e *ledger.Entry) run.Run {
-	return ledger.Poll(ctx, f.bridge, e, f.Room(e.Owner.Principal))
+func (f *runFollower) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.Run {
+	return ledger.Poll(ctx, f.bridge, e, failing, f.Room(e.Owner.Principal))
 }
 
 // Room implements [ledger.Follower].

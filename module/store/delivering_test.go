@@ -20,9 +20,11 @@ import (
 // follower follows no run.
 type follower struct{}
 
-func (follower) Realm() string                               { return "realm" }
-func (follower) Poll(context.Context, *ledger.Entry) run.Run { return run.Run{State: run.Working} }
-func (follower) Room(string) exchange.AnswerBudget           { return nil }
+func (follower) Realm() string { return "realm" }
+func (follower) Poll(context.Context, *ledger.Entry, bool) run.Run {
+	return run.Run{State: run.Working}
+}
+func (follower) Room(string) exchange.AnswerBudget { return nil }
 
 // posts are the requests to receivers.
 type posts struct {

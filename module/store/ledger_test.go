@@ -63,7 +63,7 @@ func (*member) Realm() string                     { return "main" }
 func (*member) Room(string) exchange.AnswerBudget { return nil }
 
 // Poll implements [ledger.Follower].
-func (m *member) Poll(_ context.Context, e *ledger.Entry) run.Run {
+func (m *member) Poll(_ context.Context, e *ledger.Entry, _ bool) run.Run {
 	m.polls.Add(1)
 	select {
 	case <-m.ends:

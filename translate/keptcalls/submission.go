@@ -46,7 +46,7 @@ func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed
 	s.how = ledger.Settling{First: true, Unsent: true, Fill: func(*ledger.Entry) {}}
 	call := q.Call
 	s.inputs = call.Inputs
-	call.Inputs, call.Prepare, call.Answer = jsonrpc.Object{}, s, l.Room(q.Owner)
+	call.Inputs, call.Prepare, call.Answer, call.Followed = jsonrpc.Object{}, s, l.Room(q.Owner), true
 	s.request.Call = call
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.cancel = cancel

@@ -16,10 +16,13 @@ import (
 const MethodFollow = "follow"
 
 const (
-	// A run that nobody waits for is asked about when the provider and what was learned of the skill say so, but not before a part of its time so far,
-	// up to longestGap, has passed since it was asked about last: about 290 times on its first day.
-	gapPart    = 25
-	longestGap = 10 * time.Minute
+	// A run that nobody waits for is asked about when the provider and what was learned of the skill say so, but not before a part of its time so far
+	// has passed since it was asked about last: a 25th, up to longestGap, on its first day, which is some 290 polls, and then a 144th: some 1,000 polls
+	// in 90 days. What was learned does not make the pause longer than longestGap either.
+	gapPart, longPart = 25, 144
+	longestGap        = 10 * time.Minute
+	// lastPoll is how long before its time is over a run is asked about once more.
+	lastPoll = 2 * time.Minute
 	// shortestPause and longestPause are the pauses after polls that fail. They double.
 	shortestPause, longestPause = time.Second, time.Minute
 	// missingWait is how long a run is followed on whose skill can't be found.
@@ -79,13 +82,23 @@ func (e *Entry) gap() time.Duration {
 	if began.IsZero() {
 		began = e.Created
 	}
-	return min(max(time.Since(began), 0)/gapPart, longestGap)
+	return gapAt(max(time.Since(began), 0))
 }
 
-// after sets the time of the next poll, by the delay that the last one has suggested. The lock is held.
-func (l *lives) after(n *live, d time.Duration) {
-	d = max(d, n.entry.gap(), shortestPause/10)
-	n.poll.at = time.Now().Add(d + rand.N(d/10+1)) //nolint:gosec // not for secrets
+// gapAt is the gap of a run of an age.
+func gapAt(age time.Duration) time.Duration {
+	return min(age/gapPart, max(longestGap, age/longPart))
+}
+
+// after sets the time of the next poll, by the delay that the last one has suggested, and the time before which the provider wants none. The lock is held.
+func (l *lives) after(n *live, d time.Duration, notBefore time.Time) {
+	gap := n.entry.gap()
+	d = max(min(d, max(gap, longestGap)), time.Until(notBefore), gap, shortestPause/10)
+	now := time.Now()
+	n.poll.at = now.Add(d + rand.N(d/10+1)) //nolint:gosec // not for secrets
+	if last := n.entry.Expires.Add(-lastPoll); n.poll.at.After(last) && now.Before(last) {
+		n.poll.at = last
+	}
 }
 
 // polling makes the polls that are due, each in a goroutine that ends with it.
@@ -177,7 +190,10 @@ func (l *instance) poll(n *live) {
 	if follower == nil || !e.State.Followed() || e.Follower != l.store.Instance() || l.pending.find(n.of) != nil {
 		return
 	}
-	o := follower.Poll(ctx, e)
+	l.mu.Lock()
+	failing := n.poll.failures > 0
+	l.mu.Unlock()
+	o := follower.Poll(ctx, e, failing)
 	_, _ = l.Settle(e, &o, Settling{})
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,14 +203,14 @@ func (l *instance) poll(n *live) {
 	}
 	if o.Failure == nil || o.Failure.Kind == run.DeadlineExceeded {
 		p.failures = 0
-		l.after(n, o.RetryAfter)
+		l.after(n, o.RetryAfter, o.Ref.NotBefore)
 		return
 	}
 	pause := min(shortestPause<<p.failures, longestPause)
 	if pause < longestPause {
 		p.failures++
 	}
-	l.after(n, max(pause, min(o.RetryAfter, longestPause)))
+	l.after(n, max(pause, min(o.RetryAfter, longestPause)), time.Time{})
 }
 
 // Resumer finds a run that was accepted before. It is a [translate.Bridge].
@@ -203,11 +219,14 @@ type Resumer interface {
 }
 
 // Poll is [Follower.Poll] with a bridge: it asks once, for the state and then for the output.
-func Poll(ctx context.Context, b Resumer, e *Entry, room exchange.AnswerBudget) run.Run {
+func Poll(ctx context.Context, b Resumer, e *Entry, failing bool, room exchange.AnswerBudget) run.Run {
 	ref, wait := e.Ref, time.Duration(0)
 	ref.Kept = "" // this is what Follow relies on
 	caller := run.Caller{Principal: e.Owner.Principal, Front: e.Front, Method: MethodFollow}
-	return b.Resume(ctx, ref, translate.Call{Caller: caller, Detached: true, Wait: &wait, Answer: room, Task: func() string { return e.ID }}).Wait()
+	return b.Resume(ctx, ref, translate.Call{
+		Caller: caller, Detached: true, Wait: &wait, Answer: room, Task: func() string { return e.ID },
+		Poll: &translate.Poll{Known: e.State.Run(), Failing: failing, Next: e.gap()},
+	}).Wait()
 }
 
 // mayBeFound reports whether a run that can't be followed, because its skill can't be found, may be followed later: the configuration, or what the

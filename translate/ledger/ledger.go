@@ -36,8 +36,8 @@ type Settings struct {
 type Follower interface {
 	// Realm is the [Owner.Realm] of the runs that belong to the Follower.
 	Realm() string
-	// Poll asks the provider of a run once; see [Poll].
-	Poll(ctx context.Context, e *Entry) run.Run
+	// Poll asks the provider of a run once; see [Poll]. Failing says that the poll before has failed.
+	Poll(ctx context.Context, e *Entry, failing bool) run.Run
 	// Room returns the memory for an output that is read when no request waits for it; nil: there is no bound.
 	Room(principal string) exchange.AnswerBudget
 }

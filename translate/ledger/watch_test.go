@@ -28,12 +28,15 @@ type follower struct {
 	failed atomic.Bool
 	hangs  string // the source that does not answer
 	output int    // the size of outputs
+
+	suggest func(age time.Duration) time.Duration // the delay that polls suggest; nil: a second
+	asks    time.Duration                         // the provider, for a delay
 }
 
 func (f *follower) Realm() string                     { return "realm" }
 func (f *follower) Room(string) exchange.AnswerBudget { return nil }
 
-func (f *follower) Poll(ctx context.Context, e *ledger.Entry) run.Run {
+func (f *follower) Poll(ctx context.Context, e *ledger.Entry, _ bool) run.Run {
 	f.polls.Add(1)
 	switch {
 	case e.Ref.Source == f.hangs:
@@ -44,7 +47,14 @@ func (f *follower) Poll(ctx context.Context, e *ledger.Entry) run.Run {
 	case time.Since(e.Created) >= f.ends:
 		return run.Run{Ref: e.Ref, State: run.Completed, Output: jsontext.Value(`"` + strings.Repeat("x", f.output) + `"`)}
 	}
-	return run.Run{Ref: e.Ref, State: run.Working, RetryAfter: time.Second}
+	o := run.Run{Ref: e.Ref, State: run.Working, RetryAfter: max(time.Second, f.asks)}
+	if f.suggest != nil {
+		o.RetryAfter = f.suggest(time.Since(e.Created))
+	}
+	if f.asks > 0 {
+		o.Ref.NotBefore = time.Now().Add(f.asks)
+	}
+	return o
 }
 
 // open starts a ledger of an instance of a database.
@@ -150,42 +160,66 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A run that nobody waits for is polled some 300 times a day, also if its provider is down, and ends as lost when the time for which it is kept is over.
+// A run that nobody waits for is polled some 300 times on its first day, and less often then, also if its provider is down or what was
+// learned of its skill suggests long pauses, and ends as lost when the time for which it is kept is over.
 func TestPollsOfALongRun(t *testing.T) {
 	for name, c := range map[string]struct {
-		down bool
-		ends time.Duration
-		want ledger.State
-		late time.Duration
+		down    bool
+		ends    time.Duration
+		want    ledger.State
+		late    time.Duration
+		days    int // for which runs are kept
+		polls   int64
+		suggest func(age time.Duration) time.Duration // the delay that polls suggest
+		asks    time.Duration                         // the provider, for a delay
 	}{
-		"an hour":     {ends: time.Hour, want: ledger.Completed, late: 3 * time.Minute},
-		"a day":       {ends: 23 * time.Hour, want: ledger.Completed, late: 11 * time.Minute},
-		"too long":    {ends: 100 * time.Hour, want: ledger.Lost},
-		"unreachable": {down: true, want: ledger.Lost},
+		"an hour":     {ends: time.Hour, want: ledger.Completed, late: 3 * time.Minute, days: 1, polls: 320},
+		"a day":       {ends: 23 * time.Hour, want: ledger.Completed, late: 11 * time.Minute, days: 1, polls: 320},
+		"too long":    {ends: 100 * time.Hour, want: ledger.Lost, days: 1, polls: 320},
+		"unreachable": {down: true, want: ledger.Lost, days: 1, polls: 320},
+		"three days":  {ends: 70 * time.Hour, want: ledger.Completed, late: 35 * time.Minute, days: 3, polls: 480},
+		"learned":     {ends: 70 * time.Hour, want: ledger.Completed, late: 35 * time.Minute, days: 3, polls: 480, suggest: func(age time.Duration) time.Duration { return age / 4 }},
+		"asked for":   {ends: 71*time.Hour + 50*time.Minute, want: ledger.Completed, late: 10 * time.Minute, days: 3, polls: 15, asks: 6 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := ledgertest.New()
-				f := &follower{ends: c.ends}
+				f := &follower{ends: c.ends, suggest: c.suggest, asks: c.asks}
 				f.failed.Store(c.down)
-				l := open(t, db.Instance(true), f, 0)
+				keep := time.Duration(c.days) * 24 * time.Hour
+				l := open(t, db.Instance(true), f, keep)
 				e := accepted(1)
 				l.Add(t.Context(), e, 0)
-				time.Sleep(24*time.Hour + 2*time.Minute)
+				time.Sleep(keep + 2*time.Minute)
 				stored := db.Entries()[0]
 				o, ok := l.Outcome(t.Context(), stored, nil)
-				if n := f.polls.Load(); stored.State != c.want || !ok || n > 320 || (c.want == ledger.Lost) != (o.Failure != nil && o.Failure.Lost) {
+				if n := f.polls.Load(); stored.State != c.want || !ok || n > c.polls || (c.want == ledger.Lost) != (o.Failure != nil && o.Failure.Lost) {
 					t.Errorf("%s after %d polls: %+v", stored.State.Run(), n, o)
 				}
 				if late := stored.Changed.Sub(stored.Created) - c.ends; c.late > 0 && late > c.late {
 					t.Errorf("%s late", late)
 				}
-				time.Sleep(24*time.Hour + 2*time.Minute)
+				time.Sleep(keep + 2*time.Minute)
 				if len(db.Entries()) != 0 {
 					t.Error("it is kept for ever")
 				}
 			})
 		})
+	}
+}
+
+// The pauses between the polls of a run grow with its age, so that their number is bounded for 90 days, and its end is noticed within a hundredth of its time.
+func TestGaps(t *testing.T) {
+	polls := 0
+	for age := time.Second; age < 90*24*time.Hour; polls++ {
+		gap := ledger.GapAt(age)
+		if gap > age/25 || age > 24*time.Hour && gap > age/100 || age > time.Hour && gap < 2*time.Minute {
+			t.Fatalf("%s after %s", gap, age)
+		}
+		age += max(gap, 100*time.Millisecond)
+	}
+	if polls < 500 || polls > 1020 {
+		t.Errorf("%d polls", polls)
 	}
 }
 

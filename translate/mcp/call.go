@@ -44,7 +44,7 @@ func start(r *request, call translate.Call) (jsontext.Value, *jsonrpc.Error) {
 	if err := r.front.Tokens.Ready(r.ctx); err != nil { // without a run token, the client could not follow the run
 		return r.refuse(tokensUnavailable())
 	}
-	call.Caller, call.Patient, call.Wait, call.Checks = r.caller, true, r.wait(), &translate.RequestOf(r.ctx).Checks
+	call.Caller, call.Patient, call.Unattended, call.Wait, call.Checks = r.caller, true, r.takesTasks(), r.wait(), &translate.RequestOf(r.ctx).Checks
 	return r.await(r.front.Bridge.Start(r.ctx, call), call.Name)
 }
 

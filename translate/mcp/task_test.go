@@ -48,6 +48,10 @@ func TestTasks(t *testing.T) {
 	if wait := r["pollIntervalMs"].(float64); wait < 500 || wait > 30_000 {
 		t.Errorf("pollIntervalMs %v", wait)
 	}
+	s.call(t, "acme_slow", object{})
+	if told := s.Requests("POST /run/slow"); len(told) != 2 || strings.Contains(told[0].Body, "timeout_ms") || !strings.Contains(told[1].Body, "timeout_ms") {
+		t.Errorf("%+v: the provider of a task is told a timeout, or that of a call that waits is not", told)
+	}
 	id := r["taskId"].(string)
 	before := s.Count("GET /status/")
 	for range 5 {

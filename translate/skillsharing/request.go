@@ -39,7 +39,7 @@ type Invocation struct {
 	Inputs jsontext.Value
 	// TraceID is sent as context.trace_id.
 	TraceID string
-	// Timeout is sent as context.timeout_ms. It sets no deadline: that is the context's.
+	// Timeout is sent as context.timeout_ms; 0: none is sent. It sets no deadline: that is the context's.
 	Timeout time.Duration
 	// TraceParent is the traceparent header of the invocation (W3C Trace Context, section 3.2); empty: it has none.
 	TraceParent string
@@ -116,8 +116,10 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 	body = appendString(body, inv.TraceID)
 	body = append(body, `,"priority":`...)
 	body = appendString(body, string(c.Priority))
-	body = append(body, `,"timeout_ms":`...)
-	body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)
+	if inv.Timeout > 0 {
+		body = append(body, `,"timeout_ms":`...)
+		body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)
+	}
 	body = append(body, "}}"...)
 	if memory != nil {
 		memory.Text = body

@@ -25,6 +25,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 	call := executeCall(ctx, p)
 	call.Wait = p.wait()
 	key, to := f.idempotencyKey(p, call.Principal), p.notify(ctx, f)
+	call.Unattended = to.url != "" || call.Wait != nil && *call.Wait == 0
 	if p.failure != nil {
 		return nil, p.refusal()
 	}
@@ -53,6 +54,7 @@ func (f *Front) executeSkill(ctx context.Context, p *params) (jsontext.Value, *j
 func (f *Front) submitSkill(ctx context.Context, p *params) *jsonrpc.Error {
 	call := executeCall(ctx, p)
 	p.wait()
+	call.Unattended = true
 	key, to := f.idempotencyKey(p, call.Principal), p.notify(ctx, f)
 	if p.failure != nil {
 		return p.refusal()

@@ -414,13 +414,17 @@ func TestExecuteCall(t *testing.T) {
 		{`{"name":"a.b","timeout_ms":1e-300}`, translate.Call{Name: "a.b", Timeout: 1}},
 		{`{"name":"a.b","timeout_ms":1e999}`, translate.Call{Name: "a.b", Timeout: 1<<63 - 1}},
 		{`{"name":"a.b","timeout_ms":9223372036854.775807}`, translate.Call{Name: "a.b", Timeout: 1<<63 - 1}},
+		{`{"name":"a.b","wait_ms":0}`, translate.Call{Name: "a.b", Unattended: true}},
+		{`{"name":"a.b","wait_ms":0.0,"timeout_ms":2}`, translate.Call{Name: "a.b", Timeout: 2 * time.Millisecond, Unattended: true}},
+		{`{"name":"a.b","wait_ms":1}`, translate.Call{Name: "a.b"}},
+		{`{"name":"a.b","wait_ms":null}`, translate.Call{Name: "a.b"}},
 		{`{"name":"a.b","input_blobs":[ ]}`, translate.Call{Name: "a.b"}},
 		{`{"name":"a.b","x_future":{"a":1},"limit":"?","path":7,"detail":null}`, translate.Call{Name: "a.b"}},
 	} {
 		b := &fakeBridge{outcome: done}
 		result(t, b, "execute_skill", c.params)
 		got := b.executed[0]
-		if got.Name != c.want.Name || got.Version != c.want.Version || got.Timeout != c.want.Timeout || string(got.Inputs.Text) != string(c.want.Inputs.Text) {
+		if got.Name != c.want.Name || got.Version != c.want.Version || got.Timeout != c.want.Timeout || got.Unattended != c.want.Unattended || string(got.Inputs.Text) != string(c.want.Inputs.Text) {
 			t.Errorf("%s: %+v", c.params, got)
 		}
 		if cap(got.Inputs.Text) != len(got.Inputs.Text) {

@@ -46,6 +46,12 @@ var (
 // Start starts an instance of a bridge to a provider of the skills sum and add, which have any inputs.
 func Start(t *testing.T, p *providertest.Provider, s *ledgertest.DB, change func(*ledger.Config)) *Instance {
 	t.Helper()
+	return StartWith(t, p, s, change, func(*translate.Config) {})
+}
+
+// StartWith is Start with changes of the configuration of the bridge.
+func StartWith(t *testing.T, p *providertest.Provider, s *ledgertest.DB, change func(*ledger.Config), bridged func(*translate.Config)) *Instance {
+	t.Helper()
 	config := providertest.Config(t, p.Source(t, "acme"), catalog.Source{
 		Namespace: "other", URL: p.Source(t, "other").URL, Transport: p,
 	})
@@ -54,6 +60,7 @@ func Start(t *testing.T, p *providertest.Provider, s *ledgertest.DB, change func
 	config.Kept = func(ctx context.Context, ref *run.Ref, call *translate.Call) (context.Context, *run.Run, func(run.Run) run.Run) {
 		return i.Follow(ctx, ledger.Owner{Realm: "realm", Principal: call.Principal}, ref, call)
 	}
+	bridged(&config)
 	bridge, err := translate.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -90,9 +97,9 @@ func Provider() *providertest.Provider {
 func (i *Instance) Realm() string { return "realm" }
 
 // Poll implements [ledger.Follower].
-func (i *Instance) Poll(ctx context.Context, e *ledger.Entry) run.Run {
+func (i *Instance) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.Run {
 	i.Polls.Add(1)
-	return ledger.Poll(ctx, i.Bridge, e, nil)
+	return ledger.Poll(ctx, i.Bridge, e, failing, nil)
 }
 
 // Room implements [ledger.Follower].

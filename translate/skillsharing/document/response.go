@@ -288,8 +288,8 @@ func elapsed(timestamps jsontext.Value) time.Duration {
 	return took
 }
 
-// longestRun is the longest plausible duration of a run.
-const longestRun = 7 * 24 * time.Hour
+// longestRun is the longest plausible duration of a run: the longest for which one is kept.
+const longestRun = 90 * 24 * time.Hour
 
 // Asked says what an answer must be about.
 type Asked struct {
