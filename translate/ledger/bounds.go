@@ -14,7 +14,6 @@ import (
 // Bounds are how much is kept. Those of a principal hold over all instances, but for what the others begin in some 10 seconds.
 type Bounds struct {
 	Runs, RunsOfOne     int   // kept runs, in all and of one principal. Default: 100,000 and 10,000
-	Open, OpenOfOne     int   // runs that go on. Default: 5,000 and 500
 	Output, OutputOfOne int64 // bytes of outcomes and notes. Default: 4 GiB and 256 MiB
 }
 
@@ -44,7 +43,7 @@ func (u *usage) set(b Bounds) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.bounds = Bounds{
-		cmp.Or(b.Runs, 100_000), cmp.Or(b.RunsOfOne, 10_000), cmp.Or(b.Open, 5_000), cmp.Or(b.OpenOfOne, 500), cmp.Or(b.Output, 4<<30), cmp.Or(b.OutputOfOne, 256<<20),
+		cmp.Or(b.Runs, 100_000), cmp.Or(b.RunsOfOne, 10_000), cmp.Or(b.Output, 4<<30), cmp.Or(b.OutputOfOne, 256<<20),
 	}
 }
 
@@ -126,8 +125,6 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 		name      string
 		used, max int64
 	}{
-		{"kept runs that go on", int64(u.all.Open), int64(u.bounds.Open)},
-		{"kept runs of a principal that go on", int64(own.Open), int64(u.bounds.OpenOfOne)},
 		{"bytes of outcomes", u.all.Bytes + u.all.reserved + most - 1, u.bounds.Output},
 		{"bytes of outcomes of a principal", own.Bytes + own.reserved + most - 1, u.bounds.OutputOfOne},
 		{"kept runs", int64(u.all.Entries), int64(u.bounds.Runs)},
@@ -139,7 +136,6 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 	}
 	for _, s := range []*share{&u.all, own} {
 		s.Entries++
-		s.Open++
 	}
 	return nil
 }
@@ -149,7 +145,6 @@ func (u *usage) end(owner Owner, size int64, kept bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range []*share{&u.all, u.of(&owner)} {
-		s.Open = max(s.Open-1, 0)
 		s.Bytes += size
 		if !kept {
 			s.Entries = max(s.Entries-1, 0)

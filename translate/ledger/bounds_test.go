@@ -40,19 +40,11 @@ func TestBounds(t *testing.T) {
 			time.Sleep(lifetime)
 			expect(t, i.Call("3", "acme.sum", ""), "{}", false)
 		}
-		end := p.Accept("add")
-		i := bounded(ledger.Bounds{OpenOfOne: 1})
-		i.Call("1", "acme.add", "", waits(0))
-		refused(i.Call("2", "acme.add", "", waits(0)))
-		end(3)
-		time.Sleep(time.Hour)
-		p.On("POST /run/add", providertest.Completed("x-add", 3))
-		expect(t, i.Call("2", "acme.add", ""), "3", false)
 		p.Forget()
 		for _, route := range []string{"POST /run/add", "GET /status/x-add", "GET /result/x-add"} {
 			p.On(route, providertest.Completed("x-add", large))
 		}
-		i = bounded(ledger.Bounds{OutputOfOne: 1000})
+		i := bounded(ledger.Bounds{OutputOfOne: 1000})
 		expect(t, i.Call("1", "acme.add", ""), `"`+large+`"`, false)
 		expect(t, i.Call("1", "acme.add", ""), `"`+large+`"`, true)
 		p.Received(t, "POST /run/add", 1)

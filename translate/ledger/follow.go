@@ -31,14 +31,15 @@ const (
 	leaseTime = 15 * time.Second
 
 	pollTimeout = time.Minute
-	mostPolls   = 64 // at the same time
-	ofOneSource = 16 // of them
+	mostPolls   = 128 // at the same time
+	ofOneSource = 32  // of them
+	ofOneOwner  = 16  // of these
 )
 
 // planned is the next poll of a run that this instance follows.
 type planned struct {
 	at       time.Time
-	source   string    // and realm
+	source   string
 	place    int       // in the heap, counted from 1; 0: none is planned
 	running  bool      // a poll is in progress
 	failures uint8     // in a row
@@ -51,7 +52,19 @@ type polls struct {
 	next     schedule
 	wake     chan struct{}
 	running  int
-	ofSource map[string]int
+	ofSource map[portion]int
+	ofOwner  map[portion]int // of a source
+}
+
+// portion is what has a bound of polls at the same time: a source of a realm, and an owner there.
+type portion struct {
+	owner  Owner
+	source string
+}
+
+// portions returns those of a live entry.
+func (n *live) portions() (ofSource, ofOwner portion) {
+	return portion{Owner{Realm: n.of.Owner.Realm}, n.poll.source}, portion{n.of.Owner, n.poll.source}
 }
 
 // plan plans the next poll of an entry if this instance follows its run and no call does, else it cancels it. The lock is held.
@@ -65,7 +78,7 @@ func (l *lives) plan(n *live) {
 	case wanted && p.place == 0 && !p.running:
 		if p.at.IsZero() { // many may have been adopted at once
 			p.at = time.Now().Add(max(rand.N(n.entry.gap()+shortestPause/10), time.Until(n.entry.Ref.NotBefore))) //nolint:gosec // not for secrets
-			p.source = n.of.Owner.Realm + "\x00" + n.entry.Ref.Source
+			p.source = n.entry.Ref.Source
 		}
 		heap.Push(&l.polls.next, n)
 		if p.place == 1 {
@@ -129,8 +142,8 @@ func (l *instance) pollDue() time.Duration {
 		case time.Since(l.renewed) >= leaseTime: // another instance may follow its runs; the next renewal wakes this loop
 			return time.Hour
 		}
-		source := n.poll.source
-		if p.ofSource[source] >= ofOneSource { // that of one source that does not answer must not delay others
+		source, owner := n.portions()
+		if p.ofSource[source] >= ofOneSource || p.ofOwner[owner] >= ofOneOwner { // those of a source that does not answer, or of an owner of many runs, must not delay others
 			n.poll.at = time.Now().Add(shortestPause + rand.N(10*shortestPause)) //nolint:gosec // not for secrets
 			heap.Fix(&p.next, 0)
 			continue
@@ -140,6 +153,7 @@ func (l *instance) pollDue() time.Duration {
 		n.poll.running = true
 		p.running++
 		p.ofSource[source]++
+		p.ofOwner[owner]++
 		l.loops.Go(func() {
 			defer l.polled(n)
 			defer l.guard()
@@ -149,13 +163,22 @@ func (l *instance) pollDue() time.Duration {
 	return time.Hour
 }
 
+// release ends a count of one.
+func release(counts map[portion]int, of portion) {
+	if counts[of]--; counts[of] == 0 {
+		delete(counts, of)
+	}
+}
+
 // polled ends a poll.
 func (l *instance) polled(n *live) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p, source := &l.polls, n.poll.source
+	p := &l.polls
 	p.running--
-	p.ofSource[source]--
+	source, owner := n.portions()
+	release(p.ofSource, source)
+	release(p.ofOwner, owner)
 	n.poll.running = false
 	if !n.poll.at.After(time.Now()) { // also after a panic
 		n.poll.at = time.Now().Add(longestPause)

@@ -68,7 +68,8 @@ func New(config Config) *Ledger {
 		l.now = time.Now
 	}
 	l.closed, l.close = context.WithCancel(context.Background())
-	l.usage.count, l.polls.ofSource, l.polls.wake, l.pending.wake = l.store.Count, map[string]int{}, make(chan struct{}, 1), make(chan struct{}, 1)
+	l.polls.ofSource, l.polls.ofOwner = map[portion]int{}, map[portion]int{}
+	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
 	l.Set(config.Settings)
 	return l
 }
