@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -15,10 +17,12 @@ import (
 )
 
 const (
-	// deliveryColumns are what a delivery is read from.
+	// deliveryColumns are what a delivery is read from, and added are their values, and those of claimed and since.
 	deliveryColumns = "realm, owner, id, receiver, front, host, target, end_only, position, tries, version"
-	// isDelivery selects a delivery by its arguments, with its version.
+	// isDelivery selects a delivery by its arguments, with its version; notOver those for which something may be sent, as their index says it.
 	isDelivery = "realm = $1 AND owner = $2 AND id = $3 AND receiver = $4 AND version = $5"
+	added      = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, FALSE, {now}"
+	notOver    = "position < 9223372036854775807"
 	// isRun joins a delivery and its run.
 	isRun = "r.realm = d.realm AND r.owner = d.owner AND r.id = d.id"
 	// hasNews holds for a run with news for a delivery after a position.
@@ -28,17 +32,24 @@ const (
 // Deliveries are what the events of runs are delivered to.
 type Deliveries struct{ db *DB }
 
-var _ delivery.Store = Deliveries{}
-
-// Deliveries returns the deliveries of the database.
+// Deliveries returns the deliveries of the database. They implement [delivery.Store].
 func (d *DB) Deliveries() Deliveries { return Deliveries{d} }
 
 // Add implements [delivery.Store].
-func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery) error {
-	_, err := s.db.session(writing).exec(ctx, "INSERT INTO deliveries ("+deliveryColumns+", claimed, since) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, FALSE, {now}) "+
-		"ON CONFLICT (realm, owner, id, receiver) DO UPDATE SET front = excluded.front, host = excluded.host, target = excluded.target, "+
-		"end_only = excluded.end_only, position = excluded.position, tries = excluded.tries, claimed = FALSE, next = NULL, version = deliveries.version + 1",
-		append(place(d.Run, d.Receiver), d.Front, []byte(d.Host), append([]byte{}, d.Target...), d.EndOnly, d.Cursor, d.Tries)...)
+func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery, most delivery.Bounds) error {
+	const others = "(SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE realm = $1 AND owner = $2%s LIMIT $%d) AS others) < $%[2]d"
+	args, values := append(place(d.Run, d.Receiver), d.Front, []byte(d.Host), append([]byte{}, d.Target...), d.EndOnly, d.Cursor, d.Tries), "VALUES ("+added+")"
+	if most != (delivery.Bounds{}) {
+		values = "SELECT " + added + " WHERE EXISTS (SELECT 1 FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 AND receiver = $4) OR " +
+			fmt.Sprintf(others, " AND id = $3", 11) + " AND " + fmt.Sprintf(others, "", 12)
+		args = append(args, cmp.Or(most.OfRun, math.MaxInt32), cmp.Or(most.OfOwner, math.MaxInt32))
+	}
+	n, err := s.db.session(writing).exec(ctx, "INSERT INTO deliveries ("+deliveryColumns+", claimed, since) "+values+
+		" ON CONFLICT (realm, owner, id, receiver) DO UPDATE SET front = excluded.front, host = excluded.host, target = excluded.target, "+
+		"end_only = excluded.end_only, position = excluded.position, tries = excluded.tries, claimed = FALSE, next = NULL, version = deliveries.version + 1", args...)
+	if err == nil && n == 0 {
+		err = delivery.ErrTooMany
+	}
 	return err
 }
 
@@ -48,13 +59,36 @@ func (s Deliveries) Remove(ctx context.Context, k delivery.Key) error {
 	return err
 }
 
+// Of implements [delivery.Store].
+func (s Deliveries) Of(ctx context.Context, run ledger.Identity) (all []*delivery.Delivery, err error) {
+	err = s.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		var next, since int64
+		d, err := scanned(rows, &next, &since)
+		if d.Since = time.UnixMilli(since).UTC(); next > 0 {
+			d.Next = time.UnixMilli(next).UTC()
+		}
+		all = append(all, d)
+		return err
+	}, "SELECT "+deliveryColumns+", COALESCE(next, 0), since FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 ORDER BY receiver", place(run, "")[:3]...)
+	return all, err
+}
+
+// scanned reads a delivery, and further columns.
+func scanned(rows *sql.Rows, more ...any) (*delivery.Delivery, error) {
+	d := new(delivery.Delivery)
+	var realm, owner, id, receiver, host []byte
+	err := rows.Scan(append([]any{&realm, &owner, &id, &receiver, &d.Front, &host, &d.Target, &d.EndOnly, &d.Cursor, &d.Tries, &d.Version}, more...)...)
+	d.Run, d.Receiver, d.Host = identityOf(realm, owner, id), string(receiver), string(host)
+	return d, err
+}
+
 // Take implements [delivery.Store].
-func (s Deliveries) Take(ctx context.Context, runs []ledger.Identity, claim time.Duration) ([]*delivery.Delivery, error) {
+func (s Deliveries) Take(ctx context.Context, runs []ledger.Identity, claim time.Duration) (taken []*delivery.Delivery, err error) {
 	text, wanted, err := s.wanted(runs)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		taken, err = s.claim(ctx, text, claim.Milliseconds(), wanted)
 	}
-	return s.claim(ctx, text, claim.Milliseconds(), wanted)
+	return taken, err
 }
 
 // wanted selects the deliveries for Take.
@@ -86,14 +120,9 @@ func due(served []delivery.Served) (text string, args []any) {
 // claim claims the deliveries that a statement selects, for as long as the first argument says.
 func (s Deliveries) claim(ctx context.Context, selected string, args ...any) (claimed []*delivery.Delivery, err error) {
 	err = s.db.session(writing).query(ctx, func(rows *sql.Rows) error {
-		d := new(delivery.Delivery)
-		var realm, owner, id, receiver, host []byte
-		if err := rows.Scan(&realm, &owner, &id, &receiver, &d.Front, &host, &d.Target, &d.EndOnly, &d.Cursor, &d.Tries, &d.Version); err != nil {
-			return err
-		}
-		d.Run, d.Receiver, d.Host = identityOf(realm, owner, id), string(receiver), string(host)
+		d, err := scanned(rows)
 		claimed = append(claimed, d)
-		return nil
+		return err
 	}, s.claiming(selected), args...)
 	return claimed, err
 }
@@ -147,8 +176,7 @@ func (s Deliveries) Done(ctx context.Context, d *delivery.Delivery) error {
 func (s Deliveries) Unheard(ctx context.Context, after delivery.Key, looks int) (found []ledger.Identity, next delivery.Key, err error) {
 	var realm, owner, id, receiver []byte
 	args, until := place(after.Run, after.Receiver), ""
-	more, err := s.db.session(reading).row(ctx, []any{&realm, &owner, &id, &receiver}, "SELECT realm, owner, id, receiver FROM deliveries "+
-		"WHERE (realm, owner, id, receiver) > ($1, $2, $3, $4) ORDER BY realm, owner, id, receiver LIMIT 1 OFFSET $5", append(args, looks-1)...)
+	more, err := s.db.session(reading).row(ctx, []any{&realm, &owner, &id, &receiver}, "SELECT realm, owner, id, receiver FROM deliveries WHERE (realm, owner, id, receiver) > ($1, $2, $3, $4) AND "+notOver+" ORDER BY realm, owner, id, receiver LIMIT 1 OFFSET $5", append(args, looks-1)...)
 	if err != nil {
 		return nil, next, err
 	}
@@ -161,7 +189,7 @@ func (s Deliveries) Unheard(ctx context.Context, after delivery.Key, looks int) 
 		found = append(found, identityOf(realm, owner, id))
 		return err
 	}, "SELECT d.realm, d.owner, d.id FROM deliveries AS d JOIN runs AS r ON "+isRun+" WHERE (d.realm, d.owner, d.id, receiver) > ($1, $2, $3, $4)"+until+
-		" AND next IS NULL AND "+strings.Replace(hasNews, "{position}", "d.position", 1), args...)
+		" AND "+notOver+" AND next IS NULL AND "+strings.Replace(hasNews, "{position}", "d.position", 1), args...)
 	return found, next, err
 }
 

@@ -71,7 +71,7 @@ func (s *Sender) Claimed(ctx context.Context, e *ledger.Entry) error {
 	}
 	return s.Deliverer.Add(ctx, e, &delivery.Delivery{
 		Run: e.Identity(), Receiver: purpose, Front: e.Front, Host: webhook.HostOf(to.URL), Target: e.Notes, EndOnly: true, Cursor: e.Version,
-	})
+	}, delivery.Bounds{})
 }
 
 // Differs returns the function that says by what a repeated call, with a URL and a token, differs from the one that has begun the run of its key;

@@ -24,10 +24,19 @@ const fresh = 500 * time.Millisecond
 type step uint8
 
 const (
-	over  step = iota // the line is removed
-	again             // it waits for another turn
-	news              // it is removed, and its delivery has to be taken again
+	over   step = iota // the line is removed
+	again              // it waits for another turn
+	paused             // it waits for another turn after a time
+	news               // it is removed, and its delivery has to be taken again
 )
+
+// turn is the turn of a line.
+type turn struct {
+	*Deliverer
+	*line
+
+	by *Sender
+}
 
 // deliver sends the next event of a line.
 func (d *Deliverer) deliver(l *line) step {
@@ -35,81 +44,132 @@ func (d *Deliverer) deliver(l *line) step {
 	if s == nil {
 		return d.settle(l, 0)
 	}
-	if l.entry == nil {
-		e, err := d.version(l)
-		switch {
-		case errors.Is(err, ledger.ErrNoEntry):
-			return d.giveUp(s, l, &Attempt{}, "the run has expired")
-		case err != nil:
-			return d.settle(l, storeRetry)
-		case e.Version <= l.row.Cursor:
-			return d.settle(l, Idle)
-		}
-		l.entry, l.part = e, 0
-	}
-	event, err := s.Event(d.ctx, l.row, l.entry, l.part)
-	switch {
-	case err != nil:
-		return d.settle(l, storeRetry)
-	case event == nil:
-		return d.told(l, false)
-	case event.Never != "":
-		return d.giveUp(s, l, &Attempt{}, event.Never)
-	case !d.extended(l):
-		return over
-	}
-	event.Paced = l.Owner
-	a := &Attempt{Answer: s.Client.Post(d.ctx, &event.Request)}
-	if d.ctx.Err() != nil { // the process ends: the event is sent again
-		return over
-	}
-	return d.judge(s, l, event, a)
+	return (&turn{d, l, s}).send()
 }
 
-// version returns the version of a run that a line has to send.
-func (d *Deliverer) version(l *line) (*ledger.Entry, error) {
-	d.mu.Lock()
-	e := d.lines.after(l.row.Run, l.row.Cursor)
-	d.mu.Unlock()
-	if e != nil {
-		return e, nil
+// send sends the next event.
+func (t *turn) send() step {
+	if t.replaced() {
+		return again
 	}
-	return d.runs.Get(d.ctx, l.row.Run)
+	if t.entry == nil {
+		e, kept, err := t.version()
+		switch {
+		case errors.Is(err, ledger.ErrNoEntry):
+			return t.giveUp(&Attempt{}, "the run has expired")
+		case err != nil:
+			return t.settle(t.line, storeRetry)
+		case e.Version <= t.row.Cursor:
+			return t.settle(t.line, Idle)
+		}
+		if t.entry, t.part = e, 0; !kept || e.Version != t.row.Cursor+1 {
+			t.part = Whole
+		}
+	}
+	event, err := t.by.Event(t.ctx, t.row, t.entry, t.part)
+	switch {
+	case err != nil:
+		return t.settle(t.line, storeRetry)
+	case event == nil:
+		return t.told(false)
+	case event.Never != "":
+		return t.giveUp(&Attempt{}, event.Never)
+	case !t.extended():
+		return over
+	}
+	if t.Pace == "" {
+		event.Paced = t.Owner
+	}
+	a := &Attempt{Answer: t.by.Client.Post(t.ctx, &event.Request)}
+	if t.ctx.Err() != nil { // the process ends: the event is sent again
+		return over
+	}
+	return t.judge(event, a)
+}
+
+// replaced reports whether the delivery of a line was replaced, or claimed again, while the line waited for its turn.
+func (t *turn) replaced() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.next != nil
+}
+
+// version returns the version of a run that a line has to send, and whether it was heard.
+func (t *turn) version() (e *ledger.Entry, kept bool, err error) {
+	t.mu.Lock()
+	e = t.lines.after(t.row.Run, t.row.Cursor)
+	t.mu.Unlock()
+	if e != nil {
+		return e, true, nil
+	}
+	e, err = t.runs.Get(t.ctx, t.row.Run)
+	return e, false, err
 }
 
 // extended reports whether the delivery of a line is still claimed by it, and extends the claim if it is not fresh.
-func (d *Deliverer) extended(l *line) bool {
+func (t *turn) extended() bool {
 	began := time.Now()
-	if began.Sub(l.claimed) <= fresh {
+	if began.Sub(t.claimed) <= fresh {
 		return true
 	}
-	ok, err := d.store.Extend(d.ctx, l.row, claimTime)
-	l.claimed = began
+	ok, err := t.store.Extend(t.ctx, t.row, claimTime)
+	t.claimed = began
 	return ok && err == nil // after an error, the claim ends by itself
 }
 
 // judge evaluates a request.
-func (d *Deliverer) judge(s *Sender, l *line, event *Event, a *Attempt) step {
+func (t *turn) judge(event *Event, a *Attempt) step {
 	if a.Outcome == webhook.Delivered {
-		s.attempted(l.fill(a, l.row.Tries+1))
-		l.row.Tries = 0
-		l.part++
-		if event.More {
-			return again
+		try := t.row.Tries
+		if !t.row.EndOnly {
+			try %= len(t.by.Pauses) + 1 // those of lost events
 		}
-		return d.told(l, event.Last)
+		t.by.attempted(t.fill(a, try+1))
+		t.row.Tries = 0
+		return t.goOn(event)
 	}
-	l.row.Tries++
-	if l.row.Tries > len(pauses) || a.Status == http.StatusGone {
-		return d.giveUp(s, l, a, a.Problem)
+	t.row.Tries++
+	if !t.row.EndOnly {
+		return t.lose(event, a)
 	}
-	pause := max(pauses[l.row.Tries-1], a.RetryAfter)
-	if e := l.entry; e.State.Ended() && !e.Expires.IsZero() && time.Until(e.Expires) < pause {
-		return d.giveUp(s, l, a, a.Problem+"; the run expires before the next request")
+	if t.row.Tries > len(pauses) || a.Status == http.StatusGone {
+		return t.giveUp(a, a.Problem)
+	}
+	pause := max(pauses[t.row.Tries-1], a.RetryAfter)
+	if e := t.entry; e.State.Ended() && !e.Expires.IsZero() && time.Until(e.Expires) < pause {
+		return t.giveUp(a, a.Problem+"; the run expires before the next request")
 	}
 	a.Retry = pause + rand.N(pause/10) //nolint:gosec // it spreads requests
-	s.attempted(l.fill(a, l.row.Tries))
-	return d.settle(l, a.Retry)
+	t.by.attempted(t.fill(a, t.row.Tries))
+	return t.settle(t.line, a.Retry)
+}
+
+// goOn goes on after an event.
+func (t *turn) goOn(event *Event) step {
+	t.part++
+	if event.More {
+		return again
+	}
+	return t.told(event.Last)
+}
+
+// lose evaluates a request that failed for one of several events: it is sent again after a time, or is lost.
+func (t *turn) lose(event *Event, a *Attempt) step {
+	all := len(t.by.Pauses) + 1
+	try := (t.row.Tries-1)%all + 1
+	if try < all {
+		a.Retry = t.by.Pauses[try-1]
+		t.by.attempted(t.fill(a, try))
+		t.until = time.Now().Add(a.Retry)
+		return paused
+	}
+	a.Lost = true
+	if t.row.Tries/all >= t.by.Losses {
+		t.row.Tries = all
+		return t.giveUp(a, a.Problem)
+	}
+	t.by.attempted(t.fill(a, try))
+	return t.goOn(event)
 }
 
 // fill adds to an attempt what it is about.
@@ -123,28 +183,36 @@ func (l *line) fill(a *Attempt, try int) *Attempt {
 }
 
 // told goes on after the last event of a version.
-func (d *Deliverer) told(l *line, last bool) step {
-	e := l.entry
-	l.row.Cursor, l.entry = e.Version, nil
+func (t *turn) told(last bool) step {
+	e := t.entry
+	t.row.Cursor, t.entry = e.Version, nil
 	if last || e.State.Ended() {
-		d.write(func(ctx context.Context) error { return d.store.Done(ctx, l.row) }) // if it fails, the event is sent again
-		return over
+		return t.end()
 	}
-	d.mu.Lock()
-	more := d.lines.after(l.row.Run, l.row.Cursor) != nil
-	d.mu.Unlock()
+	t.mu.Lock()
+	more := t.lines.after(t.row.Run, t.row.Cursor) != nil
+	t.mu.Unlock()
 	if more {
 		return again
 	}
-	return d.settle(l, Idle)
+	return t.settle(t.line, Idle)
 }
 
 // giveUp ends the attempts to reach a receiver.
-func (d *Deliverer) giveUp(s *Sender, l *line, a *Attempt, problem string) step {
+func (t *turn) giveUp(a *Attempt, problem string) step {
 	a.GivenUp, a.Problem = true, problem
-	d.write(func(ctx context.Context) error { return d.store.Done(ctx, l.row) }) // if it fails, it is tried again
-	s.attempted(l.fill(a, l.row.Tries))
-	return over
+	t.by.attempted(t.fill(a, t.row.Tries))
+	return t.end()
+}
+
+// end ends a delivery. If that fails, the last event is sent again.
+func (t *turn) end() step {
+	if t.row.EndOnly {
+		t.write(func(ctx context.Context) error { return t.store.Done(ctx, t.row) })
+		return over
+	}
+	t.row.Cursor = Over
+	return t.settle(t.line, Idle)
 }
 
 // settle ends the claim of a delivery, which is due again after a time, or idle.

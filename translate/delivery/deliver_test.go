@@ -123,7 +123,7 @@ func TestGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, to := deliverytest.NewDatabase(), &receiver{answer: status(http.StatusGone)}
 		i := start(t, d, to)
-		i.state(i.begin(push, "ada", "gone.example"), ledger.Completed)
+		i.end("ada", "gone.example")
 		denied := i.begin(callback, "ada", "denied.example")
 		denied.State, denied.Notes = ledger.Completed, []byte("denied")
 		i.Put(*denied)
@@ -135,6 +135,90 @@ func TestGivenUp(t *testing.T) {
 		slices.SortFunc(given, func(a, b delivery.Attempt) int { return a.Status - b.Status })
 		if a := given[0]; a.Problem != "the access rules deny it" || a.Outcome != "" || a.Host != "denied.example" {
 			t.Errorf("%+v", a)
+		}
+		i.stop()
+	})
+}
+
+// Of several events, each is sent again after pauses, and the next ones are kept meanwhile; what is not taken is lost. After five in a row, nothing more is sent,
+// but the receiver is still there.
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := 0
+		d, to := deliverytest.NewDatabase(), new(receiver)
+		to.answer = func(n int, r *http.Request) (int, error) {
+			body := to.bodies(r.URL.Host)[len(to.bodies(r.URL.Host))-1]
+			if r.URL.Host == "dead.example" || r.URL.Host == "shaky.example" && (n%3 != 2 || body == "002 state") {
+				refused++
+				return 503, nil
+			}
+			return 200, nil
+		}
+		i := start(t, d, to)
+		e := i.begin(push, "ada", "shaky.example")
+		for range 3 {
+			e = i.state(e, ledger.Working)
+		}
+		i.state(e, ledger.Completed)
+		time.Sleep(5 * time.Minute)
+		same(t, "shaky", slices.Compact(to.bodies("shaky.example")), "001 state", "002 state", "003 state", "004 state", "005 output", "005 end")
+		var got []string
+		for _, a := range i.given() {
+			if a.Entry.Version == 2 {
+				got = append(got, fmt.Sprint(a.Try, a.Retry, a.Lost, a.GivenUp))
+			}
+		}
+		same(t, "the lost event", got, "1 1s false false", "2 2s false false", "3 4s false false", "4 8s false false", "5 16s false false", "6 0s true false")
+		e = i.begin(push, "ada", "dead.example")
+		for range 9 {
+			e = i.state(e, ledger.Working)
+		}
+		time.Sleep(10 * time.Minute)
+		i.state(e, ledger.Completed)
+		time.Sleep(time.Hour)
+		if n := len(to.bodies("dead.example")); n != 5*6 {
+			t.Errorf("%d requests", n)
+		}
+		given := i.given()
+		if last := given[len(given)-1]; !last.GivenUp || !last.Lost || last.Try != 6 || last.Retry != 0 || last.Entry.Version != 5 {
+			t.Errorf("%+v", last)
+		}
+		if all, err := i.Deliverer.Of(t.Context(), e.Identity()); err != nil || len(all) != 1 || all[0].Cursor != delivery.Over {
+			t.Errorf("%v %+v", err, all)
+		}
+		i.receive(e, "dead.example", 0) // as its client sets it again
+		time.Sleep(time.Hour)
+		if n := len(to.bodies("dead.example")); n != 7*6 { // as it was, and the end
+			t.Errorf("%d requests after it was set again", n)
+		}
+		if s := delivery.StatsOf(i.Deliverer); s != (delivery.Stats{}) {
+			t.Errorf("%+v", s)
+		}
+		i.stop()
+	})
+}
+
+// A receiver that is replaced during a pause gets what follows at its new address, at once when the pause is over.
+func TestReplacedInPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, to := deliverytest.NewDatabase(), &receiver{answer: dead(status(503))}
+		i := start(t, d, to)
+		e := i.begin(push, "ada", "dead.example")
+		i.state(e, ledger.Working)
+		time.Sleep(20 * time.Second) // it pauses for 16 s
+		row := &delivery.Delivery{Run: e.Identity(), Receiver: "dead.example", Front: push, Host: "new.example", Target: []byte("https://new.example/"), Cursor: 1}
+		if err := i.Deliverer.Add(t.Context(), e, row, delivery.Bounds{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		if n := len(to.bodies("dead.example")); n != 5 {
+			t.Errorf("%d requests to the old address", n)
+		}
+		same(t, "the new address", to.bodies("new.example"), "002 state")
+		i.state(e, ledger.Completed)
+		time.Sleep(time.Minute)
+		if got := to.bodies("new.example"); len(got) == 0 || got[len(got)-1] != "002 end" && got[len(got)-1] != "003 end" {
+			t.Errorf("%q", got)
 		}
 		i.stop()
 	})
@@ -287,12 +371,12 @@ func TestReplaced(t *testing.T) {
 		synctest.Wait() // eight requests are in progress: the others wait
 		removed, replaced, other := one.end("ada", "slow.example"), one.end("bob", "slow.example"), one.end("eve", "slow.example")
 		time.Sleep(time.Second)
-		if err := two.Remove(t.Context(), delivery.Key{Run: removed.Identity(), Receiver: "slow.example"}); err != nil {
+		if err := two.Deliverer.Remove(t.Context(), delivery.Key{Run: removed.Identity(), Receiver: "slow.example"}); err != nil {
 			t.Fatal(err)
 		}
 		for n, e := range []*ledger.Entry{replaced, other} {
 			row := &delivery.Delivery{Run: e.Identity(), Receiver: "slow.example", Front: callback, Host: "new.example", Target: []byte("https://new.example/"), EndOnly: true}
-			if err := []*instance{one, two}[n].Deliverer.Add(t.Context(), e, row); err != nil {
+			if err := []*instance{one, two}[n].Deliverer.Add(t.Context(), e, row, delivery.Bounds{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -378,7 +462,7 @@ func TestOrder(t *testing.T) {
 			e := all[0].Put(ledger.Entry{Owner: ledger.Owner{Realm: realm, Principal: "ada"}, ID: ids.Next(time.Now()), Front: push, State: ledger.Submitting})
 			for _, host := range []string{"one.example", "two.example"} {
 				row := &delivery.Delivery{Run: e.Identity(), Receiver: host, Front: push, Host: host, Target: []byte("https://" + host + "/")}
-				for all[0].Deliverer.Add(t.Context(), e, row) != nil {
+				for all[0].Deliverer.Add(t.Context(), e, row, delivery.Bounds{}) != nil {
 				}
 			}
 			for range 300 {

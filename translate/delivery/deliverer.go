@@ -58,9 +58,9 @@ type Deliverer struct {
 	begun   bool
 	senders senders
 	lines   lines
-	pausing bool      // a timer calls dispatch, when the rate of a receiver allows a request
-	lookAt  time.Time // when the store is looked at next
-	rest    time.Time // before that, it is not looked at
+	timer   *time.Timer // calls dispatch when a pause in the schedule ends; nil: there was none yet
+	lookAt  time.Time   // when the store is looked at next
+	rest    time.Time   // before that, it is not looked at
 
 	unheard Key // where the next look for news begins; it belongs to the loop
 }
@@ -101,6 +101,9 @@ func (d *Deliverer) End(s *Sender) {
 func (d *Deliverer) Close(ctx context.Context) {
 	d.mu.Lock()
 	d.close()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
 	d.mu.Unlock()
 	stop := context.AfterFunc(ctx, d.cancel)
 	d.group.Wait()
@@ -118,13 +121,21 @@ func (d *Deliverer) Close(ctx context.Context) {
 }
 
 // Add adds a receiver of a run, or replaces the one of its name. e is the version of the run to which it was added, and which may be an event for it.
-func (d *Deliverer) Add(ctx context.Context, e *ledger.Entry, receiver *Delivery) error {
-	if err := d.store.Add(ctx, receiver); err != nil {
+func (d *Deliverer) Add(ctx context.Context, e *ledger.Entry, receiver *Delivery, most Bounds) error {
+	if err := d.store.Add(ctx, receiver, most); err != nil {
 		return err
 	}
 	d.hear(e)
 	return nil
 }
+
+// Of returns the receivers of a run.
+func (d *Deliverer) Of(ctx context.Context, run ledger.Identity) ([]*Delivery, error) {
+	return d.store.Of(ctx, run)
+}
+
+// Remove removes a receiver of a run, if there is one. It may still get a request that is in progress.
+func (d *Deliverer) Remove(ctx context.Context, k Key) error { return d.store.Remove(ctx, k) }
 
 // hear queues a version of a run for its receivers. It does not block.
 func (d *Deliverer) hear(e *ledger.Entry) {
@@ -178,16 +189,17 @@ func (d *Deliverer) dispatch() {
 
 // wait calls dispatch after a time, unless that is zero.
 func (d *Deliverer) wait(pause time.Duration) {
-	if pause == 0 || d.pausing {
-		return
+	switch {
+	case pause == 0:
+	case d.timer != nil:
+		d.timer.Reset(pause)
+	default:
+		d.timer = time.AfterFunc(pause, func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.dispatch()
+		})
 	}
-	d.pausing = true
-	time.AfterFunc(pause, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.pausing = false
-		d.dispatch()
-	})
 }
 
 // serve sends the next event of a line.
@@ -198,7 +210,7 @@ func (d *Deliverer) serve(l *line) {
 	d.lines.schedule.Done(l)
 	l.active, l.cursor = false, l.row.Cursor
 	if l.next != nil {
-		l.claim(l.next, l.nextAt)
+		d.lines.replace(l)
 		next = again
 	}
 	id := l.row.Run
@@ -209,10 +221,14 @@ func (d *Deliverer) serve(l *line) {
 		d.lines.want(id, nil)
 		d.wake()
 	}
-	if next == again {
+	switch next {
+	case again:
 		d.lines.schedule.Add(l)
 		d.lines.forget(id)
-	} else {
+	case paused:
+		d.lines.schedule.AddLater(l, l.until)
+		d.lines.forget(id)
+	default:
 		d.lines.remove(l)
 	}
 	d.dispatch()

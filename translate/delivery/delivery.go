@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"context"
+	"errors"
+	"math"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -18,15 +20,27 @@ type Delivery struct {
 	Host string
 	// Target is where the events go, in the words of the front.
 	Target []byte
-	// EndOnly says that only the end of the run is an event, or that the end can't be learned.
+	// EndOnly says that only the end of the run is an event, or that the end can't be learned. Such a delivery is removed when nothing more is sent. Others
+	// stay, with the Cursor Over, until they are removed or the run is.
 	EndOnly bool
 	// Cursor is the last version of the run that the receiver has got, or that had nothing for it.
 	Cursor int64
-	// Tries counts the requests for the next event that failed.
+	// Tries counts the requests that have failed since one was successful.
 	Tries int
 	// Version is set by the [Store]. It changes with each change and each claim.
 	Version int64
+	// Next is when the delivery is due or its claim ends, and Since is since when an event waits. [Store.Of] sets them. No Next: nothing waits, and Since says nothing.
+	Next, Since time.Time
 }
+
+// Over is the cursor of a delivery for which nothing more is sent.
+const Over int64 = math.MaxInt64
+
+// Bounds are the largest numbers of deliveries; 0: there is no bound. Of those that are added at once, some more may find a place.
+type Bounds struct{ OfRun, OfOwner int }
+
+// ErrTooMany is the error of an addition beyond the [Bounds].
+var ErrTooMany = errors.New("there are too many receivers")
 
 // Key identifies a delivery.
 type Key struct {
@@ -49,10 +63,13 @@ const Idle time.Duration = -1
 // A run has news for a delivery if it has a newer version than the Cursor, and has ended or is [ledger.Unknown] if the delivery is EndOnly. A
 // delivery is either idle, due at a time, or claimed until a time, after which it is due.
 type Store interface {
-	// Add adds an idle delivery, or replaces the one of the run and receiver. The claim of that ends. The delivery is removed with its run, which must exist.
-	Add(ctx context.Context, d *Delivery) error
+	// Add adds an idle delivery, or replaces the one of the run and receiver. The claim of that ends. The delivery is removed with its run, which must exist. The
+	// error is [ErrTooMany] if it is a new one beyond the bounds.
+	Add(ctx context.Context, d *Delivery, most Bounds) error
 	// Remove removes a delivery, if there is one.
 	Remove(ctx context.Context, k Key) error
+	// Of returns the deliveries of a run, in the order of their receivers.
+	Of(ctx context.Context, run ledger.Identity) ([]*Delivery, error)
 
 	// Take claims, for a time, the deliveries of some runs that are idle or due, and for which the runs have news.
 	Take(ctx context.Context, runs []ledger.Identity, claim time.Duration) ([]*Delivery, error)

@@ -125,6 +125,7 @@ func (i *instance) sender(front string) *delivery.Sender {
 		Client: &webhook.Client{Transport: i.to, Judge: func(context.Context, *url.URL) error { return nil }},
 		Hears:  func(e *ledger.Entry) bool { return front == push || e.State.Ended() },
 		Event:  event,
+		Pauses: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}, Losses: 5,
 		Attempted: func(a *delivery.Attempt) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
@@ -157,7 +158,7 @@ func event(_ context.Context, d *delivery.Delivery, e *ledger.Entry, part int) (
 	switch {
 	case d.Front == callback:
 		return &delivery.Event{Request: text("end")}, nil
-	case e.Version != d.Cursor+1:
+	case part == delivery.Whole:
 		return &delivery.Event{Request: text("whole")}, nil
 	case e.State.Ended() && part == 0:
 		return &delivery.Event{Request: text("output"), More: true}, nil
@@ -209,7 +210,7 @@ func (i *instance) receive(e *ledger.Entry, host string, cursor int64) {
 	d := &delivery.Delivery{
 		Run: e.Identity(), Receiver: host, Front: e.Front, Host: host, Target: []byte("https://" + host + "/"), EndOnly: e.Front == callback, Cursor: cursor,
 	}
-	if err := i.Deliverer.Add(i.t.Context(), e, d); err != nil {
+	if err := i.Deliverer.Add(i.t.Context(), e, d, delivery.Bounds{}); err != nil {
 		i.t.Fatal(err)
 	}
 }

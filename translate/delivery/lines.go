@@ -33,13 +33,16 @@ type line struct {
 	part    int           // the events of this version that were sent
 	active  bool
 	cursor  int64     // that of the row when the line was last inactive
-	next    *Delivery // as it was claimed again while the line was active; nil: it was not
+	next    *Delivery // as it was claimed again while the line was active, or replaced; nil: it was not
 	nextAt  time.Time // when that claim was asked for
+	until   time.Time // the end of a pause
 }
 
 // claim makes a claim that of an inactive line.
 func (l *line) claim(row *Delivery, claimed time.Time) {
-	row.Cursor = max(row.Cursor, l.cursor) // what was sent is stored with the next settlement
+	if row.Host == l.Host && l.cursor != Over {
+		row.Cursor = max(row.Cursor, l.cursor) // what was sent is stored with the next settlement
+	}
 	l.row, l.claimed, l.entry, l.part, l.cursor, l.next = row, claimed, nil, 0, row.Cursor, nil
 }
 
@@ -140,8 +143,7 @@ func (ls *lines) add(row *Delivery, claimed time.Time) (wait time.Duration) {
 	}
 	if l := r.lines[row.Receiver]; l != nil { // its claim has ended
 		switch {
-		case l.Host != row.Host: // it was replaced: its line ends, and then this claim
-		case l.active:
+		case l.active, l.Host != row.Host:
 			l.next, l.nextAt = row, claimed
 		default:
 			l.claim(row, claimed)
@@ -149,7 +151,10 @@ func (ls *lines) add(row *Delivery, claimed time.Time) (wait time.Duration) {
 		return 0
 	}
 	l := &line{Place: webhook.Place{Owner: ownerOf(row.Run.Owner), Host: row.Host, Size: unknownSize}, row: row, claimed: claimed, cursor: row.Cursor}
-	if wait := ls.places.enter(l.Owner, l.Host); wait > 0 {
+	if !row.EndOnly { // its events have to come in order, so that those of other runs must not delay them
+		l.Pace = row.Run.ID + "\n" + row.Receiver
+	}
+	if wait := ls.places.enter(l.Owner, l.Host, l.Pace != ""); wait > 0 {
 		return wait
 	}
 	if n := len(r.versions); n > 0 {
@@ -158,6 +163,13 @@ func (ls *lines) add(row *Delivery, claimed time.Time) (wait time.Duration) {
 	ls.runs[row.Run], r.lines[row.Receiver] = r, l
 	ls.schedule.Add(l)
 	return 0
+}
+
+// replace gives a line that is not in the schedule the delivery as it was claimed again.
+func (ls *lines) replace(l *line) {
+	l.claim(l.next, l.nextAt)
+	ls.places.move(l.Owner, l.Host, l.row.Host)
+	l.Host = l.row.Host
 }
 
 // remove removes a line that is not in the schedule.

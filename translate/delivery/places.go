@@ -8,10 +8,11 @@ import (
 
 const (
 	// maxLines bounds the deliveries in memory, of which an owner may have maxOfOwner, and those of an owner to one host maxOfHost. When all places are
-	// taken, each owner still gets as many as for one host.
+	// taken, each owner still gets as many as for one host. Deliveries with rates of their own may have maxPaced of an owner to one host.
 	maxLines   = 20_000
 	maxOfOwner = 512
 	maxOfHost  = 16
+	maxPaced   = 256
 	// What finds no place is due again behind what else waits for the same host, whose rate is known, or for its owner: one after the other by these paces,
 	// but after maxWait at the latest.
 	hostPace  = time.Second
@@ -34,11 +35,13 @@ type places struct {
 }
 
 // enter takes a place. If there is none, it returns after which time the delivery is due again.
-func (p *places) enter(owner, host string) (wait time.Duration) {
+func (p *places) enter(owner, host string, paced bool) (wait time.Duration) {
 	all, at := place{owner, ""}, place{owner, host}
 	switch {
-	case p.of[at] >= maxOfHost:
+	case !paced && p.of[at] >= maxOfHost:
 		return p.wait(at, hostPace)
+	case p.of[at] >= maxPaced:
+		return p.wait(at, ownerPace)
 	case p.of[all] >= maxOfOwner, p.taken >= maxLines && p.of[all] >= maxOfHost:
 		return p.wait(all, ownerPace)
 	}
@@ -46,6 +49,14 @@ func (p *places) enter(owner, host string) (wait time.Duration) {
 	p.of[all]++
 	p.of[at]++
 	return 0
+}
+
+// move exchanges a place for one of another host.
+func (p *places) move(owner, from, to string) {
+	p.leave(owner, from)
+	p.taken++
+	p.of[place{owner, ""}]++
+	p.of[place{owner, to}]++
 }
 
 // leave gives a place back.

@@ -17,14 +17,22 @@ type Sender struct {
 	Client *webhook.Client
 	// Hears reports whether a version of a run may be an event for a receiver. It is called for each version of each run, and must be quick.
 	Hears func(e *ledger.Entry) bool
-	// Event makes the next event of a version for a receiver, after as many of the same version as part says; nil: there is none. If the version is not the
-	// one after d.Cursor, those between were not kept, and the event has the whole state. After an error, Event is called again in some seconds.
+	// Event makes the next event of a version for a receiver, after as many of the same version as part says; nil: there is none. If part is [Whole], earlier
+	// versions were missed, or it is not known which events the receiver has got, and the event has the whole state. After an error, Event is called again in some
+	// seconds.
 	Event func(ctx context.Context, d *Delivery, e *ledger.Entry, part int) (*Event, error)
+	// Pauses are the times between the requests for an event of a delivery that is not EndOnly, each of which is shorter than half a claim. After the last one the
+	// event is lost, and the next one is sent; if Losses events in a row are lost, the delivery is over. A receiver has no influence on them.
+	Pauses []time.Duration
+	Losses int
 	// Attempted is called after each request, and when a delivery is given up without one, from several goroutines at a time. May be nil.
 	Attempted func(a *Attempt)
 	// Panicked is called after a panic, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 }
+
+// Whole is the part of an event that has the whole state.
+const Whole = -1
 
 // Event is what a receiver gets.
 type Event struct {
@@ -45,6 +53,7 @@ type Attempt struct {
 	Entry    *ledger.Entry // nil: the run is gone
 	Try      int           // the number of the request for this event, from 1
 	Retry    time.Duration // until the next request for it; 0: it is the last one
+	Lost     bool          // the event is not sent again
 	GivenUp  bool          // nothing more is sent to the receiver
 }
 

@@ -1,7 +1,8 @@
 package webhook
 
 import (
-	"slices"
+	"cmp"
+	"container/heap"
 	"time"
 )
 
@@ -18,6 +19,7 @@ const (
 type Place struct {
 	Owner string // does not change
 	Host  string // may change while the queue is not in the schedule
+	Pace  string // of a queue with a [Rate] of its own: whose; empty: all others of its owner to its host share one. It does not change
 	Size  int64  // the estimated size of the next request's body
 
 	body int64 // the size and the host of the request in progress
@@ -29,12 +31,11 @@ func (p *Place) place() *Place { return p }
 // Schedule selects the queue of type Q for the next request. Owners take turns, and so do the hosts of an owner, so that slow hosts and
 // owners with many queues do not delay others. It is not safe for concurrent use.
 type Schedule[Q interface{ place() *Place }] struct {
-	// Paced limits the requests of an owner to a host by a [Rate], over all queues. It does not change.
+	// Paced limits the requests by rates. It does not change.
 	Paced bool
 
-	rates rates        // of a paced schedule
-	later []pausing[Q] // hosts of owners with queues whose rate does not allow a request yet
-	first time.Time    // the end of the first pause of these; zero: there is none
+	rates rates     // of a paced schedule
+	later pauses[Q] // hosts and queues that have no turn yet
 
 	active int
 	bodies int64
@@ -46,11 +47,27 @@ type Schedule[Q interface{ place() *Place }] struct {
 // pair is an owner and a host.
 type pair struct{ owner, host string }
 
-// pausing is a host of an owner that has no turn before a time.
+// pausing is a host of an owner, or a queue, that has no turn before a time.
 type pausing[Q any] struct {
-	of    *ownerTurns[Q]
-	host  *hostTurns[Q]
 	until time.Time
+	of    *ownerTurns[Q]
+	host  *hostTurns[Q] // nil: it is a queue
+	queue Q
+}
+
+// pauses are a heap. They implement [heap.Interface].
+type pauses[Q any] []pausing[Q]
+
+func (p pauses[Q]) Len() int           { return len(p) }
+func (p pauses[Q]) Less(i, j int) bool { return p[i].until.Before(p[j].until) }
+func (p pauses[Q]) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
+func (p *pauses[Q]) Push(x any)        { *p = append(*p, x.(pausing[Q])) } //nolint:forcetypeassert // it gets no others
+func (p *pauses[Q]) Pop() any {
+	last := len(*p) - 1
+	x := (*p)[last]
+	(*p)[last] = pausing[Q]{}
+	*p = (*p)[:last]
+	return x
 }
 
 // ownerTurns are the queues of one owner that wait.
@@ -58,13 +75,20 @@ type ownerTurns[Q any] struct {
 	name   string
 	active int
 	bodies int64
-	hosts  map[string]*hostTurns[Q] // those with queues
-	turns  []*hostTurns[Q]          // those of them that do not pause, in the order of their turns
+	hosts  map[kind]*hostTurns[Q] // those with queues
+	turns  []*hostTurns[Q]        // those of them that do not pause, in the order of their turns
 }
 
-// hostTurns are the queues of one owner to one host, in order.
+// kind is a host, and whether the queues to it have rates of their own.
+type kind struct {
+	host string
+	own  bool
+}
+
+// hostTurns are the queues of one owner and kind, in order.
 type hostTurns[Q any] struct {
-	name   string
+	kind
+
 	queues []Q
 }
 
@@ -79,53 +103,17 @@ func (s *Schedule[Q]) Add(q Q) {
 	}
 	o := s.owners[p.Owner]
 	if o == nil {
-		o = &ownerTurns[Q]{name: p.Owner, hosts: map[string]*hostTurns[Q]{}}
+		o = &ownerTurns[Q]{name: p.Owner, hosts: map[kind]*hostTurns[Q]{}}
 		s.owners[p.Owner] = o
 	}
-	h := o.hosts[p.Host]
+	k := kind{p.Host, p.Pace != ""}
+	h := o.hosts[k]
 	if h == nil {
-		h = &hostTurns[Q]{name: p.Host}
-		o.hosts[p.Host] = h
+		h = &hostTurns[Q]{kind: k}
+		o.hosts[k] = h
 		s.turn(o, h)
 	}
 	h.queues = append(h.queues, q)
-}
-
-// Recall removes and returns the newest queue of an owner to the host to which it has the most. ok is false if that has not at least two more than
-// another host.
-func (s *Schedule[Q]) Recall(owner, than string) (q Q, ok bool) {
-	o := s.owners[owner]
-	if o == nil {
-		return q, false
-	}
-	var h *hostTurns[Q]
-	for _, other := range o.hosts {
-		if h == nil || len(other.queues) > len(h.queues) {
-			h = other
-		}
-	}
-	least := 0
-	if other := o.hosts[than]; other != nil {
-		least = len(other.queues) + 1
-	}
-	if h == nil || len(h.queues) <= least {
-		return q, false
-	}
-	last := len(h.queues) - 1
-	q = h.queues[last]
-	h.queues = h.queues[:last]
-	if last > 0 {
-		return q, true
-	}
-	delete(o.hosts, h.name)
-	s.later = slices.DeleteFunc(s.later, func(l pausing[Q]) bool { return l.host == h })
-	if had := len(o.turns); had > 0 {
-		if o.turns = slices.DeleteFunc(o.turns, func(other *hostTurns[Q]) bool { return other == h }); len(o.turns) == 0 {
-			s.turns = slices.DeleteFunc(s.turns, func(other *ownerTurns[Q]) bool { return other == o })
-		}
-	}
-	s.forget(o)
-	return q, true
 }
 
 // turn gives a host of an owner turns.
@@ -135,45 +123,40 @@ func (s *Schedule[Q]) turn(o *ownerTurns[Q], h *hostTurns[Q]) {
 	}
 }
 
-// pause gives a host of an owner no more turns for a time.
-func (s *Schedule[Q]) pause(o *ownerTurns[Q], h *hostTurns[Q], until time.Time) {
-	s.later = append(s.later, pausing[Q]{o, h, until})
-	if s.first.IsZero() || until.Before(s.first) {
-		s.first = until
-	}
+// AddLater adds a queue that has no turn before a time.
+func (s *Schedule[Q]) AddLater(q Q, at time.Time) {
+	heap.Push(&s.later, pausing[Q]{until: at, queue: q})
 }
 
-// resume gives the hosts whose pauses are over turns again.
+// resume gives the hosts and queues whose pauses are over turns again.
 func (s *Schedule[Q]) resume(now time.Time) {
-	if s.first.IsZero() || s.first.After(now) {
-		return
-	}
-	all := s.later
-	s.later, s.first = nil, time.Time{}
-	for _, l := range all {
-		switch {
-		case l.until.After(now):
-			s.pause(l.of, l.host, l.until)
-		default:
+	for len(s.later) > 0 && !s.later[0].until.After(now) {
+		if l := heap.Pop(&s.later).(pausing[Q]); l.host != nil { //nolint:forcetypeassert // it has no others
 			s.turn(l.of, l.host)
+		} else {
+			s.Add(l.queue)
 		}
 	}
 }
 
-// Wait returns the time after which [Schedule.Next] has to be called because the pause of a host ends; 0: no host pauses.
+// Wait returns the time after which [Schedule.Next] has to be called because a pause ends; 0: nothing pauses.
 func (s *Schedule[Q]) Wait(now time.Time) time.Duration {
-	if s.first.IsZero() {
+	if len(s.later) == 0 {
 		return 0
 	}
-	return max(s.first.Sub(now), 1)
+	return max(s.later[0].until.Sub(now), 1)
 }
 
-// rate returns the rate of a host of an owner; nil: the schedule is not paced.
-func (s *Schedule[Q]) rate(owner, host string, now time.Time) *Rate {
+// admits counts a request of a queue to a host, unless its rate does not allow it yet. Then it returns how long that takes.
+func (s *Schedule[Q]) admits(owner, pace string, now time.Time) (wait time.Duration) {
 	if !s.Paced {
-		return nil
+		return 0
 	}
-	return s.rates.get(owner, host, now)
+	r := s.rates.get(owner, pace, now)
+	if wait = r.Wait(now); wait <= 0 {
+		r.Spend(now)
+	}
+	return wait
 }
 
 // Next removes and returns the next queue that may send a request. [Schedule.Done] has to be called when the request has ended.
@@ -199,6 +182,7 @@ func (s *Schedule[Q]) Next(now time.Time) (q Q, ok bool) {
 			o.bodies += p.body
 			return q, true
 		}
+		s.forget(o)
 	}
 	return q, false
 }
@@ -210,27 +194,41 @@ func (s *Schedule[Q]) nextOf(o *ownerTurns[Q], now time.Time) (q Q, ok bool) {
 	for range o.turns { // at most maxActive/maxActivePerHost hosts are skipped, and those that begin to pause
 		h := o.turns[0]
 		o.turns = o.turns[1:]
-		if s.hosts[h.name] >= maxActivePerHost {
+		if s.hosts[h.host] >= maxActivePerHost {
 			o.turns = append(o.turns, h)
 			continue
 		}
-		if r := s.rate(o.name, h.name, now); r != nil {
-			if wait := r.Wait(now); wait > 0 {
-				s.pause(o, h, now.Add(wait))
-				continue
-			}
-			r.Spend(now)
-		}
-		q = h.queues[0]
-		h.queues = h.queues[1:]
-		if len(h.queues) > 0 {
+		q, ok, wait := s.nextTo(o, h, now)
+		switch {
+		case len(h.queues) == 0:
+			delete(o.hosts, h.kind)
+		case wait > 0:
+			heap.Push(&s.later, pausing[Q]{until: now.Add(wait), of: o, host: h})
+		default:
 			o.turns = append(o.turns, h)
-		} else {
-			delete(o.hosts, h.name)
 		}
-		return q, true
+		if ok {
+			return q, true
+		}
 	}
 	return q, false
+}
+
+// nextTo removes and returns the next queue of an owner to a host. wait is how long the host pauses if there is none. Queues with rates of their own pause alone.
+func (s *Schedule[Q]) nextTo(o *ownerTurns[Q], h *hostTurns[Q], now time.Time) (q Q, ok bool, wait time.Duration) {
+	for len(h.queues) > 0 {
+		q = h.queues[0]
+		wait = s.admits(o.name, cmp.Or(q.place().Pace, h.host), now)
+		if wait > 0 && !h.own {
+			return q, false, wait
+		}
+		h.queues = h.queues[1:]
+		if wait <= 0 {
+			return q, true, 0
+		}
+		s.AddLater(q, now.Add(wait))
+	}
+	return q, false, 0
 }
 
 // Done ends the request of a queue that Next returned.

@@ -71,36 +71,32 @@ func TestNotPaced(t *testing.T) {
 	}
 }
 
-// Recalled queues are the newest ones to the host with the most, also if it pauses, and nothing of them stays.
-func TestRecall(t *testing.T) {
+// A queue with a rate of its own pauses alone, and one that is added for later does, too.
+func TestPaceOfItsOwn(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := &Schedule[*queue]{Paced: true}
-	for n := range 12 {
-		s.Add(&queue{Place{Owner: "eve", Host: "a", Size: int64(n)}})
+	for range 20 {
+		s.Add(&queue{Place{Owner: "eve", Host: "a", Pace: "one"}})
 	}
-	s.Add(&queue{Place{Owner: "eve", Host: "b", Size: 12}})
-	s.Add(&queue{Place{Owner: "eve", Host: "c", Size: 13}})
-	drain(s, now) // four to host a wait
-	s.Add(&queue{Place{Owner: "eve", Host: "b", Size: 14}})
-	if q, ok := s.Recall("eve", "b"); !ok || q.Size != 11 {
-		t.Errorf("%v %+v", ok, q)
+	for range burst {
+		s.Add(&queue{Place{Owner: "eve", Host: "a", Pace: "two"}})
+		s.Add(&queue{Place{Owner: "eve", Host: "a"}})
 	}
-	if q, ok := s.Recall("eve", "a"); ok {
-		t.Errorf("%+v gives way to the same host", q)
+	s.AddLater(&queue{Place{Owner: "ada", Host: "later"}}, now.Add(time.Hour))
+	if got := drain(s, now); len(got) != 3*burst {
+		t.Errorf("%v", got)
 	}
-	for n := range 4 {
-		if _, ok := s.Recall("eve", ""); !ok {
-			t.Errorf("recall %d: nothing waits", n)
+	for n := burst; n < 20; n++ {
+		now = now.Add(s.Wait(now))
+		if got := drain(s, now); len(got) != 1 {
+			t.Fatalf("after %d: %v", n, got)
 		}
 	}
-	if q, ok := s.Recall("eve", ""); ok {
-		t.Errorf("%+v", q)
+	if wait := s.Wait(now); wait <= 59*time.Minute || len(s.owners) != 0 || len(s.turns) != 0 {
+		t.Errorf("wait %s, %d owners, %d turns", wait, len(s.owners), len(s.turns))
 	}
-	if got := drain(s, now.Add(time.Hour)); len(got) != 0 || len(s.owners) != 0 || len(s.turns) != 0 || len(s.later) != 0 || s.Wait(now.Add(time.Hour)) != 0 {
-		t.Errorf("%v, %d owners, %d turns, %d later", got, len(s.owners), len(s.turns), len(s.later))
-	}
-	s.Add(&queue{Place{Owner: "eve", Host: "a"}})
-	if got := drain(s, now.Add(time.Hour)); len(got) != 1 {
-		t.Errorf("%v", got)
+	now = now.Add(s.Wait(now))
+	if got := drain(s, now); len(got) != 1 || s.Wait(now) != 0 || len(s.owners) != 0 {
+		t.Errorf("%v, wait %s", got, s.Wait(now))
 	}
 }

@@ -42,11 +42,16 @@ func NewDatabase() *Database {
 	return &Database{rows: map[delivery.Key]*row{}, runs: map[ledger.Identity]*ledger.Entry{}}
 }
 
-// Rows returns how many deliveries there are.
-func (d *Database) Rows() int {
+// Rows returns how many deliveries there are that are not over.
+func (d *Database) Rows() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.rows)
+	for _, r := range d.rows {
+		if r.Cursor != delivery.Over {
+			n++
+		}
+	}
+	return n
 }
 
 // Row returns a delivery; nil: there is none.
@@ -173,10 +178,22 @@ func (i *Instance) do(method string, f func() error) error {
 }
 
 // Add implements [delivery.Store].
-func (i *Instance) Add(_ context.Context, d *delivery.Delivery) error {
+func (i *Instance) Add(_ context.Context, d *delivery.Delivery, most delivery.Bounds) error {
 	return i.do("Add", func() error {
 		if i.runs[d.Run] == nil {
 			return ledger.ErrNoEntry
+		}
+		var ofRun, ofOwner int
+		for k := range i.rows {
+			if k.Run == d.Run {
+				ofRun++
+			}
+			if k.Run.Owner == d.Run.Owner {
+				ofOwner++
+			}
+		}
+		if i.rows[delivery.Key{Run: d.Run, Receiver: d.Receiver}] == nil && (most.OfRun > 0 && ofRun >= most.OfRun || most.OfOwner > 0 && ofOwner >= most.OfOwner) {
+			return delivery.ErrTooMany
 		}
 		r := &row{Delivery: *d}
 		r.Target = bytes.Clone(d.Target)
@@ -195,6 +212,22 @@ func (i *Instance) Remove(_ context.Context, k delivery.Key) error {
 		delete(i.rows, k)
 		return nil
 	})
+}
+
+// Of implements [delivery.Store].
+func (i *Instance) Of(_ context.Context, run ledger.Identity) (all []*delivery.Delivery, err error) {
+	err = i.do("Of", func() error {
+		for k, r := range i.rows {
+			if k.Run == run {
+				own := r.Delivery
+				own.Next, own.Since = r.next, r.since
+				all = append(all, &own)
+			}
+		}
+		slices.SortFunc(all, func(a, b *delivery.Delivery) int { return cmp.Compare(a.Receiver, b.Receiver) })
+		return nil
+	})
+	return all, err
 }
 
 // claim claims a row.

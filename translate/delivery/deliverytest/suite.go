@@ -28,6 +28,8 @@ var tests = []struct {
 	{"Claim", suite.testClaim},
 	{"Unheard", suite.testUnheard},
 	{"Remove", suite.testRemove},
+	{"Bounds", suite.testBounds},
+	{"Over", suite.testOver},
 	{"Waiting", suite.testWaiting},
 }
 
@@ -71,7 +73,7 @@ func (s suite) put(run ledger.Identity, version int64, state ledger.State) {
 func (s suite) add(run ledger.Identity, receiver string, cursor int64) {
 	s.Helper()
 	d := &delivery.Delivery{Run: run, Receiver: receiver, Front: front, Host: receiver + ".example", Target: []byte("\x00\xff" + receiver), Cursor: cursor}
-	s.ok(s.Store.Add(s.Context(), d))
+	s.ok(s.Store.Add(s.Context(), d, delivery.Bounds{}))
 }
 
 func (s suite) ok(err error) {
@@ -101,7 +103,7 @@ func (s suite) claim() []*delivery.Delivery {
 func (s suite) due(run ledger.Identity, front string, ago time.Duration) {
 	s.Helper()
 	s.put(run, 1, ledger.Completed)
-	s.ok(s.Store.Add(s.Context(), &delivery.Delivery{Run: run, Receiver: "a", Front: front, Host: "a.example"}))
+	s.ok(s.Store.Add(s.Context(), &delivery.Delivery{Run: run, Receiver: "a", Front: front, Host: "a.example"}, delivery.Bounds{}))
 	for _, d := range s.take(run) {
 		s.ok(s.Defer(s.Context(), []*delivery.Delivery{d}, []time.Duration{-ago}))
 	}
@@ -134,7 +136,7 @@ func (s suite) testTake() {
 	s.put(one, 1, ledger.Submitting)
 	s.put(two, 3, ledger.Working)
 	s.add(one, "a", 0)
-	s.ok(s.Store.Add(s.Context(), &delivery.Delivery{Run: one, Receiver: "end", Front: "another", Host: "end.example", EndOnly: true, Tries: 2}))
+	s.ok(s.Store.Add(s.Context(), &delivery.Delivery{Run: one, Receiver: "end", Front: "another", Host: "end.example", EndOnly: true, Tries: 2}, delivery.Bounds{}))
 	s.add(two, "x", 3)
 	s.add(two, "y", 2)
 	s.same(s.take(id("bob", 8)))
@@ -320,7 +322,7 @@ func (s suite) testUnheard() {
 	s.add(id("bob", 6), "taken", 0)
 	s.take(id("bob", 6))
 	for n := 2; n <= 3; n++ {
-		s.ok(s.Store.Add(s.Context(), &delivery.Delivery{Run: id("ada", n), Receiver: "end", Front: "another", EndOnly: true}))
+		s.ok(s.Store.Add(s.Context(), &delivery.Delivery{Run: id("ada", n), Receiver: "end", Front: "another", EndOnly: true}, delivery.Bounds{}))
 	}
 	for _, looks := range []int{1, 2, 100} {
 		var names []string

@@ -54,6 +54,7 @@ CREATE TABLE deliveries (
 	FOREIGN KEY (realm, owner, id) REFERENCES runs ON DELETE CASCADE
 );
 CREATE INDEX deliveries_next ON deliveries (next) WHERE next IS NOT NULL;
+CREATE INDEX deliveries_open ON deliveries (realm, owner, id, receiver) WHERE position < 9223372036854775807; -- the others are over
 
 CREATE TABLE instances (
 	id      TEXT NOT NULL PRIMARY KEY,
