@@ -218,6 +218,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		return err
 	}
 	h.tokens = runtokens.New(ctx, h.Name, h.placeholder(), config.Sources, keys, h.Lifetime(), tokensOf)
+	h.Give(secretsOf(config.Sources), h.tokens.Sealer())
 	h.guard(ctx, config.Sources, o)
 	if config.Quotas, release, err = h.holdQuotas(h.identity(), h.tokens.Realm); err != nil {
 		return err

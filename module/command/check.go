@@ -40,7 +40,7 @@ calling a skill: each provider, skill and registry is read, with all descriptors
 skill must have a name; each credential must be permitted to go where its descriptor
 sends it, and works as far as that is known without a call: from OAuth endpoints, it gets
 a token, which it throws away. A refresh token that the endpoint replaces is stored in
-Caddy's storage, as a bridge does. A key is written to that storage, and a row to the
+the database, as a bridge does. A key is written to Caddy's storage, and a row to the
 database, and deleted again: run check as the user that Caddy runs as. The schema of the
 database stays as it is; check says if a start of this version will change it.
 

@@ -247,6 +247,17 @@ func TestCheckTokens(t *testing.T) {
 		finding{"warning", "away", "", "their token endpoint has issued a token", "check again", ""})...)
 }
 
+// TestCheckRefreshToken: without a database that could keep the next refresh token, the configured one is not used.
+func TestCheckRefreshToken(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/one"})
+	p.On("", hostile.Token, hostile.Issue("the-token", time.Hour))
+	_, _, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "allow_anonymous",
+		providerBlock(p, "discovery_credentials oauth2 {\n\t\t\t\tclient_id bridge\n\t\t\t\tclient_secret {env.SECRET}\n\t\t\t\trefresh_token {env.SECRET}\n\t\t\t\ttoken_url "+p.TokenURL()+"\n\t\t\t}"))
+	if n := p.Count("", hostile.Token); n != 0 || !strings.Contains(written, "The refresh token was not used") {
+		t.Errorf("%d requests: %s", n, written)
+	}
+}
+
 // TestCheckEnvFile: variables come from files, as with other commands of Caddy.
 func TestCheckEnvFile(t *testing.T) {
 	p := hostile.NewProvider(t)

@@ -1,7 +1,6 @@
 package credentials_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json" // as Caddy's configurations
 	"errors"
@@ -17,24 +16,28 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
-	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 func init() {
 	caddy.RegisterModule(host{})
-	caddy.RegisterModule(memory{})
 }
 
 // host is an app that loads credentials as the bridge's handler does.
 type host struct {
 	Credentials []json.RawMessage `json:"credentials" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
+	// The name of the database.
+	Database string `json:"database"`
 }
 
 // loaded are the credentials of the running configuration.
@@ -52,6 +55,9 @@ func (h *host) Provision(ctx caddy.Context) error {
 	loaded = nil
 	for _, m := range modules.([]any) {
 		loaded = append(loaded, m.(credential.Credentials))
+		if k, ok := m.(credentials.Keeper); ok {
+			k.Keep(credentials.Keeping{Things: databases[h.Database], Sealer: sealer})
+		}
 	}
 	return nil
 }
@@ -60,21 +66,21 @@ func (*host) Start() error { return nil }
 func (*host) Stop() error  { return nil }
 
 // load runs Caddy with a configuration with these modules.
-func load(t *testing.T, storage string, modules ...string) []credential.Credentials {
+func load(t *testing.T, database string, modules ...string) []credential.Credentials {
 	t.Helper()
-	if err := tryLoad(storage, "", modules...); err != nil {
+	if err := tryLoad(database, "", modules...); err != nil {
 		t.Fatal(err)
 	}
 	return loaded
 }
 
-func tryLoad(storage, log string, modules ...string) error {
+func tryLoad(database, log string, modules ...string) error {
 	writer := `{"output":"discard"}`
 	if log != "" {
 		writer = fmt.Sprintf(`{"output":"file","roll":false,"filename":%q}`, log)
 	}
 	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"DEBUG","writer":%s}}},`+
-		`"storage":%s,"apps":{"credentials_test":{"credentials":[%s]}}}`, writer, storage, strings.Join(modules, ","))
+		`"apps":{"credentials_test":{"database":%q,"credentials":[%s]}}}`, writer, database, strings.Join(modules, ","))
 	return caddy.Load([]byte(config), true)
 }
 
@@ -85,109 +91,93 @@ func stop(t *testing.T) {
 	}
 }
 
-// fileStorage returns the configuration of a new file storage.
-func fileStorage(t *testing.T) string {
-	t.Helper()
-	return fmt.Sprintf(`{"module":"file_system","root":%q}`, t.TempDir())
+// key seals what is stored.
+type key struct{ runtoken.Key }
+
+func (k key) Current(context.Context) (runtoken.Key, error) { return k.Key, nil }
+
+func (k key) Find(_ context.Context, id runtoken.KeyID) (runtoken.Key, bool, error) {
+	return k.Key, id == k.ID, nil
 }
 
-// memory is a storage in memory that can fail.
+var sealer = runtoken.New(key{runtoken.NewKey(time.Now())}, time.Hour, nil)
+
+// databases are those of the tests.
+var databases = make(map[string]*memory)
+
+// memory is a database that can fail.
 type memory struct {
-	// The test's name.
-	Name string `json:"name"`
+	mu     sync.Mutex
+	things map[string]store.Thing
+	calls  []string
+	fail   map[string]error // by call
 }
 
-func (memory) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "caddy.storage.credentials_test", New: func() caddy.Module { return new(memory) }}
-}
-
-func (m *memory) CertMagicStorage() (certmagic.Storage, error) { return memories[m.Name], nil }
-
-// memories are the storages of the tests.
-var memories = make(map[string]*memoryStorage)
-
-// memoryStorage implements what the module uses of a storage.
-type memoryStorage struct {
-	certmagic.Storage
-
-	mu       sync.Mutex
-	locked   chan struct{} // holds an element while locked
-	values   map[string][]byte
-	calls    []string
-	failLock error
-	failLoad error
-	failSave error
-}
-
-// memoryOf returns the storage of a test, and its configuration.
-func memoryOf(t *testing.T) (*memoryStorage, string) {
+// newDatabase returns a new database and its name.
+func newDatabase(t *testing.T) (*memory, string) {
 	t.Helper()
-	s := &memoryStorage{locked: make(chan struct{}, 1), values: make(map[string][]byte)}
-	memories[t.Name()] = s
-	return s, fmt.Sprintf(`{"module":"credentials_test","name":%q}`, t.Name())
+	m := &memory{things: make(map[string]store.Thing), fail: make(map[string]error)}
+	name := fmt.Sprint(t.Name(), len(databases))
+	databases[name] = m
+	return m, name
 }
 
-func (s *memoryStorage) note(call string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = append(s.calls, call)
+func (m *memory) called(call string) error {
+	m.calls = append(m.calls, call)
+	return m.fail[call]
 }
 
-func (s *memoryStorage) Lock(ctx context.Context, _ string) error {
-	s.note("lock")
-	if s.failLock != nil {
-		return s.failLock
+func (m *memory) living(name string) (store.Thing, bool) {
+	thing, ok := m.things[name]
+	return thing, ok && (thing.Expires.IsZero() || time.Now().Before(thing.Expires))
+}
+
+func (m *memory) Get(_ context.Context, kind, name string) (*store.Thing, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.called("get " + kind); err != nil {
+		return nil, err
 	}
-	select {
-	case s.locked <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if thing, ok := m.living(kind + " " + name); ok {
+		return &thing, nil
+	}
+	return nil, store.ErrNoThing
+}
+
+func (m *memory) Put(_ context.Context, thing *store.Thing, keep time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.called("put " + thing.Kind); err != nil {
+		return false, err
+	}
+	name := thing.Kind + " " + thing.Name
+	if present, ok := m.living(name); ok != (thing.Version != 0) || ok && present.Version != thing.Version {
+		return false, nil
+	}
+	thing.Version, thing.Expires = m.things[name].Version+1, time.Now().Add(keep)
+	m.things[name] = *thing
+	return true, nil
+}
+
+// stored calls f with the thing with the newest refresh token.
+func (m *memory) stored(f func(*store.Thing)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, thing := range m.things {
+		if thing.Kind == "refresh_tokens" {
+			f(&thing)
+			m.things[name] = thing
+		}
 	}
 }
 
-func (s *memoryStorage) Unlock(context.Context, string) error {
-	s.note("unlock")
-	<-s.locked
-	return nil
-}
-
-// Stat is called before each Load.
-func (s *memoryStorage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
-	s.note("load")
-	value, err := s.Load(ctx, key)
-	return certmagic.KeyInfo{Key: key, Size: int64(len(value)), IsTerminal: true}, err
-}
-
-func (s *memoryStorage) Load(_ context.Context, key string) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failLoad != nil {
-		return nil, s.failLoad
-	}
-	if v, ok := s.values[key]; ok {
-		return v, nil
-	}
-	return nil, fs.ErrNotExist
-}
-
-func (s *memoryStorage) Store(_ context.Context, key string, value []byte) error {
-	s.note("store")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failSave != nil {
-		return s.failSave
-	}
-	s.values[key] = bytes.Clone(value)
-	return nil
-}
-
-func (s *memoryStorage) set(value string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key := range s.values {
-		s.values[key] = []byte(value)
-	}
+// tokens returns the newest refresh tokens.
+func (m *memory) tokens() (tokens []string) {
+	m.stored(func(thing *store.Thing) {
+		text, _, _ := sealer.OpenText(context.Background(), string(thing.Value), thing.Kind, thing.Name)
+		tokens = append(tokens, text)
+	})
+	return tokens
 }
 
 // rotating returns a token endpoint that accepts only the newest refresh token, at first refresh-0.
@@ -226,8 +216,8 @@ func use(t *testing.T, m credential.Credentials, e *tokenEndpoint, before string
 func TestRefreshTokenGrant(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", "refresh-0")
-	memory, storage := memoryOf(t)
-	m := load(t, storage, refreshing)[0]
+	memory, database := newDatabase(t)
+	m := load(t, database, refreshing)[0]
 	defer stop(t)
 	if len(memory.calls) > 0 {
 		t.Errorf("loading a configuration did %v", memory.calls)
@@ -239,28 +229,36 @@ func TestRefreshTokenGrant(t *testing.T) {
 	if form := e.forms[0]; form.Get("scope") != "read" || form.Get("audience") != "x" || len(form) != 4 {
 		t.Errorf("got %v", form)
 	}
-	if got := strings.Join(memory.calls, " "); got != "lock load store unlock" {
+	if got := strings.Join(memory.calls, ", "); got != "put refresh_token_locks, get refresh_tokens, put refresh_tokens, put refresh_token_locks" {
 		t.Errorf("got %s", got)
 	}
-	for key, value := range memory.values {
-		assertNoCanary(t, key, string(value))
-		if strings.Contains(key, "refresh") || strings.Contains(string(value), "refresh-0") {
-			t.Errorf("stored %s: %s", key, value)
+	if got := memory.tokens(); len(got) != 1 || got[0] != "refresh-1" {
+		t.Errorf("stored %q", got)
+	}
+	for name, thing := range memory.things {
+		text := name + string(thing.Value)
+		assertNoCanary(t, text)
+		if strings.Contains(text, "refresh-") {
+			t.Errorf("stored %s", text)
 		}
 	}
 
 	// Another instance replaces the token; this one then uses the new one.
-	newer := rotating()
+	other := rotating()
 	for i := range 2 {
-		newer.forms = append(newer.forms, map[string][]string{"grant_type": {"refresh_token"}, "refresh_token": {fmt.Sprintf("refresh-%d", i)}})
-		if _, err := newer.answer(0, nil); err != nil {
+		other.forms = append(other.forms, map[string][]string{"grant_type": {"refresh_token"}, "refresh_token": {fmt.Sprintf("refresh-%d", i)}})
+		if _, err := other.answer(0, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for key, value := range memory.values {
-		memory.values[key] = bytes.ReplaceAll(value, []byte("refresh-1"), []byte("refresh-2"))
-	}
-	if token, err := use(t, m, newer, "access-1"); token != "access-3" || err != nil {
+	memory.stored(func(thing *store.Thing) {
+		sealed, err := sealer.SealText(t.Context(), "refresh-2", thing.Kind, thing.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		thing.Value = []byte(sealed)
+	})
+	if token, err := use(t, m, other, "access-1"); token != "access-3" || err != nil {
 		t.Errorf("got %s, %v", token, err)
 	}
 }
@@ -268,13 +266,13 @@ func TestRefreshTokenGrant(t *testing.T) {
 func TestANewlyConfiguredRefreshTokenTakesPrecedence(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", "refresh-0")
-	_, storage := memoryOf(t)
-	m := load(t, storage, refreshing)[0]
+	_, database := newDatabase(t)
+	m := load(t, database, refreshing)[0]
 	if _, err := use(t, m, rotating(), ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("BRIDGE_REFRESH", "fresh")
-	m = load(t, storage, refreshing)[0]
+	m = load(t, database, refreshing)[0]
 	defer stop(t)
 	e := rotating()
 	if _, err := use(t, m, e, ""); err == nil || e.forms[0].Get("refresh_token") != "fresh" {
@@ -282,29 +280,34 @@ func TestANewlyConfiguredRefreshTokenTakesPrecedence(t *testing.T) {
 	}
 }
 
-func TestBrokenStorage(t *testing.T) {
-	broken := errors.New("storage is broken")
+// What the database says decides which token is used. One that can't be read is not replaced by an older one, which the endpoint may take for stolen.
+func TestBrokenDatabase(t *testing.T) {
+	down := &ledger.Unavailable{Err: errors.New("the database is down")}
 	for name, test := range map[string]struct {
-		damage func(*memoryStorage) // after the first use
-		used   string               // at the second use after a restart
+		damage func(*memory) // after the first use
+		used   string        // at the second use after a restart; empty: none
 		log    string
 	}{
-		"nothing":        {func(*memoryStorage) {}, "refresh-1", ""},
-		"no JSON":        {func(s *memoryStorage) { s.set("{") }, "refresh-0", "damaged"},
-		"empty":          {func(s *memoryStorage) { s.set("") }, "refresh-0", "damaged"},
-		"no token":       {func(s *memoryStorage) { s.set("{}") }, "refresh-0", "damaged"},
-		"too long":       {func(s *memoryStorage) { s.set(strings.Repeat(" ", 2<<20) + "{}") }, "refresh-0", "damaged"},
-		"of another":     {func(s *memoryStorage) { s.set(`{"refresh_token":"x","configured":"y"}`) }, "refresh-0", ""},
-		"unreadable":     {func(s *memoryStorage) { s.failLoad = broken }, "refresh-0", "could not be read"},
-		"cannot be kept": {func(s *memoryStorage) { s.failSave = broken }, "refresh-1", "could not be written"},
-		"no lock":        {func(s *memoryStorage) { s.failLock = broken }, "refresh-1", "could not be locked"},
+		"nothing": {func(*memory) {}, "refresh-1", ""},
+		"damaged": {func(m *memory) { m.stored(func(thing *store.Thing) { thing.Value = []byte("{") }) }, "", ""},
+		"sealed by another": {func(m *memory) {
+			other := runtoken.New(key{runtoken.NewKey(time.Now())}, time.Hour, nil)
+			m.stored(func(thing *store.Thing) {
+				text, _ := other.SealText(context.Background(), "refresh-1", thing.Kind, thing.Name)
+				thing.Value = []byte(text)
+			})
+		}, "", ""},
+		"lost":           {func(m *memory) { clear(m.things) }, "refresh-0", ""},
+		"unreadable":     {func(m *memory) { m.fail["get refresh_tokens"] = down }, "", ""},
+		"cannot be kept": {func(m *memory) { m.fail["put refresh_tokens"] = down }, "refresh-1", "could not be written"},
+		"no lock":        {func(m *memory) { m.fail["put refresh_token_locks"] = down }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("BRIDGE_SECRET", canary)
 			t.Setenv("BRIDGE_REFRESH", "refresh-0")
-			memory, storage := memoryOf(t)
+			memory, database := newDatabase(t)
 			log := filepath.Join(t.TempDir(), "log")
-			if err := tryLoad(storage, log, refreshing); err != nil {
+			if err := tryLoad(database, log, refreshing); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := use(t, loaded[0], rotating(), ""); err != nil {
@@ -312,27 +315,27 @@ func TestBrokenStorage(t *testing.T) {
 			}
 			stop(t)
 			test.damage(memory)
-			if err := tryLoad(storage, log, refreshing); err != nil {
+			if err := tryLoad(database, log, refreshing); err != nil {
 				t.Fatal(err)
 			}
 			e := &tokenEndpoint{answer: func(n int, _ *http.Request) (*reply, error) {
 				return response(200, fmt.Sprintf(`{"access_token":"access-%d","refresh_token":"next-%d"}`, n, n)), nil
 			}}
-			if token, err := use(t, loaded[0], e, ""); err != nil || token != "access-1" {
-				t.Errorf("got %s, %v", token, err)
-			}
-			if got := e.forms[0].Get("refresh_token"); got != test.used {
-				t.Errorf("used %s", got)
-			}
-			// Without a restart, the newest token is in memory.
-			if memory.failLoad == nil {
-				if _, err := use(t, loaded[0], e, "access-1"); err != nil || e.forms[1].Get("refresh_token") != "next-1" {
-					t.Errorf("used %s: %v", e.forms[1].Get("refresh_token"), err)
+			token, err := use(t, loaded[0], e, "")
+			if test.used == "" {
+				f, ok := errors.AsType[*run.Failure](err)
+				if !ok || f.Executed != run.ExecutedNo || e.count() != 0 {
+					t.Errorf("%d requests, %+v", e.count(), err)
 				}
+			} else if err != nil || token != "access-1" || e.forms[0].Get("refresh_token") != test.used {
+				t.Errorf("got %s, %v, used %v", token, err, e.forms)
+			} else if _, err := use(t, loaded[0], e, "access-1"); err != nil || e.forms[1].Get("refresh_token") != "next-1" {
+				// Without a restart, the newest token is in memory.
+				t.Errorf("used %s: %v", e.forms[1].Get("refresh_token"), err)
 			}
 			stop(t)
 			text := readFile(t, log)
-			if test.log == "" && strings.Contains(text, "refresh token") || !strings.Contains(text, test.log) {
+			if test.log == "" && strings.Contains(text, "refresh token") && test.used != "" || !strings.Contains(text, test.log) {
 				t.Errorf("logged %s", text)
 			}
 			assertNoCanary(t, text)
@@ -340,28 +343,136 @@ func TestBrokenStorage(t *testing.T) {
 	}
 }
 
+// While the database is down, a valid access token is used, and so is a refresh token that its endpoint does not replace.
+func TestWithoutDatabase(t *testing.T) {
+	t.Setenv("BRIDGE_SECRET", canary)
+	t.Setenv("BRIDGE_REFRESH", "refresh-0")
+	memory, database := newDatabase(t)
+	m := load(t, database, refreshing)[0]
+	defer stop(t)
+	e := &tokenEndpoint{answer: func(n int, _ *http.Request) (*reply, error) {
+		return response(200, fmt.Sprintf(`{"access_token":"access-%d"}`, n)), nil
+	}}
+	if _, err := use(t, m, e, ""); err != nil {
+		t.Fatal(err)
+	}
+	down := &ledger.Unavailable{Err: errors.New("the database is down")}
+	memory.fail = map[string]error{"put refresh_token_locks": down, "get refresh_tokens": down, "put refresh_tokens": down}
+	if token, err := use(t, m, e, ""); token != "access-1" || err != nil {
+		t.Errorf("a valid access token: %s, %v", token, err)
+	}
+	if token, err := use(t, m, e, "access-1"); token != "access-2" || err != nil {
+		t.Errorf("a refresh token that is not replaced: %s, %v", token, err)
+	}
+}
+
+// Instances with one database never use a refresh token twice, so that an endpoint that takes this for theft goes on.
+func TestRefreshTokensOfInstances(t *testing.T) {
+	t.Setenv("BRIDGE_SECRET", canary)
+	t.Setenv("BRIDGE_REFRESH", "refresh-0")
+	for name, settings := range map[string]func() store.Settings{
+		"sqlite": func() store.Settings {
+			return store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "s.db")}
+		},
+		"postgres": func() store.Settings { return store.Settings{Kind: store.Postgres, DSN: postgrestest.Start(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := settings()
+			_, database := newDatabase(t)
+			modules := load(t, database, refreshing, refreshing)
+			defer stop(t)
+			for _, m := range modules {
+				db, err := store.New(of)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close()
+				db.Start(zap.NewNop())
+				m.(credentials.Keeper).Keep(credentials.Keeping{Things: db.Things(), Sealer: sealer})
+			}
+			e := rotating()
+			var wg sync.WaitGroup
+			for i := range 10 {
+				wg.Go(func() {
+					a := authentication(t, oauth2Auth(tokenURL))
+					a.Transport, a.Origin = e, fmt.Sprintf("https://%d.example.com", i) // each with an own token store
+					if err := modules[i%2].Authenticate(t.Context(), a); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if e.count() != 10 {
+				t.Errorf("%d token requests", e.count())
+			}
+		})
+	}
+}
+
+// The lock of an instance that is gone ends by itself. Until then, nobody uses the token.
 func TestARefreshTokenInUseElsewhere(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", "refresh-0")
-	memory, storage := memoryOf(t)
-	m := load(t, storage, refreshing)[0].(*credentials.OAuth2)
+	memory, database := newDatabase(t)
+	m := load(t, database, refreshing)[0].(*credentials.OAuth2)
 	defer stop(t)
+	if _, err := use(t, m, rotating(), ""); err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
-		memory.locked = make(chan struct{}, 1) // created in this bubble
-		memory.locked <- struct{}{}
+		for name, thing := range memory.things {
+			if thing.Kind == "refresh_token_locks" {
+				thing.Expires = time.Now().Add(15 * time.Second)
+				memory.things[name] = thing
+			}
+		}
 		a := authentication(t, oauth2Auth(tokenURL)) // its transport fails the test on a request
+		a.Origin = "https://other.example.com"
 		e := failure(t, m, a)
 		if d := details(t, e); e.Kind != run.Unreachable || d["reason"] != "locked" || d["url"] != tokenURL || front.Retry(e) == nil {
 			t.Errorf("got %+v %s", e, front.Details(e))
 		}
+		time.Sleep(15 * time.Second)
+		a = authentication(t, oauth2Auth(tokenURL))
+		a.Transport, a.Origin = &tokenEndpoint{answer: issue(time.Hour)}, "https://other.example.com"
+		if err := m.Authenticate(t.Context(), a); err != nil {
+			t.Error(err)
+		}
 	})
+}
+
+// A process that was paused after its request does not overwrite what another instance has stored since.
+func TestPausedWithTheLock(t *testing.T) {
+	t.Setenv("BRIDGE_SECRET", canary)
+	t.Setenv("BRIDGE_REFRESH", "refresh-0")
+	memory, database := newDatabase(t)
+	m := load(t, database, refreshing)[0]
+	defer stop(t)
+	e := &tokenEndpoint{answer: func(n int, _ *http.Request) (*reply, error) {
+		if n == 2 { // meanwhile, another instance
+			memory.stored(func(thing *store.Thing) {
+				text, _ := sealer.SealText(context.Background(), "of another", thing.Kind, thing.Name)
+				thing.Value = []byte(text)
+				thing.Version++
+			})
+		}
+		return response(200, fmt.Sprintf(`{"access_token":"access-%d","refresh_token":"next-%d"}`, n, n)), nil
+	}}
+	for _, before := range []string{"", "access-1", "access-2"} {
+		if _, err := use(t, m, e, before); err != nil && before != "access-2" {
+			t.Fatal(err)
+		}
+	}
+	if got := memory.tokens(); got[0] != "of another" {
+		t.Errorf("stored %q", got)
+	}
 }
 
 func TestConcurrentInstancesUseARefreshTokenInTurn(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", "refresh-0")
-	_, storage := memoryOf(t)
-	m := load(t, storage, refreshing)[0]
+	_, database := newDatabase(t)
+	m := load(t, database, refreshing)[0]
 	defer stop(t)
 	e := rotating()
 	var wg sync.WaitGroup
@@ -382,25 +493,25 @@ func TestConcurrentInstancesUseARefreshTokenInTurn(t *testing.T) {
 
 func TestReloadingCaddyKeepsTokens(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
-	_, storage := memoryOf(t)
+	_, database := newDatabase(t)
 	const module = `{"type":"oauth2","client_id":"reload","client_secret":"{env.BRIDGE_SECRET}"}`
 	e := &tokenEndpoint{answer: issue(time.Hour)}
-	old := load(t, storage, module)[0].(*credentials.OAuth2)
+	old := load(t, database, module)[0].(*credentials.OAuth2)
 	first := bearerOf(t, old, e)
 	for range 3 {
-		if token := bearerOf(t, load(t, storage, module)[0].(*credentials.OAuth2), e); token != first {
+		if token := bearerOf(t, load(t, database, module)[0].(*credentials.OAuth2), e); token != first {
 			t.Errorf("got %s", token)
 		}
 	}
 	// A configuration that fails to load releases its tokens.
-	if err := tryLoad(storage, "", module, `{"type":"api_key"}`); err == nil {
+	if err := tryLoad(database, "", module, `{"type":"api_key"}`); err == nil {
 		t.Error("a key is missing, and nobody complains")
 	}
 	if token := bearerOf(t, old, e); token != first {
 		t.Errorf("got %s", token)
 	}
 	stop(t)
-	if token := bearerOf(t, load(t, storage, module)[0].(*credentials.OAuth2), e); token == first {
+	if token := bearerOf(t, load(t, database, module)[0].(*credentials.OAuth2), e); token == first {
 		t.Error("the token was kept although nothing ran any more")
 	}
 	stop(t)
@@ -408,7 +519,7 @@ func TestReloadingCaddyKeepsTokens(t *testing.T) {
 
 func TestLiteralSecretsAreWarnedOf(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
-	_, storage := memoryOf(t)
+	_, database := newDatabase(t)
 	for name, test := range map[string]struct {
 		module  string
 		options string // as logged; "" for no warning
@@ -423,7 +534,7 @@ func TestLiteralSecretsAreWarnedOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := filepath.Join(t.TempDir(), "log")
-			if err := tryLoad(storage, log, test.module); err != nil {
+			if err := tryLoad(database, log, test.module); err != nil {
 				t.Fatal(err)
 			}
 			stop(t)
@@ -442,9 +553,9 @@ func TestLiteralSecretsAreWarnedOf(t *testing.T) {
 
 func TestFailuresAreLoggedWithoutSecrets(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
-	_, storage := memoryOf(t)
+	_, database := newDatabase(t)
 	log := filepath.Join(t.TempDir(), "log")
-	if err := tryLoad(storage, log, `{"type":"oauth2","client_id":"a","client_secret":"{env.BRIDGE_SECRET}","token_url":"https://id.example.com/token?key=`+canary+`"}`); err != nil {
+	if err := tryLoad(database, log, `{"type":"oauth2","client_id":"a","client_secret":"{env.BRIDGE_SECRET}","token_url":"https://id.example.com/token?key=`+canary+`"}`); err != nil {
 		t.Fatal(err)
 	}
 	a := authentication(t, nil)

@@ -167,12 +167,12 @@ func TestSecretsInAllForms(t *testing.T) {
 func TestRefreshTokensAreSecretsAtOnce(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", "configured/1")
-	_, storage := memoryOf(t)
+	_, database := newDatabase(t)
 	for n, want := range [][]string{
 		{"configured/1", "configured%2F1"},
 		{"configured/1", "configured%2F1", "stored/1", "stored%2F1"},
 	} {
-		m := load(t, storage, refreshing)[0].(*credentials.OAuth2)
+		m := load(t, database, refreshing)[0].(*credentials.OAuth2)
 		e := &tokenEndpoint{answer: func(_ int, _ *http.Request) (*reply, error) {
 			for _, want := range want {
 				if !slices.Contains(m.Secrets(), want) {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
@@ -34,8 +33,8 @@ func init() { caddy.RegisterModule(OAuth2{}) }
 // reloads, separately for each provider. After a provider has answered 401, one
 // new token is fetched. After a refusal, secrets are read again from their files,
 // and used if they have changed. If a token endpoint replaces the refresh token, the new
-// one is kept in Caddy's storage for restarts and for other instances with the
-// same storage. If another `refresh_token` is configured later, the stored one
+// one is kept in the database, encrypted, for restarts and for other instances with the
+// same database. If another `refresh_token` is configured later, the stored one
 // is ignored.
 type OAuth2 struct {
 	// The client's identifier at the token endpoint. May contain placeholders
@@ -73,10 +72,10 @@ type OAuth2 struct {
 	// answers, except in `audience` and `resource`.
 	Params map[string][]string `json:"params,omitempty"`
 
-	client  *rereadable[*client]
-	stores  *tokenStores
-	storage certmagic.Storage
-	logger  *zap.Logger
+	client *rereadable[*client]
+	stores *tokenStores
+	kept   Keeping
+	logger *zap.Logger
 }
 
 // reservedParams are the parameters of token requests that params can't set: there are options for
@@ -100,9 +99,6 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	c, err := newRereadable(o.logger, sameClient, o.resolve)
 	if err != nil {
 		return err
-	}
-	if o.RefreshToken != "" {
-		o.storage = ctx.Storage()
 	}
 	o.client, o.stores = c, new(tokenStores)
 	o.stores.of(c.get()) // from the pool, before an earlier configuration releases it
@@ -210,8 +206,11 @@ func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool,
 	return renewed, nil
 }
 
+// Keep implements [Keeper].
+func (o *OAuth2) Keep(k Keeping) { o.kept = k }
+
 // Obtains implements [credential.Obtainer].
-func (*OAuth2) Obtains() bool { return true }
+func (o *OAuth2) Obtains() bool { return !o.kept.Trial || o.RefreshToken == "" }
 
 // Secrets returns the client secrets, the refresh tokens and the access tokens, in all forms in which
 // they are sent.
@@ -318,8 +317,13 @@ func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key grantKey, newes
 	if f.client.refreshToken == "" {
 		return f.do(ctx, "")
 	}
+	if o.kept.Trial {
+		return grantedToken{refresh: newest}, authRequired(run.Bridge, f.endpoint, refusal{
+			"refresh_token_untried", "The refresh token was not used: its endpoint may replace it, and the bridge's database does not exist yet, which has to keep the new one.", "start Caddy",
+		})
+	}
 	r := rotation{
-		storage:    o.storage,
+		Keeping:    o.kept,
 		logger:     o.logger,
 		endpoint:   f.endpoint,
 		name:       f.client.rotationName(f.endpoint),
@@ -382,6 +386,7 @@ var (
 	_ credential.Credentials = (*OAuth2)(nil)
 	_ credential.Renewer     = (*OAuth2)(nil)
 	_ credential.Obtainer    = (*OAuth2)(nil)
+	_ Keeper                 = (*OAuth2)(nil)
 	_ credential.Advisor     = (*OAuth2)(nil)
 	_ caddy.Provisioner      = (*OAuth2)(nil)
 	_ caddy.CleanerUpper     = (*OAuth2)(nil)

@@ -218,12 +218,12 @@ func TestAuthorizationServerRotatesRefreshTokens(t *testing.T) {
 	configured := s.refreshToken(t)
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", configured)
-	store := fileStorage(t)
+	_, database := newDatabase(t)
 	const module = `{"type":"oauth2","client_id":"web","client_secret":"{env.BRIDGE_SECRET}","refresh_token":"{env.BRIDGE_REFRESH}"}`
 
 	current := ""
 	for range 2 { // the second time after a restart
-		m := load(t, store, module)[0].(*credentials.OAuth2)
+		m := load(t, database, module)[0].(*credentials.OAuth2)
 		for range 2 {
 			a := s.authentication(t)
 			if current != "" {
@@ -250,7 +250,8 @@ func TestAuthorizationServerRotatesRefreshTokens(t *testing.T) {
 	}
 
 	// The first token was replaced: without the stored one, the request is refused.
-	m := load(t, fileStorage(t), module)[0].(*credentials.OAuth2)
+	_, empty := newDatabase(t)
+	m := load(t, empty, module)[0].(*credentials.OAuth2)
 	defer stop(t)
 	err := m.Authenticate(t.Context(), s.authentication(t))
 	if e, ok := errors.AsType[*run.Failure](err); !ok || e.Kind != run.AuthRequired {

@@ -67,8 +67,8 @@ func TestRefusalOfAuthStyleParams(t *testing.T) {
 func TestARefusedRefreshToken(t *testing.T) {
 	t.Setenv("BRIDGE_SECRET", canary)
 	t.Setenv("BRIDGE_REFRESH", "used-up")
-	_, storage := memoryOf(t)
-	m := load(t, storage, refreshing)[0].(*credentials.OAuth2)
+	_, database := newDatabase(t)
+	m := load(t, database, refreshing)[0].(*credentials.OAuth2)
 	defer stop(t)
 	a := authentication(t, oauth2Auth(tokenURL))
 	a.Transport = rotating()

@@ -2,151 +2,210 @@ package credentials
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"io/fs"
+	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/caddyserver/certmagic"
-	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
-// saveTimeout bounds storing a new refresh token. It applies even if the deadline of the fetch is
-// earlier, because a new token that is not stored is lost: the endpoint may refuse the previous one.
-const saveTimeout = 5 * time.Second
+const (
+	// saveTimeout bounds storing a new refresh token. It applies even if the deadline of the fetch is
+	// earlier, because a new token that is not stored is lost: the endpoint may refuse the previous one.
+	saveTimeout = 5 * time.Second
+	// lockTime is how long one instance uses a refresh token alone: longer than a fetch and storing its result take.
+	lockTime = fetchTimeout + 2*saveTimeout
+	// lockLook is the mean time between two looks at a lock of another instance.
+	lockLook = 100 * time.Millisecond
+	// refreshKept is how long a refresh token is stored after its last use; that is noted once a day.
+	refreshKept = 400 * 24 * time.Hour
+	// refreshKind and lockKind are the kinds of the things with the newest refresh tokens, and with the locks of these.
+	refreshKind, lockKind = "refresh_tokens", "refresh_token_locks"
+)
+
+// Things keep what instances share. They are [store.Things].
+type Things interface {
+	Get(ctx context.Context, kind, name string) (*store.Thing, error)
+	Put(ctx context.Context, thing *store.Thing, keep time.Duration) (ok bool, err error)
+}
+
+// Keeping is where credentials keep what a server has replaced.
+type Keeping struct {
+	Things Things
+	// Sealer encrypts it.
+	Sealer *runtoken.Sealer
+	// Trial says that the things are deleted when this process ends, although a later one needs them.
+	Trial bool
+}
+
+// Keeper is implemented by credentials that keep what a server has replaced. Keep is called before they are used; without a
+// database, it is not called.
+type Keeper interface{ Keep(k Keeping) }
 
 // rotation sends token requests with the newest refresh token. A token endpoint may replace the
 // token with every use (RFC 6749, section 6), and may treat the use of an older one as theft (RFC
-// 9700, section 4.14.2). So Caddy's storage holds the newest token, and a lock there ensures that
-// only one instance at a time uses it.
+// 9700, section 4.14.2). So the database holds the newest token, and a lock there, for some seconds, ensures that
+// only one instance at a time uses it. A token that another instance has stored meanwhile is not overwritten.
 type rotation struct {
-	storage    certmagic.Storage
+	Keeping
+
 	logger     *zap.Logger
 	endpoint   string
-	name       string // of the record and of its lock
+	name       string // of the thing, which is another one for another client, endpoint or configured token
 	configured string // the configured refresh token
 }
-
-// maxRecord is the size of the largest record that is read, in bytes.
-const maxRecord = 1 << 20
-
-// record is the JSON in Caddy's storage.
-type record struct {
-	// RefreshToken is the newest one.
-	RefreshToken string `json:"refresh_token"`
-	// Configured is the digest of the configured token that RefreshToken has replaced.
-	Configured string `json:"configured"`
-}
-
-func (r rotation) key() string { return "skill_bridge/oauth2/" + r.name + ".json" }
 
 // do sends a token request with the newest refresh token, and stores the one in the response.
 func (r rotation) do(ctx context.Context, newest refreshToken,
 	request func(context.Context, string) (grantedToken, *run.Failure),
 ) (grantedToken, *run.Failure) {
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return grantedToken{refresh: newest}, err
+	if r.Things == nil {
+		return r.send(ctx, newest, request)
 	}
-	defer unlock()
-	newest = r.newest(ctx, newest)
-	granted, err := request(ctx, newest.value)
-	if granted.refresh.value == "" {
-		granted.refresh = newest // not replaced
-	} else {
-		granted.refresh.unsaved = true
+	locked := time.Now()
+	unlock, failure := r.lock(ctx)
+	var thing *store.Thing
+	if failure == nil {
+		defer func() { unlock(time.Since(locked)) }()
+		thing, newest, failure = r.newest(ctx, newest)
 	}
+	if failure != nil && failure.Kind == run.Internal && newest.fixed {
+		return r.send(ctx, newest, request) // its endpoint does not replace it, so that others may use it, too
+	}
+	if failure == nil && time.Since(locked) > lockTime-fetchTimeout { // this process was paused
+		failure = r.inUse(nil)
+	}
+	if failure != nil {
+		return grantedToken{refresh: newest}, failure
+	}
+	granted, failure := r.send(ctx, newest, request)
 	if granted.refresh.unsaved {
-		granted.refresh.unsaved = !r.save(granted.refresh.value)
+		granted.refresh = r.save(ctx, thing, granted.refresh)
 	}
-	return granted, err
+	return granted, failure
 }
 
-// lock keeps other instances from using the same refresh token. If the storage fails, it
-// logs a warning and continues without a lock.
-func (r rotation) lock(ctx context.Context) (unlock func(), failure *run.Failure) {
-	name := "skill_bridge_oauth2_" + r.name
-	err := r.storage.Lock(ctx, name)
-	switch {
-	case err == nil:
-		return func() { r.unlock(name) }, nil
-	case ctx.Err() != nil:
-		return nil, &run.Failure{
-			Kind:     run.Unreachable,
-			Message:  "The refresh token is in use by another instance of the bridge.",
-			Phase:    run.PhaseAuth,
-			By:       run.Bridge,
-			Executed: run.ExecutedNo,
-			Retry:    run.RetryIn(2*time.Second, 3),
-			Reach:    &run.Reach{URL: redactURL(r.endpoint), Reason: "locked"},
-			Cause:    err,
+// send sends a token request with a refresh token.
+func (r rotation) send(ctx context.Context, newest refreshToken, request func(context.Context, string) (grantedToken, *run.Failure)) (grantedToken, *run.Failure) {
+	if newest.value == "" {
+		newest.value = r.configured
+	}
+	granted, failure := request(ctx, newest.value)
+	if granted.refresh.value != "" {
+		granted.refresh.unsaved = true
+		return granted, failure
+	}
+	granted.refresh = newest
+	granted.refresh.fixed = failure == nil || newest.fixed
+	return granted, failure
+}
+
+// lock keeps other instances from using the same refresh token. unlock gets the time since then: a lock that may have ended is not ended again.
+func (r rotation) lock(ctx context.Context) (unlock func(held time.Duration), failure *run.Failure) {
+	thing := &store.Thing{Kind: lockKind, Name: r.name, Value: []byte(rand.Text())}
+	for {
+		ok, err := r.Things.Put(ctx, thing, lockTime)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return nil, r.unavailable(err)
+		case ok && err == nil:
+			return func(held time.Duration) { r.unlock(ctx, thing, held) }, nil
+		}
+		timer := time.NewTimer(mathrand.N(2 * lockLook)) //nolint:gosec // so that nobody waits the longest
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, r.inUse(ctx.Err())
 		}
 	}
-	r.logger.Warn("the refresh token could not be locked in Caddy's storage; it is used without a lock", zap.Error(err))
-	return func() {}, nil
 }
 
-func (r rotation) unlock(name string) {
-	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
+func (r rotation) unlock(ctx context.Context, thing *store.Thing, held time.Duration) {
+	if held > lockTime-saveTimeout {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	if err := r.storage.Unlock(ctx, name); err != nil {
-		r.logger.Warn("the refresh token could not be unlocked in Caddy's storage", zap.Error(err))
+	if _, err := r.Things.Put(ctx, thing, time.Millisecond); err != nil {
+		r.logger.Warn("the refresh token could not be unlocked in the database; other instances wait for it for some seconds", zap.Error(err))
 	}
 }
 
-// newest returns the refresh token to use. This is the stored one, which another instance may have
-// stored, unless the known one could not be stored and is therefore newer.
-func (r rotation) newest(ctx context.Context, known refreshToken) refreshToken {
-	if known.unsaved {
-		return known
+// inUse is the failure of a call that can't have the refresh token.
+func (r rotation) inUse(cause error) *run.Failure {
+	return &run.Failure{
+		Kind:     run.Unreachable,
+		Message:  "The refresh token is in use by another instance of the bridge.",
+		Phase:    run.PhaseAuth,
+		By:       run.Bridge,
+		Executed: run.ExecutedNo,
+		Retry:    run.RetryIn(2*time.Second, 3),
+		Reach:    &run.Reach{URL: redactURL(r.endpoint), Reason: "locked"},
+		Cause:    cause,
 	}
-	if stored := r.load(ctx); stored != "" {
-		return refreshToken{value: stored}
-	}
-	if known.value == "" {
-		known.value = r.configured
-	}
-	return known
 }
 
-// load returns the stored refresh token; "": there is no usable one.
-func (r rotation) load(ctx context.Context) string {
-	info, err := r.storage.Stat(ctx, r.key())
-	var b []byte
-	if err == nil && info.Size <= maxRecord { // else it is damaged
-		b, err = r.storage.Load(ctx, r.key())
+// unavailable is the failure of a call that needs a new access token while the database can't be used: another instance may have
+// replaced the refresh token.
+func (r rotation) unavailable(err error) *run.Failure {
+	return &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
+		Message: "Internal error: the bridge can't use its database at the moment, which has the newest refresh token for this provider. Nothing was sent to the provider; " + run.StorageAdvice(err),
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	if err != nil {
-		r.logger.Warn("the newest refresh token could not be read from Caddy's storage", zap.Error(err))
-		return ""
-	}
-	var rec record
-	if err := json.Unmarshal(b, &rec); err != nil || rec.RefreshToken == "" || rec.Configured == "" {
-		// The error may contain the record, so it is not logged.
-		r.logger.Warn("a damaged refresh token in Caddy's storage is ignored", zap.String("key", r.key()))
-		return ""
-	}
-	if rec.Configured != digest(r.configured) {
-		return ""
-	}
-	return rec.RefreshToken
 }
 
-// save stores a refresh token and reports whether that succeeded.
-func (r rotation) save(token string) bool {
-	b, err := json.Marshal(record{RefreshToken: token, Configured: digest(r.configured)})
+// newest returns the refresh token to use: the stored one, which another instance may have stored, unless the known one could not be stored since
+// then. The thing is where the next one is to be stored.
+func (r rotation) newest(ctx context.Context, known refreshToken) (*store.Thing, refreshToken, *run.Failure) {
+	thing, err := r.Things.Get(ctx, refreshKind, r.name)
+	switch {
+	case errors.Is(err, store.ErrNoThing):
+		return &store.Thing{Kind: refreshKind, Name: r.name}, known, nil
+	case err != nil:
+		return nil, known, r.unavailable(err)
+	case known.unsaved && thing.Version == known.version:
+		return thing, known, nil
+	}
+	value, old, err := r.Sealer.OpenText(ctx, string(thing.Value), refreshKind, r.name)
+	switch {
+	case errors.Is(err, runtoken.ErrInvalid):
+		return nil, known, authRequired(run.Bridge, r.endpoint, refusal{
+			"refresh_token_unreadable", "The newest refresh token in the database can't be decrypted.",
+			"configure the seal_key with which it was stored, or a new refresh_token",
+		})
+	case err != nil:
+		return nil, known, r.unavailable(err)
+	}
+	stored := refreshToken{value: value, fixed: known.fixed && known.value == value}
+	stored.unsaved = old || time.Until(thing.Expires) < refreshKept-24*time.Hour // so that it is stored again
+	return thing, stored, nil
+}
+
+// save stores a refresh token.
+func (r rotation) save(ctx context.Context, thing *store.Thing, token refreshToken) refreshToken {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	token.version = thing.Version
+	sealed, err := r.Sealer.SealText(ctx, token.value, refreshKind, r.name)
+	stored := false
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
-		defer cancel()
-		err = r.storage.Store(ctx, r.key(), b)
+		thing.Value = []byte(sealed)
+		stored, err = r.Things.Put(ctx, thing, refreshKept)
 	}
-	if err != nil {
-		r.logger.Error("a new refresh token could not be written to Caddy's storage; it is lost when Caddy stops", zap.Error(err))
+	switch {
+	case err != nil:
+		r.logger.Error("a new refresh token could not be written to the database; it is lost when Caddy stops", zap.Error(err))
+	case stored:
+		token.unsaved = false
+	default:
+		r.logger.Error("another instance has stored a refresh token meanwhile, which is used from now on")
+		return refreshToken{}
 	}
-	return err == nil
+	return token
 }

@@ -196,7 +196,9 @@ func (t *accessToken) refreshDue(now time.Time) bool {
 // refreshToken is the newest refresh token of a grant.
 type refreshToken struct {
 	value   string // "": the configured or the stored one
-	unsaved bool   // it could not be stored
+	unsaved bool   // it could not be stored, or has to be stored again
+	version int64  // of the thing that was to be replaced, if the token is not saved
+	fixed   bool   // the endpoint did not replace it when it was used last
 }
 
 // grantedToken is the result of a token request.

@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 // Options are the options of a handler about what must not be forgotten.
@@ -43,7 +44,8 @@ type Options struct {
 	// How many of these one principal may have. In JSON, 0 means the default. Default: a tenth of `keep_runs`.
 	KeepRunsPerPrincipal int `json:"keep_runs_per_principal,omitempty"`
 
-	db *store.DB
+	db    *store.DB
+	trial bool // the database is deleted when this process ends
 }
 
 const (
@@ -145,7 +147,9 @@ func (o *Options) Hold(ctx caddy.Context, use *lifetime.Usage) error {
 		return nil //nolint:nilerr // as in OnStart: without a running Caddy, nothing is kept
 	}
 	if trial != nil {
+		file := settings.File
 		trial.replace(&settings)
+		o.trial = settings.Kind == store.Memory || settings.File != file
 	}
 	db, release, err := store.Hold(settings)
 	if err != nil {
@@ -161,6 +165,18 @@ func (o *Options) Hold(ctx caddy.Context, use *lifetime.Usage) error {
 
 // DB returns the database; nil: there is none, since Caddy does not run.
 func (o *Options) DB() *store.DB { return o.db }
+
+// Give gives the database to credentials that keep something.
+func (o *Options) Give(all []credential.Credentials, sealer *runtoken.Sealer) {
+	if o.db == nil {
+		return
+	}
+	for _, c := range all {
+		if k, ok := c.(credentials.Keeper); ok {
+			k.Keep(credentials.Keeping{Things: o.db.Things(), Sealer: sealer, Trial: o.trial})
+		}
+	}
+}
 
 // settings loads the store module, and returns which database it stands for.
 func (o *Options) settings(ctx caddy.Context) (store.Settings, error) {
