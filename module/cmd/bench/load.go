@@ -107,6 +107,7 @@ func (t *target) check(answer []byte) error {
 type load struct {
 	*target
 	request     []byte
+	fresh       func() []byte // returns each request; nil: all are equal
 	accept      func(answer []byte) error
 	connections []*wire.Connection
 	slices      []slice
@@ -194,7 +195,11 @@ func firstOf(errs []error) error {
 
 // send sends one request and checks the answer.
 func (l *load) send(c *wire.Connection) error {
-	answer, err := c.Do(l.request)
+	request := l.request
+	if l.fresh != nil {
+		request = l.fresh()
+	}
+	answer, err := c.Do(request)
 	if err != nil {
 		return err
 	}

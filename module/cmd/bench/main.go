@@ -72,6 +72,7 @@ var sections = []struct {
 	{"atonce", measureAtOnce},
 	{"pending", measurePending},
 	{"streams", measureStreams},
+	{"ledger", measureLedger},
 	{"idle", measureIdle},
 	{"allocations", measureAllocations},
 	{"polling", measurePolling},

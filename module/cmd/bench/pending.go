@@ -55,9 +55,12 @@ var (
 	}
 )
 
+// shortPending is the number of calls over HTTP/1.1 in a short run: as many as show what each of them takes.
+const shortPending = 1000
+
 // measurePending measures the memory of a call that waits for its run.
 func measurePending(b *bench) values {
-	return b.pendingTable("pending", pendingCalls, either(b, 20, 8000), either(b, 210, 20000), 2) // reverse_proxy needs two connections for each
+	return b.pendingTable("pending", pendingCalls, either(b, shortPending, 8000), either(b, 210, 20000), 2) // reverse_proxy needs two connections for each
 }
 
 // measureStreams measures the memory of open streams, beside that of calls that wait.
@@ -67,7 +70,7 @@ func measureStreams(b *bench) values {
 
 // pendingTable measures kinds of requests: n1 requests over HTTP/1.1, each of which needs some connections, and n2 over HTTP/2.
 func (b *bench) pendingTable(section string, kinds []pending, n1, n2 int, connections uint64) values {
-	t := table{header: []string{"", "requests that wait", "resident memory of each, KB", "goroutines of each"}}
+	t := table{header: []string{"", "requests that wait", "resident memory of each, KB", "live heap of each, KB", "stacks of each, KB", "goroutines of each"}}
 	// Go's runtime sets the soft limit to the hard one, here and in Caddy.
 	files, few := must(must(procfs.Self()).Limits()).OpenFiles, 0
 	if affordable := int(min(files-500, 1<<20) / connections); n1 > affordable { //nolint:gosec // fits
@@ -78,9 +81,9 @@ func (b *bench) pendingTable(section string, kinds []pending, n1, n2 int, connec
 		for i := range kinds {
 			p, count := &kinds[i], number(float64(n))
 			b.say("%s: %s, %d requests over %s", section, p.name, n, version)
-			resident, goroutines := b.pendingOf(n, k == 1, p)
-			memory := fmt.Sprintf("%.1f", resident/1000)
-			t.add(p.name+", "+version, count, memory, fmt.Sprintf("%.2f", goroutines))
+			each := b.pendingOf(n, k == 1, p)
+			memory := fmt.Sprintf("%.1f", each.resident/1000)
+			t.add(p.name+", "+version, count, memory, fmt.Sprintf("%.1f", each.heap/1000), fmt.Sprintf("%.1f", each.stack/1000), fmt.Sprintf("%.2f", each.goroutines))
 			if p.goals[k] != "" {
 				b.report.goal(fmt.Sprintf("Resident memory of a run that goes on, KB, %s over %s", count, version), p.goals[k], memory)
 			}
@@ -89,8 +92,11 @@ func (b *bench) pendingTable(section string, kinds []pending, n1, n2 int, connec
 	return values{"table": t.String(), "files": files, "few": few}
 }
 
-// pendingOf holds n requests at one target, and returns memory and goroutines per request.
-func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines float64) {
+// held is what a request takes, in bytes: the heap after a garbage collection.
+type held struct{ resident, heap, stack, goroutines float64 }
+
+// pendingOf holds n requests at one target, and returns what each takes.
+func (b *bench) pendingOf(n int, h2 bool, p *pending) held {
 	arguments, version := []string{}, "1.1"
 	if h2 {
 		arguments, version = append(arguments, "-h2c"), "h2c"
@@ -113,7 +119,7 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines floa
 		task, started = taskOf(must(wire.Once(http.MethodPost, t.address, servers.AgentPath, inBackground("")))), 1
 	}
 	before, _ := b.settled(c, either(b, 100*time.Millisecond, time.Second))
-	goroutinesBefore := c.Goroutines()
+	goroutinesBefore, allocatedBefore := c.Goroutines(), c.Allocated()
 
 	o := newOpenRequests(b.Context, t, p, p.body(task), n, h2)
 	defer o.close()
@@ -128,10 +134,15 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) (resident, goroutines floa
 		b.sleep(500 * time.Millisecond)
 		samples[i] = c.ResidentMemory()
 	}
-	resident, goroutines = (statistics.Median(samples)-before)/float64(n), float64(c.Goroutines()-goroutinesBefore)/float64(n)
+	goroutines := c.Goroutines() - goroutinesBefore
+	c.Get("/debug/pprof/heap?gc=1")
+	allocated, size := c.Allocated(), float64(n)
 	u.Release()
 	check(o.wait())
-	return resident, goroutines
+	return held{
+		(statistics.Median(samples) - before) / size, (allocated.HeapAlloc - allocatedBefore.HeapAlloc) / size,
+		(allocated.StackInuse - allocatedBefore.StackInuse) / size, float64(goroutines) / size,
+	}
 }
 
 // warmUp sends some requests.

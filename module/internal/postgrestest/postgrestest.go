@@ -24,8 +24,8 @@ const Required = "SKILL_BRIDGE_POSTGRES"
 // Password is that of the DSNs, for tests that no text shows it.
 const Password = "the-password-of-the-dsn"
 
-// errMissing is the error of a machine without PostgreSQL.
-var errMissing = errors.New("PostgreSQL is not installed (Debian's package postgresql)")
+// ErrMissing is the error of a machine without PostgreSQL.
+var ErrMissing = errors.New("PostgreSQL is not installed (Debian's package postgresql)")
 
 var (
 	server    = sync.OnceValues(start)
@@ -34,15 +34,26 @@ var (
 
 // cluster is a running server.
 type cluster struct {
-	dsn   string    // to which the name of a database is added
-	alive io.Closer // the standard input of the script. Only the end of the process closes it
+	dsn   string       // to which the name of a database is added
+	alive io.Closer    // the standard input of the script, which ends when that is closed, also by the end of this process
+	wait  func() error // for the end of the script
+}
+
+// Serve starts a server for a program that is no test, and returns the DSN to which the name of a database is added. The database postgres is
+// empty. The error is [ErrMissing] if there is no PostgreSQL.
+func Serve() (dsn string, stop func() error, err error) {
+	c, err := start()
+	if err != nil {
+		return "", nil, err
+	}
+	return c.dsn, func() error { return errors.Join(c.alive.Close(), c.wait()) }, nil
 }
 
 // Start returns the DSN of an empty database, which is dropped at the end of the test.
 func Start(tb testing.TB) (dsn string) {
 	tb.Helper()
 	running, err := server()
-	if errors.Is(err, errMissing) && os.Getenv(Required) != "required" {
+	if errors.Is(err, ErrMissing) && os.Getenv(Required) != "required" {
 		tb.Skipf("skipped: %v; %s=required makes this a failure", err, Required)
 	}
 	if err != nil {
@@ -74,7 +85,7 @@ func programs() (string, error) {
 	if len(found) == 0 {
 		file, err := exec.LookPath("initdb")
 		if err != nil {
-			return "", errMissing
+			return "", ErrMissing
 		}
 		found = append(found, file)
 	}

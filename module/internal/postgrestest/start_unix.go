@@ -56,7 +56,7 @@ func startAt(bin string) (*cluster, error) {
 	if os.Getuid() == 0 {                             // whom initdb refuses
 		uid, gid, err := account("postgres")
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errMissing, err)
+			return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 		}
 		attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // they have 32 bits
 		if err := os.Chown(folder, uid, gid); err != nil {
@@ -79,7 +79,7 @@ func startAt(bin string) (*cluster, error) {
 	var said []string
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if said = append(said, lines.Text()); said[0] == "started" {
-			return &cluster{location(port), stdin}, nil
+			return &cluster{location(port), stdin, func() error { return errors.Join(command.Wait(), os.RemoveAll(folder)) }}, nil
 		}
 	}
 	return nil, errors.Join(errors.New("the server did not start: "+strings.Join(said, "\n")), command.Wait())

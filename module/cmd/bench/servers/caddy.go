@@ -172,6 +172,7 @@ type Allocated struct {
 	Mallocs    float64 `json:"Mallocs"`
 	TotalAlloc float64 `json:"TotalAlloc"`
 	HeapAlloc  float64 `json:"HeapAlloc"` // without freed memory
+	StackInuse float64 `json:"StackInuse"`
 }
 
 // Allocated returns Caddy's memory statistics.
