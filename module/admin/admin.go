@@ -23,12 +23,12 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, its faults, or that
 //	                              there is no credential for it; entries of indexes and registries that can't be
 //	                              used; aliases for skills that are not listed; the versions of the bridge and of Caddy
-//	GET  /skill_bridge/runs       the calls in progress, the oldest first, with their runs
+//	GET  /skill_bridge/calls      the calls in progress, the oldest first, with their runs
+//	GET  /skill_bridge/runs       the runs that outlive their requests, of all instances that use the databases, the newest first: front, state,
+//	                              principal, skill and run; how many are kept, and how many of them are open, by front and state. ?id=…,
+//	                              ?principal=… (empty: anonymous callers), ?front=…, ?skill=… and ?state=… (open: all that have not ended) select
+//	                              runs, ?limit=… (0 to 1000) bounds them, ?before=… is the next of the page before
 //	GET  /skill_bridge/stores     the databases (store): which, whether they can be used, and why not
-//	GET  /skill_bridge/tasks      the A2A tasks in memory, those with the newest state first: state, principal, skill and
-//	                              run, webhooks by host; the number of tasks in each state, and why they can't be
-//	                              stored. ?id=…, ?state=… select tasks, ?limit=… (0 to 1000) bounds them; ?stored=…
-//	                              (0 to 100) adds the newest ones that are only in the storage
 //	GET  /skill_bridge/usage      what each caller has used of each skill since the process began: calls, accepted runs, calls
 //	                              that a quota refused; those with the most calls first. ?principal=… (empty: anonymous
 //	                              callers), ?namespace=… and ?skill_id=… select rows, ?limit=… (0 to 10000) bounds them
@@ -71,9 +71,9 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "/skill_bridge/providers", Handler: shows(a.providers)},
 		{Pattern: "/skill_bridge/skills", Handler: shows(a.skills)},
-		{Pattern: "/skill_bridge/runs", Handler: shows(a.runs)},
+		{Pattern: "/skill_bridge/calls", Handler: shows(a.calls)},
+		{Pattern: "/skill_bridge/runs", Handler: caddy.AdminHandlerFunc(a.runs)},
 		{Pattern: "/skill_bridge/stores", Handler: shows(a.stores)},
-		{Pattern: "/skill_bridge/tasks", Handler: caddy.AdminHandlerFunc(a.tasks)},
 		{Pattern: "/skill_bridge/usage", Handler: caddy.AdminHandlerFunc(a.usage)},
 		{Pattern: "/skill_bridge/notifications", Handler: shows(a.notifications)},
 		{Pattern: "/skill_bridge/changes", Handler: shows(a.changes)},

@@ -77,10 +77,10 @@ func TestAdminAPI(t *testing.T) {
 	testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
 
 	var shown []string
-	var runs Runs
-	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/runs", "", http.StatusOK, &runs))
-	if runs.Total != 1 || runs.Runs[0].Name != "acme.slow" || runs.Runs[0].ExecutionID == "" || runs.Runs[0].Namespace != "acme" || runs.Runs[0].Accepted == nil || runs.Runs[0].Method != "execute_skill" {
-		t.Errorf("runs: %+v", runs)
+	var calls Calls
+	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/calls", "", http.StatusOK, &calls))
+	if c := calls.Calls; calls.Total != 1 || c[0].Name != "acme.slow" || c[0].ExecutionID == "" || c[0].Namespace != "acme" || c[0].Accepted == nil || c[0].Method != "execute_skill" {
+		t.Errorf("calls: %+v", calls)
 	}
 	shown = append(shown, a.ask(http.MethodGet, "/skill_bridge/providers", "", http.StatusOK, &providers))
 	if providers[0].Health != "ok" || providers[0].CallsInProgress != 1 || providers[0].LastAnswer == nil {
@@ -323,7 +323,7 @@ func TestAdminPurge(t *testing.T) {
 		a.ask(http.MethodPost, "/skill_bridge/purge", body, status, nil)
 	}
 	a.ask(http.MethodGet, "/skill_bridge/purge", "", http.StatusMethodNotAllowed, nil)
-	a.ask(http.MethodPost, "/skill_bridge/runs", "", http.StatusMethodNotAllowed, nil)
+	a.ask(http.MethodPost, "/skill_bridge/calls", "", http.StatusMethodNotAllowed, nil)
 	read(3, 4, 3)
 }
 

@@ -1,53 +1,176 @@
 package admin
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe/keptmetrics"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// Runs is the answer of the admin API about calls in progress.
+// Runs is the answer of the admin API about the runs in the databases of the process, of all instances that use them.
 type Runs struct {
-	Total int    `json:"total"`
-	Runs  []Call `json:"runs"` // at most the 1000 oldest
+	// Kept counts all of them, and Open those that have not ended, by front and state, whatever the query selects.
+	Kept int                       `json:"kept"`
+	Open map[string]map[string]int `json:"open"`
+	Runs []Run                     `json:"runs"` // the newest first
+	// Next is the before of the following page.
+	Next string `json:"next,omitempty"`
+	// Unread are the databases that could not be read.
+	Unread []Unread `json:"unread,omitempty"`
 }
 
-// Call is a call in progress.
-type Call struct {
-	Bridge      int        `json:"bridge"`
-	Method      string     `json:"method"`
-	Name        string     `json:"name"`
-	Principal   string     `json:"principal,omitempty"`
-	TraceID     string     `json:"trace_id"`
-	Arrived     time.Time  `json:"arrived"`
-	Namespace   string     `json:"namespace,omitempty"`
-	SkillID     string     `json:"skill_id,omitempty"`
-	ExecutionID string     `json:"execution_id,omitempty"` // once a run was accepted
-	Accepted    *time.Time `json:"accepted,omitempty"`
+// Unread is a database that could not be read.
+type Unread struct {
+	Place string `json:"place"`
+	Error string `json:"error"`
 }
 
-// maxShownRuns is the maximum number of calls in an answer.
-const maxShownRuns = 1000
+// Run is a run that is kept, without its inputs and outputs.
+type Run struct {
+	ID          string    `json:"id"`
+	Front       string    `json:"front"`
+	State       string    `json:"state"`
+	Principal   string    `json:"principal,omitempty"`
+	Skill       string    `json:"skill"`
+	Namespace   string    `json:"namespace,omitempty"`
+	SkillID     string    `json:"skill_id,omitempty"`
+	ExecutionID string    `json:"execution_id,omitempty"` // once the provider has accepted it
+	Created     time.Time `json:"created"`
+	Changed     time.Time `json:"changed"`
+	Expires     time.Time `json:"expires"`
+	// Accepted is when the provider has accepted the run.
+	Accepted time.Time `json:"accepted,omitzero"`
+	// Named says that the caller has named the run, such as by an idempotency key.
+	Named bool `json:"named,omitempty"`
+	// Bytes are the size of what is kept about the end.
+	Bytes int64 `json:"bytes,omitempty"`
+}
 
-func (adminAPI) runs(*http.Request) any {
-	list, total := lifetime.Calls().InProgress(maxShownRuns)
-	numbers := map[*translate.Bridge]int{}
-	for _, b := range observe.Numbered() {
-		numbers[b.Bridge] = b.Number
+const (
+	// defaultShownRuns and maxShownRuns are the numbers of runs in an answer.
+	defaultShownRuns, maxShownRuns = 100, 1000
+	// readTimeout bounds the reading of databases.
+	readTimeout = 5 * time.Second
+	// stateOpen is the name of all states that have not ended.
+	stateOpen = "open"
+)
+
+// RunStates returns the names that the query of runs can have as a state.
+func RunStates() []string {
+	states := ledger.States()
+	names := make([]string, len(states), len(states)+1)
+	for i, s := range states {
+		names[i] = s.String()
 	}
-	status := Runs{Total: total, Runs: make([]Call, len(list))}
-	for i, c := range list {
-		status.Runs[i] = Call{
-			Bridge: numbers[c.Bridge], // 0: the call has ended in the meantime
-			Method: c.Method, Name: shown(c.Name), Principal: shown(c.Principal), TraceID: c.TraceID, Arrived: c.Arrived.UTC(),
-			Namespace: c.Run.Source, SkillID: shown(c.Run.SkillID), ExecutionID: shown(c.Run.ExecutionID),
+	return append(names, stateOpen)
+}
+
+// runs answers a request about kept runs. The query may have an id, a principal (empty: anonymous callers), a front, a skill, a state, a limit, and
+// the before of a page.
+func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet {
+		return methodError(w, r, http.MethodGet)
+	}
+	query := r.URL.Query()
+	states, err := statesNamed(query.Get("state"))
+	if err != nil {
+		return err
+	}
+	limit, err := number(query, "limit", defaultShownRuns, maxShownRuns)
+	if err != nil {
+		return err
+	}
+	q := &ledger.Query{
+		Limit: limit, Before: query.Get("before"), States: states,
+		Operator: ledger.Selection{ID: query.Get("id"), Skill: query.Get("skill")},
+	}
+	if query.Has("principal") {
+		q.Operator.Principal = new(query.Get("principal"))
+	}
+	if front := query.Get("front"); front != "" {
+		q.Fronts = []string{front}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
+	defer cancel()
+	answer := Runs{Open: map[string]map[string]int{}, Runs: []Run{}}
+	counts, failed := keptmetrics.Of(ctx, observe.Databases())
+	answer.Kept = counts.Kept
+	for of, n := range counts.Open {
+		answer.open(of.Front, of.State, n)
+	}
+	for db, err := range failed {
+		answer.failed(db, err)
+	}
+	if limit > 0 {
+		page, next, unread := fronts.Runs(ctx, q)
+		answer.Next = next
+		for _, e := range page {
+			answer.Runs = append(answer.Runs, newRun(e))
 		}
-		if !c.Run.Accepted.IsZero() {
-			status.Runs[i].Accepted = new(c.Run.Accepted.UTC())
+		for _, u := range unread {
+			answer.failed(u.DB, u.Err)
 		}
 	}
-	return status
+	answer.addTasks(q)
+	return writeAdmin(w, answer)
+}
+
+// statesNamed returns the states of a name; empty: all.
+func statesNamed(name string) (states []ledger.State, err error) {
+	for _, s := range ledger.States() {
+		if s.String() == name || name == stateOpen && !s.Ended() {
+			states = append(states, s)
+		}
+	}
+	if name != "" && len(states) == 0 {
+		return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("state %q is none of %q", name, RunStates())}
+	}
+	return states, nil
+}
+
+// open counts runs that have not ended.
+func (a *Runs) open(front string, state ledger.State, n int) {
+	if a.Open[front] == nil {
+		a.Open[front] = map[string]int{}
+	}
+	a.Open[front][state.String()] += n
+}
+
+func (a *Runs) failed(db *store.DB, err error) {
+	if place := shownError(db.Status().Place); !slices.ContainsFunc(a.Unread, func(u Unread) bool { return u.Place == place }) {
+		a.Unread = append(a.Unread, Unread{place, shownError(err.Error())})
+	}
+}
+
+func newRun(e *ledger.Entry) Run {
+	return Run{
+		ID: e.ID, Front: e.Front, State: e.State.String(), Principal: shown(e.Owner.Principal), Skill: shown(e.Skill),
+		Namespace: shown(e.Ref.Source), SkillID: shown(e.Ref.SkillID), ExecutionID: shown(e.Ref.ExecutionID),
+		Created: e.Created, Changed: e.Changed, Expires: e.Expires, Accepted: e.Ref.Accepted, Named: e.Key != nil,
+		Bytes: int64(len(e.Outcome)) + e.Apart,
+	}
+}
+
+// number returns a number of a query, from 0 to most.
+func number(query url.Values, name string, otherwise, most int) (int, error) {
+	text := query.Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("%s is not a number from 0 to %d", name, most)}
+	}
+	return n, nil
 }

@@ -679,7 +679,7 @@ func TestS25SecretsAsHosts(t *testing.T) {
 	}
 	p.Publish(hostile.Skill{ID: "s/key", Auth: hostile.APIKey("X-Key"), Endpoint: "https://" + strings.ToLower(keyMark) + ".example.test/"})
 	call("host.s.key")
-	for _, path := range []string{"providers", "skills", "runs"} {
+	for _, path := range []string{"providers", "skills", "calls", "runs"} {
 		shown := c.Send(http.MethodGet, c.Admin()+"/skill_bridge/"+path, "")
 		mustNotShow(t, path, string(shown.Body), marks)
 		if path == "providers" && !strings.Contains(string(shown.Body), "[redacted].example.test:"+p.Port()) {

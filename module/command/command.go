@@ -34,7 +34,7 @@ func init() {
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
 				validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
-				mcpCommand(), statusCommand(), tasksCommand(), usageCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
+				mcpCommand(), statusCommand(), runsCommand(), usageCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
 				c.Long = layout.Wrap(c.Long)

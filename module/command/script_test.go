@@ -141,9 +141,9 @@ func TestScripts(t *testing.T) {
 			"execute": func(_ *testscript.TestScript, _ bool, args []string) { // calls a skill over JSON-RPC, as an agent does
 				testbed.NewClient(t, "http://"+args[0]+"/rpc").Execute(args[1], nil)
 			},
-			"message": func(_ *testscript.TestScript, _ bool, args []string) { // sends a message of A2A that names a skill, with a webhook
-				testbed.NewClient(t, "http://"+args[0]+"/a2a").Post(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"skill":"` +
-					args[1] + `","input":{}}}]},"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"id":"hook","url":"` + args[2] + `","token":"canary"}}}}`)
+			"keyed": func(_ *testscript.TestScript, _ bool, args []string) { // executes a skill with an idempotency key, as a user, and does not wait for its end
+				c := testbed.NewClient(t, "http://"+args[0]+"/rpc").With(testbed.Header("X-User", args[1]), testbed.Header("Idempotency-Key", `"canary `+args[3]+`"`))
+				c.With(testbed.Param("wait_ms", 0)).Execute(args[2], object{"text": "canary"})
 			},
 		},
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/approval"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/tasktable"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/runtable"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 )
 
@@ -25,9 +25,9 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
 		Long: `Shows the version of the running bridge, each provider with its health and circuit breakers, how many of its skills the bridge has read, which of
-them have faults, the database, how many A2A tasks there are, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
+them have faults, the database, how many runs are kept, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
 If there are several bridges (handlers, including those of an earlier configuration while they have calls), each has a number. With --json, shows all that the admin API returns:
-{"version", "caddy_version", "providers", "skills", "unavailable", "stale", "left_out", "missing_aliases", "runs", "tasks", "changes", "unreadable", "notifications", "stores"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+{"version", "caddy_version", "providers", "skills", "unavailable", "stale", "left_out", "missing_aliases", "calls", "runs", "changes", "unreadable", "notifications", "stores"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
@@ -45,7 +45,7 @@ If there are several bridges (handlers, including those of an earlier configurat
 		for _, part := range []struct {
 			path string
 			to   any
-		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/runs", &all.Runs}, {"/skill_bridge/tasks?limit=0", &all.Tasks}, {"/skill_bridge/changes", &all}, {"/skill_bridge/notifications", &all.Notifications}, {"/skill_bridge/stores", &all.Stores}} {
+		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/calls", &all.Calls}, {"/skill_bridge/runs?limit=0", &all.Runs}, {"/skill_bridge/changes", &all}, {"/skill_bridge/notifications", &all.Notifications}, {"/skill_bridge/stores", &all.Stores}} {
 			if e := api.ask(cmd.Context(), http.MethodGet, part.path, nil, part.to); e != nil {
 				return screen.Fail(e, e.next), nil
 			}
@@ -82,8 +82,8 @@ type wholeStatus struct {
 	Stale          jsontext.Value `json:"stale"`
 	LeftOut        jsontext.Value `json:"left_out"`
 	MissingAliases jsontext.Value `json:"missing_aliases"`
-	Runs           jsontext.Value `json:"runs"`
-	Tasks          jsontext.Value `json:"tasks"`   // without the tasks themselves
+	Calls          jsontext.Value `json:"calls"`   // in progress
+	Runs           jsontext.Value `json:"runs"`    // without the runs themselves
 	Changes        jsontext.Value `json:"changes"` // that wait for approval
 	Notifications  jsontext.Value `json:"notifications"`
 	Stores         jsontext.Value `json:"stores"`     // databases
@@ -94,8 +94,8 @@ type wholeStatus struct {
 type bridgeStatus struct {
 	admin.Inventory
 	Providers     []admin.Provider `json:"providers"`
+	Calls         admin.Calls      `json:"calls"`
 	Runs          admin.Runs       `json:"runs"`
-	Tasks         admin.Tasks      `json:"tasks"`
 	Notifications delivery.Waiting `json:"notifications"`
 	Stores        []admin.Store    `json:"stores"`
 	admin.Changes
@@ -151,23 +151,23 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 		}
 	}
 	all.table(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
-	tasktable.Stores(s, all.Stores)
+	runtable.Stores(s, all.Stores)
 	all.showUnread(s, counts)
 	all.showFaults(s)
 	approval.Summarize(s, &all.Changes)
-	if t := &all.Tasks; t.Total > 0 || t.StorageFailure != nil {
+	if r := &all.Runs; r.Kept > 0 || len(r.Unread) > 0 {
 		fmt.Fprintln(s.Out)
-		tasktable.Summarize(s, t)
+		runtable.SummarizeRuns(s, r)
 	}
-	tasktable.Notifications(s, &all.Notifications)
-	if all.Runs.Total == 0 {
+	runtable.Notifications(s, &all.Notifications)
+	if all.Calls.Total == 0 {
 		return
 	}
-	rows = make([][]string, len(all.Runs.Runs))
-	for i, r := range all.Runs.Runs {
+	rows = make([][]string, len(all.Calls.Calls))
+	for i, r := range all.Calls.Calls {
 		rows[i] = []string{strconv.Itoa(r.Bridge), r.Name, time.Since(r.Arrived).Round(time.Millisecond).String(), r.ExecutionID, r.Principal}
 	}
-	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Runs.Total)
+	fmt.Fprintf(s.Out, "\n%d calls in progress:\n", all.Calls.Total)
 	all.table(s, "  ", []string{"SKILL", "SINCE", "RUN", "PRINCIPAL"}, rows)
 }
 

@@ -58,8 +58,8 @@ func TestAdminTellsBridgesApart(t *testing.T) {
 		t.Fatalf("while a run goes on, the bridges have the numbers %d and %d, before the reload %d and %d", both, secondOther, first, firstOther)
 	}
 	two.mustShow(t, both[0], 3, 2, "1", 1, "ok")
-	if two.Runs.Total != 1 || two.Runs.Runs[0].Bridge != first[0] || !regexp.MustCompile(fmt.Sprintf(`(?m)^  %d +acme\.slow +\S+ +run-1$`, first[0])).MatchString(two.text) {
-		t.Errorf("the run is of bridge %d: %+v\n%s", first[0], two.Runs, two.text)
+	if two.Calls.Total != 1 || two.Calls.Calls[0].Bridge != first[0] || !regexp.MustCompile(fmt.Sprintf(`(?m)^  %d +acme\.slow +\S+ +run-1$`, first[0])).MatchString(two.text) {
+		t.Errorf("the run is of bridge %d: %+v\n%s", first[0], two.Calls, two.text)
 	}
 	two.mustShow(t, both[1], 3, 2, "1", 0, "ok")
 	two.mustShow(t, secondOther[0], 1, 0, "-", 0, "ok")
@@ -145,12 +145,12 @@ type bridges struct {
 		Bridge int    `json:"bridge"`
 		URL    string `json:"url"`
 	} `json:"providers"`
-	Runs struct {
+	Calls struct {
 		Total int `json:"total"`
-		Runs  []struct {
+		Calls []struct {
 			Bridge int `json:"bridge"`
-		} `json:"runs"`
-	} `json:"runs"`
+		} `json:"calls"`
+	} `json:"calls"`
 
 	text string // for people
 }

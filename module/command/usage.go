@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -82,3 +83,6 @@ func showUsage(s *cli.Screen, used *usage.Usage) {
 	}
 	fmt.Fprintf(s.Out, "%d of %d rows since %s\n", len(used.Rows), used.Total, used.Since.Format("2006-01-02 15:04:05Z"))
 }
+
+// ago returns how long ago a time was.
+func ago(at time.Time) string { return time.Since(at).Round(time.Second).String() }

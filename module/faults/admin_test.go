@@ -39,9 +39,9 @@ func TestR52RunsOfGetRunAreShown(t *testing.T) {
 	shown := func(method string) callInProgress {
 		t.Helper()
 		var runs struct {
-			Runs []callInProgress `json:"runs"`
+			Runs []callInProgress `json:"calls"`
 		}
-		a := c.With(testbed.Fresh()).Send(http.MethodGet, c.Admin()+"/skill_bridge/runs", "")
+		a := c.With(testbed.Fresh()).Send(http.MethodGet, c.Admin()+"/skill_bridge/calls", "")
 		if err := json.Unmarshal(a.Body, &runs); err != nil || len(runs.Runs) != 1 || runs.Runs[0].Method != method {
 			t.Fatalf("not one call of %s: %v", method, a)
 		}

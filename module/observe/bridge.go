@@ -54,6 +54,16 @@ func Live() []*Bridge {
 	return slices.Clone(live.bridges)
 }
 
+// Databases returns the databases of the bridges of this process.
+func Databases() (all []*store.DB) {
+	for _, b := range Live() {
+		if b.Store != nil && !slices.Contains(all, b.Store) {
+			all = append(all, b.Store)
+		}
+	}
+	return all
+}
+
 // Numbered is like Live, and gives each bridge without a number the next one, from 1. A
 // bridge keeps its number; bridges that are loaded later have larger ones.
 func Numbered() []*Bridge {

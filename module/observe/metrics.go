@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe/keptmetrics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -22,6 +23,9 @@ import (
 // processMetrics are the metrics of this process. Caddy makes a new registry for each
 // configuration; all of them get these metrics, so that a reload resets nothing.
 var processMetrics = newMetrics()
+
+// kept are the metrics of what the databases keep.
+var kept keptmetrics.Metrics
 
 // webhookMetrics are about requests to URLs of callers.
 type webhookMetrics struct {
@@ -336,7 +340,7 @@ func (m *metrics) Describe(descs chan<- *prometheus.Desc) {
 	for _, c := range m.counted {
 		c.Describe(descs)
 	}
-	for _, d := range readDescs {
+	for _, d := range append(keptmetrics.Descs(), readDescs...) {
 		descs <- d
 	}
 }
@@ -366,6 +370,8 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	for state, n := range m.taskCounts() {
 		send(tasksDesc, prometheus.GaugeValue, float64(n), state)
 	}
+
+	kept.Send(Databases(), send)
 
 	running := activityOf(Live())
 	send(waitingDesc, prometheus.GaugeValue, float64(running.waiting))

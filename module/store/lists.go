@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -42,39 +43,57 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 // one more, and the last one it has looked at. The last column counts those it has looked at.
 func list(q *ledger.Query) (text string, looks int, args []any) {
 	looks = q.Limit + 1
-	if len(q.Fronts) > 0 {
+	if len(q.Fronts) > 0 && q.Owner != nil {
 		looks = max(looks, maxLooks)
 	}
-	before := []byte(q.Before)
-	if q.Before == "" {
-		before = []byte{0xff} // comes after all ids
-	}
-	args = []any{before, looks, q.Limit + 1}
-	parameter := func(value any) string {
-		args = append(args, value)
-		return fmt.Sprint("$", len(args))
+	args = []any{[]byte(cmp.Or(q.Before, "\xff")), looks, q.Limit + 1} // 0xff comes after all ids
+	in := func(column string, values ...any) string {
+		of := make([]string, len(values))
+		for i, value := range values {
+			args, of[i] = append(args, value), fmt.Sprint("$", len(args)+1)
+		}
+		return column + " IN (" + strings.Join(of, ", ") + ")"
 	}
 	columns, filter := "realm, owner, id", ""
-	if len(q.Fronts) > 0 {
-		of := make([]string, len(q.Fronts))
-		for i, front := range q.Fronts {
-			of[i] = parameter(front)
-		}
-		columns, filter = "realm, owner, id, front", " WHERE front IN ("+strings.Join(of, ", ")+") OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
+	fronts := make([]any, len(q.Fronts))
+	for i, front := range q.Fronts {
+		fronts[i] = front
+	}
+	if len(fronts) > 0 && q.Owner != nil {
+		columns, filter = "realm, owner, id, front", " WHERE "+in("front", fronts...)+" OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
 	}
 	window := "SELECT " + columns + " FROM runs WHERE id < $1"
-	if q.Owner != nil {
-		window += " AND realm = " + parameter([]byte(q.Owner.Realm)) + " AND owner = " + parameter([]byte(q.Owner.Principal))
+	switch s := &q.Operator; {
+	case q.Owner != nil:
+		window += " AND " + in("realm", []byte(q.Owner.Realm)) + " AND " + in("owner", []byte(q.Owner.Principal))
+	case len(fronts) > 0: // all rows are looked at once: a page that looks at some would be a scan of its own
+		window += " AND " + in("front", fronts...)
+		fallthrough
+	default:
+		if s.ID != "" {
+			window += " AND " + in("id", []byte(s.ID))
+		}
+		if s.Principal != nil {
+			window += " AND " + in("owner", []byte(*s.Principal))
+		}
+		if s.Skill != "" {
+			window += " AND " + in("skill", []byte(s.Skill))
+		}
 	}
 	if len(q.States) > 0 { // each state has its place in the index
 		of := make([]string, len(q.States))
 		for i, state := range q.States {
-			of[i] = fmt.Sprintf("SELECT * FROM (%s AND state = %s ORDER BY id DESC LIMIT $2) AS s%d", window, parameter(int64(state)), i)
+			of[i] = fmt.Sprintf("SELECT * FROM (%s AND %s ORDER BY id DESC LIMIT $2) AS s%d", window, in("state", int64(state)), i)
 		}
 		window = "SELECT * FROM (" + strings.Join(of, " UNION ALL ") + ") AS s"
 	}
 	return "WITH w AS (" + window + " ORDER BY id DESC LIMIT $2), p (r, o, i) AS (SELECT realm, owner, id FROM w" + filter + " ORDER BY id DESC LIMIT $3) " +
 		"SELECT " + entryResult + ", (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
+}
+
+// Read executes a statement that only reads, for numbers.
+func (r *Runs) Read(ctx context.Context, each func(*sql.Rows) error, text string, args ...any) error {
+	return r.db.session(reading).query(ctx, each, text, args...)
 }
 
 // Newer implements [ledger.Store].

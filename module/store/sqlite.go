@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -55,7 +54,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 			location.Path = "/" + q.settings.File
 		}
 	} else {
-		if err := prepareFile(q.settings.File); err != nil {
+		if err := machine.PrepareFile(q.settings.File); err != nil {
 			return nil, err
 		}
 		location.Path = "/" + strings.TrimPrefix(filepath.ToSlash(q.settings.File), "/")
@@ -103,30 +102,6 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 	}
 	c.pools = [purposes]*pool{reading: read, writing: write, leasing: write}
 	return c, nil
-}
-
-// prepareFile makes the folder and the file of a database, for the owner only.
-func prepareFile(file string) error {
-	folder := filepath.Dir(file)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	if err := machine.CheckFileSystem(folder); err != nil {
-		return err
-	}
-	opened, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := opened.Close(); err != nil {
-		return err
-	}
-	for _, suffix := range []string{"", "-wal", "-shm"} { // SQLite makes the other two like the first
-		if err := os.Chmod(file+suffix, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // swept gives pages without content back, and empties the log, in which deleted rows could still be read.

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -38,6 +40,17 @@ const (
 	// Lost is the state of a run whose end can't be learned.
 	Lost State = 20
 )
+
+var stateNames = map[State]string{
+	Submitting: "submitting", Unknown: "unknown", Waiting: "waiting", Accepted: "accepted", Working: "working",
+	Completed: "completed", Failed: "failed", TimedOut: "timed_out", Canceled: "canceled", Lost: "lost",
+}
+
+// States returns all states, in their order.
+func States() []State { return slices.Sorted(maps.Keys(stateNames)) }
+
+// String returns the name of the state for operators.
+func (s State) String() string { return stateNames[s] }
 
 // Ended reports whether the state is final.
 func (s State) Ended() bool { return s >= Completed }

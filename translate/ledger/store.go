@@ -59,8 +59,10 @@ type Store interface {
 
 // Query selects entries for a list.
 type Query struct {
-	// Owner is whose entries are listed; nil: those of all owners, which is for the operator only.
+	// Owner is whose entries are listed; nil: those of all owners, which is for the operator only. No index serves that.
 	Owner *Owner
+	// Operator selects among the entries of all owners.
+	Operator Selection
 	// Before is the id after which the page begins, since the newest ones are first; empty: with the newest.
 	Before string
 	// States are the wanted states; empty: all.
@@ -69,6 +71,18 @@ type Query struct {
 	Fronts []string
 	// Limit is how many entries are returned at most.
 	Limit int
+}
+
+// Selection selects entries of all owners; its zero fields select all.
+type Selection struct {
+	ID        string
+	Principal *string
+	Skill     string // the name under which it is listed
+}
+
+// Has reports whether an entry is selected.
+func (s *Selection) Has(e *Entry) bool {
+	return (s.ID == "" || e.ID == s.ID) && (s.Principal == nil || e.Owner.Principal == *s.Principal) && (s.Skill == "" || e.Skill == s.Skill)
 }
 
 // Usage is how much is stored.

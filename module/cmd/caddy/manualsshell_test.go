@@ -396,7 +396,7 @@ func TestQuickstartStops(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		answered <- string(body) + errorText(err)
 	}()
-	for !strings.Contains(b.send(http.MethodGet, "http://"+e.admin+"/skill_bridge/runs", "").body, `"execution_id":"`) {
+	for !strings.Contains(b.send(http.MethodGet, "http://"+e.admin+"/skill_bridge/calls", "").body, `"execution_id":"`) {
 		select {
 		case early := <-answered:
 			t.Fatalf("it is answered before the stop: %s", early)

@@ -105,7 +105,7 @@ func (s *server) InProgress() int {
 	var calls struct {
 		Total int `json:"total"`
 	}
-	a := s.With(Fresh()).Send(http.MethodGet, s.Admin()+"/skill_bridge/runs", "")
+	a := s.With(Fresh()).Send(http.MethodGet, s.Admin()+"/skill_bridge/calls", "")
 	if err := json.Unmarshal(a.Body, &calls); err != nil {
 		s.tb.Fatalf("the admin API: %v: %v", err, a)
 	}

@@ -1,10 +1,40 @@
 package machine
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
 
 // FileSystemError is the error for a file that several machines can open: their locks and their memory of the log don't work there.
 type FileSystemError struct{ Folder, Name string }
 
 func (e *FileSystemError) Error() string {
 	return fmt.Sprintf("%s is on a network file system (%s), which SQLite can't use safely", e.Folder, e.Name)
+}
+
+// PrepareFile makes the folder and the file of a database, for the owner only.
+func PrepareFile(file string) error {
+	folder := filepath.Dir(file)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if err := CheckFileSystem(folder); err != nil {
+		return err
+	}
+	opened, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := opened.Close(); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} { // SQLite makes the other two like the first
+		if err := os.Chmod(file+suffix, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }

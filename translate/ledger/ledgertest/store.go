@@ -307,7 +307,7 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry
 				continue
 			}
 			switch {
-			case q.Owner != nil && e.Owner != *q.Owner, s.used(e.Identity()) == nil:
+			case q.Owner != nil && e.Owner != *q.Owner, q.Owner == nil && !q.Operator.Has(e), s.used(e.Identity()) == nil:
 			case len(q.States) > 0 && !slices.Contains(q.States, e.State), len(q.Fronts) > 0 && !slices.Contains(q.Fronts, e.Front):
 			case len(page) == q.Limit:
 				return page, page[len(page)-1].ID

@@ -41,17 +41,26 @@ func testList(t *testing.T, d *Database) {
 	for i := range 60 {
 		e := entry([]ledger.Owner{alice, bob}[i%2], "")
 		e.Front, e.State = fronts[i%3], states[i/2%5]
+		if i%4 == 1 {
+			e.Skill = "acme.other"
+		}
 		all = append(all, claim(t, s, e))
 	}
 	want := func(q ledger.Query) []string {
 		var want []string
 		for _, e := range slices.Backward(all) {
-			if (q.Owner == nil || e.Owner == *q.Owner) && (len(q.States) == 0 || slices.Contains(q.States, e.State)) &&
+			if (q.Owner == nil && q.Operator.Has(e) || q.Owner != nil && e.Owner == *q.Owner) && (len(q.States) == 0 || slices.Contains(q.States, e.State)) &&
 				(len(q.Fronts) == 0 || slices.Contains(q.Fronts, e.Front)) && (q.Before == "" || e.ID < q.Before) {
 				want = append(want, e.ID)
 			}
 		}
 		return want
+	}
+	check := func(q ledger.Query) {
+		t.Helper()
+		if got, want := ids(t, s, q), want(q); !slices.Equal(got, want) {
+			t.Fatalf("%+v: got %d\n%v\nwant %d\n%v", q, len(got), got, len(want), want)
+		}
 	}
 	for _, owner := range []*ledger.Owner{nil, &alice, &bob} {
 		for _, wanted := range [][]ledger.State{nil, {ledger.Working}, {ledger.Completed, ledger.Submitting}, {ledger.Lost}, states} {
@@ -59,8 +68,14 @@ func testList(t *testing.T, d *Database) {
 				for _, limit := range []int{1, 7, 10, 100} {
 					for _, before := range []string{"", all[31].ID} {
 						q := ledger.Query{Owner: owner, States: wanted, Fronts: of, Limit: limit, Before: before}
-						if got, want := ids(t, s, q), want(q); !slices.Equal(got, want) {
-							t.Fatalf("%+v of %v: got %d\n%v\nwant %d\n%v", q, owner, len(got), got, len(want), want)
+						check(q)
+						if owner == nil {
+							q.Operator.Principal = &bob.Principal
+							check(q)
+							q.Operator = ledger.Selection{ID: all[20].ID}
+							check(q)
+							q.Operator = ledger.Selection{Skill: all[5].Skill}
+							check(q)
 						}
 					}
 				}

@@ -1,4 +1,4 @@
-package tasktable
+package runtable
 
 import (
 	"fmt"

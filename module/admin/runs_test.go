@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+)
+
+// TestRuns: the kept runs of all callers are shown, the newest first, without inputs and outputs, and selected by what the query says.
+func TestRuns(t *testing.T) {
+	const canary = "canary-of-a-run"
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
+	gate := hostile.NewGate(t)
+	p.On("acme/echo", hostile.Invoke, hostile.Complete(canary))
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge /rpc {\n\tstore memory\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprincipal {http.request.header.X-User}\n\tprovider "+
+		p.URL()+" {\n\t\tnamespace acme\n\t}\n}"))
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+	ask := func(query string) (runs Runs, text string) {
+		t.Helper()
+		text = a.ask(http.MethodGet, "/skill_bridge/runs"+query, "", http.StatusOK, &runs)
+		if strings.Contains(text, canary) {
+			t.Error(text)
+		}
+		return runs, text
+	}
+	if runs, text := ask(""); runs.Kept != 0 || !strings.Contains(text, `"runs":[]`) || runs.Unread != nil {
+		t.Error(text)
+	}
+	call := func(user, skill, key string) {
+		t.Helper()
+		answer := c.With(testbed.Header("X-User", user), testbed.Header("Idempotency-Key", `"`+canary+key+`"`), testbed.Param("wait_ms", 0)).Execute(skill, hostile.Object{"call": canary})
+		if answer.Code != 0 {
+			t.Fatal(answer)
+		}
+	}
+	for i := range 3 {
+		call("ada", "acme.echo", fmt.Sprint(i))
+	}
+	call("ada", "acme.slow", "slow")
+	call("bo\u202eb", "acme.echo", "")
+	runs, text := ask("")
+	if runs.Kept != 5 || runs.Open["skills_protocol"]["accepted"]+runs.Open["skills_protocol"]["working"] != 1 || len(runs.Runs) != 5 || runs.Next != "" || !slices.IsSortedFunc(runs.Runs, func(a, b Run) int { return strings.Compare(b.ID, a.ID) }) {
+		t.Fatal(text)
+	}
+	slow, last := runs.Runs[1], runs.Runs[0]
+	if strings.Contains(last.Principal, "\u202e") || !strings.HasPrefix(last.Principal, "bo") || last.State != "completed" || last.Bytes == 0 || !last.Named {
+		t.Errorf("%+v", last)
+	}
+	if !slices.Contains([]string{"accepted", "working"}, slow.State) || slow.Principal != "ada" || slow.Front != "skills_protocol" || slow.Skill != "acme.slow" || slow.Namespace != "acme" || slow.SkillID != "acme/slow" ||
+		slow.ExecutionID != "run-1" || slow.Accepted.IsZero() || slow.Created.After(slow.Changed) || time.Until(slow.Expires) < 23*time.Hour {
+		t.Errorf("%+v", slow)
+	}
+	for query, want := range map[string]int{
+		"?state=open": 1, "?state=completed": 4, "?state=open&front=skills_protocol": 1, "?front=a2a": 0, "?principal=ada": 4, "?principal=": 0,
+		"?principal=" + url.QueryEscape("bo\u202eb"): 1, "?skill=acme.slow": 1, "?skill=acme": 0, "?id=" + slow.ID: 1, "?id=none": 0, "?limit=0": 0, "?limit=2": 2,
+		"?state=completed&principal=ada&skill=acme.echo": 3, "?before=" + slow.ID: 3,
+	} {
+		if got, text := ask(query); len(got.Runs) != want || (got.Next != "") != (query == "?limit=2") {
+			t.Errorf("%s: want %d: %s", query, want, text)
+		}
+	}
+	var pages []string
+	for before := ""; ; {
+		page, _ := ask("?limit=2&before=" + before)
+		for _, r := range page.Runs {
+			pages = append(pages, r.ID)
+		}
+		if before = page.Next; before == "" {
+			break
+		}
+	}
+	if want := ids(runs.Runs); !slices.Equal(pages, want) {
+		t.Errorf("%q, want %q", pages, want)
+	}
+	for _, query := range []string{"?state=busy", "?limit=-1", "?limit=1001", "?limit=x"} {
+		a.ask(http.MethodGet, "/skill_bridge/runs"+query, "", http.StatusBadRequest, nil)
+	}
+	a.ask(http.MethodPost, "/skill_bridge/runs", "", http.StatusMethodNotAllowed, nil)
+	gate.Open()
+	testbed.Eventually(t, 20*time.Second, func() bool { got, _ := ask("?state=open"); return len(got.Runs) == 0 }, "the run has ended")
+}
+
+func ids(runs []Run) (all []string) {
+	for _, r := range runs {
+		all = append(all, r.ID)
+	}
+	return all
+}
+
+// TestUnreadRuns: a database that can't be read is named, and nothing is made up about its runs.
+func TestUnreadRuns(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge /rpc {\n\tstore sqlite /dev/null/bridge.db\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprovider "+
+		p.URL()+" {\n\t\tnamespace acme\n\t}\n}"))
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+	var runs Runs
+	text := a.ask(http.MethodGet, "/skill_bridge/runs", "", http.StatusOK, &runs)
+	if len(runs.Unread) != 1 || !strings.HasSuffix(runs.Unread[0].Place, "/dev/null/bridge.db") || runs.Unread[0].Error == "" {
+		t.Error(text)
+	}
+	metrics := string(c.With(testbed.Fresh()).Send(http.MethodGet, a.url+"/metrics", "").Body)
+	if !strings.Contains(metrics, `caddy_skill_bridge_database_usable{database="SQLite in /dev/null/bridge.db"} 0`) || strings.Contains(metrics, "caddy_skill_bridge_kept_runs") {
+		t.Error(metrics)
+	}
+}
+
+// TestTasks: A2A tasks are runs, too.
+func TestTasks(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge {\n\ta2a\n\tstore memory\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprincipal {http.request.header.X-User}\n\tprovider "+
+		p.URL()+" {\n\t\tnamespace acme\n\t}\n}"))
+	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
+	for _, skill := range []string{"acme.slow", "acme.echo"} {
+		answer := c.With(testbed.Fresh(), testbed.Header("X-User", "ada")).Send(http.MethodPost, "http://127.0.0.1:"+c.Port("PORT")+"/a2a", fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","contextId":"talk","role":"ROLE_USER","parts":[{"data":{"skill":%q,"input":{"call":"canary"}}}]},"configuration":{"returnImmediately":true}}}`, skill))
+		if answer.Code != 0 {
+			t.Fatal(answer)
+		}
+	}
+	var runs Runs
+	var text string
+	shown := func() bool {
+		runs = Runs{}
+		text = a.ask(http.MethodGet, "/skill_bridge/runs?front=a2a&principal=ada", "", http.StatusOK, &runs)
+		return len(runs.Runs) == 2 && runs.Runs[0].State == "completed" && runs.Runs[1].State == "working"
+	}
+	testbed.Eventually(t, 20*time.Second, shown, "one task has ended")
+	if r := runs.Runs[1]; runs.Kept != 2 || runs.Open["a2a"]["working"] != 1 || r.Front != "a2a" || r.Skill != "acme.slow" || r.ExecutionID != "run-1" || strings.Contains(text, "canary") {
+		t.Error(text)
+	}
+	gate.Open()
+}

@@ -1,0 +1,108 @@
+package command
+
+import (
+	"encoding/json" // as Caddy's admin API
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/runtable"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
+)
+
+// runFronts are the names of the fronts that can keep runs.
+var runFronts = []string{skillsprotocol.Name, a2a.Name, mcp.Name}
+
+func runsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "runs [<id>]",
+		Short: "Shows the runs that the running bridge keeps",
+		Long: `Lists the runs in the database of the running bridge, or shows one: those that outlive
+their requests, of all protocols, and of all instances that share the database; those
+that were made last come first. A run is "submitting" until its provider has answered,
+"unknown" if the instance that submitted it has ended before, "waiting" if it waits for
+the client or for you, "accepted" or "working" while it goes on, and has ended as
+"completed", "failed", "timed_out" or "canceled"; "lost" means that its end can't be
+learned. No outputs are shown. With --json, writes what the admin API returns: {"kept",
+"open", "runs", "next", "unread"}, of one run its element of "runs", or {"error":
+{"message"}}.` + adminHelp,
+		Example: `  caddy skill-bridge runs --state open
+  caddy skill-bridge runs --principal alice --front skills_protocol --json
+  caddy skill-bridge runs 01982e7c-5a3c-7c1e-9d43-0b9b7a52c4f1`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := addAdminFlags(cmd)
+	addJSON(cmd, "Write JSON")
+	flags := cmd.Flags()
+	flags.String("state", "", "Only runs in this state: "+strings.Join(admin.RunStates(), ", "))
+	flags.String("front", "", "Only runs of this protocol: "+strings.Join(runFronts, ", "))
+	flags.String("skill", "", "Only runs of the skill of this name")
+	flags.String("principal", "", "Only runs of this principal; an empty text: of anonymous callers")
+	flags.String("before", "", "The next page, as the one before says it")
+	limit := flags.Int("limit", 50, "How many runs are shown, up to 1000")
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+		if *limit < 1 || *limit > 1000 {
+			return 0, errors.New("--limit is a number from 1 to 1000")
+		}
+		query := url.Values{"limit": {strconv.Itoa(*limit)}}
+		for _, name := range []string{"state", "front", "skill", "principal", "before"} {
+			if flags.Changed(name) {
+				query.Set(name, flags.Lookup(name).Value.String())
+			}
+		}
+		for name, known := range map[string][]string{"state": admin.RunStates(), "front": runFronts} {
+			if text := query.Get(name); query.Has(name) && !slices.Contains(known, text) {
+				return 0, fmt.Errorf("--%s %q is none of %s", name, text, strings.Join(known, ", "))
+			}
+		}
+		if len(args) > 0 {
+			query.Set("id", args[0])
+		}
+		api, err := f.client()
+		if err != nil {
+			return 0, err
+		}
+		var answer jsontext.Value
+		if e := api.ask(cmd.Context(), http.MethodGet, "/skill_bridge/runs?"+query.Encode(), nil, &answer); e != nil {
+			return screen.Fail(e, e.next), nil
+		}
+		var runs admin.Runs
+		if json.Unmarshal(answer, &runs) != nil {
+			e := api.notAdmin("its answer is not about runs")
+			return screen.Fail(e, e.next), nil
+		}
+		switch {
+		case len(args) > 0 && len(runs.Runs) == 0:
+			e := &adminError{fmt.Sprintf("no run %q is kept", args[0]), "see which there are: " + api.command("runs")}
+			if len(runs.Unread) > 0 {
+				e = &adminError{"the database can't be read: " + runs.Unread[0].Error, "see what is wrong with it: " + api.command("status")}
+			}
+			return screen.Fail(e, e.next), nil
+		case len(args) > 0 && screen.AsJSON:
+			screen.JSON(runs.Runs[0])
+		case len(args) > 0:
+			runtable.ShowRun(screen, &runs.Runs[0])
+		case screen.AsJSON:
+			screen.JSON(answer)
+		default:
+			runtable.ShowRuns(screen, &runs)
+		}
+		return cli.OK, nil
+	})
+	for name, known := range map[string][]string{"state": admin.RunStates(), "front": runFronts} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // it fails only for unknown flags
+	}
+	return cmd
+}

@@ -1,0 +1,93 @@
+// Package runtable shows runs, call-backs and databases to an operator.
+package runtable
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+)
+
+// ago returns how long ago a time was.
+func ago(at time.Time) string { return time.Since(at).Round(time.Second).String() }
+
+// anonymous stands for callers without a principal.
+const anonymous = "(anonymous)"
+
+// ShowRuns writes a page of runs.
+func ShowRuns(s *cli.Screen, runs *admin.Runs) {
+	rows := make([][]string, len(runs.Runs))
+	for i, r := range runs.Runs {
+		rows[i] = []string{r.ID, r.State, ago(r.Changed), r.Front, r.Skill, r.ExecutionID, cmp.Or(r.Principal, anonymous)}
+	}
+	if len(rows) > 0 {
+		s.Table("", []string{"RUN", "STATE", "SINCE", "FRONT", "SKILL", "PROVIDER'S ID", "PRINCIPAL"}, rows)
+		fmt.Fprintln(s.Out)
+	}
+	SummarizeRuns(s, runs)
+	if runs.Next != "" {
+		fmt.Fprintln(s.Out, "There are more: --before "+runs.Next)
+	}
+}
+
+// SummarizeRuns writes how many runs there are, and which databases could not be read.
+func SummarizeRuns(s *cli.Screen, runs *admin.Runs) {
+	var open []string
+	for _, front := range slices.Sorted(maps.Keys(runs.Open)) {
+		for _, state := range slices.Sorted(maps.Keys(runs.Open[front])) {
+			open = append(open, fmt.Sprintf("%d %s (%s)", runs.Open[front][state], state, front))
+		}
+	}
+	text := "Runs that are kept: " + strconv.Itoa(runs.Kept)
+	if len(open) > 0 {
+		text += ", of which go on: " + strings.Join(open, ", ")
+	}
+	fmt.Fprintln(s.Out, text)
+	for _, u := range runs.Unread {
+		fmt.Fprintf(s.Out, "Not read: %s: %s\n", u.Place, u.Error)
+	}
+}
+
+// ShowRun writes one run.
+func ShowRun(s *cli.Screen, r *admin.Run) {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Format(time.RFC3339) + " (" + ago(t) + " ago)"
+	}
+	named, kept := "", ""
+	if r.Named {
+		named = "by the caller, such as with an idempotency key"
+	}
+	if r.Bytes > 0 {
+		kept = strconv.FormatInt(r.Bytes, 10) + " bytes"
+	}
+	var rows [][]string
+	for _, row := range [][]string{
+		{"state", r.State},
+		{"since", at(r.Changed)},
+		{"created", at(r.Created)},
+		{"accepted", at(r.Accepted)},
+		{"expires", "in " + time.Until(r.Expires).Round(time.Second).String()},
+		{"front", r.Front},
+		{"principal", cmp.Or(r.Principal, anonymous)},
+		{"named", named},
+		{"skill", r.Skill},
+		{"skill id", r.SkillID},
+		{"source", r.Namespace},
+		{"provider's id", r.ExecutionID},
+		{"outcome", kept},
+	} {
+		if row[1] != "" {
+			rows = append(rows, row)
+		}
+	}
+	s.Table("", []string{"run", r.ID}, rows)
+}

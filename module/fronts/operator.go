@@ -1,0 +1,61 @@
+package fronts
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// WaitingNotifications returns the ends of runs that callers were not told yet, of all databases of this process. The error is that of one which can't be read.
+func WaitingNotifications(ctx context.Context) (*delivery.Waiting, error) {
+	all, failed := &delivery.Waiting{Receivers: []delivery.Receiver{}}, error(nil)
+	for kept := range ledgers.All() {
+		of, err := kept.db.Deliveries().Waiting(ctx)
+		if err != nil {
+			failed = err
+			continue
+		}
+		all.Waiting += of.Waiting
+		if all.Oldest.IsZero() || !of.Oldest.IsZero() && of.Oldest.Before(all.Oldest) {
+			all.Oldest = of.Oldest
+		}
+		all.Receivers = append(all.Receivers, of.Receivers...)
+	}
+	slices.SortStableFunc(all.Receivers, func(a, b delivery.Receiver) int {
+		if a.Waiting != b.Waiting {
+			return b.Waiting - a.Waiting
+		}
+		return strings.Compare(a.Host, b.Host)
+	})
+	all.Receivers = all.Receivers[:min(len(all.Receivers), delivery.MaxReceivers)]
+	return all, failed
+}
+
+// Unread is a database that can't be read.
+type Unread struct {
+	DB  *store.DB
+	Err error
+}
+
+// Runs returns the runs of all owners in all databases of this process, the newest first, and the Before of the following page; empty: there is none.
+func Runs(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, unread []Unread) {
+	for kept := range ledgers.All() {
+		of, after, err := kept.List(ctx, q, nil)
+		if err != nil {
+			unread = append(unread, Unread{kept.db, err})
+		}
+		page, next = append(page, of...), max(next, after)
+	}
+	// What comes after the end of one database's page is of the following page, also if it is in another database.
+	page = slices.DeleteFunc(page, func(e *ledger.Entry) bool { return e.ID < next })
+	slices.SortFunc(page, func(a, b *ledger.Entry) int { return strings.Compare(b.ID, a.ID) })
+	if len(page) > q.Limit {
+		page = page[:q.Limit]
+		next = page[q.Limit-1].ID
+	}
+	return page, next, unread
+}

@@ -1,0 +1,66 @@
+package keptmetrics
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// timeout is how long a database may take to tell its numbers.
+const timeout = 2 * time.Second
+
+// Figures are the numbers of a database, of all instances that use it.
+type Figures struct {
+	// Kept is how many runs it has.
+	Kept int
+	// Open are the numbers of the runs that have not ended.
+	Open map[Group]int
+	// Waiting is how many deliveries wait to be sent.
+	Waiting int
+}
+
+// Group is what runs are counted by.
+type Group struct {
+	Front string
+	State ledger.State
+}
+
+// Of returns the numbers of some databases, and why others could not be read.
+func Of(ctx context.Context, databases []*store.DB) (all Figures, unread map[*store.DB]error) {
+	all.Open, unread = map[Group]int{}, map[*store.DB]error{}
+	for _, db := range databases {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		if err := all.add(ctx, db.Runs()); err != nil {
+			unread[db] = err
+		}
+		cancel()
+	}
+	return all, unread
+}
+
+func (f *Figures) add(ctx context.Context, runs *store.Runs) error {
+	all, err := runs.Count(ctx, nil)
+	if err != nil {
+		return err
+	}
+	f.Kept += all.Entries
+	err = runs.Read(ctx, func(rows *sql.Rows) error {
+		var of Group
+		var n int
+		err := rows.Scan(&of.Front, &of.State, &n)
+		f.Open[of] += n
+		return err
+	}, "SELECT front, state, count(*) FROM runs WHERE state < 16 GROUP BY front, state") // an index has only these
+	if err != nil {
+		return err
+	}
+	return runs.Read(ctx, func(rows *sql.Rows) error {
+		var n int
+		err := rows.Scan(&n)
+		f.Waiting += n
+		return err
+	}, "SELECT count(*) FROM deliveries WHERE next IS NOT NULL")
+}
