@@ -151,7 +151,7 @@ func BenchmarkExpire(b *testing.B) {
 			b.StartTimer()
 			for n := 1; n > 0; {
 				var err error
-				if n, err = r.Expire(b.Context(), 1000); err != nil {
+				if n, err = r.Expire(b.Context(), 500); err != nil {
 					b.Fatal(err)
 				}
 			}

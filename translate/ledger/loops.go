@@ -12,7 +12,7 @@ const (
 	adoptEvery, adoptAtOnce  = 10 * time.Second, 50
 	expireEvery              = time.Minute
 	overdueAtOnce            = 100
-	expireAtOnce             = 1000
+	expireAtOnce             = 500
 	statementTimeout         = 30 * time.Second
 )
 
