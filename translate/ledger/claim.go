@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// claimTimeout bounds the time of a claim, tryTimeout that of each statement of it, and restartTimeout the wait for a database that can't be used.
+	// claimTimeout bounds the time of a claim, tryTimeout that of each try, and restartTimeout the wait for a database that can't be used.
 	claimTimeout, tryTimeout, restartTimeout = 10 * time.Second, 5 * time.Second, 2 * time.Second
 	// firstPause and longestClaimPause are the pauses between these statements. They double.
 	firstPause, longestClaimPause = 50 * time.Millisecond, time.Second
@@ -21,7 +21,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 	if known := l.pending.named(e.Owner, e.Key); known != nil {
 		return known, nil
 	}
-	if err := l.usage.load(ctx, e.Owner); err != nil {
+	if _, err := insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
 		return nil, NotKept(err)
 	}
 	e.ID = l.ids.Next(l.now())
@@ -51,31 +51,41 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 
 // claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.
 func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	sent, began := false, time.Now() // sent: perhaps it is stored
-	for pause := firstPause; ; pause = min(2*pause, longestClaimPause) {
+	perhaps, err := insist(ctx, func(ctx context.Context) (err error) {
 		e.Follower = l.store.Instance()
+		present, err = l.store.Claim(ctx, e, time.Duration(l.keep.Load()))
+		return err
+	})
+	if err != nil && perhaps {
+		l.pending.remove(removal{id: e.Identity()})
+	}
+	return present, err
+}
+
+// insist sends a statement until the store answers. With an error, perhaps says that the statement may have had an effect. The time in which this process
+// was stopped counts for little: the store may answer again at once.
+func insist(ctx context.Context, send func(ctx context.Context) error) (perhaps bool, err error) {
+	var tried, waited time.Duration
+	for pause := firstPause; ; pause = min(2*pause, longestClaimPause) {
+		began := time.Now()
 		trying, cancel := context.WithTimeout(ctx, tryTimeout)
-		present, err = l.store.Claim(trying, e, time.Duration(l.keep.Load()))
+		err = send(trying)
 		cancel()
-		if err == nil {
-			return present, nil
-		}
+		tried += min(time.Since(began), tryTimeout)
 		unavailable, ok := errors.AsType[*Unavailable](err)
 		switch {
+		case err == nil:
+			return false, nil
 		case !ok:
-			sent = true
-		case sent: // until it is known whether it is stored
-		case unavailable.Full, time.Since(began) >= restartTimeout:
-			return nil, err
+			perhaps = true
+		case perhaps: // until it is known
+		case unavailable.Full, waited >= restartTimeout:
+			return false, err
 		}
-		if !sleep(ctx, pause) {
-			if sent {
-				l.pending.remove(removal{id: e.Identity()})
-			}
-			return nil, err
+		if tried+waited >= claimTimeout || !sleep(ctx, pause) {
+			return perhaps, err
 		}
+		waited += pause
 	}
 }
 
