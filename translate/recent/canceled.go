@@ -29,7 +29,7 @@ type KeptRuns interface {
 
 // Canceled are the runs that were canceled, here or at another instance. The zero value is ready for use. Fronts may share it.
 type Canceled struct {
-	// Store keeps them. Nil: they are known for as long as the value lives, [runtoken.Lifetime] at most.
+	// Store keeps them. Nil: they are known for as long as the value lives, [runtoken.MaxLifetime] at most.
 	Store CanceledStore
 	// Kept are the runs of the ledger. They are not in the Store. May be nil.
 	Kept KeptRuns
@@ -56,7 +56,7 @@ func (c *Canceled) Cancel(ctx context.Context, principal string, ref *run.Ref) (
 		return true, nil
 	case state == run.Canceled:
 	case c.Store == nil:
-		c.runs.Add(KeyOf(principal, ref), time.Now(), runtoken.Lifetime)
+		c.runs.Add(KeyOf(principal, ref), time.Now(), runtoken.MaxLifetime)
 	default:
 		if limit := c.Store.Add(ctx, principal, ref); limit != nil {
 			return false, &run.Failure{

@@ -67,7 +67,7 @@ func (e *Ended[V]) Find(key Key) (V, bool) { return e.said.Find(key) }
 // Add notes what the provider has said of the end of a run. It is kept for as long as its run token is valid, or until later ones take
 // its place, so that a task that has ended stays as it is, whatever its provider says afterwards.
 func (e *Ended[V]) Add(key Key, said V) {
-	e.said.AddWithin(mostSaid, key, said, runtoken.Lifetime)
+	e.said.AddWithin(mostSaid, key, said, runtoken.MaxLifetime)
 }
 
 // Has reports whether it is known that a run has ended.
@@ -81,7 +81,7 @@ func (e *Ended[V]) Since(key Key) time.Time {
 	since, ok := e.since.Find(key)
 	if !ok {
 		since = time.Now()
-		e.since.Add(key, since, runtoken.Lifetime)
+		e.since.Add(key, since, runtoken.MaxLifetime)
 	}
 	return since
 }

@@ -98,7 +98,7 @@ func (all *followers) leave(f *follower) {
 	if f.response != nil {
 		all.known.Remove(key.remembered())
 	} else if f.poller.known != (sightings{}) {
-		all.known.AddWithin(mostKnown, key.remembered(), f.poller.known, runtoken.Lifetime)
+		all.known.AddWithin(mostKnown, key.remembered(), f.poller.known, runtoken.MaxLifetime)
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
