@@ -31,6 +31,7 @@ var exercises = map[string]func(*example){
 	"basic-auth-json":     exerciseBasicAuthJSON,
 	"callers-file":        exerciseCallersFile,
 	"client-certificates": exerciseClientCertificates,
+	"cluster":             exerciseCluster,
 	"direct-and-registry": exerciseDirectAndRegistry,
 	"forward-auth":        exerciseForwardAuth,
 	"oauth2":              exerciseOAuth2,

@@ -1,0 +1,100 @@
+package main_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+)
+
+// clusterRun is what execute_skill and get_run say about a run.
+type clusterRun struct {
+	RunID    string `json:"run_id"`
+	RunToken string `json:"run_token"`
+	Status   string `json:"status"`
+}
+
+// exerciseCluster runs two instances in processes of their own: what one begins, the other knows, and a key is executed once.
+func exerciseCluster(e *example) {
+	t := e.t
+	before, after, _ := strings.Cut(e.text, "store postgres \"")
+	_, after, _ = strings.Cut(after, "\"")
+	e.text = before + "store postgres " + postgrestest.Start(t) + after
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	e.replace("provider https://skills.example.com", "provider "+p.URL()+" {\n\t\t\tnamespace acme\n\t\t}")
+	e.onLoopback()
+	e.replace("\tgrace_period 30s\n", "\tgrace_period 5s\n\tadmin off\n\tpersist_config off\n\tauto_https off\n")
+	one, two := freePort(t), freePort(t)
+	e.replace("10.0.0.1:8080 10.0.0.2:8080", "127.0.0.1:"+one+" 127.0.0.1:"+two)
+	text, header := e.text, []string{authorization, "Bearer " + e.secret("alice")}
+	var instances, balancers []*bridge
+	var stop []func()
+	for _, port := range []string{one, two} {
+		balancer := freePort(t)
+		e.text = text
+		e.replace("\nbridge.example.com {", "\nhttp://127.0.0.1:"+balancer+" {")
+		e.replace("\nhttp://:8080 {", "\nhttp://:"+port+" {")
+		command := runCaddyfile(e, "Caddyfile")
+		stop = append(stop, func() { stopCaddy(t, command) }) // if the test fails, it ends with its context
+		instances, balancers = append(instances, bridgeAt(t, "127.0.0.1:"+port)), append(balancers, bridgeAt(t, "127.0.0.1:"+balancer))
+	}
+	run := func(b *bridge, method, params string) clusterRun {
+		t.Helper()
+		o := b.call(method, params, header...)
+		if o.Result == nil {
+			t.Fatalf("%s at %s: %+v", method, b.endpoint, o.Error)
+		}
+		return decode[clusterRun](t, string(o.Result))
+	}
+	const keyed = `{"name":"acme.slow","args":{},"wait_ms":0,"idempotency_key":"order-1"}`
+	var begun [2]clusterRun
+	var calls sync.WaitGroup
+	for i, b := range instances {
+		calls.Go(func() { begun[i] = run(b, "execute_skill", keyed) })
+	}
+	calls.Wait()
+	if begun[0].RunID == "" || begun[0].RunID != begun[1].RunID || begun[0].Status != "running" && begun[0].Status != "accepted" {
+		t.Fatalf("one key, two instances: %+v", begun)
+	}
+	token := `{"run_token":"` + begun[0].RunToken + `"`
+	if got := run(instances[1], "get_run", token+`,"wait_ms":0}`); got.RunID != begun[0].RunID {
+		t.Errorf("at the other instance: %+v", got)
+	}
+	gate.Open()
+	for _, b := range append(instances, balancers...) {
+		if got := run(b, "get_run", token+"}"); got.Status != "completed" {
+			t.Errorf("%s: %+v", b.endpoint, got)
+		}
+		if got := run(b, "execute_skill", keyed); got.Status != "completed" || got.RunID != begun[0].RunID {
+			t.Errorf("the key again at %s: %+v", b.endpoint, got)
+		}
+		listed(t, b, begun[0].RunID, header)
+	}
+	if n := p.Count("acme/slow", hostile.Invoke); n != 1 {
+		t.Errorf("%d invocations", n)
+	}
+	stop[0]()
+	listed(t, balancers[1], begun[0].RunID, header) // the balancer leaves the instance out that is gone
+	if a := balancers[1].post(`{"jsonrpc":"2.0","id":1,"method":"list_runs"}`); a.status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d %s", a.status, a.body)
+	}
+	stop[1]()
+}
+
+// listed fails the test unless an instance lists one run.
+func listed(t *testing.T, b *bridge, id string, header []string) {
+	t.Helper()
+	o := b.call("list_runs", "{}", header...)
+	page := decode[struct {
+		Runs []clusterRun `json:"runs"`
+	}](t, string(o.Result))
+	if len(page.Runs) != 1 || page.Runs[0].RunID != id || page.Runs[0].Status != "completed" {
+		t.Errorf("list_runs at %s: %s", b.endpoint, o.Result)
+	}
+}
