@@ -48,7 +48,7 @@ type notices struct {
 
 func newNotices(db *DB) *notices {
 	n := &notices{db: db, sender: newID(), changes: make(chan []string, 64), wake: make(chan struct{}, 1)}
-	n.marks = marks.New(markStore{db}, func() { n.Announce([]string{markKind}) })
+	n.marks = marks.New(Things{db}, func() { n.Announce([]string{markKind}) })
 	return n
 }
 
@@ -180,6 +180,7 @@ func (n *notices) work() {
 func (n *notices) look() {
 	s, before := n.db.session(writing), int64(0)
 	for n.db.wait(lookEvery) {
+		n.db.dialect.(*sqlite).checkPlace(n.db)
 		now := before
 		if _, err := s.row(n.db.ctx, []any{&now}, "PRAGMA data_version"); err == nil && now != before {
 			before = now

@@ -1,3 +1,9 @@
+// Package store keeps in one SQL database everything that the bridge must not forget: runs that outlive their requests, and [Things], which is all
+// that is small. SQLite serves one instance, PostgreSQL several. Both are used through one implementation over database/sql; what their dialects do
+// differently is in sqlite.go and postgres.go.
+//
+// A [DB] outlives the configurations that use it. [Hold] opens nothing, so that a configuration can be validated without its database;
+// [DB.Start] opens the database in the background, and again and again until it is open.
 package store
 
 import (
@@ -42,6 +48,7 @@ type DB struct {
 	ended    chan struct{}   // closed when no goroutine of the database is left
 
 	closing atomic.Bool // no statement begins any more
+	moved   atomic.Bool // the file was removed or replaced: no statement begins, either
 	// using is held by statements for reading, and for writing by whoever closes the database: after the last statement.
 	using   sync.RWMutex
 	conns   *connections // nil: not open
@@ -92,10 +99,9 @@ func newDB(settings Settings) *DB {
 	d := &DB{settings: settings, tried: make(chan struct{}), ended: make(chan struct{})}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.log.Store(zap.NewNop())
+	d.dialect = &sqlite{settings: settings}
 	if settings.Kind == Postgres {
 		d.dialect = &postgres{settings: settings}
-	} else {
-		d.dialect = &sqlite{settings: settings}
 	}
 	d.runs = &Runs{d, &instance{db: d, id: newID(), renewing: make(chan struct{}, 1)}, newNotices(d)}
 	return d
@@ -213,7 +219,7 @@ func (d *DB) enter(ctx context.Context) (c *connections, leave func(), err error
 
 // entered returns the connections, if there are any, and keeps them open until the lock is released.
 func (d *DB) entered() *connections {
-	if d.closing.Load() { // which waits for the statements that have begun
+	if d.closing.Load() || d.moved.Load() { // closing waits for the statements that have begun
 		return nil
 	}
 	d.using.RLock()

@@ -60,16 +60,14 @@ func (p *postgres) script(ctx context.Context, tx *transaction, text string) err
 
 func (p *postgres) swept(context.Context, session) error { return nil }
 
-// dsnError is the error for a DSN that can't be read. It does not quote the DSN, as those of the driver do.
-type dsnError struct{}
-
-func (dsnError) Error() string { return "the DSN can't be read" }
+// errDSN is the error for a DSN that can't be read. It does not quote the DSN, as those of the driver do.
+var errDSN = errors.New("the DSN can't be read")
 
 // config reads the DSN, and the files and environment variables that stand for what it leaves out.
 func (p *postgres) config() (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(p.settings.DSN)
 	if err != nil {
-		return nil, dsnError{}
+		return nil, errDSN
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = postgresConnect
@@ -133,7 +131,7 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 
 // judge implements dialect.
 func (p *postgres) judge(err error) *verdict.Verdict {
-	if errors.As(err, &dsnError{}) {
+	if errors.Is(err, errDSN) {
 		return &verdict.Verdict{Advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…"}
 	}
 	return verdict.Postgres(err)

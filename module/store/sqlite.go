@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 const (
@@ -25,6 +27,7 @@ const (
 // sqlite is the dialect of SQLite, in a file and in memory.
 type sqlite struct {
 	settings Settings
+	opened   fs.FileInfo // the file; nil: it is in memory, or was not opened
 }
 
 func (q *sqlite) place() string {
@@ -101,8 +104,23 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		_ = c.close()
 		return nil, err
 	}
+	q.opened, _ = os.Stat(q.settings.File) // nil in memory
 	c.pools = [purposes]*pool{reading: read, writing: write, leasing: write}
 	return c, nil
+}
+
+// checkPlace lets no statement begin any more when another file, or none, is in the place of the open one: what is written to that is lost, and other
+// processes don't see it. To put the file back does not help: its log may be that of the other file meanwhile.
+func (q *sqlite) checkPlace(d *DB) {
+	now, err := os.Stat(q.settings.File)
+	if !d.moved.Load() && !errors.Is(err, fs.ErrNotExist) && (err != nil || os.SameFile(q.opened, now)) {
+		return
+	}
+	d.moved.Store(true)
+	d.suffered(&ledger.Unavailable{
+		Err:    new(verdict.Verdict).Mark(errors.New(q.place() + " was removed or replaced while it was in use")),
+		Advice: "Stop Caddy, remove the files -wal and -shm beside it, and start Caddy: it opens the file that is there, or makes a new one.",
+	})
 }
 
 // swept gives pages without content back, and empties the log, in which deleted rows could still be read.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
 )
 
 // MaxValue is the size of the largest value of a [Thing], in bytes.
@@ -108,16 +111,47 @@ func (t Things) Expire(ctx context.Context, most int) (int, error) {
 	return int(n), err
 }
 
+// markKind is the kind of the things that are marks. It also is the id that announces new ones.
+const markKind = "canceled_runs"
+
+// Marks returns which runs callers have canceled.
+func (d *DB) Marks() *marks.Marks { return d.runs.marks }
+
+// addMark adds a mark, unless there are too many: it counts in the index of names, and no further than the bounds.
+const addMark = "INSERT INTO things (kind, name, value, version, expires) SELECT $1, $2, $3, 1, {now} + $4 " +
+	"WHERE (SELECT count(*) FROM (SELECT 1 FROM things WHERE kind = $1 AND name > $5 AND name < $6 AND expires > {now} LIMIT $7) AS own) < $7 " +
+	"AND (SELECT count(*) FROM (SELECT 1 FROM things WHERE kind = $1 AND expires > {now} LIMIT $8) AS every) < $8 " +
+	"ON CONFLICT (kind, name) DO UPDATE SET expires = excluded.expires RETURNING expires"
+
+// Mark implements [marks.Store].
+func (t Things) Mark(ctx context.Context, owner, name string, keep time.Duration) (added bool, until time.Time, err error) {
+	var expires sql.NullInt64
+	added, err = t.db.session(writing).row(ctx, []any{&expires}, addMark, markKind, []byte(owner+name), []byte{}, keep.Milliseconds(),
+		[]byte(owner), append([]byte(owner), bytes.Repeat([]byte{0xff}, len(name)+1)...), marks.MostOfOne, marks.Most)
+	return added, instant(expires), err
+}
+
+// Marked implements [marks.Store].
+func (t Things) Marked(ctx context.Context) (map[string]time.Time, error) {
+	found := map[string]time.Time{}
+	err := t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
+		name, until := []byte(nil), sql.NullInt64{}
+		defer func() { found[string(name)] = instant(until) }()
+		return rows.Scan(&name, &until)
+	}, "SELECT name, expires FROM things WHERE kind = $1 AND "+living, markKind)
+	return found, err
+}
+
 func tooLarge(kind string, size int64) error {
 	return fmt.Errorf("a %s of %d bytes: at most %d are stored", kind, size, MaxValue)
 }
 
 // instant returns a time of the database; zero if there is none.
 func instant(ms sql.NullInt64) time.Time {
-	if !ms.Valid {
-		return time.Time{}
+	if ms.Valid {
+		return time.UnixMilli(ms.Int64)
 	}
-	return time.UnixMilli(ms.Int64)
+	return time.Time{}
 }
 
 // newID returns an id that no other has.
