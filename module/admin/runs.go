@@ -55,6 +55,16 @@ type Run struct {
 	Named bool `json:"named,omitempty"`
 	// Bytes are the size of what is kept about the end.
 	Bytes int64 `json:"bytes,omitempty"`
+	// Receivers are the URLs of callers that are not told everything yet. Only the answer about one run has them.
+	Receivers []Receiver `json:"receivers,omitempty"`
+}
+
+// Receiver is a URL that the events of a run are sent to.
+type Receiver struct {
+	Name string `json:"name"`
+	Host string `json:"host"`
+	// Failed counts the requests for the next event that failed.
+	Failed int `json:"failed,omitempty"`
 }
 
 const (
@@ -116,7 +126,13 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 		page, next, unread := fronts.Runs(ctx, q)
 		answer.Next = next
 		for _, e := range page {
-			answer.Runs = append(answer.Runs, newRun(e))
+			r := newRun(e)
+			if q.Operator.ID != "" {
+				for _, d := range fronts.Receivers(ctx, e.Identity()) {
+					r.Receivers = append(r.Receivers, Receiver{shown(d.Receiver), shown(d.Host), d.Tries})
+				}
+			}
+			answer.Runs = append(answer.Runs, r)
 		}
 		for _, u := range unread {
 			answer.failed(u.DB, u.Err)

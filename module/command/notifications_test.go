@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,15 @@ func TestWaitingNotifications(t *testing.T) {
 	if n := all.Notifications; n.Waiting != 3 || n.Oldest.IsZero() || n.Receivers[0].Host != host || n.Receivers[0].Principal != "ada" || n.Receivers[1].Principal != "bob" ||
 		time.Until(n.Receivers[0].Next) < 30*time.Minute || strings.Contains(text, "secret-path") {
 		t.Error(text)
+	}
+	shown, err := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "runs", "--address", "127.0.0.1:"+c.Port("ADMIN"), "--principal", "bob", "--json").Output()
+	id := regexp.MustCompile(`"id":"([^"]+)"`).FindSubmatch(shown)
+	if err != nil || id == nil {
+		t.Fatalf("%s, %v", shown, err)
+	}
+	shown, err = exec.CommandContext(t.Context(), "caddy", "skill-bridge", "runs", "--address", "127.0.0.1:"+c.Port("ADMIN"), string(id[1])).Output()
+	if err != nil || !regexp.MustCompile(`(?m)^\S+ +`+regexp.QuoteMeta(host)+` +1$`).Match(shown) || strings.Contains(string(shown), "secret-path") {
+		t.Errorf("%s, %v", shown, err)
 	}
 	text = status()
 	for _, want := range []string{"not told yet (notify): 3", host, "ada", "bob", "in 5"} {

@@ -59,3 +59,12 @@ func Runs(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next stri
 	}
 	return page, next, unread
 }
+
+// Receivers returns what the events of a run are delivered to, as far as the databases can be read.
+func Receivers(ctx context.Context, run ledger.Identity) (all []*delivery.Delivery) {
+	for kept := range ledgers.All() {
+		of, _ := kept.db.Deliveries().Of(ctx, run) // the answer about the run says which can't be read
+		all = append(all, of...)
+	}
+	return all
+}

@@ -90,4 +90,13 @@ func ShowRun(s *cli.Screen, r *admin.Run) {
 		}
 	}
 	s.Table("", []string{"run", r.ID}, rows)
+	if len(r.Receivers) == 0 {
+		return
+	}
+	rows = nil
+	for _, to := range r.Receivers {
+		rows = append(rows, []string{to.Name, to.Host, strconv.Itoa(to.Failed)})
+	}
+	fmt.Fprintln(s.Out)
+	s.Table("", []string{"RECEIVER", "HOST", "FAILED REQUESTS"}, rows)
 }
