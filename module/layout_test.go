@@ -17,7 +17,7 @@ import (
 // Bounds of packages, files and types, without tests. What is larger holds more than one
 // thing.
 const (
-	maxPackageLines = 2600
+	maxPackageLines = 2750
 	maxFileLines    = 450
 	maxFields       = 20
 	maxMethods      = 25
@@ -32,7 +32,7 @@ var ceilings = []struct {
 	folders []string
 	lines   int
 }{
-	{"what keeps, follows, delivers and stores runs", []string{"module/store", "translate/ledger", "translate/keptcalls", "translate/delivery"}, 5500}, // 4800 is the goal
+	{"what keeps, follows, delivers and stores runs", []string{"module/store", "translate/ledger", "translate/keptcalls", "translate/delivery"}, 5750}, // 4800 is the goal
 }
 
 // measured is what the bounds are about in one folder.

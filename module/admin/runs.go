@@ -138,7 +138,6 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 			answer.failed(u.DB, u.Err)
 		}
 	}
-	answer.addTasks(q)
 	return writeAdmin(w, answer)
 }
 

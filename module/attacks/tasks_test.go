@@ -264,7 +264,7 @@ func TestS67FloodInTheBackground(t *testing.T) {
 	const most = 50
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/later"}, hostile.Skill{ID: "acme/now"})
 	p.On("acme/later", hostile.Invoke, hostile.Accept(1<<30))
-	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Site(strings.Replace(agents(p, "\tlimits {\n\t\truns 4 4\n\t}"), "\ta2a", fmt.Sprintf("\ta2a {\n\t\ttasks {\n\t\t\tkeep 10000 %d\n\t\t}\n\t}", most), 1)))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Site(agents(p, fmt.Sprintf("\tlimits {\n\t\truns 4 4\n\t}\n\tkeep 24h 10000 %d", most))))
 	stranger, ann := c.Agent(), c.Agent(user("ann"))
 	begun, tried := 0, 0
 	for ; tried < 4*most; tried++ {
@@ -291,7 +291,7 @@ func TestS80TasksThatWaitFillTheMemory(t *testing.T) {
 	const size = 2 << 20
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/large"})
 	p.On("acme/large", hostile.Invoke, hostile.RawOutput(`"`+strings.Repeat("x", size)+`"`))
-	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Site(strings.Replace(agents(p), "\ta2a", "\ta2a {\n\t\ttasks {\n\t\t\tmax_size 8MiB\n\t\t}\n\t}", 1)))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Site(agents(p)))
 	ann := c.Agent(user("ann"))
 	var ended []string
 	for range 10 {

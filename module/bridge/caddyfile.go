@@ -103,14 +103,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			unclear       ask|reject
 //			reply_message <skill>...
 //			wait          <duration>
-//			follow        <duration>
 //			cancel        refuse|abandon
-//			tasks {
-//				store    storage|memory
-//				keep     <n> [<per principal>]
-//				max_size <size>
-//				ttl      <duration>
-//			}
 //		}
 //		mcp [<path>] {
 //			name         <text>

@@ -136,7 +136,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		}
 	}
 	if h.A2A != nil {
-		agent, release, err := h.A2A.Serve(ctx, setup)
+		agent, release, err := h.A2A.Serve(ctx, setup, kept)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
-	"github.com/skill-bridge/caddy-skill-bridge/module/storage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
 
@@ -86,7 +85,7 @@ interrupted.`,
 		if len(bridges) == 0 {
 			return 0, errors.New("the configuration has no " + handlerName)
 		}
-		all := append(findings.OfStorage(storage.Try(ctx, kept)), findings.OfStores(ctx, bridges)...)
+		all := append(findings.OfStorage(findings.TryStorage(ctx, kept)), findings.OfStores(ctx, bridges)...)
 		for _, b := range bridges {
 			all = append(all, findings.Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
 			all = append(all, findings.OfCallers(b.Number, b.Principals)...)

@@ -22,7 +22,7 @@ func TestR68OpenStreams(t *testing.T) {
 			t.Run(version+" "+kind, func(t *testing.T) {
 				p, _ := later(t)
 				p.On("acme/later", hostile.Status, hostile.State("running"))
-				c := testbed.StartProcess(t, testbed.Limits{}, strings.Replace(withAgents(p, "tasks {\n\t\t\tkeep 20000 20000\n\t\t}"), polling, "", 1), "servers {\n\t\tprotocols h1 h2c\n\t}")
+				c := testbed.StartProcess(t, testbed.Limits{}, strings.Replace(strings.Replace(withAgents(p), "\trpc\n", "\trpc\n\tkeep 24h 20000 20000\n", 1), polling, "", 1), "servers {\n\t\tprotocols h1 h2c\n\t}")
 				p.Lean()
 				c.Log.Lean()
 				ann := agentOf(c.Client, "ann")

@@ -32,12 +32,12 @@ func unclear() hostile.Object {
 // configuration have them, too.
 func TestR61StreamsOverReloads(t *testing.T) {
 	t.Parallel()
-	for name, store := range map[string]string{"storage": "storage", "memory": "memory"} {
+	for name, store := range map[string]string{"in a file": "sqlite", "in memory": "memory"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, gate := later(t)
 			config := func(lines ...string) string {
-				return withAgents(p, append([]string{"tasks {\n\t\t\tstore " + store + "\n\t\t}"}, lines...)...)
+				return strings.Replace(withAgents(p, lines...), "\trpc\n", "\trpc\n\tstore "+store+"\n", 1)
 			}
 			c := testbed.StartProcess(t, testbed.Limits{}, config())
 			ann := agentOf(unpooled(c.Client), "ann")
@@ -57,7 +57,7 @@ func TestR61StreamsOverReloads(t *testing.T) {
 				streams = append(streams, s)
 			}
 			subscribe()
-			for _, lines := range [][]string{{"wait 20s"}, {"description another"}, {"follow 10m"}, {}} {
+			for _, lines := range [][]string{{"wait 20s"}, {"description another"}, {"cancel abandon"}, {}} {
 				if err := c.Reload(config(lines...)); err != nil {
 					t.Fatal(err)
 				}
@@ -87,7 +87,7 @@ func TestR61StreamsOverReloads(t *testing.T) {
 }
 
 // R61: a reload that changes how tasks are kept changes nothing for the runs and streams of the old configuration, and the
-// new one has the tasks from the storage.
+// new one has the tasks, too.
 func TestR61ReloadOfTasks(t *testing.T) {
 	t.Parallel()
 	p, gate := later(t)
@@ -97,7 +97,7 @@ func TestR61ReloadOfTasks(t *testing.T) {
 	id := begun.Task().ID
 	testbed.Eventually(t, patience, func() bool { return ann.GetTask(id).Task().State() == "WORKING" }, "the run was accepted")
 	streams := []*testbed.Stream{ann.Stream("SubscribeToTask", hostile.Object{"id": id})}
-	if err := c.Reload(withAgents(p, "tasks {\n\t\t\tkeep 500\n\t\t}")); err != nil {
+	if err := c.Reload(strings.Replace(withAgents(p), "\trpc\n", "\trpc\n\tkeep 12h 500\n", 1)); err != nil {
 		t.Fatal(err)
 	}
 	streams = append(streams, ann.Stream("SubscribeToTask", hostile.Object{"id": id}))

@@ -71,16 +71,9 @@ type A2A struct {
 	// How long a request waits for the end of its task. Default: `50s`.
 	Wait caddy.Duration `json:"wait,omitempty"`
 
-	// How long a run is followed in the background after its request has ended. Later, it is followed when a client asks
-	// about its task. The run of a task with a webhook is followed until its timeout. Default: `1h`.
-	Follow caddy.Duration `json:"follow,omitempty"`
-
 	// What happens if a client cancels a task whose run was submitted. The Skill Sharing Protocol can't stop a run: `refuse`
 	// answers that the task can't be canceled; `abandon` ends the task and says that the run goes on. Default: `refuse`.
 	Cancel string `json:"cancel,omitempty"`
-
-	// Where tasks are kept, for how long and how many.
-	Tasks *Tasks `json:"tasks,omitempty"`
 }
 
 // Sign has the key that signs cards (JSON Web Signature, RFC 7515, ES256).
@@ -92,36 +85,7 @@ type Sign struct {
 	KeyID string `json:"key_id,omitempty"`
 }
 
-// Tasks says where tasks are kept, for how long and how many. Bridges with the same settings share them.
-type Tasks struct {
-	// Where tasks are kept: `storage` is Caddy's storage, which all instances with the same storage share; `memory` loses
-	// them when the process ends. Default: `storage`.
-	Store string `json:"store,omitempty"`
-
-	// How many tasks are kept. If there are more, the oldest ended ones are dropped. The open tasks of one principal are at most half as
-	// many, and those of n principals n/(n+1). As many streams may be open, and at least 64. Default: 10000.
-	Keep int `json:"keep,omitempty"`
-
-	// How many tasks of one principal are kept; all anonymous callers count as one. A principal may have as many streams open, and
-	// at least 64. Default: a tenth of `keep`.
-	KeepPerOwner int `json:"keep_per_owner,omitempty"`
-
-	// Memory for tasks, in bytes. Open tasks take at most three quarters: those of one principal half of that, and those of n
-	// principals n/(n+1). Default: 268435456 (256 MiB).
-	MaxSize int64 `json:"max_size,omitempty"`
-
-	// How long a task is kept after its last change. Default: `24h`.
-	TTL caddy.Duration `json:"ttl,omitempty"`
-}
-
 const (
-	storeCaddy  = "storage"
-	storeMemory = "memory"
-
-	defaultKeep     = 10_000
-	defaultMaxSize  = 256 << 20
-	defaultTasksTTL = 24 * time.Hour
-
 	unclearAsk    = "ask"
 	unclearReject = "reject"
 	cancelRefuse  = "refuse"
@@ -156,12 +120,7 @@ func (a *A2A) read(r *options.Reader) error {
 		"unclear":       &a.Unclear,
 		"reply_message": &a.ReplyMessage,
 		"wait":          &a.Wait,
-		"follow":        &a.Follow,
 		"cancel":        &a.Cancel,
-		"tasks": func() error {
-			a.Tasks = new(Tasks)
-			return a.Tasks.read(r)
-		},
 	})
 }
 
@@ -173,21 +132,6 @@ func (a *A2A) readSecurity(r *options.Reader) error {
 	}
 	a.Security = append(a.Security, scheme)
 	return nil
-}
-
-func (t *Tasks) read(r *options.Reader) error {
-	if err := r.NoArgs(); err != nil {
-		return err
-	}
-	return r.Block("tasks", "a2a.tasks", options.Targets{
-		"store": &t.Store,
-		"keep": func() error {
-			r.Mark("a2a.tasks.keep_per_owner")
-			return r.Args("keep", "a number and optionally another for each principal", 1, &t.Keep, &t.KeepPerOwner)
-		},
-		"max_size": &t.MaxSize,
-		"ttl":      &t.TTL,
-	})
 }
 
 // check checks the options.
@@ -217,7 +161,7 @@ func (a *A2A) check(c *options.Checker) {
 	for _, d := range []struct {
 		name  string
 		value caddy.Duration
-	}{{"wait", a.Wait}, {"follow", a.Follow}} {
+	}{{"wait", a.Wait}} {
 		if d.value < 0 || 0 < d.value && d.value < caddy.Duration(time.Millisecond) {
 			c.Check("a2a."+d.name, fmt.Errorf("%s %s is too short: the minimum is 1ms", d.name, time.Duration(d.value)))
 		}
@@ -228,7 +172,6 @@ func (a *A2A) check(c *options.Checker) {
 	if a.Sign != nil {
 		c.Check("a2a.sign", a.Sign.check(a))
 	}
-	a.Tasks.check(c)
 }
 
 func (s *Sign) check(a *A2A) error {
@@ -239,32 +182,6 @@ func (s *Sign) check(a *A2A) error {
 		return errors.New("sign needs the option url: a client can send any host in a request, so that host must not be signed")
 	}
 	return nil
-}
-
-func (t *Tasks) check(c *options.Checker) {
-	if t == nil {
-		return
-	}
-	oneOf(c, "a2a.tasks.store", "store", t.Store, storeCaddy, storeMemory)
-	switch {
-	case t.Keep < 0:
-		c.Check("a2a.tasks.keep", fmt.Errorf("keep %d is negative", t.Keep))
-	case t.KeepPerOwner < 0:
-		c.Check("a2a.tasks.keep_per_owner", fmt.Errorf("keep %d per principal is negative", t.KeepPerOwner))
-	case t.KeepPerOwner > t.keep():
-		c.Check("a2a.tasks.keep_per_owner", fmt.Errorf("%d tasks per principal are more than the total of %d", t.KeepPerOwner, t.keep()))
-	case t.MaxSize < 0 || 0 < t.MaxSize && t.MaxSize < 1<<20:
-		c.Check("a2a.tasks.max_size", fmt.Errorf("max_size %d is too small: the minimum is 1048576 (1MiB)", t.MaxSize))
-	case t.TTL < 0 || 0 < t.TTL && t.TTL < caddy.Duration(time.Minute):
-		c.Check("a2a.tasks.ttl", fmt.Errorf("ttl %s is too short: the minimum is 1m", time.Duration(t.TTL)))
-	}
-}
-
-func (t *Tasks) keep() int {
-	if t == nil || t.Keep == 0 {
-		return defaultKeep
-	}
-	return t.Keep
 }
 
 func oneOf(c *options.Checker, path, name, value string, allowed ...string) {

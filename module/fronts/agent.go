@@ -1,7 +1,6 @@
 package fronts
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -74,8 +72,8 @@ type Setup struct {
 	Observer *observe.Observer
 }
 
-// Serve returns the mount of A2A, and a function that releases what it holds.
-func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), err error) {
+// Serve returns the mount of A2A, whose tasks are among the kept runs, and a function that releases what it holds.
+func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (agent *Agent, release func(), err error) {
 	if s.Challenge != "" && s.RequirePrincipal && len(a.Security) == 0 {
 		own := *a
 		own.Security = []card.SecurityScheme{{Name: "key", Type: "http", Scheme: "bearer"}}
@@ -84,22 +82,11 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 	if err := a.checkSkills(s.Bridge); err != nil {
 		return nil, nil, err
 	}
-	kept, release, err := a.Tasks.hold(ctx, s.Identity)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			release()
-		}
-	}()
+	release = func() {}
 	front := &a2a.Front{
 		Elsewhere: s.Elsewhere,
-		Runs: runs.Runs{
-			Tasks: kept.Tasks, Resume: s.Bridge.Resume, Follow: a.follow(), Retries: kept.retries, Panicked: s.Observer.Panicked,
-		},
-		Bridge: s.Bridge, Realm: s.Realm, Options: a.options(), RequirePrincipal: s.RequirePrincipal,
-		Streams: kept.streams, Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Observer: callReporter{s.Observer},
+		Bridge:    s.Bridge, Options: a.options(&s.Keeping.Bounds), RequirePrincipal: s.RequirePrincipal, Panicked: s.Observer.Panicked,
+		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Observer: callReporter{s.Observer},
 		NoDefault: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Message: "a message that names no skill gets an error: the default_skill of a2a does not exist, or the caller may not see it",
@@ -119,18 +106,10 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup) (agent *Agent, release func(), 
 			return nil, release, err
 		}
 	}
-	releaseKept := release
-	release = func() { kept.retries.End(front); releaseKept() }
-	if err := lifetime.OnStart(ctx, func() { kept.retries.Begin(front) }); err != nil {
-		return nil, release, err
-	}
-	if s.Webhooks != nil {
-		webhooks := kept.webhooks(s)
-		releaseTasks := release
-		release = func() { webhooks.End(); releaseTasks() }
-		webhooks.Owns, webhooks.Continue = front.Owns, front.Continue
-		front.Push = webhooks
-		if err := lifetime.OnStart(ctx, webhooks.Begin); err != nil {
+	if kept != nil { // else Caddy does not run
+		front.Ledger.Ledger, front.Owner, front.Streams = kept.Ledger, kept.Owner, kept.streams
+		kept.follower.tasks = front
+		if front.Push, err = s.push(ctx, kept); err != nil {
 			return nil, release, err
 		}
 	}
@@ -189,7 +168,7 @@ var stopping = sync.OnceValue(func() context.Context {
 	return ctx
 })
 
-// minStreams is the least number of streams that a principal may have open. Otherwise it is that of its tasks.
+// minStreams is the least number of streams that a principal may have open. Otherwise it is that of the runs that are kept for it.
 const minStreams = 64
 
 // wellKnown are the paths of the agent card below the host and below each endpoint.
@@ -314,18 +293,15 @@ func duration(d caddy.Duration, standard time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
-func (a *A2A) follow() time.Duration { return duration(a.Follow, a2a.DefaultFollow) }
-
 // options returns the options of the front.
-func (a *A2A) options() a2a.Options {
+func (a *A2A) options(kept *ledger.Bounds) a2a.Options {
 	o := a2a.Options{
 		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill, RejectUnclear: a.Unclear == unclearReject,
 		ReplyMessage: slices.Clone(a.ReplyMessage),
 		Wait:         duration(a.Wait, a2a.DefaultWait),
 		Abandon:      a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
 	}
-	bounds := cmp.Or(a.Tasks, new(Tasks)).bounds()
-	o.Streams, o.StreamsOfOne = max(bounds.Most, minStreams), max(bounds.MostPerOwner, minStreams)
+	o.Streams, o.StreamsOfOne = max(kept.Runs, minStreams), max(kept.RunsOfOne, minStreams)
 	if len(a.Versions) > 0 {
 		o.Versions = a2a.Versions{}
 		for _, v := range a.Versions {

@@ -7,25 +7,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 )
 
 // effective is what the options of mounts come to, as far as they have defaults.
 type effective struct {
-	rpc, a2a, card, store string
-	options               a2a.Options
-	bounds                tasks.Config
-	follow                time.Duration
-	mcp                   string
-	tools                 mcp.Options
+	rpc, a2a, card string
+	options        a2a.Options
+	mcp            string
+	tools          mcp.Options
 }
 
 // effectiveOf reads lines of a Caddyfile.
@@ -41,13 +38,10 @@ func effectiveOf(t *testing.T, lines string) effective {
 	if c.Fault != nil {
 		t.Fatalf("%s: %v", lines, c.Fault)
 	}
-	rpc, a, kept := cmp.Or(m.RPC, new(RPC)), cmp.Or(m.A2A, new(A2A)), new(Tasks)
-	if a.Tasks != nil {
-		kept = a.Tasks
-	}
+	rpc, a := cmp.Or(m.RPC, new(RPC)), cmp.Or(m.A2A, new(A2A))
 	tools := cmp.Or(m.MCP, new(MCP))
 	return effective{
-		rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), cmp.Or(kept.Store, storeCaddy), a.options(), kept.bounds(), a.follow(), tools.path(), tools.options(nil),
+		rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), a.options(new(ledger.Bounds)), tools.path(), tools.options(nil),
 	}
 }
 
@@ -56,8 +50,7 @@ func effectiveOf(t *testing.T, lines string) effective {
 func TestDocumentedDefaults(t *testing.T) {
 	// Another value of each option with a default.
 	another := map[string]string{
-		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a unclear": "reject", "a2a wait": "1s", "a2a follow": "1s",
-		"a2a cancel": "abandon", "tasks store": "memory", "tasks keep": "9000", "tasks max_size": "1MiB", "tasks ttl": "1h",
+		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a unclear": "reject", "a2a wait": "1s", "a2a cancel": "abandon",
 		"mcp": "/other", "mcp name": "other", "mcp versions": "2025-11-25", "mcp wait": "1s", "mcp task_after": "1s", "mcp validate": "off",
 		"mcp catalog": "search", "mcp prompts": "off",
 	}
@@ -83,7 +76,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		}
 		found := phrase.FindStringSubmatch(comment)
 		_, known := another[path]
-		if found == nil || slices.Contains(others, path) || !known && block != "a2a" && block != "mcp" && block != "tasks" {
+		if found == nil || slices.Contains(others, path) || !known && block != "a2a" && block != "mcp" {
 			continue
 		}
 		write := func(value string) string {

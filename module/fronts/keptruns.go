@@ -13,7 +13,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
@@ -30,6 +32,7 @@ type pooledLedger struct {
 	*ledger.Ledger
 	db        *store.DB
 	deliverer *delivery.Deliverer
+	streams   *front.Places // of tasks of A2A
 
 	mu       sync.Mutex
 	settings map[*runFollower]ledger.Settings
@@ -83,6 +86,8 @@ type KeptRuns struct {
 	*skillsprotocol.KeptRuns
 
 	deliverer *delivery.Deliverer
+	streams   *front.Places
+	follower  *runFollower
 }
 
 // Front returns the runs for the front; nil: there are none.
@@ -110,7 +115,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 				}
 			},
 		})
-		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(runs, l.Subscribe, db.Deliveries()), settings: map[*runFollower]ledger.Settings{}}, nil
+		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(runs, l.Subscribe, db.Deliveries()), streams: new(front.Places), settings: map[*runFollower]ledger.Settings{}}, nil
 	})
 	if err != nil {
 		return nil, nil, err
@@ -122,7 +127,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 		return nil, nil, err
 	}
 	context.AfterFunc(ctx, func() { kept.end(f) }) // no run is followed with a configuration that is used no longer
-	return &KeptRuns{&skillsprotocol.KeptRuns{Ledger: kept.Ledger, Owner: f.owner}, kept.deliverer}, release, nil
+	return &KeptRuns{&skillsprotocol.KeptRuns{Ledger: kept.Ledger, Owner: f.owner}, kept.deliverer, kept.streams, f}, release, nil
 }
 
 // runFollower follows the kept runs of a handler.
@@ -130,6 +135,7 @@ type runFollower struct {
 	bridge *translate.Bridge
 	realm  func() string
 	server func() *jsonrpc.Server
+	tasks  ledger.View // of A2A; nil: it is not served
 }
 
 var _ ledger.Follower = (*runFollower)(nil)
@@ -149,6 +155,14 @@ func (f *runFollower) Poll(ctx context.Context, e *ledger.Entry, failing bool) r
 // Room implements [ledger.Follower].
 func (f *runFollower) Room(principal string) exchange.AnswerBudget {
 	return f.server().Room(principal)
+}
+
+// View implements [ledger.Follower].
+func (f *runFollower) View(front string) ledger.View {
+	if front == a2a.Name {
+		return f.tasks
+	}
+	return nil
 }
 
 // keptRunStates are the states of the kept runs of a handler.

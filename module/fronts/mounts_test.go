@@ -215,7 +215,7 @@ func TestMountStreams(t *testing.T) {
 func TestStreamsAreCountedOverReloads(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/other"})
 	site := func(more ...string) string {
-		return inSite(p, alone, append(more, "a2a {\ntasks {\nkeep 100\n}\n}")...)
+		return inSite(p, alone, append(more, "a2a", "keep 24h 100")...)
 	}
 	c := testbed.StartCaddy(t, site())
 	asked := (&visit{"POST", "/a2a", sendNothing, 200, "TASK_STATE_INPUT_REQUIRED"}).check(t, c.Client, base(c))

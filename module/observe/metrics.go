@@ -53,7 +53,6 @@ type metrics struct {
 	counted       []prometheus.Collector // the vectors above
 
 	versions        atomic.Pointer[[2]string] // of the bridge and of Caddy; nil: not known yet
-	storageFailures prometheus.Counter
 	streams         atomic.Int64 // that are open
 
 	phases phases
@@ -63,7 +62,6 @@ type metrics struct {
 	mu      sync.Mutex
 	caches  map[*cache.Cache]struct{} // open caches
 	dropped cache.Statistics          // sums of the closed caches
-	tasks   map[*func() map[string]int]struct{}
 }
 
 // phases are the histograms of a call's phases.
@@ -101,9 +99,8 @@ var (
 	documentsDesc  = metricDesc("cache_requests_total", "Document requests by cache result.", "result")
 	evictionsDesc  = metricDesc("cache_evictions_total", "Documents removed from the cache because it was full or they had expired.")
 	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
-	tasksDesc      = metricDesc("tasks", "Tasks in memory by state.", "state")
 	streamsDesc    = metricDesc("streams", "Open streams of events.")
-	readDescs      = []*prometheus.Desc{buildDesc, inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, tasksDesc, streamsDesc}
+	readDescs      = []*prometheus.Desc{buildDesc, inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, streamsDesc}
 )
 
 func metricDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -111,7 +108,7 @@ func metricDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{skills: labelSet{most: maxSkillLabels}, caches: make(map[*cache.Cache]struct{}), tasks: make(map[*func() map[string]int]struct{})}
+	m := &metrics{skills: labelSet{most: maxSkillLabels}, caches: make(map[*cache.Cache]struct{})}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help,
@@ -140,7 +137,6 @@ func newMetrics() *metrics {
 		usage.LabelPrincipal, usage.LabelSkill, usage.LabelEvent), time.Now)
 	m.notifications = counter("notification_attempts_total", "Requests that tell callers the ends of their runs.", labelOutcome)
 	m.notificationLosses = counter("notifications_lost_total", "Ends of runs that callers were not told, since the receiver did not take them.").WithLabelValues()
-	m.storageFailures = counter("task_storage_failures_total", "Failed reads and writes of the storage of tasks.").WithLabelValues()
 	m.phases = phases{
 		discovery:   m.phaseDuration.WithLabelValues("discovery"),
 		credentials: m.phaseDuration.WithLabelValues("credentials"),
@@ -367,9 +363,6 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	send(cacheSizeDesc, prometheus.GaugeValue, float64(s.Bytes))
 
 	send(streamsDesc, prometheus.GaugeValue, float64(m.streams.Load()))
-	for state, n := range m.taskCounts() {
-		send(tasksDesc, prometheus.GaugeValue, float64(n), state)
-	}
 
 	kept.Send(Databases(), send)
 

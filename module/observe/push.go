@@ -12,7 +12,7 @@ import (
 type Push struct {
 	Task, Skill, Webhook string // their ids, and the skill's name
 	Host                 string
-	Event                uint64 // its number
+	Event                uint64 // the number of the version of the task that has it
 	Try                  int    // from 1
 	Outcome              string // delivered, refused, blocked or failed
 	Status               int    // of HTTP; 0: there was no answer

@@ -46,37 +46,6 @@ func (o *Observer) WebhookChanged(ctx context.Context, c *run.Caller, t *Task, w
 // Streaming counts the streams that are open: n is 1 when one begins, and -1 when it ends.
 func (o *Observer) Streaming(n int) { o.metrics.streams.Add(int64(n)) }
 
-// TaskStorageFailed counts a failure of the storage of tasks.
-func TaskStorageFailed() { processMetrics.storageFailures.Inc() }
-
-// CountTasks adds tasks to the metrics until the returned function is called. The function count returns their number by state.
-func CountTasks(count func() map[string]int) (end func()) {
-	m := processMetrics
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	key := new(func() map[string]int)
-	*key = count
-	m.tasks[key] = struct{}{}
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.tasks, key)
-	}
-}
-
-// taskCounts returns the number of tasks by state.
-func (m *metrics) taskCounts() map[string]int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := map[string]int{}
-	for count := range m.tasks {
-		for state, n := range (*count)() {
-			all[state] += n
-		}
-	}
-	return all
-}
-
 // LeftRunning adds a call to the access log whose request has ended before its run. It is reported once the run has ended.
 func LeftRunning(ctx context.Context, c *run.Caller, t *Task) {
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {

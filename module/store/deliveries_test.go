@@ -24,7 +24,7 @@ func TestDeliveries(t *testing.T) {
 			}
 			exec("DELETE FROM runs")
 			return db.Deliveries(), func(_ *testing.T, e *ledger.Entry) {
-				exec("INSERT INTO runs VALUES ($1, $2, $3, NULL, $4, $5, $5, $5, $6, '', NULL, FALSE, NULL, NULL, 0, $7, {now}, {now}, {now}, 0) "+
+				exec("INSERT INTO runs VALUES ($1, $2, $3, NULL, $4, $5, $5, $5, $6, '', NULL, FALSE, NULL, NULL, 0, NULL, NULL, NULL, $7, {now}, {now}, {now}, 0) "+
 					"ON CONFLICT (realm, owner, id) DO UPDATE SET state = excluded.state, version = excluded.version",
 					[]byte(e.Owner.Realm), []byte(e.Owner.Principal), []byte(e.ID), e.Front, []byte{}, int64(e.State), e.Version)
 			}

@@ -20,6 +20,8 @@ import (
 // follower follows no run.
 type follower struct{}
 
+func (follower) View(string) ledger.View { return nil }
+
 func (follower) Realm() string { return "realm" }
 func (follower) Poll(context.Context, *ledger.Entry, bool) run.Run {
 	return run.Run{State: run.Working}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	entryColumns = "realm, owner, id, key, front, skill, asked, ref, state, follower, args, single, notes, outcome, apart, version, created, changed, expires"
+	entryColumns = "realm, owner, id, key, front, skill, asked, ref, state, follower, args, single, notes, outcome, apart, grp, stage, at, version, created, changed, expires"
 	// isOver holds for an entry that has ended and expired, and is not deleted yet.
 	isOver = "(state >= 16 AND expires <= {now})"
 	// entryResult is what a record is read from.
@@ -50,8 +50,12 @@ func entryValues(e *ledger.Entry) ([]any, error) {
 	if e.State != ledger.Submitting && !e.State.Followed() {
 		e.Follower = ""
 	}
-	return append(identity(e.Identity()), e.Key, e.Front, []byte(e.Skill), []byte(e.Asked), ref, int64(e.State), e.Follower, e.Args, e.Single, e.Notes,
-		e.Outcome, e.Apart), nil
+	values := append(identity(e.Identity()), e.Key, e.Front, []byte(e.Skill), []byte(e.Asked), ref, int64(e.State), e.Follower, e.Args, e.Single, e.Notes,
+		e.Outcome, e.Apart)
+	if e.Label.State == 0 {
+		return append(values, nil, nil, nil), nil
+	}
+	return append(values, []byte(e.Label.Group), int64(e.Label.State), e.Label.At.UnixMilli()), nil
 }
 
 // entrySize is what an entry counts for.
@@ -75,11 +79,12 @@ func fromMilliseconds(ms int64) time.Time {
 func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 	r := new(record)
 	var realm, owner, id, skill, asked []byte
-	var stored []byte
+	var stored, group []byte
 	var created, changed, expires int64
+	var stage, at sql.NullInt64
 	into := append([]any{
-		&realm, &owner, &id, &r.Key, &r.Front, &skill, &asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &r.Version,
-		&created, &changed, &expires, &r.over,
+		&realm, &owner, &id, &r.Key, &r.Front, &skill, &asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &group, &stage, &at,
+		&r.Version, &created, &changed, &expires, &r.over,
 	}, further...)
 	if err := rows.Scan(into...); err != nil {
 		return nil, err
@@ -95,6 +100,9 @@ func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 	r.Ref = run.Ref{
 		Source: ref.Source, SkillID: ref.SkillID, Version: ref.Version, ExecutionID: ref.ExecutionID,
 		Accepted: fromMilliseconds(ref.Accepted), NotBefore: fromMilliseconds(ref.NotBefore), Kept: r.ID,
+	}
+	if stage.Valid {
+		r.Label = ledger.Label{Group: string(group), State: uint8(stage.Int64), At: fromMilliseconds(at.Int64)} //nolint:gosec // it was one
 	}
 	r.Created, r.Changed, r.Expires = fromMilliseconds(created), fromMilliseconds(changed), fromMilliseconds(expires)
 	return r, nil

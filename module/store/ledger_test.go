@@ -62,6 +62,9 @@ func (m *member) stop(t *testing.T) {
 func (*member) Realm() string                     { return "main" }
 func (*member) Room(string) exchange.AnswerBudget { return nil }
 
+// View implements [ledger.Follower].
+func (m *member) View(string) ledger.View { return nil }
+
 // Poll implements [ledger.Follower].
 func (m *member) Poll(_ context.Context, e *ledger.Entry, _ bool) run.Run {
 	m.polls.Add(1)

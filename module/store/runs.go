@@ -26,7 +26,7 @@ const isEntry = "realm = $1 AND owner = $2 AND id = $3"
 // addEntry adds an entry, unless there is one of its id or of its key. A conflict takes no lock: a claim of a key in use does not wait for changes of the
 // entry that has it.
 const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
-	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 1, t, t, t + $16, $17 FROM (SELECT {now} AS t) AS clock WHERE true " + //nolint:dupword // columns
+	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE true " + //nolint:dupword // columns
 	"ON CONFLICT DO NOTHING RETURNING " + entryResult
 
 // presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.
@@ -91,9 +91,9 @@ func (r *Runs) present(ctx context.Context, values []any) (*record, error) {
 
 // changeEntry is the compare-and-swap. Only what ends, waits or waited is kept for another while.
 const changeEntry = "UPDATE runs SET skill = $4, asked = $5, ref = $6, state = $7, follower = $8, args = $9, single = $10, notes = $11, outcome = $12, " +
-	"apart = $13, size = $14, version = version + 1, changed = {now}, " +
-	"expires = CASE WHEN $15 OR state = 2 THEN {now} + $16 ELSE expires END " +
-	"WHERE " + isEntry + " AND version = $17 AND state < 16 RETURNING version, changed, expires"
+	"apart = $13, grp = $14, stage = $15, at = $16, size = $17, version = version + 1, changed = {now}, " +
+	"expires = CASE WHEN $18 OR state = 2 THEN {now} + $19 ELSE expires END " +
+	"WHERE " + isEntry + " AND version = $20 AND state < 16 RETURNING version, changed, expires"
 
 // Change implements [ledger.Store].
 func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep time.Duration) (ok bool, err error) {

@@ -1,22 +1,21 @@
 package a2a
 
 import (
-	"context"
+	"slices"
 	"sync"
-	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
 // background is the execution of a submission, which may outlive the request.
 type background struct {
-	mu        sync.Mutex
-	execution translate.Execution
-	detached  bool
-	full      chan struct{} // closed when the output waits for memory
-	once      sync.Once     // closes full
+	runs.Run
+
+	full chan struct{} // closed when the output waits for memory
+	once sync.Once     // closes full
 }
 
 // room returns the memory for the output of the run while it is read. The run waits for it, but no request does.
@@ -24,6 +23,18 @@ func (s *submission) room() *jsonrpc.Room {
 	room := s.front.Server.Room(s.request.caller.Principal)
 	room.OnWait = func() { s.once.Do(func() { close(s.full) }) }
 	return room
+}
+
+// mayBeLate reports whether the task need not be in the ledger before the provider is called: no client hears of it before its request is answered.
+func (s *submission) mayBeLate() bool {
+	r := s.request
+	return !r.method.streams && !r.IsNotification() && !s.send.Immediately && r.version != wire.V01 && s.send.Push == nil && s.front.Ledger.IsReachable()
+}
+
+// isReply reports whether the output of a task is the answer itself, without a task.
+func (s *submission) isReply(t *task.Task) bool {
+	return s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && s.request.version != wire.V01 &&
+		slices.Contains(s.front.Options.ReplyMessage, t.Skill)
 }
 
 // answered is called at the end of the request, with the state in its answer. If the call ends with that state, answered waits for
@@ -40,7 +51,7 @@ func (s *submission) answered(state task.State) {
 		case <-r.ctx.Done():
 		}
 	}
-	s.detach()
+	s.Detach()
 	select {
 	case <-s.ended:
 	default:
@@ -50,35 +61,3 @@ func (s *submission) answered(state task.State) {
 
 // settledBy reports whether the call of a task ends with a state. A run of a task that was canceled may go on.
 func settledBy(s task.State) bool { return (s.Terminal() || s.Interrupted()) && s != task.Canceled }
-
-// detach tells the execution that no request waits for the run any more.
-func (s *submission) detach() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.detached {
-		return
-	}
-	s.detached = true
-	if s.execution != nil {
-		s.execution.Detach()
-	}
-}
-
-// follow follows the run of the task as a call of its own.
-func (s *submission) follow(ctx context.Context, t *task.Task, method string, skew time.Duration) {
-	caller := s.request.caller
-	caller.Method = method
-	s.front.FollowNow(ctx, t, caller, skew)
-}
-
-// resume follows the run of a task that waited for a credential.
-func (s *submission) resume(ctx context.Context) {
-	err := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) })
-	if err != nil {
-		s.fault = s.request.failureError(notKept(err))
-		return
-	}
-	s.invoked = true
-	s.done()
-	s.follow(ctx, s.task, s.request.caller.Method, task.ClockSkew)
-}

@@ -1,7 +1,6 @@
 package a2a_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,19 +10,15 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 // One owner's open tasks are bounded, and those of others are not affected.
 func TestTooManyTasks(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
-		a := newAgent(t, func(a *agent) {
-			a.front.Tasks = tasks.New(tasks.Config{MostPerOwner: 2})
-			t.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
-		})
+		a := newAgent(t, func(a *agent) { a.keep.Bounds.RunsOfOne = 2 })
 		for i := range 3 {
 			got := a.call(t, d.send, d.params(idOf(d, i), text(d.version, "x"), ""))
 			if i < 2 {
@@ -47,25 +42,6 @@ func idOf(d *dialect, i int) string {
 	return ""
 }
 
-// broken is a store that fails.
-type broken struct{ run.Store }
-
-func (broken) Put(context.Context, ...*run.Record) error { return errors.New("/secret: disk full") }
-func (broken) Get(context.Context, string, string) (*run.Record, error) {
-	return nil, run.ErrNoRecord
-}
-
-func (broken) Newer(context.Context, string, string, run.Version) (*run.Record, error) {
-	return nil, nil
-}
-
-func (broken) Named(context.Context, string, string) (string, error) { return "", run.ErrNoRecord }
-func (broken) Name(context.Context, string, string, string) error {
-	return errors.New("/secret: disk full")
-}
-func (broken) Trim(context.Context, run.Bounds, func(string) bool) error { return nil }
-func (broken) Lock(context.Context, string, string) (func(), error)      { return func() {}, nil }
-
 // While tasks can't be stored, clients get no open task, and no skill is invoked whose open task the client would get.
 func TestBrokenStore(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
@@ -77,12 +53,13 @@ func TestBrokenStore(t *testing.T) {
 			}
 			return "error.code=-32603;" + facts + "executed=" + how + ";" + facts + "next=" + next
 		}
-		a := newAgent(t, func(a *agent) {
-			a.front.Tasks = tasks.New(tasks.Config{Store: broken{}})
-			ctx, cancel := context.WithCancel(context.Background())
-			cancel()
-			t.Cleanup(func() { a.front.Tasks.Close(ctx) })
-		})
+		a := newAgent(t)
+		a.store.Fail(func(statement string) error {
+			if statement == "claim" || statement == "change" {
+				return &ledger.Unavailable{Full: true, Err: errors.New("/secret: disk full")}
+			}
+			return nil
+		}, nil)
 		for _, method := range []string{d.send, d.stream} {
 			got := a.call(t, method, d.params("", text(d.version, "x"), ""))
 			got.check(t, "error.code=-32603")

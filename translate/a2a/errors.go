@@ -10,8 +10,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -202,12 +202,8 @@ var errNotKept = errors.New("the task could not be kept")
 
 // notKept returns the failure of a call whose task can't be stored.
 func notKept(err error) *run.Failure {
-	if errors.Is(err, tasks.ErrFull) {
-		return &run.Failure{
-			Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message: "Too many tasks are open here; try again when some have ended.",
-			Retry:   run.RetryIn(5*time.Second, 5), Cause: err,
-		}
+	if full, ok := errors.AsType[runs.FullError](err); ok {
+		return full.Failure
 	}
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,

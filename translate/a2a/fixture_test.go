@@ -10,20 +10,23 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 type object = providertest.Object
@@ -33,6 +36,10 @@ type agent struct {
 	*providertest.Provider
 	skills  []object
 	front   *a2a.Front
+	db      *ledgertest.DB // shared by agents that are instances of one bridge
+	store   *ledgertest.Store
+	keep    ledger.Settings
+	streams atomic.Int64
 	bridge  *translate.Bridge
 	config  translate.Config
 	handler http.Handler
@@ -64,10 +71,10 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	tb.Helper()
 	a := &agent{Provider: providertest.New(), skills: skills(), say: http.Header{}}
 	a.front = &a2a.Front{
-		Streams: new(front.Places),
-		Options: a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait},
+		Streams:  new(front.Places),
+		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait},
+		Observer: &streaming{n: &a.streams},
 	}
-	a.front.Follow = a2a.DefaultFollow
 	a.front.Panicked = func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) }
 	a.config = providertest.Config(tb)
 	for _, change := range setups {
@@ -82,14 +89,16 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	if a.bridge, err = translate.New(a.config); err != nil {
 		tb.Fatal(err)
 	}
-	a.front.Bridge, a.front.Resume = a.bridge, a.bridge.Resume
-	if a.front.Tasks == nil {
-		a.front.Tasks = tasks.New(tasks.Config{})
-		tb.Cleanup(func() { a.front.Tasks.Close(context.Background()) })
+	if a.db == nil {
+		a.db = ledgertest.New()
 	}
-	a.front.Retries = new(runs.Retries)
-	a.front.Retries.Begin(a.front)
-	tb.Cleanup(a.front.Retries.Close)
+	a.store = a.db.Instance(true)
+	a.front.Bridge, a.front.Owner = a.bridge, owner
+	a.front.Ledger.Ledger = ledger.New(ledger.Config{
+		Store: a.store, Settings: a.keep, Trouble: func(error) {}, Panicked: a.front.Panicked,
+	})
+	a.front.Ledger.Begin(a)
+	tb.Cleanup(func() { a.front.Ledger.Close(context.Background()) })
 	a.server = &jsonrpc.Server{
 		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20, MaxAnswers: a.maxAnswers,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
@@ -108,6 +117,32 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	}
 	return a
 }
+
+// streaming counts the open streams.
+type streaming struct{ n *atomic.Int64 }
+
+func (s *streaming) Streaming(n int)                                    { s.n.Add(int64(n)) }
+func (*streaming) Made(context.Context, *run.Caller, *task.Task)        {}
+func (*streaming) Canceled(context.Context, *run.Caller, *task.Task)    {}
+func (*streaming) LeftRunning(context.Context, *run.Caller, *task.Task) {}
+func (*streaming) WebhookChanged(context.Context, *run.Caller, *task.Task, *wire.PushConfig, bool) {
+}
+
+func owner(principal string) ledger.Owner { return ledger.Owner{Realm: "main", Principal: principal} }
+
+// Realm implements [ledger.Follower].
+func (a *agent) Realm() string { return "main" }
+
+// Poll implements [ledger.Follower].
+func (a *agent) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.Run {
+	return ledger.Poll(ctx, a.bridge, e, failing, a.Room(e.Owner.Principal))
+}
+
+// Room implements [ledger.Follower].
+func (a *agent) Room(principal string) exchange.AnswerBudget { return a.front.Server.Room(principal) }
+
+// View implements [ledger.Follower].
+func (a *agent) View(string) ledger.View { return a.front }
 
 // answer is an answer to an HTTP request.
 type answer struct {

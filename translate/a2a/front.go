@@ -7,23 +7,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/loads"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Name is the name of this front in reports.
-const Name = "a2a"
+const Name = task.Front
 
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
 type Bridge interface {
 	// Start invokes a skill.
 	Start(ctx context.Context, call translate.Call) translate.Execution
+	// Resume finds a run that was accepted before.
+	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
 	// ReportRun reports a call that the other methods do not report.
 	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
 	// List returns the skills that the query selects, in the byte order of their names.
@@ -34,12 +36,18 @@ type Bridge interface {
 
 // Front answers the methods of A2A. Its fields must not be changed while it is used.
 type Front struct {
-	runs.Runs
 	// Bridge executes the calls. It is required.
 	Bridge Bridge
-	// Realm distinguishes the bridges that share the Tasks or their storage: a principal is the same caller in all fronts with
-	// the same realm. Nil: there is only one bridge.
-	Realm func() string
+	// Tasks are the tasks. Its Ledger is required.
+	runs.Tasks
+	// Owner returns the owner of the tasks of a principal. It is required.
+	Owner func(principal string) ledger.Owner
+	// Server has the memory for outputs while they are read. Nil: there is no bound.
+	Server *jsonrpc.Server
+	// Push delivers events to webhooks; nil: clients can't set any.
+	Push *push.Webhooks
+	// Panicked is called after a panic in the background, with its stack. May be nil.
+	Panicked func(ctx context.Context, value any, stack []byte)
 	// Options are the operator's options.
 	Options Options
 	// RequirePrincipal refuses anonymous callers, whatever the method.
@@ -65,7 +73,10 @@ type Front struct {
 	timers front.Timers                // of requests that wait
 }
 
-var _ jsonrpc.Handler = (*Front)(nil)
+var (
+	_ jsonrpc.Handler = (*Front)(nil)
+	_ ledger.View     = (*Front)(nil)
+)
 
 // method is a method of A2A in one or several versions.
 type method struct {
@@ -140,16 +151,7 @@ type request struct {
 	tenant  string        // the name of the skill whose tasks the params are about; empty: they are about those of all skills
 	task    *task.Task    // that the call is about, for its report; nil: none, or a new one
 	failed  *run.Failure  // that the call is answered with; nil: none is known
-	reader  *loads.Reader // set by find
-}
-
-// owner returns the owner of the caller's tasks.
-func (r *request) owner() string {
-	f := r.front
-	if f.Realm == nil {
-		return r.caller.Principal
-	}
-	return f.Realm() + "\n" + r.caller.Principal
+	room    *jsonrpc.Room // for long outputs that are read from the database; nil: none was read
 }
 
 // params returns the params with their members.

@@ -25,11 +25,8 @@ type Options struct {
 	Challenge string
 }
 
-// The defaults of Wait and Follow.
-const (
-	DefaultWait   = 50 * time.Second
-	DefaultFollow = time.Hour
-)
+// DefaultWait is the default of Wait.
+const DefaultWait = 50 * time.Second
 
 const (
 	// maxWait01 bounds Wait for clients of A2A 0.1, which give up after 30 seconds.

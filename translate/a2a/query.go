@@ -1,17 +1,19 @@
 package a2a
 
 import (
+	"encoding/base64"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // query reads the params of a method about one task, and finds the task. For the methods that 0.3 and 0.1 share, it sets the version
@@ -39,8 +41,6 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	t = r.front.Current(r.ctx, t, r.caller)
-	r.task = t
 	answer := wire.TaskEvent(r.version, t, wire.TaskAnswer, q.HistoryLength)
 	size := answer.Size()
 	if size <= maxOwnEvent {
@@ -64,16 +64,9 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	unlock, err := f.Tasks.Lock(r.ctx, t.Owner, t.ID)
-	if err != nil {
-		return nil, r.taskError(q.ID, err)
-	}
-	defer unlock()
-	_, refused := f.Tasks.Change(r.ctx, t.Owner, t.ID, func(t *task.Task) error {
+	now, err := f.Change(r.ctx, t, func(t *task.Task) error {
 		var m *task.Message
 		switch {
-		case t.Status.State.Terminal():
-			return runs.ErrEnded
 		case t.Status.State.Interrupted() && t.Ref.ExecutionID == "":
 		case !f.Options.Abandon:
 			return errGoesOn
@@ -83,20 +76,17 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		t.SetStatus(task.Canceled, m, time.Now())
 		return nil
 	})
-	unlock() // it is stored, unless another instance has ended the task meanwhile
-	if refused != nil && !errors.Is(refused, runs.ErrEnded) && !errors.Is(refused, errGoesOn) {
-		return nil, r.taskError(q.ID, refused)
-	}
-	now, err := f.Tasks.Get(r.ctx, t.Owner, t.ID)
 	switch {
-	case err != nil:
-		return nil, r.taskError(q.ID, err)
-	case errors.Is(refused, errGoesOn):
-		return nil, notCancelable(r.version, now, refused.Error())
-	case refused != nil, now.Status.State != task.Canceled:
-		return nil, notCancelable(r.version, now, "it has ended ("+now.Status.State.String()+")")
+	case errors.Is(err, ledger.ErrEnded):
+		if now, err = r.find(q.ID); err == nil {
+			return nil, notCancelable(r.version, now, "it has ended ("+now.Status.State.String()+")")
+		}
+	case errors.Is(err, errGoesOn):
+		return nil, notCancelable(r.version, t, err.Error())
 	}
-	f.Tasks.Unfollow(t.Owner, t.ID)
+	if err != nil {
+		return nil, r.taskError(q.ID, err)
+	}
 	r.task = now
 	f.observer().Canceled(r.ctx, &r.caller, now)
 	return wire.AppendTask(r.ResultBuffer(0), r.version, now, q.HistoryLength, true), nil
@@ -114,31 +104,75 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	r.tenant = q.Tenant
 	page, err := r.list(&q)
 	switch {
-	case errors.Is(err, tasks.ErrBadToken):
+	case errors.Is(err, errBadToken):
 		return nil, r.invalid("pageToken", "is none that this agent has made")
 	case err != nil:
 		return nil, r.taskError("", err)
 	}
-	if fault := reserve(r, wire.PageSize(page.Tasks, &q), "the tasks"); fault != nil {
+	list := make([]*task.Task, 0, len(page.Entries))
+	for _, e := range page.Entries {
+		if e.State == ledger.Unknown {
+			if e, err = r.front.Given(e); err != nil {
+				return nil, r.taskError("", err)
+			}
+		}
+		if t, err := task.FromEntry(e, page.Apart[e.ID]); err == nil { // else it is damaged
+			list = append(list, t)
+		}
+	}
+	if fault := reserve(r, wire.PageSize(list, &q), "the tasks"); fault != nil {
 		return nil, fault
 	}
-	return wire.AppendPage(nil, page.Tasks, page.NextToken, q.PageSize, page.Total, &q), nil
+	next := ""
+	if page.More {
+		next = pageToken(page.NextAt, page.NextID)
+	}
+	return wire.AppendPage(nil, list, next, q.PageSize, page.Total, &q), nil
 }
+
+// maxPage is the size of the largest page, in bytes. A page has at least one task.
+const maxPage = 8 << 20
 
 // list returns a page of the caller's tasks. It is empty for anonymous callers: they can't be distinguished, and each would see the tasks
 // of all.
-func (r *request) list(q *wire.ListQuery) (tasks.Page, error) {
+func (r *request) list(q *wire.ListQuery) (*ledger.LabelPage, error) {
 	skill, one := r.onlySkill()
 	switch {
 	case one && r.caller.Principal != "":
-		return r.front.Tasks.List(r.ctx, r.owner(), tasks.Query{
-			Context: q.Context, Skill: skill, State: q.State, Since: q.Since, Token: q.PageToken, Limit: q.PageSize, Artifacts: q.Artifacts,
-			GiveUp: r.front.Loses,
-		})
+		query := &ledger.LabelQuery{
+			Owner: r.front.Owner(r.caller.Principal), Group: q.Context, Skill: skill, State: uint8(q.State), Since: q.Since, Limit: q.PageSize,
+			Whole: q.Artifacts, Bytes: maxPage,
+		}
+		if q.PageToken != "" {
+			var ok bool
+			if query.After, query.AfterID, ok = decodeToken(q.PageToken); !ok {
+				return nil, errBadToken
+			}
+		}
+		return r.front.Ledger.Labelled(r.ctx, query)
 	case q.PageToken != "": // an empty list has no further page
-		return tasks.Page{}, tasks.ErrBadToken
+		return nil, errBadToken
 	}
-	return tasks.Page{}, nil
+	return new(ledger.LabelPage), nil
+}
+
+// errBadToken is the error for a page token that pageToken has not made.
+var errBadToken = errors.New("the page token is not valid")
+
+// pageToken returns the token for the tasks after a task.
+func pageToken(at time.Time, id string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(at.UTC().Format(time.RFC3339Nano) + " " + id))
+}
+
+func decodeToken(token string) (at time.Time, id string, ok bool) {
+	text, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(text) > 100 {
+		return time.Time{}, "", false
+	}
+	when, id, _ := strings.Cut(string(text), " ")
+	at, err = time.Parse(time.RFC3339Nano, when)
+	_, ok = run.TimeOfID(id)
+	return at, id, ok && err == nil
 }
 
 // extendedCard answers GetExtendedAgentCard and agent/getAuthenticatedExtendedCard.

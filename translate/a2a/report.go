@@ -7,9 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -21,7 +22,7 @@ const (
 	MethodCard = "agent_card"
 	// MethodFollow is the method of calls that follow a run without a request: for a task that a client has asked about, or that
 	// has a webhook.
-	MethodFollow = runs.MethodFollow
+	MethodFollow = ledger.MethodFollow
 )
 
 // Observer gets reports of what calls do to tasks, and of streams. Its methods must not block.
@@ -33,7 +34,7 @@ type Observer interface {
 	// Canceled is called for each task that a client has canceled.
 	Canceled(ctx context.Context, c *run.Caller, t *task.Task)
 	// WebhookChanged is called for each webhook of a task that a client has set or deleted.
-	WebhookChanged(ctx context.Context, c *run.Caller, t *task.Task, w *task.PushConfig, deleted bool)
+	WebhookChanged(ctx context.Context, c *run.Caller, t *task.Task, w *wire.PushConfig, deleted bool)
 	// LeftRunning is called when the request of a call ends before its run. The call itself is reported at the end of the run.
 	LeftRunning(ctx context.Context, c *run.Caller, t *task.Task)
 }
@@ -45,7 +46,7 @@ func (noObserver) Streaming(int)                                        {}
 func (noObserver) Made(context.Context, *run.Caller, *task.Task)        {}
 func (noObserver) Canceled(context.Context, *run.Caller, *task.Task)    {}
 func (noObserver) LeftRunning(context.Context, *run.Caller, *task.Task) {}
-func (noObserver) WebhookChanged(context.Context, *run.Caller, *task.Task, *task.PushConfig, bool) {
+func (noObserver) WebhookChanged(context.Context, *run.Caller, *task.Task, *wire.PushConfig, bool) {
 }
 
 func (f *Front) observer() Observer {

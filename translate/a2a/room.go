@@ -40,11 +40,10 @@ func sendEvent(r *request, number uint64, e wire.Event) (ok bool, fault *jsonrpc
 	if size <= maxOwnEvent {
 		return s.Result(number, e.AppendTo(nil)) == nil, nil
 	}
-	wait := roomWait
-	if r.reader.Holds() { // else readers of stored tasks would wait for each other
-		wait = 0
+	if r.room != nil { // the text is counted instead; else those who have read outputs would wait for each other
+		r.room.Release()
 	}
-	err := r.front.events.Send(r.ctx, s, wait, number, e, size, e.AppendTo)
+	err := r.front.events.Send(r.ctx, s, roomWait, number, e, size, e.AppendTo)
 	if errors.Is(err, jsonrpc.ErrNoRoom) {
 		return false, noRoom(r, "the task "+e.Task.ID)
 	}

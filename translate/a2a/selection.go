@@ -11,6 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -104,10 +105,13 @@ func (r *request) askedIn(send *wire.Send) (id string, fault *jsonrpc.Error) {
 	if !known && len([]rune(send.Context)) < minAnonymousName { // others may have chosen it, too
 		return "", nil
 	}
-	waiting, err := r.front.Tasks.Waiting(r.ctx, r.owner(), send.Context, known)
+	page, err := r.front.Ledger.Labelled(r.ctx, &ledger.LabelQuery{
+		Owner: r.front.Owner(r.caller.Principal), Group: send.Context, State: uint8(task.InputRequired), Limit: maxWaiting, Bytes: maxPage,
+	})
 	if err != nil {
 		return "", r.taskError(send.Context, err)
 	}
+	waiting := page.Entries
 	if len(waiting) == 0 {
 		return "", nil
 	}
@@ -119,7 +123,7 @@ func (r *request) askedIn(send *wire.Send) (id string, fault *jsonrpc.Error) {
 		}
 	}
 	for _, name := range slices.Compact(names) {
-		waiting = slices.DeleteFunc(waiting, func(t *task.Task) bool {
+		waiting = slices.DeleteFunc(waiting, func(t *ledger.Entry) bool {
 			return name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name)
 		})
 	}
@@ -131,6 +135,9 @@ func (r *request) askedIn(send *wire.Send) (id string, fault *jsonrpc.Error) {
 	}
 	return "", r.invalid("message.taskId", "has to say which task of the context is meant: several wait for an answer, such as "+waiting[0].ID+" and "+waiting[1].ID)
 }
+
+// maxWaiting is how many tasks of a context are looked at that wait for an answer.
+const maxWaiting = 100
 
 // nameIn returns the text of a part if it may be the name of a skill; otherwise it is empty.
 func nameIn(p *task.Part) string {

@@ -3,19 +3,17 @@ package a2a
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/loads"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -23,35 +21,53 @@ import (
 // anonymous client that knows the id can read the task.
 const minAnonymousName = 16
 
+// maxTaken is how often a message is looked at again because another message has changed its task first.
+const maxTaken = 10
+
 // send answers SendMessage, SendStreamingMessage and their older forms.
-func send(r *request) (jsontext.Value, *jsonrpc.Error) {
+func send(r *request) (result jsontext.Value, fault *jsonrpc.Error) {
+	for range maxTaken {
+		var taken bool
+		if result, fault, taken = r.send(); !taken {
+			return result, fault
+		}
+	}
+	return r.refused(r.failureError(notKept(errTaken)))
+}
+
+// send is the method send, unless the task of the message is taken.
+func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken bool) {
 	f := r.front
+	refused := func(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error, bool) {
+		result, fault := r.refused(fault)
+		return result, fault, false
+	}
 	send, violations := wire.DecodeSend(r.version, r.params())
 	if len(violations) > 0 {
-		return r.refused(r.violated(violations...))
+		return refused(r.violated(violations...))
 	}
 	if send.Push != nil && f.Push == nil {
-		return r.refused(pushNotSupported(r.version))
+		return refused(pushNotSupported(r.version))
 	}
-	t, unlock, fault := r.taskOf(&send)
+	t, fault := r.taskOf(&send)
 	if fault != nil {
-		return r.refused(fault)
+		return refused(fault)
 	}
 	if send.Push != nil {
 		if wrong := f.Push.Violation(r.ctx, r.version, t, send.Push, true); wrong != nil {
-			unlock()
-			return r.refused(r.violated(*wrong))
+			return refused(r.violated(*wrong))
 		}
 	}
-	s := &submission{front: f, request: r, send: send, task: t, unlock: unlock, until: time.Now().Add(longestWait(r)), made: make(chan struct{}), ended: make(chan struct{})}
+	s := &submission{front: f, request: r, send: send, task: t, until: time.Now().Add(longestWait(r)), made: make(chan struct{}), ended: make(chan struct{})}
 	s.full = make(chan struct{})
+	s.Tasks, s.Unkept = &f.Tasks, s.isReply
+	s.Set(t)
 	s.asks.message, s.asks.request = message.DirectionsIn(send.Message.Metadata), message.DirectionsIn(send.Metadata)
 	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(s); fault != nil {
-		s.unlocked()
-		return r.refused(fault)
+		return refused(fault)
 	}
-	if t != nil && (t.Status.State == task.Submitted || t.Status.State == task.Working) {
+	if t != nil && runs.IsOpen(t) {
 		return s.join()
 	}
 	ctx := context.WithoutCancel(r.ctx)
@@ -65,21 +81,24 @@ func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	<-s.made
 	switch {
+	case s.taken:
+		<-s.ended
+		return nil, nil, true
 	case s.fault != nil:
-		return r.fail(s.fault)
-	case s.subscription != nil:
+		result, fault = r.fail(s.fault)
+	case s.feed != nil:
 		last := s.task.Status.State
-		fault := r.stream(s.task, s.subscription, send.HistoryLength, func(state task.State) bool {
+		fault = r.stream(s.task, s.feed, send.HistoryLength, func(state task.State) bool {
 			last = state
 			return stopSending(state)
 		})
 		s.answered(last)
-		return nil, fault
 	case r.IsNotification():
 		s.answered(task.Working)
-		return nil, nil
+	default:
+		result, fault = s.answer(waits)
 	}
-	return s.answer(waits)
+	return result, fault, false
 }
 
 // refused reports a call that is refused before a call of the bridge, and returns its answer.
@@ -88,70 +107,35 @@ func (r *request) refused(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error)
 	return r.fail(fault)
 }
 
-// taskOf returns the task that a message is for, and locks it; nil: the message makes a new one.
-func (r *request) taskOf(send *wire.Send) (t *task.Task, unlock func(), fault *jsonrpc.Error) {
-	f := r.front
-	none := func() {}
+// taskOf returns the task that a message is for; nil: the message makes a new one.
+func (r *request) taskOf(send *wire.Send) (t *task.Task, fault *jsonrpc.Error) {
 	byContext := send.Task == "" && send.Context != "" && r.version != wire.V01
 	if byContext {
 		if send.Task, fault = r.askedIn(send); fault != nil {
-			return nil, none, fault
+			return nil, fault
 		}
 	}
 	if send.Task == "" {
-		return nil, none, nil
+		return nil, nil
 	}
 	if r.version == wire.V01 && r.caller.Principal == "" && len([]rune(send.Task)) < minAnonymousName {
-		return nil, none, r.invalid("id", "of a caller without a principal needs at least 16 characters, since it is the only secret of the task")
+		return nil, r.invalid("id", "of a caller without a principal needs at least 16 characters, since it is the only secret of the task")
 	}
 	t, err := r.find(send.Task)
-	if r.version == wire.V01 && isNew(t, err) {
-		unlock, err = f.Tasks.Lock(r.ctx, r.owner(), "name "+send.Task) // so that a message that is sent twice at the same time starts one run
-		if err != nil {
-			return nil, none, r.taskError(send.Task, err)
-		}
-		if t, err = r.find(send.Task); isNew(t, err) {
-			return nil, unlock, nil
-		}
-		unlock()
-	}
 	switch {
-	case byContext && errors.Is(err, tasks.ErrNoTask): // it has expired meanwhile
+	case r.version == wire.V01 && (errors.Is(err, ledger.ErrNoEntry) || err == nil && t.Status.State.Terminal()):
+		return nil, nil // it makes a new task under the client's id
+	case byContext && (errors.Is(err, ledger.ErrNoEntry) || err == nil && t.Status.State != task.InputRequired): // it was answered meanwhile
 		send.Task = ""
-		return nil, none, nil
+		return nil, nil
 	case err != nil:
-		return nil, none, r.taskError(send.Task, err)
-	}
-	unlock, err = f.Tasks.Lock(r.ctx, t.Owner, t.ID)
-	if err != nil {
-		return nil, none, r.taskError(send.Task, err)
-	}
-	t, err = r.find(send.Task) // another message may have changed it
-	switch {
-	case byContext && (err != nil || t.Status.State != task.InputRequired): // it was answered meanwhile
-		unlock()
-		send.Task = ""
-		return nil, none, nil
-	case err != nil:
-		fault = r.taskError(send.Task, err)
+		return nil, r.taskError(send.Task, err)
 	case send.Context != "" && send.Context != t.Context:
-		fault = r.invalid(contextField(r.version), "is not that of the task")
-	case t.Status.State.Terminal() && r.version == wire.V01: // it has ended meanwhile
-		unlock()
-		return r.taskOf(send)
+		return nil, r.invalid(contextField(r.version), "is not that of the task")
 	case t.Status.State.Terminal():
-		fault = unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); start a new one, with the same context if it belongs together")
+		return nil, unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); start a new one, with the same context if it belongs together")
 	}
-	if fault != nil {
-		unlock()
-		return nil, none, fault
-	}
-	return t, unlock, nil
-}
-
-// isNew reports whether a message of A2A 0.1 makes a new task under the client's id, by the result of find.
-func isNew(t *task.Task, err error) bool {
-	return errors.Is(err, tasks.ErrNoTask) || err == nil && t.Status.State.Terminal()
+	return t, nil
 }
 
 func contextField(v wire.Version) string {
@@ -161,35 +145,18 @@ func contextField(v wire.Version) string {
 	return "message.contextId"
 }
 
-// find returns a task of the caller by its id, or by the id that a client of A2A 0.1 has chosen for it. In the methods of 0.1, the
-// chosen id comes first: the client may have begun a new run under the id of an ended task of a later version.
+// find returns a task of the caller by its id, or by the id that a client of A2A 0.1 has chosen for it.
 func (r *request) find(id string) (*task.Task, error) {
-	f := r.front
-	if r.reader == nil {
-		r.reader = &loads.Reader{Room: func(size int64) (release func(), ok bool) {
-			room := f.Server.Room(r.caller.Principal)
-			return room.Release, room.Reserve(size)
-		}}
-		r.ctx = loads.WithReader(r.ctx, r.reader)
-		r.OnAnswered(r.reader.End)
-	}
-	by, otherwise := f.Tasks.Get, f.Tasks.Named
-	if g := r.method.generation; g == methodsOf01 || g == shared {
-		by, otherwise = otherwise, by
-	}
-	t, err := by(r.ctx, r.owner(), id)
-	if errors.Is(err, tasks.ErrNoTask) {
-		t, err = otherwise(r.ctx, r.owner(), id)
-	}
+	e, err := r.entry(id)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range [...]string{r.skill, r.tenant} {
-		if len(name) > maxName || name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name) {
-			return nil, tasks.ErrNoTask
+		if len(name) > maxName || name != "" && e.Skill != "" && e.Skill != name && e.Skill != r.listed(name) {
+			return nil, ledger.ErrNoEntry
 		}
 	}
-	return t, nil
+	return r.read(e)
 }
 
 // listed returns the name under which a skill is listed that a name means, or the name itself if it means none.
@@ -222,7 +189,7 @@ func (r *request) onlySkill() (skill string, one bool) {
 // taskError returns the error for a task that can't be read.
 func (r *request) taskError(id string, err error) *jsonrpc.Error {
 	switch {
-	case errors.Is(err, tasks.ErrNoTask):
+	case errors.Is(err, ledger.ErrNoEntry):
 		return taskNotFound(r.version, id)
 	case errors.Is(err, run.ErrNoRoom):
 		return noRoom(r, "the task "+id)
@@ -231,46 +198,53 @@ func (r *request) taskError(id string, err error) *jsonrpc.Error {
 }
 
 // join handles a message to a task whose run goes on: it adds the message to the history.
-func (s *submission) join() (jsontext.Value, *jsonrpc.Error) {
+func (s *submission) join() (result jsontext.Value, fault *jsonrpc.Error, taken bool) {
 	f, r := s.front, s.request
 	s.ended = nil
-	webhook, err := f.Push.Make(r.ctx, s.task.Owner, s.task.ID, r.version, s.send.Push)
+	cursor := s.task.Entry.Version
+	t, err := f.Change(r.ctx, s.task, func(t *task.Task) error {
+		if !runs.IsOpen(t) {
+			return errTaken
+		}
+		t.AddMessage(s.send.Message)
+		t.Pushed = t.Pushed || s.send.Push != nil
+		return nil
+	})
+	if errors.Is(err, errTaken) || errors.Is(err, ledger.ErrEnded) {
+		return nil, nil, true
+	}
+	var webhook *wire.PushConfig
 	if err == nil {
-		s.task, err = f.Tasks.Change(r.ctx, s.task.Owner, s.task.ID, func(t *task.Task) error {
-			t.AddMessage(s.send.Message)
-			return push.Add(t, webhook)
-		})
+		s.task, r.task = t, t
+		s.Set(t)
+		if s.send.Push != nil {
+			webhook, err = f.Push.Attach(r.ctx, t, r.version, s.send.Push, cursor)
+		}
 	}
-	s.unlocked()
 	if err != nil {
-		return r.refused(r.taskError(s.send.Task, err))
+		result, fault = r.refused(r.taskError(s.send.Task, err))
+		return result, fault, false
 	}
-	t := s.task
-	r.task = t
 	if webhook != nil {
-		f.Push.Watch(r.ctx, t)
 		f.observer().WebhookChanged(r.ctx, &r.caller, t, webhook, false)
 	}
 	if r.method.streams && !r.IsNotification() {
-		t, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)
-		if err != nil {
-			return r.refused(r.taskError(s.send.Task, err))
-		}
-		f.Current(r.ctx, t, r.caller)
-		fault := r.stream(t, subscription, s.send.HistoryLength, stopSending)
-		r.report(withCode(r.failureOf(fault), fault))
-		return nil, fault
+		fault = r.stream(t, f.Feed(t), s.send.HistoryLength, stopSending)
+	} else {
+		result, fault = s.answer(!s.send.Immediately || r.version == wire.V01)
 	}
-	f.Current(r.ctx, t, r.caller)
-	result, fault := s.answer(!s.send.Immediately || r.version == wire.V01)
 	r.report(withCode(r.failureOf(fault), fault))
-	return result, fault
+	return result, fault, false
 }
 
 // answer answers a message with its task. With wait, it waits until the task is settled, or for as long as a request may wait.
 func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
-	f, r := s.front, s.request
-	t, err := f.Tasks.Get(r.ctx, s.task.Owner, s.task.ID)
+	r := s.request
+	var err error
+	if !s.isReply(s.Now()) { // before the client hears of it
+		err = s.Show(r.ctx)
+	}
+	t := s.Now()
 	full := wait && s.full != nil && isClosed(s.full)
 	if err == nil && wait && !full && !settled(t) {
 		t, err = s.await(t)
@@ -283,17 +257,19 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		return nil, noRoom(r, "the task "+t.ID)
 	}
 	if fault := reserve(r, wire.TaskEvent(r.version, t, wire.WholeTask, s.send.HistoryLength).Size(), "the task "+t.ID); fault != nil { // then a task that would be answered with a message stays, too
+		if err := s.Show(r.ctx); err != nil {
+			return s.untold(err)
+		}
 		return nil, fault
 	}
-	if s.first && t.Artifact != nil && t.Status.State == task.Completed && !s.send.Immediately && r.version != wire.V01 && slices.Contains(f.Options.ReplyMessage, t.Skill) {
-		f.Tasks.Drop(t.Owner, t.ID)
+	if s.IsLate() {
+		s.Drop()
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
 	return wire.AppendSendResult(r.ResultBuffer(0), r.version, t, s.send.HistoryLength), nil
 }
 
-// await waits until a task is settled, or for as long as the request may wait, and returns the task. The run may not be followed
-// any more, so it is followed again.
+// await waits until a task is settled, or for as long as the request may wait, and returns the task.
 func (s *submission) await(t *task.Task) (*task.Task, error) {
 	r := s.request
 	ctx, cancel := context.WithDeadline(r.ctx, s.until)
@@ -301,22 +277,31 @@ func (s *submission) await(t *task.Task) (*task.Task, error) {
 	if stopping := r.front.Stopping; stopping != nil {
 		defer context.AfterFunc(stopping, cancel)()
 	}
-	go repeat(ctx, func() { r.refresh(t) })
-	now, err := r.front.Tasks.Wait(ctx, t.Owner, t.ID, settled)
-	if now != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
-		err = nil
+	for e := range r.front.Ledger.Watch(ctx, t.Entry) {
+		if e == nil {
+			return nil, ledger.ErrNoEntry
+		}
+		now, err := r.read(e)
+		if err != nil {
+			return nil, err
+		}
+		if t = now; settled(t) {
+			break
+		}
 	}
-	return now, err
+	return t, nil
 }
 
-// untold answers a message whose task can't be shown, because the storage has failed.
+// untold answers a message whose task can't be shown, because the database has failed.
 func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
+	if errors.Is(err, run.ErrNoRoom) || errors.Is(err, ledger.ErrNoEntry) {
+		s.answered(task.Working)
+		return s.request.fail(s.request.taskError(s.task.ID, err))
+	}
 	failure := untold(s.request.version, s.task, err)
 	if s.ended != nil && (!s.invoked || isClosed(s.ended) && s.refused) { // nothing was executed: the client may send the message again
 		failure = notKept(err)
-		if s.first { // and it does not know the task
-			s.front.Tasks.Drop(s.task.Owner, s.task.ID)
-		}
+		s.Drop()
 	}
 	s.answered(task.Working)
 	return s.request.fail(s.request.failureError(failure))

@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -25,7 +25,7 @@ func (f *Front) enterStream(principal string) (leave func(), full *run.Failure) 
 	if f.Streams == nil {
 		return func() {}, nil
 	}
-	leave, ok := f.Streams.Enter(principal, cmp.Or(o.Streams, math.MaxInt), cmp.Or(o.StreamsOfOne, math.MaxInt))
+	leave, ok := f.Streams.Enter(f.Owner(principal).Realm+"\n"+principal, cmp.Or(o.Streams, math.MaxInt), cmp.Or(o.StreamsOfOne, math.MaxInt))
 	if ok {
 		return leave, nil
 	}
@@ -52,12 +52,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return r.fail(unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with "+wire.GetMethod(r.version)))
 	}
-	current, subscription, err := f.Tasks.Subscribe(r.ctx, t.Owner, t.ID)
-	if err != nil {
-		return r.fail(r.taskError(q.ID, err))
-	}
-	r.followLater(current)
-	return nil, r.stream(current, subscription, q.HistoryLength, stopSubscribing)
+	return nil, r.stream(t, f.Feed(t), q.HistoryLength, stopSubscribing)
 }
 
 // replay streams the artifact and the last status of a task that has ended.
@@ -80,9 +75,9 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 }
 
 // stream sends a task and then its events, until ends reports true for the state of one. In 0.1, it does not send the task.
-func (r *request) stream(t *task.Task, subscription *tasks.Subscription, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
+func (r *request) stream(t *task.Task, versions *runs.Feed, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
 	f := r.front
-	defer subscription.Close()
+	defer versions.Close()
 	s := r.Stream()
 	if s == nil {
 		return unsupported(r.version, "a stream needs a request of its own")
@@ -113,39 +108,31 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 	longest := time.NewTimer(maxStream)
 	defer longest.Stop()
 	exiting := f.Exiting
-	untilRefresh := firstRefresh
-	refresh := time.NewTimer(untilRefresh)
-	defer refresh.Stop()
+	told := t.Told
 	for {
 		select {
-		case u, open := <-subscription.Updates():
-			if !open {
+		case <-versions.Woken:
+			news, more := versions.Take()
+			for _, e := range news {
+				now, err := r.read(e)
+				if err != nil {
+					_ = s.Error(r.taskError(t.ID, err)) // it is the last event
+					return nil
+				}
+				if ok := tell(r, now, told, ends); !ok {
+					return nil
+				}
+				t, told = now, now.Told
+			}
+			if !more || exiting == nil && f.Exiting != nil && t.Status.State.Interrupted() {
 				return nil
 			}
-			if r.task != nil {
-				r.task = u.Task
-			}
-			last := !u.Artifact && ends(u.Task.Status.State)
-			ok, fault := sendEvent(r, u.Number, wire.UpdateEvent(r.version, &u, last))
-			if fault != nil {
-				_ = s.Error(fault) // it is the last event
-			}
-			if !ok || last {
-				return nil
-			}
-			if t = u.Task; exiting == nil && f.Exiting != nil && t.Status.State.Interrupted() {
-				return nil
-			}
-		case <-refresh.C:
-			r.refresh(t)
-			untilRefresh = min(2*untilRefresh, keepAlive)
-			refresh.Reset(untilRefresh)
 		case <-pause.C:
 			if s.KeepAlive() != nil {
 				return nil
 			}
 		case <-exiting:
-			if exiting = nil; !f.Follows(t) {
+			if exiting = nil; !f.Ledger.Follows(t.Entry) {
 				return nil
 			}
 		case <-longest.C:
@@ -156,6 +143,24 @@ func (r *request) stream(t *task.Task, subscription *tasks.Subscription, history
 			return nil
 		}
 	}
+}
+
+// tell sends the events of a version that follow one. It reports whether the stream goes on.
+func tell(r *request, now *task.Task, told uint64, ends func(task.State) bool) bool {
+	for _, u := range now.Updates(told) {
+		if r.task != nil {
+			r.task = u.Task
+		}
+		last := !u.Artifact && ends(u.Task.Status.State)
+		ok, fault := sendEvent(r, u.Number, wire.UpdateEvent(r.version, &u, last))
+		if fault != nil {
+			_ = r.Stream().Error(fault) // it is the last event
+		}
+		if !ok || last {
+			return false
+		}
+	}
+	return true
 }
 
 // streamStatus is the HTTP status of an error before the first event of a stream in A2A 1.0 (section 5.4): clients would take

@@ -3,6 +3,7 @@ package a2a
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"runtime/debug"
 	"strings"
@@ -12,61 +13,49 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // submission turns a message into a run. It implements [translate.Preparation].
 //
 // The request shares it with the goroutine that executes the call. The goroutine may change it until made is closed. After that,
-// both may only read it, except for execution, which mu protects.
+// both may only read it, except for what the background protects.
 type submission struct {
 	front   *Front
 	request *request
 	send    wire.Send
 	asks    struct{ message, request message.Directions } // the values for the bridge in the metadata
 	chosen  selection
-	task    *task.Task    // nil: none was made yet
-	unlock  func()        // of the task that the message is for
+	task    *task.Task    // that the message is for, or the first version of the one it makes; nil: none was made yet
 	until   time.Time     // when the request has waited long enough
 	made    chan struct{} // closed when the task was made or the message refused
 	ended   chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
 
-	fault        *jsonrpc.Error      // the message is refused with it
-	subscription *tasks.Subscription // of a streaming method
-	first        bool                // the message makes the task
-	asked        *task.Message       // the question to the client, if inputs are missing
-	inputs       *message.Inputs
-	invoked      bool
-	refused      bool   // the provider wants a credential; set before ended is closed
-	cancel       func() // ends the following of the run
-	release      func() // of the claim to follow the task
+	fault   *jsonrpc.Error // the message is refused with it
+	taken   bool           // another message or call has changed the task first, so that this one is looked at again
+	feed    *runs.Feed     // of a streaming method
+	first   bool           // the message makes the task
+	asked   *task.Message  // the question to the client, if inputs are missing
+	inputs  *message.Inputs
+	invoked bool
+	refused bool // the provider wants a credential; set before ended is closed
 
 	background
 }
 
 var _ translate.Preparation = (*submission)(nil)
 
-// unlocked releases the lock of the task.
-func (s *submission) unlocked() {
-	if s.unlock != nil {
-		s.unlock()
-		s.unlock = nil
-	}
-}
-
 // run executes the call for the message and follows its run. It is a goroutine of its own: the run may outlive the request.
 func (s *submission) run(ctx context.Context) {
 	f := s.front
 	defer s.finish(ctx)
-	ctx, cancel := context.WithCancelCause(ctx)
-	s.cancel = func() { cancel(run.ErrCallerCanceled) }
-	defer cancel(nil)
+	ctx, s.Cancel = context.WithCancelCause(ctx)
+	defer s.Cancel(nil)
 	if s.chosen.name == "" && !s.onlySkill(ctx) {
 		return
 	}
@@ -74,53 +63,59 @@ func (s *submission) run(ctx context.Context) {
 		s.resume(ctx)
 		return
 	}
-	wait := f.Follow
-	if f.Push != nil && s.send.Push != nil || s.task != nil && f.IsAwaited(s.task) {
-		wait = math.MaxInt64 // the timeout of the call is shorter
-	}
-	execution := f.Bridge.Start(ctx, translate.Call{
-		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true,
+	wait := time.Duration(math.MaxInt64) // the timeout of the call is shorter
+	s.follow(ctx, f.Bridge.Start(ctx, translate.Call{
+		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Followed: true,
 		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: s.room(),
-	})
-	s.mu.Lock()
-	s.execution = execution
-	detached := s.detached
-	s.mu.Unlock()
-	if detached {
-		execution.Detach()
-	}
-	var t *task.Task
-	outage, stopped := false, false
-	for r := range execution.Watch() {
-		if !s.invoked {
-			s.refuse(ctx, &r)
-			continue
-		}
+	}), func(r *run.Run) bool {
 		switch late := !time.Now().Before(s.task.Deadline); {
-		case runs.GoesOn(&r) && late: // its wait ends with its timeout
+		case runs.GoesOn(r) && late: // its wait ends with its timeout
 			r.Failure = message.TimeIsUp(s.task, nil)
-		case runs.IsOutage(&r) && late:
+		case runs.IsOutage(r) && late:
 			r.Failure = message.TimeIsUp(s.task, r.Failure)
-		case runs.IsOutage(&r):
-			outage, r.State, r.Failure = true, run.Working, nil
+		case runs.IsOutage(r):
+			r.State, r.Failure = run.Working, nil
 		}
-		stopped = r.Failure != nil && r.Failure.Kind == run.Stopped
-		t = f.Update(ctx, cmp.Or(t, s.task), &r)
+		return true
+	})
+	s.refused = s.invoked && s.Now().Status.State.Interrupted() && s.Now().Ref.ExecutionID == ""
+}
+
+// follow gives the task the states of an execution, until it ends, or no request waits for the accepted run any more: then the ledger follows it. news
+// reports whether a state is one of the task, and may change it.
+func (s *submission) follow(ctx context.Context, x translate.Execution, news func(*run.Run) bool) {
+	s.Begun(x)
+	for r := range x.Watch() {
+		switch {
+		case errors.Is(context.Cause(ctx), runs.ErrLeft) && !ledger.IsEnd(&r):
+			return
+		case !s.invoked:
+			s.refuse(ctx, &r)
+		case news(&r):
+			s.Advance(ctx, &r)
+		}
+		if s.invoked && runs.GoesOn(&r) && s.Left() {
+			return
+		}
 	}
-	if t == nil || !runs.IsOpen(t) {
-		s.refused = t != nil && t.Status.State.Interrupted() && t.Ref.ExecutionID == ""
+}
+
+// resume follows the run of a task that waited for a credential.
+func (s *submission) resume(ctx context.Context) {
+	failure := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) })
+	if failure != nil {
+		if !s.taken {
+			s.fault = s.request.failureError(failure)
+		}
 		return
 	}
-	switch {
-	case stopped: // the next process follows the run
-		return
-	case outage:
-		f.Retries.Later(f.Tasks, t, 0)
-		return
-	}
-	if now, err := f.Tasks.Get(ctx, t.Owner, t.ID); err == nil && runs.IsOpen(now) && f.IsAwaited(now) { // a webhook was set meanwhile
-		s.follow(ctx, now, MethodFollow, 0)
-	}
+	s.invoked = true
+	s.done()
+	wait, ref := time.Duration(math.MaxInt64), s.task.Ref
+	ref.Kept = ""
+	s.follow(ctx, s.front.Bridge.Resume(ctx, ref, translate.Call{
+		Caller: s.request.caller, Detached: true, Wait: &wait, Task: s.taskID, Answer: s.room(),
+	}), func(r *run.Run) bool { return runs.IsNews(s.task, r) })
 }
 
 // finish ends a submission. It is deferred, so it also runs after a panic.
@@ -131,20 +126,17 @@ func (s *submission) finish(ctx context.Context) {
 		}
 		failure := &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
 		if s.task != nil && s.invoked {
-			s.front.Update(ctx, s.task, &run.Run{Failure: failure})
+			s.Advance(ctx, &run.Run{Failure: failure})
 		} else if !s.isMade() {
 			s.fault = s.request.failureError(failure)
 		}
 	}
 	s.done()
-	if s.release != nil {
-		s.release()
-	}
+	s.LetGo()
 	close(s.ended)
 }
 
 func (s *submission) isMade() bool { return isClosed(s.made) }
-
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -157,7 +149,6 @@ func isClosed(c <-chan struct{}) bool {
 // done closes made, so that the request continues.
 func (s *submission) done() {
 	if !s.isMade() {
-		s.unlocked()
 		close(s.made)
 	}
 }
@@ -237,35 +228,26 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 			Message: "The client disconnected before the skill was invoked.",
 		}
 	}
-	if err := s.make(ctx, func(t *task.Task) {
+	if failure := s.make(ctx, func(t *task.Task) {
 		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, skill.Deadline, skill.Descriptor.Output.ContentType
 		t.Inputs = s.inputs.Object().Text
 		if !s.first { // a new task is SUBMITTED until the provider accepts the run
 			t.SetStatus(task.Working, nil, time.Now())
 		}
-	}); err != nil {
-		return notKept(err)
+	}); failure != nil {
+		return failure
 	}
 	s.invoked = true
 	s.done()
 	return nil
 }
 
-// make makes the task in the state SUBMITTED, or adds the message to the existing one.
-func (s *submission) make(ctx context.Context, complete func(*task.Task)) error {
-	f, r, now := s.front, s.request, time.Now()
-	owner := r.owner()
+// make makes the task in the state SUBMITTED, or adds the message to the existing one: this is the claim, after which the provider may be called.
+func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.Failure {
+	f, now := s.front, time.Now()
 	s.first = s.task == nil
-	id := f.Tasks.NewID()
-	if !s.first {
-		id = s.task.ID
-	}
-	webhook, err := f.Push.Make(ctx, owner, id, r.version, s.send.Push)
-	if err != nil {
-		return err
-	}
 	first, timeout := s.first, s.timeout()
-	set := func(t *task.Task) error { // Change may call it again, so it reads nothing that changes
+	set := func(t *task.Task) { // it may be called again, so it reads nothing that changes
 		if first {
 			t.SetStatus(task.Submitted, nil, now)
 		}
@@ -274,76 +256,115 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) error 
 			t.Status.Message = nil
 		}
 		t.AddMessage(s.send.Message)
+		t.Pushed = t.Pushed || s.send.Push != nil
 		if timeout > 0 {
 			t.Timeout = timeout.Milliseconds()
 		}
 		complete(t)
-		return push.Add(t, webhook)
 	}
-	if s.first {
-		t := &task.Task{ID: id, Owner: owner, Context: s.send.Context, Created: now}
-		if t.Context == "" {
-			t.Context = f.Tasks.NewID()
-		}
-		if r.version == wire.V01 {
-			t.Name = s.send.Task
-		}
-		if err = set(t); err != nil {
-			return err
-		}
-		if err = f.Tasks.Add(ctx, t); err == nil {
-			s.task = t
-			f.observer().Made(ctx, &r.caller, t)
-		}
+	var err error
+	cursor := int64(0)
+	if first {
+		err = s.begin(ctx, set)
 	} else {
+		known := s.task.Entry.Version
+		cursor = known
 		var t *task.Task
-		if t, err = f.Tasks.Change(ctx, s.task.Owner, s.task.ID, set); err == nil {
+		t, err = f.Change(ctx, s.task, func(t *task.Task) error {
+			if t.Entry.Version != known {
+				return errTaken
+			}
+			set(t)
+			return nil
+		})
+		if err == nil {
 			s.task = t
+			s.Keep(t)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	if webhook != nil {
-		f.Push.Watch(ctx, s.task)
-		f.observer().WebhookChanged(ctx, &r.caller, s.task, webhook, false)
-	}
-	if release, ok := f.Tasks.Claim(s.task.Owner, s.task.ID, s.cancel); ok {
-		s.release = release
+	if err == nil {
+		err = s.attach(ctx, cursor)
 	}
 	switch {
-	case r.method.streams && !r.IsNotification():
-		var t *task.Task
-		if t, s.subscription, err = f.Tasks.Subscribe(ctx, s.task.Owner, s.task.ID); err == nil {
-			s.task = t
+	case err == nil:
+		return nil
+	case errors.Is(err, errTaken), errors.Is(err, ledger.ErrEnded), errors.Is(err, ledger.ErrNoEntry):
+		s.taken = true
+		return &run.Failure{
+			Kind: run.CallerCanceled, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: "Another message to the task came first.", Cause: errTaken,
 		}
-	case s.send.Immediately && r.version != wire.V01: // the client gets the task before its run has ended, so Get stores it
-		_, err = f.Tasks.Get(ctx, s.task.Owner, s.task.ID)
 	}
-	if err != nil { // the error prevents the invocation
-		s.abandon(ctx, notKept(err))
-	}
-	return err
+	return notKept(err)
 }
 
-// abandon ends a task that can't be stored. A new task is dropped: no client has got it yet.
-func (s *submission) abandon(ctx context.Context, failure *run.Failure) {
-	f, t := s.front, s.task
-	if s.subscription != nil {
-		s.subscription.Close()
-		s.subscription = nil
+// begin makes a new task.
+func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
+	f, r := s.front, s.request
+	t := &task.Task{Owner: f.Owner(r.caller.Principal), Context: cmp.Or(s.send.Context, f.Ledger.NewID())}
+	if r.version == wire.V01 {
+		t.Name = s.send.Task
 	}
-	if !s.first {
-		f.Update(ctx, t, &run.Run{Failure: failure})
-		return
+	set(t)
+	e := &ledger.Entry{Owner: t.Owner}
+	if err := t.Begin(e); err != nil {
+		return err
 	}
-	f.Tasks.Drop(t.Owner, t.ID)
-	s.task = nil
+	if full := f.Ledger.Fits(t.Owner, len(e.Notes)); full != nil {
+		return runs.NoPlace(full)
+	}
+	for range 3 {
+		if failure := f.Ledger.Place(ctx, e, 0); failure != nil {
+			return runs.NoPlace(failure)
+		}
+		t.ID, t.Entry = e.ID, e
+		if s.mayBeLate() {
+			s.task = t
+			s.Draft(t)
+			f.observer().Made(ctx, &r.caller, t)
+			return nil
+		}
+		present, failure := f.Ledger.Insert(ctx, e)
+		switch {
+		case failure != nil:
+			return runs.NoPlace(failure)
+		case present == nil:
+			s.task = t
+			s.Keep(t)
+			f.observer().Made(ctx, &r.caller, t)
+			return nil
+		case !present.State.Ended():
+			return errTaken
+		}
+		if err := f.Ledger.Unname(ctx, present.Identity()); err != nil { // the client begins a new run under the name
+			return err
+		}
+	}
+	return errTaken
+}
+
+// attach adds the webhook of the message, and begins to hear of the events for a streaming method. cursor is the version before the message.
+func (s *submission) attach(ctx context.Context, cursor int64) error {
+	f, r := s.front, s.request
+	if s.send.Push != nil {
+		webhook, err := f.Push.Attach(ctx, s.task, r.version, s.send.Push, cursor)
+		if err != nil { // it prevents the invocation
+			s.Advance(ctx, &run.Run{Failure: notKept(err)})
+			return err
+		}
+		f.observer().WebhookChanged(ctx, &r.caller, s.task, webhook, false)
+	}
+	if r.method.streams && !r.IsNotification() {
+		s.feed = f.Feed(s.task)
+	}
+	return nil
 }
 
 // refuse handles a call that failed before the invocation: it sets the error, asks the client, or makes a task that has ended.
 func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	f, failure := s.front, r.Failure
+	if s.taken {
+		return
+	}
 	if s.asked == nil && isRefusal(failure) {
 		s.fault = s.request.failureError(failure)
 		if failure.Argument != nil && failure.Argument.Reason == message.ReasonNoInput {
@@ -351,31 +372,41 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		}
 		return
 	}
+	at, said := time.Now(), *r
 	ends := func(t *task.Task) {
 		if s.asked != nil {
-			t.SetStatus(task.InputRequired, s.asked, time.Now())
+			t.SetStatus(task.InputRequired, s.asked, at)
 		} else {
-			f.Advance(t, r)
+			f.Give(t, &said, at)
 		}
 	}
-	err := s.make(ctx, func(t *task.Task) {
+	first := s.task == nil
+	later := first && !s.mayBeLate() // the client sees that the task was made
+	problem := s.make(ctx, func(t *task.Task) {
 		t.Skill = s.chosen.name
 		t.Ref = s.chosen.ref
 		t.Ref.SkillID = cmp.Or(r.SkillID, t.Ref.SkillID)
 		if s.inputs != nil {
 			t.Inputs = s.inputs.Object().Text
 		}
-		if !s.first {
+		if !later {
 			ends(t)
 		}
 	})
-	if err == nil && s.first {
-		if _, err = f.Change(ctx, s.task, ends); err != nil {
-			s.abandon(ctx, notKept(err))
+	if problem == nil && later {
+		if t, err := f.Change(ctx, s.task, func(t *task.Task) error { ends(t); return nil }); err == nil {
+			s.Set(t)
+		} else if !errors.Is(err, ledger.ErrEnded) {
+			problem = notKept(err)
 		}
 	}
-	if err != nil {
-		s.fault = s.request.failureError(notKept(err))
+	if problem == nil && first && !later {
+		if err := s.Show(ctx); err != nil {
+			problem = notKept(err)
+		}
+	}
+	if problem != nil && !s.taken {
+		s.fault = s.request.failureError(problem)
 	}
 }
 
@@ -408,6 +439,9 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		}
 	}
 	s.refuse(ctx, &run.Run{Failure: failure})
+	if s.taken {
+		return false
+	}
 	if s.fault != nil {
 		failure = withCode(s.request.failureOf(s.fault), s.fault)
 	}

@@ -2,31 +2,54 @@ package a2a_test
 
 import (
 	"context"
+	"encoding/json" // for invalid UTF-8
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
-// hooks is a transport to webhooks, which take all events.
+// hook is what a webhook got.
+type hook struct {
+	header http.Header
+	body   string
+}
+
+// kind returns the kind of the event and the state in it.
+func (h *hook) kind() string {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(h.body, `{"`), `"`)
+	if _, state, ok := strings.Cut(h.body, `"state":"`); ok {
+		state, _, _ = strings.Cut(state, `"`)
+		kind += " " + strings.TrimPrefix(state, "TASK_STATE_")
+	}
+	return kind
+}
+
+// hooks is a transport to webhooks.
 type hooks struct {
-	mu  sync.Mutex
-	got []string
+	*delivery.Deliverer
+
+	rows *deliverytest.Database
+	key  key
+
+	mu       sync.Mutex
+	down     bool // it answers 503
+	got      []hook
+	attempts []delivery.Attempt
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -34,210 +57,241 @@ func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.got = append(h.got, string(body))
-	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, err
+	h.got = append(h.got, hook{r.Header, string(body)})
+	status := http.StatusOK
+	if h.down {
+		status = http.StatusServiceUnavailable
+	}
+	return &http.Response{StatusCode: status, Body: http.NoBody}, err
 }
 
-// last returns the newest event.
-func (h *hooks) last() string {
+func (h *hooks) set(down bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.got) == 0 {
-		return ""
-	}
-	return h.got[len(h.got)-1]
+	h.down = down
 }
 
-// key is the only key of secrets.
-type key struct{ runtoken.Key }
+func (h *hooks) all() []hook {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.got)
+}
+
+// kinds returns the kinds of the events.
+func (h *hooks) kinds() string {
+	var all []string
+	for _, got := range h.all() {
+		all = append(all, got.kind())
+	}
+	return strings.Join(all, ", ")
+}
+
+func (h *hooks) given() []delivery.Attempt {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.attempts)
+}
+
+// key is the only key of secrets, until it is removed.
+type key struct {
+	runtoken.Key
+
+	removed *bool
+}
 
 func (k key) Current(context.Context) (runtoken.Key, error) { return k.Key, nil }
 func (k key) Find(context.Context, runtoken.KeyID) (runtoken.Key, bool, error) {
-	return k.Key, true, nil
+	return k.Key, !*k.removed, nil
 }
-
-type taskObserver struct{ *push.Deliverer }
-
-func (taskObserver) StoreFailed(error) {}
 
 // withWebhooks lets clients set webhooks.
-func withWebhooks(tb testing.TB, to *hooks) setup {
+func withWebhooks(tb testing.TB, a *agent) *hooks {
 	tb.Helper()
-	return func(a *agent) {
-		d := push.New(nil)
-		a.front.Tasks = tasks.New(tasks.Config{Observer: taskObserver{d}})
-		d.Bind(a.front.Tasks)
-		a.front.Push = &push.Webhooks{
-			Deliverer: d, Client: webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }}, Sealer: runtoken.New(key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, runtoken.Lifetime, nil),
-			Owns: a.front.Owns, Continue: a.front.Continue,
-		}
-		a.front.Push.Begin()
-		tb.Cleanup(func() {
-			a.front.Push.End()
-			d.Close(context.Background())
-			a.front.Tasks.Close(context.Background())
-		})
+	h := &hooks{rows: deliverytest.NewDatabase(), key: key{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{}), new(bool)}}
+	rows := h.rows.Instance()
+	a.front.Ledger.Subscribe(h.rows.Store)
+	h.Deliverer = delivery.New(rows, a.front.Ledger.Subscribe, rows)
+	a.front.Push = &push.Webhooks{
+		Client: webhook.Client{Transport: h, Judge: func(context.Context, *url.URL) error { return nil }}, Served: delivery.Served{Realm: "main", Front: task.Front},
+		Deliverer: h.Deliverer, Ledger: a.front.Ledger, Sealer: runtoken.New(h.key, runtoken.Lifetime, nil),
+		Attempted: func(a *delivery.Attempt) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.attempts = append(h.attempts, *a)
+		},
+		Panicked: a.front.Panicked,
 	}
+	a.front.Push.Begin()
+	tb.Cleanup(func() {
+		a.front.Push.End()
+		h.Close(context.Background())
+	})
+	return h
 }
 
-// accepted adds a task whose run another process began.
-func (a *agent) accepted(tb testing.TB, deadline time.Time, webhooks ...task.PushConfig) *task.Task {
-	tb.Helper()
-	t := &task.Task{
-		ID: a.front.Tasks.NewID(), Context: "c", Skill: "acme.slow", Deadline: deadline, Push: webhooks,
-		Ref: run.Ref{Source: "acme", SkillID: "acme/slow", Version: "1.2.3", ExecutionID: "x-slow"},
+// pushed are the params that set a webhook in a message, by versions.
+func pushed(version, config string) string {
+	switch version {
+	case "0.3":
+		return `"configuration":{"pushNotificationConfig":` + config + `}`
+	case "0.1":
+		return `"pushNotification":` + config
 	}
-	t.SetStatus(task.Working, nil, time.Now())
-	if err := a.front.Tasks.Add(tb.Context(), t); err != nil {
-		tb.Fatal(err)
-	}
-	return t
+	return `"configuration":{"taskPushNotificationConfig":` + config + `}`
 }
 
-// A run with a webhook is followed until it ends, whenever the webhook was set; without one, for the time for which runs are followed.
-func TestWebhookGetsTheEnd(t *testing.T) {
-	for name, set := range map[string]time.Duration{"never": -1, "with the message": 0, "while it is followed": 30 * time.Second, "later": 3 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				to := new(hooks)
-				a := newAgent(t, inBubble, func(a *agent) { a.front.Follow = time.Minute }, withWebhooks(t, to))
-				end := a.Accept("slow")
-				webhook, inline := `{"url":"https://example.com/hook"}`, ""
-				if set == 0 {
-					inline = `,"taskPushNotificationConfig":` + webhook
-				}
-				id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true`+inline+`}`).at("result.task.id")
-				if set > 0 {
-					time.Sleep(set)
-					a.call(t, "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"url":"https://example.com/hook"}`, id)).check(t, "200;result.id")
-				}
-				time.Sleep(10*time.Minute - max(0, set))
-				end("ok")
-				time.Sleep(time.Minute)
-				if calls, _ := a.bridge.InProgress(); calls != 0 {
-					t.Errorf("%d calls in progress", calls)
-				}
-				got := strings.Contains(to.last(), "TASK_STATE_COMPLETED")
-				if want := set >= 0; got != want {
-					t.Errorf("the webhook got the end: %v, want %v: %.300s", got, want, to.last())
-				}
-				a.Received(t, "POST /run/slow", 1)
-			})
-		})
-	}
-}
-
-// A run with a webhook whose state can't be read is followed on, until its time is up.
-func TestWebhookWhileProviderIsDown(t *testing.T) {
-	for name, recovers := range map[string]bool{"it recovers": true, "it does not": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				to := new(hooks)
-				a := newAgent(t, inBubble, withWebhooks(t, to))
-				end := a.Accept("slow")
-				a.On("GET /status/x-slow", providertest.Refused(http.StatusServiceUnavailable, "INTERNAL_ERROR"))
-				webhook := task.PushConfig{ID: "p", URL: "https://example.com/hook", Version: "1.0"}
-				a.front.Continue(t.Context(), a.accepted(t, time.Now().Add(20*time.Minute), webhook))
-				time.Sleep(10 * time.Minute)
-				if recovers {
-					end("ok")
-				}
-				time.Sleep(17 * time.Minute)
-				want := map[bool]string{true: "TASK_STATE_COMPLETED", false: "TASK_STATE_FAILED"}[recovers]
-				if !strings.Contains(to.last(), want) {
-					t.Errorf("%.300s, want %s", to.last(), want)
-				}
-				if n := len(a.Requests("GET /status/x-slow")); n > 300 {
-					t.Errorf("%d requests", n)
-				}
-			})
-		})
-	}
-}
-
-// A task whose provider can't be reached ends when its time is up, with what is known, and not before.
-func TestProviderIsGone(t *testing.T) {
-	for _, c := range []struct{ about, route string }{
-		{"status", "GET /status/x-slow"},
-		{"index", "GET /.well-known/skill-sharing"},
-	} {
-		t.Run(c.about, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newAgent(t, inBubble, func(a *agent) { a.On(c.route, providertest.Refused(http.StatusServiceUnavailable, "INTERNAL_ERROR")) })
-				get := request("GetTask", fmt.Sprintf(`{"id":%q}`, a.accepted(t, time.Now().Add(time.Minute)).ID))
-				for range 5 {
-					time.Sleep(59 * time.Second)
-					a.post(t, "/a2a", get, nil).check(t, "200;result.status.state=TASK_STATE_WORKING")
-				}
-				time.Sleep(time.Minute)
-				a.post(t, "/a2a", get, nil)
-				time.Sleep(time.Minute) // the first try goes on after the answer
-				a.post(t, "/a2a", get, nil).check(t, "200;result.status.state=TASK_STATE_FAILED;result.status.message.parts.1.data.code=INVOCATION_TIMEOUT;"+
-					"result.status.message.parts.1.data.executed=yes;result.status.message.parts.1.data.message~time of the run is up;result.metadata.EXT.executionId=x-slow")
-			})
-		})
-	}
-}
-
-// A run whose provider can't be reached for a while is followed until its time is up by the process that submitted it, too, whether or
-// not a client asks about it. A request that waits goes on waiting.
-func TestOutageAfterSubmission(t *testing.T) {
-	for name, recovers := range map[string]bool{"it ends": true, "it does not": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newAgent(t, inBubble)
-				end := a.Accept("slow")
-				a.On("GET /status/x-slow", providertest.Refused(http.StatusServiceUnavailable, "INTERNAL_ERROR"))
-				begun := time.Now()
-				more := fmt.Sprintf(`"metadata":{"skill":"acme.slow",%q:{"timeoutMs":%d}}`, wire.Extension, 20*time.Minute/time.Millisecond)
-				got := a.send10(t, text("", "x"), more, "")
-				got.check(t, "result.task.status.state=TASK_STATE_WORKING;!result.task.status.message")
-				if waited := time.Since(begun); waited != a2a.DefaultWait {
-					t.Errorf("the request waited for %v", waited)
-				}
-				state := func(t *testing.T, want string) {
-					t.Helper() // without a request, which would read the state of the run
-					id := got.at("result.task.id")
-					if now, err := a.front.Tasks.Get(t.Context(), "", id); err != nil || now.Status.State.String() != want {
-						t.Errorf("%v, %v, want %s", now.Status.State, err, want)
-					}
-				}
-				time.Sleep(15*time.Minute - time.Since(begun))
-				state(t, "working")
-				if n := len(a.Requests("GET /status/x-slow")); n < 30 || n > 300 {
-					t.Errorf("%d requests", n)
-				}
-				if recovers {
-					end("ok")
-					time.Sleep(2 * time.Minute)
-					state(t, "completed")
-					return
-				}
-				time.Sleep(4 * time.Minute)
-				state(t, "working")
-				time.Sleep(time.Minute + 10*time.Second)
-				a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, got.at("result.task.id"))).check(t, "result.status.state=TASK_STATE_FAILED;"+
-					"result.status.message.parts.0.text~time of the run is up;result.status.message.parts.1.data.executed=yes")
-				requests := len(a.Requests("GET /status/x-slow"))
-				time.Sleep(10 * time.Minute)
-				a.Received(t, "GET /status/x-slow", requests)
-			})
-		})
-	}
-}
-
-// A task whose run does not end in time says what helps: its own text names timeoutMs, and no method that A2A does not have.
-func TestTimeout(t *testing.T) {
+// A webhook of a message gets each event of the task, in the form of its version, with its secrets, and stays.
+func TestWebhook(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			a := newAgent(t, inBubble)
-			a.Accept("slow")
-			more := fmt.Sprintf(`"metadata":{"skill":"acme.slow",%q:{"timeoutMs":5000}}`, wire.Extension)
-			got := a.post(t, "/a2a", request(d.send, d.params("", text(d.version, "x"), more)), nil)
-			status := d.task + ".status."
-			got.check(t, status+"state="+d.state("failed")+";"+status+"message.parts.0.text~timeoutMs;"+status+"message.parts.1.data.code=INVOCATION_TIMEOUT;"+
-				status+"message.parts.1.data.next=none;"+status+"message.parts.1.data.executed=yes")
+			h := withWebhooks(t, a)
+			scheme := `"schemes":["Bearer"]`
+			if d.version == "1.0" {
+				scheme = `"scheme":"Bearer"`
+			}
+			config := `{"url":"https://hook.example/x?q=1","token":"tok-1","authentication":{` + scheme + `,"credentials":"cred-1"}}`
+			got := a.post(t, "/a2a", request(d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"},`+pushed(d.version, config))), by("ada"))
+			got.check(t, d.task+".status.state="+d.state("completed"))
+			synctest.Wait()
+			want, media := "id submitted, id working, id working, id completed", "application/json"
+			if d.version == "1.0" {
+				want, media = "task SUBMITTED, statusUpdate WORKING, artifactUpdate, statusUpdate COMPLETED", "application/a2a+json"
+			}
+			if got := h.kinds(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			for _, got := range h.all() {
+				if got.header.Get("Content-Type") != media || got.header.Get("Authorization") != "Bearer cred-1" || got.header["X-A2A-Notification-Token"][0] != "tok-1" {
+					t.Errorf("%v", got.header)
+				}
+			}
+			if rows, err := h.Of(t.Context(), h.given()[0].Delivery.Run); err != nil || len(rows) != 1 || rows[0].Cursor != delivery.Over ||
+				strings.Contains(string(rows[0].Target), "tok-1") || strings.Contains(string(rows[0].Target), "cred-1") {
+				t.Errorf("%v %+v", err, rows)
+			}
 		})
+	})
+}
+
+// A webhook that is set later gets the later events, up to the end of a run that nobody waits for; one that is deleted gets none. Deleting, and setting one
+// for a task that has ended, work at any time.
+func TestWebhookSetLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		h := withWebhooks(t, a)
+		end := a.Accept("slow")
+		id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+		time.Sleep(3 * time.Minute)
+		for _, name := range []string{"b", "a", "gone"} {
+			a.call(t, "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":%q,"url":"https://%[2]s.example/"}`, id, name)).check(t, "result.id="+name)
+			time.Sleep(time.Second)
+		}
+		a.call(t, "DeleteTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"gone"}`, id)).check(t, "result")
+		list := func(want string) {
+			t.Helper()
+			a.call(t, "ListTaskPushNotificationConfigs", fmt.Sprintf(`{"taskId":%q}`, id)).check(t, want)
+		}
+		list("result.configs.0.id=b;result.configs.1.id=a;!result.configs.2") // in the order in which they were set
+		a.send10(t, text("", "more"), fmt.Sprintf(`"taskId":%q`, id), `"configuration":{"returnImmediately":true}`).check(t, "result.task.history.1")
+		time.Sleep(time.Minute)
+		if got := h.kinds(); got != "" {
+			t.Errorf("a message is no event: %s", got)
+		}
+		end("ok")
+		time.Sleep(10 * time.Minute)
+		if got := h.kinds(); strings.Count(got, "artifactUpdate") != 2 || strings.Count(got, "statusUpdate COMPLETED") != 2 || len(h.all()) != 4 {
+			t.Error(got)
+		}
+		list("result.configs.0.id=b;result.configs.1.id=a;!result.configs.2")
+		a.call(t, "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"late","url":"https://late.example/"}`, id)).check(t, "result.id=late")
+		list("result.configs.2.id=late")
+		time.Sleep(time.Hour)
+		if len(h.all()) != 4 {
+			t.Error(h.kinds())
+		}
+	})
+}
+
+// Tasks without webhooks cost the deliverer nothing.
+func TestNoWebhook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		h := withWebhooks(t, a)
+		a.send10(t, text("", "x"), `"metadata":{"skill":"acme.echo"}`, "").check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		synctest.Wait()
+		if h.rows.Rows() != 0 || len(h.all()) != 0 {
+			t.Error(h.kinds())
+		}
+	})
+}
+
+// Of webhooks that are set at the same time, a task has no more than eight, and each keeps its place.
+func TestWebhooksSetTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		withWebhooks(t, a)
+		a.Accept("slow")
+		id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		made := 0
+		for n := range 20 {
+			group.Go(func() {
+				got := a.call(t, "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"w%d","url":"https://hook.example/"}`, id, n))
+				mu.Lock()
+				defer mu.Unlock()
+				if got.at("error.code") != "-32602" {
+					made++
+				} else {
+					got.check(t, "error.code=-32602;error.data.0.fieldViolations.0.field=id")
+				}
+			})
+		}
+		group.Wait()
+		if made != 8 {
+			t.Errorf("%d webhooks were set", made)
+		}
+		a.call(t, "ListTaskPushNotificationConfigs", fmt.Sprintf(`{"taskId":%q}`, id)).check(t, "result.configs.7;!result.configs.8")
+	})
+}
+
+// An event that is not taken comes again, then those that were made meanwhile. Events whose secrets can't be decrypted any more are not sent.
+func TestWebhookDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		h := withWebhooks(t, a)
+		h.set(true)
+		a.send10(t, text("", "x"), `"metadata":{"skill":"acme.echo"}`, pushed("1.0", `{"url":"https://hook.example/","token":"tok"}`)).check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		time.Sleep(6 * time.Second)
+		h.set(false)
+		time.Sleep(time.Minute)
+		if got := h.kinds(); got != "task SUBMITTED, task SUBMITTED, task SUBMITTED, task SUBMITTED, statusUpdate WORKING, artifactUpdate, statusUpdate COMPLETED" {
+			t.Error(got)
+		}
+		*h.key.removed = true
+		sent := len(h.all())
+		a.send10(t, text("", "x"), `"metadata":{"skill":"acme.echo"}`, pushed("1.0", `{"url":"https://hook.example/","token":"tok"}`))
+		synctest.Wait()
+		given := h.given()
+		if last := given[len(given)-1]; len(h.all()) != sent || !last.GivenUp || !strings.Contains(last.Problem, "decrypted") || h.rows.Rows() != 0 {
+			t.Errorf("%d requests, %+v", len(h.all())-sent, last)
+		}
+	})
+}
+
+// Events have what was wrong with the provider's answer.
+func TestWebhookWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		h := withWebhooks(t, a)
+		a.On("POST /run/echo", providertest.Answer(200, `{"execution_id":"e1","status":"completed","output":{"a":1,"a":2}}`))
+		a.send10(t, text("", "x"), `"metadata":{"skill":"acme.echo"}`, pushed("1.0", `{"url":"https://hook.example/"}`)).check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		synctest.Wait()
+		all := h.all()
+		if last := all[len(all)-1]; !json.Valid([]byte(last.body)) || last.kind() != "statusUpdate COMPLETED" || !strings.Contains(last.body, `"warnings":[`) {
+			t.Errorf("%s", last.body)
+		}
 	})
 }

@@ -64,7 +64,7 @@ type lines struct {
 }
 
 func newLines() lines {
-	return lines{runs: map[ledger.Identity]*heard{}, places: places{of: map[place]int{}, queues: map[place]time.Time{}}, schedule: webhook.Schedule[*line]{Paced: true}}
+	return lines{runs: map[ledger.Identity]*heard{}, places: places{of: map[place]int{}, queues: map[place]time.Time{}}}
 }
 
 // ownerOf returns the name of an owner in a schedule.

@@ -116,6 +116,20 @@ func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure
 	return u.add(owner, most)
 }
 
+// evicts returns how many entries of an owner make place for another one, so that few statements do.
+func (u *usage) evicts() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return min(max(u.bounds.RunsOfOne/100, 1), 100)
+}
+
+// evicted says that entries of an owner were deleted, so that they have to be counted again.
+func (u *usage) evicted(owner Owner) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all.counted, u.of(&owner).counted = time.Now().Add(-countEvery), time.Now().Add(-countEvery)
+}
+
 // add counts a new run, unless a bound is exceeded.
 func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 	u.mu.Lock()

@@ -21,13 +21,8 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 	if known := l.pending.named(e.Owner, e.Key); known != nil {
 		return known, nil
 	}
-	if _, err := insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
-		return nil, NotKept(err)
-	}
-	e.ID = l.ids.Next(l.now())
-	e.Ref.Kept = e.ID
-	if failure = l.usage.begin(ctx, e.Owner, most); failure != nil {
-		if e.Key != nil { // a run that is kept already needs no place
+	if failure = (Viewed{l}).Place(ctx, e, most); failure != nil {
+		if e.Key != nil && failure.Limit != nil { // a run that is kept already needs no place
 			present, _ = l.Named(ctx, e.Owner, e.Key)
 		}
 		if present != nil {
@@ -35,18 +30,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 		}
 		return nil, failure
 	}
-	present, err := l.claim(ctx, e)
-	if err != nil || present != nil || e.State.Ended() {
-		l.usage.end(e.Owner, int64(len(e.Outcome)), err == nil && present == nil)
-	}
-	switch {
-	case err != nil:
-		return nil, NotKept(err)
-	case present != nil:
-		return present, nil
-	}
-	l.learn(e, true)
-	return nil, nil
+	return Viewed{l}.Insert(ctx, e)
 }
 
 // claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.

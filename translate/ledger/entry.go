@@ -80,6 +80,8 @@ type Entry struct {
 	Single bool
 	// Notes are those of the front.
 	Notes []byte
+	// Label is by what the front lists its entries; the zero value: they are listed by their ids only.
+	Label Label
 	// Outcome is how the run has ended, as [EncodeOutcome] writes it; nil: it has not, or the outcome is stored apart, or not at all.
 	Outcome []byte
 	// Apart is the size of an outcome that is stored apart from the entry, in bytes, so that lists don't read it; 0: there is none.
@@ -90,6 +92,16 @@ type Entry struct {
 	Created, Changed time.Time
 	// Expires is when an ended entry is deleted, and when an open one is to be ended.
 	Expires time.Time
+}
+
+// Label is by what a front lists its entries.
+type Label struct {
+	// Group is that of entries that belong together, in the words of the front.
+	Group string
+	// State is the state in the words of the front, and not 0.
+	State uint8
+	// At is since when, by the clock of the instance, in milliseconds.
+	At time.Time
 }
 
 // MaxInline is the size of the largest outcome that is stored in its entry, in bytes.

@@ -39,6 +39,7 @@ const (
 // planned is the next poll of a run that this instance follows.
 type planned struct {
 	at       time.Time
+	paced    time.Time // when it would be, if anyone waited for the run; zero: it was not asked about yet
 	source   string
 	place    int       // in the heap, counted from 1; 0: none is planned
 	running  bool      // a poll is in progress
@@ -105,12 +106,24 @@ func gapAt(age time.Duration) time.Duration {
 
 // after sets the time of the next poll, by the delay that the last one has suggested, and the time before which the provider wants none. The lock is held.
 func (l *lives) after(n *live, d time.Duration, notBefore time.Time) {
-	gap := n.entry.gap()
-	d = max(min(d, max(gap, longestGap)), time.Until(notBefore), gap, shortestPause/10)
-	now := time.Now()
+	now, gap := time.Now(), n.entry.gap()
+	d = max(min(d, max(gap, longestGap)), time.Until(notBefore), shortestPause/10)
+	if n.poll.paced = now.Add(d); len(n.watches) == 0 {
+		d = max(d, gap)
+	}
 	n.poll.at = now.Add(d + rand.N(d/10+1)) //nolint:gosec // not for secrets
 	if last := n.entry.Expires.Add(-lastPoll); n.poll.at.After(last) && now.Before(last) {
 		n.poll.at = last
+	}
+}
+
+// hurry makes the next poll of a run the one for which someone waits. The lock is held.
+func (l *lives) hurry(n *live) {
+	p := &n.poll
+	if at := p.paced; p.place > 0 && !at.IsZero() && at.Before(p.at) {
+		p.at = at
+		heap.Fix(&l.polls.next, p.place-1)
+		wake(l.polls.wake)
 	}
 }
 
@@ -217,7 +230,11 @@ func (l *instance) poll(n *live) {
 	failing := n.poll.failures > 0
 	l.mu.Unlock()
 	o := follower.Poll(ctx, e, failing)
-	_, _ = l.Settle(e, &o, Settling{})
+	if v := follower.View(e.Front); v != nil {
+		_, _ = l.write(e, shown(l.Ledger, v, &o))
+	} else {
+		_, _ = l.Settle(e, &o, Settling{})
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &n.poll

@@ -40,6 +40,8 @@ type Follower interface {
 	Poll(ctx context.Context, e *Entry, failing bool) run.Run
 	// Room returns the memory for an output that is read when no request waits for it; nil: there is no bound.
 	Room(principal string) exchange.AnswerBudget
+	// View returns how a front shows its runs; nil: as the ledger keeps them.
+	View(front string) View
 }
 
 // Ledger keeps the entries of a [Store]. There is one for each database of a process. It lives as long as the process, and configurations share it.

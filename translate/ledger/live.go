@@ -168,6 +168,7 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 		}
 	}
 	l.fresh = true
+	l.hurry(n)
 	newer := n.entry
 	l.mu.Unlock()
 	if unwritten != nil {

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -109,6 +111,9 @@ func (l *instance) adopt() {
 		for i, e := range adopted {
 			ids[i] = e.ID
 			l.learn(e, true)
+			if v := viewOf(l.Ledger, e); v != nil && e.State == Unknown {
+				_, _ = l.write(e, shown(l.Ledger, v, &run.Run{Ref: e.Ref, Failure: unknown(e)}))
+			}
 		}
 		if len(ids) > 0 {
 			l.store.Announce(ids)
@@ -176,6 +181,9 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 	_, err = l.Change(ctx, e.Identity(), func(next *Entry) error {
 		if next.Version != e.Version { // it waits again
 			return ErrUnchanged
+		}
+		if v := viewOf(l.Ledger, e); v != nil {
+			return shown(l.Ledger, v, &o)(next)
 		}
 		next.State, next.Outcome = Lost, data
 		return nil

@@ -34,6 +34,12 @@ type Store interface {
 	// List returns entries, the newest ids first. next is the Before of the following page; empty: there are no more. A page may have fewer entries than
 	// the limit, or none, and a next one: it looks at 1,000 entries at most.
 	List(ctx context.Context, q *Query) (page []*Entry, next string, err error)
+	// Labelled returns the entries with labels that match, those with the newest At first, and of those with the same At the greatest id.
+	Labelled(ctx context.Context, q *LabelQuery) (*LabelPage, error)
+	// Unname removes the key of an entry that has ended, so that another entry can have it.
+	Unname(ctx context.Context, id Identity) error
+	// Evict deletes ended entries with labels of an owner, the oldest ids first, at most as many.
+	Evict(ctx context.Context, owner Owner, most int) (int, error)
 	// Newer returns those of the entries that have a newer version than the given one, or that are gone: these have the version 0. It is one statement
 	// for all that are waited for.
 	Newer(ctx context.Context, known map[Identity]int64) ([]*Entry, error)

@@ -34,7 +34,9 @@ type follower struct {
 	asks    time.Duration                         // the provider, for a delay
 }
 
-func (f *follower) Realm() string                     { return "realm" }
+func (f *follower) Realm() string           { return "realm" }
+func (f *follower) View(string) ledger.View { return nil }
+
 func (f *follower) Room(string) exchange.AnswerBudget { return nil }
 
 func (f *follower) Poll(ctx context.Context, e *ledger.Entry, _ bool) run.Run {

@@ -21,10 +21,10 @@ func drain(s *Schedule[*queue], now time.Time) (hosts []string) {
 	}
 }
 
-// A paced schedule limits the rate of an owner's requests to a host, loses none, and forgets owners, hosts and rates.
+// A schedule limits the rate of an owner's requests to a host, loses none, and forgets owners, hosts and rates.
 func TestPaced(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &Schedule[*queue]{Paced: true}
+	s := new(Schedule[*queue])
 	for range 20 {
 		s.Add(&queue{Place{Owner: "eve", Host: "a"}})
 	}
@@ -60,21 +60,10 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// A schedule that is not paced has no pauses.
-func TestNotPaced(t *testing.T) {
-	s := new(Schedule[*queue])
-	for range 20 {
-		s.Add(&queue{Place{Owner: "eve", Host: "a"}})
-	}
-	if got := drain(s, time.Now()); len(got) != 20 {
-		t.Errorf("%v", got)
-	}
-}
-
 // A queue with a rate of its own pauses alone, and one that is added for later does, too.
 func TestPaceOfItsOwn(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &Schedule[*queue]{Paced: true}
+	s := new(Schedule[*queue])
 	for range 20 {
 		s.Add(&queue{Place{Owner: "eve", Host: "a", Pace: "one"}})
 	}

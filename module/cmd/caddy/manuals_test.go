@@ -382,7 +382,6 @@ func TestManualsOptions(t *testing.T) {
 		"agent_skills":    "agent_skills {\n unknown\n}",
 
 		"agent_skills <origin>": "agent_skills https://a.example {\n unknown\n}",
-		"tasks":                 "a2a {\n tasks {\n unknown\n}\n}",
 	}
 	written := options(manuals.Listing(t, manuals.Configuration, "skill_bridge"))
 	for block := range written {

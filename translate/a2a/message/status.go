@@ -1,7 +1,6 @@
 package message
 
 import (
-	"bytes"
 	"cmp"
 	"strings"
 
@@ -77,16 +76,4 @@ func TimeIsUp(t *task.Task, unknown *run.Failure) *run.Failure {
 		f.Message = "The time of the run is up, and its state can't be read: " + unknown.Message
 	}
 	return f
-}
-
-// Output returns the output of a run as parts. Their data are copies: a slice of a provider's answer would keep the whole answer in
-// memory, and the buffer of a short answer also keeps its request.
-func Output(output jsontext.Value, contentType string) []task.Part {
-	content := front.Parts(output, contentType)
-	parts := make([]task.Part, len(content))
-	for i := range content {
-		parts[i].Part = content[i]
-		parts[i].Data = bytes.Clone(content[i].Data)
-	}
-	return parts
 }

@@ -1,66 +1,100 @@
 package task
 
-import "errors"
+import (
+	"slices"
+	"time"
+)
 
-// ErrEnded is the error for a new event of a task that has ended.
-var ErrEnded = errors.New("the task has ended")
-
-// Event is what an event changes. Most events have no reader, so the task after an event is only made for one that has.
+// Event is a new status of a task, or its artifact, as the notes of a version say it: by what is in the task anyway.
 type Event struct {
-	status     Status
-	artifact   *Artifact
-	history    int // number of messages
-	isArtifact bool
+	// State and At are those of the task after the event.
+	State State     `json:"state"`
+	At    time.Time `json:"at"`
+	// History is the number of messages in the history.
+	History int `json:"history"`
+	// Says says that the status had a message, which is the next one of the history now, unless it is the current status.
+	Says bool `json:"says,omitzero"`
+	// Artifact says that the event is the artifact.
+	Artifact bool `json:"artifact,omitzero"`
 }
 
-// Begin numbers the first version of a task, and returns its events.
-func (t *Task) Begin() []Event {
-	events := t.events
-	t.events, t.Event = nil, uint64(len(events))
-	t.Told = t.Event
-	return events
+// Update is one event of a task: a new status, or its artifact.
+type Update struct {
+	// Number is the number of the event, from 1; the first event is the task itself.
+	Number uint64
+	// Task is the task after the event.
+	Task *Task
+	// Artifact says that the event is the task's artifact; else it is its status.
+	Artifact bool
 }
 
-// Next returns the version of a task that a change makes, and its events. The version before is not changed. The error
-// is that of the change, or [ErrEnded].
-func Next(old *Task, change func(*Task) error) (*Task, []Event, error) {
-	t := old.Copy()
-	if err := change(t); err != nil {
-		return nil, nil, err
+// addEvent notes that the status or the artifact has changed.
+func (t *Task) addEvent(isArtifact bool) {
+	if t.News == nil && t.Event > 0 {
+		t.News = make([]Event, 0, 3) // a run that ends at once is accepted, has an output and is completed
 	}
-	events := t.events
-	t.events = nil
-	if len(events) > 0 && old.Status.State.Terminal() {
-		return nil, nil, ErrEnded
-	}
-	t.ID, t.Name, t.Owner, t.Created = old.ID, old.Name, old.Owner, old.Created
-	t.Event, t.Told = old.Event+uint64(max(1, len(events))), old.Told
-	if len(events) > 0 {
-		t.Told = t.Event
-	}
-	return t, events, nil
+	t.News = append(t.News, Event{t.Status.State, t.Status.At, len(t.History), t.Status.Message != nil, isArtifact})
 }
 
-// Copy returns the task without the events since its last version.
+// number numbers the events of a new version.
+func (t *Task) number() {
+	t.Event += uint64(max(1, len(t.News)))
+	if len(t.News) > 0 {
+		t.Before, t.Told = t.Told, t.Event
+	}
+}
+
+// Copy returns a task that can be changed.
 func (t *Task) Copy() *Task {
 	c := *t
-	c.events = nil
 	return &c
 }
 
-// Updates returns the events as updates of a task that has them all.
-func Updates(t *Task, events []Event) []Update {
-	list := make([]Update, len(events))
-	number := t.Event - uint64(len(events))
-	for i, e := range events {
-		number++
-		list[i] = Update{Number: number, Task: t, Artifact: e.isArtifact}
-		if i < len(events)-1 {
-			then := t.Copy()
-			then.Status, then.Artifact, then.History = e.status, e.artifact, t.History[:e.history:e.history]
-			then.Event, then.Told = number, number
-			list[i].Task = then
+// Updates returns the events with greater numbers than one. If versions between were not read, it returns the whole state instead: the artifact, if
+// there is one, and the status.
+func (t *Task) Updates(after uint64) []Update {
+	if after >= t.Told {
+		return nil
+	}
+	news, first := t.News, t.Told-uint64(len(t.News)) // first is the number before that of the first one
+	if missed := len(news) == 0 || after < t.Before; missed {
+		news = nil
+		if t.Artifact != nil {
+			news = append(news, Event{t.Status.State, t.Status.At, len(t.History), false, true})
 		}
+		news = append(news, Event{t.Status.State, t.Status.At, len(t.History), t.Status.Message != nil, false})
+		after, first = t.Told-uint64(len(news)), t.Told-uint64(len(news))
+	}
+	list := make([]Update, 0, len(news))
+	artifact := slices.IndexFunc(news, func(e Event) bool { return e.Artifact })
+	for i, e := range news {
+		u := Update{Number: first + uint64(i) + 1, Task: t, Artifact: e.Artifact}
+		if u.Number <= after {
+			continue
+		}
+		if i < len(news)-1 {
+			u.Task = t.at(e, u.Number, i >= artifact)
+		}
+		list = append(list, u)
 	}
 	return list
+}
+
+// at returns the task after an event that was not the last one.
+func (t *Task) at(e Event, number uint64, artifact bool) *Task {
+	then := t.Copy()
+	then.Status = Status{State: e.State, At: e.At}
+	history := min(e.History, len(t.History))
+	switch {
+	case !e.Says:
+	case history < len(t.History):
+		then.Status.Message = &t.History[history]
+	default:
+		then.Status.Message = t.Status.Message
+	}
+	if then.History = t.History[:history:history]; !artifact {
+		then.Artifact = nil
+	}
+	then.Event, then.Told = number, number
+	return then
 }

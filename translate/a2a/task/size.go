@@ -3,21 +3,6 @@ package task
 // overhead is the approximate size of a task without its texts, in bytes.
 const overhead = 1 << 10
 
-// Size returns the approximate size of a task in memory, in bytes.
-func Size(t *Task) int64 {
-	n := overhead + len(t.Name) + len(t.Owner) + len(t.Context) + len(t.Skill) + len(t.Inputs) + len(t.Ref.ExecutionID) + len(t.Ref.SkillID)
-	n += sizeOfMessage(t.Status.Message)
-	for i := range t.History {
-		n += sizeOfMessage(&t.History[i])
-	}
-	n += int(t.Artifact.Size()) + sizeOfTexts(t.Warnings)
-	for i := range t.Push {
-		p := &t.Push[i]
-		n += 128 + len(p.ID) + len(p.URL) + len(p.Secrets) + len(p.Scheme)
-	}
-	return int64(n)
-}
-
 // AnswerSize returns about the length of the JSON of a task with the newest messages of its history, and with its artifact or without.
 func AnswerSize(t *Task, messages int, artifact bool) int64 {
 	n := overhead + sizeOfMessage(t.Status.Message) + sizeOfTexts(t.Warnings)

@@ -167,15 +167,27 @@ func notToken(r rune) bool {
 	return r <= ' ' || r >= '\x7f' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
+// PushConfig is a webhook that the later events of a task are sent to.
+type PushConfig struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+	// Secrets are the token and the credentials, sealed; empty: there are none.
+	Secrets string `json:"secrets,omitzero"`
+	// Scheme is the authentication scheme of the credentials; empty: none.
+	Scheme string `json:"scheme,omitzero"`
+	// Version is the version of A2A in which the webhook was set, and in whose form it gets events.
+	Version string `json:"version"`
+}
+
 // AppendPush appends a webhook of a task, without its token and credentials.
-func AppendPush(b []byte, v Version, t *task.Task, p *task.PushConfig) []byte {
+func AppendPush(b []byte, v Version, t *task.Task, p *PushConfig) []byte {
 	w := writer{front.Writer{Buf: b}, v, t}
 	w.push(p)
 	return w.Buf
 }
 
 // AppendPushList appends the webhooks of a task.
-func AppendPushList(b []byte, v Version, t *task.Task, list []task.PushConfig) []byte {
+func AppendPushList(b []byte, v Version, t *task.Task, list []PushConfig) []byte {
 	w := writer{front.Writer{Buf: b}, v, t}
 	if v == V10 {
 		w.Buf = append(w.Buf, '{')
@@ -195,7 +207,7 @@ func AppendPushList(b []byte, v Version, t *task.Task, list []task.PushConfig) [
 	return w.Buf
 }
 
-func (w *writer) push(p *task.PushConfig) {
+func (w *writer) push(p *PushConfig) {
 	w.Buf = append(w.Buf, '{')
 	switch w.version {
 	case V10:

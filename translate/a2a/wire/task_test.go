@@ -196,7 +196,7 @@ func TestAppendPage(t *testing.T) {
 }
 
 func TestAppendPush(t *testing.T) {
-	p := task.PushConfig{ID: "p", URL: "https://w", Secrets: "sealed", Scheme: "Bearer"}
+	p := wire.PushConfig{ID: "p", URL: "https://w", Secrets: "sealed", Scheme: "Bearer"}
 	made := &task.Task{ID: "T", Name: "mine"}
 	const (
 		config10 = `{"taskId":"T","id":"p","url":"https://w","authentication":{"scheme":"Bearer"}}`
@@ -205,8 +205,8 @@ func TestAppendPush(t *testing.T) {
 	check(t, "1.0", wire.AppendPush(nil, wire.V10, made, &p), config10)
 	check(t, "0.3", wire.AppendPush(nil, wire.V03, made, &p), config03)
 	check(t, "0.1", wire.AppendPush(nil, wire.V01, made, &p), `{"id":"mine","pushNotificationConfig":{"url":"https://w","authentication":{"schemes":["Bearer"]}}}`)
-	check(t, "list of 1.0", wire.AppendPushList(nil, wire.V10, made, []task.PushConfig{p, p}), `{"configs":[`+config10+`,`+config10+`],"nextPageToken":""}`)
-	check(t, "list of 0.3", wire.AppendPushList(nil, wire.V03, made, []task.PushConfig{p}), `[`+config03+`]`)
+	check(t, "list of 1.0", wire.AppendPushList(nil, wire.V10, made, []wire.PushConfig{p, p}), `{"configs":[`+config10+`,`+config10+`],"nextPageToken":""}`)
+	check(t, "list of 0.3", wire.AppendPushList(nil, wire.V03, made, []wire.PushConfig{p}), `[`+config03+`]`)
 	check(t, "empty list of 1.0", wire.AppendPushList(nil, wire.V10, made, nil), `{"configs":[],"nextPageToken":""}`)
 	check(t, "empty list of 0.3", wire.AppendPushList(nil, wire.V03, made, nil), `[]`)
 }

@@ -103,6 +103,9 @@ func (i *Instance) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.
 }
 
 // Room implements [ledger.Follower].
+// View implements [ledger.Follower].
+func (i *Instance) View(string) ledger.View { return nil }
+
 func (i *Instance) Room(string) exchange.AnswerBudget { return nil }
 
 // Call executes a skill with a key and arguments.

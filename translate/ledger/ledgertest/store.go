@@ -40,6 +40,7 @@ func New() *DB {
 // Store is the database as an instance sees it. It implements [ledger.Store].
 type Store struct {
 	*DB
+	labels
 	changes chan []string
 
 	control sync.Mutex
@@ -57,6 +58,7 @@ func (db *DB) Instance(announcements bool) *Store {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	s := &Store{DB: db, count: map[string]int{}}
+	s.labels.s = s
 	if announcements {
 		s.changes = make(chan []string, 16)
 	}

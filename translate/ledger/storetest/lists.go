@@ -1,8 +1,12 @@
 package storetest
 
 import (
+	"cmp"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -99,6 +103,93 @@ func testListLooks(t *testing.T, d *Database) {
 	}
 	if got := ids(t, s, q); !slices.Equal(got, []string{first.ID}) {
 		t.Fatalf("got %v", got)
+	}
+}
+
+func testLabelled(t *testing.T, d *Database) {
+	s := d.Open(t)
+	var all []*ledger.Entry
+	at := time.UnixMilli(1_700_000_000_000).UTC()
+	for i := range 40 {
+		e := entry([]ledger.Owner{alice, bob}[i%4/3], "")
+		e.Skill, e.State = []string{"a", "b"}[i%2], []ledger.State{ledger.Working, ledger.Waiting}[i%2]
+		e.Label = ledger.Label{Group: []string{"x", "y", "x"}[i%3], State: uint8(1 + i%5), At: at.Add(time.Duration(i*7%10) * time.Second)}
+		e.Notes = make([]byte, 100)
+		all = append(all, claim(t, s, e))
+	}
+	claim(t, s, entry(alice, "")) // has no label
+	ended := change(t, s, all[0], ledger.Completed)
+	large := *all[1]
+	large.State = ledger.Completed
+	if ok, err := s.Change(t.Context(), &large, make([]byte, 500), keep); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	order := func(a, b *ledger.Entry) int {
+		return cmp.Or(b.Label.At.Compare(a.Label.At), strings.Compare(b.ID, a.ID))
+	}
+	for _, q := range []ledger.LabelQuery{
+		{}, {Group: "x"}, {Skill: "b"}, {State: 3}, {Since: at.Add(4 * time.Second)}, {Group: "y", Skill: "a", State: 1}, {Group: "none"}, {Whole: true}, {Bytes: 350}, {Bytes: 350, Whole: true},
+	} {
+		for _, limit := range []int{1, 7, 100} {
+			q.Owner, q.Limit, q.Bytes = alice, limit, cmp.Or(q.Bytes, 1<<20)
+			var want, got []string
+			for _, e := range slices.SortedFunc(slices.Values(all), order) {
+				of := e.Label
+				if e.Owner == alice && (q.Group == "" || q.Group == of.Group) && (q.Skill == "" || q.Skill == e.Skill) && (q.State == 0 || q.State == of.State) && !of.At.Before(q.Since) {
+					want = append(want, e.ID)
+				}
+			}
+			for p := q; ; {
+				page, err := s.Labelled(t.Context(), &p)
+				if err != nil || page.Total != len(want) || len(page.Entries) > limit || page.More && len(page.Entries) == 0 || q.Bytes < 1000 && len(page.Entries) > 3 {
+					t.Fatalf("%+v: %d of %d, %+v, %v", p, page.Total, len(want), page, err)
+				}
+				for _, e := range page.Entries {
+					got = append(got, e.ID)
+					if e.ID == large.ID && (len(page.Apart[e.ID]) == 500) != q.Whole {
+						t.Errorf("the outcome: %d bytes", len(page.Apart[e.ID]))
+					}
+				}
+				if !page.More {
+					break
+				}
+				p.After, p.AfterID = page.NextAt, page.NextID
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%+v: got %v\nwant %v", q, got, want)
+			}
+		}
+	}
+	if n, err := s.Evict(t.Context(), alice, 1); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if _, err := s.Get(t.Context(), ended.Identity()); !errors.Is(err, ledger.ErrNoEntry) {
+		t.Errorf("the oldest ended one: %v", err)
+	}
+	if n, err := s.Evict(t.Context(), alice, 9); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
+func testUnname(t *testing.T, d *Database) {
+	s := d.Open(t)
+	first := claim(t, s, entry(alice, "key"))
+	if err := s.Unname(t.Context(), first.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Named(t.Context(), alice, first.Key); err != nil {
+		t.Fatalf("an open entry has lost its key: %v", err)
+	}
+	change(t, s, first, ledger.Completed)
+	if err := s.Unname(t.Context(), first.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	second := claim(t, s, entry(alice, "key"))
+	if got, err := s.Named(t.Context(), alice, second.Key); err != nil || got.ID != second.ID {
+		t.Fatal(got, err)
+	}
+	if _, err := s.Get(t.Context(), first.Identity()); err != nil {
+		t.Error(err)
 	}
 }
 

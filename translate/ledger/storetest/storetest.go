@@ -43,6 +43,8 @@ var Tests = []Test{
 	{"owners", testOwners},
 	{"lists", testList},
 	{"lists of one front look at 1,000", testListLooks},
+	{"lists by labels", testLabelled},
+	{"a key that is given up", testUnname},
 	{"newer versions", testNewer},
 	{"usage", testCount},
 	{"leases and adoption", testAdopt},
@@ -134,6 +136,7 @@ func testRoundTrip(t *testing.T, d *Database) {
 			NotBefore: time.UnixMilli(1_700_000_009_000).UTC(),
 		},
 		State: ledger.Working, Args: []byte(odd), Single: true, Notes: []byte(odd), Outcome: []byte(odd),
+		Label: ledger.Label{Group: odd, State: 7, At: time.UnixMilli(1_700_000_000_123).UTC()},
 	}
 	claim(t, s, e)
 	if e.Version != 1 || e.Created.IsZero() || !e.Changed.Equal(e.Created) || !e.Expires.Equal(e.Created.Add(keep)) || e.Follower != s.Instance() {

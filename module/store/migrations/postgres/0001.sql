@@ -14,6 +14,9 @@ CREATE TABLE runs (
 	notes    bytea,
 	outcome  bytea,
 	apart    BIGINT NOT NULL,
+	grp      bytea, -- the label; null: none
+	stage    SMALLINT,
+	at       BIGINT,
 	version  BIGINT NOT NULL,
 	created  BIGINT NOT NULL, -- times are in milliseconds
 	changed  BIGINT NOT NULL,
@@ -24,6 +27,7 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_follower ON runs (follower, realm) WHERE state < 16;
 CREATE INDEX runs_expires ON runs (expires);
+CREATE INDEX runs_label ON runs (realm, owner, at, id) WHERE stage IS NOT NULL;
 CREATE INDEX runs_state ON runs (realm, owner, state, id) INCLUDE (size); -- also counts what an owner has
 
 CREATE TABLE outputs (

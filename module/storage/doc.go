@@ -1,2 +1,0 @@
-// Package storage keeps the records of runs in Caddy's storage.
-package storage

@@ -1,0 +1,107 @@
+package a2a_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+)
+
+// together returns two instances of a bridge, which share their provider and database.
+func together(t *testing.T, setups ...setup) (first, second *agent) {
+	t.Helper()
+	first = newAgent(t, setups...)
+	second = newAgent(t, append(setups, func(a *agent) { a.Provider, a.db = first.Provider, first.db })...)
+	return first, second
+}
+
+// Of two answers to one question, at two instances at the same instant, one is the claim, and the other a message to a task that works.
+func TestAnswersAtTwoInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := together(t, inBubble)
+		forms := 0
+		first.On("POST /run/form", func(w http.ResponseWriter, r *http.Request) {
+			forms++
+			time.Sleep(time.Second)
+			providertest.Completed(fmt.Sprint("e", forms), "done")(w, r)
+		})
+		const rounds = 20
+		for range rounds {
+			id := first.send10(t, text("", "Rome"), `"metadata":{"skill":"acme.form"}`, "").at("result.task.id")
+			var group sync.WaitGroup
+			for _, a := range []*agent{first, second} {
+				group.Go(func() {
+					a.send10(t, text("", "3"), fmt.Sprintf(`"taskId":%q`, id), "").check(t, "result.task.id="+id+";result.task.status.state=TASK_STATE_COMPLETED")
+				})
+			}
+			group.Wait()
+		}
+		first.Received(t, "POST /run/form", rounds)
+	})
+}
+
+// What another instance does is known to streams and to requests that wait here.
+func TestStreamOfAnotherInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := together(t, inBubble)
+		end := first.Accept("slow")
+		id := first.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+		time.Sleep(time.Second)
+		time.AfterFunc(3*time.Second, func() { end("ok") })
+		second.call(t, "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "0.result.task.status.state=TASK_STATE_WORKING;-2.result.artifactUpdate;-1.result.statusUpdate.status.state=TASK_STATE_COMPLETED")
+		second.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.artifacts.0.parts.0.data=ok")
+	})
+}
+
+// A task whose instance is gone while it invokes the skill is FAILED, and never invoked again. If the instance was only paused, this stays so.
+func TestInstanceThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := together(t, inBubble)
+		first.On("POST /run/free", func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(2 * time.Minute)
+			providertest.Completed("e1", "late")(w, r)
+		})
+		id := first.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+		time.Sleep(time.Second)
+		first.store.Pause()
+		time.Sleep(40 * time.Second)
+		get := func() *answer { return second.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)) }
+		get().check(t, "result.status.state=TASK_STATE_FAILED;result.status.message.parts.1.data.executed=maybe")
+		first.store.Go()
+		time.Sleep(5 * time.Minute)
+		get().check(t, "result.status.state=TASK_STATE_FAILED;!result.artifacts")
+		first.Received(t, "POST /run/free", 1)
+	})
+}
+
+// A message costs few statements, and the task that its client gets is stored.
+func TestStatements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		a.say.Set("User", "ada")
+		synctest.Wait() // the instance has a lease now
+		sent := func(most int, what string, do func() *answer) *answer {
+			t.Helper()
+			before := a.store.Sent("")
+			got := do()
+			if n := a.store.Sent("") - before; n != most {
+				t.Errorf("%s: %d statements, want %d", what, n, most)
+			}
+			return got
+		}
+		message := func(skill, more string) func() *answer {
+			return func() *answer { return a.send10(t, text("", "x"), `"metadata":{"skill":"acme.`+skill+`"}`, more) }
+		}
+		id := sent(1, "a run that ends at once", message("free", "")).at("result.task.id")
+		end := a.Accept("slow")
+		time.AfterFunc(time.Second, func() { end("ok") })
+		sent(2, "an accepted run", message("slow", "")).check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		sent(1, "a question", message("form", "")).check(t, "result.task.status.state=TASK_STATE_INPUT_REQUIRED")
+		sent(1, "GetTask", func() *answer { return a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)) }).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts")
+		sent(1, "ListTasks", func() *answer { return a.call(t, "ListTasks", `{"includeArtifacts":true}`) }).check(t, "result.totalSize=3;result.tasks.2.artifacts")
+	})
+}

@@ -1,0 +1,173 @@
+package runs
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// stateOf is the state of a task whose call failed.
+var stateOf = map[run.Kind]task.State{
+	run.AuthRequired:        task.AuthRequired,
+	run.PermissionDenied:    task.Rejected,
+	run.InvalidDocument:     task.Rejected,
+	run.NotSupported:        task.Rejected,
+	run.VersionIncompatible: task.Rejected,
+	run.SkillNotFound:       task.Rejected,
+	// The state for all other kinds is Failed.
+}
+
+// Advance implements [ledger.View]: it gives a task what was learned of its run without a request.
+func (f *Tasks) Advance(next *ledger.Entry, o *run.Run) error {
+	if next.State == ledger.Unknown {
+		o = &run.Run{Failure: &run.Failure{
+			Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
+			Message: "The bridge was stopped while it invoked the skill, so it does not know whether the skill was executed.",
+		}}
+		return f.progress(o, nil)(next)
+	}
+	waits := next.State == ledger.Waiting || next.State == ledger.Submitting // and its time is over
+	own := *o
+	return f.progress(&own, func(t *task.Task) bool { return waits || IsNews(t, &own) })(next)
+}
+
+// IsNews reports whether a state of a run is one of its task. That the state can't be read for the moment is none, until the time of the task is up.
+func IsNews(t *task.Task, o *run.Run) bool {
+	isLate := !t.Deadline.IsZero() && time.Now().After(t.Deadline)
+	if o.Failure == nil {
+		if !o.State.Ended() && isLate {
+			o.Failure = message.TimeIsUp(t, nil)
+		}
+		return true
+	}
+	switch failure := o.Failure; {
+	case failure.Kind == run.RunFailed, failure.Lost, failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
+		return true
+	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !isLate:
+		return false
+	default:
+		o.Failure = message.TimeIsUp(t, failure)
+		return true
+	}
+}
+
+// progress returns a function that gives the next version of an entry the state of its run. wanted reports whether that is news, and may change the state;
+// nil: it is.
+func (f *Tasks) progress(o *run.Run, wanted func(*task.Task) bool) func(next *ledger.Entry) error {
+	return f.progressOf(new(made), o, wanted)
+}
+
+// progressOf is progress with the task that it makes.
+func (f *Tasks) progressOf(m *made, o *run.Run, wanted func(*task.Task) bool) func(next *ledger.Entry) error {
+	at := time.Now()
+	return func(next *ledger.Entry) error {
+		var outcome []byte
+		said := *o
+		err := m.change(next, func(t *task.Task) error {
+			if wanted != nil && !wanted(t) {
+				return ledger.ErrUnchanged
+			}
+			said = *o
+			outcome = f.kept(t, &said)
+			if !f.Give(t, &said, at) {
+				return ledger.ErrUnchanged
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if next.State.Ended() {
+			next.Outcome = outcome
+			next.State = stateOfEntry(next.State, &said)
+		}
+		return nil
+	}
+}
+
+// stateOfEntry returns how a run has ended, for those who don't read tasks.
+func stateOfEntry(s ledger.State, o *run.Run) ledger.State {
+	switch {
+	case s != ledger.Failed:
+		return s
+	case o.State == run.TimedOut:
+		return ledger.TimedOut
+	case o.Failure != nil && o.Failure.Lost:
+		return ledger.Lost
+	}
+	return s
+}
+
+// kept returns what is stored of the end of a run. If there is no place for it, the run fails.
+func (f *Tasks) kept(t *task.Task, o *run.Run) []byte {
+	if GoesOn(o) {
+		return nil
+	}
+	outcome, exceeded := f.Ledger.Ended(t.Owner, o)
+	if exceeded == "" {
+		return outcome
+	}
+	o.State, o.Output, o.Failure = run.Failed, nil, &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Ref: o.Ref,
+		Message: "The run has ended, but the bridge has no place for its output: it stores at most " + exceeded + ".",
+	}
+	outcome, _ = f.Ledger.Ended(t.Owner, o)
+	return outcome
+}
+
+// GoesOn reports whether a run has neither ended nor failed.
+func GoesOn(r *run.Run) bool { return r.Failure == nil && !r.State.Ended() }
+
+// Give gives a task that is being changed the state of its run. It reports whether this has changed the task.
+func (f *Tasks) Give(t *task.Task, now *run.Run, at time.Time) (changed bool) {
+	t.Warnings = now.Warnings
+	if now.State != 0 && now.ExecutionID != "" && (t.Status.State != task.Working || t.Ref.ExecutionID == "") {
+		changed = true
+		t.Ref = now.Ref
+		t.Inputs = nil // they are needed only until the run is accepted
+		if t.Status.State != task.Working {
+			t.SetStatus(task.Working, nil, at)
+		}
+	}
+	switch {
+	case now.Failure != nil && now.Failure.Kind == run.Stopped && now.State != 0 && !now.Failure.Lost:
+		return changed // The run goes on at the provider. This or another instance will follow it.
+	case now.Failure != nil:
+		t.SetStatus(cmp.Or(stateOf[now.Failure.Kind], task.Failed), f.Say(message.Failed(now.Failure)), at)
+	case now.State == run.Completed:
+		if parts := task.Output(now.Output, t.OutputType); len(parts) > 0 {
+			t.SetArtifact(parts)
+		}
+		t.SetStatus(task.Completed, nil, at)
+	default:
+		return changed
+	}
+	return true
+}
+
+// Say returns a message of the bridge.
+func (f *Tasks) Say(text string, data jsontext.Value) *task.Message {
+	return &task.Message{ID: f.Ledger.NewID(), Role: task.Agent, Parts: []task.Part{
+		{Part: front.Part{Kind: front.PartText, Text: text}},
+		{Part: front.Part{Kind: front.PartData, Data: data}},
+	}}
+}
+
+// IsOpen reports whether a task has a run that may go on.
+func IsOpen(t *task.Task) bool {
+	return t.Status.State == task.Working || t.Status.State == task.Submitted
+}
+
+// IsOutage reports whether a failure of a run that was accepted says only that its provider can't be reached for the moment.
+func IsOutage(r *run.Run) bool {
+	f := r.Failure
+	return f != nil && r.State != 0 && r.ExecutionID != "" && f.Executed == run.ExecutedYes && !f.Lost && !f.Permanent() &&
+		f.Kind != run.Stopped && f.Kind != run.CallerGone && f.Kind != run.CallerCanceled
+}

@@ -1,0 +1,235 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// ErrLeft ends a call whose request has ended: its run is followed by the ledger from then on.
+var ErrLeft = errors.New("no request waits for the run any more")
+
+// Run is the run of a task, as the call follows it that has begun it, which may outlive its request.
+type Run struct {
+	// Tasks have the task.
+	Tasks *Tasks
+	// Cancel ends the execution.
+	Cancel context.CancelCauseFunc
+	// Unkept reports whether a task need not be kept, since its output is the answer itself.
+	Unkept func(*task.Task) bool
+
+	newest  atomic.Pointer[task.Task] // of the task, as far as this call knows
+	ending  atomic.Bool               // this call is writing the end of the task
+	writing sync.Mutex                // held while the task is written
+
+	mu        sync.Mutex // guards what follows
+	execution translate.Execution
+	detached  bool
+	accepted  bool
+	late      bool // the task is not in the ledger yet: no client knows it, and a short run is written once
+	release   func()
+}
+
+// Draft makes a task the one of this call, which is not in the ledger yet.
+func (s *Run) Draft(t *task.Task) {
+	s.newest.Store(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = true
+}
+
+// Keep makes a task in the ledger the one of this call, which follows its run from now on.
+func (s *Run) Keep(t *task.Task) {
+	s.hold(t)
+}
+
+// hold makes this call the one that follows the run of a task. A cancellation at whichever instance ends it.
+func (s *Run) hold(t *task.Task) {
+	s.newest.Store(t)
+	letGo := s.Tasks.Ledger.Hold(t.Entry)
+	stop := s.Tasks.Ledger.OnChange(t.Entry, func(now *ledger.Entry) {
+		if now != nil && now.State.Ended() && !s.ending.Load() {
+			s.Cancel(run.ErrCallerCanceled)
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = false
+	s.release = func() {
+		stop()
+		letGo()
+	}
+}
+
+// LetGo ends what Keep has begun. A task that no one has seen needs no place.
+func (s *Run) LetGo() {
+	s.mu.Lock()
+	release := s.release
+	s.release = nil
+	s.mu.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+// Now returns the newest version of the task that this call knows.
+func (s *Run) Now() *task.Task { return s.newest.Load() }
+
+// Set notes a version of the task.
+func (s *Run) Set(t *task.Task) { s.newest.Store(t) }
+
+func (s *Run) IsLate() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late
+}
+
+// Advance gives the task the state of its run. If it can't be written, the task stays as it is here, and the ledger asks about the run again.
+func (s *Run) Advance(ctx context.Context, o *run.Run) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.IsLate() {
+		s.advanceDraft(ctx, o)
+		return
+	}
+	s.ending.Store(!GoesOn(o))
+	defer s.ending.Store(false)
+	var m made
+	e, err := s.Tasks.Ledger.Write(s.Now().Entry, s.following(s.Tasks.progressOf(&m, o, nil)))
+	if e == nil || err != nil && !errors.Is(err, ledger.ErrEnded) {
+		return
+	}
+	if t, err := m.of(s.Tasks, e); err == nil {
+		s.Set(t)
+	}
+}
+
+// following makes this instance the follower of a run that is accepted.
+func (s *Run) following(progress func(*ledger.Entry) error) func(*ledger.Entry) error {
+	return func(next *ledger.Entry) error {
+		err := progress(next)
+		if err == nil && next.State.Followed() && next.Follower == "" {
+			next.Follower = s.Tasks.Ledger.Instance()
+		}
+		return err
+	}
+}
+
+// advanceDraft is Advance for a task that is not in the ledger yet. It is written when its run is accepted or has ended.
+func (s *Run) advanceDraft(ctx context.Context, o *run.Run) {
+	f, t, said := s.Tasks, s.Now().Copy(), *o
+	e := &ledger.Entry{Owner: t.Owner, ID: t.ID}
+	t.Event, t.Told, t.Before, t.News, t.Entry = 0, 0, 0, slices.Clone(t.News), e
+	outcome := f.kept(t, &said)
+	f.Give(t, &said, time.Now())
+	if t.Begin(e) != nil {
+		return
+	}
+	if e.State.Ended() {
+		e.Outcome, e.State = outcome, stateOfEntry(e.State, &said)
+	}
+	if s.Set(t); !s.Unkept(t) {
+		_ = s.write(ctx)
+	}
+}
+
+// Show writes the task into the ledger, so that its client can hear of it.
+func (s *Run) Show(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.write(ctx)
+}
+
+// write is Show for those who hold the lock.
+func (s *Run) write(ctx context.Context) error {
+	if !s.IsLate() {
+		return nil
+	}
+	t := s.Now()
+	e := t.Entry
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	whole := e.Outcome
+	state := e.State
+	if len(whole) > ledger.MaxInline { // it is stored apart, by a change
+		e.Outcome, e.State = nil, ledger.Submitting
+	}
+	if _, failure := s.Tasks.Ledger.Insert(ctx, e); failure != nil {
+		e.Outcome, e.State = whole, state
+		if again := s.Tasks.Ledger.Place(ctx, &ledger.Entry{Owner: e.Owner}, 0); again != nil { // Insert has given its place back
+			return NoPlace(again)
+		}
+		return NoPlace(failure)
+	}
+	s.hold(t)
+	if e.State == state {
+		return nil
+	}
+	s.ending.Store(true)
+	defer s.ending.Store(false)
+	now, err := s.Tasks.Ledger.Write(e, func(next *ledger.Entry) error {
+		next.Outcome, next.State = whole, state
+		return nil
+	})
+	if err == nil && now != nil {
+		own := *t
+		own.Entry = now
+		s.Set(s.Tasks.readers.keep(version{now.Identity(), now.Version}, &own))
+	}
+	return err
+}
+
+// writeTimeout is how long the answer to a message waits until its task is written.
+const writeTimeout = 2 * time.Second
+
+// Drop gives back the place of a task that is not in the ledger, and that nobody will see.
+func (s *Run) Drop() {
+	s.mu.Lock()
+	late := s.late
+	s.late = false
+	s.mu.Unlock()
+	if late {
+		s.Tasks.Ledger.Unplace(s.Now().Entry)
+	}
+}
+
+// Begun notes the execution of the call.
+func (s *Run) Begun(x translate.Execution) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.execution = x; s.detached {
+		x.Detach()
+	}
+}
+
+// Left notes that the run was accepted. It reports whether the request has ended.
+func (s *Run) Left() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted = true
+	return s.detached
+}
+
+// Detach tells the execution that no request waits for the run any more, and ends it once the run was accepted.
+func (s *Run) Detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.detached {
+		return
+	}
+	s.detached = true
+	if s.execution != nil {
+		s.execution.Detach()
+	}
+	if s.accepted {
+		s.Cancel(ErrLeft)
+	}
+}

@@ -1,0 +1,4 @@
+package task
+
+// AppendTask is appendTask for tests.
+var AppendTask = appendTask

@@ -1,0 +1,187 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// View is how a front shows its runs, in notes of its own.
+type View interface {
+	// Advance gives the next version of an entry what was learned of its run: its notes, state, ref and label, but not its outcome. The error is
+	// [ErrUnchanged] if this is no news.
+	Advance(next *Entry, o *run.Run) error
+}
+
+// Viewed is a ledger as fronts with a [View] use it.
+type Viewed struct{ *Ledger }
+
+// LabelQuery selects entries by their labels.
+type LabelQuery struct {
+	Owner Owner
+	// Group, Skill and State are those of the wanted entries; empty or 0: all.
+	Group, Skill string
+	State        uint8
+	// Since selects those with this At or a later one.
+	Since time.Time
+	// After is where the page begins: behind this At and id; an empty id: with the first.
+	After   time.Time
+	AfterID string
+	Limit   int
+	// Whole says that the outcomes that are stored apart are read, too.
+	Whole bool
+	// Bytes bounds the size of the page, which has at least one entry.
+	Bytes int64
+}
+
+// MaxLabelled is how many entries a page looks at, and counts in Total.
+const MaxLabelled = 10_000
+
+// LabelPage is a page of entries.
+type LabelPage struct {
+	Entries []*Entry
+	// Apart are the outcomes that are stored apart, by ids, if they are wanted.
+	Apart map[string][]byte
+	// More says that further entries follow behind NextAt and NextID.
+	More   bool
+	NextAt time.Time
+	NextID string
+	// Total counts the entries on all pages.
+	Total int
+}
+
+// Labelled returns entries by their labels.
+func (l Viewed) Labelled(ctx context.Context, q *LabelQuery) (*LabelPage, error) {
+	page, err := l.store.Labelled(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range page.Entries {
+		if known := l.pending.find(e.Identity()); known != nil {
+			page.Entries[i] = known
+		}
+	}
+	return page, nil
+}
+
+// NewID returns a new id in the form of those of entries.
+func (l Viewed) NewID() string { return l.ids.Next(l.now()) }
+
+// Unname makes the key of an entry that has ended free.
+func (l Viewed) Unname(ctx context.Context, id Identity) error { return l.store.Unname(ctx, id) }
+
+// Stored returns the outcome that is stored apart from an entry; nil: there is none.
+func (l Viewed) Stored(ctx context.Context, e *Entry) ([]byte, error) {
+	if e.Apart == 0 || e.Outcome != nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	data, err := l.store.Outcome(ctx, e.Identity())
+	if errors.Is(err, ErrNoEntry) { // it has just expired
+		err = nil
+	}
+	return data, err
+}
+
+// Follows reports whether this instance follows the run of an entry, or submits it.
+func (l Viewed) Follows(e *Entry) bool { return !e.State.Ended() && e.Follower == l.store.Instance() }
+
+// Write makes a change that has happened already: if the store fails, this instance answers with it from memory, and writes it later. It returns the
+// newest version. The error is [ErrEnded] if the entry had ended in another way, or that of decide.
+func (l Viewed) Write(e *Entry, decide func(next *Entry) error) (*Entry, error) {
+	return l.write(e, decide)
+}
+
+// Ended returns what to store of how a run has ended, within the bounds of its owner. exceeded is the bound for which there is no place; empty: there is.
+func (l Viewed) Ended(owner Owner, o *run.Run) (outcome []byte, exceeded string) {
+	data, err := EncodeOutcome(o)
+	if err != nil {
+		l.trouble(err)
+		return nil, "outcomes that it can encode"
+	}
+	if len(data) > maxSmall {
+		exceeded = l.usage.fits(owner, int64(len(data)), 0)
+	}
+	return data, exceeded
+}
+
+// Fits returns the failure of a change for which the owner has no place.
+func (l Viewed) Fits(owner Owner, more int) *run.Failure {
+	if more <= maxSmall || l.usage.fits(owner, int64(more), 0) == "" {
+		return nil
+	}
+	l.usage.mu.Lock()
+	defer l.usage.mu.Unlock()
+	return refuse(&run.Limit{Name: "bytes of outcomes of a principal", Max: l.usage.bounds.OutputOfOne})
+}
+
+// IsReachable reports whether the store has answered in the last seconds.
+func (l Viewed) IsReachable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.renewed) < renewEvery+renewTimeout
+}
+
+// viewOf returns how the front of an entry shows it; nil: in no way of its own.
+func viewOf(l *Ledger, e *Entry) View {
+	if f := l.followers.Of(e.Owner.Realm); f != nil {
+		return f.View(e.Front)
+	}
+	return nil
+}
+
+// shown returns a function that makes a version by what was learned of a run.
+func shown(l *Ledger, v View, o *run.Run) func(next *Entry) error {
+	return func(next *Entry) error {
+		if l.mayBeFound(next.Identity(), o.Failure) {
+			return ErrUnchanged
+		}
+		if err := v.Advance(next, o); err != nil {
+			return err
+		}
+		if next.State.Followed() && next.Follower == "" {
+			next.Follower = l.store.Instance()
+		}
+		return nil
+	}
+}
+
+// Instance is the id of this instance, as entries name their followers.
+func (l Viewed) Instance() string { return l.store.Instance() }
+
+// Place gives an entry its id and a place. Then call Insert or Unplace.
+func (l Viewed) Place(ctx context.Context, e *Entry, most int64) *run.Failure {
+	if _, err := insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
+		return NotKept(err)
+	}
+	e.ID = l.NewID()
+	e.Ref.Kept = e.ID
+	failure := l.usage.begin(ctx, e.Owner, most)
+	if failure != nil && e.Label.State != 0 { // the oldest ended ones of the owner make place
+		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts()); err == nil && n > 0 {
+			l.usage.evicted(e.Owner)
+			failure = l.usage.begin(ctx, e.Owner, most)
+		}
+	}
+	return failure
+}
+
+// Unplace gives back the place of an entry that is not inserted.
+func (l Viewed) Unplace(e *Entry) { l.usage.end(e.Owner, 0, false) }
+
+// Insert is [Ledger.Add] for an entry that has a place.
+func (l Viewed) Insert(ctx context.Context, e *Entry) (present *Entry, failure *run.Failure) {
+	present, err := l.claim(ctx, e)
+	if err != nil || present != nil || e.State.Ended() {
+		l.usage.end(e.Owner, int64(len(e.Outcome)), err == nil && present == nil)
+	}
+	switch {
+	case err != nil:
+		return nil, NotKept(err)
+	case present != nil:
+		return present, nil
+	}
+	l.learn(e, true)
+	return nil, nil
+}
