@@ -54,6 +54,7 @@ func appendTask(b []byte, t *Task) ([]byte, error) {
 		}
 		e.CloseArray()
 	}
+	e.optionalInteger("noted", t.Noted)
 	e.Close()
 	return e.Buf, e.err
 }
