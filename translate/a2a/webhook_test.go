@@ -129,6 +129,9 @@ func withWebhooks(tb testing.TB, a *agent) *hooks {
 	return h
 }
 
+// tokenHeader is a name as the specification spells it.
+var tokenHeader = "X-A2A-Notification-Token"
+
 // pushed are the params that set a webhook in a message, by versions.
 func pushed(version, config string) string {
 	switch version {
@@ -163,7 +166,7 @@ func TestWebhook(t *testing.T) {
 				t.Errorf("%s, want %s", got, want)
 			}
 			for _, got := range h.all() {
-				if got.header.Get("Content-Type") != media || got.header.Get("Authorization") != "Bearer cred-1" || got.header["X-A2A-Notification-Token"][0] != "tok-1" {
+				if got.header.Get("Content-Type") != media || got.header.Get("Authorization") != "Bearer cred-1" || got.header[tokenHeader][0] != "tok-1" {
 					t.Errorf("%v", got.header)
 				}
 			}

@@ -50,7 +50,7 @@ func (w *Webhooks) event(ctx context.Context, d *delivery.Delivery, e *ledger.En
 func bodyOf(v wire.Version, t *task.Task, part int) (body []byte, more bool) {
 	of, u := t, (*task.Update)(nil)
 	if part != delivery.Whole {
-		if t.Noted != t.Entry.Version || part >= len(t.News) {
+		if part >= len(t.News) || t.News[part].Version != t.Entry.Version {
 			return nil, false
 		}
 		all := t.Updates(t.Before)

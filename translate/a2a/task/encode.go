@@ -54,13 +54,13 @@ func appendTask(b []byte, t *Task) ([]byte, error) {
 		}
 		e.CloseArray()
 	}
-	e.optionalInteger("noted", t.Noted)
 	e.Close()
 	return e.Buf, e.err
 }
 
 func (e *encoder) event(n *Event) {
 	e.Buf = append(e.Buf, '{')
+	e.optionalInteger("version", n.Version)
 	e.Text("state", n.State.String())
 	e.time("at", n.At)
 	e.Integer("history", int64(n.History))

@@ -34,8 +34,7 @@ var states = [...]ledger.State{
 
 // Begin makes an entry the first version of the task, which must not be changed any more. It has no outcome yet.
 func (t *Task) Begin(e *ledger.Entry) error {
-	t.number()
-	t.Noted = 1
+	t.number(1)
 	if t.Name != "" {
 		e.Key = Key(t.Name)
 	}
@@ -53,8 +52,7 @@ func Change(e *ledger.Entry, change func(*Task) error) (*Task, error) {
 	if err := change(t); err != nil {
 		return t, err
 	}
-	t.number()
-	t.Noted = e.Version + 1
+	t.number(e.Version + 1)
 	return t, t.into(e)
 }
 
@@ -135,8 +133,7 @@ func decode(e *ledger.Entry) (*Task, error) {
 		}
 		t.News = nil
 		t.SetStatus(state, nil, e.Changed)
-		t.number()
-		t.Noted = e.Version
+		t.number(e.Version)
 	}
 	return t, nil
 }

@@ -7,6 +7,8 @@ import (
 
 // Event is a new status of a task, or its artifact, as the notes of a version say it: by what is in the task anyway.
 type Event struct {
+	// Version is that of the entry. What else changes an entry, such as another instance that follows it, leaves the notes.
+	Version int64 `json:"version,omitzero"`
 	// State and At are those of the task after the event.
 	State State     `json:"state"`
 	At    time.Time `json:"at"`
@@ -33,11 +35,14 @@ func (t *Task) addEvent(isArtifact bool) {
 	if t.News == nil && t.Event > 0 {
 		t.News = make([]Event, 0, 3) // a run that ends at once is accepted, has an output and is completed
 	}
-	t.News = append(t.News, Event{t.Status.State, t.Status.At, len(t.History), t.Status.Message != nil, isArtifact})
+	t.News = append(t.News, Event{0, t.Status.State, t.Status.At, len(t.History), t.Status.Message != nil, isArtifact})
 }
 
-// number numbers the events of a new version.
-func (t *Task) number() {
+// number numbers the events of a new version of the entry.
+func (t *Task) number(version int64) {
+	for i := range t.News {
+		t.News[i].Version = version
+	}
 	t.Event += uint64(max(1, len(t.News)))
 	if len(t.News) > 0 {
 		t.Before, t.Told = t.Told, t.Event
@@ -60,9 +65,9 @@ func (t *Task) Updates(after uint64) []Update {
 	if missed := len(news) == 0 || after < t.Before; missed {
 		news = nil
 		if t.Artifact != nil {
-			news = append(news, Event{t.Status.State, t.Status.At, len(t.History), false, true})
+			news = append(news, Event{0, t.Status.State, t.Status.At, len(t.History), false, true})
 		}
-		news = append(news, Event{t.Status.State, t.Status.At, len(t.History), t.Status.Message != nil, false})
+		news = append(news, Event{0, t.Status.State, t.Status.At, len(t.History), t.Status.Message != nil, false})
 		after, first = t.Told-uint64(len(news)), t.Told-uint64(len(news))
 	}
 	list := make([]Update, 0, len(news))

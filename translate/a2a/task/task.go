@@ -54,8 +54,6 @@ type Task struct {
 	Before uint64 `json:"before,omitzero"`
 	// News are the events of the newest version of the entry, which are the last ones up to Told. A message has none.
 	News []Event `json:"news,omitempty"`
-	// Noted is the version of the entry that the News came with. What else changes an entry, such as another instance that follows it, leaves the notes.
-	Noted int64 `json:"noted,omitzero"`
 }
 
 // Status is a state of a task, with the time since when, and a message of the bridge about it.
