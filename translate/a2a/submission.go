@@ -262,8 +262,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		}
 		complete(t)
 	}
-	var err error
-	cursor := int64(0)
+	cursor, err := int64(0), error(nil)
 	if first {
 		err = s.begin(ctx, set)
 	} else {
