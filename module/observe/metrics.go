@@ -52,8 +52,8 @@ type metrics struct {
 	refusals      *prometheus.CounterVec
 	counted       []prometheus.Collector // the vectors above
 
-	versions        atomic.Pointer[[2]string] // of the bridge and of Caddy; nil: not known yet
-	streams         atomic.Int64 // that are open
+	versions atomic.Pointer[[2]string] // of the bridge and of Caddy; nil: not known yet
+	streams  atomic.Int64              // that are open
 
 	phases phases
 	skills labelSet

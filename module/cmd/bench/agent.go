@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
@@ -19,16 +20,14 @@ func measureAgent(b *bench) values {
 	targets := make([]*target, 3)
 	for i, t := range []struct {
 		name, path string
-		options    []string
+		store      string // in place of a database in memory
 	}{
-		{"execute_skill", servers.BridgePath, nil},
-		{"SendMessage", servers.AgentPath, nil},
-		{"SendMessage, tasks in memory only", servers.AgentPath, []string{"a2a {\ntasks {\nstore memory\n}\n}"}},
+		{"execute_skill", servers.BridgePath, "store memory"},
+		{"SendMessage", servers.AgentPath, "store memory"},
+		{"SendMessage, SQLite on disk", servers.AgentPath, "store sqlite"},
 	} {
 		s := u.ProtocolsSite()
-		if t.options != nil {
-			s.Lines = "skill_bridge {\n" + t.options[0] + s.Lines[len("skill_bridge {\nrpc\na2a\nmcp"):]
-		}
+		s.Lines = strings.Replace(s.Lines, "store memory", t.store, 1)
 		c := b.StartCaddy(s)
 		targets[i] = &target{t.name, c.Addresses["site"], t.path, provider.Now, []int{c.Pid()}}
 	}

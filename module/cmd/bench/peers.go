@@ -62,7 +62,6 @@ func measurePeers(b *bench) values {
 	byPath := map[string]int{servers.BridgePath: 0, servers.ToolsPath: 1, servers.AgentPath: 2}
 	for i, t := range []struct{ name, path string }{{"bridge: execute_skill", servers.BridgePath}, {"bridge: tools/call (MCP)", servers.ToolsPath}, {"bridge: SendMessage (A2A)", servers.AgentPath}} {
 		s := u.ProtocolsSite()
-		s.Lines = strings.Replace(s.Lines, "\na2a\n", "\na2a {\ntasks {\nstore memory\n}\n}\n", 1) // as that of Node
 		c := b.StartCaddy(s)
 		to := &target{t.name, c.Addresses["site"], t.path, provider.Now, []int{c.Pid()}}
 		open(to, to.request(bodies[0].size), i)

@@ -103,7 +103,7 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) held {
 	}
 	u := b.StartUpstream(arguments...)
 	s := u.ProtocolsSite("timeout 10m 10m", fmt.Sprintf("limits {\nruns %d %d\n}", n+100, n+100), "transport http {\nversions "+version+"\n}")
-	s.Lines = strings.Replace(s.Lines, "\na2a\n", fmt.Sprintf("\na2a {\ntasks {\nkeep %d %d\n}\n}\n", 2*n+100, 2*n+100), 1)
+	s.Lines = strings.Replace(s.Lines, "\na2a\n", fmt.Sprintf("\na2a\nkeep 24h %d %d\n", 2*n+100, 2*n+100), 1)
 	warmPath := servers.BridgePath
 	if p.path == servers.HoldPath {
 		s, warmPath = u.ProxySite("site", servers.HoldPath, version), servers.ProxyPath

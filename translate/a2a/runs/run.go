@@ -17,6 +17,9 @@ import (
 // ErrLeft ends a call whose request has ended: its run is followed by the ledger from then on.
 var ErrLeft = errors.New("no request waits for the run any more")
 
+// errNotWritten says that a task could not be written before.
+var errNotWritten = errors.New("the task could not be written")
+
 // Run is the run of a task, as the call follows it that has begun it, which may outlive its request.
 type Run struct {
 	// Tasks have the task.
@@ -35,6 +38,8 @@ type Run struct {
 	detached  bool
 	accepted  bool
 	late      bool // the task is not in the ledger yet: no client knows it, and a short run is written once
+	unsure    bool // an attempt to write it has failed, so that it may be stored as submitted, and deleted later
+	over      bool // the call has ended
 	release   func()
 }
 
@@ -46,13 +51,8 @@ func (s *Run) Draft(t *task.Task) {
 	s.late = true
 }
 
-// Keep makes a task in the ledger the one of this call, which follows its run from now on.
+// Keep makes a task in the ledger the one of this call, which follows its run until LetGo. A cancellation at whichever instance ends it.
 func (s *Run) Keep(t *task.Task) {
-	s.hold(t)
-}
-
-// hold makes this call the one that follows the run of a task. A cancellation at whichever instance ends it.
-func (s *Run) hold(t *task.Task) {
 	s.newest.Store(t)
 	letGo := s.Tasks.Ledger.Hold(t.Entry)
 	stop := s.Tasks.Ledger.OnChange(t.Entry, func(now *ledger.Entry) {
@@ -63,20 +63,17 @@ func (s *Run) hold(t *task.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = false
-	s.release = func() {
-		stop()
-		letGo()
+	if s.release = func() { stop(); letGo() }; s.over { // the task is written after the end of its call
+		s.release()
 	}
 }
 
-// LetGo ends what Keep has begun. A task that no one has seen needs no place.
+// LetGo ends what Keep has begun, also if it begins later.
 func (s *Run) LetGo() {
 	s.mu.Lock()
-	release := s.release
-	s.release = nil
-	s.mu.Unlock()
-	if release != nil {
-		release()
+	defer s.mu.Unlock()
+	if s.over = true; s.release != nil {
+		s.release()
 	}
 }
 
@@ -86,6 +83,7 @@ func (s *Run) Now() *task.Task { return s.newest.Load() }
 // Set notes a version of the task.
 func (s *Run) Set(t *task.Task) { s.newest.Store(t) }
 
+// IsLate reports whether the task is not in the ledger yet.
 func (s *Run) IsLate() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,19 +155,21 @@ func (s *Run) write(ctx context.Context) error {
 	e := t.Entry
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	whole := e.Outcome
-	state := e.State
+	whole, state := e.Outcome, e.State
+	if s.unsure && (state < ledger.Waiting || len(whole) > ledger.MaxInline) {
+		return errNotWritten
+	}
 	if len(whole) > ledger.MaxInline { // it is stored apart, by a change
 		e.Outcome, e.State = nil, ledger.Submitting
 	}
 	if _, failure := s.Tasks.Ledger.Insert(ctx, e); failure != nil {
-		e.Outcome, e.State = whole, state
+		e.Outcome, e.State, s.unsure = whole, state, true
 		if again := s.Tasks.Ledger.Place(ctx, &ledger.Entry{Owner: e.Owner}, 0); again != nil { // Insert has given its place back
 			return NoPlace(again)
 		}
 		return NoPlace(failure)
 	}
-	s.hold(t)
+	s.Keep(t)
 	if e.State == state {
 		return nil
 	}
