@@ -262,7 +262,8 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		}
 		complete(t)
 	}
-	cursor, err := int64(0), error(nil)
+	var cursor int64
+	var err error
 	if first {
 		err = s.begin(ctx, set)
 	} else {

@@ -102,10 +102,10 @@ func (i *Instance) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.
 	return ledger.Poll(ctx, i.Bridge, e, failing, nil)
 }
 
-// Room implements [ledger.Follower].
 // View implements [ledger.Follower].
 func (i *Instance) View(string) ledger.View { return nil }
 
+// Room implements [ledger.Follower].
 func (i *Instance) Room(string) exchange.AnswerBudget { return nil }
 
 // Call executes a skill with a key and arguments.
