@@ -3,6 +3,7 @@ package keptmetrics
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ func Descs() []*prometheus.Desc {
 type Metrics struct {
 	mu   sync.Mutex
 	at   time.Time // when they were counted; zero: never
+	of   []*store.DB
 	last Figures
 	read bool // a database could be read
 }
@@ -44,12 +46,12 @@ type Metrics struct {
 func (k *Metrics) Send(databases []*store.DB, send func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Since(k.at) >= countEvery {
+	if time.Since(k.at) >= countEvery || !slices.Equal(k.of, databases) {
 		now, unread := Of(context.Background(), databases)
 		for of := range k.last.Open { // a series that was there stays
 			now.Open[of] += 0
 		}
-		k.at, k.last, k.read = time.Now(), now, len(unread) < len(databases)
+		k.at, k.of, k.last, k.read = time.Now(), slices.Clone(databases), now, len(unread) < len(databases)
 	}
 	for _, db := range databases {
 		status, usable := db.Status(), 0.
