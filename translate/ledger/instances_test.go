@@ -224,6 +224,35 @@ func TestDownAtTheEnd(t *testing.T) {
 	}
 }
 
+// After a while without the database, in which all leases have ended, no instance takes another that lives for one that is gone.
+func TestDownForLong(t *testing.T) {
+	for later := range 11 {
+		synctest.Test(t, func(t *testing.T) {
+			p, db := provider(), ledgertest.New()
+			a := start(t, p, db, quiet)
+			time.Sleep(time.Duration(later) * time.Second)
+			b := start(t, p, db, quiet)
+			p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(time.Second)
+				down(a)
+				down(b)
+				providertest.Completed("e1", 3)(w, r)
+			})
+			expect(t, a.Call("k", "acme.sum", ""), "3", false)
+			time.Sleep(time.Minute)
+			for _, each := range []*instance{b, a} {
+				each.Store.Fail(nil, nil)
+				time.Sleep(100 * time.Millisecond)
+			}
+			for range 30 {
+				expect(t, b.Call("k", "acme.sum", ""), "3", true)
+				time.Sleep(time.Second)
+			}
+			p.Received(t, "POST /run/sum", 1)
+		})
+	}
+}
+
 // With three instances whose statements are slow and fail, before and after their effect, each key is executed at most once, and all answers with an
 // output have the same one.
 func TestNeverTwice(t *testing.T) {

@@ -39,6 +39,7 @@ type lives struct {
 	missed      int64     // how often announcements may have been missed
 	fresh       bool      // there are watches since the last look
 	renewed     time.Time // when the lease was renewed; zero: the instance has none
+	returned    time.Time // when it could be renewed again, after a while in which it could not
 }
 
 // Subscribe calls a function, which must be quick, for each version that this instance makes of an entry, or learns of while it follows or watches it. The

@@ -74,7 +74,11 @@ func (l *instance) renew(adopt chan<- struct{}) {
 		return
 	}
 	l.mu.Lock()
-	waited := time.Since(l.renewed) >= leaseTime
+	gap, first := time.Since(l.renewed), l.renewed.IsZero()
+	waited := gap >= leaseTime
+	if !first && gap >= leaseTime-renewEvery {
+		l.returned = time.Now()
+	}
 	l.renewed = began
 	if lost {
 		for _, n := range l.all {
@@ -88,12 +92,18 @@ func (l *instance) renew(adopt chan<- struct{}) {
 	}
 }
 
-// adopt follows the runs of instances that are gone.
+// adopt follows the runs of instances that are gone. If the database could not be reached, this instance waits until the others that live have renewed their
+// leases, too, and written the ends that wait.
 func (l *instance) adopt() {
 	var realms []string
 	for _, f := range l.followers.All() {
 		realms = append(realms, f.Realm())
 	}
+	l.mu.Lock()
+	if !l.returned.IsZero() && time.Since(l.returned) < leaseTime {
+		realms = nil
+	}
+	l.mu.Unlock()
 	slices.Sort(realms)
 	realms = slices.Compact(realms)
 	for len(realms) > 0 && l.closed.Err() == nil {
