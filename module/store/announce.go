@@ -166,8 +166,8 @@ func (n *notices) work() {
 	switch n.db.settings.Kind {
 	case Postgres:
 		var wg sync.WaitGroup
-		wg.Go(func() { n.listen() })
-		wg.Go(func() { n.announce() })
+		wg.Go(n.listen)
+		n.announce()
 		wg.Wait()
 	case SQLite:
 		n.look()

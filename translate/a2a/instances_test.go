@@ -1,6 +1,7 @@
 package a2a_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 // together returns two instances of a bridge, which share their provider and database.
@@ -103,5 +105,51 @@ func TestStatements(t *testing.T) {
 		sent(1, "a question", message("form", "")).check(t, "result.task.status.state=TASK_STATE_INPUT_REQUIRED")
 		sent(1, "GetTask", func() *answer { return a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)) }).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts")
 		sent(1, "ListTasks", func() *answer { return a.call(t, "ListTasks", `{"includeArtifacts":true}`) }).check(t, "result.totalSize=3;result.tasks.2.artifacts")
+	})
+}
+
+// The answer of the database to the claim of a message is lost: the message is the claim nevertheless, and is executed once. If that can't be learned in
+// time, the message is refused, and the task waits as before.
+func TestLostAnswerToAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := together(t, inBubble)
+		ask := func() string {
+			return first.send10(t, text("", "Rome"), `"metadata":{"skill":"acme.form"}`, "").at("result.task.id")
+		}
+		broken := errors.New("the connection broke")
+		claimed := false
+		lose := func(most int) { // answers to claims, and then all that is asked
+			first.store.Fail(func(string) error {
+				if claimed && most > 1 {
+					return broken
+				}
+				return nil
+			}, func(statement string) error {
+				if statement != "change" || claimed {
+					return nil
+				}
+				claimed = true
+				return broken
+			})
+		}
+		answer := func(a *agent, id string) *answer {
+			return a.send10(t, text("", "3"), fmt.Sprintf(`"taskId":%q`, id), "")
+		}
+		id := ask()
+		lose(1)
+		answer(first, id).check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		first.Received(t, "POST /run/form", 1)
+
+		id, claimed = ask(), false
+		lose(100)
+		answer(first, id).check(t, "error.data.0.metadata.executed=no")
+		if e := first.db.Entries()[1]; e.State != ledger.Submitting {
+			t.Errorf("the claim was not stored: %v", e.State)
+		}
+		first.store.Fail(nil, nil)
+		time.Sleep(10 * time.Second)
+		second.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_INPUT_REQUIRED;result.status.message")
+		answer(second, id).check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		first.Received(t, "POST /run/form", 2)
 	})
 }

@@ -270,7 +270,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		known := s.task.Entry.Version
 		cursor = known
 		var t *task.Task
-		t, err = f.Change(ctx, s.task, func(t *task.Task) error {
+		t, err = f.Take(ctx, s.task, func(t *task.Task) error {
 			if t.Entry.Version != known {
 				return errTaken
 			}

@@ -25,8 +25,13 @@ func isOver(err error) bool { return errors.Is(err, ErrEnded) || errors.Is(err, 
 // It returns the newest version. The error is [ErrEnded] if the entry has ended, [ErrNoEntry] if there is none, that of decide, or one of the store, after
 // which it is not known whether the entry is changed.
 func (l *Ledger) Change(ctx context.Context, id Identity, decide func(next *Entry) error) (*Entry, error) {
-	if e := l.pending.find(id); e != nil && e.State.Ended() {
-		return e, ErrEnded
+	if u := l.pending.get(id); u != nil {
+		if u.entry.State.Ended() {
+			return u.entry, ErrEnded
+		}
+		if err := (&instance{Ledger: l}).writeOnce(ctx, u, removal{}); err != nil {
+			return u.entry, err
+		}
 	}
 	return l.change(ctx, id, decide)
 }

@@ -23,19 +23,18 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 	}
 	if failure = (Viewed{l}).Place(ctx, e, most); failure != nil {
 		if e.Key != nil && failure.Limit != nil { // a run that is kept already needs no place
-			present, _ = l.Named(ctx, e.Owner, e.Key)
+			if present, _ = l.Named(ctx, e.Owner, e.Key); present != nil {
+				failure = nil
+			}
 		}
-		if present != nil {
-			return present, nil
-		}
-		return nil, failure
+		return present, failure
 	}
 	return Viewed{l}.Insert(ctx, e)
 }
 
 // claim sends a claim until the store answers. If the call ends before, the claim is deleted in the background, and only then is its key free.
 func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error) {
-	perhaps, err := insist(ctx, func(ctx context.Context) (err error) {
+	perhaps, err := Insist(ctx, func(ctx context.Context) (err error) {
 		e.Follower = l.store.Instance()
 		present, err = l.store.Claim(ctx, e, time.Duration(l.keep.Load()))
 		return err
@@ -46,9 +45,9 @@ func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error
 	return present, err
 }
 
-// insist sends a statement until the store answers. With an error, perhaps says that the statement may have had an effect. The time in which this process
+// Insist sends a statement until the store answers. With an error, perhaps says that the statement may have had an effect. The time in which this process
 // was stopped counts for little: the store may answer again at once.
-func insist(ctx context.Context, send func(ctx context.Context) error) (perhaps bool, err error) {
+func Insist(ctx context.Context, send func(ctx context.Context) error) (perhaps bool, err error) {
 	var tried, waited time.Duration
 	for pause := firstPause; ; pause = min(2*pause, longestClaimPause) {
 		began := time.Now()

@@ -93,6 +93,11 @@ func (l Viewed) Write(e *Entry, decide func(next *Entry) error) (*Entry, error) 
 	return l.write(e, decide)
 }
 
+// WriteLater is Write in the background, for a change of a version that stays as it is until then.
+func (l Viewed) WriteLater(e *Entry, decide func(next *Entry) error) {
+	l.pending.add(&unwritten{e, decide, false})
+}
+
 // Ended returns what to store of how a run has ended, within the bounds of its owner. exceeded is the bound for which there is no place; empty: there is.
 func (l Viewed) Ended(owner Owner, o *run.Run) (outcome []byte, exceeded string) {
 	data, err := EncodeOutcome(o)
@@ -152,7 +157,7 @@ func (l Viewed) Instance() string { return l.store.Instance() }
 
 // Place gives an entry its id and a place. Then call Insert or Unplace.
 func (l Viewed) Place(ctx context.Context, e *Entry, most int64) *run.Failure {
-	if _, err := insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
+	if _, err := Insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
 		return NotKept(err)
 	}
 	e.ID = l.NewID()

@@ -164,10 +164,15 @@ func (m *made) of(f *Tasks, e *ledger.Entry) (*task.Task, error) {
 
 // Change changes a task that has not ended. The error is [ledger.ErrEnded] if it has.
 func (f *Tasks) Change(ctx context.Context, t *task.Task, change func(*task.Task) error) (*task.Task, error) {
+	return f.change(ctx, t, func(next *ledger.Entry, m *made) error { return m.change(next, change) })
+}
+
+// change changes the entry of a task.
+func (f *Tasks) change(ctx context.Context, t *task.Task, decide func(*ledger.Entry, *made) error) (*task.Task, error) {
 	var m made
 	e, err := f.Ledger.Change(ctx, t.Entry.Identity(), func(next *ledger.Entry) error {
 		size := len(next.Notes)
-		if err := m.change(next, change); err != nil {
+		if err := decide(next, &m); err != nil {
 			return err
 		}
 		if full := f.Ledger.Fits(next.Owner, len(next.Notes)-size); full != nil {

@@ -112,6 +112,14 @@ func (t *Task) SetArtifact(parts []Part) {
 	t.addEvent(true)
 }
 
+// Undo gives a task that is being changed what an earlier version has.
+func (t *Task) Undo(to *Task) {
+	own := *to
+	own.Entry, own.Event, own.Told, own.Before, own.News = t.Entry, t.Event, t.Told, t.Before, nil
+	*t = own
+	t.addEvent(false)
+}
+
 // AddMessage adds a message of the client to the history. This is not an event.
 func (t *Task) AddMessage(m Message) {
 	t.History = append(slices.Clip(t.History), m)
