@@ -153,3 +153,22 @@ func TestLostAnswerToAClaim(t *testing.T) {
 		first.Received(t, "POST /run/form", 2)
 	})
 }
+
+// A message to a task that another instance submits does not make this one its follower: when the other is gone, the task ends.
+func TestMessageToATaskOfAnInstanceThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := together(t, inBubble)
+		first.On("POST /run/free", func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(2 * time.Minute)
+			providertest.Completed("e1", "late")(w, r)
+		})
+		id := first.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+		time.Sleep(time.Second)
+		second.send10(t, text("", "more"), fmt.Sprintf(`"taskId":%q`, id), `"configuration":{"returnImmediately":true}`).check(t, "result.task.status.state=TASK_STATE_SUBMITTED")
+		first.store.Pause()
+		time.Sleep(40 * time.Second)
+		second.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_FAILED;result.status.message.parts.1.data.executed=maybe")
+		first.store.Go()
+		time.Sleep(5 * time.Minute)
+	})
+}

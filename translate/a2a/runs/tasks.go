@@ -178,7 +178,7 @@ func (f *Tasks) change(ctx context.Context, t *task.Task, decide func(*ledger.En
 		if full := f.Ledger.Fits(next.Owner, len(next.Notes)-size); full != nil {
 			return NoPlace(full)
 		}
-		if next.State == ledger.Submitting || next.State.Followed() && next.Follower == "" {
+		if (next.State == ledger.Submitting || next.State.Followed()) && next.Follower == "" { // else another instance submits or follows the run
 			next.Follower = f.Ledger.Instance()
 		}
 		return nil
