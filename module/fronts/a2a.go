@@ -158,13 +158,8 @@ func (a *A2A) check(c *options.Checker) {
 	if a.Unclear == unclearReject && a.DefaultSkill != "" {
 		c.Check("a2a.unclear", errors.New("unclear reject has no effect with a default_skill: remove one of them"))
 	}
-	for _, d := range []struct {
-		name  string
-		value caddy.Duration
-	}{{"wait", a.Wait}} {
-		if d.value < 0 || 0 < d.value && d.value < caddy.Duration(time.Millisecond) {
-			c.Check("a2a."+d.name, fmt.Errorf("%s %s is too short: the minimum is 1ms", d.name, time.Duration(d.value)))
-		}
+	if a.Wait < 0 || 0 < a.Wait && a.Wait < caddy.Duration(time.Millisecond) {
+		c.Check("a2a.wait", fmt.Errorf("wait %s is too short: the minimum is 1ms", time.Duration(a.Wait)))
 	}
 	for i := range a.Security {
 		c.Check(options.Element("a2a.security", i), a.Security[i].Validate())

@@ -27,7 +27,7 @@ func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm fu
 // cancelTimeout bounds how long a call waits until a canceled run is stored. After that, it is stored later.
 const cancelTimeout = 2 * time.Second
 
-// canceledRuns are the runs without records that were canceled: marks in the database.
+// canceledRuns are the runs without entries in the ledger that were canceled: marks in the database.
 type canceledRuns struct {
 	marks    *marks.Marks
 	valid    time.Duration

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
@@ -15,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -217,11 +220,110 @@ func isUnshown(f *run.Failure) bool {
 	return f.By == run.Bridge && f.Executed != run.ExecutedNo && (f.Kind == run.RateLimited || errors.Is(f.Cause, errNotKept))
 }
 
-// untold returns the failure of a call whose task goes on, but can't be shown to the client because the storage has failed.
+// untold returns the failure of a call whose task goes on, but can't be shown to the client because the database has failed.
 func untold(v wire.Version, t *task.Task, err error) *run.Failure {
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
 		Message: "The bridge can't store tasks at the moment, so it can't show how the task " + t.ID + " is. Its run goes on: don't repeat the message, read the task with " + wire.GetMethod(v) + " later.",
 		Cause:   errors.Join(errNotKept, err),
 	}
+}
+
+// taskError returns the error for a task that can't be read.
+func (r *request) taskError(id string, err error) *jsonrpc.Error {
+	switch {
+	case errors.Is(err, ledger.ErrNoEntry):
+		return taskNotFound(r.version, id)
+	case errors.Is(err, run.ErrNoRoom):
+		return noRoom(r, "the task "+id)
+	}
+	return r.failureError(notKept(err))
+}
+
+// refused reports a call that is refused before a call of the bridge, and returns its answer.
+func (r *request) refused(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
+	r.report(withCode(r.failureOf(fault), fault))
+	return r.fail(fault)
+}
+
+// fail answers with an error. For a method that streams, the form depends on the version: an HTTP error status, or one event.
+func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
+	r.failed = withCode(r.failureOf(fault), fault)
+	if r.method == nil || !r.method.streams || r.IsNotification() || r.InBatch() {
+		return nil, fault
+	}
+	if r.version == wire.V10 {
+		if fault.Status == 0 {
+			own := *fault
+			own.Status = streamStatus(fault.Code)
+			fault = &own
+		}
+		return nil, fault
+	}
+	if fault.Status == 0 && front.AcceptsStream(r.HTTP, "text/event-stream", "text/*", "*/*") {
+		if s := r.Stream(); s != nil {
+			_ = s.Error(fault) // it fails only if the client has disconnected
+			return nil, nil
+		}
+	}
+	return nil, fault
+}
+
+// failureOf returns the failure behind an error, for reports.
+func (r *request) failureOf(fault *jsonrpc.Error) *run.Failure {
+	switch {
+	case r.failed != nil:
+		return r.failed
+	case fault == nil:
+		return nil
+	}
+	failure := wrongRequest(fault.Message)
+	switch fault.Code {
+	case jsonrpc.CodeInternalError:
+		failure.Kind, failure.Argument = run.Internal, nil
+	case wire.CodeTaskNotFound: // the task, or its webhook
+		failure.Argument.Name, failure.Argument.Reason = "id", run.NotFound
+	}
+	return failure
+}
+
+// wrongRequest is the failure of a request that the client has to change.
+func wrongRequest(message string) *run.Failure {
+	return &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
+		Argument: &run.Argument{Field: run.FieldOther, Reason: run.Unsupported},
+	}
+}
+
+// codeError is the cause of a failure that the front has found: the code of the JSON-RPC error.
+type codeError int
+
+// Error implements error.
+func (e codeError) Error() string { return "the answer is the JSON-RPC error " + strconv.Itoa(int(e)) }
+
+// withCode returns a failure whose cause is the code of a JSON-RPC error. Both may be nil.
+func withCode(failure *run.Failure, fault *jsonrpc.Error) *run.Failure {
+	if failure == nil || fault == nil || failure.Cause != nil {
+		return failure
+	}
+	own := *failure
+	own.Cause = codeError(fault.Code)
+	return &own
+}
+
+// reserve reserves the memory for an answer before the answer is made. which says what it has. It returns an error if other answers
+// use the memory.
+func reserve(r *request, size int64, which string) *jsonrpc.Error {
+	if r.Reserve(size) {
+		return nil
+	}
+	return noRoom(r, which)
+}
+
+// noRoom returns the error for an answer while other answers use the memory.
+func noRoom(r *request, which string) *jsonrpc.Error {
+	return r.failureError(&run.Failure{
+		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Retry: run.RetryIn(time.Second, 5),
+		Message: "There is no room for the answer at the moment, because other answers are being read. Read " + which + " later.",
+	})
 }

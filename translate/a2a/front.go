@@ -179,22 +179,22 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	}
 	r.version = dialectOf(said, r.method, req.Method)
 	if text != "" && (said == 0 || !f.Options.Versions[said]) {
-		return r.refuse(versionNotSupported(r.version, text, f.versionNames()), wrongRequest("the version "+text+" of A2A is not supported"))
+		return r.refused(versionNotSupported(r.version, text, f.versionNames()))
 	}
 	if r.method == nil {
-		return r.refuse(methodNotFound(r.version, req.Method, f.Elsewhere.Of(req.HTTP, Name, req.Method)), wrongRequest("there is no such method"))
+		return r.refused(methodNotFound(r.version, req.Method, f.Elsewhere.Of(req.HTTP, Name, req.Method)))
 	}
 	if r.method.generation.dialect(said) == 0 {
-		return r.refuse(methodNotFound(r.version, req.Method, nil), wrongRequest("the version of A2A has no such method"))
+		return r.refused(methodNotFound(r.version, req.Method, nil))
 	}
 	if !f.serves(r.method.generation, r.version) {
-		return r.refuse(versionNotSupported(r.version, r.version.String(), f.versionNames()), wrongRequest("the version of the method is not served"))
+		return r.refused(versionNotSupported(r.version, r.version.String(), f.versionNames()))
 	}
 	if reason, failure := front.Admit(f.RequirePrincipal, &r.caller); failure != nil {
 		if f.Refused != nil {
 			f.Refused(ctx, r.caller.Method, reason)
 		}
-		return r.refuse(r.failureError(failure), failure)
+		return r.refused(r.failureError(failure))
 	}
 	if r.skill != "" {
 		if _, failure := f.Bridge.Find(ctx, r.skill, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
@@ -206,14 +206,14 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	}
 	if r.method.streams && !req.IsNotification() {
 		if req.InBatch() {
-			return r.refuse(unsupported(r.version, "a streaming method can't be part of a batch"), wrongRequest("a stream in a batch"))
+			return r.refused(unsupported(r.version, "a streaming method can't be part of a batch"))
 		}
 		if fault := req.StreamFault(); fault != nil {
-			return r.refuse(fault, wrongRequest("the id is too long for a stream"))
+			return r.refused(fault)
 		}
 		leave, full := f.enterStream(r.caller.Principal)
 		if full != nil {
-			return r.refuse(r.failureError(full), full)
+			return r.refused(r.failureError(full))
 		}
 		defer leave()
 	}
@@ -238,12 +238,4 @@ func (f *Front) versionNames() []string {
 		}
 	}
 	return names
-}
-
-// wrongRequest is the failure of a request that the client has to change.
-func wrongRequest(message string) *run.Failure {
-	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: message,
-		Argument: &run.Argument{Field: run.FieldOther, Reason: run.Unsupported},
-	}
 }

@@ -136,7 +136,7 @@ const maxPage = 8 << 20
 // list returns a page of the caller's tasks. It is empty for anonymous callers: they can't be distinguished, and each would see the tasks
 // of all.
 func (r *request) list(q *wire.ListQuery) (*ledger.LabelPage, error) {
-	skill, one := r.onlySkill()
+	skill, one := r.limit()
 	switch {
 	case one && r.caller.Principal != "":
 		query := &ledger.LabelQuery{

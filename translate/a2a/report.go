@@ -2,15 +2,10 @@ package a2a
 
 import (
 	"context"
-	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -20,9 +15,6 @@ const (
 	MethodUnknown = "unknown"
 	// MethodCard is the method of requests for an agent card.
 	MethodCard = "agent_card"
-	// MethodFollow is the method of calls that follow a run without a request: for a task that a client has asked about, or that
-	// has a webhook.
-	MethodFollow = ledger.MethodFollow
 )
 
 // Observer gets reports of what calls do to tasks, and of streams. Its methods must not block.
@@ -54,12 +46,6 @@ func (f *Front) observer() Observer {
 		return noObserver{}
 	}
 	return f.Observer
-}
-
-// refuse reports a refused call and returns its error.
-func (r *request) refuse(fault *jsonrpc.Error, failure *run.Failure) (jsontext.Value, *jsonrpc.Error) {
-	r.report(withCode(failure, fault))
-	return r.fail(fault)
 }
 
 // report reports a call that was answered without a call of the bridge; a nil failure means success.
@@ -98,20 +84,4 @@ var runStates = [...]run.State{
 func quiet(c run.Caller) run.Caller {
 	c.Front, c.Method = "", ""
 	return c
-}
-
-// codeError is the cause of a failure that the front has found: the code of the JSON-RPC error.
-type codeError int
-
-// Error implements error.
-func (e codeError) Error() string { return "the answer is the JSON-RPC error " + strconv.Itoa(int(e)) }
-
-// withCode returns a failure whose cause is the code of a JSON-RPC error. Both may be nil.
-func withCode(failure *run.Failure, fault *jsonrpc.Error) *run.Failure {
-	if failure == nil || fault == nil || failure.Cause != nil {
-		return failure
-	}
-	own := *failure
-	own.Cause = codeError(fault.Code)
-	return &own
 }

@@ -1,8 +1,13 @@
 package a2a
 
 import (
+	"cmp"
+	"context"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
@@ -11,7 +16,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -20,6 +24,37 @@ const maxName = 256
 
 // choice is a name of a skill in a request, and the path of the member that has it.
 type choice struct{ field, name string }
+
+// choices are different names, up to [message.MaxNames].
+type choices []choice
+
+func (c *choices) add(field, name string) {
+	if name != "" && len(*c) < message.MaxNames && !slices.ContainsFunc(*c, func(c choice) bool { return c.name == name }) {
+		*c = append(*c, choice{field, name})
+	}
+}
+
+// named returns the names of skills in a request with a message, and the timeout that it asks for; 0: none.
+func (r *request) named(send *wire.Send) (named choices, timeout time.Duration) {
+	named.add("the URL", r.skill)
+	named.add("tenant", send.Tenant)
+	for i := range send.Message.Parts {
+		if name, _, ok := message.Envelope(&send.Message.Parts[i]); ok {
+			named.add(message.PartField(i), name)
+		}
+	}
+	for _, from := range [...]struct {
+		field    string
+		metadata jsontext.Value
+	}{{"message.metadata", send.Message.Metadata}, {"metadata", send.Metadata}} {
+		said := message.DirectionsIn(from.metadata)
+		for _, name := range said.Skills {
+			named.add(from.field, name)
+		}
+		timeout = cmp.Or(said.Timeout, timeout)
+	}
+	return named, timeout
+}
 
 // selection is the skill that a message selects.
 type selection struct {
@@ -31,56 +66,37 @@ type selection struct {
 	ref   run.Ref // identifies the skill, once it is found
 }
 
-// selectSkill returns the skill that the message of a submission selects. If the request has different names, agree finds out
-// whether they mean the same skill.
-func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
-	send, t := &s.send, s.task
+// selectSkill returns the skill that a message selects. t is the task that it is for; nil: a new one. If there are different names, agree finds out whether
+// they mean the same skill.
+func (r *request) selectSkill(t *task.Task, named choices, parts []task.Part) (selection, *jsonrpc.Error) {
 	f := r.front
-	var choices []choice
-	add := func(field, name string) {
-		if name != "" && len(choices) < message.MaxNames && !slices.ContainsFunc(choices, func(c choice) bool { return c.name == name }) {
-			choices = append(choices, choice{field, name})
-		}
-	}
+	var all choices
 	if t != nil {
-		add("message.taskId", t.Skill)
+		all.add("message.taskId", t.Skill)
 	}
-	add("the URL", r.skill)
-	add("tenant", send.Tenant)
-	for i := range send.Message.Parts {
-		p := &send.Message.Parts[i]
-		if name, _, ok := message.Envelope(p); ok {
-			add(message.PartField(i), name)
-		}
-	}
-	for _, name := range s.asks.message.Skills {
-		add("message.metadata", name)
-	}
-	for _, name := range s.asks.request.Skills {
-		add("metadata", name)
-	}
-	for _, c := range choices {
+	for _, c := range named {
 		if len(c.name) > maxName {
 			return selection{}, r.invalid(c.field, "names a skill with more than 256 bytes")
 		}
+		all.add(c.field, c.name)
 	}
-	if len(choices) > 0 {
-		return r.agree(choices)
+	if len(all) > 0 {
+		return r.agree(all)
 	}
 	var texts []int
-	for i, looked := 0, 0; i < len(send.Message.Parts) && looked < message.MaxNames; i++ {
-		name := nameIn(&send.Message.Parts[i])
+	for i, looked := 0, 0; i < len(parts) && looked < message.MaxNames; i++ {
+		name := nameIn(&parts[i])
 		if name == "" {
 			continue
 		}
 		looked++
 		if listed, failure := f.Bridge.Find(r.ctx, name, r.caller.Principal); failure == nil {
-			add(message.PartField(i), listed)
+			all.add(message.PartField(i), listed)
 			texts = append(texts, i)
 		}
 	}
-	if len(choices) > 0 {
-		chosen, fault := r.agree(choices)
+	if len(all) > 0 {
+		chosen, fault := r.agree(all)
 		chosen.texts = texts
 		return chosen, fault
 	}
@@ -98,47 +114,6 @@ func (r *request) selectSkill(s *submission) (selection, *jsonrpc.Error) {
 	return selection{}, nil
 }
 
-// askedIn returns the id of the task whose question a message answers that names its context but no task, as some clients do; empty: it is a new
-// request. A message that names another skill is one. If several tasks of the context wait, the client has to say which one is meant.
-func (r *request) askedIn(send *wire.Send) (id string, fault *jsonrpc.Error) {
-	known := r.caller.Principal != ""
-	if !known && len([]rune(send.Context)) < minAnonymousName { // others may have chosen it, too
-		return "", nil
-	}
-	page, err := r.front.Ledger.Labelled(r.ctx, &ledger.LabelQuery{
-		Owner: r.front.Owner(r.caller.Principal), Group: send.Context, State: uint8(task.InputRequired), Limit: maxWaiting, Bytes: maxPage,
-	})
-	if err != nil {
-		return "", r.taskError(send.Context, err)
-	}
-	waiting := page.Entries
-	if len(waiting) == 0 {
-		return "", nil
-	}
-	names := append([]string{r.skill, send.Tenant}, message.DirectionsIn(send.Message.Metadata).Skills...)
-	names = append(names, message.DirectionsIn(send.Metadata).Skills...)
-	for i := range send.Message.Parts {
-		if name, _, ok := message.Envelope(&send.Message.Parts[i]); ok && len(names) < 2*message.MaxNames {
-			names = append(names, name)
-		}
-	}
-	for _, name := range slices.Compact(names) {
-		waiting = slices.DeleteFunc(waiting, func(t *ledger.Entry) bool {
-			return name != "" && t.Skill != "" && t.Skill != name && t.Skill != r.listed(name)
-		})
-	}
-	switch len(waiting) {
-	case 0:
-		return "", nil
-	case 1:
-		return waiting[0].ID, nil
-	}
-	return "", r.invalid("message.taskId", "has to say which task of the context is meant: several wait for an answer, such as "+waiting[0].ID+" and "+waiting[1].ID)
-}
-
-// maxWaiting is how many tasks of a context are looked at that wait for an answer.
-const maxWaiting = 100
-
 // nameIn returns the text of a part if it may be the name of a skill; otherwise it is empty.
 func nameIn(p *task.Part) string {
 	name := strings.TrimSpace(p.Text)
@@ -149,7 +124,7 @@ func nameIn(p *task.Part) string {
 }
 
 // agree returns the skill that all choices mean; if they mean several skills, an error.
-func (r *request) agree(choices []choice) (selection, *jsonrpc.Error) {
+func (r *request) agree(choices choices) (selection, *jsonrpc.Error) {
 	f := r.front
 	chosen := selection{name: choices[0].name, field: choices[0].field}
 	if len(choices) == 1 {
@@ -187,4 +162,43 @@ func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failu
 		return "", nil, listing.Unavailable[0].Failure
 	}
 	return "", listing.Skills, nil
+}
+
+// onlySkill chooses the only skill. If there are several, it asks which one is meant.
+func (s *submission) onlySkill(ctx context.Context) bool {
+	name, all, failure := onlySkill(s.request)
+	if name != "" {
+		s.chosen = selection{name: name, field: "skill"}
+		return true
+	}
+	if s.front.Options.RejectUnclear && failure == nil {
+		s.fault = s.request.invalid("message", strings.TrimSpace("names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}. "+message.NoEnvelope(s.send.Message.Parts)))
+		reportAs(s.request, translate.OperationExecute, s.task, withCode(s.request.failureOf(s.fault), s.fault))
+		return false
+	}
+	var have jsontext.Value
+	if s.task != nil {
+		have = s.task.Inputs
+	}
+	list, wrong := message.GatherData(have, s.send.Message.Parts)
+	switch {
+	case wrong != nil:
+		failure = wrong
+	case failure == nil:
+		s.inputs = list
+		s.asked = s.front.Say(message.WhichSkill(all, message.NoEnvelope(s.send.Message.Parts)))
+		failure = &run.Failure{
+			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},
+		}
+	}
+	s.refuse(ctx, &run.Run{Failure: failure})
+	if s.taken {
+		return false
+	}
+	if s.fault != nil {
+		failure = withCode(s.request.failureOf(s.fault), s.fault)
+	}
+	reportAs(s.request, translate.OperationExecute, s.task, failure)
+	return false
 }

@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -15,9 +16,12 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// A stream ends after the first status for which its function returns true.
-func stopSending(s task.State) bool     { return s.Terminal() || s.Interrupted() }
-func stopSubscribing(s task.State) bool { return s.Terminal() }
+const (
+	// roomWait is the time that a stream waits for memory for an event.
+	roomWait = 10 * time.Second
+	// maxOwnEvent bounds the events and answers that each request encodes for itself, in bytes. Requests share longer ones.
+	maxOwnEvent = 4 << 10
+)
 
 // enterStream counts a stream, or returns the failure if too many are open.
 func (f *Front) enterStream(principal string) (leave func(), full *run.Failure) {
@@ -32,7 +36,7 @@ func (f *Front) enterStream(principal string) (leave func(), full *run.Failure) 
 	return nil, &run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: "Too many streams are open here: end one, or ask without a stream.",
-		Limit:   &run.Limit{Name: "a2a tasks keep", Max: int64(o.StreamsOfOne)}, Retry: run.RetryIn(5*time.Second, 5),
+		Limit:   &run.Limit{Name: "keep", Max: int64(o.StreamsOfOne)}, Retry: run.RetryIn(5*time.Second, 5),
 	}
 }
 
@@ -52,7 +56,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return r.fail(unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with "+wire.GetMethod(r.version)))
 	}
-	return nil, r.stream(t, f.Feed(t), q.HistoryLength, stopSubscribing)
+	return nil, r.stream(t, f.Feed(t), q.HistoryLength, task.State.Terminal)
 }
 
 // replay streams the artifact and the last status of a task that has ended.
@@ -170,4 +174,21 @@ func streamStatus(code int) int {
 		return http.StatusNotFound
 	}
 	return http.StatusBadRequest
+}
+
+// sendEvent sends an event, and waits for memory for it if it is long. It reports whether the stream goes on. If there is no memory,
+// it returns the error.
+func sendEvent(r *request, number uint64, e wire.Event) (ok bool, fault *jsonrpc.Error) {
+	s, size := r.Stream(), e.Size()
+	if size <= maxOwnEvent {
+		return s.Result(number, e.AppendTo(nil)) == nil, nil
+	}
+	if r.room != nil { // the text is counted instead; else those who have read outputs would wait for each other
+		r.room.Release()
+	}
+	err := r.front.events.Send(r.ctx, s, roomWait, number, e, size, e.AppendTo)
+	if errors.Is(err, jsonrpc.ErrNoRoom) {
+		return false, noRoom(r, "the task "+e.Task.ID)
+	}
+	return err == nil, nil
 }

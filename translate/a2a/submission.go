@@ -6,7 +6,7 @@ import (
 	"errors"
 	"math"
 	"runtime/debug"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,12 +24,12 @@ import (
 // submission turns a message into a run. It implements [translate.Preparation].
 //
 // The request shares it with the goroutine that executes the call. The goroutine may change it until made is closed. After that,
-// both may only read it, except for what the background protects.
+// both may only read it, except for the Run.
 type submission struct {
 	front   *Front
 	request *request
 	send    wire.Send
-	asks    struct{ message, request message.Directions } // the values for the bridge in the metadata
+	limit   time.Duration // the timeout that the client asks for; 0: none
 	chosen  selection
 	task    *task.Task    // that the message is for, or the first version of the one it makes; nil: none was made yet
 	until   time.Time     // when the request has waited long enough
@@ -45,7 +45,9 @@ type submission struct {
 	invoked bool
 	refused bool // the provider wants a credential; set before ended is closed
 
-	background
+	runs.Run
+	full chan struct{} // closed when the output waits for memory
+	once sync.Once     // closes full
 }
 
 var _ translate.Preparation = (*submission)(nil)
@@ -153,6 +155,13 @@ func (s *submission) done() {
 	}
 }
 
+// room returns the memory for the output of the run while it is read. The run waits for it, but no request does.
+func (s *submission) room() *jsonrpc.Room {
+	room := s.front.Server.Room(s.request.caller.Principal)
+	room.OnWait = func() { s.once.Do(func() { close(s.full) }) }
+	return room
+}
+
 // taskID returns the id of the task, for the report of the call.
 func (s *submission) taskID() string {
 	if s.task == nil {
@@ -162,13 +171,10 @@ func (s *submission) taskID() string {
 }
 
 func (s *submission) timeout() time.Duration {
-	if d := cmp.Or(s.asks.request.Timeout, s.asks.message.Timeout); d > 0 {
-		return d
-	}
-	if s.task != nil {
+	if s.limit == 0 && s.task != nil {
 		return time.Duration(s.task.Timeout) * time.Millisecond
 	}
-	return 0
+	return s.limit
 }
 
 // Inputs implements [translate.Preparation]: it collects the inputs, and asks for those that are missing.
@@ -283,7 +289,9 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		}
 	}
 	if err == nil {
-		err = s.attach(ctx, cursor)
+		if err = s.attach(ctx, cursor); err != nil { // it prevents the invocation
+			s.Advance(ctx, &run.Run{Failure: notKept(err)})
+		}
 	}
 	switch {
 	case err == nil:
@@ -295,6 +303,12 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		}
 	}
 	return notKept(err)
+}
+
+// mayBeLate reports whether the task need not be in the ledger before the provider is called: no client hears of it before its request is answered.
+func (s *submission) mayBeLate() bool {
+	r := s.request
+	return !r.method.streams && !r.IsNotification() && !s.send.Immediately && r.version != wire.V01 && s.send.Push == nil && s.front.Ledger.IsReachable()
 }
 
 // begin makes a new task.
@@ -347,8 +361,7 @@ func (s *submission) attach(ctx context.Context, cursor int64) error {
 	f, r := s.front, s.request
 	if s.send.Push != nil {
 		webhook, err := f.Push.Attach(ctx, s.task, r.version, s.send.Push, cursor)
-		if err != nil { // it prevents the invocation
-			s.Advance(ctx, &run.Run{Failure: notKept(err)})
+		if err != nil {
 			return err
 		}
 		f.observer().WebhookChanged(ctx, &r.caller, s.task, webhook, false)
@@ -408,43 +421,4 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	if problem != nil && !s.taken {
 		s.fault = s.request.failureError(problem)
 	}
-}
-
-// onlySkill chooses the only skill. If there are several, it asks which one is meant.
-func (s *submission) onlySkill(ctx context.Context) bool {
-	name, all, failure := onlySkill(s.request)
-	if name != "" {
-		s.chosen = selection{name: name, field: "skill"}
-		return true
-	}
-	if s.front.Options.RejectUnclear && failure == nil {
-		s.fault = s.request.invalid("message", strings.TrimSpace("names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}. "+message.NoEnvelope(s.send.Message.Parts)))
-		reportAs(s.request, translate.OperationExecute, s.task, withCode(s.request.failureOf(s.fault), s.fault))
-		return false
-	}
-	var have jsontext.Value
-	if s.task != nil {
-		have = s.task.Inputs
-	}
-	list, wrong := message.GatherData(have, s.send.Message.Parts)
-	switch {
-	case wrong != nil:
-		failure = wrong
-	case failure == nil:
-		s.inputs = list
-		s.asked = s.front.Say(message.WhichSkill(all, message.NoEnvelope(s.send.Message.Parts)))
-		failure = &run.Failure{
-			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},
-		}
-	}
-	s.refuse(ctx, &run.Run{Failure: failure})
-	if s.taken {
-		return false
-	}
-	if s.fault != nil {
-		failure = withCode(s.request.failureOf(s.fault), s.fault)
-	}
-	reportAs(s.request, translate.OperationExecute, s.task, failure)
-	return false
 }

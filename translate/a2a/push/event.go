@@ -61,9 +61,9 @@ func bodyOf(v wire.Version, t *task.Task, part int) (body []byte, more bool) {
 	case v != wire.V10:
 		return wire.AppendTask(nil, v, of, nil, true), more
 	case u == nil || u.Number == 1:
-		return wire.AppendTaskEvent(nil, v, of), more
+		return wire.AppendSendResult(nil, v, of, nil), more
 	}
-	return wire.AppendUpdate(nil, v, u, false), more
+	return wire.UpdateEvent(v, u, false).AppendTo(nil), more
 }
 
 // versionOf returns the version with a name.

@@ -22,7 +22,7 @@ const (
 	Rejected // this bridge can't run the skill
 )
 
-// stateNames are the names of the states in records, logs and metrics, which are those of A2A 0.3.
+// stateNames are the names of the states in entries, logs and metrics, which are those of A2A 0.3.
 var stateNames = [...]string{"", "submitted", "working", "input-required", "auth-required", "completed", "failed", "canceled", "rejected"}
 
 // Terminal reports whether the task has ended, so that no event follows.
@@ -31,7 +31,10 @@ func (s State) Terminal() bool { return s >= Completed }
 // Interrupted reports whether the task waits for the client or the operator.
 func (s State) Interrupted() bool { return s == InputRequired || s == AuthRequired }
 
-// String implements [fmt.Stringer] with the name in records, logs and metrics.
+// Settled reports whether a client that waits for the task gets its answer: it has ended, or waits for the client or the operator.
+func (s State) Settled() bool { return s.Terminal() || s.Interrupted() }
+
+// String implements [fmt.Stringer] with the name in entries, logs and metrics.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]

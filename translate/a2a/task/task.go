@@ -67,7 +67,7 @@ type Status struct {
 type Message struct {
 	ID   string `json:"id,omitzero"`
 	Role Role   `json:"role"`
-	// Parts has at least one part, except for messages that the bridge has read from a damaged store.
+	// Parts has at least one part, except for messages that the bridge has read from a damaged entry.
 	Parts []Part `json:"parts"`
 	// Metadata is an object as it was sent; nil: none.
 	Metadata   jsontext.Value `json:"metadata,omitzero"`

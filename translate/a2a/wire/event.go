@@ -27,18 +27,6 @@ func TaskEvent(v Version, t *task.Task, kind EventKind, historyLength *int) Even
 	return Event{t, v, kind, messages(v, t, historyLength)}
 }
 
-// messages returns how many messages of its history an answer with a task has.
-func messages(v Version, t *task.Task, historyLength *int) int {
-	switch n := len(t.History); {
-	case historyLength != nil:
-		return min(n, *historyLength)
-	case v == V01: // its clients have to ask for the history
-		return 0
-	default:
-		return n
-	}
-}
-
 // UpdateEvent returns the event for an update of a task. last says that the stream ends with it.
 func UpdateEvent(v Version, u *task.Update, last bool) Event {
 	e := Event{Task: u.Task, Version: v, Kind: StatusEvent}
@@ -84,5 +72,5 @@ func (e Event) AppendTo(b []byte) []byte {
 	case TaskAnswer:
 		return AppendTask(b, e.Version, e.Task, &e.History, true)
 	}
-	return AppendUpdate(b, e.Version, &task.Update{Task: e.Task, Artifact: e.Kind == ArtifactEvent}, e.Kind == FinalStatus)
+	return appendUpdate(b, e.Version, e.Task, e.Kind == ArtifactEvent, e.Kind == FinalStatus)
 }

@@ -53,26 +53,17 @@ func AppendMessageResult(b []byte, v Version, m *task.Message, t *task.Task) []b
 	return w.Buf
 }
 
-// AppendTaskEvent appends the first event of a stream: the task in 1.0 and 0.3, its status in 0.1. The task has its whole history;
-// [AppendSendResult] takes a historyLength.
-func AppendTaskEvent(b []byte, v Version, t *task.Task) []byte {
-	if v == V01 {
-		return AppendUpdate(b, v, &task.Update{Number: t.Event, Task: t}, false)
-	}
-	return AppendSendResult(b, v, t, nil)
-}
-
-// AppendUpdate appends an event. last says that it is the last one of its stream. In the older versions, it becomes the member
+// appendUpdate appends an event: the artifact of a task, or its status. last says that it is the last one of its stream. In the older versions, it becomes the member
 // final of a status; some clients stop reading after it.
-func AppendUpdate(b []byte, v Version, u *task.Update, last bool) []byte {
-	w := writer{front.Writer{Buf: b}, v, u.Task}
+func appendUpdate(b []byte, v Version, t *task.Task, artifact, last bool) []byte {
+	w := writer{front.Writer{Buf: b}, v, t}
 	w.Buf = append(w.Buf, '{')
 	switch {
-	case v == V10 && u.Artifact:
+	case v == V10 && artifact:
 		w.OpenMember("artifactUpdate")
 	case v == V10:
 		w.OpenMember("statusUpdate")
-	case v == V03 && u.Artifact:
+	case v == V03 && artifact:
 		w.Text("kind", "artifact-update")
 	case v == V03:
 		w.Text("kind", "status-update")
@@ -81,9 +72,9 @@ func AppendUpdate(b []byte, v Version, u *task.Update, last bool) []byte {
 		w.Text("id", w.taskID())
 	} else {
 		w.Text("taskId", w.taskID())
-		w.Text("contextId", u.Task.Context)
+		w.Text("contextId", t.Context)
 	}
-	if u.Artifact {
+	if artifact {
 		w.Name("artifact")
 		w.artifact()
 		if v != V01 {
@@ -96,8 +87,8 @@ func AppendUpdate(b []byte, v Version, u *task.Update, last bool) []byte {
 			w.flag("final", last)
 		}
 	}
-	if u.Artifact || u.Task.Status.State.Terminal() {
-		w.Raw("metadata", Warnings(u.Task))
+	if artifact || t.Status.State.Terminal() {
+		w.Raw("metadata", Warnings(t))
 	}
 	if v == V10 {
 		w.Close()
@@ -158,6 +149,18 @@ func (w *writer) all(historyLength *int, artifacts bool) {
 		w.Text("kind", "task")
 	}
 	w.Close()
+}
+
+// messages returns how many messages of its history an answer with a task has.
+func messages(v Version, t *task.Task, historyLength *int) int {
+	switch n := len(t.History); {
+	case historyLength != nil:
+		return min(n, *historyLength)
+	case v == V01: // its clients have to ask for the history
+		return 0
+	default:
+		return n
+	}
 }
 
 // history appends the newest messages of the history, if there are any.
@@ -259,4 +262,128 @@ func (w *writer) artifact() {
 		w.flag("lastChunk", true)
 	}
 	w.Close()
+}
+
+// message appends a message of the task. With ofTask, it has the member taskId. index is its place in the history.
+func (w *writer) message(m *task.Message, index int, ofTask bool) {
+	w.Buf = append(w.Buf, '{')
+	if w.version == V03 {
+		w.Text("kind", "message")
+	}
+	if w.version != V01 {
+		w.messageID(m, index)
+		w.Text("contextId", w.task.Context)
+		if ofTask {
+			w.Text("taskId", w.taskID())
+		}
+	}
+	w.Text("role", roleName(w.version, m.Role))
+	w.parts(m.Parts)
+	w.Raw("metadata", m.Metadata)
+	if w.version != V01 {
+		if len(m.Extensions) > 0 {
+			w.Texts("extensions", m.Extensions)
+		}
+		if len(m.References) > 0 {
+			w.Texts("referenceTaskIds", m.References)
+		}
+	}
+	w.Close()
+}
+
+// messageID appends the id of a message. Messages that were sent in 0.1 have none; their id is the task's id with their place
+// in the history.
+func (w *writer) messageID(m *task.Message, index int) {
+	if m.ID != "" {
+		w.Text("messageId", m.ID)
+		return
+	}
+	w.Text("messageId", w.task.ID+"."+strconv.Itoa(index))
+}
+
+func roleName(v Version, r task.Role) string {
+	switch {
+	case r == task.User:
+		return userRoles[v]
+	case v == V10:
+		return "ROLE_AGENT"
+	}
+	return "agent"
+}
+
+func (w *writer) parts(list []task.Part) {
+	w.OpenArray("parts")
+	for i := range list {
+		w.Next()
+		if w.version == V10 {
+			w.part(&list[i])
+		} else {
+			w.partOfKind(&list[i])
+		}
+	}
+	w.CloseArray()
+}
+
+// part appends a part of 1.0.
+func (w *writer) part(p *task.Part) {
+	w.Buf = append(w.Buf, '{')
+	switch p.Kind {
+	case front.PartData:
+		w.data("data", p.Data)
+	case front.PartBytes:
+		w.Text("raw", p.Text)
+	case front.PartURL:
+		w.Text("url", p.Text)
+	default:
+		w.Text("text", p.Text)
+	}
+	w.Optional("filename", p.Filename)
+	w.Optional("mediaType", p.MediaType)
+	w.Raw("metadata", p.Metadata)
+	w.Close()
+}
+
+// partOfKind appends a part of 0.3 or 0.1.
+func (w *writer) partOfKind(p *task.Part) {
+	name := "kind"
+	if w.version == V01 {
+		name = "type"
+	}
+	w.Buf = append(w.Buf, '{')
+	switch p.Kind {
+	case front.PartData:
+		w.Text(name, "data")
+		if p.Data.Kind() == '{' {
+			w.data("data", p.Data)
+		} else {
+			w.OpenMember("data") // these versions allow only objects
+			w.data("result", p.Data)
+			w.Close()
+		}
+	case front.PartBytes, front.PartURL:
+		w.Text(name, "file")
+		w.OpenMember("file")
+		if p.Kind == front.PartBytes {
+			w.Text("bytes", p.Text)
+		} else {
+			w.Text("uri", p.Text)
+		}
+		w.Optional("name", p.Filename)
+		w.Optional("mimeType", p.MediaType)
+		w.Close()
+	default:
+		w.Text(name, "text")
+		w.Text("text", p.Text)
+	}
+	w.Raw("metadata", p.Metadata)
+	w.Close()
+}
+
+// data appends a value. A part that was read from a damaged entry may have none.
+func (w *writer) data(name string, value jsontext.Value) {
+	w.Name(name)
+	if len(value) == 0 {
+		value = jsontext.Value("null")
+	}
+	w.Buf = append(w.Buf, value...)
 }

@@ -145,7 +145,7 @@ func TestStateNames(t *testing.T) {
 	}
 }
 
-func TestAppendUpdate(t *testing.T) {
+func TestUpdateEvent(t *testing.T) {
 	const (
 		status10   = `{"messageId":"m2","contextId":"C","taskId":"T","role":"ROLE_AGENT","parts":[{"text":"city?"}]},"timestamp":"2025-10-28T10:30:00.007Z"}`
 		status03   = `{"kind":"message","messageId":"m2","contextId":"C","taskId":"T","role":"agent","parts":[{"kind":"text","text":"city?"}]},"timestamp":"2025-10-28T10:30:00.007Z"}`
@@ -172,12 +172,11 @@ func TestAppendUpdate(t *testing.T) {
 		{"0.1 end", wire.V01, task.Update{Task: waiting(task.Rejected)}, true, `{"id":"T","status":{"state":"failed","message":` + status01 + `,"final":true}`},
 		{"0.1 artifact", wire.V01, task.Update{Task: output, Artifact: true}, false, `{"id":"T","artifact":{"name":"output","parts":[{"type":"text","text":"out"}],"index":0,"lastChunk":true}}`},
 	} {
-		check(t, c.name, wire.AppendUpdate(nil, c.version, &c.update, c.last), c.want)
+		check(t, c.name, wire.UpdateEvent(c.version, &c.update, c.last).AppendTo(nil), c.want)
 	}
 	made := &task.Task{ID: "T", Context: "C", Status: task.Status{State: task.Submitted, At: at}}
-	check(t, "1.0 task", wire.AppendTaskEvent(nil, wire.V10, made), `{"task":{"id":"T","contextId":"C","status":{"state":"TASK_STATE_SUBMITTED","timestamp":"2025-10-28T10:30:00.007Z"}}}`)
-	check(t, "0.3 task", wire.AppendTaskEvent(nil, wire.V03, made), `{"id":"T","contextId":"C","status":{"state":"submitted","timestamp":"2025-10-28T10:30:00.007Z"},"kind":"task"}`)
-	check(t, "0.1 task", wire.AppendTaskEvent(nil, wire.V01, made), `{"id":"T","status":{"state":"submitted","timestamp":"2025-10-28T10:30:00.007Z"},"final":false}`)
+	check(t, "1.0 task", wire.AppendSendResult(nil, wire.V10, made, nil), `{"task":{"id":"T","contextId":"C","status":{"state":"TASK_STATE_SUBMITTED","timestamp":"2025-10-28T10:30:00.007Z"}}}`)
+	check(t, "0.3 task", wire.AppendSendResult(nil, wire.V03, made, nil), `{"id":"T","contextId":"C","status":{"state":"submitted","timestamp":"2025-10-28T10:30:00.007Z"},"kind":"task"}`)
 }
 
 func TestAppendMessageResult(t *testing.T) {
