@@ -32,8 +32,8 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	GET  /skill_bridge/usage      what each caller has used of each skill since the process began: calls, accepted runs, calls
 //	                              that a quota refused; those with the most calls first. ?principal=… (empty: anonymous
 //	                              callers), ?namespace=… and ?skill_id=… select rows, ?limit=… (0 to 10000) bounds them
-//	GET  /skill_bridge/notifications  the ends of runs that callers were not told yet (notify): how many, since when, and
-//	                              by host and principal
+//	GET  /skill_bridge/notifications  the webhooks of callers with events that were not delivered yet (notify, A2A tasks): how many,
+//	                              since when, and by host and principal
 //	GET  /skill_bridge/changes    the changes of descriptors that wait for approval (on_change hold), with what differs. ?skill=…
 //	                              (a name or an id) selects those of a skill, with all that differs
 //	POST /skill_bridge/approve    {"namespace": …, "skill_id": …, "digest": …}: approves one of them

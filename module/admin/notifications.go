@@ -11,7 +11,7 @@ import (
 // notificationsTimeout bounds the reading of databases.
 const notificationsTimeout = 5 * time.Second
 
-// notifications returns the ends of runs that callers were not told yet, as far as the databases can be read: their states are in the answer of stores.
+// notifications returns what webhooks of callers were not told yet, as far as the databases can be read: their states are in the answer of stores.
 func (adminAPI) notifications(r *http.Request) any {
 	ctx, cancel := context.WithTimeout(r.Context(), notificationsTimeout)
 	defer cancel()

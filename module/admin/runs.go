@@ -15,6 +15,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe/keptmetrics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
@@ -51,6 +53,9 @@ type Run struct {
 	Expires     time.Time `json:"expires"`
 	// Accepted is when the provider has accepted the run.
 	Accepted time.Time `json:"accepted,omitzero"`
+	// Task is the state of a task of A2A, such as auth-required, and Context that of the task.
+	Task    string `json:"task,omitempty"`
+	Context string `json:"context,omitempty"`
 	// Named says that the caller has named the run, such as by an idempotency key.
 	Named bool `json:"named,omitempty"`
 	// Bytes are the size of what is kept about the end.
@@ -63,7 +68,11 @@ type Run struct {
 type Receiver struct {
 	Name string `json:"name"`
 	Host string `json:"host"`
-	// Failed counts the requests for the next event that failed.
+	// Since is since when an event waits; zero: the receiver was told all that has happened so far.
+	Since time.Time `json:"since,omitzero"`
+	// Next is when the next request is made; zero: as soon as there is an event, or a request is in progress.
+	Next time.Time `json:"next,omitzero"`
+	// Failed counts the requests that failed for events that wait, or, of a task, that were given up.
 	Failed int `json:"failed,omitempty"`
 }
 
@@ -128,9 +137,7 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 		for _, e := range page {
 			r := newRun(e)
 			if q.Operator.ID != "" {
-				for _, d := range fronts.Receivers(ctx, e.Identity()) {
-					r.Receivers = append(r.Receivers, Receiver{shown(d.Receiver), shown(d.Host), d.Tries})
-				}
+				r.Receivers = receiversOf(fronts.Receivers(ctx, e.Identity()))
 			}
 			answer.Runs = append(answer.Runs, r)
 		}
@@ -168,13 +175,35 @@ func (a *Runs) failed(db *store.DB, err error) {
 	}
 }
 
+// receiversOf returns the receivers that are not told everything yet.
+func receiversOf(all []*delivery.Delivery) (receivers []Receiver) {
+	for _, d := range all {
+		if d.Cursor == delivery.Over {
+			continue
+		}
+		r := Receiver{Name: shown(d.Receiver), Host: shown(d.Host), Failed: d.Tries}
+		if !d.Next.IsZero() {
+			r.Since = d.Since
+			if !d.Claimed {
+				r.Next = d.Next
+			}
+		}
+		receivers = append(receivers, r)
+	}
+	return receivers
+}
+
 func newRun(e *ledger.Entry) Run {
-	return Run{
+	r := Run{
 		ID: e.ID, Front: e.Front, State: e.State.String(), Principal: shown(e.Owner.Principal), Skill: shown(e.Skill),
 		Namespace: shown(e.Ref.Source), SkillID: shown(e.Ref.SkillID), ExecutionID: shown(e.Ref.ExecutionID),
 		Created: e.Created, Changed: e.Changed, Expires: e.Expires, Accepted: e.Ref.Accepted, Named: e.Key != nil,
 		Bytes: int64(len(e.Outcome)) + e.Apart,
 	}
+	if e.Front == task.Front {
+		r.Task, r.Context = task.State(e.Label.State).String(), shown(e.Label.Group)
+	}
+	return r
 }
 
 // number returns a number of a query, from 0 to most.

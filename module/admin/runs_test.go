@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -113,31 +114,62 @@ func TestUnreadRuns(t *testing.T) {
 	}
 }
 
-// TestTasks: A2A tasks are runs, too.
+// TestTasks: A2A tasks are runs, too, with their own states and contexts, and with the webhooks that are not told everything yet.
 func TestTasks(t *testing.T) {
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"})
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/keyed", Auth: hostile.APIKey("X-API-Key")})
 	gate := hostile.NewGate(t)
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
-	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge {\n\ta2a\n\tstore memory\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprincipal {http.request.header.X-User}\n\tprovider "+
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/refuses") {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	defer receiver.Close()
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge {\n\ta2a\n\tstore memory\n\twebhooks {\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tallow_ports any\n\t}\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprincipal {http.request.header.X-User}\n\tallow_anonymous\n\tprovider "+
 		p.URL()+" {\n\t\tnamespace acme\n\t}\n}"))
 	a := admin{t, "http://127.0.0.1:" + c.Port("ADMIN")}
-	for _, skill := range []string{"acme.slow", "acme.echo"} {
+	for skill, path := range map[string]string{"acme.slow": "refuses", "acme.echo": "takes", "acme.keyed": "takes"} {
 		answer := c.With(testbed.Fresh(), testbed.Header("X-User", "ada")).Send(http.MethodPost, "http://127.0.0.1:"+c.Port("PORT")+"/a2a", fmt.Sprintf(
-			`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","contextId":"talk","role":"ROLE_USER","parts":[{"data":{"skill":%q,"input":{"call":"canary"}}}]},"configuration":{"returnImmediately":true}}}`, skill))
+			`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","contextId":"talk","role":"ROLE_USER","parts":[{"data":{"skill":%q,"input":{"call":"canary"}}}]},`+
+				`"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"url":"%s/%s"}}}}`, skill, receiver.URL, path))
 		if answer.Code != 0 {
 			t.Fatal(answer)
 		}
 	}
-	var runs Runs
-	var text string
-	shown := func() bool {
+	shown := func(skill string) (r Run, text string) {
+		var runs Runs
+		text = a.ask(http.MethodGet, "/skill_bridge/runs?front=a2a&principal=ada&skill="+skill, "", http.StatusOK, &runs)
+		if len(runs.Runs) != 1 || runs.Kept != 3 || strings.Contains(text, "canary") {
+			t.Fatal(text)
+		}
+		id := runs.Runs[0].ID
 		runs = Runs{}
-		text = a.ask(http.MethodGet, "/skill_bridge/runs?front=a2a&principal=ada", "", http.StatusOK, &runs)
-		return len(runs.Runs) == 2 && runs.Runs[0].State == "completed" && runs.Runs[1].State == "working"
+		text = a.ask(http.MethodGet, "/skill_bridge/runs?id="+id, "", http.StatusOK, &runs)
+		return runs.Runs[0], text
 	}
-	testbed.Eventually(t, 20*time.Second, shown, "one task has ended")
-	if r := runs.Runs[1]; runs.Kept != 2 || runs.Open["a2a"]["working"] != 1 || r.Front != "a2a" || r.Skill != "acme.slow" || r.ExecutionID != "run-1" || strings.Contains(text, "canary") {
+	for skill, want := range map[string]struct{ state, task, executionID string }{
+		"acme.slow": {"working", "working", "run-1"}, "acme.echo": {"completed", "completed", ""}, "acme.keyed": {"waiting", "auth-required", ""},
+	} {
+		testbed.Eventually(t, 20*time.Second, func() bool {
+			r, _ := shown(skill)
+			told := len(r.Receivers) == 0 // of echo, all is told
+			if !told {
+				waits := !r.Receivers[0].Since.IsZero()
+				told = skill == "acme.slow" && waits || skill == "acme.keyed" && !waits
+			}
+			return r.State == want.state && told
+		}, skill+" is "+want.state)
+		r, text := shown(skill)
+		if r.Task != want.task || r.Context != "talk" || r.ExecutionID != want.executionID && want.executionID != "" || r.Front != "a2a" || len(r.Receivers) > 0 != (skill != "acme.echo") {
+			t.Errorf("%s: %s", skill, text)
+		}
+		if len(r.Receivers) > 0 && r.Receivers[0].Host != strings.TrimPrefix(receiver.URL, "http://") {
+			t.Error(text)
+		}
+	}
+	var runs Runs
+	if text := a.ask(http.MethodGet, "/skill_bridge/runs?state=open", "", http.StatusOK, &runs); runs.Open["a2a"]["working"] != 1 || runs.Open["a2a"]["waiting"] != 1 || len(runs.Runs) != 2 {
 		t.Error(text)
 	}
 	gate.Open()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/caddyserver/certmagic"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
@@ -39,9 +38,9 @@ calling a skill: each provider, skill and registry is read, with all descriptors
 skill must have a name; each credential must be permitted to go where its descriptor
 sends it, and works as far as that is known without a call: from OAuth endpoints, it gets
 a token, which it throws away. A refresh token that the endpoint replaces is stored in
-the database, as a bridge does. A key is written to Caddy's storage, and a row to the
-database, and deleted again: run check as the user that Caddy runs as. The schema of the
-database stays as it is; check says if a start of this version will change it.
+the database, as a bridge does. A row is written to the database, and deleted again: run
+check as the user that Caddy runs as. The schema of the database stays as it is; check
+says if a start of this version will change it.
 
 It shows what it found, and what to do about it. A check that failed means that a source
 or a skill can't be used. Warnings are about what may be intended, such as skills for
@@ -75,8 +74,7 @@ interrupted.`,
 		}
 		sources.LeaveDescriptors()
 		defer keeping.CheckOnly()()
-		caddy.DefaultStorage = &certmagic.FileStorage{Path: caddy.AppDataDir()} // the variables may name it
-		kept, err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
+		err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
 		if err != nil {
 			screen.Complain("%v", err) // it says what to do
 			return cli.Invalid, nil
@@ -85,7 +83,7 @@ interrupted.`,
 		if len(bridges) == 0 {
 			return 0, errors.New("the configuration has no " + handlerName)
 		}
-		all := append(findings.OfStorage(findings.TryStorage(ctx, kept)), findings.OfStores(ctx, bridges)...)
+		all := findings.OfStores(ctx, bridges)
 		for _, b := range bridges {
 			all = append(all, findings.Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
 			all = append(all, findings.OfCallers(b.Number, b.Principals)...)
@@ -112,35 +110,34 @@ interrupted.`,
 }
 
 // provision provisions the configuration in a file, without starting it. The bridges in it are then live. What they hold is released when
-// the process ends. It returns Caddy's storage.
-func provision(file, adapter string, logging *caddy.Logging) (certmagic.Storage, error) {
+// the process ends.
+func provision(file, adapter string, logging *caddy.Logging) error {
 	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: logging}); err != nil { // reading a configuration logs, too
-		return nil, err
+		return err
 	}
 	if file == "" {
 		if _, err := os.Stat(defaultConfig); err != nil {
-			return nil, errors.New("there is no Caddyfile in the current folder: name a configuration with --config")
+			return errors.New("there is no Caddyfile in the current folder: name a configuration with --config")
 		}
 		file = defaultConfig
 	}
 	text, _, _, err := caddycmd.LoadConfig(file, adapter)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	config := new(caddy.Config)
 	if err := caddy.StrictUnmarshalJSON(caddy.RemoveMetaFields(text), config); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	config.Logging = logging // not that of the configuration, which a running Caddy may write
-	ctx, err := caddy.ProvisionContext(config)
-	if err != nil {
+	if _, err := caddy.ProvisionContext(config); err != nil {
 		if _, fault, ok := strings.Cut(err.Error(), "provision http.handlers.skill_bridge: "); ok {
-			return nil, fmt.Errorf("%s: %s: %s", file, handlerName, wayToModule.ReplaceAllString(fault, ""))
+			return fmt.Errorf("%s: %s: %s", file, handlerName, wayToModule.ReplaceAllString(fault, ""))
 		}
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	stdlog.Quiet() // until the process ends
-	return ctx.Storage(), nil
+	return nil
 }
 
 // wayToModule is how Caddy comes to a module, which operators do not know.

@@ -383,18 +383,3 @@ func TestCheckStore(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
-
-// TestCheckStorage: a storage that can't be written fails, with the settings that name another one.
-func TestCheckStorage(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "Caddyfile")
-	text := "{\n\tadmin off\n\tpersist_config off\n\tstorage file_system /dev/null/storage\n}\nhttp://127.0.0.1:1 {\n\tskill_bridge {\n\t\tallow_anonymous\n\t}\n}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	out, err := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "check", "--config", file).CombinedOutput()
-	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 1 || !strings.Contains(string(out), "Caddy's storage can't be written: ") ||
-		!strings.Contains(string(out), "set XDG_DATA_HOME for Caddy, or write the global option storage file_system /data") {
-		t.Errorf("%v: %s", err, out)
-	}
-}

@@ -10,7 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// WaitingNotifications returns the ends of runs that callers were not told yet, of all databases of this process. The error is that of one which can't be read.
+// WaitingNotifications returns what webhooks of callers were not told yet, of all databases of this process. The error is that of one which can't be read.
 func WaitingNotifications(ctx context.Context) (*delivery.Waiting, error) {
 	all, failed := &delivery.Waiting{Receivers: []delivery.Receiver{}}, error(nil)
 	for kept := range ledgers.All() {

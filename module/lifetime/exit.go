@@ -127,7 +127,7 @@ func (p period) whole() time.Duration { return p.delay + p.grace }
 // untilAnswers is the time until requests in progress are answered with the states of their runs.
 func (p period) untilAnswers() time.Duration { return p.whole() - p.lastMoment() }
 
-// untilEnding is the time after which answers no longer wait for anything, such as Caddy's storage.
+// untilEnding is the time after which answers no longer wait for anything, such as the database.
 func (p period) untilEnding() time.Duration { return p.whole() - p.lastMoment()/2 }
 
 func (p period) lastMoment() time.Duration { return min(lastMoment, p.grace/2) }

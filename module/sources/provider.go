@@ -71,7 +71,7 @@ type Provider struct {
 	// hosts of its endpoint, its inputs, or how it authenticates. `warn`: use the new
 	// descriptor, and log a warning; changes are noticed while this configuration runs.
 	// `hold`: use the descriptor that was seen first, until `caddy skill-bridge approve`
-	// approves the new one; descriptors are kept in Caddy's storage. `off`: use the new one.
+	// approves the new one; descriptors are kept in the database. `off`: use the new one.
 	// Default: `warn`.
 	OnChange string `json:"on_change,omitempty"`
 

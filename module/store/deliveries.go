@@ -63,13 +63,15 @@ func (s Deliveries) Remove(ctx context.Context, k delivery.Key) error {
 func (s Deliveries) Of(ctx context.Context, run ledger.Identity) (all []*delivery.Delivery, err error) {
 	err = s.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		var next, since int64
-		d, err := scanned(rows, &next, &since)
+		var claimed bool
+		d, err := scanned(rows, &next, &since, &claimed)
+		d.Claimed = claimed
 		if d.Since = time.UnixMilli(since).UTC(); next > 0 {
 			d.Next = time.UnixMilli(next).UTC()
 		}
 		all = append(all, d)
 		return err
-	}, "SELECT "+deliveryColumns+", COALESCE(next, 0), since FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 ORDER BY receiver", place(run, "")[:3]...)
+	}, "SELECT "+deliveryColumns+", COALESCE(next, 0), since, claimed FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 ORDER BY receiver", place(run, "")[:3]...)
 	return all, err
 }
 

@@ -31,6 +31,8 @@ type Delivery struct {
 	Version int64
 	// Next is when the delivery is due or its claim ends, and Since is since when an event waits. [Store.Of] sets them. No Next: nothing waits, and Since says nothing.
 	Next, Since time.Time
+	// Claimed says that an instance is sending what waits. [Store.Of] sets it.
+	Claimed bool
 }
 
 // Over is the cursor of a delivery for which nothing more is sent.

@@ -62,20 +62,9 @@ func OfRules(bridge int, unknown []inspection.UnknownName, line func(path string
 	return l.findings
 }
 
-// OfStorage returns the finding about Caddy's storage that can't be used because of an error; nil: it can.
-func OfStorage(err error) []Finding {
-	if err == nil {
-		return []Finding{}
-	}
-	return []Finding{{
-		Result: Failed, What: "Caddy's storage can't be written: " + err.Error(),
-		Fix: "set XDG_DATA_HOME for Caddy, or write the global option storage file_system /data",
-	}}
-}
-
 // OfStores returns the findings about the databases of bridges. It opens them, and waits until they are open.
 func OfStores(ctx context.Context, bridges []*observe.Bridge) (all []Finding) {
-	known := map[*store.DB]bool{}
+	all, known := []Finding{}, map[*store.DB]bool{}
 	for _, b := range bridges {
 		db := b.Store
 		if db == nil || known[db] {

@@ -24,7 +24,7 @@ const anonymous = "(anonymous)"
 func ShowRuns(s *cli.Screen, runs *admin.Runs) {
 	rows := make([][]string, len(runs.Runs))
 	for i, r := range runs.Runs {
-		rows[i] = []string{r.ID, r.State, ago(r.Changed), r.Front, r.Skill, r.ExecutionID, cmp.Or(r.Principal, anonymous)}
+		rows[i] = []string{r.ID, stateOf(&r), ago(r.Changed), r.Front, r.Skill, r.ExecutionID, cmp.Or(r.Principal, anonymous)}
 	}
 	if len(rows) > 0 {
 		s.Table("", []string{"RUN", "STATE", "SINCE", "FRONT", "SKILL", "PROVIDER'S ID", "PRINCIPAL"}, rows)
@@ -34,6 +34,15 @@ func ShowRuns(s *cli.Screen, runs *admin.Runs) {
 	if runs.Next != "" {
 		fmt.Fprintln(s.Out, "There are more: --before "+runs.Next)
 	}
+}
+
+// stateOf returns the state of a run, with that of its task if it says more.
+func stateOf(r *admin.Run) string {
+	switch r.Task {
+	case "input-required", "auth-required", "rejected":
+		return r.State + " (" + r.Task + ")"
+	}
+	return r.State
 }
 
 // SummarizeRuns writes how many runs there are, and which databases could not be read.
@@ -71,12 +80,13 @@ func ShowRun(s *cli.Screen, r *admin.Run) {
 	}
 	var rows [][]string
 	for _, row := range [][]string{
-		{"state", r.State},
+		{"state", stateOf(r)},
 		{"since", at(r.Changed)},
 		{"created", at(r.Created)},
 		{"accepted", at(r.Accepted)},
 		{"expires", "in " + time.Until(r.Expires).Round(time.Second).String()},
 		{"front", r.Front},
+		{"context", r.Context},
 		{"principal", cmp.Or(r.Principal, anonymous)},
 		{"named", named},
 		{"skill", r.Skill},
@@ -95,8 +105,12 @@ func ShowRun(s *cli.Screen, r *admin.Run) {
 	}
 	rows = nil
 	for _, to := range r.Receivers {
-		rows = append(rows, []string{to.Name, to.Host, strconv.Itoa(to.Failed)})
+		waits := "for an event"
+		if !to.Since.IsZero() {
+			waits = "for " + ago(to.Since)
+		}
+		rows = append(rows, []string{to.Name, to.Host, waits, nextRequest(to.Since, to.Next), strconv.Itoa(to.Failed)})
 	}
 	fmt.Fprintln(s.Out)
-	s.Table("", []string{"RECEIVER", "HOST", "FAILED REQUESTS"}, rows)
+	s.Table("", []string{"RECEIVER", "HOST", "WAITS", "NEXT REQUEST", "FAILED REQUESTS"}, rows)
 }

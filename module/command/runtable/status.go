@@ -1,6 +1,7 @@
 package runtable
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -20,21 +21,28 @@ func Stores(s *cli.Screen, stores []admin.Store) {
 	}
 }
 
-// Notifications writes how many ends of runs callers were not told yet, and to which hosts most of them go.
+// Notifications writes how many webhooks of callers wait for events, and at which hosts most of them are.
 func Notifications(s *cli.Screen, n *delivery.Waiting) {
 	if n.Waiting == 0 {
 		return
 	}
-	fmt.Fprintf(s.Out, "\nEnds of runs that callers were not told yet (notify): %d\n", n.Waiting)
+	fmt.Fprintf(s.Out, "\nWebhooks of callers with events that were not delivered yet: %d\n", n.Waiting)
 	var rows [][]string
 	for _, r := range n.Receivers[:min(len(n.Receivers), shownReceivers)] {
-		next := "now"
-		if left := time.Until(r.Next).Round(time.Second); !r.Next.IsZero() && left > 0 {
-			next = "in " + left.String()
-		}
-		rows = append(rows, []string{r.Host, r.Principal, strconv.Itoa(r.Waiting), time.Since(r.Oldest).Round(time.Second).String(), next})
+		rows = append(rows, []string{r.Host, cmp.Or(r.Principal, anonymous), strconv.Itoa(r.Waiting), ago(r.Oldest), nextRequest(r.Oldest, r.Next)})
 	}
 	s.Table("  ", []string{"RECEIVER", "PRINCIPAL", "WAITING", "LONGEST", "NEXT REQUEST"}, rows)
+}
+
+// nextRequest says when the next request is made, for an event that waits since a time; zero: none does.
+func nextRequest(since, next time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	if left := time.Until(next).Round(time.Second); left > 0 {
+		return "in " + left.String()
+	}
+	return "now"
 }
 
 // shownReceivers is the maximum number of receivers in a table.

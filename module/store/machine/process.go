@@ -24,7 +24,7 @@ func Process(pid int) string {
 		return ""
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // those after the name, which may contain anything
-	if len(fields) < 20 {
+	if len(fields) < 20 || fields[0][0] == 'Z' {                    // that one was killed, and its parent has not asked how it has ended
 		return ""
 	}
 	return fmt.Sprintf("%s %s %s %d", strings.TrimSpace(string(boot)), namespace, fields[19], pid)
