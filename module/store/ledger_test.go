@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -208,4 +209,59 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%d executions", n)
 		}
 	})
+}
+
+// While the clock of the machine jumps by 10 minutes, forward and back, leases end and runs are adopted, but no call is executed twice, and no run is lost.
+func TestClockJumps(t *testing.T) {
+	var jumped atomic.Int64
+	p := newProvider()
+	settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db"), Clock: func() time.Time { return time.Now().Add(time.Duration(jumped.Load())) }}
+	members := []*member{join(t, settings, p), join(t, settings, p)}
+	if a := members[0].call(t, "slow", "slow", "", 0); a.Failure != nil || a.Entry == nil {
+		t.Fatalf("%+v", a)
+	}
+	adopted, unknown, keys := 0, 0, 0
+	for _, jump := range []time.Duration{10 * time.Minute, 0, -10 * time.Minute, 0, 10 * time.Minute, -10 * time.Minute} {
+		var calls sync.WaitGroup
+		var mu sync.Mutex
+		for range 10 {
+			key := fmt.Sprint(keys)
+			keys++
+			for _, m := range append(members, members...) {
+				calls.Go(func() {
+					a := m.call(t, key, "sum", "", time.Minute)
+					mu.Lock()
+					defer mu.Unlock()
+					if a.Failure != nil && a.Failure.Executed == run.ExecutedMaybe {
+						unknown++
+					} else if a.Failure != nil || string(a.Output) != "3" {
+						t.Errorf("%+v, %v", a, a.Failure)
+					}
+				})
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // many calls are being submitted
+		jumped.Store(int64(jump))
+		for _, m := range members { // as the loops of the ledger do
+			if _, err := m.db.Runs().Renew(t.Context()); err != nil {
+				t.Error(err)
+			}
+			taken, err := m.db.Runs().Adopt(t.Context(), []string{"main"}, 50)
+			if adopted += len(taken); err != nil {
+				t.Error(err)
+			}
+			if _, err := m.db.Runs().Expire(t.Context(), 50); err != nil {
+				t.Error(err)
+			}
+		}
+		calls.Wait()
+	}
+	if n := p.executed["sum"].Load(); int(n) != keys || adopted == 0 {
+		t.Errorf("%d executions of %d calls, %d runs were adopted", n, keys, adopted)
+	}
+	t.Logf("%d runs adopted, %d answers that it is not known", adopted, unknown)
+	close(p.ends)
+	if a := members[1].call(t, "slow", "slow", "", time.Minute); string(a.Output) != "4" || p.executed["slow"].Load() != 1 {
+		t.Errorf("%+v, %d executions", a, p.executed["slow"].Load())
+	}
 }

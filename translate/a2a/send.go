@@ -7,10 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
@@ -72,7 +72,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	}
 	ctx := context.WithoutCancel(r.ctx)
 	go func() {
-		front.GrowStack(0)
+		translate.GrowStack(0)
 		s.run(ctx)
 	}()
 	if waits && !r.method.streams && !r.IsNotification() {

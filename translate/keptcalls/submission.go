@@ -53,7 +53,10 @@ func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed
 	if claimed != nil {
 		s.claimed(claimed)
 	}
-	go s.work(running, b, call)
+	go func() {
+		translate.GrowStack(0)
+		s.work(running, b, call)
+	}()
 	select {
 	case <-s.done:
 		return s.answer

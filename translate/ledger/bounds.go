@@ -209,6 +209,6 @@ func (u *usage) fits(owner Owner, size, reserved int64) (exceeded string) {
 func refuse(limit *run.Limit) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Limit: limit, Retry: run.RetryIn(30*time.Second, 10),
-		Message: fmt.Sprintf("Too much is kept for calls with 'idempotency_key' or 'notify' (%s: %d); nothing was sent to the provider", limit.Name, limit.Max),
+		Message: fmt.Sprintf("Too much is kept about runs (%s: %d); nothing was sent to the provider", limit.Name, limit.Max),
 	}
 }

@@ -110,6 +110,6 @@ func NotKept(err error) *run.Failure {
 	}
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-		Message: "Internal error: the bridge can't use its database at the moment, which it needs for 'idempotency_key' and 'notify'. Nothing was sent to the provider; " + advice,
+		Message: "Internal error: the bridge can't use its database at the moment, in which it keeps the run of this call. Nothing was sent to the provider; " + advice,
 	}
 }

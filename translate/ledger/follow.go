@@ -21,12 +21,10 @@ const (
 	// in 90 days. What was learned does not make the pause longer than longestGap either.
 	gapPart, longPart = 25, 144
 	longestGap        = 10 * time.Minute
-	// lastPoll is how long before its time is over a run is asked about once more.
-	lastPoll = 2 * time.Minute
+	// A run is asked about for the last time when a lastPart of its time is left, lastPoll at most.
+	lastPart, lastPoll = 10, 2 * time.Minute
 	// shortestPause and longestPause are the pauses after polls that fail. They double.
 	shortestPause, longestPause = time.Second, time.Minute
-	// missingWait is how long a run is followed on whose skill can't be found.
-	missingWait = time.Hour
 	// leaseTime is for how long an instance that can't renew its lease goes on: then another one follows its runs.
 	leaseTime = 15 * time.Second
 
@@ -41,11 +39,10 @@ type planned struct {
 	at       time.Time
 	paced    time.Time // when it would be, if anyone waited for the run; zero: it was not asked about yet
 	source   string
-	place    int       // in the heap, counted from 1; 0: none is planned
-	running  bool      // a poll is in progress
-	failures uint8     // in a row
-	missed   int64     // the value of Ledger.missed when the entry was read
-	missing  time.Time // since when the skill can't be found; zero: it can
+	place    int   // in the heap, counted from 1; 0: none is planned
+	running  bool  // a poll is in progress
+	failures uint8 // in a row
+	missed   int64 // the value of Ledger.missed when the entry was read
 }
 
 // polls are the planned polls of all runs. The lock of the Ledger guards them.
@@ -112,7 +109,7 @@ func (l *lives) after(n *live, d time.Duration, notBefore time.Time) {
 		d = max(d, gap)
 	}
 	n.poll.at = now.Add(d + rand.N(d/10+1)) //nolint:gosec // not for secrets
-	if last := n.entry.Expires.Add(-lastPoll); n.poll.at.After(last) && now.Before(last) {
+	if last := n.entry.lastPoll(); n.poll.at.After(last) && now.Before(last) {
 		n.poll.at = last
 	}
 }
@@ -270,24 +267,15 @@ func Poll(ctx context.Context, b Resumer, e *Entry, failing bool, room exchange.
 }
 
 // mayBeFound reports whether a run that can't be followed, because its skill can't be found, may be followed later: the configuration, or what the
-// provider lists, may be wrong for a while only.
-func (l *lives) mayBeFound(id Identity, failure *run.Failure) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.all[id]
-	if failure == nil || !failure.Lost || failure.By != run.Bridge || failure.Phase != run.PhaseDiscovery && failure.Phase != run.PhaseDescriptor {
-		if n != nil {
-			n.poll.missing = time.Time{}
-		}
-		return false
-	}
-	if n == nil {
-		return true
-	}
-	if n.poll.missing.IsZero() {
-		n.poll.missing = time.Now()
-	}
-	return time.Since(n.poll.missing) < missingWait
+// provider lists, may be wrong for a while only. The last poll decides.
+func (e *Entry) mayBeFound(failure *run.Failure) bool {
+	return failure != nil && failure.Lost && (failure.Phase == run.PhaseDiscovery || failure.Phase == run.PhaseDescriptor) &&
+		time.Until(e.lastPoll()) > 0
+}
+
+// lastPoll returns when a run is asked about for the last time before it is ended.
+func (e *Entry) lastPoll() time.Time {
+	return e.Expires.Add(-min(lastPoll, e.Expires.Sub(e.Created)/lastPart))
 }
 
 // Settling says how a state of a run was learned.
@@ -302,7 +290,7 @@ type Settling struct {
 // state is not the outcome.
 func (l *Ledger) Settle(e *Entry, o *run.Run, how Settling) (now *Entry, own bool) {
 	failure := o.Failure
-	lost := failure != nil && failure.Lost && !l.mayBeFound(e.Identity(), failure)
+	lost := failure != nil && failure.Lost && !e.mayBeFound(failure)
 	refused := how.First && failure != nil && o.State == 0
 	state := State(0)
 	switch {

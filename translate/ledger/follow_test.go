@@ -2,8 +2,10 @@ package ledger_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,32 +121,52 @@ func TestGoneBefore(t *testing.T) {
 	})
 }
 
-// A run whose skill is not listed for a while is followed on, and lost after an hour only. Callers learn meanwhile that it can't be followed.
+// A run whose skill can't be found is followed on, whatever the reason. It is lost when its time is over, and its outcome says why. Callers learn meanwhile
+// that it can't be followed.
 func TestSkillIsMissing(t *testing.T) {
-	for name, c := range map[string]struct {
-		missing time.Duration
-		ended   string
-	}{"a while": {50 * time.Minute, "completed"}, "for good": {3 * time.Hour, "lost"}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, s := provider(), ledgertest.New()
-				end := p.Accept("sum")
-				start(t, p, s, nil).Call("k", "acme.sum", "", waits(0))
-				p.Publish(providertest.Skill("acme/add", nil))
-				p.On("GET /status/x-sum", providertest.Answer(http.StatusServiceUnavailable, "{}")) // else the first instance polls often
-				i := start(t, p, s.Copy(), nil)
-				if a := i.Call("k", "acme.sum", "", waits(0)); a.Failure == nil || !a.Failure.Lost || !a.Joined {
-					t.Errorf("%+v", a)
-				}
-				time.Sleep(c.missing)
-				end(3)
-				p.Publish(providertest.Skill("acme/sum", nil), providertest.Skill("acme/add", nil))
-				time.Sleep(20 * time.Minute)
-				if !slices.Equal(i.Ended(), []string{c.ended}) {
-					t.Errorf("ended: %q, want %s", i.Ended(), c.ended)
-				}
+	const index, descriptor = "GET /.well-known/skill-sharing", "GET /skills/0.json"
+	gone := providertest.Answer(http.StatusNotFound, "{}")
+	for reason, c := range map[string]struct {
+		hide func(p *providertest.Provider)
+		says string
+	}{
+		"not listed":    {func(p *providertest.Provider) { p.Publish(providertest.Skill("acme/add", nil)) }, "no longer offered"},
+		"no index":      {func(p *providertest.Provider) { p.On(index, gone) }, "follows it no longer"}, // it is not known whether there is the skill
+		"no descriptor": {func(p *providertest.Provider) { p.On(descriptor, gone) }, "no longer offered"},
+	} {
+		for _, back := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, back %t", reason, back), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, s := provider(), ledgertest.New()
+					end := p.Accept("sum")
+					first := start(t, p, s, nil)
+					first.Call("k", "acme.sum", "", waits(0))
+					first.Close(t.Context())
+					c.hide(p)
+					i := start(t, p, s, nil)
+					if a := i.Call("k", "acme.sum", "", waits(0)); a.Failure == nil || !a.Joined {
+						t.Errorf("%+v", a)
+					}
+					time.Sleep(20 * time.Hour)
+					if end(3); back {
+						p.On(index)
+						p.On(descriptor)
+						p.Publish(providertest.Skill("acme/sum", nil), providertest.Skill("acme/add", nil))
+						time.Sleep(time.Hour)
+						expect(t, i.Call("k", "acme.sum", ""), "3", true)
+						return
+					}
+					time.Sleep(5 * time.Hour)
+					if a := i.Call("k", "acme.sum", ""); a.Failure == nil || !a.Failure.Lost || a.Failure.Executed != run.ExecutedYes || !strings.Contains(a.Failure.Message, c.says) {
+						t.Errorf("%+v, want: %s", a.Failure, c.says)
+					}
+					if polls := i.Polls.Load(); polls > 300 || !slices.Equal(i.Ended(), []string{"lost"}) {
+						t.Errorf("%d polls, ended: %q", polls, i.Ended())
+					}
+					p.Received(t, "POST /run/sum", 1)
+				})
 			})
-		})
+		}
 	}
 }
 

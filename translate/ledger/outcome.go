@@ -133,7 +133,7 @@ func (l *Ledger) Outcome(ctx context.Context, e *Entry, room exchange.AnswerBudg
 	}
 	o.Failure = &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: executed(e), Ref: e.Ref, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-		Message: "Internal error: the bridge can't read the stored outcome of the run at the moment; try again later with the same key",
+		Message: "Internal error: the bridge can't read the stored outcome of the run at the moment; ask for it again later",
 	}
 	return o, true
 }
@@ -172,15 +172,20 @@ const maxSmall = 4 << 10
 
 // unknown is the failure of a call that was submitted, perhaps, by an instance of which nothing has been heard since.
 func unknown(e *Entry) *run.Failure {
-	call, again := "the call", "call it again"
-	if e.Key != nil {
-		call, again = "the call with this idempotency key", "call it with a new key"
-	}
+	call, again := named(e)
 	return &run.Failure{
 		Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Ref: e.Ref,
 		Message: "The instance of the bridge that submitted " + call + " has ended or does not respond, so it is not known whether the skill was executed. The bridge does not submit it again. " +
 			"Ask the provider whether it was; if it was not, or if executing it twice does no harm, " + again,
 	}
+}
+
+// named returns how to name the call of an entry to its caller, and how to execute it again.
+func named(e *Entry) (call, again string) {
+	if e.Key != nil {
+		return "the call with this key", "call it with a new key"
+	}
+	return "the call", "call it again"
 }
 
 // unkept is the failure of a call whose run has ended, if how it has ended is not known any more.
@@ -189,10 +194,11 @@ func unkept(e *Entry, exceeded string) *run.Failure {
 	if e.State != Completed {
 		verb = "failed"
 	}
+	call, again := named(e)
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Ref: e.Ref, Lost: true,
-		Message: "The run of the call with this idempotency key has " + verb + ", and the first call got its outcome. The bridge has not stored it (it stores at most " + exceeded + "), and the provider " +
-			"can't be asked for it. The bridge does not execute the call again with this key; if executing it twice does no harm, call it with a new key",
+		Message: "The run of " + call + " has " + verb + ". The bridge has not stored it (it stores at most " + exceeded + "), and the provider " +
+			"can't be asked for it. The bridge does not submit it again; if executing it twice does no harm, " + again,
 	}
 }
 

@@ -139,7 +139,7 @@ func viewOf(l *Ledger, e *Entry) View {
 // shown returns a function that makes a version by what was learned of a run.
 func shown(l *Ledger, v View, o *run.Run) func(next *Entry) error {
 	return func(next *Entry) error {
-		if l.mayBeFound(next.Identity(), o.Failure) {
+		if next.mayBeFound(o.Failure) {
 			return ErrUnchanged
 		}
 		if err := v.Advance(next, o); err != nil {

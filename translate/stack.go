@@ -1,4 +1,4 @@
-package front
+package translate
 
 // stackOfRun is about how much stack a run takes, in bytes.
 const stackOfRun = 4 << 10
