@@ -66,7 +66,7 @@ func (c *Call) isNews(o *run.Run) bool {
 	case p == nil, o.State.Ended():
 		return true
 	case o.Failure != nil:
-		return !p.Failing || o.Failure.Lost || o.Failure.Kind == run.RunFailed
+		return !p.Failing || o.Failure.EndsRun() && !o.Failure.NotOffered()
 	default:
 		return o.State > p.Known
 	}

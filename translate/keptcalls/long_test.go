@@ -131,9 +131,12 @@ func TestTroubleIsReportedOnce(t *testing.T) {
 			p.Accept("sum")
 		}
 		time.Sleep(time.Hour)
+		p.On("GET /skills/0.json", providertest.Answer(404, "{}"))
+		time.Sleep(3 * time.Hour) // the descriptor is fresh for a time
+		p.On("GET /skills/0.json")
 		end(3)
 		time.Sleep(time.Hour)
-		want := []string{"follow unreachable", "follow unreachable", "follow completed"}
+		want := []string{"follow unreachable", "follow unreachable", "follow provider_fault", "follow completed"}
 		if polls := slices.DeleteFunc(reported.list(), func(c string) bool { return !strings.HasPrefix(c, ledger.MethodFollow) }); !slices.Equal(polls, want) {
 			t.Errorf("reported: %q, want %q", polls, want)
 		}

@@ -68,10 +68,9 @@ func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed
 
 // claimed makes the submission the one that follows the run, until it ends.
 func (s *submission) claimed(e *ledger.Entry) {
-	s.entry.Set(e)
 	letGo := s.ledger.Hold(e)
-	stop := s.ledger.OnChange(e, func(now *ledger.Entry) {
-		if s.entry.Set(now); now.Known() && !s.ending.Load() {
+	stop := s.ledger.Attend(e, &s.entry, func() {
+		if !s.ending.Load() {
 			s.cancel(run.ErrCallerCanceled)
 		}
 	})
@@ -137,26 +136,13 @@ func (s *submission) settle(ctx context.Context, o *run.Run) {
 	if e == nil {
 		return
 	}
-	said := *o
 	s.ending.Store(ledger.IsEnd(o))
 	defer s.ending.Store(false)
-	if !e.State.Ended() {
-		now, own := s.ledger.Settle(e, &said, s.how)
-		if now != nil {
-			s.entry.Set(now)
-		} else {
-			s.entry.Store(nil) // it was certainly not executed
-		}
-		if own {
-			o.Kept = e.ID
-			return
-		}
-		e = now
+	said, now := s.ledger.Agree(context.WithoutCancel(ctx), e, *o, s.how, s.request.Call.Answer)
+	if s.entry.Set(now); now == nil {
+		s.entry.Store(nil)
 	}
-	if known, ok := s.ledger.Outcome(context.WithoutCancel(ctx), e, s.request.Call.Answer); ok {
-		*o = known
-	}
-	o.Kept = e.ID
+	*o, o.Kept = said, e.ID
 }
 
 // finish ends a submission. It is deferred, so it also runs after a panic.

@@ -269,8 +269,7 @@ func Poll(ctx context.Context, b Resumer, e *Entry, failing bool, room exchange.
 // mayBeFound reports whether a run that can't be followed, because its skill can't be found, may be followed later: the configuration, or what the
 // provider lists, may be wrong for a while only. The last poll decides.
 func (e *Entry) mayBeFound(failure *run.Failure) bool {
-	return failure != nil && failure.Lost && (failure.Phase == run.PhaseDiscovery || failure.Phase == run.PhaseDescriptor) &&
-		time.Until(e.lastPoll()) > 0
+	return failure != nil && failure.NotOffered() && time.Until(e.lastPoll()) > 0
 }
 
 // lastPoll returns when a run is asked about for the last time before it is ended.

@@ -32,17 +32,23 @@ func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *tr
 	}
 	asking, cancel := context.WithCancelCause(ctx)
 	var last Newest
-	last.Set(e)
-	stop := l.OnChange(e, func(now *Entry) {
-		if last.Set(now); now.Known() {
-			cancel(run.ErrCallerCanceled)
-		}
-	})
+	stop := l.Attend(e, &last, func() { cancel(run.ErrCallerCanceled) })
 	return asking, nil, func(said run.Run) run.Run {
 		stop()
 		cancel(nil)
-		return l.agree(ctx, last.Load(), said, call.Answer)
+		o, _ := l.Agree(ctx, last.Load(), said, Settling{}, call.Answer)
+		return o
 	}
+}
+
+// Attend notes the versions of an entry from a known one on, and calls a function when the end of the run is known without its provider.
+func (l *Ledger) Attend(e *Entry, newest *Newest, known func()) (stop func()) {
+	newest.Set(e)
+	return l.OnChange(e, func(now *Entry) {
+		if newest.Set(now); now.Known() {
+			known()
+		}
+	})
 }
 
 // Known reports whether a run has ended, and how is known without its provider.
@@ -64,20 +70,21 @@ func IsEnd(said *run.Run) bool {
 	if said.Failure == nil {
 		return said.State.Ended()
 	}
-	return said.Failure.Kind == run.RunFailed || said.Failure.Lost
+	return said.Failure.EndsRun()
 }
 
-// agree returns the outcome of a run from what the provider has said: the one that was stored first.
-func (l *Ledger) agree(ctx context.Context, e *Entry, said run.Run, room exchange.AnswerBudget) run.Run {
+// Agree settles what the provider has said about a run, unless it has ended. It returns the state of the run, which is the outcome that was stored first,
+// and the newest version of the entry; nil: it was deleted, as the skill was certainly not executed.
+func (l *Ledger) Agree(ctx context.Context, e *Entry, said run.Run, how Settling, room exchange.AnswerBudget) (o run.Run, now *Entry) {
 	if !e.State.Ended() {
-		now, own := l.Settle(e, &said, Settling{})
+		now, own := l.Settle(e, &said, how)
 		if own {
-			return said
+			return said, now
 		}
 		e = now
 	}
 	if o, ok := l.Outcome(ctx, e, room); ok {
-		return o
+		return o, e
 	}
-	return said
+	return said, e
 }

@@ -241,6 +241,14 @@ func (f *Failure) Unwrap() error { return f.Cause }
 // Gone reports whether the provider has answered that the descriptor or skill does not exist.
 func (f *Failure) Gone() bool { return f.Kind == SkillNotFound && f.By == Provider }
 
+// EndsRun reports whether the failure says how a run has ended, or that this can't be learned.
+func (f *Failure) EndsRun() bool { return f.Kind == RunFailed || f.Lost }
+
+// NotOffered reports whether a run can't be followed since its skill can't be found, which may pass.
+func (f *Failure) NotOffered() bool {
+	return f.Lost && (f.Phase == PhaseDiscovery || f.Phase == PhaseDescriptor)
+}
+
 // WrongOrigin reports whether a server has answered a request for an index with something that can't be used as one: that it has none, a page for
 // people, another document, no HTTP. Most likely, the operator has configured the wrong URL; a caller can use no skill of the source.
 func (f *Failure) WrongOrigin() bool {
