@@ -172,3 +172,24 @@ func TestMessageToATaskOfAnInstanceThatIsGone(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 	})
 }
+
+// A task whose question nobody answers fails when its time is over, and then it is kept for another while. However many there are, they end.
+func TestUnansweredQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		var id string
+		for range 150 { // more than are ended at once
+			id = a.send10(t, text("", "Rome"), `"metadata":{"skill":"acme.form"}`, "").at("result.task.id")
+		}
+		get := func() *answer { return a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)) }
+		time.Sleep(23 * time.Hour)
+		get().check(t, "result.status.state=TASK_STATE_INPUT_REQUIRED")
+		time.Sleep(2 * time.Hour)
+		get().check(t, "result.status.state=TASK_STATE_FAILED")
+		for _, e := range a.db.Entries() {
+			if !e.State.Ended() {
+				t.Fatalf("%s: %s", e.ID, e.State)
+			}
+		}
+	})
+}

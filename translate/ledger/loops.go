@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -193,9 +194,13 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 			return ErrUnchanged
 		}
 		if v := viewOf(l.Ledger, e); v != nil {
-			return shown(l.Ledger, v, &o)(next)
+			if err := shown(l.Ledger, v, &o)(next); err != nil && !errors.Is(err, ErrUnchanged) {
+				return err
+			}
 		}
-		next.State, next.Outcome = Lost, data
+		if !next.State.Ended() {
+			next.State, next.Outcome = Lost, data
+		}
 		return nil
 	})
 	if isOver(err) {

@@ -208,8 +208,12 @@ func overdue(e *Entry) *run.Failure {
 	case Submitting, Unknown:
 		return unknown(e)
 	case Waiting:
+		did := run.ExecutedYes
+		if e.Ref.ExecutionID == "" {
+			did = run.ExecutedNo
+		}
 		return &run.Failure{
-			Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: executed(e), Ref: e.Ref, Message: "What the run waited for did not come in the time for which the bridge keeps runs.",
+			Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: did, Ref: e.Ref, Lost: true, Message: "What the run waited for did not come in the time for which the bridge keeps runs.",
 		}
 	}
 	return &run.Failure{
