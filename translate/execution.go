@@ -256,7 +256,11 @@ const maxUnknown = 8
 // skillOf returns the skill that a call has found.
 func skillOf(x *execution) *Skill {
 	f := x.found
-	return &Skill{Name: f.Name, Ref: refOf(f), Descriptor: f.Skill.Descriptor, Deadline: x.call.deadline(x.timeout), execution: x}
+	s := &Skill{Name: f.Name, Ref: refOf(f), Descriptor: f.Skill.Descriptor, execution: x}
+	if timeout := toldTimeout(x); timeout > 0 {
+		s.Deadline = x.call.deadline(timeout)
+	}
+	return s
 }
 
 // await waits for the end of the run, or of the agent's wait. It calls show, which may be nil, with each state before the

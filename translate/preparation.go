@@ -32,7 +32,7 @@ type Skill struct {
 	Ref run.Ref
 	// Descriptor must not be changed.
 	Descriptor *document.Descriptor
-	// Deadline is when the call ends at the latest.
+	// Deadline is when the time for the run is over that its provider is told; zero: it has none.
 	Deadline time.Time
 
 	execution *execution

@@ -78,17 +78,17 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// Section 5: the timeout of a task is the client's, the descriptor's, or max_timeout.
+// The timeout of a task is the client's, or the descriptor's, also a longer one than max_timeout. Without one, it has none.
 func TestTimeouts(t *testing.T) {
 	for _, c := range []struct {
 		about, metadata string
 		descriptor      any
 		want            time.Duration
 	}{
-		{"max_timeout", `{}`, nil, 30 * time.Minute},
+		{"none", `{}`, nil, 0},
 		{"the descriptor's", `{}`, 90_000, 90 * time.Second},
 		{"the client's", `{` + extension + `:{"timeoutMs":5000}}`, 90_000, 5 * time.Second},
-		{"the client's is bounded", `{` + extension + `:{"timeoutMs":3600000000}}`, nil, 30 * time.Minute},
+		{"the client's is long", `{` + extension + `:{"timeoutMs":7200000}}`, nil, 2 * time.Hour},
 		{"no number", `{` + extension + `:{"timeoutMs":"5000"}}`, 90_000, 90 * time.Second},
 	} {
 		for _, place := range []string{"request", "message"} {
@@ -101,14 +101,53 @@ func TestTimeouts(t *testing.T) {
 					if place == "request" {
 						of, whole = "", whole+`,"metadata":`+c.metadata
 					}
-					a.send10(t, text("", "x"), of, whole).check(t, "result.task.status.state=TASK_STATE_FAILED;result.task.status.message.parts.1.data.code~TIMEOUT;result.task.status.message.parts.1.data.executed=yes")
-					if took := time.Since(start); took != c.want {
+					got := a.send10(t, text("", "x"), of, whole)
+					if c.want == 0 {
+						got.check(t, "result.task.status.state=TASK_STATE_WORKING")
+						return
+					}
+					got.check(t, "result.task.status.state=TASK_STATE_FAILED;result.task.status.message.parts.1.data.code~TIMEOUT;result.task.status.message.parts.1.data.executed=yes")
+					if took := time.Since(start); took < c.want || took > c.want+time.Minute { // after half an hour, without a call
 						t.Errorf("%v, want %v", took, c.want)
 					}
 				})
 			})
 		}
 	}
+}
+
+// A task without a timeout may take days: the provider is told none, streams go on, and few polls follow it. A run that never ends is FAILED when keep is over.
+func TestLongTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		end := a.Accept("slow")
+		send := func() string {
+			return a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+		}
+		id := send()
+		time.AfterFunc(45*time.Minute, func() {
+			for range 2 { // streams last an hour
+				a.call(t, "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, id)).want(t, "task working")
+			}
+		})
+		time.Sleep(3 * time.Hour)
+		watched := a.Count("GET /status/x-slow")
+		time.Sleep(17 * time.Hour)
+		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_WORKING")
+		end("late")
+		time.Sleep(time.Hour)
+		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts.0.name=output")
+		if body := a.Requests("POST /run/slow")[0].Body; strings.Contains(body, "timeout_ms") {
+			t.Errorf("the provider is told a timeout: %s", body)
+		}
+		if n := a.Count("GET /status/x-slow") - watched; n < 50 || n > 200 {
+			t.Errorf("%d polls", n)
+		}
+		a.Accept("slow")
+		id = send()
+		time.Sleep(24*time.Hour + 2*time.Minute)
+		a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_FAILED;result.status.message.parts.1.data.executed=yes")
+	})
 }
 
 // Section 6: a task goes on while its provider may learn of the run, or of its output, also if it has left its client by then.

@@ -67,11 +67,11 @@ func (s *submission) run(ctx context.Context) {
 	}
 	wait := time.Duration(math.MaxInt64) // the timeout of the call is shorter
 	s.follow(ctx, f.Bridge.Start(ctx, translate.Call{
-		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Followed: true,
+		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Unattended: true, Followed: true,
 		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
-		switch late := !time.Now().Before(s.task.Deadline); {
-		case runs.GoesOn(r) && late: // its wait ends with its timeout
+		switch late := runs.IsLate(s.task); {
+		case runs.GoesOn(r) && late: // this is the last state before its timeout
 			r.Failure = message.TimeIsUp(s.task, nil)
 		case runs.IsOutage(r) && late:
 			r.Failure = message.TimeIsUp(s.task, r.Failure)

@@ -40,9 +40,8 @@ func (f *Tasks) Advance(next *ledger.Entry, o *run.Run) error {
 
 // IsNews reports whether a state of a run is one of its task. That the state can't be read for the moment is none, until the time of the task is up.
 func IsNews(t *task.Task, o *run.Run) bool {
-	isLate := !t.Deadline.IsZero() && time.Now().After(t.Deadline)
 	if o.Failure == nil {
-		if !o.State.Ended() && isLate {
+		if !o.State.Ended() && IsLate(t) {
 			o.Failure = message.TimeIsUp(t, nil)
 		}
 		return true
@@ -50,13 +49,16 @@ func IsNews(t *task.Task, o *run.Run) bool {
 	switch failure := o.Failure; {
 	case failure.Kind == run.RunFailed, failure.Lost, failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
 		return true
-	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !isLate:
+	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !IsLate(t):
 		return false
 	default:
 		o.Failure = message.TimeIsUp(t, failure)
 		return true
 	}
 }
+
+// IsLate reports whether the time of a task is up.
+func IsLate(t *task.Task) bool { return !t.Deadline.IsZero() && !time.Now().Before(t.Deadline) }
 
 // progress returns a function that gives the next version of an entry the state of its run. wanted reports whether that is news, and may change the state;
 // nil: it is.
