@@ -71,19 +71,23 @@ func (i *instance) renew(ctx context.Context) error {
 		return ctx.Err()
 	}
 	i.mu.Lock()
-	id, first, now := i.id, i.renewed.IsZero(), time.Now()
+	before, first, now := i.id, i.renewed.IsZero(), time.Now()
 	i.mu.Unlock()
+	id := before
 	s := i.db.session(leasing)
 	n, err := s.exec(ctx, "UPDATE instances SET lease = {now} + $2 WHERE id = $1 AND lease > {now}", id, lease.Milliseconds())
 	if err == nil && n == 0 {
 		if first {
 			i.endOfDead(ctx, s)
-		} else if err := setLease(ctx, s, id, -1, ""); err != nil { // its runs can be adopted, also if its row was deleted meanwhile
-			return err
 		} else {
 			id = newID()
 		}
 		err = setLease(ctx, s, id, lease, machine.Process(os.Getpid()))
+		if err == nil && !first { // what it still submits goes on, and what it followed can be adopted, also if its row was deleted meanwhile
+			if _, err = s.exec(ctx, handOver, before, id); err == nil {
+				err = setLease(ctx, s, before, -1, "")
+			}
+		}
 	}
 	if err != nil {
 		return err
@@ -94,6 +98,9 @@ func (i *instance) renew(ctx context.Context) error {
 	i.id, i.renewed = id, now
 	return nil
 }
+
+// handOver makes an instance with a new id the one that submits what no other has adopted meanwhile.
+const handOver = "UPDATE runs SET follower = $2, version = version + 1 WHERE follower = $1 AND state < 16 AND state = 0"
 
 // setLease gives an instance a lease; one that is not positive has ended.
 func setLease(ctx context.Context, s session, id string, lease time.Duration, process string) error {

@@ -286,3 +286,26 @@ func TestListenAgain(t *testing.T) {
 	}
 	hear("last")
 }
+
+// TestLostLease tests that an instance whose lease has ended, since it was paused or the clock was set, goes on to submit what no other has adopted, and
+// adopts what it followed.
+func TestLostLease(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		r := another(t, settings)
+		followed := working(t, r, "followed")
+		submitted := &ledger.Entry{Owner: followed.Owner, ID: uuid.Must(uuid.NewV7()).String(), Key: []byte("submitted"), Front: "a2a"}
+		if _, err := r.Claim(t.Context(), submitted, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, r.db, "UPDATE instances SET lease = $1", 1)
+		if lost, err := r.Renew(t.Context()); !lost || err != nil || r.Instance() == submitted.Follower {
+			t.Fatalf("%v, %v", lost, err)
+		}
+		if n := adopted(t, r) + adopted(t, another(t, settings)); n != 1 {
+			t.Errorf("%d runs are adopted", n)
+		}
+		if e, err := r.Get(t.Context(), submitted.Identity()); err != nil || e.State != ledger.Submitting || e.Follower != r.Instance() {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
