@@ -182,7 +182,16 @@ func TestCancelRun(t *testing.T) {
 	c.Stop()
 	c = testbed.StartCaddy(t, config)
 	check("after a restart")
-	if n := p.Count("acme/slow", hostile.Invoke); n != 3 {
+	gone := keyed(c.Client, "ada", "acme.slow", "b")
+	p.Withdraw("acme/slow")
+	c.Stop()
+	c = testbed.StartCaddy(t, config)
+	for _, method := range []string{"cancel_run", "get_run"} {
+		if a := about(method, "ada", tokenIn(t, gone)); a.Outcome() != "canceled" {
+			t.Errorf("of a skill that is no longer offered: %s: %s", method, a)
+		}
+	}
+	if n := p.Count("acme/slow", hostile.Invoke); n != 4 {
 		t.Errorf("%d invocations", n)
 	}
 }

@@ -94,7 +94,7 @@ func needsOperator(err error) bool {
 // StorageAdvice says what a caller can do after a failure of the storage.
 func StorageAdvice(err error) string {
 	if needsOperator(err) {
-		return "the operator of the bridge has to make its storage usable: the log and 'caddy skill-bridge status' say how"
+		return "the operator of the bridge has to make its database usable: the log and 'caddy skill-bridge status' say how"
 	}
 	return "try again later"
 }

@@ -37,7 +37,7 @@ func (f *Front) cancelRun(ctx context.Context, p *params) (jsontext.Value, *json
 		return f.answerCanceled(ctx, p, call, ref)
 	}
 	outcome := f.askOnce(ctx, p, ref, call)
-	if !outcome.State.Ended() && (outcome.Failure == nil || !outcome.Failure.Lost) {
+	if said := outcome.Failure; !outcome.State.Ended() && (said == nil || !said.Lost || said.NotOffered()) {
 		ended, failure := f.canceled().Cancel(ctx, call.Principal, &ref)
 		switch {
 		case failure != nil:
