@@ -53,7 +53,11 @@ func TestR165PausedInstance(t *testing.T) {
 		group.Wait()
 		for n := range keys {
 			for i := range instances {
-				if a := answers[i][n]; a.Outcome() != "completed" || a.Run().RunID != answers[0][n].Run().RunID {
+				a, first := answers[i][n], answers[0][n]
+				if i == 0 && a.Code != 0 && a.Data.Executed == "no" { // the pause was most of the time for reading the skill: another one has executed it
+					continue
+				}
+				if a.Outcome() != "completed" || first.Code == 0 && a.Run().RunID != first.Run().RunID {
 					t.Errorf("key %d at instance %d: %s", n, i, a)
 				}
 			}

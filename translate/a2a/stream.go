@@ -156,6 +156,9 @@ func tell(r *request, now *task.Task, told uint64, ends func(task.State) bool) b
 			r.task = u.Task
 		}
 		last := !u.Artifact && ends(u.Task.Status.State)
+		if u.Artifact { // its text is that of the version, which all streams have: they share it
+			u.Task = now
+		}
 		ok, fault := sendEvent(r, u.Number, wire.UpdateEvent(r.version, &u, last))
 		if fault != nil {
 			_ = r.Stream().Error(fault) // it is the last event

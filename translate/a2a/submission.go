@@ -42,12 +42,12 @@ type submission struct {
 	first   bool           // the message makes the task
 	asked   *task.Message  // the question to the client, if inputs are missing
 	inputs  *message.Inputs
+	late    *bool // mayBeLate; nil: not asked yet
 	invoked bool
 	refused bool // the provider wants a credential; set before ended is closed
 
 	runs.Run
 	full chan struct{} // closed when the output waits for memory
-	once sync.Once     // closes full
 }
 
 var _ translate.Preparation = (*submission)(nil)
@@ -158,7 +158,7 @@ func (s *submission) done() {
 // room returns the memory for the output of the run while it is read. The run waits for it, but no request does.
 func (s *submission) room() *jsonrpc.Room {
 	room := s.front.Server.Room(s.request.caller.Principal)
-	room.OnWait = func() { s.once.Do(func() { close(s.full) }) }
+	room.OnWait = sync.OnceFunc(func() { close(s.full) })
 	return room
 }
 
@@ -307,8 +307,12 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 
 // mayBeLate reports whether the task need not be in the ledger before the provider is called: no client hears of it before its request is answered.
 func (s *submission) mayBeLate() bool {
-	r := s.request
-	return !r.method.streams && !r.IsNotification() && !s.send.Immediately && r.version != wire.V01 && s.send.Push == nil && s.front.Ledger.IsReachable()
+	if s.late == nil { // it stays as it is, also if the database can be reached a moment later
+		r := s.request
+		late := !r.method.streams && !r.IsNotification() && !s.send.Immediately && r.version != wire.V01 && s.send.Push == nil && s.front.Ledger.IsReachable()
+		s.late = &late
+	}
+	return *s.late
 }
 
 // begin makes a new task.

@@ -37,14 +37,13 @@ type share struct {
 	reserved  int64     // bytes for outcomes that only this instance gets
 	counted   time.Time // zero: never
 	recounted time.Time // when the last recount in the background began
+	evictions int       // a count that began before the last one says too much
 }
 
 func (u *usage) set(b Bounds) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.bounds = Bounds{
-		cmp.Or(b.Runs, 100_000), cmp.Or(b.RunsOfOne, 10_000), cmp.Or(b.Output, 4<<30), cmp.Or(b.OutputOfOne, 256<<20),
-	}
+	u.bounds = Bounds{cmp.Or(b.Runs, 100_000), cmp.Or(b.RunsOfOne, 10_000), cmp.Or(b.Output, 4<<30), cmp.Or(b.OutputOfOne, 256<<20)}
 }
 
 // of returns the share of an owner; nil: of all. The lock is held.
@@ -91,7 +90,7 @@ func (u *usage) load(ctx context.Context, owner Owner) error {
 // recount counts what an owner has, unless that was counted just now.
 func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	u.mu.Lock()
-	fresh := time.Since(u.of(owner).counted) < time.Second
+	fresh, evictions := time.Since(u.of(owner).counted) < time.Second, u.of(owner).evictions
 	u.mu.Unlock()
 	if fresh {
 		return nil
@@ -102,8 +101,9 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := u.of(owner)
-	s.Usage, s.counted = counted, time.Now()
+	if s := u.of(owner); s.evictions == evictions {
+		s.Usage, s.counted = counted, time.Now()
+	}
 	return nil
 }
 
@@ -127,7 +127,9 @@ func (u *usage) evicts() int {
 func (u *usage) evicted(owner Owner) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.all.counted, u.of(&owner).counted = time.Now().Add(-countEvery), time.Now().Add(-countEvery)
+	for _, s := range []*share{&u.all, u.of(&owner)} {
+		s.counted, s.evictions = time.Now().Add(-countEvery), s.evictions+1
+	}
 }
 
 // add counts a new run, unless a bound is exceeded.

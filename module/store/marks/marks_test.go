@@ -62,6 +62,7 @@ func TestReading(t *testing.T) {
 				t.Error("what is known was forgotten")
 			}
 		}
+		synctest.Wait()
 		if waited := time.Since(began); waited != patience || d.reads != 3 {
 			t.Errorf("100 calls waited for %v and %d readings", waited, d.reads)
 		}
