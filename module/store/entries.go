@@ -23,7 +23,8 @@ const (
 // record is an entry as it was read.
 type record struct {
 	ledger.Entry
-	over bool // see isOver: for others there is none
+	over  bool // see isOver: for others there is none
+	added bool // by the statement
 }
 
 // reference is how a [run.Ref] is stored. Times are in milliseconds.
@@ -82,13 +83,15 @@ func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 	var stored, group []byte
 	var created, changed, expires int64
 	var stage, at sql.NullInt64
+	var past sql.NullBool
 	into := append([]any{
 		&realm, &owner, &id, &r.Key, &r.Front, &skill, &asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &group, &stage, &at,
-		&r.Version, &created, &changed, &expires, &r.over,
+		&r.Version, &created, &changed, &expires, &past,
 	}, further...)
 	if err := rows.Scan(into...); err != nil {
 		return nil, err
 	}
+	r.over, r.added = past.Bool, !past.Valid
 	var ref reference
 	if len(stored) > 0 {
 		if err := json.Unmarshal(stored, &ref); err != nil {

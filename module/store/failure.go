@@ -19,7 +19,7 @@ func (d *DB) verdict(err error) *verdict.Verdict {
 	return d.dialect.judge(err)
 }
 
-// again reports whether to execute a statement again: the database has refused it, or the connection broke and the statement only reads.
+// again reports whether to execute a statement again: the database has refused it, or the connection broke, and the statement only reads or had no effect.
 func (d *DB) again(err error, p purpose) bool {
 	if err == nil {
 		return false
@@ -28,7 +28,7 @@ func (d *DB) again(err error, p purpose) bool {
 		return false
 	}
 	v := d.verdict(err)
-	return v != nil && (v.Refused || v.Gone && p == reading)
+	return v != nil && (v.Refused || v.Gone && (p == reading || !v.Unsure))
 }
 
 // judged says what an error of a statement means. It is a [*ledger.Unavailable] if the database can't be used and the statement certainly had no

@@ -169,7 +169,7 @@ func TestErrorsOfPostgres(t *testing.T) {
 		_, err := db.session(p).exec(t.Context(), "DO $$ BEGIN RAISE EXCEPTION 'raised' USING ERRCODE = '"+code+"'; END $$")
 		return err
 	}
-	for code, full := range map[string]bool{"25006": true, "53100": true, "53300": false, "42P01": false, "57014": false, "26000": false, "28P01": false} {
+	for code, full := range map[string]bool{"25006": true, "53100": true, "53300": false, "42P01": false, "57014": false, "26000": false, "28P01": false, "57P03": false, "57P05": false} {
 		if u := wantUnavailable(t, raise(writing, code), "raised", ""); u.Full != full {
 			t.Errorf("%s: full = %t", code, u.Full)
 		}

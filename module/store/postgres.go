@@ -108,6 +108,13 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &connections{replace: strings.NewReplacer("{now}", postgresNow, "{skip}", " FOR UPDATE SKIP LOCKED")}
+	// A commit whose wait for the standby was canceled succeeds with a warning, though only this server has it.
+	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+		if notice.Routine == "SyncRepWaitForLSN" {
+			c.unreplicated.Add(1)
+		}
+	}
 	connect := func(n int) *pool {
 		db := stdlib.OpenDB(*config)
 		db.SetMaxOpenConns(n)
@@ -117,11 +124,8 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 		return &pool{db: db}
 	}
 	calls, leases := connect(postgresCalls), connect(postgresLeases)
-	c := &connections{
-		pools:   [purposes]*pool{reading: calls, writing: calls, leasing: leases},
-		replace: strings.NewReplacer("{now}", postgresNow, "{skip}", " FOR UPDATE SKIP LOCKED"),
-		close:   func() error { return errors.Join(calls.db.Close(), leases.db.Close()) },
-	}
+	c.pools = [purposes]*pool{reading: calls, writing: calls, leasing: leases}
+	c.close = func() error { return errors.Join(calls.db.Close(), leases.db.Close()) }
 	if err := calls.db.PingContext(ctx); err != nil {
 		_ = c.close()
 		return nil, err

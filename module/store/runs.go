@@ -27,7 +27,7 @@ const isEntry = "realm = $1 AND owner = $2 AND id = $3"
 // entry that has it.
 const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
 	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE true " + //nolint:dupword // columns
-	"ON CONFLICT DO NOTHING RETURNING " + entryResult
+	"ON CONFLICT DO NOTHING RETURNING " + entryColumns + ", CAST(NULL AS boolean) AS past"
 
 // presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.
 const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND owner = $2 AND (id = $3 OR key = $4)"
@@ -59,6 +59,15 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
+		case found.ID == e.ID && !found.added: // by an earlier try, which may not have waited for the disk or the standby: another write does, and for both
+			n, err := r.db.session(writing).exec(ctx, "UPDATE runs SET size = size WHERE "+isEntry, values[:3]...)
+			if err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				continue
+			}
+			fallthrough
 		case found.ID == e.ID:
 			e.Version, e.Created, e.Changed, e.Expires = found.Version, found.Created, found.Changed, found.Expires
 			return nil, nil

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 )
 
 const (
@@ -151,6 +153,7 @@ func (s session) do(ctx context.Context, k kind, f func(context.Context, session
 	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
+		unreplicated := c.unreplicated.Load()
 		switch {
 		case c.batches != nil && s.purpose != reading:
 			err = c.batches.do(limited, s, k, f)
@@ -158,6 +161,9 @@ func (s session) do(ctx context.Context, k kind, f func(context.Context, session
 			err = s.begin(limited, f)
 		default:
 			err = f(limited, s)
+		}
+		if err == nil && s.purpose != reading && c.unreplicated.Load() != unreplicated { // a commit of this time, if not this one
+			err = &finalError{verdict.ErrUnreplicated}
 		}
 		if attempt == maxAttempts || !s.db.again(err, s.purpose) {
 			return s.db.judged(ctx, err, s.purpose)
@@ -210,6 +216,8 @@ type connections struct {
 	close func() error
 	// batches put changes that wait for each other into one transaction; nil: the database has several connections that write.
 	batches *batches
+	// unreplicated counts commits that succeeded, though no synchronous standby has them.
+	unreplicated atomic.Int64
 }
 
 // statement returns the statement for a text, within a transaction or not.

@@ -16,8 +16,13 @@ const (
 	adviceConnect  = "Check host, port and sslmode of the DSN in: store postgres <dsn>, that the server runs, and that it lets this machine in (listen_addresses, pg_hba.conf, firewalls)."
 	adviceGone     = "The connection to the server broke. Look at the log of PostgreSQL and at the network."
 	advicePooler   = "A pooler, such as pgbouncer in transaction mode, loses prepared statements. Add default_query_exec_mode=exec to the DSN."
+	adviceStarts   = "The server is being started or shut down."
+	adviceReplica  = "No synchronous standby answers. Look at pg_stat_replication and at synchronous_standby_names of the server."
 	adviceReadOnly = "The server is read-only: a standby, or a primary that was set so. Name the primary in the DSN, or several hosts with target_session_attrs=read-write."
 )
+
+// ErrUnreplicated is the error of a commit that only the server has, and none of its synchronous standbys: a failover could lose it.
+var ErrUnreplicated = errors.New("the commit was not replicated")
 
 // postgresVerdicts are what codes of errors mean, and classes of codes, which are their first two characters.
 var postgresVerdicts = map[string]Verdict{
@@ -25,6 +30,7 @@ var postgresVerdicts = map[string]Verdict{
 	"0A000": {Refused: true, Advice: "The schema was changed. Start all instances with the same version of the bridge."},
 	"25006": {Full: true, Advice: adviceReadOnly},
 	"26":    {Advice: advicePooler},
+	"25P03": {Gone: true, Advice: adviceGone}, // the transaction was idle for too long
 	"28":    {Advice: "The server refuses the user or the password. Check both in the DSN of: store postgres <dsn>, and pg_hba.conf of the server."},
 	"3D000": {Advice: "The server has no database of this name. Create it, or name another one in the DSN of: store postgres <dsn>"},
 	"3F000": {Advice: "The user has no schema for tables. Create one, or set search_path: ALTER ROLE <user> SET search_path = <schema>"},
@@ -37,7 +43,9 @@ var postgresVerdicts = map[string]Verdict{
 	"53":    {Advice: "The server lacks memory or connections. See max_connections and its log."},
 	"53100": {Full: true, Advice: "The disk of the server is full. Free space on it."},
 	"57014": {Advice: AdviceSlow},
-	"57":    {Unsure: true, Gone: true, Advice: "The server is being started or shut down."},
+	"57":    {Unsure: true, Gone: true, Advice: adviceStarts}, // PostgreSQL says so only before a commit, but poolers say it whenever they stop
+	"57P03": {Advice: adviceStarts},
+	"57P05": {Gone: true, Advice: adviceGone}, // the session was idle for too long
 	"58":    {Unsure: true, Advice: "The disk of the server does not work as it should. Look at the log of PostgreSQL."},
 	"XX":    {Unsure: true, Advice: "The database is damaged, or PostgreSQL has a fault. Look at its log."},
 }
@@ -59,6 +67,8 @@ func Postgres(err error) *Verdict {
 		}
 	}
 	switch {
+	case errors.Is(err, ErrUnreplicated):
+		return &Verdict{Unsure: true, Advice: adviceReplica}
 	case connecting:
 		return &Verdict{Advice: adviceConnect}
 	case errors.Is(err, context.DeadlineExceeded):
