@@ -131,7 +131,7 @@ func (s Deliveries) claim(ctx context.Context, selected string, args ...any) (cl
 
 func (s Deliveries) claiming(selected string) string {
 	return "UPDATE deliveries SET claimed = TRUE, since = CASE WHEN next IS NULL THEN {now} ELSE since END, next = {now} + $1, version = version + 1 WHERE " +
-		s.db.runs.rows(selected) + " RETURNING " + deliveryColumns
+		s.db.runs.rows(selected, entryKey+", receiver") + " RETURNING " + deliveryColumns
 }
 
 // Extend implements [delivery.Store].

@@ -37,7 +37,9 @@ type reference struct {
 	NotBefore   int64  `json:"not_before,omitempty"`
 }
 
-// identity are the arguments for isEntry.
+// entryKey is the primary key, and identity are its values, the arguments for isEntry.
+const entryKey = "realm, owner, id"
+
 func identity(id ledger.Identity) []any {
 	return []any{[]byte(id.Owner.Realm), []byte(id.Owner.Principal), []byte(id.ID)}
 }
@@ -135,10 +137,10 @@ func (r *Runs) entries(ctx context.Context, p purpose, text string, args ...any)
 	return found, err
 }
 
-// rows returns a condition for the rows that a statement selects: {row} is their physical place, which is found without an index.
-func (r *Runs) rows(selected string) string {
+// rows returns a condition for the rows that a statement selects: {row} is their key, or in PostgreSQL their physical place, which is found without an index.
+func (r *Runs) rows(selected, key string) string {
 	if r.db.settings.Kind == Postgres {
 		return "ctid = ANY(ARRAY(" + strings.Replace(selected, "{row}", "ctid", 1) + "))"
 	}
-	return "rowid IN (" + strings.Replace(selected, "{row}", "rowid", 1) + ")"
+	return "(" + key + ") IN (" + strings.Replace(selected, "{row}", key, 1) + ")"
 }

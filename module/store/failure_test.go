@@ -190,6 +190,12 @@ func TestErrorsOfPostgres(t *testing.T) {
 	if err := db.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	for quiet := false; !quiet; { // the first notice has come back
+		n := db.runs.notices
+		n.mu.Lock()
+		quiet = n.listening && n.sent.IsZero()
+		n.mu.Unlock()
+	}
 	before := logs.Len()
 	for range 3 {
 		wantUnavailable(t, raise(writing, "53100"), "raised", "full")

@@ -159,7 +159,7 @@ func (r *Runs) adoption(realms []string, most int) (text string, args []any) {
 	return "UPDATE runs SET follower = CASE WHEN state = 0 THEN '' ELSE $1 END, version = version + 1, " +
 		"changed = CASE WHEN state = 0 THEN {now} ELSE changed END, state = CASE WHEN state = 0 THEN 1 ELSE state END WHERE " +
 		r.rows("SELECT {row} FROM runs WHERE state < 16 AND follower IN (SELECT id FROM instances WHERE lease <= {now} AND id <> $1)"+
-			" AND realm IN ("+strings.Join(of, ", ")+") LIMIT $2{skip}") + " RETURNING " + entryResult, args
+			" AND realm IN ("+strings.Join(of, ", ")+") LIMIT $2{skip}", entryKey) + " RETURNING " + entryResult, args
 }
 
 // forgotten deletes the rows of instances that are long gone and that no open run names.

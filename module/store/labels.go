@@ -81,6 +81,6 @@ const oldest = "SELECT {row} FROM runs WHERE realm = $1 AND owner = $2 AND state
 
 // Evict implements [ledger.Store].
 func (r *Runs) Evict(ctx context.Context, owner ledger.Owner, most int) (int, error) {
-	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(oldest), []byte(owner.Realm), []byte(owner.Principal), most)
+	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(oldest, entryKey), []byte(owner.Realm), []byte(owner.Principal), most)
 	return int(n), err
 }

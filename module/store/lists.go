@@ -24,7 +24,8 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 			return err
 		}
 		n++
-		if fits := len(q.Fronts) == 0 || slices.Contains(q.Fronts, found.Front); fits && len(page) == q.Limit {
+		fits := (len(q.Fronts) == 0 || slices.Contains(q.Fronts, found.Front)) && (len(q.States) == 0 || slices.Contains(q.States, found.State))
+		if fits && len(page) == q.Limit {
 			next = last
 			return nil
 		} else if fits && !found.over {
@@ -39,13 +40,10 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 	return page, next, err
 }
 
-// list returns the statement of a list, and how many entries it looks at. It first finds identities, in an index, and reads only the entries of the page,
+// list returns the statement of a list, and how many entries it looks at. It first finds identities, and reads only the entries of the page,
 // one more, and the last one it has looked at. The last column counts those it has looked at.
 func list(q *ledger.Query) (text string, looks int, args []any) {
 	looks = q.Limit + 1
-	if len(q.Fronts) > 0 && q.Owner != nil {
-		looks = max(looks, maxLooks)
-	}
 	args = []any{[]byte(cmp.Or(q.Before, "\xff")), looks, q.Limit + 1} // 0xff comes after all ids
 	in := func(column string, values ...any) string {
 		of := make([]string, len(values))
@@ -54,20 +52,23 @@ func list(q *ledger.Query) (text string, looks int, args []any) {
 		}
 		return column + " IN (" + strings.Join(of, ", ") + ")"
 	}
-	columns, filter := "realm, owner, id", ""
-	fronts := make([]any, len(q.Fronts))
-	for i, front := range q.Fronts {
-		fronts[i] = front
+	var fits []string
+	if len(q.Fronts) > 0 {
+		fits = append(fits, in("front", values(q.Fronts)...))
 	}
-	if len(fronts) > 0 && q.Owner != nil {
-		columns, filter = "realm, owner, id, front", " WHERE "+in("front", fronts...)+" OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
+	if len(q.States) > 0 {
+		fits = append(fits, in("state", values(q.States)...))
 	}
-	window := "SELECT " + columns + " FROM runs WHERE id < $1"
+	window, filter := "SELECT "+entryKey+", front, state FROM runs WHERE id < $1", ""
 	switch s := &q.Operator; {
 	case q.Owner != nil:
 		window += " AND " + in("realm", []byte(q.Owner.Realm)) + " AND " + in("owner", []byte(q.Owner.Principal))
-	case len(fronts) > 0: // all rows are looked at once: a page that looks at some would be a scan of its own
-		window += " AND " + in("front", fronts...)
+		if len(fits) > 0 {
+			looks, filter = max(looks, maxLooks), " WHERE "+strings.Join(fits, " AND ")+" OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
+		}
+		args[1] = looks
+	case len(fits) > 0: // all rows are looked at once: a page that looks at some would be a scan of its own
+		window += " AND " + strings.Join(fits, " AND ")
 		fallthrough
 	default:
 		if s.ID != "" {
@@ -80,15 +81,17 @@ func list(q *ledger.Query) (text string, looks int, args []any) {
 			window += " AND " + in("skill", []byte(s.Skill))
 		}
 	}
-	if len(q.States) > 0 { // each state has its place in the index
-		of := make([]string, len(q.States))
-		for i, state := range q.States {
-			of[i] = fmt.Sprintf("SELECT * FROM (%s AND %s ORDER BY id DESC LIMIT $2) AS s%d", window, in("state", int64(state)), i)
-		}
-		window = "SELECT * FROM (" + strings.Join(of, " UNION ALL ") + ") AS s"
-	}
 	return "WITH w AS (" + window + " ORDER BY id DESC LIMIT $2), p (r, o, i) AS (SELECT realm, owner, id FROM w" + filter + " ORDER BY id DESC LIMIT $3) " +
 		"SELECT " + entryResult + ", (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
+}
+
+// values are the values of a list as parameters.
+func values[V any](list []V) []any {
+	all := make([]any, len(list))
+	for i, v := range list {
+		all[i] = v
+	}
+	return all
 }
 
 // Read executes a statement that only reads, for numbers.
@@ -136,13 +139,12 @@ const noEntry = "NULL, '', NULL, NULL, NULL, 0, '', NULL, false, NULL, NULL, 0, 
 
 // Count implements [ledger.Store]. SQLite counts with each change; in PostgreSQL that would make an owner's changes wait for each other.
 func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, err error) {
-	table, args, of := "totals", []any(nil), ""
-	if owner != nil {
-		table, args, of = "owners", []any{[]byte(owner.Realm), []byte(owner.Principal)}, " WHERE realm = $1 AND owner = $2"
-	}
-	text := "SELECT entries, open, bytes FROM " + table + of
+	text, args := "SELECT COALESCE(sum(entries), 0), COALESCE(sum(open), 0), COALESCE(sum(bytes), 0) FROM owners", []any(nil)
 	if r.db.settings.Kind == Postgres {
-		text = "SELECT count(*), count(*) FILTER (WHERE state < 16), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs" + of
+		text = "SELECT count(*), count(*) FILTER (WHERE state < 16), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs"
+	}
+	if owner != nil {
+		text, args = text+" WHERE realm = $1 AND owner = $2", []any{[]byte(owner.Realm), []byte(owner.Principal)}
 	}
 	_, err = r.db.session(reading).row(ctx, []any{&u.Entries, &u.Open, &u.Bytes}, text, args...)
 	return u, err

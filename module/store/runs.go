@@ -59,16 +59,12 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-		case found.ID == e.ID && !found.added: // by an earlier try, which may not have waited for the disk or the standby: another write does, and for both
-			n, err := r.db.session(writing).exec(ctx, "UPDATE runs SET size = size WHERE "+isEntry, values[:3]...)
-			if err != nil {
-				return nil, err
-			}
-			if n == 0 {
-				continue
-			}
-			fallthrough
 		case found.ID == e.ID:
+			if !found.added { // but by an earlier try, which perhaps did not wait for the standby: another write does, for both
+				if _, err := r.db.session(writing).exec(ctx, "UPDATE runs SET size = size WHERE "+isEntry, values[:3]...); err != nil {
+					return nil, err
+				}
+			}
 			e.Version, e.Created, e.Changed, e.Expires = found.Version, found.Created, found.Changed, found.Expires
 			return nil, nil
 		case !found.over:
@@ -190,7 +186,7 @@ func (r *Runs) Overdue(ctx context.Context, most int) ([]*ledger.Entry, error) {
 
 // Expire implements [ledger.Store]. What belongs to an entry is deleted with it.
 func (r *Runs) Expire(ctx context.Context, most int) (int, error) {
-	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(expired), most)
+	n, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+r.rows(expired, entryKey), most)
 	if err == nil && int(n) < most {
 		err = r.forget(ctx)
 	}

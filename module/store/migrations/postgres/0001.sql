@@ -22,13 +22,12 @@ CREATE TABLE runs (
 	changed  BIGINT NOT NULL,
 	expires  BIGINT NOT NULL,
 	size     BIGINT NOT NULL, -- of notes and outcomes
-	PRIMARY KEY (realm, owner, id)
+	PRIMARY KEY (realm, owner, id) INCLUDE (state, size) -- counts what an owner has
 );
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
-CREATE INDEX runs_follower ON runs (follower, realm) WHERE state < 16;
-CREATE INDEX runs_expires ON runs (expires);
+CREATE INDEX runs_open ON runs (follower, realm, expires) WHERE state < 16;
+CREATE INDEX runs_expires ON runs (expires) WHERE state >= 16;
 CREATE INDEX runs_label ON runs (realm, owner, at, id) WHERE stage IS NOT NULL;
-CREATE INDEX runs_state ON runs (realm, owner, state, id) INCLUDE (size); -- also counts what an owner has
 
 CREATE TABLE outputs (
 	realm  bytea NOT NULL,
