@@ -119,10 +119,7 @@ func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (fo
 		found, err = scanEntry(rows)
 		return err
 	}, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+	return found, err
 }
 
 // entries returns the entries of a statement, without those that are over.

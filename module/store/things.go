@@ -53,7 +53,7 @@ func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
 	case size > MaxValue:
 		return nil, tooLarge(kind, size)
 	}
-	thing.Expires = instant(expires)
+	thing.Expires = fromMilliseconds(expires.Int64)
 	return thing, nil
 }
 
@@ -80,7 +80,7 @@ func (t Things) Put(ctx context.Context, thing *Thing, keep time.Duration) (ok b
 	var expires sql.NullInt64
 	ok, err = t.db.session(writing).row(ctx, []any{&thing.Version, &expires}, text, args...)
 	if ok && err == nil {
-		thing.Expires = instant(expires)
+		thing.Expires = fromMilliseconds(expires.Int64)
 	}
 	return ok, err
 }
@@ -128,7 +128,7 @@ func (t Things) Mark(ctx context.Context, owner, name string, keep time.Duration
 	var expires sql.NullInt64
 	added, err = t.db.session(writing).row(ctx, []any{&expires}, addMark, markKind, []byte(owner+name), []byte{}, keep.Milliseconds(),
 		[]byte(owner), append([]byte(owner), bytes.Repeat([]byte{0xff}, len(name)+1)...), marks.MostOfOne, marks.Most)
-	return added, instant(expires), err
+	return added, fromMilliseconds(expires.Int64), err
 }
 
 // Marked implements [marks.Store].
@@ -136,7 +136,7 @@ func (t Things) Marked(ctx context.Context) (map[string]time.Time, error) {
 	found := map[string]time.Time{}
 	err := t.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		name, until := []byte(nil), sql.NullInt64{}
-		defer func() { found[string(name)] = instant(until) }()
+		defer func() { found[string(name)] = fromMilliseconds(until.Int64) }()
 		return rows.Scan(&name, &until)
 	}, "SELECT name, expires FROM things WHERE kind = $1 AND "+living, markKind)
 	return found, err
@@ -144,14 +144,6 @@ func (t Things) Marked(ctx context.Context) (map[string]time.Time, error) {
 
 func tooLarge(kind string, size int64) error {
 	return fmt.Errorf("a %s of %d bytes: at most %d are stored", kind, size, MaxValue)
-}
-
-// instant returns a time of the database; zero if there is none.
-func instant(ms sql.NullInt64) time.Time {
-	if ms.Valid {
-		return time.UnixMilli(ms.Int64)
-	}
-	return time.Time{}
 }
 
 // newID returns an id that no other has.
