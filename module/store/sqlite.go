@@ -123,10 +123,10 @@ func (q *sqlite) checkPlace(d *DB) {
 	})
 }
 
-// swept gives pages without content back, and empties the log, in which deleted rows could still be read.
+// swept deletes counts of owners who have nothing any more, gives pages without content back, and empties the log, in which deleted rows could still be read.
 func (q *sqlite) swept(ctx context.Context, s session) error {
-	if q.settings.Kind == Memory {
-		return nil
+	if _, err := s.exec(ctx, "DELETE FROM owners WHERE entries <= 0"); err != nil || q.settings.Kind == Memory {
+		return err
 	}
 	each := func(*sql.Rows) error { return nil }
 	if err := s.rows(ctx, alone, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
