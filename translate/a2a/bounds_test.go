@@ -34,6 +34,26 @@ func TestTooManyTasks(t *testing.T) {
 	})
 }
 
+// The ended tasks of an owner make place for new ones, also if there are several more than the bound: others may have begun theirs at the same time.
+func TestEndedTasksMakePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		a.say.Set("User", "ada")
+		send := func() *answer { return a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "") }
+		for range 10 {
+			send().check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		}
+		a.keep.Bounds.RunsOfOne = 2
+		a.front.Ledger.Set(a.keep)
+		for range 2 {
+			send().check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+		}
+		if n := len(a.db.Entries()); n != 2 {
+			t.Errorf("%d tasks are kept", n)
+		}
+	})
+}
+
 // idOf returns the id that a client of 0.1 gives to its task.
 func idOf(d *dialect, i int) string {
 	if d.version == "0.1" {

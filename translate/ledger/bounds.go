@@ -116,11 +116,17 @@ func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure
 	return u.add(owner, most)
 }
 
-// evicts returns how many entries of an owner make place for another one, so that few statements do.
-func (u *usage) evicts() int {
+// mostEvicted bounds the entries that one statement deletes.
+const mostEvicted = 1000
+
+// evicts returns how many entries of an owner make place for another one: those beyond the bounds, which may be more than one, since several instances and
+// calls begin runs at the same time, and a part of the rest, so that few statements do.
+func (u *usage) evicts(owner Owner) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return min(max(u.bounds.RunsOfOne/100, 1), 100)
+	b := u.bounds
+	beyond := max(u.of(&owner).Entries-b.RunsOfOne, u.all.Entries-b.Runs, 0)
+	return min(beyond+max(b.RunsOfOne/100, 1), mostEvicted)
 }
 
 // evicted says that entries of an owner were deleted, so that they have to be counted again.

@@ -164,7 +164,7 @@ func (l Viewed) Place(ctx context.Context, e *Entry, most int64) *run.Failure {
 	e.Ref.Kept = e.ID
 	failure := l.usage.begin(ctx, e.Owner, most)
 	if failure != nil && e.Label.State != 0 { // the oldest ended ones of the owner make place
-		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts()); err == nil && n > 0 {
+		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)); err == nil && n > 0 {
 			l.usage.evicted(e.Owner)
 			failure = l.usage.begin(ctx, e.Owner, most)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 	"weak"
@@ -200,8 +201,11 @@ func NoPlace(failure *run.Failure) error {
 	if failure.Limit == nil {
 		return failure.Cause
 	}
+	message := "Too many tasks are open here; try again when some have ended."
+	if strings.HasPrefix(failure.Limit.Name, "bytes") {
+		message = "The messages and outputs of the tasks here take too much place; try again when some have expired, or send less."
+	}
 	return FullError{&run.Failure{
-		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: "Too many tasks are open here; try again when some have ended.", Limit: failure.Limit, Retry: run.RetryIn(5*time.Second, 5),
+		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: message, Limit: failure.Limit, Retry: run.RetryIn(5*time.Second, 5),
 	}}
 }
