@@ -116,17 +116,13 @@ func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure
 	return u.add(owner, most)
 }
 
-// mostEvicted bounds the entries that one statement deletes.
-const mostEvicted = 1000
-
 // evicts returns how many entries of an owner make place for another one: those beyond the bounds, which may be more than one, since several instances and
 // calls begin runs at the same time, and a part of the rest, so that few statements do.
 func (u *usage) evicts(owner Owner) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	b := u.bounds
-	beyond := max(u.of(&owner).Entries-b.RunsOfOne, u.all.Entries-b.Runs, 0)
-	return min(beyond+max(b.RunsOfOne/100, 1), mostEvicted)
+	beyond := max(u.of(&owner).Entries-u.bounds.RunsOfOne, u.all.Entries-u.bounds.Runs, 0)
+	return min(beyond+max(u.bounds.RunsOfOne/100, 1), 1000) // by one statement
 }
 
 // evicted says that entries of an owner were deleted, so that they have to be counted again.
