@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/provider"
@@ -24,7 +25,7 @@ func measureAgent(b *bench) values {
 	}{
 		{"execute_skill", servers.BridgePath, "store memory"},
 		{"SendMessage", servers.AgentPath, "store memory"},
-		{"SendMessage, SQLite on disk", servers.AgentPath, "store sqlite"},
+		{"SendMessage, SQLite on disk", servers.AgentPath, "store sqlite " + filepath.Join(b.Dir, "agent.db")},
 	} {
 		s := u.ProtocolsSite()
 		s.Lines = strings.Replace(s.Lines, "store memory", t.store, 1)
