@@ -59,16 +59,23 @@ func TestStreamOfAnotherInstance(t *testing.T) {
 	})
 }
 
+// submitting returns two instances, and the id of a task whose skill the first one invokes for two minutes.
+func submitting(t *testing.T) (first, second *agent, id string) {
+	t.Helper()
+	first, second = together(t, inBubble)
+	first.On("POST /run/free", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(2 * time.Minute)
+		providertest.Completed("e1", "late")(w, r)
+	})
+	id = first.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+	time.Sleep(time.Second)
+	return first, second, id
+}
+
 // A task whose instance is gone while it invokes the skill is FAILED, and never invoked again. If the instance was only paused, this stays so.
 func TestInstanceThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second := together(t, inBubble)
-		first.On("POST /run/free", func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(2 * time.Minute)
-			providertest.Completed("e1", "late")(w, r)
-		})
-		id := first.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
-		time.Sleep(time.Second)
+		first, second, id := submitting(t)
 		first.store.Pause()
 		time.Sleep(40 * time.Second)
 		get := func() *answer { return second.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)) }
@@ -157,13 +164,7 @@ func TestLostAnswerToAClaim(t *testing.T) {
 // A message to a task that another instance submits does not make this one its follower: when the other is gone, the task ends.
 func TestMessageToATaskOfAnInstanceThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second := together(t, inBubble)
-		first.On("POST /run/free", func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(2 * time.Minute)
-			providertest.Completed("e1", "late")(w, r)
-		})
-		id := first.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
-		time.Sleep(time.Second)
+		first, second, id := submitting(t)
 		second.send10(t, text("", "more"), fmt.Sprintf(`"taskId":%q`, id), `"configuration":{"returnImmediately":true}`).check(t, "result.task.status.state=TASK_STATE_SUBMITTED")
 		first.store.Pause()
 		time.Sleep(40 * time.Second)

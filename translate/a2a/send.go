@@ -61,6 +61,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 		made: make(chan struct{}), ended: make(chan struct{}), full: make(chan struct{}),
 	}
 	s.Tasks, s.Unkept = &f.Tasks, s.isReply
+	s.late = s.mayBeLate()
 	s.Set(t)
 	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(t, named, send.Message.Parts); fault != nil {

@@ -42,7 +42,7 @@ type submission struct {
 	first   bool           // the message makes the task
 	asked   *task.Message  // the question to the client, if inputs are missing
 	inputs  *message.Inputs
-	late    *bool // mayBeLate; nil: not asked yet
+	late    bool // mayBeLate at the beginning: it stays so, also if the database can be reached a moment later
 	invoked bool
 	refused bool // the provider wants a credential; set before ended is closed
 
@@ -307,12 +307,8 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 
 // mayBeLate reports whether the task need not be in the ledger before the provider is called: no client hears of it before its request is answered.
 func (s *submission) mayBeLate() bool {
-	if s.late == nil { // it stays as it is, also if the database can be reached a moment later
-		r := s.request
-		late := !r.method.streams && !r.IsNotification() && !s.send.Immediately && r.version != wire.V01 && s.send.Push == nil && s.front.Ledger.IsReachable()
-		s.late = &late
-	}
-	return *s.late
+	r := s.request
+	return !r.method.streams && !r.IsNotification() && !s.send.Immediately && r.version != wire.V01 && s.send.Push == nil && s.front.Ledger.IsReachable()
 }
 
 // begin makes a new task.
@@ -335,7 +331,7 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 			return runs.NoPlace(failure)
 		}
 		t.ID, t.Entry = e.ID, e
-		if s.mayBeLate() {
+		if s.late {
 			s.task = t
 			s.Draft(t)
 			f.observer().Made(ctx, &r.caller, t)
@@ -398,7 +394,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		}
 	}
 	first := s.task == nil
-	later := first && !s.mayBeLate() // the client sees that the task was made
+	later := first && !s.late // the client sees that the task was made
 	problem := s.make(ctx, func(t *task.Task) {
 		t.Skill = s.chosen.name
 		t.Ref = s.chosen.ref

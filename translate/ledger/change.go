@@ -29,7 +29,7 @@ func (l *Ledger) Change(ctx context.Context, id Identity, decide func(next *Entr
 		if u.entry.State.Ended() {
 			return u.entry, ErrEnded
 		}
-		if err := (&instance{Ledger: l}).writeOnce(ctx, u, removal{}); err != nil {
+		if err := u.write(ctx, l); err != nil {
 			return u.entry, err
 		}
 	}
@@ -303,14 +303,17 @@ func (l *instance) writing() {
 func (l *instance) writePending(ctx context.Context) bool {
 	for {
 		u, r, left := l.pending.next(time.Now())
-		if left == 0 {
+		try := r.delete
+		switch {
+		case left == 0:
 			return true
-		}
-		if u == nil && r.id.ID == "" {
+		case u != nil:
+			try = u.write
+		case r.id.ID == "":
 			return false
 		}
 		trying, cancel := context.WithTimeout(ctx, writeLater)
-		err := l.writeOnce(trying, u, r)
+		err := try(trying, l.Ledger)
 		cancel()
 		if err != nil {
 			return false
@@ -318,21 +321,24 @@ func (l *instance) writePending(ctx context.Context) bool {
 	}
 }
 
-func (l *instance) writeOnce(ctx context.Context, u *unwritten, r removal) error {
-	if u != nil {
-		id := u.entry.Identity()
-		_, leave := l.use(id)
-		defer leave()
-		e, err := l.change(ctx, id, u.decide)
-		if err != nil && !isOver(err) {
-			l.pending.postpone(u)
-			return err
-		}
-		if l.pending.done(id, u, e); e != nil { // perhaps it was written already, although the answer was lost
-			l.learn(e, true)
-		}
-		return nil
+// write tries again to write the version.
+func (u *unwritten) write(ctx context.Context, l *Ledger) error {
+	id := u.entry.Identity()
+	_, leave := l.use(id)
+	defer leave()
+	e, err := l.change(ctx, id, u.decide)
+	if err != nil && !isOver(err) {
+		l.pending.postpone(u)
+		return err
 	}
+	if l.pending.done(id, u, e); e != nil { // perhaps it was written already, although the answer was lost
+		l.learn(e, true)
+	}
+	return nil
+}
+
+// delete tries again to delete the claim.
+func (r removal) delete(ctx context.Context, l *Ledger) error {
 	err := l.store.Delete(ctx, r.id)
 	switch {
 	case err != nil:

@@ -75,9 +75,9 @@ func (l *instance) renew(adopt chan<- struct{}) {
 		return
 	}
 	l.mu.Lock()
-	gap, first := time.Since(l.renewed), l.renewed.IsZero()
+	gap := time.Since(l.renewed)
 	waited := gap >= leaseTime
-	if !first && gap >= leaseTime-renewEvery {
+	if gap >= leaseTime-renewEvery && !l.renewed.IsZero() {
 		l.returned = time.Now()
 	}
 	l.renewed = began
@@ -101,7 +101,7 @@ func (l *instance) adopt() {
 		realms = append(realms, f.Realm())
 	}
 	l.mu.Lock()
-	if !l.returned.IsZero() && time.Since(l.returned) < leaseTime {
+	if time.Since(l.returned) < leaseTime {
 		realms = nil
 	}
 	l.mu.Unlock()

@@ -197,7 +197,7 @@ func unkept(e *Entry, exceeded string) *run.Failure {
 	call, again := named(e)
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Ref: e.Ref, Lost: true,
-		Message: "The run of " + call + " has " + verb + ". The bridge has not stored it (it stores at most " + exceeded + "), and the provider " +
+		Message: "The run of " + call + " has " + verb + ". The bridge has not stored its outcome (it stores at most " + exceeded + "), and the provider " +
 			"can't be asked for it. The bridge does not submit it again; if executing it twice does no harm, " + again,
 	}
 }
