@@ -232,14 +232,21 @@ func TestDownForLong(t *testing.T) {
 			a := start(t, p, db, quiet)
 			time.Sleep(time.Duration(later) * time.Second)
 			b := start(t, p, db, quiet)
+			back := time.Now().Add(time.Minute)
 			p.On("POST /run/sum", func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Second)
 				down(a)
-				down(b)
+				b.Store.Fail(func(statement string) error {
+					if statement == "adopt" { // it waits until the database is back
+						time.Sleep(time.Until(back))
+						return nil
+					}
+					return errDisk
+				}, nil)
 				providertest.Completed("e1", 3)(w, r)
 			})
 			expect(t, a.Call("k", "acme.sum", ""), "3", false)
-			time.Sleep(time.Minute)
+			time.Sleep(time.Until(back))
 			for _, each := range []*instance{b, a} {
 				each.Store.Fail(nil, nil)
 				time.Sleep(100 * time.Millisecond)

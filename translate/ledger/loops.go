@@ -12,6 +12,7 @@ import (
 
 const (
 	renewEvery, renewTimeout = 5 * time.Second, 4 * time.Second
+	freshLease               = leaseTime - renewEvery // if it was renewed in this time, the others that live have their leases, too
 	adoptEvery, adoptAtOnce  = 10 * time.Second, 50
 	expireEvery              = time.Minute
 	overdueAtOnce            = 100
@@ -75,16 +76,16 @@ func (l *instance) renew(adopt chan<- struct{}) {
 		return
 	}
 	l.mu.Lock()
-	gap := time.Since(l.renewed)
-	waited := gap >= leaseTime
-	if gap >= leaseTime-renewEvery && !l.renewed.IsZero() {
+	first, waited := l.renewed.IsZero(), time.Since(l.renewed) >= leaseTime
+	if !first && time.Since(l.renewed) >= freshLease {
 		l.returned = time.Now()
 	}
-	l.renewed = began
-	if lost {
+	if l.renewed = began; lost {
 		for _, n := range l.all {
 			l.tidy(n)
 		}
+	}
+	if first || lost {
 		wake(adopt)
 	}
 	l.mu.Unlock()
@@ -101,7 +102,7 @@ func (l *instance) adopt() {
 		realms = append(realms, f.Realm())
 	}
 	l.mu.Lock()
-	if time.Since(l.returned) < leaseTime {
+	if time.Since(l.renewed) >= freshLease || time.Since(l.returned) < leaseTime {
 		realms = nil
 	}
 	l.mu.Unlock()

@@ -378,7 +378,7 @@ func (s *Store) Renew(ctx context.Context) (lost bool, err error) {
 func (s *Store) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.Entry, error) {
 	return statement(ctx, s, "adopt", func() (list []*ledger.Entry, _ error) {
 		for _, e := range s.entries {
-			if e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(time.Now()) {
+			if s.leases[s.id].Before(time.Now().Add(lease/2)) || e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(time.Now()) {
 				continue
 			}
 			if len(list) == most {

@@ -98,6 +98,12 @@ func testAdopt(t *testing.T, d *Database) {
 		claim(t, b, entry(alice, ""))
 	}
 	d.Later(t, time.Minute)
+	if n := len(adopt(t, a, 4)); n != 0 { // perhaps the others could not renew their leases, either
+		t.Fatalf("adopted %d without a lease of its own", n)
+	}
+	if _, err := a.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []int{4, 3, 0} { // five, the first submission and the run that b has adopted
 		if n := len(adopt(t, a, 4)); n != want {
 			t.Fatalf("adopted %d instead of %d", n, want)
