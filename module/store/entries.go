@@ -85,7 +85,7 @@ func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 	var stored, group []byte
 	var created, changed, expires int64
 	var stage, at sql.NullInt64
-	var past sql.NullBool
+	var past sql.NullBool // isOver; NULL: the statement has added the entry
 	into := append([]any{
 		&realm, &owner, &id, &r.Key, &r.Front, &skill, &asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &group, &stage, &at,
 		&r.Version, &created, &changed, &expires, &past,

@@ -99,7 +99,7 @@ func (i *instance) renew(ctx context.Context) error {
 	return nil
 }
 
-// handOver makes an instance with a new id the one that submits what no other has adopted meanwhile.
+// handOver makes an instance with a new id the one that submits what no other has adopted meanwhile. The index is of what is below 16.
 const handOver = "UPDATE runs SET follower = $2, version = version + 1 WHERE follower = $1 AND state < 16 AND state = 0"
 
 // setLease gives an instance a lease; one that is not positive has ended.
