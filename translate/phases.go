@@ -279,6 +279,9 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	case x.listed != nil:
 		o.SkillID = x.listed.ID
 	}
+	if r != nil && r.State != 0 && errors.Is(context.Cause(x.ctx), run.ErrLeft) {
+		failure = nil
+	}
 	if failure != nil {
 		if (failure.Kind == run.DeadlineExceeded || failure.Kind == run.Unreachable) && failure.By == run.Bridge && callerLeft(x) {
 			failure.Kind = run.CallerGone

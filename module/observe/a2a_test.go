@@ -252,6 +252,19 @@ func TestTasksInBackground(t *testing.T) {
 	mustHave(t, scrape(t, a.Caddy), samples{"streams": 0})
 }
 
+// TestRunThatIsLeft: a call whose run goes on after the request has waited for it has not failed.
+func TestRunThatIsLeft(t *testing.T) {
+	a := startAgent(t, "", nil, []string{"a2a {", "wait 500ms", "}"})
+	id := taskID(t, a.post("", "", "SendMessage", message("acme.slow", "")))
+	testbed.Eventually(t, 10*time.Second, func() bool { return len(a.Log.Lines(`"msg":"call`, `"task":"`+id+`"`)) == 2 }, "the log and the audit log have the call")
+	for _, line := range a.Log.Lines(`"msg":"call`, `"task":"`+id+`"`) {
+		if !strings.Contains(line, `"outcome":"running"`) || strings.Contains(line, "call failed") {
+			t.Errorf("%s", line)
+		}
+	}
+	a.gate.Open()
+}
+
 // TestRunEndsBeforeItsRequestIsLogged: a call that ends after its request has left it is still one call.
 func TestRunEndsBeforeItsRequestIsLogged(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)

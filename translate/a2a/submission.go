@@ -89,7 +89,7 @@ func (s *submission) follow(ctx context.Context, x translate.Execution, news fun
 	s.Begun(x)
 	for r := range x.Watch() {
 		switch {
-		case errors.Is(context.Cause(ctx), runs.ErrLeft) && !ledger.IsEnd(&r):
+		case errors.Is(context.Cause(ctx), run.ErrLeft) && !ledger.IsEnd(&r):
 			return
 		case !s.invoked:
 			s.refuse(ctx, &r)

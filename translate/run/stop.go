@@ -15,6 +15,9 @@ var ErrStopping = errors.New("the bridge is being stopped")
 // ErrCallerCanceled is the cause of a context that was canceled because the caller has canceled its call, for [CallerCanceled].
 var ErrCallerCanceled = errors.New("the caller has canceled the call")
 
+// ErrLeft is the cause of a context that was canceled because no request waits for the run any more, and others follow it: this is no failure of the call.
+var ErrLeft = errors.New("no request waits for the run any more")
+
 // CauseOf is [context.Cause], or [ErrStopping] if the bridge is being stopped.
 func CauseOf(ctx context.Context) error {
 	if s, ok := ctx.Value(StopKey{}).(interface{ Stopping() bool }); ok && s.Stopping() {

@@ -14,9 +14,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// ErrLeft ends a call whose request has ended: its run is followed by the ledger from then on.
-var ErrLeft = errors.New("no request waits for the run any more")
-
 // errNotWritten says that a task could not be written before.
 var errNotWritten = errors.New("the task could not be written")
 
@@ -230,6 +227,6 @@ func (s *Run) Detach() {
 		s.execution.Detach()
 	}
 	if s.accepted {
-		s.Cancel(ErrLeft)
+		s.Cancel(run.ErrLeft) // the ledger follows it
 	}
 }
