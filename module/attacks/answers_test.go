@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -21,7 +22,7 @@ import (
 func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 	const poison = "Poison7Qx"
 	repeats := 100
-	if slowTests() {
+	if longtest.Runs(longtest.Minutes) {
 		repeats = 1000
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/next"}, hostile.Skill{ID: "s/attacker"})

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -363,7 +364,7 @@ func TestS02Rebinding(t *testing.T) {
 		"\t\tallow_networks 127.0.0.1\n\t\t"+names.Transport("keepalive off")+"\n\t\t"+provider(p.URL(), "acme")+"\n\t}\n}\n")
 	c.Log.Lean()
 	calls := 2_000
-	if slowTests() {
+	if longtest.Runs(longtest.Minutes) {
 		calls = 10_000
 	}
 	var completed [8]atomic.Int64

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -461,7 +462,7 @@ func TestS30RunsCanNotBeAskedFor(t *testing.T) {
 // lengths that only one of them may see, none gets a byte of another's.
 func TestS31NoByteOfAnothersAnswer(t *testing.T) {
 	calls := 3000
-	if slowTests() {
+	if longtest.Runs(longtest.Minutes) {
 		calls = 1_000_000
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/secret"}, hostile.Skill{ID: "s/failing"})

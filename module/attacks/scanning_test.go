@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -20,7 +21,7 @@ import (
 func TestS27MadeUpNames(t *testing.T) {
 	const batch = 1000
 	names := 20_000
-	if slowTests() {
+	if longtest.Runs(longtest.Minutes) {
 		names = 1_000_000
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/one"}, hostile.Skill{ID: "s/two"})
@@ -124,7 +125,7 @@ func TestS39NameTurnsPrivate(t *testing.T) {
 // S41: what was downloaded is what go.sum says. That the modules shared with Caddy
 // have Caddy's versions is a test of module/cmd/build; govulncheck runs in CI.
 func TestS41ModulesAreWhatTheySay(t *testing.T) {
-	slow(t)
+	longtest.Need(t, longtest.Minutes)
 	command := exec.CommandContext(t.Context(), "go", "mod", "verify")
 	command.Dir = filepath.Join("..", "..")
 	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "all modules verified") {

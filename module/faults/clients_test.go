@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -104,7 +105,7 @@ func TestR20ClientsGoAndGo(t *testing.T) {
 	testbed.CheckLeaks(t)
 	const workers = 10
 	repeats := 500
-	if isSlow() {
+	if longtest.Runs(longtest.Minutes) {
 		repeats = 10_000
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/hanging"}, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/echo"})

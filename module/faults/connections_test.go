@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -190,7 +191,7 @@ func TestR03NegativeAnswers(t *testing.T) {
 	for _, lines := range [][]string{{"cache {", "\tnegative_ttl 100ms", "}"}, nil} {
 		t.Run(strings.Join(lines, ""), func(t *testing.T) {
 			if lines == nil {
-				slow(t)
+				longtest.Need(t, longtest.Minutes)
 			}
 			names := hostile.NewNameServer(t)
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"}).As("provider.example.test")

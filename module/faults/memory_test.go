@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -36,7 +37,7 @@ func TestR16MemoryPerCall(t *testing.T) {
 		t.Skip("the race detector has memory of its own")
 	}
 	calls := 200
-	if isSlow() {
+	if longtest.Runs(longtest.Minutes) {
 		calls = 2000
 	}
 	provider := hostile.NewProvider(t, hostile.Skill{ID: "acme/drip"}, hostile.Skill{ID: "acme/echo"})
@@ -95,7 +96,7 @@ func first(size int64, _ int) int64 { return size }
 // a process has given back nearly all, and it has no more the next times than after
 // the first. (Go's runtime keeps some hundred bytes of each goroutine for ever.)
 func TestR21Memory(t *testing.T) {
-	slow(t)
+	longtest.Need(t, longtest.Minutes)
 	const clients, callsEach = 1000, 10
 	provider := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/echo"})
 	provider.Lean()

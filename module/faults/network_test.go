@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -118,7 +119,7 @@ func TestR43BadNetwork(t *testing.T) {
 	testbed.CheckLeaks(t)
 	const polls = 4
 	n, calls := &network{delay: 10 * time.Millisecond, loss: 0.1, again: 50 * time.Millisecond}, 60
-	if isSlow() {
+	if longtest.Runs(longtest.Minutes) {
 		n, calls = &network{delay: 100 * time.Millisecond, loss: 0.1, again: 200 * time.Millisecond}, 400
 	}
 	p := hostile.NewProvider(t)

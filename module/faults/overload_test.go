@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -343,7 +344,7 @@ func TestR37Slowloris(t *testing.T) {
 // R37, as large as it says: with 5,000 slow clients and Caddy's defaults, those
 // that send headers slowly are cut within a minute.
 func TestR37SlowlorisLarge(t *testing.T) {
-	slow(t)
+	longtest.Need(t, longtest.Minutes)
 	leavesNothing(t)
 	const clients = 5000
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
@@ -424,7 +425,7 @@ func TestR39Memory(t *testing.T) {
 
 // R39, as large as it says.
 func TestR39MemoryLarge(t *testing.T) {
-	slow(t)
+	longtest.Need(t, longtest.Minutes)
 	memory(t, 5000)
 }
 
@@ -465,9 +466,9 @@ func memory(t *testing.T, calls int) {
 // HTTP/2, whether its invocation is answered at once or at its end. (Caddy 2.11.5
 // and 2.11.6 ended such requests after 60 seconds.)
 func TestR40LongRuns(t *testing.T) {
-	slow(t)
+	longtest.Need(t, longtest.Minutes)
 	durations := []time.Duration{65 * time.Second}
-	if os.Getenv("SKILL_BRIDGE_SLOW_TESTS") == "long" {
+	if longtest.Runs(longtest.Hours) {
 		durations = append(durations, 5*time.Minute, time.Hour)
 	}
 	leavesNothing(t)

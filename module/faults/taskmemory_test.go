@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -14,7 +15,7 @@ import (
 // in the slow form, whose log has the figures.
 func TestR68OpenStreams(t *testing.T) {
 	open := 100
-	if isSlow() {
+	if longtest.Runs(longtest.Minutes) {
 		open = 5000
 	}
 	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
