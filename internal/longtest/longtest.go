@@ -40,9 +40,9 @@ func Runs(l Level) bool {
 }
 
 // Need skips the test if tests of its level don't run.
-func Need(t testing.TB, l Level) {
-	t.Helper()
+func Need(tb testing.TB, l Level) {
+	tb.Helper()
 	if !Runs(l) {
-		t.Skipf("takes long: runs with %s=%s", Variable, l)
+		tb.Skipf("takes long: runs with %s=%s", Variable, l)
 	}
 }
