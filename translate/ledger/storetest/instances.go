@@ -273,7 +273,6 @@ func testManyAdopt(t *testing.T, d *Database) {
 				n.Add(1)
 			}
 		}
-		return nil
 	})
 	if n.Load() != runs {
 		t.Fatalf("adopted %d of %d", n.Load(), runs)
