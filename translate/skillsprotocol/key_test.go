@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -20,11 +21,15 @@ import (
 const randomKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 
 // send sends a body with header lines to a front of a principal, whose database fails, and returns the answer: a call that gets there has a valid key.
-func send(t *testing.T, b *fakeBridge, principal, body string, keys ...string) string {
+// It waits for the database by the clock of a bubble.
+func send(t *testing.T, b *fakeBridge, principal, body string, keys ...string) (answer string) {
 	t.Helper()
-	failing := ledgertest.New().Instance(true)
-	failing.Fail(func(string) error { return context.DeadlineExceeded }, nil)
-	return sendTo(t, failing, b, principal, body, keys...)
+	synctest.Test(t, func(t *testing.T) {
+		failing := ledgertest.New().Instance(true)
+		failing.Fail(func(string) error { return context.DeadlineExceeded }, nil)
+		answer = sendTo(t, failing, b, principal, body, keys...)
+	})
+	return answer
 }
 
 // sendTo is send to a front with a database.
