@@ -3,7 +3,6 @@ package command_test
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +50,6 @@ func tools(t *testing.T, line string) string {
 // TestLocal serves a client with a bridge in the process of the command, in both eras.
 func TestLocal(t *testing.T) {
 	p := newProvider(t)
-	p.On("acme/unread", hostile.Descriptor, hostile.Respond(http.StatusNotFound, ""))
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	config := `{
 	admin off
@@ -146,19 +144,18 @@ http://localhost:1, http://localhost:2 {
 				t.Errorf("exit status %d: %s", status, &d.errs)
 			}
 		})
-		t.Run(tc.name+", cancelled and ended", func(t *testing.T) {
-			d := start(t)
-			before := p.Count("acme/never", hostile.Invoke)
-			d.send(toolCall(1, "acme_never"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, toolCall(2, "acme_never"))
-			testbed.Eventually(t, 20*time.Second, func() bool { return p.Count("acme/never", hostile.Invoke) > before }, "the provider is asked")
-			if err := d.command.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
-			if status := d.ends(); status != 0 {
-				t.Errorf("exit status %d: %s", status, &d.errs)
-			}
-		})
 	}
+	t.Run("cancelled and ended", func(t *testing.T) {
+		d := startDesktop(t, nil, "--allow-http", "--allow-networks", "127.0.0.1", "--namespace", "acme", p.URL())
+		d.send(toolCall(1, "acme_never"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, toolCall(2, "acme_never"))
+		testbed.Eventually(t, 20*time.Second, func() bool { return p.Count("acme/never", hostile.Invoke) > 0 }, "the provider is asked")
+		if err := d.command.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if status := d.ends(); status != 0 {
+			t.Errorf("exit status %d: %s", status, &d.errs)
+		}
+	})
 }
 
 // TestClientConfigurations starts the command as the configurations of clients in the manual say.

@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -93,7 +94,7 @@ func newProvider(t *testing.T) *hostile.Provider {
 	p.On("acme/failing", hostile.Invoke, hostile.AcceptFailing(0))
 	p.On("acme/never", hostile.Invoke, hostile.Accept(1_000_000))
 	p.On("acme/silent", hostile.Invoke, hostile.Hang())
-	p.On("acme/unread", hostile.Descriptor, hostile.Hang())
+	p.On("acme/unread", hostile.Descriptor, hostile.Respond(http.StatusNotFound, "")) // or as the script says
 	p.On("acme/timeouts", hostile.Invoke, func(x *hostile.Exchange) {
 		var body struct {
 			Context struct {
@@ -117,11 +118,19 @@ func newProvider(t *testing.T) *hostile.Provider {
 }
 
 func TestScripts(t *testing.T) {
+	type provider struct{}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/scripts",
 		RequireExplicitExec: true,
+		Condition: func(c string) (bool, error) {
+			if c != longtest.Long.String() {
+				return false, fmt.Errorf("there is no condition %q", c)
+			}
+			return longtest.Runs(longtest.Long), nil
+		},
 		Setup: func(e *testscript.Env) error {
 			p := newProvider(t) // per script, because scripts count the runs
+			e.Values[provider{}] = p
 			e.Setenv("PROVIDER", p.URL())
 			empty := hostile.NewProvider(t)
 			empty.On("", hostile.Index, hostile.Respond(http.StatusOK, "", "Content-Type", "application/json"))
@@ -138,6 +147,9 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "asks": asks, "await": await,
+			"hang": func(ts *testscript.TestScript, _ bool, args []string) { // from now on, the provider does not answer requests for the descriptor of a skill
+				ts.Value(provider{}).(*hostile.Provider).On(args[0], hostile.Descriptor, hostile.Hang())
+			},
 			"execute": func(_ *testscript.TestScript, _ bool, args []string) { // calls a skill over JSON-RPC, as an agent does
 				testbed.NewClient(t, "http://"+args[0]+"/rpc").Execute(args[1], nil)
 			},
