@@ -4,6 +4,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,8 +59,13 @@ func TestMarksAreBounded(t *testing.T) {
 		fill := func(owner string, from, n int) {
 			t.Helper()
 			err := db.transaction(t.Context(), func(ctx context.Context, s session) error {
-				for i := range n {
-					if _, err := s.exec(ctx, "INSERT INTO things VALUES ($1, $2, $3, 1, {now} + 3600000)", markKind, fmt.Appendf(nil, "%s%04d", owner, from+i), []byte{}); err != nil {
+				for rest := n; rest > 0; {
+					args, rows := []any{markKind, []byte{}}, []string(nil)
+					for ; rest > 0 && len(rows) < 250; rest-- {
+						args = append(args, fmt.Appendf(nil, "%s%04d", owner, from+n-rest))
+						rows = append(rows, fmt.Sprintf("($1, $%d, $2, 1, {now} + 3600000)", len(args)))
+					}
+					if _, err := s.exec(ctx, "INSERT INTO things VALUES "+strings.Join(rows, ", "), args...); err != nil {
 						return err
 					}
 				}

@@ -15,21 +15,31 @@ import (
 	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
 )
 
-// databases calls test with the settings of an empty database of each kind. A second DB with these settings is one of another process, as it were.
+// databases calls test with the settings of an empty database of each kind, at the same time. A second DB with these settings is one of another process,
+// as it were.
 func databases(t *testing.T, test func(t *testing.T, settings Settings)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) {
-		test(t, Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "skill bridge?#%41.db")})
+	of := func(name string, settings func(t *testing.T) Settings) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, settings(t))
+		})
+	}
+	of("sqlite", func(t *testing.T) Settings {
+		return Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "skill bridge?#%41.db")}
 	})
-	t.Run("memory", func(t *testing.T) { test(t, Settings{Kind: Memory, File: t.Name()}) })
-	t.Run("postgres", func(t *testing.T) { test(t, Settings{Kind: Postgres, DSN: postgrestest.Start(t)}) })
-	// As behind pgbouncer: the driver takes the types of parameters from the program, not from the server.
-	t.Run("postgres without prepared statements", func(t *testing.T) {
-		test(t, Settings{Kind: Postgres, DSN: postgrestest.Start(t) + "?default_query_exec_mode=exec"})
-	})
+	of("memory", func(t *testing.T) Settings { return Settings{Kind: Memory, File: t.Name()} })
+	of("postgres", func(t *testing.T) Settings { return Settings{Kind: Postgres, DSN: postgrestest.Start(t)} })
+	if longtest.Runs(longtest.Long) {
+		// As behind pgbouncer: the driver takes the types of parameters from the program, not from the server.
+		of("postgres without prepared statements", func(t *testing.T) Settings {
+			return Settings{Kind: Postgres, DSN: postgrestest.Start(t) + "?default_query_exec_mode=exec"}
+		})
+	}
 }
 
 // open opens a database, which is closed at the end of the test.

@@ -167,7 +167,7 @@ func (d *database) statements(b *bench, s *wire.Statements, address, path string
 	c := must(wire.Dial(address))
 	defer c.Close()
 	key := ""
-	counts := make([]float64, 20)
+	counts := make([]float64, either(b, 3, 20))
 	for i := range counts {
 		if withKey {
 			key = fmt.Sprint("count-", i, "-", len(body))

@@ -248,7 +248,7 @@ func (b *bench) slice() time.Duration { return either(b, 50*time.Millisecond, 30
 // compare loads the targets in turn, in short slices and random order, so that other work of the
 // machine affects all of them equally.
 func (b *bench) compare(loads []*load, length time.Duration) {
-	rounds := either(b, 3, max(3, int(b.duration/length)))
+	rounds := either(b, 1, max(3, int(b.duration/length)))
 	for round := range rounds + 1 {
 		for _, i := range b.random.Perm(len(loads)) {
 			check(context.Cause(b.Context))

@@ -131,7 +131,7 @@ func (b *bench) pendingOf(n int, h2 bool, p *pending) held {
 	}
 	samples := make([]float64, either(b, 2, 20))
 	for i := range samples {
-		b.sleep(500 * time.Millisecond)
+		b.sleep(either(b, 50*time.Millisecond, 500*time.Millisecond))
 		samples[i] = c.ResidentMemory()
 	}
 	goroutines := c.Goroutines() - goroutinesBefore

@@ -101,7 +101,17 @@ func (b *bench) write(w io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
-	return text.Execute(w, b.report)
+	var whole strings.Builder
+	if err := text.Execute(&whole, b.report); err != nil {
+		return err
+	}
+	for _, none := range []string{"NaN", "Inf", "%!"} {
+		if strings.Contains(whole.String(), none) {
+			return fmt.Errorf("the report has figures that are none (%s):\n%s", none, whole.String())
+		}
+	}
+	_, err = io.WriteString(w, whole.String())
+	return err
 }
 
 // versions returns the versions of Go and Caddy in a binary.

@@ -59,7 +59,7 @@ func pollingHTTP(b *bench, v values) {
 	c := b.StartCaddy(sites...)
 
 	const callers = 10
-	learning, counted := either(b, 3, 16), either(b, 2, 30)
+	learning, counted := either(b, 1, 16), either(b, 1, 30)
 	streams := make([]*stream, 0, len(provider.HTTPLaws)*len(modes))
 	for _, n := range provider.HTTPLaws {
 		for _, m := range modes {

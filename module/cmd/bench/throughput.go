@@ -91,7 +91,7 @@ func measureAsync(b *bench) values {
 		loads = append(loads, b.loads([]*target{&larger[0], &larger[1]}, body.size, asyncConnections)...)
 	}
 	b.say("async")
-	b.compare(loads, either(b, 200*time.Millisecond, time.Second))
+	b.compare(loads, either(b, 100*time.Millisecond, time.Second))
 
 	t := table{header: []string{"", "calls/s", "processor time, µs/call", "ratio to a request of reverse_proxy"}}
 	to := loads[0]
