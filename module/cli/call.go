@@ -47,7 +47,7 @@ func (p *Provider) Call(ctx context.Context, skill string, args Arguments, timeo
 	defer cancel()
 	// Wait is 0, so that the id of an accepted run can be shown at once.
 	r := p.Bridge.Start(starting, translate.Call{Name: skill, Inputs: jsonrpc.Object{Text: object}, Timeout: longer, Wait: new(time.Duration)}).Wait()
-	if r.Failure == nil && !r.State.Ended() {
+	if r.GoesOn() {
 		f.progress.running("accepted " + r.ExecutionID)
 		if f.pause(ctx, r.RetryAfter) {
 			r = f.follow(ctx, r.Ref)
@@ -133,7 +133,7 @@ func (f *following) follow(ctx context.Context, ref run.Ref) run.Run {
 	for {
 		wait := f.left()
 		r := f.Bridge.Resume(ctx, ref, translate.Call{Wait: &wait}).Wait()
-		if r.Failure != nil || r.State.Ended() || f.left() <= 0 {
+		if !r.GoesOn() || f.left() <= 0 {
 			return r
 		}
 	}

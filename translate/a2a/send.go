@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -71,7 +70,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	if t != nil && runs.IsOpen(t) {
 		return s.join(waits)
 	}
-	ctx := context.WithoutCancel(r.ctx)
+	ctx := s.Begin(r.ctx)
 	go func() {
 		translate.GrowStack(0)
 		s.run(ctx)

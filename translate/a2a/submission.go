@@ -56,8 +56,6 @@ var _ translate.Preparation = (*submission)(nil)
 func (s *submission) run(ctx context.Context) {
 	f := s.front
 	defer s.finish(ctx)
-	ctx, s.Cancel = context.WithCancelCause(ctx)
-	defer s.Cancel(nil)
 	if s.chosen.name == "" && !s.onlySkill(ctx) {
 		return
 	}
@@ -71,7 +69,7 @@ func (s *submission) run(ctx context.Context) {
 		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
 		switch late := runs.IsLate(s.task); {
-		case runs.GoesOn(r) && late: // this is the last state before its timeout
+		case r.GoesOn() && late: // this is the last state before its timeout
 			r.Failure = message.TimeIsUp(s.task, nil)
 		case runs.IsOutage(r) && late:
 			r.Failure = message.TimeIsUp(s.task, r.Failure)
@@ -83,23 +81,17 @@ func (s *submission) run(ctx context.Context) {
 	s.refused = s.invoked && s.Now().Status.State.Interrupted() && s.Now().Ref.ExecutionID == ""
 }
 
-// follow gives the task the states of an execution, until it ends, or no request waits for the accepted run any more: then the ledger follows it. news
-// reports whether a state is one of the task, and may change it.
+// follow gives the task the states of an execution. news reports whether a state is one of the task, and may change it.
 func (s *submission) follow(ctx context.Context, x translate.Execution, news func(*run.Run) bool) {
-	s.Begun(x)
-	for r := range x.Watch() {
+	s.Follow(ctx, x, func(r *run.Run) bool {
 		switch {
-		case errors.Is(context.Cause(ctx), run.ErrLeft) && !ledger.IsEnd(&r):
-			return
 		case !s.invoked:
-			s.refuse(ctx, &r)
-		case news(&r):
-			s.Advance(ctx, &r)
+			s.refuse(ctx, r)
+		case news(r):
+			s.Advance(ctx, r)
 		}
-		if s.invoked && runs.GoesOn(&r) && s.Left() {
-			return
-		}
-	}
+		return s.invoked
+	})
 }
 
 // resume follows the run of a task that waited for a credential.
@@ -134,7 +126,7 @@ func (s *submission) finish(ctx context.Context) {
 		}
 	}
 	s.done()
-	s.LetGo()
+	s.End()
 	close(s.ended)
 }
 

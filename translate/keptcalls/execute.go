@@ -228,7 +228,7 @@ func join(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, found *le
 		call.Wait = &call.Timeout
 	}
 	a.Run = b.Resume(ctx, found.Ref, call).Wait() // by way of Follow
-	if bounded && a.Failure == nil && !a.State.Ended() {
+	if bounded && a.GoesOn() {
 		a.Failure = late(&a.Ref, cmp.Or(call.Timeout, time.Since(began).Truncate(time.Second)))
 	}
 	return a

@@ -2,10 +2,7 @@ package keptcalls
 
 import (
 	"context"
-	"errors"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -15,43 +12,32 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// errLeft ends a call whose caller has left: its run is followed by polls from then on.
-var errLeft = errors.New("no caller waits for the run any more")
-
 // submission submits a call in a goroutine of its own, since the submission may take longer than the request. It ends when the provider has answered the
 // submission and no caller waits any more. It implements [translate.Preparation].
 type submission struct {
+	ledger.Call
+
 	ledger  *ledger.Ledger
 	request Request
 	inputs  jsonrpc.Object
-	args    jsontext.Value // of the call, until their digest is known
-	cancel  context.CancelCauseFunc
+	args    jsontext.Value  // of the call, until their digest is known
 	caller  context.Context // of the request //nolint:containedctx // it ends before the submission does
-	entry   ledger.Newest   // nil: nothing is claimed
 	how     ledger.Settling
-	release func() // ends what the claim has begun
 	answer  Answer
-	ending  atomic.Bool   // an end is being written, of which the execution need not learn
 	done    chan struct{} // closed when the answer is complete
-
-	mu        sync.Mutex
-	execution translate.Execution
-	detached  bool
-	accepted  bool
 }
 
 // submit begins the run of a call, and waits for its end as the call says. claimed is the claim of its key; nil: it has no key.
 func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed *ledger.Entry) Answer {
-	s := &submission{ledger: l, request: *q, args: q.Call.Inputs.Text, caller: ctx, release: func() {}, done: make(chan struct{})}
+	s := &submission{ledger: l, request: *q, args: q.Call.Inputs.Text, caller: ctx, done: make(chan struct{})}
 	s.how = ledger.Settling{First: true, Unsent: true, Fill: func(*ledger.Entry) {}}
 	call := q.Call
 	s.inputs = call.Inputs
 	call.Inputs, call.Prepare, call.Answer, call.Followed = jsonrpc.Object{}, s, l.Room(q.Owner), true
 	s.request.Call = call
-	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.cancel = cancel
+	running := s.Begin(ctx)
 	if claimed != nil {
-		s.claimed(claimed)
+		s.Attend(l, claimed)
 	}
 	go func() {
 		translate.GrowStack(0)
@@ -61,54 +47,9 @@ func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed
 	case <-s.done:
 		return s.answer
 	case <-ctx.Done():
-		s.detach()
+		s.Detach()
 		return Answer{Run: run.Run{Failure: gone("The caller disconnected. Its run, if there is one, goes on.", run.PhasePoll, run.ExecutedMaybe)}}
 	}
-}
-
-// claimed makes the submission the one that follows the run, until it ends.
-func (s *submission) claimed(e *ledger.Entry) {
-	letGo := s.ledger.Hold(e)
-	stop := s.ledger.Attend(e, &s.entry, func() {
-		if !s.ending.Load() {
-			s.cancel(run.ErrCallerCanceled)
-		}
-	})
-	s.release = func() {
-		stop()
-		letGo()
-		s.ledger.Unreserve(e.Owner, s.how.Reserved)
-	}
-}
-
-// detach tells the execution that no request waits for the run any more, and ends it once the run was accepted.
-func (s *submission) detach() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.detached = true
-	if s.execution != nil {
-		s.execution.Detach()
-	}
-	if s.accepted {
-		s.cancel(errLeft)
-	}
-}
-
-// begun notes the execution of the call.
-func (s *submission) begun(x translate.Execution) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.execution = x; s.detached {
-		x.Detach()
-	}
-}
-
-// left notes that the run was accepted. It reports whether the caller has left.
-func (s *submission) left() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.accepted = true
-	return s.detached
 }
 
 // work executes the call.
@@ -117,32 +58,26 @@ func (s *submission) work(ctx context.Context, b Bridge, call translate.Call) {
 	execution := b.Start(ctx, call)
 	s.inputs = jsonrpc.Object{}
 	s.answer.Skill, s.answer.Unknown = execution.Skill(), execution.Unknown()
-	s.begun(execution)
-	for o := range execution.Watch() {
-		if errors.Is(context.Cause(ctx), errLeft) && !ledger.IsEnd(&o) {
-			break
-		}
-		s.settle(ctx, &o)
-		s.answer.Run = o
-		if s.entry.Load() != nil && o.Failure == nil && !o.State.Ended() && s.left() {
-			break
-		}
-	}
+	s.Follow(ctx, execution, func(o *run.Run) bool {
+		s.settle(ctx, o)
+		s.answer.Run = *o
+		return s.Newest.Load() != nil
+	})
 }
 
 // settle writes a state of the run, and replaces it if it is not the outcome.
 func (s *submission) settle(ctx context.Context, o *run.Run) {
-	e := s.entry.Load()
+	e := s.Newest.Load()
 	if e == nil {
 		return
 	}
-	s.ending.Store(ledger.IsEnd(o))
-	defer s.ending.Store(false)
-	said, now := s.ledger.Agree(context.WithoutCancel(ctx), e, *o, s.how, s.request.Call.Answer)
-	if s.entry.Set(now); now == nil {
-		s.entry.Store(nil)
-	}
-	*o, o.Kept = said, e.ID
+	s.Write(o.IsEnd(), func() {
+		said, now := s.ledger.Agree(context.WithoutCancel(ctx), e, *o, s.how, s.request.Call.Answer)
+		if s.Newest.Set(now); now == nil {
+			s.Newest.Store(nil)
+		}
+		*o, o.Kept = said, e.ID
+	})
 }
 
 // finish ends a submission. It is deferred, so it also runs after a panic.
@@ -150,13 +85,13 @@ func (s *submission) finish(ctx context.Context) {
 	if value := recover(); value != nil {
 		s.ledger.Panicked(ctx, value, debug.Stack())
 		s.answer.Run = run.Run{Failure: &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}}
-		if e := s.entry.Load(); e != nil && e.Ref.ExecutionID == "" {
+		if e := s.Newest.Load(); e != nil && e.Ref.ExecutionID == "" {
 			s.ledger.Settle(e, &s.answer.Run, s.how)
 		}
 	}
-	s.answer.Entry = s.entry.Load()
-	s.release()
-	s.cancel(nil)
+	s.answer.Entry = s.Newest.Load()
+	s.End()
+	s.ledger.Unreserve(s.request.Owner, s.how.Reserved)
 	close(s.done)
 }
 
@@ -181,13 +116,13 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 			next.Ref.Kept = next.ID
 		}
 	}
-	if s.entry.Load() == nil {
+	if s.Newest.Load() == nil {
 		e := newEntry(q)
 		s.how.Fill(e)
 		if _, failure := s.ledger.Add(ctx, e, maxOutcome(q)); failure != nil {
 			return failure
 		}
-		s.claimed(e)
+		s.Attend(s.ledger, e)
 	}
 	if single {
 		if failure := s.ledger.Reserve(q.Owner, maxOutcome(q)); failure != nil {
@@ -196,7 +131,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 		s.how.Reserved = maxOutcome(q)
 	}
 	if q.Claimed != nil {
-		if err := q.Claimed(ctx, s.entry.Load()); err != nil {
+		if err := q.Claimed(ctx, s.Newest.Load()); err != nil {
 			return ledger.NotKept(err)
 		}
 	}

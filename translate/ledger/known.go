@@ -65,14 +65,6 @@ func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, err
 	return e, err
 }
 
-// IsEnd reports whether what was said about a run is its end.
-func IsEnd(said *run.Run) bool {
-	if said.Failure == nil {
-		return said.State.Ended()
-	}
-	return said.Failure.EndsRun()
-}
-
 // Agree settles what the provider has said about a run, unless it has ended. It returns the state of the run, which is the outcome that was stored first,
 // and the newest version of the entry; nil: it was deleted, as the skill was certainly not executed.
 func (l *Ledger) Agree(ctx context.Context, e *Entry, said run.Run, how Settling, room exchange.AnswerBudget) (o run.Run, now *Entry) {

@@ -63,7 +63,7 @@ func (p *progress) watch(execution translate.Execution) run.Run {
 				}
 				return newest
 			}
-			if newest = state; state.Failure == nil && !state.State.Ended() && state.State > told { // a poll may say again what was told
+			if newest = state; state.GoesOn() && state.State > told { // a poll may say again what was told
 				told = state.State
 				p.notify(told)
 			}

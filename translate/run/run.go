@@ -25,3 +25,14 @@ type Run struct {
 	// Warnings say what was wrong with the provider's answer, and how it was read nevertheless.
 	Warnings []string
 }
+
+// GoesOn reports whether the run has neither ended nor failed.
+func (r *Run) GoesOn() bool { return r.Failure == nil && !r.State.Ended() }
+
+// IsEnd reports whether the run has ended, or it is certain that its end can't be learned.
+func (r *Run) IsEnd() bool {
+	if r.Failure == nil {
+		return r.State.Ended()
+	}
+	return r.Failure.EndsRun()
+}

@@ -109,7 +109,7 @@ func stateOfEntry(s ledger.State, o *run.Run) ledger.State {
 
 // kept returns what is stored of the end of a run. If there is no place for it, the run fails.
 func (f *Tasks) kept(t *task.Task, o *run.Run) []byte {
-	if GoesOn(o) {
+	if o.GoesOn() {
 		return nil
 	}
 	outcome, exceeded := f.Ledger.Ended(t.Owner, o)
@@ -123,9 +123,6 @@ func (f *Tasks) kept(t *task.Task, o *run.Run) []byte {
 	outcome, _ = f.Ledger.Ended(t.Owner, o)
 	return outcome
 }
-
-// GoesOn reports whether a run has neither ended nor failed.
-func GoesOn(r *run.Run) bool { return r.Failure == nil && !r.State.Ended() }
 
 // Give gives a task that is being changed the state of its run. It reports whether this has changed the task.
 func (f *Tasks) Give(t *task.Task, now *run.Run, at time.Time) (changed bool) {

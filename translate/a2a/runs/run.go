@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -19,59 +18,29 @@ var errNotWritten = errors.New("the task could not be written")
 
 // Run is the run of a task, as the call follows it that has begun it, which may outlive its request.
 type Run struct {
+	ledger.Call
 	// Tasks have the task.
 	Tasks *Tasks
-	// Cancel ends the execution.
-	Cancel context.CancelCauseFunc
 	// Unkept reports whether a task need not be kept, since its output is the answer itself.
 	Unkept func(*task.Task) bool
 
 	newest  atomic.Pointer[task.Task] // of the task, as far as this call knows
-	ending  atomic.Bool               // this call is writing the end of the task
+	late    atomic.Bool               // the task is not in the ledger yet: no client knows it, and a short run is written once
 	writing sync.Mutex                // held while the task is written
-
-	mu        sync.Mutex // guards what follows
-	execution translate.Execution
-	detached  bool
-	accepted  bool
-	late      bool // the task is not in the ledger yet: no client knows it, and a short run is written once
-	unsure    bool // an attempt to write it has failed, so that it may be stored as submitted, and deleted later
-	over      bool // the call has ended
-	release   func()
+	unsure  bool                      // an attempt to write it has failed, so that it may be stored as submitted, and deleted later
 }
 
 // Draft makes a task the one of this call, which is not in the ledger yet.
 func (s *Run) Draft(t *task.Task) {
 	s.newest.Store(t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.late = true
+	s.late.Store(true)
 }
 
-// Keep makes a task in the ledger the one of this call, which follows its run until LetGo. A cancellation at whichever instance ends it.
+// Keep makes a task in the ledger the one of this call.
 func (s *Run) Keep(t *task.Task) {
 	s.newest.Store(t)
-	letGo := s.Tasks.Ledger.Hold(t.Entry)
-	stop := s.Tasks.Ledger.OnChange(t.Entry, func(now *ledger.Entry) {
-		if now != nil && now.State.Ended() && !s.ending.Load() {
-			s.Cancel(run.ErrCallerCanceled)
-		}
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.late = false
-	if s.release = func() { stop(); letGo() }; s.over { // the task is written after the end of its call
-		s.release()
-	}
-}
-
-// LetGo ends what Keep has begun, also if it begins later.
-func (s *Run) LetGo() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over = true; s.release != nil {
-		s.release()
-	}
+	s.Attend(s.Tasks.Ledger.Ledger, t.Entry)
+	s.late.Store(false)
 }
 
 // Now returns the newest version of the task that this call knows.
@@ -81,11 +50,7 @@ func (s *Run) Now() *task.Task { return s.newest.Load() }
 func (s *Run) Set(t *task.Task) { s.newest.Store(t) }
 
 // IsLate reports whether the task is not in the ledger yet.
-func (s *Run) IsLate() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.late
-}
+func (s *Run) IsLate() bool { return s.late.Load() }
 
 // Advance gives the task the state of its run. If it can't be written, the task stays as it is here, and the ledger asks about the run again.
 func (s *Run) Advance(ctx context.Context, o *run.Run) {
@@ -95,16 +60,16 @@ func (s *Run) Advance(ctx context.Context, o *run.Run) {
 		s.advanceDraft(ctx, o)
 		return
 	}
-	s.ending.Store(!GoesOn(o))
-	defer s.ending.Store(false)
-	var m made
-	e, err := s.Tasks.Ledger.Write(s.Now().Entry, s.following(s.Tasks.progressOf(&m, o, nil)))
-	if e == nil || err != nil && !errors.Is(err, ledger.ErrEnded) {
-		return
-	}
-	if t, err := m.of(s.Tasks, e); err == nil {
-		s.Set(t)
-	}
+	s.Write(!o.GoesOn(), func() {
+		var m made
+		e, err := s.Tasks.Ledger.Write(s.Now().Entry, s.following(s.Tasks.progressOf(&m, o, nil)))
+		if e == nil || err != nil && !errors.Is(err, ledger.ErrEnded) {
+			return
+		}
+		if t, err := m.of(s.Tasks, e); err == nil {
+			s.Set(t)
+		}
+	})
 }
 
 // following makes this instance the follower of a run that is accepted.
@@ -170,11 +135,13 @@ func (s *Run) write(ctx context.Context) error {
 	if e.State == state {
 		return nil
 	}
-	s.ending.Store(true)
-	defer s.ending.Store(false)
-	now, err := s.Tasks.Ledger.Write(e, func(next *ledger.Entry) error {
-		next.Outcome, next.State = whole, state
-		return nil
+	var now *ledger.Entry
+	var err error
+	s.Write(true, func() {
+		now, err = s.Tasks.Ledger.Write(e, func(next *ledger.Entry) error {
+			next.Outcome, next.State = whole, state
+			return nil
+		})
 	})
 	if err == nil && now != nil {
 		own := *t
@@ -189,44 +156,7 @@ const writeTimeout = 2 * time.Second
 
 // Drop gives back the place of a task that is not in the ledger, and that nobody will see.
 func (s *Run) Drop() {
-	s.mu.Lock()
-	late := s.late
-	s.late = false
-	s.mu.Unlock()
-	if late {
+	if s.late.Swap(false) {
 		s.Tasks.Ledger.Unplace(s.Now().Entry)
-	}
-}
-
-// Begun notes the execution of the call.
-func (s *Run) Begun(x translate.Execution) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.execution = x; s.detached {
-		x.Detach()
-	}
-}
-
-// Left notes that the run was accepted. It reports whether the request has ended.
-func (s *Run) Left() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.accepted = true
-	return s.detached
-}
-
-// Detach tells the execution that no request waits for the run any more, and ends it once the run was accepted.
-func (s *Run) Detach() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.detached {
-		return
-	}
-	s.detached = true
-	if s.execution != nil {
-		s.execution.Detach()
-	}
-	if s.accepted {
-		s.Cancel(run.ErrLeft) // the ledger follows it
 	}
 }
