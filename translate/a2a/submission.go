@@ -109,7 +109,10 @@ func (s *submission) resume(ctx context.Context) {
 	ref.Kept = ""
 	s.follow(ctx, s.front.Bridge.Resume(ctx, ref, translate.Call{
 		Caller: s.request.caller, Detached: true, Wait: &wait, Task: s.taskID, Answer: s.room(),
-	}), func(r *run.Run) bool { return runs.IsNews(s.task, r) })
+	}), func(r *run.Run) bool {
+		mayBeFound := r.Failure != nil && r.Failure.NotOffered() // by the ledger, which follows it then
+		return !mayBeFound && runs.IsNews(s.task, r)
+	})
 }
 
 // finish ends a submission. It is deferred, so it also runs after a panic.

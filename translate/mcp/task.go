@@ -189,10 +189,10 @@ func isOpen(o *run.Run) bool {
 	switch f := o.Failure; {
 	case f == nil:
 		return !o.State.Ended()
+	case f.MayPass(), f.NotOffered():
+		return true
 	case f.Lost:
 		return false
-	case f.MayPass():
-		return true
 	}
 	switch o.Failure.Kind {
 	case run.Unreachable, run.RateLimited, run.Stopped, run.DeadlineExceeded, run.AuthRequired, run.PermissionDenied:

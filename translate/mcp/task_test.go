@@ -152,6 +152,33 @@ func TestDeniedTasks(t *testing.T) {
 	}
 }
 
+// A descriptor that is not there for a while, such as during a deployment of the provider, does not end a task, nor does tasks/cancel take it for ended.
+func TestTaskOfMissingDescriptor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inBubble(t, skill("slow", nil))
+		end := s.Accept("slow")
+		ends, canceled := s.task(t, "acme_slow", "ada"), s.task(t, "acme_slow", "bob")
+		s.On("GET /skills/0.json", providertest.Answer(404, "{}"))
+		asked := s.Count("GET /skills/0.json")
+		for s.Count("GET /skills/0.json") == asked {
+			time.Sleep(time.Minute)
+			if g := s.about(t, "tasks/get", ends, "ada"); g.result()["status"] != "working" {
+				t.Fatal(g.text)
+			}
+		}
+		s.about(t, "tasks/cancel", canceled, "bob")
+		s.On("GET /skills/0.json")
+		end(object{"a": 1})
+		time.Sleep(time.Hour)
+		for id, want := range map[string]string{ends: "completed", canceled: "cancelled"} {
+			caller := map[string]string{ends: "ada", canceled: "bob"}[id]
+			if g := s.about(t, "tasks/get", id, caller); g.result()["status"] != want {
+				t.Errorf("%s, want %s", g.text, want)
+			}
+		}
+	})
+}
+
 // Section 5: an id that is unknown, foreign, expired or damaged is one error, and the extension is demanded first.
 func TestTaskIDs(t *testing.T) {
 	s := newServer(t, nil, skill("slow", nil))
