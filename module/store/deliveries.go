@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// deliveryColumns are what a delivery is read from, and added are their values, and those of claimed and since.
+	// deliveryColumns are what a delivery is added with, and added are their values, and those of claimed and since. It is read from deliveryResult.
 	deliveryColumns = "realm, owner, id, receiver, front, host, target, end_only, position, tries, version"
+	deliveryResult  = deliveryColumns + ", COALESCE(next, 0), since, claimed"
 	// isDelivery selects a delivery by its arguments, with its version; notOver those for which something may be sent, as their index says it.
-	isDelivery = "realm = $1 AND owner = $2 AND id = $3 AND receiver = $4 AND version = $5"
+	isDelivery = isEntry + " AND receiver = $4 AND version = $5"
 	added      = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, FALSE, {now}"
 	notOver    = "position < 9223372036854775807"
 	// isRun joins a delivery and its run.
@@ -40,7 +41,7 @@ func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery, most delivery
 	const others = "(SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE realm = $1 AND owner = $2%s LIMIT $%d) AS others) < $%[2]d"
 	args, values := append(place(d.Run, d.Receiver), d.Front, []byte(d.Host), append([]byte{}, d.Target...), d.EndOnly, d.Cursor, d.Tries), "VALUES ("+added+")"
 	if most != (delivery.Bounds{}) {
-		values = "SELECT " + added + " WHERE EXISTS (SELECT 1 FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 AND receiver = $4) OR " +
+		values = "SELECT " + added + " WHERE EXISTS (SELECT 1 FROM deliveries WHERE " + isEntry + " AND receiver = $4) OR " +
 			fmt.Sprintf(others, " AND id = $3", 11) + " AND " + fmt.Sprintf(others, "", 12)
 		args = append(args, cmp.Or(most.OfRun, math.MaxInt32), cmp.Or(most.OfOwner, math.MaxInt32))
 	}
@@ -55,33 +56,28 @@ func (s Deliveries) Add(ctx context.Context, d *delivery.Delivery, most delivery
 
 // Remove implements [delivery.Store].
 func (s Deliveries) Remove(ctx context.Context, k delivery.Key) error {
-	_, err := s.db.session(writing).exec(ctx, "DELETE FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 AND receiver = $4", place(k.Run, k.Receiver)...)
+	_, err := s.db.session(writing).exec(ctx, "DELETE FROM deliveries WHERE "+isEntry+" AND receiver = $4", place(k.Run, k.Receiver)...)
 	return err
 }
 
 // Of implements [delivery.Store].
-func (s Deliveries) Of(ctx context.Context, run ledger.Identity) (all []*delivery.Delivery, err error) {
-	err = s.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		var next, since int64
-		var claimed bool
-		d, err := scanned(rows, &next, &since, &claimed)
-		d.Claimed = claimed
-		if d.Since = time.UnixMilli(since).UTC(); next > 0 {
-			d.Next = time.UnixMilli(next).UTC()
-		}
-		all = append(all, d)
-		return err
-	}, "SELECT "+deliveryColumns+", COALESCE(next, 0), since, claimed FROM deliveries WHERE realm = $1 AND owner = $2 AND id = $3 ORDER BY receiver", place(run, "")[:3]...)
-	return all, err
+func (s Deliveries) Of(ctx context.Context, run ledger.Identity) ([]*delivery.Delivery, error) {
+	return s.read(ctx, reading, "SELECT "+deliveryResult+" FROM deliveries WHERE "+isEntry+" ORDER BY receiver", identity(run)...)
 }
 
-// scanned reads a delivery, and further columns.
-func scanned(rows *sql.Rows, more ...any) (*delivery.Delivery, error) {
-	d := new(delivery.Delivery)
-	var realm, owner, id, receiver, host []byte
-	err := rows.Scan(append([]any{&realm, &owner, &id, &receiver, &d.Front, &host, &d.Target, &d.EndOnly, &d.Cursor, &d.Tries, &d.Version}, more...)...)
-	d.Run, d.Receiver, d.Host = identityOf(realm, owner, id), string(receiver), string(host)
-	return d, err
+// read returns the deliveries of a statement.
+func (s Deliveries) read(ctx context.Context, p purpose, text string, args ...any) (all []*delivery.Delivery, err error) {
+	err = s.db.session(p).query(ctx, func(rows *sql.Rows) error {
+		d := new(delivery.Delivery)
+		var realm, owner, id, receiver, host []byte
+		var next, since int64
+		err := rows.Scan(&realm, &owner, &id, &receiver, &d.Front, &host, &d.Target, &d.EndOnly, &d.Cursor, &d.Tries, &d.Version, &next, &since, &d.Claimed)
+		d.Run, d.Receiver, d.Host = identityOf(realm, owner, id), string(receiver), string(host)
+		d.Next, d.Since = fromMilliseconds(next), fromMilliseconds(since)
+		all = append(all, d)
+		return err
+	}, text, args...)
+	return all, err
 }
 
 // Take implements [delivery.Store].
@@ -97,7 +93,7 @@ func (s Deliveries) Take(ctx context.Context, runs []ledger.Identity, claim time
 func (s Deliveries) wanted(runs []ledger.Identity) (text, wanted string, err error) {
 	list := make([][]any, len(runs))
 	for i, id := range runs {
-		list[i] = place(id, "")[:3]
+		list[i] = identity(id)
 	}
 	from, wanted, err := s.list("$2", list)
 	return "SELECT {row} FROM deliveries AS d WHERE (realm, owner, id) IN (" + from + ") AND (next IS NULL OR next <= {now}) AND " + news("d.position") + "{skip}", wanted, err
@@ -120,24 +116,23 @@ func due(served []delivery.Served) (text string, args []any) {
 }
 
 // claim claims the deliveries that a statement selects, for as long as the first argument says.
-func (s Deliveries) claim(ctx context.Context, selected string, args ...any) (claimed []*delivery.Delivery, err error) {
-	err = s.db.session(writing).query(ctx, func(rows *sql.Rows) error {
-		d, err := scanned(rows)
-		claimed = append(claimed, d)
-		return err
-	}, s.claiming(selected), args...)
-	return claimed, err
+func (s Deliveries) claim(ctx context.Context, selected string, args ...any) ([]*delivery.Delivery, error) {
+	return s.read(ctx, writing, s.claiming(selected), args...)
 }
 
 func (s Deliveries) claiming(selected string) string {
 	return "UPDATE deliveries SET claimed = TRUE, since = CASE WHEN next IS NULL THEN {now} ELSE since END, next = {now} + $1, version = version + 1 WHERE " +
-		s.db.runs.rows(selected, entryKey+", receiver") + " RETURNING " + deliveryColumns
+		s.db.runs.rows(selected, entryKey+", receiver") + " RETURNING " + deliveryResult
 }
 
 // Extend implements [delivery.Store].
 func (s Deliveries) Extend(ctx context.Context, d *delivery.Delivery, claim time.Duration) (ok bool, err error) {
-	return s.db.session(writing).row(ctx, []any{&d.Version}, "UPDATE deliveries SET claimed = TRUE, next = {now} + $6, version = version + 1 WHERE "+isDelivery+
-		" RETURNING version", append(version(d), claim.Milliseconds())...)
+	next := int64(0)
+	if ok, err = s.db.session(writing).row(ctx, []any{&d.Version, &next}, "UPDATE deliveries SET claimed = TRUE, next = {now} + $6, version = version + 1 WHERE "+
+		isDelivery+" RETURNING version, next", append(version(d), claim.Milliseconds())...); ok {
+		d.Next = fromMilliseconds(next)
+	}
+	return ok, err
 }
 
 // Settle implements [delivery.Store].
@@ -205,10 +200,8 @@ func (s Deliveries) Waiting(ctx context.Context) (*delivery.Waiting, error) {
 		if err := rows.Scan(&principal, &host, &r.Waiting, &since, &next, &all.Waiting, &oldest); err != nil {
 			return err
 		}
-		r.Principal, r.Host, r.Oldest, all.Oldest = string(principal), string(host), time.UnixMilli(since).UTC(), time.UnixMilli(oldest).UTC()
-		if next > 0 {
-			r.Next = time.UnixMilli(next).UTC()
-		}
+		r.Principal, r.Host, r.Oldest, all.Oldest = string(principal), string(host), fromMilliseconds(since), fromMilliseconds(oldest)
+		r.Next = fromMilliseconds(next)
 		all.Receivers = append(all.Receivers, r)
 		return nil
 	}, "SELECT owner, host, count(*), min(since), min(CASE WHEN claimed OR next <= {now} THEN 0 ELSE next END), CAST(sum(count(*)) OVER () AS BIGINT), "+
@@ -218,7 +211,7 @@ func (s Deliveries) Waiting(ctx context.Context) (*delivery.Waiting, error) {
 
 // place are the values of the primary key.
 func place(run ledger.Identity, receiver string) []any {
-	return []any{[]byte(run.Owner.Realm), []byte(run.Owner.Principal), []byte(run.ID), []byte(receiver)}
+	return append(identity(run), []byte(receiver))
 }
 
 // version are the arguments for isDelivery.

@@ -40,7 +40,7 @@ type turn struct {
 
 // deliver sends the next event of a line.
 func (d *Deliverer) deliver(l *line) step {
-	s := d.sender(l.row.Served())
+	s := d.senders.Of(l.row.Served())
 	if s == nil {
 		return d.settle(l, 0)
 	}
@@ -136,12 +136,17 @@ func (t *turn) judge(event *Event, a *Attempt) step {
 		return t.giveUp(a, a.Problem)
 	}
 	pause := max(pauses[t.row.Tries-1], a.RetryAfter)
-	if e := t.entry; e.State.Ended() && !e.Expires.IsZero() && time.Until(e.Expires) < pause {
+	if e := t.entry; e.State.Ended() && !e.Expires.IsZero() && t.left(e.Expires) < pause {
 		return t.giveUp(a, a.Problem+"; the run expires before the next request")
 	}
 	a.Retry = pause + rand.N(pause/10) //nolint:gosec // it spreads requests
 	t.by.attempted(t.fill(a, t.row.Tries))
 	return t.settle(t.line, a.Retry)
+}
+
+// left returns how long it is to a time of the store's clock, which has said when the claim ends.
+func (t *turn) left(at time.Time) time.Duration {
+	return at.Sub(t.row.Next) + claimTime - time.Since(t.claimed)
 }
 
 // goOn goes on after an event.

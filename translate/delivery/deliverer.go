@@ -2,13 +2,12 @@ package delivery
 
 import (
 	"context"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -54,13 +53,14 @@ type Deliverer struct {
 	group   sync.WaitGroup
 	kick    chan struct{} // of capacity 1: wakes the loop
 
-	mu      sync.Mutex
-	begun   bool
-	senders senders
-	lines   lines
-	timer   *time.Timer // calls dispatch when a pause in the schedule ends; nil: there was none yet
-	lookAt  time.Time   // when the store is looked at next
-	rest    time.Time   // before that, it is not looked at
+	senders run.Serving[Served, *Sender]
+
+	mu     sync.Mutex
+	begun  bool
+	lines  lines
+	timer  *time.Timer // calls dispatch when a pause in the schedule ends; nil: there was none yet
+	lookAt time.Time   // when the store is looked at next
+	rest   time.Time   // before that, it is not looked at
 
 	unheard Key // where the next look for news begins; it belongs to the loop
 }
@@ -68,7 +68,7 @@ type Deliverer struct {
 // New returns a Deliverer. subscribe makes it hear versions of entries after they were stored: all that this instance makes, in their order for each entry
 // (see [ledger.Ledger.Subscribe]). It sends nothing before the first [Deliverer.Begin].
 func New(runs Runs, subscribe func(tell func(*ledger.Entry)), store Store) *Deliverer {
-	d := &Deliverer{runs: runs, store: store, senders: senders{}, lines: newLines(), kick: make(chan struct{}, 1)}
+	d := &Deliverer{runs: runs, store: store, lines: newLines(), kick: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.closing, d.close = context.WithCancel(d.ctx)
 	subscribe(d.hear)
@@ -82,7 +82,7 @@ func (d *Deliverer) Begin(s *Sender) {
 	if d.closing.Err() != nil {
 		return
 	}
-	d.senders.add(s)
+	d.senders.Add(s.Served, s)
 	d.look(0)
 	if !d.begun {
 		d.begun = true
@@ -91,11 +91,7 @@ func (d *Deliverer) Begin(s *Sender) {
 }
 
 // End makes the Deliverer no longer use a Sender.
-func (d *Deliverer) End(s *Sender) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.senders.remove(s)
-}
+func (d *Deliverer) End(s *Sender) { d.senders.Remove(s.Served, s) }
 
 // Close begins no more requests, waits for those in progress, and ends the claims of the others, until ctx ends. The store must be open.
 func (d *Deliverer) Close(ctx context.Context) {
@@ -139,9 +135,7 @@ func (d *Deliverer) Remove(ctx context.Context, k Key) error { return d.store.Re
 
 // hear queues a version of a run for its receivers. It does not block.
 func (d *Deliverer) hear(e *ledger.Entry) {
-	d.mu.Lock()
-	s := d.senders.of(Served{e.Owner.Realm, e.Front})
-	d.mu.Unlock()
+	s := d.senders.Of(Served{e.Owner.Realm, e.Front})
 	if s != nil && s.Hears(e) { // else the store is looked for news when there is a Sender
 		d.want(e.Identity(), e)
 	}
@@ -238,19 +232,13 @@ func (d *Deliverer) serve(l *line) {
 func (d *Deliverer) guarded(l *line) (next step) {
 	defer func() {
 		if value := recover(); value != nil {
-			if s := d.sender(l.row.Served()); s != nil && s.Panicked != nil {
+			if s := d.senders.Of(l.row.Served()); s != nil && s.Panicked != nil {
 				s.Panicked(d.ctx, value, debug.Stack())
 			}
 			next = d.settle(l, panicPause)
 		}
 	}()
 	return d.deliver(l)
-}
-
-func (d *Deliverer) sender(of Served) *Sender {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.senders.of(of)
 }
 
 // loop takes deliveries and looks at the store until the Deliverer is closed.
@@ -331,8 +319,8 @@ func (d *Deliverer) claim() time.Time {
 	began := time.Now()
 	d.mu.Lock()
 	d.lookAt = began.Add(lookEach)
-	served := slices.Collect(maps.Keys(d.senders))
 	d.mu.Unlock()
+	served := d.senders.Served()
 	var rows []*Delivery
 	var err error
 	if len(served) > 0 {

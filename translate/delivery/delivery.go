@@ -29,9 +29,10 @@ type Delivery struct {
 	Tries int
 	// Version is set by the [Store]. It changes with each change and each claim.
 	Version int64
-	// Next is when the delivery is due or its claim ends, and Since is since when an event waits. [Store.Of] sets them. No Next: nothing waits, and Since says nothing.
+	// Next is when the delivery is due or its claim ends, and Since is since when an event waits. No Next: nothing waits, and Since says nothing. The Store sets
+	// them, as when it reads or claims the delivery.
 	Next, Since time.Time
-	// Claimed says that an instance is sending what waits. [Store.Of] sets it.
+	// Claimed says that an instance is sending what waits. The Store sets it like Next.
 	Claimed bool
 }
 

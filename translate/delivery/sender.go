@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -61,24 +60,4 @@ func (s *Sender) attempted(a *Attempt) {
 	if s.Attempted != nil {
 		s.Attempted(a)
 	}
-}
-
-// senders are those of all configurations, the newest of each kind last.
-type senders map[Served][]*Sender
-
-func (s senders) add(of *Sender) { s[of.Served] = append(s[of.Served], of) }
-
-func (s senders) remove(of *Sender) {
-	s[of.Served] = slices.DeleteFunc(s[of.Served], func(other *Sender) bool { return other == of })
-	if len(s[of.Served]) == 0 {
-		delete(s, of.Served)
-	}
-}
-
-// of returns the newest sender, so that a new configuration can end an outage; nil: there is none.
-func (s senders) of(served Served) *Sender {
-	if all := s[served]; len(all) > 0 {
-		return all[len(all)-1]
-	}
-	return nil
 }

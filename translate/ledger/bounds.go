@@ -20,6 +20,9 @@ type Bounds struct {
 // countEvery is the age from which what an owner has is counted again, in the background.
 const countEvery = 10 * time.Second
 
+// maxSmall is the size of the largest outcome for which there is always place, in bytes.
+const maxSmall = 4 << 10
+
 // usage counts what is kept: what the store has counted, and what this instance has added since. Entries can't be deleted to make place: a key without its
 // entry could be used twice.
 type usage struct {
@@ -116,13 +119,17 @@ func (u *usage) begin(ctx context.Context, owner Owner, most int64) *run.Failure
 	return u.add(owner, most)
 }
 
-// evicts returns how many entries of an owner make place for another one: those beyond the bounds, which may be more than one, since several instances and
-// calls begin runs at the same time, and a part of the rest, so that few statements do.
+// evicts returns how many entries of an owner make place for another one. If the owner has too much, these are those beyond its bounds, since several
+// instances and calls begin runs at the same time, and a part of the rest, so that few statements do. If all owners together have too much, it pays only for
+// its own new one, as far as that is possible with such a part.
 func (u *usage) evicts(owner Owner) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	beyond := max(u.of(&owner).Entries-u.bounds.RunsOfOne, u.all.Entries-u.bounds.Runs, 0)
-	return min(beyond+max(u.bounds.RunsOfOne/100, 1), 1000) // by one statement
+	own, part := u.of(&owner), max(u.bounds.RunsOfOne/100, 1)
+	if beyond := own.Entries - u.bounds.RunsOfOne; beyond >= 0 || own.Bytes > u.bounds.OutputOfOne {
+		return min(max(beyond, 0)+part, 1000) // by one statement
+	}
+	return min(max(u.all.Entries-u.bounds.Runs, 0)+1, part)
 }
 
 // evicted says that entries of an owner were deleted, so that they have to be counted again.
@@ -139,21 +146,28 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	own := u.of(&owner)
-	for _, bound := range []struct {
-		name      string
-		used, max int64
-	}{
-		{"bytes of outcomes", u.all.Bytes + u.all.reserved + most - 1, u.bounds.Output},
-		{"bytes of outcomes of a principal", own.Bytes + own.reserved + most - 1, u.bounds.OutputOfOne},
-		{"kept runs", int64(u.all.Entries), int64(u.bounds.Runs)},
-		{"kept runs of a principal", int64(own.Entries), int64(u.bounds.RunsOfOne)},
-	} {
-		if bound.used >= bound.max {
-			return refuse(&run.Limit{Name: bound.name, Max: bound.max})
-		}
+	limit := u.full(own, most)
+	switch {
+	case limit != nil:
+	case u.all.Entries >= u.bounds.Runs:
+		limit = &run.Limit{Name: "kept runs", Max: int64(u.bounds.Runs)}
+	case own.Entries >= u.bounds.RunsOfOne:
+		limit = &run.Limit{Name: "kept runs of a principal", Max: int64(u.bounds.RunsOfOne)}
+	default:
+		u.all.Entries++
+		own.Entries++
+		return nil
 	}
-	for _, s := range []*share{&u.all, own} {
-		s.Entries++
+	return refuse(limit)
+}
+
+// full returns the bound that some more bytes of an owner would exceed; nil: there is place for them. The lock is held.
+func (u *usage) full(own *share, more int64) *run.Limit {
+	switch {
+	case u.all.Bytes+u.all.reserved+more > u.bounds.Output:
+		return &run.Limit{Name: "bytes of outcomes", Max: u.bounds.Output}
+	case own.Bytes+own.reserved+more > u.bounds.OutputOfOne:
+		return &run.Limit{Name: "bytes of outcomes of a principal", Max: u.bounds.OutputOfOne}
 	}
 	return nil
 }
@@ -171,42 +185,40 @@ func (u *usage) end(owner Owner, size int64, kept bool) {
 }
 
 // Reserve reserves place for an outcome that only this instance gets, since the provider can't be asked for it again. Release it with Unreserve.
-func (l *Ledger) Reserve(owner Owner, size int64) *run.Failure { return l.usage.reserve(owner, size) }
-
-// Unreserve ends what Reserve has begun.
-func (l *Ledger) Unreserve(owner Owner, size int64) { _ = l.usage.reserve(owner, -size) }
-
-// reserve reserves bytes for an outcome that only this instance gets. A negative number releases them.
-func (u *usage) reserve(owner Owner, size int64) *run.Failure {
+func (l *Ledger) Reserve(owner Owner, size int64) *run.Failure {
+	u := &l.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	own := u.of(&owner)
-	if size > 0 && own.Bytes+own.reserved+size > u.bounds.OutputOfOne {
-		return refuse(&run.Limit{Name: "bytes of outcomes of a principal", Max: u.bounds.OutputOfOne})
+	if limit := u.full(own, size); limit != nil {
+		return refuse(limit)
 	}
 	own.reserved += size
 	u.all.reserved += size
 	return nil
 }
 
-// fits returns the exceeded bound of an outcome, for which some bytes may be reserved; empty: it may be stored.
-func (u *usage) fits(owner Owner, size, reserved int64) (exceeded string) {
+// Unreserve ends what Reserve has begun.
+func (l *Ledger) Unreserve(owner Owner, size int64) {
+	u := &l.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	own := u.of(&owner)
-	for _, bound := range []struct {
-		of        string
-		used, max int64
-	}{
-		{"of one run", 0, run.MaxRecord},
-		{"of a principal", own.Bytes + own.reserved - reserved, u.bounds.OutputOfOne},
-		{"of all principals", u.all.Bytes + u.all.reserved - reserved, u.bounds.Output},
-	} {
-		if bound.used+size > bound.max {
-			return fmt.Sprintf("%d bytes of outcomes %s", bound.max, bound.of)
-		}
+	u.of(&owner).reserved -= size
+	u.all.reserved -= size
+}
+
+// fits returns the exceeded bound of an outcome or of notes, for which some bytes may be reserved; nil: they may be stored. There is always place for short
+// ones.
+func (u *usage) fits(owner Owner, size, reserved int64) *run.Limit {
+	switch {
+	case size <= maxSmall:
+		return nil
+	case size > run.MaxRecord:
+		return &run.Limit{Name: "bytes of outcomes of one run", Max: run.MaxRecord}
 	}
-	return ""
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.full(u.of(&owner), size-reserved)
 }
 
 // refuse is the failure of a call whose run can't be kept.

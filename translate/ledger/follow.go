@@ -32,6 +32,7 @@ const (
 	mostPolls   = 128 // at the same time
 	ofOneSource = 32  // of them
 	ofOneOwner  = 16  // of these
+	mostLooks   = 500 // at runs that are due, before others get the lock
 )
 
 // planned is the next poll of a run that this instance follows.
@@ -144,13 +145,15 @@ func (l *instance) pollDue() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &l.polls
-	for len(p.next) > 0 && p.running < mostPolls {
+	for looks := 0; len(p.next) > 0 && p.running < mostPolls; looks++ {
 		n := p.next[0]
 		switch left := time.Until(n.poll.at); {
 		case left > 0:
 			return left
 		case time.Since(l.renewed) >= leaseTime: // another instance may follow its runs; the next renewal wakes this loop
 			return time.Hour
+		case looks == mostLooks:
+			return 0
 		}
 		source, owner := n.portions()
 		if p.ofSource[source] >= ofOneSource || p.ofOwner[owner] >= ofOneOwner { // those of a source that does not answer, or of an owner of many runs, must not delay others

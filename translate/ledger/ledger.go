@@ -51,7 +51,7 @@ type Ledger struct {
 	panicked func(context.Context, any, []byte)
 
 	ids       run.IDs
-	followers run.Owners[Follower]
+	followers run.Serving[string, Follower] // by realm
 	usage     usage
 	keep      atomic.Int64 // nanoseconds
 	lives
@@ -84,12 +84,12 @@ func (l *Ledger) Set(s Settings) {
 
 // Begin makes the ledger use a Follower. The newest one of a realm is used.
 func (l *Ledger) Begin(f Follower) {
-	l.followers.Add(f, func(realm string) bool { return realm == f.Realm() })
+	l.followers.Add(f.Realm(), f)
 	l.begin.Do((&instance{Ledger: l}).start)
 }
 
 // End makes the ledger no longer use a Follower.
-func (l *Ledger) End(f Follower) { l.followers.Remove(f) }
+func (l *Ledger) End(f Follower) { l.followers.Remove(f.Realm(), f) }
 
 // Room returns the memory for an output that is read for an owner when no request waits for it; nil: there is no bound.
 func (l *Ledger) Room(owner Owner) exchange.AnswerBudget {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -97,17 +96,12 @@ func (l *instance) renew(adopt chan<- struct{}) {
 // adopt follows the runs of instances that are gone. If the database could not be reached, this instance waits until the others that live have renewed their
 // leases, too, and written the ends that wait.
 func (l *instance) adopt() {
-	var realms []string
-	for _, f := range l.followers.All() {
-		realms = append(realms, f.Realm())
-	}
+	realms := l.followers.Served()
 	l.mu.Lock()
 	if time.Since(l.renewed) >= freshLease || time.Since(l.returned) < leaseTime {
 		realms = nil
 	}
 	l.mu.Unlock()
-	slices.Sort(realms)
-	realms = slices.Compact(realms)
 	for len(realms) > 0 && l.closed.Err() == nil {
 		ctx, cancel := context.WithTimeout(l.closed, statementTimeout)
 		adopted, err := l.store.Adopt(ctx, realms, adoptAtOnce)

@@ -148,15 +148,7 @@ func executed(e *Entry) run.Executed {
 
 // outcomeOf returns the outcome for an entry, within the bounds. Without place, it is nil if the provider can be asked for it.
 func (l *Ledger) outcomeOf(e *Entry, o *run.Run, reserved int64) []byte {
-	data, err := EncodeOutcome(o)
-	exceeded := ""
-	switch {
-	case err != nil:
-		l.trouble(err)
-		exceeded = "outcomes that it can encode"
-	case len(data) > maxSmall:
-		exceeded = l.usage.fits(e.Owner, int64(len(data)), reserved)
-	}
+	data, exceeded := Viewed{l}.Ended(e.Owner, o, reserved)
 	switch {
 	case exceeded == "":
 		return data
@@ -166,9 +158,6 @@ func (l *Ledger) outcomeOf(e *Entry, o *run.Run, reserved int64) []byte {
 	data, _ = json.Marshal(&outcome{Unkept: exceeded}) // a string
 	return data
 }
-
-// maxSmall is the size of the largest outcome for which there is always place, in bytes.
-const maxSmall = 4 << 10
 
 // unknown is the failure of a call that was submitted, perhaps, by an instance of which nothing has been heard since.
 func unknown(e *Entry) *run.Failure {

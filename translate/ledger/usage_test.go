@@ -39,3 +39,16 @@ func TestCountDuringEviction(t *testing.T) {
 		t.Errorf("%+v", failure)
 	}
 }
+
+// If all owners together have too much, the next one loses only as much as its new run needs; with too much of its own, also a part of the rest.
+func TestEvictions(t *testing.T) {
+	owner := Owner{Realm: "r", Principal: "ann"}
+	for _, of := range []struct{ all, own, want int }{{1000, 400, 1}, {1003, 400, 4}, {2000, 400, 5}, {600, 500, 5}, {2000, 520, 25}, {9000, 9000, 1000}} {
+		u := &usage{owners: map[Owner]*share{}}
+		u.set(Bounds{Runs: 1000, RunsOfOne: 500})
+		u.all.Entries, u.of(&owner).Entries = of.all, of.own
+		if got := u.evicts(owner); got != of.want {
+			t.Errorf("%+v: %d", of, got)
+		}
+	}
+}

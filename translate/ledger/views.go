@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -98,27 +99,25 @@ func (l Viewed) WriteLater(e *Entry, decide func(next *Entry) error) {
 	l.pending.add(&unwritten{e, decide, false})
 }
 
-// Ended returns what to store of how a run has ended, within the bounds of its owner. exceeded is the bound for which there is no place; empty: there is.
-func (l Viewed) Ended(owner Owner, o *run.Run) (outcome []byte, exceeded string) {
+// Ended returns what to store of how a run has ended, for which some bytes may be reserved. exceeded is the bound that leaves no place; empty: there is place.
+func (l Viewed) Ended(owner Owner, o *run.Run, reserved int64) (outcome []byte, exceeded string) {
 	data, err := EncodeOutcome(o)
 	if err != nil {
 		l.trouble(err)
 		return nil, "outcomes that it can encode"
 	}
-	if len(data) > maxSmall {
-		exceeded = l.usage.fits(owner, int64(len(data)), 0)
+	if limit := l.usage.fits(owner, int64(len(data)), reserved); limit != nil {
+		exceeded = fmt.Sprint(limit.Max, " ", limit.Name)
 	}
 	return data, exceeded
 }
 
 // Fits returns the failure of a change for which the owner has no place.
 func (l Viewed) Fits(owner Owner, more int) *run.Failure {
-	if more <= maxSmall || l.usage.fits(owner, int64(more), 0) == "" {
-		return nil
+	if limit := l.usage.fits(owner, int64(more), 0); limit != nil {
+		return refuse(limit)
 	}
-	l.usage.mu.Lock()
-	defer l.usage.mu.Unlock()
-	return refuse(&run.Limit{Name: "bytes of outcomes of a principal", Max: l.usage.bounds.OutputOfOne})
+	return nil
 }
 
 // IsReachable reports whether the store has answered in the last seconds.

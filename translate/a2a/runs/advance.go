@@ -47,7 +47,7 @@ func IsNews(t *task.Task, o *run.Run) bool {
 		return true
 	}
 	switch failure := o.Failure; {
-	case failure.Kind == run.RunFailed, failure.Lost, failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
+	case failure.EndsRun(), failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
 		return true
 	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !IsLate(t):
 		return false
@@ -112,7 +112,7 @@ func (f *Tasks) kept(t *task.Task, o *run.Run) []byte {
 	if o.GoesOn() {
 		return nil
 	}
-	outcome, exceeded := f.Ledger.Ended(t.Owner, o)
+	outcome, exceeded := f.Ledger.Ended(t.Owner, o, 0)
 	if exceeded == "" {
 		return outcome
 	}
@@ -120,7 +120,7 @@ func (f *Tasks) kept(t *task.Task, o *run.Run) []byte {
 		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Ref: o.Ref,
 		Message: "The run has ended, but the bridge has no place for its output: it stores at most " + exceeded + ".",
 	}
-	outcome, _ = f.Ledger.Ended(t.Owner, o)
+	outcome, _ = f.Ledger.Ended(t.Owner, o, 0)
 	return outcome
 }
 

@@ -29,10 +29,11 @@ func (s suite) testBounds() {
 	got, err := s.Of(s.Context(), one)
 	s.ok(err)
 	s.same(got, "ada1a\x00\xff", "ada1b")
-	for _, d := range s.take(one) {
-		s.settle(d, long)
-		break
+	claimed := s.take(one)[0]
+	if claimed.Next.IsZero() || claimed.Since.IsZero() || !claimed.Claimed {
+		s.Errorf("%+v", claimed)
 	}
+	s.settle(claimed, long)
 	if of, err := s.Of(s.Context(), one); err != nil || of[0].Next.IsZero() || of[0].Since.IsZero() || !got[0].Next.IsZero() {
 		s.Errorf("%v %+v %+v", err, of[0], got[0])
 	}

@@ -23,8 +23,10 @@ type SlowError time.Duration
 // Error implements error.
 func (s SlowError) Error() string { return "slow" }
 
-// Database has runs and deliveries in memory, which instances share. Its clock is time.Now.
+// Database has runs and deliveries in memory, which instances share.
 type Database struct {
+	Ahead time.Duration // of its clock, before time.Now
+
 	mu   sync.Mutex
 	rows map[delivery.Key]*row
 	runs map[ledger.Identity]*ledger.Entry
@@ -36,6 +38,8 @@ type row struct {
 	since   time.Time
 	claimed bool
 }
+
+func (d *Database) now() time.Time { return time.Now().Add(d.Ahead) }
 
 // NewDatabase returns an empty database.
 func NewDatabase() *Database {
@@ -238,13 +242,14 @@ func (r *row) claim(now time.Time, time time.Duration) *delivery.Delivery {
 	r.Version++
 	r.claimed, r.next = true, now.Add(time)
 	own := r.Delivery
+	own.Next, own.Since, own.Claimed = r.next, r.since, true
 	return &own
 }
 
 // Take implements [delivery.Store].
 func (i *Instance) Take(_ context.Context, runs []ledger.Identity, claim time.Duration) (taken []*delivery.Delivery, err error) {
 	err = i.do("Take", func() error {
-		now, wanted := time.Now(), map[ledger.Identity]bool{}
+		now, wanted := i.now(), map[ledger.Identity]bool{}
 		for _, id := range runs {
 			wanted[id] = true
 		}
@@ -261,7 +266,7 @@ func (i *Instance) Take(_ context.Context, runs []ledger.Identity, claim time.Du
 // Claim implements [delivery.Store].
 func (i *Instance) Claim(_ context.Context, served []delivery.Served, most int, claim time.Duration) (claimed []*delivery.Delivery, err error) {
 	err = i.do("Claim", func() error {
-		now := time.Now()
+		now := i.now()
 		var due []*row
 		for _, r := range i.rows {
 			if slices.Contains(served, r.Served()) && !r.next.IsZero() && !r.next.After(now) {
@@ -289,7 +294,8 @@ func (d *Database) its(of *delivery.Delivery) *row {
 func (i *Instance) Extend(_ context.Context, d *delivery.Delivery, claim time.Duration) (ok bool, err error) {
 	err = i.do("Extend", func() error {
 		if r := i.its(d); r != nil {
-			ok, d.Version = true, r.claim(time.Now(), claim).Version
+			own := r.claim(i.now(), claim)
+			ok, d.Version, d.Next = true, own.Version, own.Next
 		}
 		return nil
 	})
@@ -299,7 +305,7 @@ func (i *Instance) Extend(_ context.Context, d *delivery.Delivery, claim time.Du
 // Settle implements [delivery.Store].
 func (i *Instance) Settle(_ context.Context, d *delivery.Delivery, after time.Duration) (news bool, err error) {
 	err = i.do("Settle", func() error {
-		r, now := i.its(d), time.Now()
+		r, now := i.its(d), i.now()
 		if r == nil {
 			return nil
 		}
@@ -332,7 +338,7 @@ func (i *Instance) Defer(_ context.Context, ds []*delivery.Delivery, after []tim
 		for n, d := range ds {
 			if r := i.its(d); r != nil {
 				r.Version++
-				r.claimed, r.next = false, time.Now().Add(after[n])
+				r.claimed, r.next = false, i.now().Add(after[n])
 			}
 		}
 		return nil
@@ -371,7 +377,7 @@ func compare(a, b delivery.Key) int {
 func (i *Instance) Waiting(context.Context) (*delivery.Waiting, error) {
 	all := &delivery.Waiting{}
 	err := i.do("Waiting", func() error {
-		now := time.Now()
+		now := i.now()
 		of := map[delivery.Receiver]*delivery.Receiver{}
 		for _, r := range i.rows {
 			if r.next.IsZero() {
