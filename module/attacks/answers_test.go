@@ -16,14 +16,17 @@ import (
 // S22: what a provider sends beyond its one answer is dropped, and the connection
 // with it, over 1,000 repeats of each kind: the next call is not answered with it,
 // and no other provider's ever is. (1,000 for the commonest, 100 for each of the
-// others unless slow tests are asked for. Within HTTP/1.1, a host that sends an answer at
+// others unless slow tests are asked for, and fewer unless long ones are. Within HTTP/1.1, a host that sends an answer at
 // the very moment at which it is asked for another one has answered; the calls that
 // it can so answer wrongly are its own, which it can answer as it likes anyway.)
 func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 	const poison = "Poison7Qx"
-	repeats := 100
-	if longtest.Runs(longtest.Minutes) {
-		repeats = 1000
+	repeats, most := 15, 100
+	switch {
+	case longtest.Runs(longtest.Minutes):
+		repeats, most = 1000, 1000
+	case longtest.Runs(longtest.Long):
+		repeats, most = 100, 1000
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/next"}, hostile.Skill{ID: "s/attacker"})
 	other := hostile.NewProvider(t, hostile.Skill{ID: "s/other"})
@@ -39,7 +42,7 @@ func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 		repeats int
 		outcome string
 	}{
-		{"two responses", hostile.TwoResponses(poison), 1000, "completed"},
+		{"two responses", hostile.TwoResponses(poison), most, "completed"},
 		{"body on 204", hostile.RawOpen("HTTP/1.1 204 No Content\r\n\r\n" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
 		{"length on 204", hostile.RawOpen("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nfalse" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
 		{"body on 304", hostile.RawOpen("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nfalse" + second), repeats, "INVALID_PROVIDER_RESPONSE"},
@@ -65,7 +68,7 @@ func TestS22ResponsesNobodyAskedFor(t *testing.T) {
 				if a.Outcome() != test.outcome || strings.Contains(string(a.Body), poison) {
 					t.Fatalf("the attacking answer: %v", a)
 				}
-				testbed.Eventually(t, 10*time.Second, func() bool { return p.Open() == 0 }, "the connection is dropped")
+				testbed.Eventually(t, 30*time.Second, func() bool { return p.Open() == 0 }, "the connection is dropped")
 				if a = c.Execute("acme.s.next", nil); !strings.Contains(string(a.Run().Output), quoted(a.Call)) {
 					t.Fatalf("the next call: %v", a)
 				}
@@ -178,6 +181,7 @@ func TestS24WordsOfTheProvider(t *testing.T) {
 func TestS40LogInjection(t *testing.T) {
 	const evil = "x\r\n{\"level\":\"error\",\"msg\":\"injected\"}\n\x1b[31m\x1b]0;title\x07\u2028injected\u0000"
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/echo", Edit: func(d hostile.Object) { d["description"] = evil }})
+	p.On("s/echo", hostile.Result, hostile.Fail(evil, evil)) // of an answer that says completed without an output
 	for name, format := range map[string]string{"json": "json", "console": "console {\n\t\t\tlevel_format upper\n\t\t}"} {
 		t.Run(name, func(t *testing.T) {
 			c := testbed.StartCaddy(t, "{\n\tlog {\n\t\tlevel DEBUG\n\t\tformat "+format+"\n\t}\n}\n"+

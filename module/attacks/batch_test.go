@@ -22,6 +22,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -313,7 +314,7 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 	p.On("acme/x", hostile.Invoke, producing(large(size), true))
 	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+testbed.Site(
 		"log", "encode gzip zstd", "@x header X-X x", "intercept {\n\t@500 status 500\n\thandle_response @500 {\n\t\trespond {rp.status_text} 500\n\t}\n}",
-		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 500ms\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
+		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 250ms\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
 	single := strings.Trim(testbed.Batch(1, "acme.x"), "[]")
 	for _, test := range []struct {
 		name, body, header string
@@ -342,7 +343,7 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			testbed.Eventually(t, 15*time.Second, func() bool { return left() == before+1 }, "the client is left")
+			testbed.Eventually(t, 30*time.Second, func() bool { return left() == before+1 }, "the client is left")
 			// All that it can still read is the beginning.
 			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 				t.Fatal(err)
@@ -393,7 +394,7 @@ func TestS47AnswersOfMany(t *testing.T) {
 	for range clients {
 		conns = append(conns, unread(t, c.Port("PORT"), body))
 	}
-	testbed.Eventually(t, 15*time.Second, func() bool { return gate.Waiting() == 1 }, "they wait")
+	testbed.Eventually(t, 30*time.Second, func() bool { return gate.Waiting() == 1 }, "they wait")
 	gate.Open()
 	ended := func(outcome string) int { return len(c.Log.Lines(`"method":"get_run"`, `"outcome":"`+outcome+`"`)) }
 	testbed.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients }, "all calls have ended")
@@ -421,7 +422,7 @@ func TestS47AnswersOfMany(t *testing.T) {
 		t.Errorf("%d were refused, want %d", refused, clients-most)
 	}
 	// The bridge learns a little later than this test that the connections are closed.
-	testbed.Eventually(t, 15*time.Second, func() bool { return c.Call("get_run", hostile.Object{"run_token": run.Token}).Outcome() == "completed" }, "there is room again")
+	testbed.Eventually(t, 30*time.Second, func() bool { return c.Call("get_run", hostile.Object{"run_token": run.Token}).Outcome() == "completed" }, "there is room again")
 }
 
 // unread posts a body on a connection of its own, on which next to nothing of the answer is taken unless it is read.
@@ -516,11 +517,16 @@ func startHTTP2(t *testing.T, conn net.Conn, c *testbed.Caddy, body string, furt
 // answer; and a batch whose first output is large is compressed.
 func TestS47SlowReadersBehindEncode(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
-	p.On("acme/x", hostile.Invoke, hostile.Complete(large(400<<10)))
+	size := 144 << 10 // 1.8 s
+	if longtest.Runs(longtest.Long) {
+		size = 400 << 10
+	}
+	p.On("acme/x", hostile.Invoke, hostile.Complete(large(size)))
 	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+testbed.Site("encode gzip zstd",
 		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 1s\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
 	for _, coding := range []string{"gzip", "zstd"} {
 		t.Run(coding, func(t *testing.T) {
+			t.Parallel()
 			conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
 			if err != nil {
 				t.Fatal(err)

@@ -58,7 +58,7 @@ func TestS81AnotherSkillUnderAName(t *testing.T) {
 					string(c.Call("list_skills", hostile.Object{}).Body), string(c.Call("list_skills", hostile.Object{"query": "files"}).Body), string(c.Call("list_skills", hostile.Object{"detail": "tools"}).Body),
 					describe(tool), describe(name), string(c.Call("execute_skill", hostile.Object{"name": tool, "args": hostile.Object{"text": "x"}}).Body),
 				}
-				testbed.Eventually(t, 20*time.Second, func() bool { // events are emitted in the background
+				testbed.Eventually(t, 30*time.Second, func() bool { // events are emitted in the background
 					return len(c.Log.Lines(`"logger":"events"`, `"name":"skill_bridge.descriptor_changed"`, `"changed":["skill","description","endpoint"]`)) > 0
 				}, "there is an event")
 				for _, text := range texts {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -247,7 +248,7 @@ func TestS36LargeAndRestlessIndexes(t *testing.T) {
 			t.Errorf("%s: %d requests", test.name, n)
 		}
 		requests := p.Requests("", hostile.Index)
-		testbed.Eventually(t, 20*time.Second, func() bool { return p.Open() <= 1 }, "the bridge closes the connection")
+		testbed.Eventually(t, 30*time.Second, func() bool { return p.Open() <= 1 }, "the bridge closes the connection")
 		if sent := requests[len(requests)-1].Sent(); sent > 24<<20 { // what the kernel buffers is part of it
 			t.Errorf("%s: %d bytes were taken", test.name, sent)
 		}
@@ -311,12 +312,14 @@ func TestS37AmplificationIsBounded(t *testing.T) {
 			}
 		}
 	}
-	var patient sync.WaitGroup // with time for far more than ten
-	patient.Go(func() { greed("s/reset", hostile.Reset(), 25*time.Second) })
-	defer patient.Wait()
-	greed("s/retry", hostile.Respond(http.StatusServiceUnavailable, "", "Retry-After", "0"), 2*time.Second)
-	greed("s/retry", hostile.Problem(http.StatusTooManyRequests, "RATE_LIMITED", "m"), 2*time.Second)
-	greed("s/get", hostile.Respond(http.StatusGatewayTimeout, ""), 2*time.Second)
+	if longtest.Runs(longtest.Long) {
+		var patient sync.WaitGroup // with time for far more than ten
+		patient.Go(func() { greed("s/reset", hostile.Reset(), 25*time.Second) })
+		defer patient.Wait()
+	}
+	greed("s/retry", hostile.Respond(http.StatusServiceUnavailable, "", "Retry-After", "0"), 600*time.Millisecond)
+	greed("s/retry", hostile.Problem(http.StatusTooManyRequests, "RATE_LIMITED", "m"), 600*time.Millisecond)
+	greed("s/get", hostile.Respond(http.StatusGatewayTimeout, ""), 600*time.Millisecond)
 
 	// Delays without end: the call ends with its time, and nothing is repeated before.
 	for _, test := range []struct {
@@ -369,7 +372,7 @@ func TestS37AmplificationIsBounded(t *testing.T) {
 	p.On("s/usual", hostile.Invoke, hostile.Accept(1_000_000))
 	p.On("s/usual", hostile.Status, hostile.Respond(http.StatusOK, `{"execution_id":"run-2","status":"running"}`, "Retry-After", "1000000000000"))
 	before := p.Count("s/usual", hostile.Status)
-	a = c.With(testbed.Timeout(time.Second)).Execute("acme.s.usual", nil)
+	a = c.With(testbed.Timeout(300*time.Millisecond)).Execute("acme.s.usual", nil)
 	if n := p.Count("s/usual", hostile.Status) - before; a.Outcome() != "failed INVOCATION_TIMEOUT" || n != 1 {
 		t.Errorf("%d polls where none was wanted: %v", n, a)
 	}
@@ -460,17 +463,19 @@ func TestS44WorkOfPage(t *testing.T) {
 		}
 		show("", "acme.s199", 0)
 		for query, what := range map[string]string{"": "acme.s199", "?skill=acme.s0": "acme.s0", "?q=acme.s1": "acme.s1"} {
-			const trials, pages = 3, 20 // one page takes less than can be measured
-			took := time.Hour           // the least of all trials: whatever else the machine does only adds to it
+			const trials, pages, most = 3, 20, 20 * time.Millisecond // one page takes less than can be measured
+			took := time.Hour                                        // the least of all trials: whatever else the machine does only adds to it
 			for range trials {
 				needed := testbed.Ordinary(t, c.CPU)
 				for n := range pages {
 					show(query, what, n+1)
 				}
-				took = min(took, needed()/pages)
+				if took = min(took, needed()/pages); took <= most {
+					break
+				}
 			}
 			t.Logf("stored: %t: %s of the processor for a page %q", stored, took, query)
-			if took > 20*time.Millisecond {
+			if took > most {
 				t.Errorf("stored: %t: a page %q takes %s of the processor", stored, query, took)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -97,6 +98,14 @@ func bridge(lines ...string) string {
 // provider is the block of a provider in a Caddyfile.
 func provider(url, namespace string, lines ...string) string {
 	return "provider " + url + " {\n\t\t\tnamespace " + namespace + "\n\t\t\t" + strings.Join(lines, "\n\t\t\t") + "\n\t\t}"
+}
+
+// some are n values from all over a list, or all of them if tests may take long.
+func some[T any](n int, of []T) []T {
+	if longtest.Runs(longtest.Long) || n >= len(of) {
+		return of
+	}
+	return each(n, func(i int) T { return of[i*len(of)/n] })
 }
 
 // details are those of an error that the bridge itself has made.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -170,7 +171,7 @@ func (s *closer) idle(t *testing.T, c *testbed.Caddy, n int) {
 			}
 		})
 	}
-	testbed.Eventually(t, 20*time.Second, func() bool {
+	testbed.Eventually(t, 30*time.Second, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.waiting == n
@@ -244,7 +245,7 @@ func TestS51ClosedConnections(t *testing.T) {
 					return
 				}
 				var after int
-				testbed.Eventually(t, 5*time.Second, func() bool {
+				testbed.Eventually(t, 30*time.Second, func() bool {
 					var ended int
 					ended, after = logged(c, "s/"+skill, loggedAttempts)
 					return ended == calls+1
@@ -255,13 +256,16 @@ func TestS51ClosedConnections(t *testing.T) {
 			})
 		}
 		t.Run(point+", status", func(t *testing.T) {
+			if i > 1 {
+				longtest.Need(t, longtest.Long)
+			}
 			s.idle(t, c, connections)
 			s.endsAt(point)
 			before := s.requests("status")
 			calls, counted := logged(c, "s/status", loggedPolls)
 			a := c.With(testbed.Timeout(700*time.Millisecond)).Execute("acme.s.status", nil)
 			var after int
-			testbed.Eventually(t, 5*time.Second, func() bool {
+			testbed.Eventually(t, 30*time.Second, func() bool {
 				var ended int
 				ended, after = logged(c, "s/status", loggedPolls)
 				return ended == calls+1
@@ -294,7 +298,7 @@ func TestS51ClosedConnections(t *testing.T) {
 		answers.Wait()
 	}
 	var after int
-	testbed.Eventually(t, 5*time.Second, func() bool {
+	testbed.Eventually(t, 30*time.Second, func() bool {
 		var ended int
 		ended, after = logged(c, "s/post", loggedAttempts)
 		return ended == calls+rounds*each

@@ -71,6 +71,8 @@ func TestS52MistypedNamesAreCheap(t *testing.T) {
 		"all dots":               batch(func(int) string { return strings.Repeat(".", 18_000) }),
 		"all slashes":            batch(func(int) string { return "acme" + strings.Repeat("/", 18_000) }),
 	} {
+		const most = 15 * time.Millisecond // 5 ms for the names, and what the rest takes
+		room := 8<<20 + 2*uint64(len(body))
 		took, allocated := time.Hour, uint64(1<<60) // in the trial that took least, client and log included
 		for range 6 {
 			var before, after runtime.MemStats
@@ -85,12 +87,15 @@ func TestS52MistypedNamesAreCheap(t *testing.T) {
 			took = min(took, needed()/batches)
 			runtime.ReadMemStats(&after)
 			allocated = min(allocated, (after.TotalAlloc-before.TotalAlloc)/batches)
+			if took <= most && allocated <= room {
+				break
+			}
 		}
 		t.Logf("%s: %s of the processor, %d KB for a batch of 50", about, took, allocated>>10)
-		if took > 15*time.Millisecond { // 5 ms for the names, and what the rest takes
+		if took > most {
 			t.Errorf("%s: a batch of 50 takes %s of the processor", about, took)
 		}
-		if allocated > 8<<20+2*uint64(len(body)) {
+		if allocated > room {
 			t.Errorf("%s: a batch of 50 allocates %d bytes", about, allocated)
 		}
 	}

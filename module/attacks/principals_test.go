@@ -426,7 +426,7 @@ func TestS30RunsCanNotBeAskedFor(t *testing.T) {
 	c := testbed.StartCaddy(t, testbed.Bridge("poll_interval 5ms 20ms", provider(p.URL(), "acme")))
 	owner := make(chan testbed.Answer, 1)
 	go func() { owner <- c.Execute("acme.s.slow", nil) }()
-	testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
+	testbed.Eventually(t, 30*time.Second, func() bool { return gate.Waiting() > 0 }, "the run is followed")
 	for _, method := range []string{"get_run", "get_result", "follow_run", "run_status", "read_blob", "tasks/get", "cancel_run", "get_execution"} {
 		a := c.Call(method, hostile.Object{"run_id": "run-1", "execution_id": "run-1", "id": "run-1", "name": "acme.s.slow"})
 		if want := map[bool]int{true: -32602, false: -32601}[method == "get_run" || method == "cancel_run"]; a.Code != want {
@@ -533,7 +533,7 @@ func TestS32NobodyPaysForAnothersEnd(t *testing.T) {
 					t.Errorf("the first caller: %v", a)
 				}
 			})
-			testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == 1 }, "the first caller's request is made")
+			testbed.Eventually(t, 30*time.Second, func() bool { return gate.Waiting() == 1 }, "the first caller's request is made")
 			const others = 5
 			for range others {
 				callers.Go(func() {
@@ -544,7 +544,7 @@ func TestS32NobodyPaysForAnothersEnd(t *testing.T) {
 					}
 				})
 			}
-			testbed.Eventually(t, 10*time.Second, func() bool { return probe.Count("s/probe", hostile.Invoke) == others }, "the others have come")
+			testbed.Eventually(t, 30*time.Second, func() bool { return probe.Count("s/probe", hostile.Invoke) == others }, "the others have come")
 			cancel()
 			if a := c.With(testbed.Timeout(20*time.Millisecond)).Execute("acme.s.oauth", nil); a.Outcome() != "INVOCATION_TIMEOUT" {
 				t.Errorf("a caller in a hurry: %v", a)

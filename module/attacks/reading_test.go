@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -57,7 +58,7 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const skills, places = 40, 2
+			const skills, places = 20, 2
 			p := many(t, "acme", skills, hostile.Hang())
 			c := testbed.StartCaddy(t, testbed.Bridge("limits {\n\truns 4 "+strconv.Itoa(places)+"\n}", provider(p.URL(), "acme")))
 			if n := len(c.Names()); n != skills { // the index is known
@@ -84,7 +85,7 @@ func TestS46PlacesAreHeldForDocuments(t *testing.T) {
 				t.Errorf("%d of %d calls were refused", refused, skills-first)
 			}
 			p.Disconnect() // which ends the reading
-			testbed.Eventually(t, 20*time.Second, func() bool {
+			testbed.Eventually(t, 30*time.Second, func() bool {
 				return c.With(testbed.Timeout(time.Second)).Execute("acme.s0", nil).Outcome() != "RATE_LIMITED"
 			}, "the places are free again")
 			c.Stop()
@@ -125,7 +126,7 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 	for i := range atOneHost {
 		calls.Go(func() { waiting.Execute("acme.s"+strconv.Itoa(i), nil) })
 	}
-	testbed.Eventually(t, 10*time.Second, func() bool { // of what was left behind, none may hang any more
+	testbed.Eventually(t, 30*time.Second, func() bool { // of what was left behind, none may hang any more
 		read := 0
 		for i := range atOneHost {
 			read += p.Count("acme/s"+strconv.Itoa(i), hostile.Descriptor)
@@ -201,11 +202,11 @@ func TestS46HostsThatHang(t *testing.T) {
 			var hanging sync.WaitGroup
 			for i, name := range calls {
 				if test.inTurn && i%10 == 0 {
-					testbed.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= i/10 }, "those before hang")
+					testbed.Eventually(t, 30*time.Second, func() bool { return host.Hanging() >= i/10 }, "those before hang")
 				}
 				hanging.Go(func() { waiting.Execute(name, nil) })
 			}
-			testbed.Eventually(t, 8*time.Second, func() bool { return host.Hanging() >= test.hang }, "hosts hang")
+			testbed.Eventually(t, 30*time.Second, func() bool { return host.Hanging() >= test.hang }, "hosts hang")
 			mustComplete(t, c.With(testbed.Timeout(4*time.Second)).Execute(good, nil)) // those that hang take 10 s
 			if n := most(); n > reads {
 				t.Errorf("%d descriptors were read at a time", n)
@@ -221,6 +222,11 @@ func TestS46HostsThatHang(t *testing.T) {
 // more memory than a few of them.
 func TestS46MemoryOfDocuments(t *testing.T) {
 	const size, skills = 4 << 20, 60
+	t.Parallel()
+	patience := 2 * time.Second
+	if longtest.Runs(longtest.Long) {
+		patience = 5 * time.Second
+	}
 	gate := hostile.NewGate(t)
 	p := many(t, "acme", skills, standing(gate, size-100))
 	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("circuit_breaker off", provider(p.URL(), "acme")))
@@ -230,7 +236,7 @@ func TestS46MemoryOfDocuments(t *testing.T) {
 	before := c.RSS()
 	var calls sync.WaitGroup
 	for i := range skills {
-		calls.Go(func() { c.With(testbed.Timeout(5*time.Second)).Execute("acme.s"+strconv.Itoa(i), nil) })
+		calls.Go(func() { c.With(testbed.Timeout(patience)).Execute("acme.s"+strconv.Itoa(i), nil) })
 	}
 	asked := func() (n int) {
 		for i := range skills {
@@ -238,7 +244,7 @@ func TestS46MemoryOfDocuments(t *testing.T) {
 		}
 		return n
 	}
-	testbed.Eventually(t, 10*time.Second, func() bool { return asked() >= 16 }, "as many as one host may have read at a time are asked for")
+	testbed.Eventually(t, 30*time.Second, func() bool { return asked() >= 16 }, "as many as one host may have read at a time are asked for")
 	var most int64
 	for ended := began(calls.Wait); ; time.Sleep(20 * time.Millisecond) {
 		most = max(most, c.RSS()-before)
@@ -276,7 +282,7 @@ func TestS46IndexBesideDescriptors(t *testing.T) {
 	for i := range reads {
 		calls.Go(func() { waiting.Execute("acme.p"+strconv.Itoa(i)+".large", nil) })
 	}
-	testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == reads }, "the descriptors stand still")
+	testbed.Eventually(t, 30*time.Second, func() bool { return gate.Waiting() == reads }, "the descriptors stand still")
 	before := p.Count("", hostile.Index)
 	for range 5 { // at the latest when the descriptors have their places
 		if a := c.Call("list_skills", nil); a.Result == nil {

@@ -102,7 +102,7 @@ func TestS39NameTurnsPrivate(t *testing.T) {
 	}
 	for round := range 20 {
 		p.Disconnect()
-		testbed.Eventually(t, 10*time.Second, func() bool { return p.Open() == 0 }, "the connections are closed")
+		testbed.Eventually(t, 30*time.Second, func() bool { return p.Open() == 0 }, "the connections are closed")
 		a := c.Execute("acme.s.one", nil)
 		for a.Outcome() == "ENDPOINT_UNREACHABLE" && strings.Contains(details(t, a).Reason, "drop") { // a connection whose end was not noticed yet
 			a = c.Execute("acme.s.one", nil)

@@ -181,7 +181,7 @@ func TestS45PortsOfAnotherSite(t *testing.T) {
 							}
 						})
 					}
-					testbed.Eventually(t, 10*time.Second, func() bool { return gate.Waiting() == 1 && c.InProgress() == 8*(i+1) }, "all wait for the descriptor")
+					testbed.Eventually(t, 30*time.Second, func() bool { return gate.Waiting() == 1 && c.InProgress() == 8*(i+1) }, "all wait for the descriptor")
 				}
 				gate.Open()
 				calls.Wait()

@@ -442,7 +442,7 @@ func TestS25SecretsAppearNowhere(t *testing.T) {
 		}
 		mustNotShow(t, path, string(a.Body), everything)
 	}
-	testbed.Eventually(t, 20*time.Second, func() bool { return strings.Count(traces.text(), "bridge") > 10 }, "Caddy sends traces")
+	testbed.Eventually(t, 30*time.Second, func() bool { return strings.Count(traces.text(), "bridge") > 10 }, "Caddy sends traces")
 	mustNotShow(t, "the traces", traces.text(), everything)
 	// That the search finds anything: what is there.
 	for _, line := range []string{"exchange with provider", "call completed", "call failed", "no access token was obtained", "panic in a call", "handled request"} {
@@ -523,7 +523,7 @@ func TestS25UnreadableAnswersAreNotLogged(t *testing.T) {
 	// The last call may have taken an unsolicited answer for its own. Then its connection is idle, and nothing but the next call finds out.
 	p.On("s/key", hostile.Invoke)
 	c.With(testbed.Timeout(time.Second)).Execute("acme.s.key", nil)
-	testbed.Eventually(t, 10*time.Second, func() bool { return p.Hanging() == 0 }, "the connections of unsolicited answers are closed")
+	testbed.Eventually(t, 30*time.Second, func() bool { return p.Hanging() == 0 }, "the connections of unsolicited answers are closed")
 }
 
 // S25: nor when an index or a descriptor repeats the credential with which it was

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -202,7 +203,12 @@ func TestS65InjectedEvents(t *testing.T) {
 // S66: tasks with large outputs are listed on short pages, and the memory of all answers is bounded by limits answers: what has no
 // room is refused, and can be read later.
 func TestS66LargeOutputs(t *testing.T) {
-	const size, count, clients, room = 9 << 20, 12, 24, 40 << 20
+	t.Parallel()
+	const size, room = 9 << 20, 40 << 20
+	count, clients := 6, 12
+	if longtest.Runs(longtest.Long) {
+		count, clients = 12, 24
+	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/large"})
 	p.On("acme/large", hostile.Invoke, hostile.RawOutput(`"`+strings.Repeat("x", size)+`"`))
 	c := testbed.StartProcess(t, testbed.Limits{Env: []string{"GOMEMLIMIT=600MiB"}}, testbed.Site(agents(p, fmt.Sprintf("\tlimits {\n\t\tanswers %d\n\t}", room))))

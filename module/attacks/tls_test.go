@@ -48,7 +48,7 @@ func TestS33RotatedSecrets(t *testing.T) {
 	p.On("s/slow", hostile.Status, gate.Then(hostile.Usual()))
 	slow := make(chan testbed.Answer, 1)
 	go func() { slow <- c.Execute("key.s.slow", nil) }()
-	testbed.Eventually(t, 1e10, func() bool { return gate.Waiting() == 1 }, "the slow call is followed")
+	testbed.Eventually(t, 3e10, func() bool { return gate.Waiting() == 1 }, "the slow call is followed")
 
 	write("key", "new-key")
 	write("reading", "new-reading")

@@ -217,6 +217,7 @@ func TestS48ClientCertificate(t *testing.T) {
 		hostile.Skill{ID: "acme/returned", DescriptorURL: elsewhere + "/descriptors/acme%2Freturned"},
 	)
 	s.own.On("acme/status", hostile.Invoke, hostile.Accept(1))
+	s.other.On("acme/status", hostile.Status, hostile.Complete("a result of the other host"))
 	s.other.Publish(hostile.Skill{ID: "acme/back", Endpoint: s.own.URLOf("acme/back", hostile.Invoke)})
 	s.other.Publish(hostile.Skill{ID: "acme/redirected", Endpoint: s.own.URLOf("acme/redirected", hostile.Invoke)})
 	s.own.On("acme/redirected", hostile.Descriptor, hostile.Redirect(http.StatusFound, elsewhere+"/descriptors/acme%2Fredirected"))
@@ -225,10 +226,9 @@ func TestS48ClientCertificate(t *testing.T) {
 	acme := provider(s.own.URL(), "acme", "credentials api_key a-secret-key")
 	c := testbed.StartCaddy(t, s.identified(acme))
 	for range 3 {
-		for _, name := range []string{"acme.own", "acme.key", "acme.out", "acme.back", "acme.redirected", "acme.returned"} {
+		for _, name := range []string{"acme.own", "acme.key", "acme.out", "acme.status", "acme.back", "acme.redirected", "acme.returned"} {
 			mustComplete(t, c.Execute(name, nil))
 		}
-		c.Execute("acme.status", nil) // the other host knows no such run
 	}
 	for _, r := range s.other.All() {
 		if r.Client != "" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -36,7 +37,12 @@ func connections(t *testing.T, ca *hostile.CA, two, small bool) *http.Transport 
 // S72: streams of a task whose clients read nothing of a large output share its text, whatever the protocol. Other callers are
 // answered meanwhile, and a client that reads gets all of it.
 func TestS72UnreadStreams(t *testing.T) {
-	const size, streams = 9 << 20, 150
+	t.Parallel()
+	const size = 9 << 20
+	streams := 50
+	if longtest.Runs(longtest.Long) {
+		streams = 150
+	}
 	ca := hostile.NewCA(t)
 	certificate, key := ca.ServerCertificate()
 	for _, test := range []struct {
