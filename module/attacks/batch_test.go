@@ -123,13 +123,13 @@ func highWater(t *testing.T, pid int) int64 {
 // output does not fit any more is answered with an error that names the limit, says
 // that the run was executed, and with which its output can be had.
 func TestS47BatchOfLargeOutputs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("moves 200 MB")
-	}
 	const most, size = 20 << 20, 9 << 20
-	calls := 50
-	if raced {
-		calls = 10 // are still more than there is room for
+	calls := 25 // more than there may be memory for
+	switch {
+	case raced:
+		calls = 4 // are still more than there is room for
+	case longtest.Runs(longtest.Long):
+		calls = 50
 	}
 	output := large(size)
 	for name, prepare := range map[string]func(*hostile.Provider){

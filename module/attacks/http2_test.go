@@ -382,8 +382,11 @@ func TestS51HonestServers(t *testing.T) {
 	}
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	c := f.behind(t, "limits {\n\tconnection_overhead 256KiB\n}")
-	load, rounds := 15, 1
-	if longtest.Runs(longtest.Long) && !raced {
+	load, rounds, n := 15, 1, 60
+	switch {
+	case raced:
+		load, n = 6, 20
+	case longtest.Runs(longtest.Long):
 		load, rounds = 40, 3
 	}
 	testbed.Load{Workers: 8, Calls: load, Do: func(_, call int) testbed.Answer {
@@ -411,17 +414,16 @@ func TestS51HonestServers(t *testing.T) {
 	})
 	testbed.Eventually(t, 30*time.Second, func() bool { return patient.Load() == 1 }, "a call is waited for")
 	for range rounds {
-		const n = 60
 		before, over := writing.Load(), ended.Load()
 		ctx, cancel := context.WithCancel(t.Context())
 		var given sync.WaitGroup
 		for range n {
 			given.Go(func() { c.With(testbed.Context(ctx), testbed.Fresh()).Execute("acme.s.invoke", nil) })
 		}
-		testbed.Eventually(t, 30*time.Second, func() bool { return writing.Load() == before+n }, "all are answered")
+		testbed.Eventually(t, 30*time.Second, func() bool { return writing.Load() == before+int64(n) }, "all are answered")
 		cancel()
 		given.Wait()
-		testbed.Eventually(t, 30*time.Second, func() bool { return ended.Load() == over+n }, "all are given up")
+		testbed.Eventually(t, 30*time.Second, func() bool { return ended.Load() == over+int64(n) }, "all are given up")
 	}
 	close(wait)
 	calls.Wait()
