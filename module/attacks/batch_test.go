@@ -515,7 +515,7 @@ func startHTTP2(t *testing.T, conn net.Conn, c *testbed.Caddy, body string, furt
 
 // S47: behind an encoder, too, an agent that takes 64 KiB in body_timeout gets all of its
 // answer; and a batch whose first output is large is compressed.
-func TestS47SlowReadersBehindEncode(t *testing.T) {
+func TestS47SlowReadersBehindEncode(t *testing.T) { //nolint:tparallel // there is one Caddy at a time in this process
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
 	size := 144 << 10 // 1.8 s
 	if longtest.Runs(longtest.Long) {

@@ -144,10 +144,10 @@ func describing(ids []string) string {
 // is bounded is what is kept after each step, without garbage, and what the process has
 // occupied at most, with it: the collector lets garbage be as much as what is in use.
 func TestS43MemoryOfSchemas(t *testing.T) {
+	t.Parallel()
 	if raced {
 		t.Skip("memory is measured without the race detector")
 	}
-	t.Parallel()
 	const kept, peak = 48 << 20, 128 << 20
 	kinds, skills := costly[:2], 50 // which take more than is kept, too, if nothing bounds them
 	if longtest.Runs(longtest.Long) {
@@ -155,6 +155,7 @@ func TestS43MemoryOfSchemas(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
 			published := []hostile.Skill{{ID: "plain"}}
 			var ids []string
 			for i := range skills {

@@ -50,6 +50,7 @@ func TestS72UnreadStreams(t *testing.T) {
 		secure, two bool
 	}{{"HTTP/1.1", false, false}, {"TLS HTTP/1.1", true, false}, {"TLS HTTP/2", true, true}} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/large"}, hostile.Skill{ID: "acme/now"})
 			gate := hostile.NewGate(t)
 			p.On("acme/large", hostile.Invoke, hostile.Accept(0))
