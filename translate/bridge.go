@@ -73,7 +73,7 @@ func New(config Config) (*Bridge, error) {
 				Breakers: config.Breakers, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
 			}},
 			Anonymous: s.Kind == catalog.RegistrySource, Caller: config.Caller, Priority: config.Priority,
-			Polling: config.Polling, PreferWait: s.PreferWait, RetryBudget: exchange.NewRetryBudget(config.RetryBudget),
+			Polling: config.Polling, RetryBudget: exchange.NewRetryBudget(config.RetryBudget),
 		}}
 	}
 	shareSecrets(sections)

@@ -68,7 +68,7 @@ func (x *execution) submit() *run.Failure {
 		}
 	}
 	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
-		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: toldTimeout(x), Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent,
+		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: toldTimeout(x), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
 	if err != nil {

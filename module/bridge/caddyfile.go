@@ -57,7 +57,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			discovery_credentials <module> ... { ... }
 //			capability_types      <type>...
 //			list_private
-//			prefer_wait           <duration>
 //			require_principal
 //			on_change             warn|hold|off
 //			transport             http { ... }
@@ -65,7 +64,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //		skill <name> <descriptor-url> {
 //			trust             <host[:port]>...
 //			credentials       <module> ... { ... }
-//			prefer_wait       <duration>
 //			require_principal
 //			on_change         warn|hold|off
 //			transport         http { ... }

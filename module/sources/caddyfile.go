@@ -30,7 +30,7 @@ var places = map[string]string{
 	"headers": "in provider or skill, behind credentials", "hmac": "in provider or skill, behind credentials",
 	"namespace": "in provider, registry or agent_skills", "alias": "in provider or agent_skills", "trust": "in provider, skill or agent_skills",
 	"trust_registry": "in provider", "capability_types": "in provider or registry", "list_private": "in provider",
-	"prefer_wait": "in provider or skill", "on_change": "in provider, skill or registry",
+	"on_change": "in provider, skill or registry",
 }
 
 // parser parses sources.
@@ -58,7 +58,6 @@ func (p parser) provider(to *Sources) error {
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
 		"capability_types":      &v.CapabilityTypes,
 		"list_private":          &v.ListPrivate,
-		"prefer_wait":           &v.PreferWait,
 		"require_principal":     &v.RequirePrincipal,
 		"on_change":             &v.OnChange,
 		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),
@@ -76,7 +75,6 @@ func (p parser) skill(to *Sources) error {
 	return p.Block("skill", path, options.Targets{
 		"trust":             &v.Trust,
 		"credentials":       p.credentials(&v.CredentialsRaw),
-		"prefer_wait":       &v.PreferWait,
 		"require_principal": &v.RequirePrincipal,
 		"on_change":         &v.OnChange,
 		"transport":         network.ReadTransport(p.Reader, &v.TransportRaw),

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
@@ -53,9 +52,6 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 			c.Check(options.Element(s.path+".trust", i), checkHost(host))
 		}
 		checkCapabilityTypes(c, s.path+".capability_types", s.CapabilityTypes)
-		if s.PreferWait < 0 || s.PreferWait%time.Second != 0 { // RFC 7240, section 4.3
-			c.Check(s.path+".prefer_wait", fmt.Errorf("prefer_wait %s is not a whole number of seconds", s.PreferWait))
-		}
 		c.Check(s.path+".on_change", checkOnChange(s.onChange))
 		c.Check(s.path+".transport", network.CheckTransport(s.transport))
 		c.Check(s.path+".credentials", checkSecrets(s.credentials, allowCredentials || s.RequirePrincipal))

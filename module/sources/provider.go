@@ -2,8 +2,6 @@ package sources
 
 import (
 	"encoding/json" // for Caddy's raw modules
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // Provider is a service that offers skills and publishes an index of them
@@ -74,13 +72,6 @@ type Provider struct {
 	// approves the new one; descriptors are kept in the database. `off`: use the new one.
 	// Default: `warn`.
 	OnChange string `json:"on_change,omitempty"`
-
-	// Ask the provider to hold its answers back for up to this time, in whole seconds,
-	// until a run has ended (`Prefer: wait`, RFC 7240). The bridge then learns of the end
-	// at once and sends fewer requests, but each request occupies a connection for that
-	// time (a stream with HTTP/2). A provider that answers three times without
-	// `Preference-Applied` is not asked again. Default: not asked. Example: `30s`.
-	PreferWait caddy.Duration `json:"prefer_wait,omitempty"`
 
 	// Transport for all requests to this provider, instead of the handler's. A client
 	// certificate is presented only to hosts that may receive the provider's secrets.

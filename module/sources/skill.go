@@ -2,8 +2,6 @@ package sources
 
 import (
 	"encoding/json" // for Caddy's raw modules
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // Skill is a single skill with a known descriptor URL (Skill Sharing Protocol,
@@ -34,10 +32,6 @@ type Skill struct {
 	// What to do when a skill asks for something else than before, as in a provider: `warn`,
 	// `hold` or `off`. Default: `warn`.
 	OnChange string `json:"on_change,omitempty"`
-
-	// Ask the provider to hold its answers back for up to this time, as in a provider.
-	// Default: not asked.
-	PreferWait caddy.Duration `json:"prefer_wait,omitempty"`
 
 	// Transport for all requests about this skill, instead of the handler's.
 	TransportRaw json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`

@@ -4,7 +4,6 @@ import (
 	"encoding/json" // for Caddy's raw modules
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -54,7 +53,7 @@ func (from *Sources) sources() []source {
 			Source: catalog.Source{
 				Kind: catalog.ProviderSource, Trust: p.Trust, TrustRegistries: p.TrustRegistry,
 				CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
-				RequirePrincipal: p.RequirePrincipal, PreferWait: time.Duration(p.PreferWait),
+				RequirePrincipal: p.RequirePrincipal,
 			},
 		}
 		for _, a := range p.Aliases {
@@ -70,7 +69,7 @@ func (from *Sources) sources() []source {
 			module: skill, credentials: skill.CredentialsRaw, transport: skill.TransportRaw, onChange: skill.OnChange,
 			Source: catalog.Source{
 				Kind: catalog.SkillSource, Namespace: skill.Name, Trust: skill.Trust,
-				RequirePrincipal: skill.RequirePrincipal, PreferWait: time.Duration(skill.PreferWait),
+				RequirePrincipal: skill.RequirePrincipal,
 			},
 		}
 		s.URL, s.err = parseURL("descriptor URL", skill.URL)

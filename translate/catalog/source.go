@@ -49,9 +49,6 @@ type Source struct {
 	ListPrivate bool
 	// RequirePrincipal refuses all calls of anonymous callers.
 	RequirePrincipal bool
-	// PreferWait is how long the provider may hold back an answer until the run has ended (Prefer: wait), in whole
-	// seconds; 0: there is no such header.
-	PreferWait time.Duration
 	// Transport carries all requests to the source. It must refuse forbidden
 	// addresses, follow no redirects, and end with the context of a request, also
 	// while the body of its answer is read.

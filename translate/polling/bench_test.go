@@ -56,7 +56,7 @@ func BenchmarkRun(b *testing.B) {
 			run.Next(0)
 			run.Turn().Wait(b.Context(), time.Time{}, true)
 			run.Ask()
-			run.Running(false)
+			run.Running()
 		}
 	}
 }

@@ -173,18 +173,17 @@ func TestBudgetFollowsTheProvider(t *testing.T) {
 			}
 		}
 		run := polling.Start(polling.Fixed{Interval: second}, budget, time.Now(), time.Time{})
-		answer := func(after time.Duration, held bool) {
+		answer := func(after time.Duration) {
 			run.Ask()
 			time.Sleep(after)
-			run.Running(held)
+			run.Running()
 		}
 		turns("acme") // the burst
 		check("before", 640)
-		answer(3*second, true)
-		answer(second, false)
+		answer(second)
 		turns("acme")
-		check("held back, and quick", 640)
-		answer(3*second, false)
+		check("quick", 640)
+		answer(3 * second)
 		turns("acme")
 		check("slow", 320)
 		for range 5 {

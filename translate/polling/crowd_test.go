@@ -48,7 +48,7 @@ func crowds(t *testing.T, budgets func() *polling.Budgets, each int, learning, w
 							run.Ask()
 							if took := time.Since(start); took >= d {
 								run.Found()
-								run.Done(d, false)
+								run.Done(d)
 								if start.Sub(begun) >= learning {
 									mu.Lock()
 									all[i].runs++
@@ -58,7 +58,7 @@ func crowds(t *testing.T, budgets func() *polling.Budgets, each int, learning, w
 								}
 								break
 							}
-							run.Running(false)
+							run.Running()
 						}
 					}
 				})
@@ -132,7 +132,7 @@ func TestCrowdThatGoesOn(t *testing.T) {
 						return
 					}
 					vain.Add(1)
-					run.Running(false)
+					run.Running()
 				}
 			})
 		}

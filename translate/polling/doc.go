@@ -14,7 +14,7 @@
 //		answer := ask(ctx)
 //		switch {
 //		case answer.completed:
-//			run.Done(answer.executionTime, false) // 0 if the provider did not say
+//			run.Done(answer.executionTime) // 0 if the provider did not say
 //			return
 //		case answer.tooManyRequests:
 //			run.Throttled()
@@ -22,7 +22,7 @@
 //			delay = run.Retry(failures, answer.retryAfter)
 //			continue
 //		case answer.running:
-//			run.Running(false)
+//			run.Running()
 //		}
 //		delay = run.Next(answer.retryAfter)
 //	}

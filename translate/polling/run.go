@@ -118,11 +118,9 @@ func (r *Run) Ask() {
 	r.polls++
 }
 
-// Running is called when the answer to the poll says that the run has not ended. Held says
-// that the provider held the answer back (Prefer: wait), so that it does not measure a round
-// trip.
-func (r *Run) Running(held bool) {
-	r.answered(held)
+// Running is called when the answer to the poll says that the run has not ended.
+func (r *Run) Running() {
+	r.answered()
 	r.running = r.asked.Sub(r.accepted) // not the time of the answer: the run may have ended since the poll
 }
 
@@ -138,9 +136,9 @@ func (r *Run) Throttled() {
 func (r *Run) Found() { r.budget.found() }
 
 // Done is called when the answer to the poll says that the run has ended, after the given
-// time by the provider's clock; 0 if it did not say. Held is as in Running.
-func (r *Run) Done(execution time.Duration, held bool) {
-	r.answered(held)
+// time by the provider's clock; 0 if it did not say.
+func (r *Run) Done(execution time.Duration) {
+	r.answered()
 	l, ok := r.plan.(*Learner)
 	if !ok {
 		return
@@ -157,10 +155,7 @@ func (r *Run) Done(execution time.Duration, held bool) {
 }
 
 // answered updates the mean round trip.
-func (r *Run) answered(held bool) {
-	if held {
-		return
-	}
+func (r *Run) answered() {
 	took := time.Since(r.asked)
 	if took > slowAnswer {
 		r.budget.slow()

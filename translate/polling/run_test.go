@@ -38,10 +38,10 @@ func chase(r polling.Run, p provider, atLeast time.Duration) (polls []time.Durat
 		polls = append(polls, time.Since(start))
 		r.Ask()
 		if p.poll() {
-			r.Done(p.ends.Sub(start), false)
+			r.Done(p.ends.Sub(start))
 			return polls
 		}
-		r.Running(false)
+		r.Running()
 	}
 }
 
@@ -80,13 +80,13 @@ func TestRunTellsWhatWasSeen(t *testing.T) {
 		time.Sleep(second)
 		run.Ask()
 		time.Sleep(roundTrip)
-		run.Running(false)
+		run.Running()
 		time.Sleep(second)
 		run.Ask() // fails
 		time.Sleep(second)
 		run.Ask()
 		time.Sleep(roundTrip)
-		run.Done(0, false)
+		run.Done(0)
 		if times := learner.History().Times(); len(times) != 1 || times[0] != 2.1 { // between 1 s and 3.2 s
 			t.Errorf("believed to have taken %v s, want 2.1", times)
 		}
@@ -98,7 +98,7 @@ func TestRunTellsWhatWasSeen(t *testing.T) {
 		}
 		next.Ask()
 		time.Sleep(5 * roundTrip)
-		next.Done(0, false) // one longer round trip counts for a quarter
+		next.Done(0) // one longer round trip counts for a quarter
 		last := polling.Start(learner, nil, time.Now(), time.Time{})
 		if d := last.Next(0); d != 220*ms-roundTrip {
 			t.Errorf("the first poll is after %v, want 120ms", d)
@@ -166,5 +166,5 @@ func TestRunTellsOfThrottling(t *testing.T) {
 	}
 	run = polling.Start(polling.Fixed{Interval: second}, nil, time.Now(), time.Time{})
 	run.Throttled() // is no concern of a plan that does not learn
-	run.Done(0, false)
+	run.Done(0)
 }

@@ -1,8 +1,6 @@
 package skillsharing
 
 import (
-	"time"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -19,13 +17,8 @@ type Client struct {
 	Priority Priority
 	// Polling says when the client asks for the state of a run.
 	Polling Polling
-	// PreferWait is how long the client asks the provider to wait for the end of a run before it answers, in whole
-	// seconds (Prefer: wait; RFC 7240, section 4.3); 0: it does not ask. After some answers without
-	// Preference-Applied, it stops asking.
-	PreferWait time.Duration
 	// RetryBudget bounds the share of calls that repeat their invocation at a time; nil: there is no bound.
 	RetryBudget *exchange.RetryBudget
 
-	preference preference
-	followers  followers
+	followers followers
 }

@@ -58,9 +58,7 @@ func (f *follower) begin(ctx context.Context, options *FollowOptions) {
 	}
 	f.accepted, f.known = now, run.Accepted
 	f.schedule.rest(options.RetryAfter)
-	if options.RetryAfter > 0 || c.preferredWait(ctx, options.Until) == 0 {
-		f.schedule.in(f.schedule.run.Next(options.RetryAfter))
-	}
+	f.schedule.in(f.schedule.run.Next(options.RetryAfter))
 }
 
 // seekResult makes the output of a completed run the target of further requests.
@@ -339,7 +337,7 @@ func (f *follower) finish(w *watcher, r *document.Response) bool {
 	case p.phase == run.PhaseResult:
 		r.Elapsed = cmp.Or(r.Elapsed, f.elapsed)
 	case r.State == run.Completed:
-		f.locked(func() { f.schedule.run.Done(r.Elapsed, p.held) })
+		f.locked(func() { f.schedule.run.Done(r.Elapsed) })
 		if r.Elapsed > 0 && !f.accepted.IsZero() {
 			w.stats.Overshoot = max(0, time.Since(f.accepted)-r.Elapsed)
 		}
@@ -387,11 +385,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, a
 		return true
 	}
 	f.known = r.State
-	f.schedule.run.Running(f.poller.held)
-	if f.poller.held && after == 0 {
-		f.schedule.in(0)
-	} else {
-		f.schedule.in(f.schedule.run.Next(after))
-	}
+	f.schedule.run.Running()
+	f.schedule.in(f.schedule.run.Next(after))
 	return true
 }

@@ -27,7 +27,6 @@ type poller struct {
 	phase       run.Phase
 	url         *url.URL
 	bareOutput  bool      // an object with only an output counts as a completed run
-	held        bool      // the provider delayed the newest answer (Prefer: wait)
 	failures    int       // in a row
 	failing     time.Time // time of the first failure in the row
 	known       sightings
@@ -51,13 +50,9 @@ func (p *poller) seek(phase run.Phase, template string) *run.Failure {
 // ask makes one request for a watcher. It returns the answer, and the least delay before
 // the next request.
 func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.Duration, *run.Failure) {
-	p.held, p.rejected, p.unsent = false, nil, false
-	c, wait := p.client, time.Duration(0)
-	if p.phase == run.PhasePoll { // a result URL does not wait for the end of the run
-		wait = c.preferredWait(ctx, w.until)
-	}
-	start := time.Now()
-	req, e := c.skillRequest(ctx, p.skill, p.phase, http.MethodGet, p.url, nil, requestOptions{wait, w.traceParent})
+	p.rejected, p.unsent = nil, false
+	c, start := p.client, time.Now()
+	req, e := c.skillRequest(ctx, p.skill, p.phase, http.MethodGet, p.url, nil, w.traceParent)
 	if p.skill.NeedsCredential() {
 		w.stats.Credentials += time.Since(start)
 	}
@@ -73,9 +68,6 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 	}
 	if err != nil {
 		return nil, 0, p.rejectedBy(c.Unreachable(err, p.phase, p.url, p.executionID), req)
-	}
-	if wait > 0 && c.notePreference(ctx, a) {
-		p.held = time.Since(start) >= wait/2 // some providers say that they applied it, but answer at once
 	}
 	r, e := c.Judge(a, document.Asked{Phase: p.phase, ExecutionID: p.executionID, SkillID: p.skill.ID, MayBeBare: p.bareOutput})
 	if e != nil {

@@ -43,30 +43,19 @@ type Invocation struct {
 	Timeout time.Duration
 	// TraceParent is the traceparent header of the invocation (W3C Trace Context, section 3.2); empty: it has none.
 	TraceParent string
-	// Until is when the caller needs an answer, whether the run has ended or not; zero: when it has ended.
-	Until time.Time
-}
-
-// requestOptions are parts that only some requests have.
-type requestOptions struct {
-	wait        time.Duration // how long the provider is asked to delay the answer
-	traceParent string        // header
 }
 
 // skillRequest makes an authenticated request to one of a skill's URLs.
-func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run.Phase, method string, u *url.URL, body []byte, options requestOptions) (*exchange.Request, *run.Failure) {
+func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run.Phase, method string, u *url.URL, body []byte, traceParent string) (*exchange.Request, *run.Failure) {
 	header := exchange.SharedHeader
 	if body != nil {
 		header = s.HeaderWithBody
 	}
-	if s.NeedsCredential() || options != (requestOptions{}) { // fields will be added to the header
+	if s.NeedsCredential() || traceParent != "" { // fields will be added to the header
 		header = maps.Clone(header) // the values are shared, and never changed in place
 	}
-	if options.wait > 0 {
-		prefer(header, options.wait)
-	}
-	if options.traceParent != "" {
-		header["Traceparent"] = []string{options.traceParent}
+	if traceParent != "" {
+		header["Traceparent"] = []string{traceParent}
 	}
 	if !discovery.MayRequest(&c.Reader, s, u) {
 		if e := c.judgeURL(ctx, s, u); e != nil {

@@ -59,9 +59,8 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		return nil, c.finish(s, e)
 	}
 	for attempt := 1; ; attempt++ {
-		wait := c.preferredWait(ctx, inv.Until)
 		start := time.Now()
-		req, e := c.skillRequest(ctx, s, run.PhaseInvoke, s.Endpoint.Method, u, body, requestOptions{wait, inv.TraceParent})
+		req, e := c.skillRequest(ctx, s, run.PhaseInvoke, s.Endpoint.Method, u, body, inv.TraceParent)
 		if s.NeedsCredential() {
 			stats.Credentials += time.Since(start)
 		}
@@ -76,7 +75,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		}
 		req.Call = call
 		stats.Attempts++
-		r, failed := c.submitOnce(ctx, s, req, wait > 0)
+		r, failed := c.submitOnce(ctx, s, req)
 		if again := int(req.Sent.Load()) - 1; again > 0 { // the transport has repeated the request
 			stats.Attempts += again
 			attempt += again
@@ -126,7 +125,7 @@ func preventReplay(req *http.Request) {
 }
 
 // submitOnce makes one attempt.
-func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchange.Request, preferred bool) (*document.Response, *failedAttempt) {
+func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchange.Request) (*document.Response, *failedAttempt) {
 	a, err := c.Send(run.PhaseInvoke, req)
 	if err != nil {
 		failed, ok := errors.AsType[*exchange.Error](err)
@@ -139,9 +138,6 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 			return nil, &failedAttempt{Failure: exchange.Interrupted(ctx, run.PhaseInvoke, "", executed), written: written}
 		}
 		return nil, &failedAttempt{Failure: c.Unreachable(err, run.PhaseInvoke, req.URL, ""), dropped: true, written: written}
-	}
-	if preferred {
-		c.notePreference(ctx, a)
 	}
 	r, e := c.Judge(a, document.Asked{Phase: run.PhaseInvoke, SkillID: s.ID, Followable: s.Followable()})
 	if e != nil {

@@ -56,7 +56,7 @@ func (a Attempts) Follow(ctx context.Context, phase run.Phase, executionID strin
 
 func (a Attempts) send(ctx context.Context, phase run.Phase, method string, u *url.URL, body []byte) (*exchange.Answer, *run.Failure) {
 	c, s := a.Client, a.Skill
-	req, failure := c.skillRequest(ctx, s, phase, method, u, body, requestOptions{})
+	req, failure := c.skillRequest(ctx, s, phase, method, u, body, "")
 	if failure != nil {
 		return nil, c.finish(s, failure)
 	}
