@@ -18,6 +18,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
+// retryShare is the share of the calls to a source that may be retries at any time: more would keep a source down that is too busy.
+const retryShare = 0.2
+
 // Bridge executes calls. It is safe for concurrent use and keeps no state of a
 // call that has ended. It has no Close: the caller of [New] owns what the [Config] holds.
 type Bridge struct {
@@ -73,7 +76,7 @@ func New(config Config) (*Bridge, error) {
 				Breakers: config.Breakers, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
 			}},
 			Anonymous: s.Kind == catalog.RegistrySource, Caller: config.Caller, Priority: config.Priority,
-			Polling: config.Polling, RetryBudget: exchange.NewRetryBudget(config.RetryBudget),
+			Polling: config.Polling, RetryBudget: exchange.NewRetryBudget(retryShare),
 		}}
 	}
 	shareSecrets(sections)

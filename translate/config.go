@@ -41,8 +41,6 @@ type Config struct {
 	Places
 	// Breakers are the circuit breakers of the hosts; nil: there are none. Bridges may share them, like the cache.
 	Breakers *exchange.Breakers
-	// RetryBudget is the share of the calls to a source, from 0 to 1, that may be retries at any time.
-	RetryBudget float64
 	// AllowHTTP lets providers be reached without TLS.
 	AllowHTTP bool
 	// Stop ends the calls in progress before the process exits; nil: nothing does.

@@ -4,7 +4,6 @@ import (
 	"encoding/json" // Caddy's matchers are made for it
 	"errors"
 	"maps"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -98,22 +97,18 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			extended_card
 //			security      <name> http <scheme>|api_key <in> <name>|openid <url>|mutual_tls
 //			default_skill <skill>
-//			unclear       ask|reject
 //			reply_message <skill>...
 //			wait          <duration>
 //			cancel        refuse|abandon
 //		}
 //		mcp [<path>] {
 //			name         <text>
-//			title        <text>
 //			instructions <text>
 //			versions     2026-07-28|2025-11-25|2025-06-18|2025-03-26...
 //			wait         <duration>
 //			task_after   <duration>|off
 //			validate     on|off
 //			catalog      list|search
-//			prompts      on|off
-//			allow_header_parameters
 //			origins      <origin>...
 //			authorization_server <issuer>...
 //			scopes       <scope>...
@@ -186,7 +181,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			failures <n>
 //			cooldown <duration>
 //		}
-//		retry_budget      <percent>
 //		audit
 //		allow_http
 //		allow_networks    <cidr>...|private_ranges
@@ -242,7 +236,6 @@ func (p parser) handler(h *Handler) error {
 		"max_batch":         &h.MaxBatch,
 		"limits":            func() error { return p.limits(&h.Limits) },
 		"circuit_breaker":   func() error { return p.circuitBreaker(&h.CircuitBreaker) },
-		"retry_budget":      func() error { return p.retryBudget(&h.RetryBudget) },
 		"audit":             &h.Audit,
 		"allow_http":        &h.AllowHTTP,
 		"allow_networks":    network.ReadNetworks(p.Reader, "allow_networks", &h.AllowNetworks),
@@ -361,21 +354,6 @@ func (p parser) span(name string, to, limit *caddy.Duration) func() error {
 		p.Mark("max_" + name)
 		return p.Args(name, "a duration and optionally a maximum", 1, to, limit)
 	}
-}
-
-// retryBudget parses a percentage, with or without a percent sign. The target is a pointer,
-// because 0 is not the default.
-func (p parser) retryBudget(to **int) error {
-	var text string
-	if err := p.Args("retry_budget", "a percentage, such as 20%", 1, &text); err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
-	if err != nil {
-		return p.Errf("retry_budget %q is not a percentage from 0 to 100, such as 20%%", text)
-	}
-	*to = &n
-	return nil
 }
 
 var _ caddyfile.Unmarshaler = (*Handler)(nil)

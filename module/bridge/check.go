@@ -45,9 +45,6 @@ func (h *Handler) check() *options.ConfigError {
 	h.Cache.check(c)
 	h.Bounds.check(c)
 	h.CircuitBreaker.check(c)
-	if share := h.RetryBudget; share != nil && (*share < 0 || *share > 100) {
-		c.Check("retry_budget", fmt.Errorf("retry_budget %d is out of range: it is a percentage from 0 to 100", *share))
-	}
 	h.Network.check(c)
 	return c.Fault
 }

@@ -60,7 +60,6 @@ func TestDefaults(t *testing.T) {
 	equal(t, "circuit breaker", h.breakerConfig(), exchange.BreakerConfig{
 		Failures: 20, Cooldown: 5 * time.Second, Patience: 5 * time.Second,
 	})
-	equal(t, "retry budget", c.RetryBudget, 0.2)
 	equal(t, "cache", h.Cache.config(), cache.Config{
 		MaxSize: 64 << 20, TTL: 5 * time.Minute, MaxTTL: 24 * time.Hour, StaleIfError: time.Hour, NegativeTTL: 5 * time.Second,
 	})
@@ -93,7 +92,7 @@ func TestSettings(t *testing.T) {
 		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0},
 		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"argument_complexity":20,"output_size":3,"answer_size":19,"answers":23,"body_timeout":"13s",
 			"runs":16,"runs_per_provider":14,"waiting":15},
-		"circuit_breaker":{"failures":17,"cooldown":"18s"}, "retry_budget":0
+		"circuit_breaker":{"failures":17,"cooldown":"18s"}
 	}`)
 	equal(t, "caller", c.Caller, skillsharing.Caller{ID: "us", Type: "service"})
 	equal(t, "priority", c.Priority, skillsharing.PriorityLow)
@@ -109,7 +108,6 @@ func TestSettings(t *testing.T) {
 	equal(t, "circuit breaker", h.breakerConfig(), exchange.BreakerConfig{
 		Failures: 17, Cooldown: 18 * time.Second, Patience: time.Second,
 	})
-	equal(t, "retry budget", c.RetryBudget, 0.0)
 	served := mustLoad(t, `{"max_response_size":5,"limits":{"answer_size":19,"body_timeout":"13s"}}`).server
 	equal(t, "server", []int64{served.MaxAnswerSize, int64(served.WriteTimeout)}, []int64{19, int64(13 * time.Second)})
 }
@@ -152,9 +150,6 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"circuit_breaker":{"cooldown":1}}`:                   "circuit_breaker.cooldown: cooldown 1ns is too short",
 		`{"circuit_breaker":{"off":true,"failures":5}}`:        "circuit_breaker: circuit_breaker is off, so it can have neither failures nor cooldown",
 		`{"circuit_breaker":{"off":true,"cooldown":"5s"}}`:     "circuit_breaker: circuit_breaker is off",
-		`{"retry_budget":-1}`:                                  "retry_budget: retry_budget -1 is out of range",
-		`{"retry_budget":101}`:                                 "retry_budget: retry_budget 101 is out of range",
-		`{"retry_budget":0.2}`:                                 "retry_budget",
 	}
 	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "argument_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "answers", "connection_overhead"} {
 		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
@@ -171,7 +166,7 @@ func TestFaultsOfLimits(t *testing.T) {
 	for _, config := range []string{
 		`{"limits":{"depth":2}}`, `{"limits":{"depth":10000}}`, `{"limits":{"body_timeout":"1ms"}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
 		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":10},"max_response_size":10}`, `{"limits":{"output_size":10},"max_response_size":10}`, `{"cache":{"ttl":"24h"}}`, `{"cache":{"max_ttl":"1m"}}`, `{"cache":{"ttl":"2m","max_ttl":"2m"}}`, `{"circuit_breaker":{"off":true}}`,
-		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"retry_budget":0}`, `{"retry_budget":100}`, `{"limits":null,"circuit_breaker":null,"retry_budget":null}`,
+		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"limits":null,"circuit_breaker":null}`,
 	} {
 		if _, err := load(t, config); err != nil {
 			t.Errorf("%s: %v", config, err)

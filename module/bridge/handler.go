@@ -69,12 +69,6 @@ type Handler struct {
 	// the provider can recover. Example: `{"failures": 10, "cooldown": "10s"}`.
 	CircuitBreaker *CircuitBreaker `json:"circuit_breaker,omitempty"`
 
-	// The share of the calls to a provider, in percent, that may be retrying at a time; three
-	// always may. An invocation is retried only if it cannot have been executed or the
-	// provider permits it. Retries after a failed connection, when nothing was sent, do not
-	// count. 0: no other retries. Default: 20.
-	RetryBudget *int `json:"retry_budget,omitempty"`
-
 	// Log one line for each call (caller, skill, outcome), each secret that was withheld from
 	// a host that a document named, and each refused caller. The logger is
 	// `http.handlers.skill_bridge.audit`, so that these lines can be kept separately.

@@ -338,20 +338,8 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 		MaxResponseSize: h.maxResponseSize(),
 		Limits:          h.readingLimits(),
 		Places:          translate.Places{MaxRuns: limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting},
-		RetryBudget:     h.retryBudget(),
 		AllowHTTP:       h.AllowHTTP,
 		Stop:            lifetime.Calls(),
 		Observer:        o,
 	}, idle, nil
-}
-
-const defaultRetryBudget = 20 // percent
-
-// retryBudget returns the share of calls that may be retried, from 0 to 1.
-func (h *Handler) retryBudget() float64 {
-	percent := defaultRetryBudget
-	if h.RetryBudget != nil {
-		percent = *h.RetryBudget
-	}
-	return float64(percent) / 100
 }

@@ -61,7 +61,6 @@ func TestValidate(t *testing.T) {
 			runs 100 10
 		}
 		circuit_breaker off
-		retry_budget 0
 `, ""},
 		"secret of a provider that requires a principal": {`
 		provider https://skills.example.com {

@@ -126,7 +126,7 @@ func mountOnly(bridge map[string]json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	mount["path"] = caddyconfig.JSON(localPath, nil)
-	for _, name := range []string{"origins", "allow_header_parameters", "authorization_server", "scopes"} {
+	for _, name := range []string{"origins", "authorization_server", "scopes"} {
 		delete(mount, name)
 	}
 	if bridge["callers_file"] != nil && string(bridge["allow_anonymous"]) != "true" {

@@ -94,7 +94,7 @@ func TestR05OtherMethods(t *testing.T) {
 func TestR06IdleConnectionRace(t *testing.T) {
 	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := testbed.StartCaddy(t, withProvider(p, "circuit_breaker off", "retry_budget 100"))
+	c := testbed.StartCaddy(t, withProvider(p, "circuit_breaker off"))
 	p.On("acme/echo", hostile.Invoke, hostile.ThenClose(hostile.Usual()))
 	r := testbed.Load{
 		Workers: 8, Calls: 400,

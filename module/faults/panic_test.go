@@ -49,7 +49,7 @@ func TestR42Panic(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Auth: hostile.APIKey("X-Key")})
 	c := testbed.StartCaddy(t, testbed.Bridge(
 		"provider "+p.URL()+" {", "\tnamespace acme", "\tcredentials panicking", "}", "allow_anonymous",
-		"limits {", "\truns 8 8", "}", "retry_budget 0"))
+		"limits {", "\truns 8 8", "}"))
 	for range 40 { // more than there are places
 		a := c.Execute("acme.echo", hostile.Object{"text": panicWord})
 		if a.Status != 500 || a.Code != -32603 || p.Posts(a.Call) != 0 {

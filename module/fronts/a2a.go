@@ -60,10 +60,6 @@ type A2A struct {
 	// The skill for messages that choose none. Default: the only skill, if there is one; otherwise the client is asked.
 	DefaultSkill string `json:"default_skill,omitempty"`
 
-	// What happens to a message that chooses no skill: `ask` makes a task that asks which skill is meant, for clients that
-	// only send text; `reject` answers with an error. Default: `ask`.
-	Unclear string `json:"unclear,omitempty"`
-
 	// Names of skills whose output is the answer itself, as a message without a task, if the client waits and the skill completes
 	// within `wait`. Default: none.
 	ReplyMessage []string `json:"reply_message,omitempty"`
@@ -86,8 +82,6 @@ type Sign struct {
 }
 
 const (
-	unclearAsk    = "ask"
-	unclearReject = "reject"
 	cancelRefuse  = "refuse"
 	cancelAbandon = "abandon"
 	cardCombined  = "combined"
@@ -117,7 +111,6 @@ func (a *A2A) read(r *options.Reader) error {
 		"extended_card": &a.ExtendedCard,
 		"security":      options.Repeatable(func() error { return a.readSecurity(r) }),
 		"default_skill": &a.DefaultSkill,
-		"unclear":       &a.Unclear,
 		"reply_message": &a.ReplyMessage,
 		"wait":          &a.Wait,
 		"cancel":        &a.Cancel,
@@ -153,11 +146,7 @@ func (a *A2A) check(c *options.Checker) {
 		}
 	}
 	oneOf(c, "a2a.card", "card", a.Card, cardCombined, "1.0", "0.3")
-	oneOf(c, "a2a.unclear", "unclear", a.Unclear, unclearAsk, unclearReject)
 	oneOf(c, "a2a.cancel", "cancel", a.Cancel, cancelRefuse, cancelAbandon)
-	if a.Unclear == unclearReject && a.DefaultSkill != "" {
-		c.Check("a2a.unclear", errors.New("unclear reject has no effect with a default_skill: remove one of them"))
-	}
 	if a.Wait < 0 || 0 < a.Wait && a.Wait < caddy.Duration(time.Millisecond) {
 		c.Check("a2a.wait", fmt.Errorf("wait %s is too short: the minimum is 1ms", time.Duration(a.Wait)))
 	}

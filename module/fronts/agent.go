@@ -296,7 +296,7 @@ func duration(d caddy.Duration, standard time.Duration) time.Duration {
 // options returns the options of the front.
 func (a *A2A) options(kept *ledger.Bounds) a2a.Options {
 	o := a2a.Options{
-		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill, RejectUnclear: a.Unclear == unclearReject,
+		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill,
 		ReplyMessage: slices.Clone(a.ReplyMessage),
 		Wait:         duration(a.Wait, a2a.DefaultWait),
 		Abandon:      a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),

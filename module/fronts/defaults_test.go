@@ -50,9 +50,9 @@ func effectiveOf(t *testing.T, lines string) effective {
 func TestDocumentedDefaults(t *testing.T) {
 	// Another value of each option with a default.
 	another := map[string]string{
-		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a unclear": "reject", "a2a wait": "1s", "a2a cancel": "abandon",
+		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a wait": "1s", "a2a cancel": "abandon",
 		"mcp": "/other", "mcp name": "other", "mcp versions": "2025-11-25", "mcp wait": "1s", "mcp task_after": "1s", "mcp validate": "off",
-		"mcp catalog": "search", "mcp prompts": "off",
+		"mcp catalog": "search",
 	}
 	words := map[string]string{"a2a versions": "1.0 0.3 0.1", "mcp versions": strings.Join(mcp.AllVersions(), " ")}
 	others := []string{"a2a url", "a2a name", "mcp instructions", "mcp origins", "mcp authorization_server", "mcp scopes"} // of the cards, by the sources, or none

@@ -22,9 +22,6 @@ type MCP struct {
 	// The server's name for programs. Default: `skill-bridge`.
 	Name string `json:"name,omitempty"`
 
-	// The server's name for people. Default: none.
-	Title string `json:"title,omitempty"`
-
 	// What the model of a client is told about the tools. Default: a sentence with the namespaces.
 	Instructions string `json:"instructions,omitempty"`
 
@@ -46,12 +43,6 @@ type MCP struct {
 	// descriptions and calls them (`search`). Choose `search` if there are more than about 100 skills, since clients give a model all
 	// listed tools. Default: `list`.
 	Catalog string `json:"catalog,omitempty"`
-
-	// Whether skills of the type knowledge are prompts, too: `on` or `off`. Default: `on`.
-	Prompts string `json:"prompts,omitempty"`
-
-	// Let skills choose arguments that clients repeat in header fields (`x-mcp-header`), which proxies may log. Default: false.
-	AllowHeaderParameters bool `json:"allow_header_parameters,omitempty"`
 
 	// Origins of web pages that may send requests, besides that of the endpoint itself, such as `https://app.example.com`. Their
 	// hosts are also accepted in the Host field on a loopback listener. Default: none.
@@ -89,10 +80,9 @@ func (m *MCP) read(r *options.Reader) error {
 		return err
 	}
 	return r.Block("mcp", "mcp", options.Targets{
-		"name": &m.Name, "title": &m.Title, "instructions": &m.Instructions,
-		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog, "prompts": &m.Prompts,
-		"allow_header_parameters": &m.AllowHeaderParameters, "origins": &m.Origins,
-		"authorization_server": &m.AuthorizationServer, "scopes": &m.Scopes,
+		"name": &m.Name, "instructions": &m.Instructions,
+		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog,
+		"origins": &m.Origins, "authorization_server": &m.AuthorizationServer, "scopes": &m.Scopes,
 	})
 }
 
@@ -110,7 +100,6 @@ func (m *MCP) check(c *options.Checker) {
 	_, err := m.taskAfter()
 	c.Check("mcp.task_after", err)
 	oneOf(c, "mcp.catalog", "catalog", m.Catalog, catalogList, catalogSearch)
-	oneOf(c, "mcp.prompts", "prompts", m.Prompts, on, off)
 	oneOf(c, "mcp.validate", "validate", m.Validate, on, off)
 	for i, o := range m.Origins {
 		c.Check(options.Element("mcp.origins", i), checkOrigin(o))
@@ -146,10 +135,9 @@ func checkOrigin(text string) error {
 func (m *MCP) options(namespaces []string) mcp.Options {
 	after, _ := m.taskAfter() // checked before
 	o := mcp.Options{
-		Name: m.Name, Title: m.Title, Instructions: m.Instructions, Version: ModuleVersion(),
+		Name: m.Name, Instructions: m.Instructions, Version: ModuleVersion(),
 		Versions: mcp.AllVersions(), Wait: duration(m.Wait, mcp.DefaultWait), TaskAfter: after,
-		Validate: m.Validate != off, AllowHeaderParameters: m.AllowHeaderParameters,
-		Search: m.Catalog == catalogSearch, Prompts: m.Prompts != off,
+		Validate: m.Validate != off, Search: m.Catalog == catalogSearch,
 	}
 	if o.Name == "" {
 		o.Name = defaultMCPName

@@ -9,28 +9,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-// Section 10: without prompts, their methods, capability, completion and notifications don't exist.
-func TestMCPWithoutPrompts(t *testing.T) {
-	knowledge := func(o hostile.Object) { o["capability_type"] = "knowledge" }
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/advice", Edit: knowledge, EditEntry: knowledge})
-	for prompts, there := range map[string]bool{"on": true, "off": false} {
-		c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\nprompts "+prompts+"\n}"))
-		status, unwanted := 200, ""
-		if !there {
-			status, unwanted = 404, "!"
-		}
-		expectMCP(t, prompts+": discover", sendMCP(c, modern("server/discover", ""), mcpHeader("server/discover", "")...), 200, unwanted+`"prompts":{`)
-		expectMCP(t, prompts+": initialize", sendMCP(c, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`), 200, unwanted+`"prompts":{`)
-		expectMCP(t, prompts+": list", sendMCP(c, modern("prompts/list", ""), mcpHeader("prompts/list", "")...), status, unwanted+`"name":"acme_advice"`)
-		expectMCP(t, prompts+": get", sendMCP(c, modern("prompts/get", `"name":"acme_advice"`), mcpHeader("prompts/get", "acme_advice")...), status, unwanted+`"messages":[`)
-		expectMCP(t, prompts+": legacy list", sendMCP(c, `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`, legacyHeader("2025-11-25")...), 200, unwanted+`"name":"acme_advice"`)
-		complete := modern("completion/complete", `"ref":{"type":"ref/prompt","name":"acme_advice"},"argument":{"name":"x","value":""}`)
-		expectMCP(t, prompts+": completion", sendMCP(c, complete, mcpHeader("completion/complete", "")...), 200, unwanted+`"values":[`)
-		expectMCP(t, prompts+": tool", callTool(c, "acme_advice", `{}`), 200, `"structuredContent":`)
-		c.Stop()
-	}
-}
-
 // Section 8: the metadata of RFC 9728, and 401 answers that point to it.
 func TestMCPAuthorizationMetadata(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
@@ -122,10 +100,9 @@ func TestMCPOptionErrors(t *testing.T) {
 	p := hostile.NewProvider(t)
 	c := testbed.StartCaddy(t, inSite(p, alone, "mcp"))
 	for lines, want := range map[string]string{
-		"catalog all":                            `catalog "all" is none of`,
-		"prompts maybe":                          `prompts "maybe" is none of`,
-		"scopes a":                               `scopes need an authorization_server`,
-		"authorization_server login.example.com": "is not an absolute https or http URL",
+		"catalog all":                                         `catalog "all" is none of`,
+		"scopes a":                                            `scopes need an authorization_server`,
+		"authorization_server login.example.com":              "is not an absolute https or http URL",
 		"authorization_server https://a.example?x":            "has a query",
 		"authorization_server https://a.example\nscopes a\\b": "has a character that scopes can't have",
 	} {

@@ -173,12 +173,11 @@ func TestReportsOfA2A(t *testing.T) {
 
 // TestRefusedParams: the line of a call whose params are refused says which of them is wrong, and what is wrong with it.
 func TestRefusedParams(t *testing.T) {
-	a := startAgent(t, "", nil, []string{"a2a {", "unclear reject", "}", "webhooks"})
+	a := startAgent(t, "", nil, []string{"a2a", "webhooks"})
 	id := taskID(t, a.post("", "", "SendMessage", message("acme.text", "")))
 	for _, tc := range []struct{ method, params, want string }{
 		{"SendMessage", `{}`, "message required"},
 		{"SendMessage", `{"message":{"messageId":"m1","role":"canary","parts":[{"text":"x"}]}}`, "message.role invalid"},
-		{"SendMessage", `{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"canary"}]}}`, "message invalid"},
 		{"SendMessage", `{"message":{"messageId":"m1","taskId":"` + id + `","contextId":"canary","role":"ROLE_USER","parts":[{"text":"x"}]}}`, "message.contextId invalid"},
 		{"SendMessage", message("acme.echo", `,"tenant":"acme.text"`), "message.parts[0] invalid"},
 		{"SendMessage", message("acme.echo", `,"configuration":{"taskPushNotificationConfig":{"url":"ftp://canary.example"}}`), "configuration.taskPushNotificationConfig.url invalid"},

@@ -123,10 +123,10 @@ func TestMetricsOfCalls(t *testing.T) {
 	p.On("acme/gone", hostile.Invoke, hostile.Reset())
 	p.On("acme/denied", hostile.Invoke, hostile.Problem(http.StatusForbidden, "PERMISSION_DENIED", "No."))
 	p.On("acme/auth", hostile.Invoke, hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", "Who?"))
-	p.On("acme/limited", hostile.Invoke, hostile.Problem(http.StatusTooManyRequests, "RATE_LIMITED", "Later."))
+	p.On("acme/limited", hostile.Invoke, hostile.Respond(http.StatusTooManyRequests, `{"error":{"code":"RATE_LIMITED","message":"Later."}}`, "Retry-After", "60"))
 	p.On("acme/garbage", hostile.Invoke, hostile.Respond(http.StatusOK, "[]"))
 	p.On("acme/slow", hostile.Invoke, hostile.Hang())
-	c := testbed.StartCaddy(t, withAdmin(testbed.Bridge("poll fixed 10ms", "retry_budget 0", offered(p, "acme"))))
+	c := testbed.StartCaddy(t, withAdmin(testbed.Bridge("poll fixed 10ms", offered(p, "acme"))))
 
 	for skill, want := range map[string]string{
 		"acme.now": "completed", "acme.later": "completed", "acme.result": "completed", "acme.bad": "failed BROKEN",

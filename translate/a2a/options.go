@@ -10,8 +10,6 @@ type Options struct {
 	DefaultSkill string
 	// Restricted says that access rules may deny the DefaultSkill to a caller, for whom there is none then.
 	Restricted bool
-	// RejectUnclear refuses messages that choose no skill, instead of asking for one.
-	RejectUnclear bool
 	// ReplyMessage has the names of the skills whose output is the answer itself, without a task, if the client waits for it.
 	ReplyMessage []string
 	// Wait is the time that a request waits for the end of a task.

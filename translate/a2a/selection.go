@@ -171,11 +171,6 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		s.chosen = selection{name: name, field: "skill"}
 		return true
 	}
-	if s.front.Options.RejectUnclear && failure == nil {
-		s.fault = s.request.invalid("message", strings.TrimSpace("names no skill: add metadata.skillId, or a data part {\"skill\", \"input\"}. "+message.NoEnvelope(s.send.Message.Parts)))
-		reportAs(s.request, translate.OperationExecute, s.task, withCode(s.request.failureOf(s.fault), s.fault))
-		return false
-	}
 	var have jsontext.Value
 	if s.task != nil {
 		have = s.task.Inputs

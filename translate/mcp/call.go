@@ -33,9 +33,6 @@ func callTool(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return own(r, arguments.Value)
 	}
 	call := translate.Call{Name: name, Answer: r.Request, Inputs: jsonrpc.Object{Text: arguments.Value, Members: arguments.Members}}
-	if r.modern && r.HTTP != nil && r.front.Options.AllowHeaderParameters {
-		call.Prepare = headerParams{r.HTTP.Header, call.Inputs}
-	}
 	return start(r, call)
 }
 

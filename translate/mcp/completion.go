@@ -44,9 +44,6 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return r.completion(slices.Values[[]string](nil), ""), nil
 	case "ref/prompt":
-		if !r.front.Options.Prompts {
-			return nil, invalid("there are no prompts")
-		}
 		values, fault := valuesOf(r, wire.Text(wire.Member(reference, "name")), wire.Text(name))
 		if fault != nil {
 			return nil, fault

@@ -62,8 +62,8 @@ type Tokens interface {
 
 // Options are those of the operator.
 type Options struct {
-	// Name, Title and Version are those of the server; Instructions are for the client's model. An empty Title or Instructions is left out.
-	Name, Title, Version, Instructions string
+	// Name and Version are those of the server; Instructions are for the client's model. Empty ones are left out.
+	Name, Version, Instructions string
 	// Versions are those of MCP that are served, the newest first.
 	Versions []string
 	// Private says that lists of skills depend on the principal: sources have credentials of their own for reading them.
@@ -74,12 +74,8 @@ type Options struct {
 	TaskAfter time.Duration
 	// Validate checks outputs against their schemas, which are listed then.
 	Validate bool
-	// AllowHeaderParameters lets skills say which of their arguments clients repeat in header fields.
-	AllowHeaderParameters bool
 	// Search lists only tools with which a model searches skills and calls them, instead of a tool for each skill.
 	Search bool
-	// Prompts are offered.
-	Prompts bool
 }
 
 // Default values of [Options].
@@ -158,7 +154,6 @@ type method struct {
 	operation      translate.Operation
 	serve          func(*request) (jsontext.Value, *jsonrpc.Error)
 	reports        bool // serve reports the call, or the bridge does
-	prompts        bool // it is about prompts
 	tasks          bool // it is about tasks
 }
 
@@ -175,8 +170,8 @@ func init() { // else it would refer to itself
 		methodListResources: {modern: true, legacy: true, operation: translate.OperationList, serve: listResources, reports: true},
 		methodListTemplates: {modern: true, legacy: true, operation: translate.OperationDescribe, serve: listTemplates},
 		methodReadResource:  {modern: true, legacy: true, operation: translate.OperationDescribe, serve: readResource, reports: true},
-		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true, prompts: true},
-		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true, prompts: true},
+		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true},
+		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true},
 		methodComplete:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},
 		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen, reports: true},
 		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true, tasks: true},
@@ -289,7 +284,7 @@ func (r *request) check() *jsonrpc.Error {
 	switch {
 	case r.Method == methodInitialize && r.InBatch():
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: initialize must not be part of a batch"}
-	case r.method == nil, r.method.prompts && !r.front.Options.Prompts, r.method.tasks && r.front.Options.TaskAfter < 0, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
+	case r.method == nil, r.method.tasks && r.front.Options.TaskAfter < 0, r.modern && !r.method.modern, !r.modern && !r.method.legacy:
 		return r.methodNotFound()
 	}
 	return nil

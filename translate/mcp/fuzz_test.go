@@ -10,7 +10,7 @@ import (
 
 // FuzzFront: no request makes a panic or an answer that is neither JSON nor a refusal, whatever its body and header fields.
 func FuzzFront(f *testing.F) {
-	s := newServer(f, func(s *server) { s.front.Options.AllowHeaderParameters = true },
+	s := newServer(f, nil,
 		skill("tool", nil, providertest.Input("region", "string", object{"schema": object{"x-mcp-header": "Region"}})), skill("guide", object{"capability_type": "knowledge"}))
 	request := func(method, params string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + modernMeta + `}}`

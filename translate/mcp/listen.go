@@ -23,7 +23,7 @@ var listChanges = []struct{ member, method string }{
 
 // announces reports whether a change of a list is announced: clients have to see it.
 func (o *Options) announces(change string) bool {
-	return (change != "toolsListChanged" || !o.Search) && (change != "promptsListChanged" || o.Prompts)
+	return change != "toolsListChanged" || !o.Search
 }
 
 // subscription is what a client listens to.

@@ -121,10 +121,6 @@ func TestPrompts(t *testing.T) {
 	if n := s.Count("POST /run/slow"); n != 3 {
 		t.Errorf("%d runs", n)
 	}
-	off := newServer(t, func(s *server) { s.front.Options.Prompts = false }, skill("guide", knowledge))
-	if g := off.modern(t, "prompts/list", object{}); g.status != http.StatusNotFound || at(g.failure(), "code") != -32601.0 {
-		t.Errorf("prompts off: %d %s", g.status, g.text)
-	}
 }
 
 // Section 7: completion.

@@ -55,7 +55,6 @@ func (w *result) serverInfo() {
 	o := &w.request.front.Options
 	w.Buf = append(w.Buf, '{')
 	w.Text("name", o.Name)
-	w.Optional("title", o.Title)
 	w.Text("version", o.Version)
 	w.Close()
 }
@@ -91,7 +90,7 @@ func ttl(until time.Time) time.Duration {
 func (w *result) capabilities() {
 	o := &w.request.front.Options
 	w.Capabilities(wire.Offers{
-		ListChanged: w.request.modern && !o.Search, Prompts: o.Prompts, Tasks: w.request.modern && o.TaskAfter >= 0,
+		ListChanged: w.request.modern && !o.Search, Tasks: w.request.modern && o.TaskAfter >= 0,
 	})
 }
 

@@ -170,6 +170,5 @@ func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
 
 // tools says how tools are defined for the client.
 func (r *request) tools() wire.Tools {
-	o := &r.front.Options
-	return wire.Tools{Modern: r.modern, Structured: o.Validate, Headers: o.AllowHeaderParameters}
+	return wire.Tools{Modern: r.modern, Structured: r.front.Options.Validate}
 }

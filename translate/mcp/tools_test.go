@@ -300,58 +300,14 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// Section 3: skills can't choose what proxies log, unless the operator permits it; then clients have to repeat these arguments.
+// Section 3: skills can't choose what proxies log: a server may ask clients to repeat arguments in header fields, and this one never does.
 func TestHeaderParameters(t *testing.T) {
-	inputs := []object{
-		providertest.Input("region", "string", object{"schema": object{"x-mcp-header": "Region"}}), providertest.Input("count", "integer", object{"schema": object{"x-mcp-header": "Count"}}),
-		providertest.Input("deep", "object", object{"schema": object{"properties": object{"key": object{"type": "string", "x-mcp-header": "Key"}}}}),
-		providertest.Input("bild[0]", "string", object{"schema": object{"x-mcp-header": "Image"}}),
-	}
-	denied := newServer(t, nil, skill("find", nil, inputs...))
-	if g := denied.modern(t, "tools/list", object{}); strings.Contains(g.text, "x-mcp-header") {
+	s := newServer(t, nil, skill("find", nil, providertest.Input("region", "string", object{"schema": object{"x-mcp-header": "Region"}})))
+	if g := s.modern(t, "tools/list", object{}); strings.Contains(g.text, "x-mcp-header") {
 		t.Errorf("%s", g.text)
 	}
-	if g := denied.call(t, "acme_find", object{"region": "eu"}, "Mcp-Param-Region", "us"); at(g.result(), "structuredContent", "region") != "eu" {
-		t.Errorf("ignored without the option: %s", g.text)
-	}
-	s := newServer(t, func(s *server) { s.front.Options.AllowHeaderParameters = true }, skill("find", nil, inputs...))
-	if g := s.modern(t, "tools/list", object{}); !strings.Contains(g.text, `"x-mcp-header":"Region"`) {
+	if g := s.call(t, "acme_find", object{"region": "eu"}, "Mcp-Param-Region", "us"); at(g.result(), "structuredContent", "region") != "eu" {
 		t.Errorf("%s", g.text)
-	}
-	encoded := "=?base64?" + base64.StdEncoding.EncodeToString([]byte("Zürich")) + "?="
-	for _, v := range []struct {
-		about     string
-		arguments object
-		header    []string
-		ok        bool
-	}{
-		{"equal", object{"region": "eu"}, []string{"Mcp-Param-Region", "eu"}, true},
-		{"with spaces", object{"region": "eu"}, []string{"Mcp-Param-Region", "  eu "}, true},
-		{"encoded", object{"region": "Zürich"}, []string{"Mcp-Param-Region", encoded}, true},
-		{"a number", object{"count": 7}, []string{"Mcp-Param-Count", "7"}, true},
-		{"deep", object{"deep": object{"key": "k"}}, []string{"Mcp-Param-Key", "k"}, true},
-		{"not given", object{}, nil, true},
-		{"not given, but in the header", object{}, []string{"Mcp-Param-Region", "eu"}, true},
-		{"missing", object{"region": "eu"}, nil, false},
-		{"another", object{"region": "eu"}, []string{"Mcp-Param-Region", "us"}, false},
-		{"another case", object{"region": "eu"}, []string{"Mcp-Param-Region", "EU"}, false},
-		{"bad base64", object{"region": "eu"}, []string{"Mcp-Param-Region", "=?base64?%?="}, false},
-		{"another number", object{"count": 7}, []string{"Mcp-Param-Count", "8"}, false},
-		{"deep and missing", object{"deep": object{"key": "k"}}, nil, false},
-	} {
-		before := s.Count("POST /run/")
-		g := s.call(t, "acme_find", v.arguments, v.header...)
-		if v.ok && at(g.result(), "structuredContent") == nil || !v.ok && (g.status != 400 || at(g.failure(), "code") != -32020.0 || s.Count("POST /run/") != before) {
-			t.Errorf("%s: %d %s", v.about, g.status, g.text)
-		}
-	}
-	for _, name := range []string{"bild_0__c9659f", "bild[0]"} {
-		if g := s.call(t, "acme_find", object{name: "x"}); !strings.HasSuffix(at(g.failure(), "message").(string), `must repeat the argument "`+name+`".`) {
-			t.Errorf("%s", g.text)
-		}
-	}
-	if g := s.legacy(t, "tools/call", object{"name": "acme_find", "arguments": object{"region": "eu"}}); at(g.result(), "content") == nil {
-		t.Errorf("legacy clients send no such fields: %s", g.text)
 	}
 }
 

@@ -23,6 +23,6 @@ func Config(tb testing.TB, sources ...catalog.Source) translate.Config {
 		Sources: sources, Cache: documents, Caller: skillsharing.Caller{ID: "test", Type: "service"}, Priority: skillsharing.PriorityNormal,
 		DefaultTimeout: 25 * time.Second, MaxTimeout: 30 * time.Minute,
 		Polling:         skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond, Longest: 5 * time.Millisecond}},
-		MaxResponseSize: 1 << 20, AllowHTTP: true, RetryBudget: 0.2,
+		MaxResponseSize: 1 << 20, AllowHTTP: true,
 	}
 }

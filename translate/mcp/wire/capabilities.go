@@ -3,7 +3,7 @@ package wire
 import "github.com/go-json-experiment/json/jsontext"
 
 // Offers say what a server can do beyond tools, resources and completions.
-type Offers struct{ ListChanged, Prompts, Tasks bool }
+type Offers struct{ ListChanged, Tasks bool }
 
 // Capabilities adds the member capabilities.
 func (w *Writer) Capabilities(o Offers) {
@@ -13,12 +13,9 @@ func (w *Writer) Capabilities(o Offers) {
 		w.Raw("listChanged", jsontext.Value("true"))
 	}
 	w.Close()
-	features := []string{"resources", "prompts", "completions"}
-	for _, feature := range features {
-		if feature != "prompts" || o.Prompts {
-			w.OpenMember(feature)
-			w.Close()
-		}
+	for _, feature := range []string{"resources", "prompts", "completions"} {
+		w.OpenMember(feature)
+		w.Close()
 	}
 	if o.Tasks {
 		w.OpenMember("extensions")

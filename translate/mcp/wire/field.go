@@ -47,17 +47,6 @@ func Repeats(h http.Header, name, value string) bool {
 // HeaderParam begins the names of the fields that repeat arguments.
 const HeaderParam = "Mcp-Param-"
 
-// MissingParam returns the name of a field that does not repeat an argument, or a part of it, as its schema demands; empty: all do.
-func MissingParam(h http.Header, schema, value jsontext.Value) (missing string) {
-	EachParam(schema, value, func(name, said string) bool {
-		if !Repeats(h, http.CanonicalHeaderKey(HeaderParam+name), said) {
-			missing = name
-		}
-		return missing == ""
-	})
-	return missing
-}
-
 // EachParam calls a function with each field that repeats an argument, or a part of it, as its schema demands: its name without
 // [HeaderParam], and what it says. It ends, and returns false, once the function returns false.
 func EachParam(schema, value jsontext.Value, do func(name, said string) bool) bool {

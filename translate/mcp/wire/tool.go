@@ -19,7 +19,6 @@ const maxToolDescription = 1024
 type Tools struct {
 	Modern     bool // for a modern client
 	Structured bool // with the schemas of outputs
-	Headers    bool // skills may choose arguments that clients repeat in header fields
 }
 
 // Definition is the definition of a tool.
@@ -36,7 +35,7 @@ func (how Tools) Define(ctx context.Context, tool, name string, d *document.Desc
 	if t.description, err = front.Description(ctx, d, maxToolDescription); err != nil {
 		return t, err
 	}
-	if t.input, err = front.InputSchema(ctx, d, how.omitted()); err != nil {
+	if t.input, err = front.InputSchema(ctx, d, front.HeaderKeyword); err != nil {
 		return t, err
 	}
 	t.output, err = how.outputSchema(ctx, d, output)
@@ -89,7 +88,7 @@ func (w *Writer) hint(name string) {
 }
 
 // wrappedForm is the form of the schema of an output in an object.
-type wrappedForm struct{ omitted string }
+type wrappedForm struct{}
 
 // outputSchema returns the schema of structured outputs, made from that of the descriptor; nil: there is none.
 func (how Tools) outputSchema(ctx context.Context, d *document.Descriptor, schema jsontext.Value) (jsontext.Value, error) {
@@ -97,21 +96,13 @@ func (how Tools) outputSchema(ctx context.Context, d *document.Descriptor, schem
 	case !how.Structured || !IsJSON(d.Output.ContentType) || schema == nil:
 		return nil, nil
 	case how.Modern || IsOfObjects(schema):
-		return front.OutputSchema(ctx, d, how.omitted())
+		return front.OutputSchema(ctx, d, front.HeaderKeyword)
 	}
 	// In the legacy versions, structured content is an object.
-	return d.Rendering(ctx, wrappedForm{how.omitted()}, func() jsontext.Value {
-		return front.CleanSchema(inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}}), how.omitted())
+	return d.Rendering(ctx, wrappedForm{}, func() jsontext.Value {
+		return front.CleanSchema(inputs.InputSchema([]document.Parameter{{Name: "result", Required: true, Schema: schema}}), front.HeaderKeyword)
 	})
 }
 
 // IsOfObjects reports whether a schema permits only objects, by its type.
 func IsOfObjects(schema jsontext.Value) bool { return Text(Member(schema, "type")) == "object" }
-
-// omitted returns the keyword that schemas lack; empty: they have all.
-func (how Tools) omitted() string {
-	if how.Headers {
-		return ""
-	}
-	return front.HeaderKeyword
-}
