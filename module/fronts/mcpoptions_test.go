@@ -100,9 +100,10 @@ func TestMCPOptionErrors(t *testing.T) {
 	p := hostile.NewProvider(t)
 	c := testbed.StartCaddy(t, inSite(p, alone, "mcp"))
 	for lines, want := range map[string]string{
-		"catalog all":                                         `catalog "all" is none of`,
-		"scopes a":                                            `scopes need an authorization_server`,
-		"authorization_server login.example.com":              "is not an absolute https or http URL",
+		"catalog all": `catalog "all" is none of`,
+		"scopes a":    `scopes need an authorization_server`,
+
+		"authorization_server login":                          "is not an absolute https or http URL",
 		"authorization_server https://a.example?x":            "has a query",
 		"authorization_server https://a.example\nscopes a\\b": "has a character that scopes can't have",
 	} {

@@ -44,7 +44,7 @@ func newFollower(c *Client, s *discovery.Skill, options *FollowOptions, w *watch
 }
 
 // begin schedules the first request. It is called before other watchers can join.
-func (f *follower) begin(ctx context.Context, options *FollowOptions) {
+func (f *follower) begin(options *FollowOptions) {
 	c, s := f.poller.client, f.poller.skill
 	f.poller.bareOutput = s.Endpoint.StatusURL == ""
 	f.failure = f.poller.seek(run.PhasePoll, cmp.Or(s.Endpoint.StatusURL, s.Endpoint.ResultURL))

@@ -75,7 +75,7 @@ func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions
 	key := followed{s.ID, options.ExecutionID}
 	f = newFollower(c, s, options, w) // before the lock, although few runs have a follower already
 	f.mustAsk = options.Resumed
-	f.begin(w.ctx, options)
+	f.begin(options)
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if known := all.runs[key]; known != nil {
