@@ -42,11 +42,11 @@ func Of(ctx context.Context, databases []*store.DB) (all Figures, unread map[*st
 }
 
 func (f *Figures) add(ctx context.Context, runs *store.Runs) error {
-	all, err := runs.Count(ctx, nil)
+	n, err := runs.Roughly(ctx)
 	if err != nil {
 		return err
 	}
-	f.Kept += all.Entries
+	f.Kept += n
 	err = runs.Read(ctx, func(rows *sql.Rows) error {
 		var of Group
 		var n int
