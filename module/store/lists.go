@@ -155,10 +155,10 @@ const roughly = "SELECT CASE WHEN reltuples > 100000 THEN CAST(reltuples AS bigi
 
 // Roughly counts all entries for the operator. Of more than 100,000 in PostgreSQL, it is the number at the last analysis: counting them reads each.
 func (r *Runs) Roughly(ctx context.Context) (n int, err error) {
-	text := "SELECT entries FROM totals"
-	if r.db.settings.Kind == Postgres {
-		text = roughly
+	if r.db.settings.Kind != Postgres {
+		all, err := r.Count(ctx, nil)
+		return all.Entries, err
 	}
-	_, err = r.db.session(reading).row(ctx, []any{&n}, text)
+	_, err = r.db.session(reading).row(ctx, []any{&n}, roughly)
 	return n, err
 }
