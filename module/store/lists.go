@@ -154,7 +154,7 @@ func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, 
 const roughly = "SELECT CASE WHEN reltuples > 100000 THEN CAST(reltuples AS bigint) ELSE (SELECT count(*) FROM runs) END FROM pg_class WHERE oid = CAST('runs' AS regclass)"
 
 // Roughly counts all entries for the operator. Of more than 100,000 in PostgreSQL, it is the number at the last analysis: counting them reads each.
-func (r *Runs) Roughly(ctx context.Context) (n int, err error) {
+func Roughly(ctx context.Context, r *Runs) (n int, err error) {
 	if r.db.settings.Kind != Postgres {
 		all, err := r.Count(ctx, nil)
 		return all.Entries, err

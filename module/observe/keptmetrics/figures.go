@@ -42,7 +42,7 @@ func Of(ctx context.Context, databases []*store.DB) (all Figures, unread map[*st
 }
 
 func (f *Figures) add(ctx context.Context, runs *store.Runs) error {
-	n, err := runs.Roughly(ctx)
+	n, err := store.Roughly(ctx, runs)
 	if err != nil {
 		return err
 	}
