@@ -26,7 +26,7 @@ type Runs struct {
 	Kept int                       `json:"kept"`
 	Open map[string]map[string]int `json:"open"`
 	Runs []Run                     `json:"runs"` // the newest first
-	// Next is the before of the following page.
+	// Next is the before of the following page; also if this one has fewer runs than its limit, or none, since few fit among many.
 	Next string `json:"next,omitempty"`
 	// Unread are the databases that could not be read.
 	Unread []Unread `json:"unread,omitempty"`
@@ -79,8 +79,8 @@ type Receiver struct {
 const (
 	// defaultShownRuns and maxShownRuns are the numbers of runs in an answer.
 	defaultShownRuns, maxShownRuns = 100, 1000
-	// readTimeout bounds the reading of databases.
-	readTimeout = 5 * time.Second
+	// readTimeout bounds the reading of databases, and readPages the time after which an answer has the pages that were read: few runs may fit.
+	readTimeout, readPages = 5 * time.Second, 2 * time.Second
 	// stateOpen is the name of all states that have not ended.
 	stateOpen = "open"
 )
@@ -131,9 +131,9 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 	for db, err := range failed {
 		answer.failed(db, err)
 	}
-	if limit > 0 {
+	for begun, more := time.Now(), limit > 0; more; more = answer.Next != "" && q.Limit > 0 && len(answer.Unread) == 0 && time.Since(begun) < readPages {
 		page, next, unread := fronts.Runs(ctx, q)
-		answer.Next = next
+		answer.Next, q.Before, q.Limit = next, next, q.Limit-len(page)
 		for _, e := range page {
 			r := newRun(e)
 			if q.Operator.ID != "" {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json" // as Caddy's admin API
 	"errors"
 	"fmt"
@@ -74,13 +75,8 @@ learned. No outputs are shown. With --json, writes what the admin API returns: {
 		if err != nil {
 			return 0, err
 		}
-		var answer jsontext.Value
-		if e := api.ask(cmd.Context(), http.MethodGet, "/skill_bridge/runs?"+query.Encode(), nil, &answer); e != nil {
-			return screen.Fail(e, e.next), nil
-		}
-		var runs admin.Runs
-		if json.Unmarshal(answer, &runs) != nil {
-			e := api.notAdmin("its answer is not about runs")
+		runs, answer, e := askRuns(cmd.Context(), api, query, *limit)
+		if e != nil {
 			return screen.Fail(e, e.next), nil
 		}
 		switch {
@@ -105,4 +101,30 @@ learned. No outputs are shown. With --json, writes what the admin API returns: {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // it fails only for unknown flags
 	}
 	return cmd
+}
+
+// askRuns asks for pages until they have as many runs as wanted, since one may have fewer, or none, if few of many fit. It returns them as one page, and its
+// text.
+func askRuns(ctx context.Context, api *adminClient, query url.Values, limit int) (runs admin.Runs, text jsontext.Value, e *adminError) {
+	var before []admin.Run
+	for {
+		if e := api.ask(ctx, http.MethodGet, "/skill_bridge/runs?"+query.Encode(), nil, &text); e != nil {
+			return runs, text, e
+		}
+		runs = admin.Runs{}
+		if json.Unmarshal(text, &runs) != nil {
+			return runs, text, api.notAdmin("its answer is not about runs")
+		}
+		if before != nil {
+			runs.Runs = append(before, runs.Runs...)
+			text, _ = json.Marshal(runs) // it was JSON
+		}
+		left := limit - len(runs.Runs)
+		if left <= 0 || runs.Next == "" || len(runs.Unread) > 0 {
+			return runs, text, nil
+		}
+		before = runs.Runs
+		query.Set("before", runs.Next)
+		query.Set("limit", strconv.Itoa(left))
+	}
 }

@@ -11,12 +11,22 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// maxLooks is how many entries one page of a list looks at, if no index serves its filter.
-const maxLooks = 1000
+const (
+	// maxLooks is how many entries one page of a list looks at, if it has a filter.
+	maxLooks = 1000
+	// maxRealms is of how many realms a list reads the entries of a principal in their index: SQLite does not take many more ranges.
+	maxRealms = 64
+)
 
 // List implements [ledger.Store].
 func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, err error) {
-	text, looks, args := list(q)
+	var realms []any
+	if q.Owner == nil && q.Operator.Principal != nil {
+		if realms, err = realmsOf(ctx, r); err != nil || len(realms) == 0 {
+			return nil, "", err
+		}
+	}
+	text, looks, args := list(q, realms)
 	n, seen, last := 0, 0, ""
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		found, err := scanEntry(rows, &seen)
@@ -24,7 +34,7 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 			return err
 		}
 		n++
-		fits := (len(q.Fronts) == 0 || slices.Contains(q.Fronts, found.Front)) && (len(q.States) == 0 || slices.Contains(q.States, found.State))
+		fits := (len(q.Fronts) == 0 || slices.Contains(q.Fronts, found.Front)) && (len(q.States) == 0 || slices.Contains(q.States, found.State)) && q.Operator.Has(&found.Entry)
 		if fits && len(page) == q.Limit {
 			next = last
 			return nil
@@ -40,49 +50,72 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 	return page, next, err
 }
 
-// list returns the statement of a list, and how many entries it looks at. It first finds identities, and reads only the entries of the page,
-// one more, and the last one it has looked at. The last column counts those it has looked at.
-func list(q *ledger.Query) (text string, looks int, args []any) {
-	looks = q.Limit + 1
-	args = []any{[]byte(cmp.Or(q.Before, "\xff")), looks, q.Limit + 1} // 0xff comes after all ids
+// realmsOf returns the realms that have entries: there is one for each handler that uses, or has used, the database. Each is found in an index.
+func realmsOf(ctx context.Context, r *Runs) (all []any, err error) {
+	err = r.Read(ctx, func(rows *sql.Rows) error {
+		var realm []byte
+		err := rows.Scan(&realm)
+		all = append(all, realm)
+		return err
+	}, distinctRealms, maxRealms+1, []byte{})
+	return all, err
+}
+
+const distinctRealms = "WITH RECURSIVE w (r) AS (SELECT (SELECT realm FROM runs WHERE realm >= $2 ORDER BY realm LIMIT 1) UNION ALL " +
+	"SELECT (SELECT realm FROM runs WHERE realm > r ORDER BY realm LIMIT 1) FROM w WHERE r IS NOT NULL) SELECT r FROM w WHERE r IS NOT NULL LIMIT $1"
+
+// list returns the statement of a list, and how many entries it looks at. It looks at them in the order of an index: of their owner in each of some
+// realms, or of all owners; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at. The last column counts those it has looked at.
+func list(q *ledger.Query, realms []any) (text string, looks int, args []any) {
+	args = []any{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1} // 0xff comes after all ids
 	in := func(column string, values ...any) string {
 		of := make([]string, len(values))
 		for i, value := range values {
 			args, of[i] = append(args, value), fmt.Sprint("$", len(args)+1)
 		}
-		return column + " IN (" + strings.Join(of, ", ") + ")"
+		return " AND " + column + " IN (" + strings.Join(of, ", ") + ")"
 	}
-	var fits []string
+	fits := ""
 	if len(q.Fronts) > 0 {
-		fits = append(fits, in("front", values(q.Fronts)...))
+		fits += in("front", values(q.Fronts)...)
 	}
 	if len(q.States) > 0 {
-		fits = append(fits, in("state", values(q.States)...))
+		fits += in("state", values(q.States)...)
 	}
-	window, filter := "SELECT "+entryKey+", front, state FROM runs WHERE id < $1", ""
-	switch s := &q.Operator; {
-	case q.Owner != nil:
-		window += " AND " + in("realm", []byte(q.Owner.Realm)) + " AND " + in("owner", []byte(q.Owner.Principal))
-		if len(fits) > 0 {
-			looks, filter = max(looks, maxLooks), " WHERE "+strings.Join(fits, " AND ")+" OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
+	if q.Operator.Skill != "" {
+		fits += in("skill", []byte(q.Operator.Skill))
+	}
+	principal := q.Operator.Principal
+	if q.Owner != nil {
+		principal, realms = &q.Owner.Principal, []any{[]byte(q.Owner.Realm)}
+	} else if principal != nil && len(realms) > maxRealms {
+		principal, realms, fits = nil, nil, fits+in("owner", []byte(*principal))
+	}
+	var ranges []string
+	add := func(id, of string) {
+		if q.Operator.ID != "" {
+			of += in(id, []byte(q.Operator.ID))
 		}
-		args[1] = looks
-	case len(fits) > 0: // all rows are looked at once: a page that looks at some would be a scan of its own
-		window += " AND " + strings.Join(fits, " AND ")
-		fallthrough
+		ranges = append(ranges, fmt.Sprintf("SELECT * FROM (SELECT realm, owner, id, front, state, skill FROM runs WHERE %s < $1%s ORDER BY %[1]s DESC LIMIT $2) AS s%[3]d", id, of, len(ranges)))
+	}
+	for _, realm := range realms {
+		add("id", in("realm", realm)+in("owner", []byte(*principal)))
+	}
+	switch {
+	case principal != nil:
+	case len(q.States) > 0 && !slices.ContainsFunc(q.States, ledger.State.Ended): // the open ones are few, and have an index
+		add("id", " AND state < 16"+fits)
+		fits = ""
 	default:
-		if s.ID != "" {
-			window += " AND " + in("id", []byte(s.ID))
-		}
-		if s.Principal != nil {
-			window += " AND " + in("owner", []byte(*s.Principal))
-		}
-		if s.Skill != "" {
-			window += " AND " + in("skill", []byte(s.Skill))
-		}
+		add("substr(id, 1)", "") // an index of its own, which other statements can't use instead of a better one
 	}
-	return "WITH w AS (" + window + " ORDER BY id DESC LIMIT $2), p (r, o, i) AS (SELECT realm, owner, id FROM w" + filter + " ORDER BY id DESC LIMIT $3) " +
-		"SELECT " + entryResult + ", (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
+	looks = q.Limit + 1
+	if fits != "" {
+		looks, fits = max(looks, maxLooks), " WHERE TRUE"+fits+" OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
+	}
+	args[1] = looks
+	return "WITH w AS (SELECT * FROM (" + strings.Join(ranges, " UNION ALL ") + ") AS s ORDER BY id DESC LIMIT $2), p (r, o, i) AS (SELECT realm, owner, id FROM w" + fits +
+		" ORDER BY id DESC LIMIT $3) SELECT " + entryResult + ", (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
 }
 
 // values are the values of a list as parameters.
@@ -148,17 +181,4 @@ func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, 
 	}
 	_, err = r.db.session(reading).row(ctx, []any{&u.Entries, &u.Open, &u.Bytes}, text, args...)
 	return u, err
-}
-
-// roughly counts exactly up to a number, and then as PostgreSQL remembers it.
-const roughly = "SELECT CASE WHEN reltuples > 100000 THEN CAST(reltuples AS bigint) ELSE (SELECT count(*) FROM runs) END FROM pg_class WHERE oid = CAST('runs' AS regclass)"
-
-// Roughly counts all entries for the operator. Of more than 100,000 in PostgreSQL, it is the number at the last analysis: counting them reads each.
-func Roughly(ctx context.Context, r *Runs) (n int, err error) {
-	if r.db.settings.Kind != Postgres {
-		all, err := r.Count(ctx, nil)
-		return all.Entries, err
-	}
-	_, err = r.db.session(reading).row(ctx, []any{&n}, roughly)
-	return n, err
 }

@@ -33,7 +33,7 @@ func Of(ctx context.Context, databases []*store.DB) (all Figures, unread map[*st
 	all.Open, unread = map[Group]int{}, map[*store.DB]error{}
 	for _, db := range databases {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
-		if err := all.add(ctx, db.Runs()); err != nil {
+		if err := all.add(ctx, db); err != nil {
 			unread[db] = err
 		}
 		cancel()
@@ -41,19 +41,30 @@ func Of(ctx context.Context, databases []*store.DB) (all Figures, unread map[*st
 	return all, unread
 }
 
-func (f *Figures) add(ctx context.Context, runs *store.Runs) error {
-	n, err := store.Roughly(ctx, runs)
+// roughly counts exactly up to a number, and then as PostgreSQL remembers it: counting more reads each row.
+const roughly = "SELECT CASE WHEN reltuples > 100000 THEN CAST(reltuples AS bigint) ELSE (SELECT count(*) FROM runs) END FROM pg_class WHERE oid = CAST('runs' AS regclass)"
+
+func (f *Figures) add(ctx context.Context, db *store.DB) error {
+	runs, kept := db.Runs(), "SELECT COALESCE(sum(entries), 0) FROM owners" // which has what SQLite counts with each change
+	if db.Status().Kind == store.Postgres {
+		kept = roughly
+	}
+	err := runs.Read(ctx, func(rows *sql.Rows) error {
+		var n int
+		err := rows.Scan(&n)
+		f.Kept += n
+		return err
+	}, kept)
 	if err != nil {
 		return err
 	}
-	f.Kept += n
 	err = runs.Read(ctx, func(rows *sql.Rows) error {
 		var of Group
 		var n int
 		err := rows.Scan(&of.Front, &of.State, &n)
 		f.Open[of] += n
 		return err
-	}, "SELECT front, state, count(*) FROM runs WHERE state < 16 GROUP BY front, state") // an index has only these
+	}, "SELECT front, state, count(*) FROM runs WHERE state < 16 GROUP BY front, state") // in an index that has only these
 	if err != nil {
 		return err
 	}

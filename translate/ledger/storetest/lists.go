@@ -96,13 +96,18 @@ func testListLooks(t *testing.T, d *Database) {
 	for range 1100 {
 		claim(t, s, entry(alice, ""))
 	}
-	q := ledger.Query{Owner: &alice, Fronts: []string{"mcp"}, Limit: 50}
-	page, next, err := s.List(t.Context(), &q)
-	if err != nil || len(page) != 0 || next == "" {
-		t.Fatalf("the first page: %d, next %q, %v", len(page), next, err)
-	}
-	if got := ids(t, s, q); !slices.Equal(got, []string{first.ID}) {
-		t.Fatalf("got %v", got)
+	for _, q := range []ledger.Query{
+		{Owner: &alice, Fronts: []string{"mcp"}, Limit: 50},
+		{Fronts: []string{"mcp"}, Limit: 50},
+		{Operator: ledger.Selection{Principal: &alice.Principal}, Fronts: []string{"mcp"}, Limit: 50},
+	} {
+		page, next, err := s.List(t.Context(), &q)
+		if err != nil || len(page) != 0 || next == "" {
+			t.Fatalf("%+v: the first page: %d, next %q, %v", q, len(page), next, err)
+		}
+		if got := ids(t, s, q); !slices.Equal(got, []string{first.ID}) {
+			t.Fatalf("%+v: got %v", q, got)
+		}
 	}
 }
 

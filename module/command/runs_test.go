@@ -1,0 +1,55 @@
+package command_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+// TestRunsGoOn: if few runs of many fit, pages have fewer than their limit, or none. The command goes on until it has as many as wanted, or all.
+func TestRunsGoOn(t *testing.T) {
+	pages := map[string]string{
+		"":   `{"kept":9,"open":{},"runs":[],"next":"p1"}`,
+		"p1": `{"kept":9,"open":{},"runs":[{"id":"r1","state":"lost"}],"next":"p2"}`,
+		"p2": `{"kept":9,"open":{},"runs":[{"id":"r2","state":"lost"},{"id":"r3","state":"lost"}],"next":"p3"}`,
+		"p3": `{"kept":9,"open":{},"runs":[],"next":"p4"}`,
+		"p4": `{"kept":9,"open":{},"runs":[{"id":"r4","state":"lost"}]}`,
+	}
+	var asked []string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		asked = append(asked, q.Get("before")+" "+q.Get("limit")+" "+q.Get("state"))
+		fmt.Fprint(w, pages[q.Get("before")])
+	}))
+	defer api.Close()
+	runs := func(args ...string) string {
+		t.Helper()
+		args = append([]string{"skill-bridge", "runs", "--address", strings.TrimPrefix(api.URL, "http://"), "--state", "lost"}, args...)
+		shown, err := exec.CommandContext(t.Context(), "caddy", args...).Output()
+		if err != nil {
+			t.Fatalf("%s, %v", shown, err)
+		}
+		return string(shown)
+	}
+	shown := runs("--limit", "3")
+	if !strings.Contains(shown, "r1 ") || !strings.Contains(shown, "r3 ") || strings.Contains(shown, "r4 ") || !strings.Contains(shown, "--before p3") {
+		t.Error(shown)
+	}
+	if got, want := strings.Join(asked, ", "), " 3 lost, p1 3 lost, p2 2 lost"; got != want {
+		t.Errorf("asked for %q, want %q", got, want)
+	}
+	var all struct {
+		Kept int
+		Runs []struct{ ID string }
+		Next string
+	}
+	shown = runs("--json")
+	if err := json.Unmarshal([]byte(shown), &all, json.MatchCaseInsensitiveNames(true)); err != nil || len(all.Runs) != 4 || all.Runs[3].ID != "r4" || all.Next != "" || all.Kept != 9 {
+		t.Errorf("%s, %v", shown, err)
+	}
+}
