@@ -11,12 +11,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-const (
-	// maxLooks is how many entries one page of a list looks at, if it has a filter.
-	maxLooks = 1000
-	// maxRealms is of how many realms a list reads the entries of a principal in their index: SQLite does not take many more ranges.
-	maxRealms = 64
-)
+// maxLooks is how many entries one page of a list looks at, if it has a filter, and maxRealms of how many realms it reads those of a principal in their index:
+// SQLite does not take many more ranges.
+const maxLooks, maxRealms = 1000, 64
 
 // List implements [ledger.Store].
 func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, err error) {
@@ -65,23 +62,20 @@ const distinctRealms = "WITH RECURSIVE w (r) AS (SELECT (SELECT realm FROM runs 
 	"SELECT (SELECT realm FROM runs WHERE realm > r ORDER BY realm LIMIT 1) FROM w WHERE r IS NOT NULL) SELECT r FROM w WHERE r IS NOT NULL LIMIT $1"
 
 // list returns the statement of a list, and how many entries it looks at. It looks at them in the order of an index: of their owner in each of some
-// realms, or of all owners; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at. The last column counts those it has looked at.
+// realms, or of all owners; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
 func list(q *ledger.Query, realms []any) (text string, looks int, args []any) {
 	args = []any{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1} // 0xff comes after all ids
-	in := func(column string, values ...any) string {
+	in := func(column string, values ...any) string {              // no values: any
+		if len(values) == 0 {
+			return ""
+		}
 		of := make([]string, len(values))
 		for i, value := range values {
 			args, of[i] = append(args, value), fmt.Sprint("$", len(args)+1)
 		}
 		return " AND " + column + " IN (" + strings.Join(of, ", ") + ")"
 	}
-	fits := ""
-	if len(q.Fronts) > 0 {
-		fits += in("front", values(q.Fronts)...)
-	}
-	if len(q.States) > 0 {
-		fits += in("state", values(q.States)...)
-	}
+	fits := in("front", values(q.Fronts)...) + in("state", values(q.States)...)
 	if q.Operator.Skill != "" {
 		fits += in("skill", []byte(q.Operator.Skill))
 	}
