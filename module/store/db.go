@@ -84,7 +84,7 @@ func Hold(settings Settings) (db *DB, release func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return dbs.Hold(key, func() (*DB, error) { return newDB(settings), nil })
+	return dbs.Hold(key, func() (*DB, error) { return New(settings) })
 }
 
 // New returns a database that is not shared, and that [DB.Close] closes.
@@ -92,10 +92,6 @@ func New(settings Settings) (*DB, error) {
 	if _, err := settings.complete(); err != nil {
 		return nil, err
 	}
-	return newDB(settings), nil
-}
-
-func newDB(settings Settings) *DB {
 	d := &DB{settings: settings, tried: make(chan struct{}), ended: make(chan struct{})}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.log.Store(zap.NewNop())
@@ -104,7 +100,7 @@ func newDB(settings Settings) *DB {
 		d.dialect = &postgres{settings: settings}
 	}
 	d.runs = &Runs{d, &instance{db: d, id: newID(), renewing: make(chan struct{}, 1)}, newNotices(d)}
-	return d
+	return d, nil
 }
 
 // Start opens the database in the background, if that was not begun yet, and logs to the logger from now on.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -70,11 +69,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	if t != nil && runs.IsOpen(t) {
 		return s.join(waits)
 	}
-	ctx := s.Begin(r.ctx)
-	go func() {
-		translate.GrowStack(0)
-		s.run(ctx)
-	}()
+	s.Go(r.ctx, s.panicked, s.execute, s.finish)
 	if waits && !r.method.streams && !r.IsNotification() {
 		s.wait() // before made is read: most runs end at once, and then the request is woken once instead of twice
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -52,10 +51,9 @@ type submission struct {
 
 var _ translate.Preparation = (*submission)(nil)
 
-// run executes the call for the message and follows its run. It is a goroutine of its own: the run may outlive the request.
-func (s *submission) run(ctx context.Context) {
+// execute executes the call for the message and follows its run, which may outlive the request.
+func (s *submission) execute(ctx context.Context) {
 	f := s.front
-	defer s.finish(ctx)
 	if s.chosen.name == "" && !s.onlySkill(ctx) {
 		return
 	}
@@ -115,18 +113,21 @@ func (s *submission) resume(ctx context.Context) {
 	})
 }
 
-// finish ends a submission. It is deferred, so it also runs after a panic.
-func (s *submission) finish(ctx context.Context) {
-	if value := recover(); value != nil {
-		if s.front.Panicked != nil {
-			s.front.Panicked(ctx, value, debug.Stack())
-		}
-		failure := &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
-		if s.task != nil && s.invoked {
-			s.Advance(ctx, &run.Run{Failure: failure})
-		} else if !s.isMade() {
-			s.fault = s.request.failureError(failure)
-		}
+// panicked reports a panic of the call.
+func (s *submission) panicked(ctx context.Context, value any, stack []byte) {
+	if report := s.front.Panicked; report != nil {
+		report(ctx, value, stack)
+	}
+}
+
+// finish ends a submission.
+func (s *submission) finish(ctx context.Context, bug *run.Failure) {
+	switch {
+	case bug == nil:
+	case s.task != nil && s.invoked:
+		s.Advance(ctx, &run.Run{Failure: bug})
+	case !s.isMade():
+		s.fault = s.request.failureError(bug)
 	}
 	s.done()
 	s.End()

@@ -17,6 +17,12 @@ var pauses = [...]time.Duration{
 	5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour,
 }
 
+// shortPauses are those for an event of a delivery that is not EndOnly, each of which is shorter than half a claim. After the last one the event is lost, and the
+// next one is sent; if maxLost events in a row are lost, the delivery is over. A receiver has no influence on them.
+var shortPauses = [...]time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}
+
+const maxLost = 5
+
 // fresh is the age up to which a claim is not extended before a request.
 const fresh = 500 * time.Millisecond
 
@@ -122,7 +128,7 @@ func (t *turn) judge(event *Event, a *Attempt) step {
 	if a.Outcome == webhook.Delivered {
 		try := t.row.Tries
 		if !t.row.EndOnly {
-			try %= len(t.by.Pauses) + 1 // those of lost events
+			try %= len(shortPauses) + 1 // those of lost events
 		}
 		t.by.attempted(t.fill(a, try+1))
 		t.row.Tries = 0
@@ -160,16 +166,16 @@ func (t *turn) goOn(event *Event) step {
 
 // lose evaluates a request that failed for one of several events: it is sent again after a time, or is lost.
 func (t *turn) lose(event *Event, a *Attempt) step {
-	all := len(t.by.Pauses) + 1
+	all := len(shortPauses) + 1
 	try := (t.row.Tries-1)%all + 1
 	if try < all {
-		a.Retry = t.by.Pauses[try-1]
+		a.Retry = shortPauses[try-1]
 		t.by.attempted(t.fill(a, try))
 		t.until = time.Now().Add(a.Retry)
 		return paused
 	}
 	a.Lost = true
-	if t.row.Tries/all >= t.by.Losses {
+	if t.row.Tries/all >= maxLost {
 		t.row.Tries = all
 		return t.giveUp(a, a.Problem)
 	}

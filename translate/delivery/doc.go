@@ -5,7 +5,7 @@
 // last event or is given up; one that gets several events stays as long as the run, so that its client can read it. A [Deliverer] hears of new versions of
 // entries from the ledger, takes the deliveries of their runs from the [Store], and sends the events that a [Sender] makes of the versions, with the newest
 // configuration that serves the run. A request for an end that fails is sent again with pauses that grow to hours; after the eighth one, or the answer 410, the
-// delivery is given up. One of several events is sent again after the pauses of its Sender, some seconds each, during which the delivery stays claimed and in
+// delivery is given up. One of several events is sent again after the pauses of some seconds each, during which the delivery stays claimed and in
 // memory; then the event is lost, and after several of them in a row the delivery is over.
 //
 // # Instances and crashes

@@ -125,7 +125,6 @@ func (i *instance) sender(front string) *delivery.Sender {
 		Client: &webhook.Client{Transport: i.to, Judge: func(context.Context, *url.URL) error { return nil }},
 		Hears:  func(e *ledger.Entry) bool { return front == push || e.State.Ended() },
 		Event:  event,
-		Pauses: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}, Losses: 5,
 		Attempted: func(a *delivery.Attempt) {
 			i.mu.Lock()
 			defer i.mu.Unlock()

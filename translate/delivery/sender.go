@@ -20,10 +20,6 @@ type Sender struct {
 	// versions were missed, or it is not known which events the receiver has got, and the event has the whole state. After an error, Event is called again in some
 	// seconds.
 	Event func(ctx context.Context, d *Delivery, e *ledger.Entry, part int) (*Event, error)
-	// Pauses are the times between the requests for an event of a delivery that is not EndOnly, each of which is shorter than half a claim. After the last one the
-	// event is lost, and the next one is sent; if Losses events in a row are lost, the delivery is over. A receiver has no influence on them.
-	Pauses []time.Duration
-	Losses int
 	// Attempted is called after each request, and when a delivery is given up without one, from several goroutines at a time. May be nil.
 	Attempted func(a *Attempt)
 	// Panicked is called after a panic, with its stack. May be nil.

@@ -2,7 +2,6 @@ package keptcalls
 
 import (
 	"context"
-	"runtime/debug"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,14 +34,12 @@ func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed
 	s.inputs = call.Inputs
 	call.Inputs, call.Prepare, call.Answer, call.Followed = jsonrpc.Object{}, s, l.Room(q.Owner), true
 	s.request.Call = call
-	running := s.Begin(ctx)
-	if claimed != nil {
-		s.Attend(l, claimed)
-	}
-	go func() {
-		translate.GrowStack(0)
-		s.work(running, b, call)
-	}()
+	s.Go(ctx, l.Panicked, func(ctx context.Context) {
+		if claimed != nil {
+			s.Attend(l, claimed)
+		}
+		s.work(ctx, b, call)
+	}, s.finish)
 	select {
 	case <-s.done:
 		return s.answer
@@ -54,7 +51,6 @@ func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed
 
 // work executes the call.
 func (s *submission) work(ctx context.Context, b Bridge, call translate.Call) {
-	defer s.finish(ctx)
 	execution := b.Start(ctx, call)
 	s.inputs = jsonrpc.Object{}
 	s.answer.Skill, s.answer.Unknown = execution.Skill(), execution.Unknown()
@@ -80,11 +76,10 @@ func (s *submission) settle(ctx context.Context, o *run.Run) {
 	})
 }
 
-// finish ends a submission. It is deferred, so it also runs after a panic.
-func (s *submission) finish(ctx context.Context) {
-	if value := recover(); value != nil {
-		s.ledger.Panicked(ctx, value, debug.Stack())
-		s.answer.Run = run.Run{Failure: &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}}
+// finish ends a submission.
+func (s *submission) finish(_ context.Context, bug *run.Failure) {
+	if bug != nil {
+		s.answer.Run = run.Run{Failure: bug}
 		if e := s.Newest.Load(); e != nil && e.Ref.ExecutionID == "" {
 			s.ledger.Settle(e, &s.answer.Run, s.how)
 		}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -27,10 +28,22 @@ type Call struct {
 	letGo     func()
 }
 
-// Begin returns the context of the execution, which does not end with that of the request.
-func (c *Call) Begin(ctx context.Context) context.Context {
+// Go executes a function in a goroutine of its own, whose context does not end with that of the request, and then ends the call: with a failure if the
+// function has panicked, which is also reported.
+func (c *Call) Go(ctx context.Context, panicked func(context.Context, any, []byte), execute func(context.Context), end func(context.Context, *run.Failure)) {
 	ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	return ctx
+	go func() {
+		defer func() {
+			var bug *run.Failure
+			if value := recover(); value != nil {
+				panicked(ctx, value, debug.Stack())
+				bug = &run.Failure{By: run.Bridge, Executed: run.ExecutedMaybe, Message: "The bridge failed because of a bug."}
+			}
+			end(ctx, bug)
+		}()
+		translate.GrowStack(0)
+		execute(ctx)
+	}()
 }
 
 // Attend makes the call the one that follows the run of an entry, until End. If the end of the run becomes known otherwise, such as by a cancellation at
@@ -91,7 +104,7 @@ func (c *Call) Detach() {
 	}
 }
 
-// End ends the call, and what Attend has begun or begins later.
+// End says that the call is over. It ends what Attend has begun or begins later.
 func (c *Call) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

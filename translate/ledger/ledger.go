@@ -16,8 +16,6 @@ type Config struct {
 	// Store keeps the entries. It is required.
 	Store Store
 	Settings
-	// Now returns the time for ids; nil: [time.Now].
-	Now func() time.Time
 	// Trouble is called for failures of the Store that no caller learns.
 	Trouble func(err error)
 	// Panicked is called after a panic in the background, with its stack.
@@ -46,7 +44,6 @@ type Follower interface {
 
 // Ledger keeps the entries of a [Store]. There is one for each database of a process. It lives as long as the process, and configurations share it.
 type Ledger struct {
-	now      func() time.Time
 	trouble  func(error)
 	panicked func(context.Context, any, []byte)
 
@@ -64,11 +61,8 @@ type Ledger struct {
 
 // New returns the ledger of a store. It does nothing before the first Begin.
 func New(config Config) *Ledger {
-	l := &Ledger{now: config.Now, trouble: config.Trouble, panicked: config.Panicked}
+	l := &Ledger{trouble: config.Trouble, panicked: config.Panicked}
 	l.store, l.all, l.named, l.usage.owners = config.Store, map[Identity]*live{}, map[string]Identity{}, map[Owner]*share{}
-	if l.now == nil {
-		l.now = time.Now
-	}
 	l.closed, l.close = context.WithCancel(context.Background())
 	l.polls.ofSource, l.polls.ofOwner = map[portion]int{}, map[portion]int{}
 	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)

@@ -68,7 +68,7 @@ func (l Viewed) Labelled(ctx context.Context, q *LabelQuery) (*LabelPage, error)
 }
 
 // NewID returns a new id in the form of those of entries.
-func (l Viewed) NewID() string { return l.ids.Next(l.now()) }
+func (l Viewed) NewID() string { return l.ids.Next(time.Now()) }
 
 // Unname makes the key of an entry that has ended free.
 func (l Viewed) Unname(ctx context.Context, id Identity) error { return l.store.Unname(ctx, id) }

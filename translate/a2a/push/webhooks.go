@@ -39,16 +39,9 @@ type Webhooks struct {
 	sender *delivery.Sender
 }
 
-// pauses are the times between the requests for one event. After the last one, the event is lost; after losses of them in a row, the webhook gets no more.
-var pauses = []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}
-
-const losses = 5
-
 // Begin makes the Deliverer use the configuration.
 func (w *Webhooks) Begin() {
-	w.sender = &delivery.Sender{
-		Served: w.Served, Client: &w.Client, Hears: task.IsPushed, Event: w.event, Pauses: pauses, Losses: losses, Attempted: w.Attempted, Panicked: w.Panicked,
-	}
+	w.sender = &delivery.Sender{Served: w.Served, Client: &w.Client, Hears: task.IsPushed, Event: w.event, Attempted: w.Attempted, Panicked: w.Panicked}
 	w.Deliverer.Begin(w.sender)
 }
 
