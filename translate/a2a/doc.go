@@ -5,6 +5,6 @@
 // task, selection.go its skill), the collection of its inputs and the claim, directly before the provider is invoked (submission.go), and its answer
 // (answer.go, stream.go). Its run may outlive its request.
 //
-// Package message reads messages, package task has tasks as views of entries of the ledger, package runs changes them by the states of their runs,
+// Package message reads messages, package task is a task as a view of an entry of the ledger, package tasks changes them by the states of their runs,
 // package wire encodes and decodes each version, package push has the webhooks, and package card makes the agent cards.
 package a2a

@@ -12,8 +12,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -205,7 +205,7 @@ var errNotKept = errors.New("the task could not be kept")
 
 // notKept returns the failure of a call whose task can't be stored.
 func notKept(err error) *run.Failure {
-	if full, ok := errors.AsType[runs.FullError](err); ok {
+	if full, ok := errors.AsType[tasks.FullError](err); ok {
 		return full.Failure
 	}
 	return &run.Failure{

@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -66,7 +66,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 		return refused(fault)
 	}
 	waits := !s.send.Immediately || r.version == wire.V01
-	if t != nil && runs.IsOpen(t) {
+	if t != nil && tasks.IsOpen(t) {
 		return s.join(waits)
 	}
 	s.Go(r.ctx, s.panicked, s.execute, s.finish)
@@ -100,7 +100,7 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	f, r, cursor := s.front, s.request, s.task.Entry.Version
 	s.ended = nil
 	t, err := f.Change(r.ctx, s.task, func(t *task.Task) error {
-		if !runs.IsOpen(t) {
+		if !tasks.IsOpen(t) {
 			return errTaken
 		}
 		t.AddMessage(s.send.Message)

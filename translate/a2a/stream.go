@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -79,7 +79,7 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 }
 
 // stream sends a task and then its events, until ends reports true for the state of one. In 0.1, it does not send the task.
-func (r *request) stream(t *task.Task, versions *runs.Feed, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
+func (r *request) stream(t *task.Task, versions *tasks.Feed, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
 	f := r.front
 	defer versions.Close()
 	s := r.Stream()

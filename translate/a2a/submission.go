@@ -12,8 +12,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/runs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -37,7 +37,7 @@ type submission struct {
 
 	fault   *jsonrpc.Error // the message is refused with it
 	taken   bool           // another message or call has changed the task first, so that this one is looked at again
-	feed    *runs.Feed     // of a streaming method
+	feed    *tasks.Feed    // of a streaming method
 	first   bool           // the message makes the task
 	asked   *task.Message  // the question to the client, if inputs are missing
 	inputs  *message.Inputs
@@ -45,7 +45,7 @@ type submission struct {
 	invoked bool
 	refused bool // the provider wants a credential; set before ended is closed
 
-	runs.Run
+	tasks.Run
 	full chan struct{} // closed when the output waits for memory
 }
 
@@ -66,12 +66,12 @@ func (s *submission) execute(ctx context.Context) {
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Unattended: true, Followed: true,
 		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
-		switch late := runs.IsLate(s.task); {
+		switch late := tasks.IsLate(s.task); {
 		case r.GoesOn() && late: // this is the last state before its timeout
 			r.Failure = message.TimeIsUp(s.task, nil)
-		case runs.IsOutage(r) && late:
+		case tasks.IsOutage(r) && late:
 			r.Failure = message.TimeIsUp(s.task, r.Failure)
-		case runs.IsOutage(r):
+		case tasks.IsOutage(r):
 			r.State, r.Failure = run.Working, nil
 		}
 		return true
@@ -109,7 +109,7 @@ func (s *submission) resume(ctx context.Context) {
 		Caller: s.request.caller, Detached: true, Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
 		mayBeFound := r.Failure != nil && r.Failure.NotOffered() // by the ledger, which follows it then
-		return !mayBeFound && runs.IsNews(s.task, r)
+		return !mayBeFound && tasks.IsNews(s.task, r)
 	})
 }
 
@@ -320,11 +320,11 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		return err
 	}
 	if full := f.Ledger.Fits(t.Owner, len(e.Notes)); full != nil {
-		return runs.NoPlace(full)
+		return tasks.NoPlace(full)
 	}
 	for range 3 {
 		if failure := f.Ledger.Place(ctx, e, 0); failure != nil {
-			return runs.NoPlace(failure)
+			return tasks.NoPlace(failure)
 		}
 		t.ID, t.Entry = e.ID, e
 		if s.late {
@@ -336,7 +336,7 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		present, failure := f.Ledger.Insert(ctx, e)
 		switch {
 		case failure != nil:
-			return runs.NoPlace(failure)
+			return tasks.NoPlace(failure)
 		case present == nil:
 			s.task = t
 			s.Keep(t)

@@ -66,6 +66,9 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 		} else if err != nil {
 			return e, err
 		}
+		if next.Follower == "" || next.State.Followed() && !e.State.Followed() { // one that nobody has to follow loses it in the store
+			next.Follower = l.store.Instance()
+		}
 		whole := next.Outcome
 		var apart []byte
 		if len(whole) > MaxInline {

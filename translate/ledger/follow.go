@@ -231,7 +231,7 @@ func (l *instance) poll(n *live) {
 	l.mu.Unlock()
 	o := follower.Poll(ctx, e, failing)
 	if v := follower.View(e.Front); v != nil {
-		_, _ = l.write(e, shown(l.Ledger, v, &o))
+		_, _ = l.write(e, shown(v, &o))
 	} else {
 		_, _ = l.Settle(e, &o, Settling{})
 	}
@@ -333,9 +333,6 @@ func (l *Ledger) Settle(e *Entry, o *run.Run, how Settling) (now *Entry, own boo
 			next.Ref.Kept = next.ID
 		}
 		next.State, next.Outcome = state, data
-		if state.Followed() && !e.State.Followed() {
-			next.Follower = l.store.Instance()
-		}
 		return nil
 	})
 	if now == nil { // it was deleted

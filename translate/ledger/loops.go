@@ -118,7 +118,7 @@ func (l *instance) adopt() {
 			ids[i] = e.ID
 			l.learn(e, true)
 			if v := viewOf(l.Ledger, e); v != nil && e.State == Unknown {
-				_, _ = l.write(e, shown(l.Ledger, v, &run.Run{Ref: e.Ref, Failure: unknown(e)}))
+				_, _ = l.write(e, shown(v, &run.Run{Ref: e.Ref, Failure: unknown(e)}))
 			}
 		}
 		if len(ids) > 0 {
@@ -189,7 +189,7 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 			return ErrUnchanged
 		}
 		if v := viewOf(l.Ledger, e); v != nil {
-			if err := shown(l.Ledger, v, &o)(next); err != nil && !errors.Is(err, ErrUnchanged) {
+			if err := shown(v, &o)(next); err != nil && !errors.Is(err, ErrUnchanged) {
 				return err
 			}
 		}

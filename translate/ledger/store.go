@@ -19,7 +19,7 @@ type Store interface {
 	// read but not written, present is found, too.
 	Claim(ctx context.Context, e *Entry, keep time.Duration) (present *Entry, err error)
 	// Change replaces the entry that has e.Version, and sets the version and the times of e. ok is false if the entry has another version or is gone, or
-	// has ended. Owner, ID, Key, Front and Created never change. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from
+	// has ended. Owner, ID, Key, Front and Created never change. An entry that nobody has to submit or follow gets no Follower. outcome is what is to be stored apart; nil: nothing. The time to keep it counts from
 	// the change if the entry has ended, is Waiting or was so; else Expires stays as it is, so that what a provider reports does not prolong a run.
 	Change(ctx context.Context, e *Entry, outcome []byte, keep time.Duration) (ok bool, err error)
 	// Delete deletes a claim of this owner that is Submitting or Unknown. Only who has made the claim may do so, if certainly nothing was executed.

@@ -136,23 +136,14 @@ func viewOf(l *Ledger, e *Entry) View {
 }
 
 // shown returns a function that makes a version by what was learned of a run.
-func shown(l *Ledger, v View, o *run.Run) func(next *Entry) error {
+func shown(v View, o *run.Run) func(next *Entry) error {
 	return func(next *Entry) error {
 		if next.mayBeFound(o.Failure) {
 			return ErrUnchanged
 		}
-		if err := v.Advance(next, o); err != nil {
-			return err
-		}
-		if next.State.Followed() && next.Follower == "" {
-			next.Follower = l.store.Instance()
-		}
-		return nil
+		return v.Advance(next, o)
 	}
 }
-
-// Instance is the id of this instance, as entries name their followers.
-func (l Viewed) Instance() string { return l.store.Instance() }
 
 // Place gives an entry its id and a place. Then call Insert or Unplace.
 func (l Viewed) Place(ctx context.Context, e *Entry, most int64) *run.Failure {

@@ -1,6 +1,6 @@
-// Package runs has tasks as views of entries of the ledger: it reads and changes them, gives them the states of their runs, and follows a run for the
+// Package tasks has tasks as views of entries of the ledger: it reads and changes them, gives them the states of their runs, and follows a run for the
 // request that has begun it.
-package runs
+package tasks
 
 import (
 	"context"
@@ -178,9 +178,6 @@ func (f *Tasks) change(ctx context.Context, t *task.Task, decide func(*ledger.En
 		}
 		if full := f.Ledger.Fits(next.Owner, len(next.Notes)-size); full != nil {
 			return NoPlace(full)
-		}
-		if (next.State == ledger.Submitting || next.State.Followed()) && next.Follower == "" { // else another instance submits or follows the run
-			next.Follower = f.Ledger.Instance()
 		}
 		return nil
 	})

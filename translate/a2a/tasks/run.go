@@ -1,4 +1,4 @@
-package runs
+package tasks
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func (s *Run) Advance(ctx context.Context, o *run.Run) {
 	}
 	s.Write(!o.GoesOn(), func() {
 		var m made
-		e, err := s.Tasks.Ledger.Write(s.Now().Entry, s.following(s.Tasks.progressOf(&m, o, nil)))
+		e, err := s.Tasks.Ledger.Write(s.Now().Entry, s.Tasks.progressOf(&m, o, nil))
 		if e == nil || err != nil && !errors.Is(err, ledger.ErrEnded) {
 			return
 		}
@@ -70,17 +70,6 @@ func (s *Run) Advance(ctx context.Context, o *run.Run) {
 			s.Set(t)
 		}
 	})
-}
-
-// following makes this instance the follower of a run that is accepted.
-func (s *Run) following(progress func(*ledger.Entry) error) func(*ledger.Entry) error {
-	return func(next *ledger.Entry) error {
-		err := progress(next)
-		if err == nil && next.State.Followed() && next.Follower == "" {
-			next.Follower = s.Tasks.Ledger.Instance()
-		}
-		return err
-	}
 }
 
 // advanceDraft is Advance for a task that is not in the ledger yet. It is written when its run is accepted or has ended.
