@@ -71,7 +71,7 @@ func TestAllocations(t *testing.T) {
 	limited := newBenchBridge(t, call)
 	limited.config.Quotas = quota.New(&quota.Rules{List: []quota.Rule{
 		{Principal: "*", Skills: "*", Rate: quota.Amount{Count: 1e9, Per: time.Millisecond}, Concurrent: 10}, {Principal: "*", Skills: call.Name, Runs: quota.Amount{Count: 1e9, Per: time.Hour}},
-	}}, quota.NewCounters(nil), func() string { return "" })
+	}}, quota.NewCounters(nil))
 	if more := of(limited, benchProvider{}, 1000) - immediate; more != 1 {
 		t.Errorf("quotas take %d allocations, want 1", more)
 	}

@@ -22,7 +22,7 @@ import (
 // withQuotas sets rules that bound each caller.
 func withQuotas(rules ...quota.Rule) func(*translate.Config) {
 	return func(c *translate.Config) {
-		c.Quotas = quota.New(&quota.Rules{List: rules}, quota.NewCounters(nil), func() string { return "" })
+		c.Quotas = quota.New(&quota.Rules{List: rules}, quota.NewCounters(nil))
 	}
 }
 

@@ -40,7 +40,9 @@ type Unread struct {
 
 // Run is a run that is kept, without its inputs and outputs.
 type Run struct {
-	ID          string    `json:"id"`
+	ID string `json:"id"`
+	// BridgeName is the name of the bridge that the run belongs to; empty: this process has none with its name and its option principal.
+	BridgeName  string    `json:"bridge_name,omitempty"`
 	Front       string    `json:"front"`
 	State       string    `json:"state"`
 	Principal   string    `json:"principal,omitempty"`
@@ -131,11 +133,13 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 	for db, err := range failed {
 		answer.failed(db, err)
 	}
+	names := fronts.BridgeNames()
 	for begun, more := time.Now(), limit > 0; more; more = answer.Next != "" && q.Limit > 0 && len(answer.Unread) == 0 && time.Since(begun) < readPages {
 		page, next, unread := fronts.Runs(ctx, q)
 		answer.Next, q.Before, q.Limit = next, next, q.Limit-len(page)
 		for _, e := range page {
 			r := newRun(e)
+			r.BridgeName = names[e.Owner.Realm]
 			if q.Operator.ID != "" {
 				r.Receivers = receiversOf(fronts.Receivers(ctx, e.Identity()))
 			}

@@ -127,7 +127,7 @@ func requests(providers ...*hostile.Provider) (n int) {
 }
 
 // A run token is worth something to the caller who got it, at the bridge that gave
-// it out, and to nobody else anywhere, not even where everything is configured
+// it out, and to nobody else anywhere, not even where everything but the name is configured
 // alike. Nobody learns why, and no provider is asked, though each of them has a run
 // of that id.
 func TestRunTokenOfAnother(t *testing.T) {
@@ -142,10 +142,10 @@ func TestRunTokenOfAnother(t *testing.T) {
 	same := provider(p.URL(), "acme")
 	auth := "@claims header Authorization *\nbasic_auth @claims {\n\tagent " + agentHash + "\n\tbob " + bobHash + "\n}"
 	text := testbed.Site(auth,
-		block("/rpc", same), block("/alike", same), block("/alike/too", same, provider(q.URL(), "beta")),
-		block("/renamed", provider(p.URL(), "other")), block("/elsewhere", provider(q.URL(), "acme")),
-		block("/other", "principal {http.request.header.Nobody}", same)) +
-		strings.Replace(testbed.Site(auth, block("/rpc", same)), "{$PORT}", "{$PORT_B}", 1)
+		block("/rpc", same), block("/alike", "name alike", same), block("/alike/too", "name too", same, provider(q.URL(), "beta")),
+		block("/renamed", "name renamed", provider(p.URL(), "other")), block("/elsewhere", "name elsewhere", provider(q.URL(), "acme")),
+		block("/other", "name other", "principal {http.request.header.Nobody}", same)) +
+		strings.Replace(testbed.Site(auth, block("/rpc", "name port", same)), "{$PORT}", "{$PORT_B}", 1)
 	c := testbed.StartCaddy(t, text)
 	type use struct {
 		name, skill string
@@ -261,9 +261,9 @@ func TestDamagedRunTokens(t *testing.T) {
 	}
 }
 
-// A token is worth something as long as its provider is where it was, the bridge is
-// found by the same hosts and matchers, and callers are told apart as they were,
-// whatever else a new configuration changes.
+// A token is worth something as long as its provider is where it was, the bridge has
+// the same name, and callers are told apart as they were, whatever else a new
+// configuration changes.
 func TestRunTokensAfterReloads(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
 	q := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
@@ -289,8 +289,12 @@ func TestRunTokensAfterReloads(t *testing.T) {
 		{"other principals", testbed.Bridge("principal {http.request.header.Remote-User}", provider(p.URL(), "acme")), false},
 		{"another provider before it", testbed.Bridge(provider(q.URL(), "aaa"), provider(p.URL(), "acme")), true},
 		{"other limits", testbed.Bridge("timeout 9s", "poll fixed 1s", "caller another", "limits {\n\truns 100\n}", provider(p.URL(), "acme")), true},
-		{"another path", strings.Replace(first, "/rpc", "/*", 1), false},
-		{"other limits at the same path", testbed.Bridge("limits {\n\t\truns 99\n}", provider(p.URL(), "acme")), true},
+		{"another path", strings.Replace(first, "/rpc", "/*", 1), true},
+		{"another host", strings.Replace(first, "127.0.0.1", "127.0.0.1:{$PORT}, http://localhost", 1), true},
+		{"a site before it", "http://127.0.0.1:{$PORT}/before {\n\trespond 404\n}\n" + first, true},
+		{"another bridge before it", "http://127.0.0.1:{$PORT_B} {\n\tskill_bridge {\n\t\tname before\n\t}\n}\n" + first, true},
+		{"a name", testbed.Bridge("name agents", provider(p.URL(), "acme")), false},
+		{"the name that it had", testbed.Bridge("name skill_bridge", provider(p.URL(), "acme")), true},
 		{"credentials", testbed.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}", "alias slow s/slow")), true},
 	} {
 		if err := reload(c, next.caddyfile); err != nil {
@@ -626,93 +630,61 @@ func TestHammeringGetRun(t *testing.T) {
 	}
 }
 
-// R48: a run token stays with the site that gave it out, whatever sites are added,
-// removed or put in another order: sites with the same provider, whose users have the
-// same names, are told apart by their hosts and matchers, by their ports while the
-// configuration has several of the same, or by the bridges' names.
-func TestR48RunTokensStayWithTheirSite(t *testing.T) {
+// R48: a run token stays with the bridge that gave it out, whatever sites are added, removed or put in another order, and wherever the bridge moves:
+// bridges with the same provider, whose users have the same names, are told apart by their own names.
+func TestR48RunTokensStayWithTheirBridge(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
-	site := func(address, path string, lines ...string) string {
-		return "http://" + address + " {\n\tskill_bridge " + path + " {\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tprincipal {http.request.header.Remote-User}\n\t\t" +
-			strings.Join(append(lines, provider(p.URL(), "acme")), "\n\t\t") + "\n\t}\n}\n"
-	}
 	type door struct{ host, port, path string }
-	doors := map[string]door{
-		"a": {"127.0.0.1", "PORT", "/rpc"}, "b": {"localhost", "PORT", "/rpc"}, "path": {"127.0.0.2", "PORT", "/rpc"}, "port": {"127.0.0.1", "PORT_B", "/rpc"},
-		"named": {"127.0.0.3", "PORT", "/rpc"}, "other name": {"127.0.0.4", "PORT", "/rpc"},
-		"handle": {"127.0.0.5", "PORT", "/in/rpc"}, "hosts": {"127.0.0.6", "PORT", "/rpc"},
+	places := []door{
+		{"127.0.0.1", "PORT", "/rpc"}, {"localhost", "PORT", "/rpc"}, {"127.0.0.2", "PORT", "/rpc"}, {"127.0.0.1", "PORT_B", "/rpc"}, {"127.0.0.3", "PORT", "/in/rpc"},
 	}
-	text := map[string]string{
-		"a": site("127.0.0.1:{$PORT}", "/rpc"), "b": site("localhost:{$PORT}", "/rpc"), "path": site("127.0.0.2:{$PORT}", "/rpc*"),
-		"port": site("127.0.0.1:{$PORT_B}", "/rpc"), "named": site("127.0.0.3:{$PORT}", "/rpc", "name one"), "other name": site("127.0.0.4:{$PORT}", "/rpc", "name two"),
-		"handle": strings.Replace(strings.Replace(site("127.0.0.5:{$PORT}", "/in/*"), "\tskill_bridge", "\thandle /in/* {\n\troute {\n\tskill_bridge", 1), "}\n}\n", "}\n}\n}\n}\n", 1),
-		"hosts":  site("127.0.0.6:{$PORT}, http://127.0.0.7:{$PORT}", "/rpc"),
-	}
-	all := slices.Sorted(maps.Keys(text))
-	config := func(names ...string) string {
+	names := []string{"", "one", "two", "three", "four"} // of the bridges
+	// config has the bridges with these numbers in this order, each at the place that many further.
+	config := func(further int, numbers ...int) string {
 		var b strings.Builder
-		for _, name := range names {
-			b.WriteString(text[name])
+		for _, n := range numbers {
+			at, name := places[(n+further)%len(places)], ""
+			if names[n] != "" {
+				name = "name " + names[n]
+			}
+			fmt.Fprintf(&b, "http://%s:{$%s} {\n\thandle %s* {\n\t\tskill_bridge {\n\t\t\t%s\n\t\t\tallow_http\n\t\t\tallow_networks 127.0.0.0/8\n"+
+				"\t\t\tprincipal {http.request.header.Remote-User}\n\t\t\t%s\n\t\t}\n\t}\n}\n", at.host, at.port, at.path, name, provider(p.URL(), "acme"))
 		}
 		return b.String()
 	}
-	c := testbed.StartCaddy(t, config(all...))
-	at := func(name string) *testbed.Client {
-		d := doors[name]
+	c := testbed.StartCaddy(t, config(0, 0, 1, 2, 3, 4))
+	at := func(n, further int) *testbed.Client {
+		d := places[(n+further)%len(places)]
 		client := c.With(testbed.Header("Remote-User", "alice"))
 		client.URL = "http://" + d.host + ":" + c.Port(d.port) + d.path
 		return client
 	}
-	want, tokens := refused(t, at("a")), map[string]string{}
-	for _, name := range all {
-		tokens[name] = leave(t, at(name), "acme.s.slow")
+	want, tokens := refused(t, at(0, 0)), make([]string, len(names))
+	for n := range names {
+		tokens[n] = leave(t, at(n, 0), "acme.s.slow")
 	}
-	check := func(what string, present ...string) {
+	check := func(further int, present ...int) {
 		t.Helper()
 		for _, user := range present {
-			for _, owner := range all {
-				a := look(at(user), tokens[owner])
+			for owner, token := range tokens {
+				a := look(at(user, further), token)
 				if valid := user == owner; valid && a.Outcome() != "running" || !valid && string(a.Body) != want {
-					t.Errorf("%s: at %q with the token of %q: %v", what, user, owner, a)
+					t.Errorf("%v, moved by %d: at bridge %d with the token of %d: %v", present, further, user, owner, a)
 				}
 			}
 		}
 	}
-	check("at first", all...)
-	// The port that tests wait for is there throughout.
-	for _, names := range [][]string{
-		{"b", "a"}, {"a"}, {"b", "hosts"}, {"port", "b"}, {"port", "a"}, {"handle", "path", "a"}, {"other name", "named"}, {"hosts", "handle", "named", "port", "path", "b", "a"},
+	check(0, 0, 1, 2, 3, 4)
+	for _, next := range []struct {
+		further int
+		present []int
+	}{
+		{0, []int{1, 0}}, {0, []int{0}}, {0, []int{4, 1}}, {0, []int{3, 0}}, {1, []int{0, 1, 2, 3, 4}}, {3, []int{4, 3, 2, 1, 0}}, {4, []int{1, 2}}, {0, []int{2, 4, 3, 1, 0}},
 	} {
-		if err := reload(c, config(names...)); err != nil {
+		if err := reload(c, config(next.further, next.present...)); err != nil {
 			t.Fatal(err)
 		}
-		check(strings.Join(names, ", "), names...)
+		check(next.further, next.present...)
 	}
-	// A token of one that was alone is its own still when there is another at a port.
-	if err := reload(c, config("a")); err != nil {
-		t.Fatal(err)
-	}
-	tokens["a"] = leave(t, at("a"), "acme.s.slow")
-	for _, names := range [][]string{{"a", "port"}, {"port", "a", "b"}, {"a"}} {
-		if err := reload(c, config(names...)); err != nil {
-			t.Fatal(err)
-		}
-		check("once alone, then "+strings.Join(names, ", "), names...)
-	}
-	// One that is alone may move to another port.
-	if err := reload(c, config("port", "b")); err != nil {
-		t.Fatal(err)
-	}
-	if a := look(at("port"), tokens["a"]); a.Outcome() != "running" {
-		t.Errorf("moved to another port: %v", a)
-	}
-	// A name goes with a bridge, wherever it moves, and other options are nobody's business.
-	moved := site("127.0.0.8:{$PORT}", "/elsewhere", "name one", "timeout 9s", "limits {\n\truns 9\n}")
-	doors["named"] = door{"127.0.0.8", "PORT", "/elsewhere"}
-	text["named"], text["a"] = moved, site("127.0.0.1:{$PORT}", "/rpc", "timeout 9s", "audit")
-	if err := reload(c, config("named", "a")); err != nil {
-		t.Fatal(err)
-	}
-	check("moved", "named", "a")
 }

@@ -20,7 +20,7 @@ func caching(lines ...string) string {
 
 // elsewhere makes the site of a Caddyfile another one, at {$PORT_B}.
 func elsewhere(caddyfile string) string {
-	return strings.Replace(caddyfile, "{$PORT}", "{$PORT_B}", 1)
+	return strings.Replace(strings.Replace(caddyfile, "{$PORT}", "{$PORT_B}", 1), "{$PORT_B} {\n\tskill_bridge /rpc {", "{$PORT_B} {\n\tskill_bridge /rpc {\n\t\tname elsewhere", 1)
 }
 
 // second returns a client of the site at {$PORT_B}.

@@ -43,7 +43,7 @@ func TestS64ForeignTasks(t *testing.T) {
 	p.On("acme/later", hostile.Invoke, hostile.Accept(1<<30))
 	folder := t.TempDir()
 	site := func(host, port string) string {
-		return "http://" + host + ":{$" + port + "} {\n" + agents(p) + "\n}\n"
+		return "http://" + host + ":{$" + port + "} {\n" + agents(p, "\tname "+host) + "\n}\n"
 	}
 	c := testbed.StartProcess(t, testbed.Limits{}, site("127.0.0.1", "PORT")+site("localhost", "PORT_OTHER"), "storage file_system "+folder)
 	ann, bob, anonymous := c.Agent(user("ann")), c.Agent(user("bob")), c.Agent()

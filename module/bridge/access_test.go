@@ -165,7 +165,7 @@ func TestDeniedSkillsDoNotExist(t *testing.T) {
 		source("provider", full.URL(), "acme", "alias short s/aliased"), source("provider", other.URL(), "other"), source("provider", hidden.URL(), "hidden"),
 		"skill alone "+single.URLOf("alone", hostile.Descriptor),
 		"access {", "\tgroup staff alice bob", "\tallow staff *", "\tdeny * acme.s.secret acme.s.secrets", "\tdeny * acme.k.secret alone short", "\tallow * acme.* other.o.one", "}",
-	)+site("PORT_CONTROL", source("provider", trimmed.URL(), "acme"), source("provider", other.URL(), "other")))
+	)+site("PORT_CONTROL", "name control", source("provider", trimmed.URL(), "acme"), source("provider", other.URL(), "other")))
 	control := *c.Client
 	control.URL = strings.Replace(c.URL, c.Port("PORT"), c.Port("PORT_CONTROL"), 1)
 

@@ -94,6 +94,7 @@ func TestAdaptTables(t *testing.T) {
 					got = "error: " + message
 				} else {
 					got = canonical(t, handlersIn(t, []byte(config))[0])
+					got = strings.Replace(got, `,"name":"skill_bridge"`, "", 1) // the name of every bridge without one
 				}
 				table.Files[i].Data = []byte(lines + got + "\n")
 				if !*update && got != want {

@@ -26,12 +26,17 @@ func init() {
 // parseCaddyfile does what RegisterHandlerDirective does, and checks the matcher of the directive.
 func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	helper.Next()
+	place := strings.TrimPrefix(helper.WrapErr(errors.New("")).Error(), ", at ")
 	matchers, err := helper.ExtractMatcherSet()
 	if err != nil {
 		return nil, err
 	}
 	h := new(Handler)
-	if err := h.UnmarshalCaddyfile(helper.Dispenser); err != nil {
+	name := func() error { return nameDirective(h, helper, place) }
+	if helper.IsNamedRoute() { // it knows nothing of the sites, so its bridge is not taken for one of them
+		name = nil
+	}
+	if err := h.read(helper.Dispenser, name); err != nil {
 		return nil, err
 	}
 	var paths caddyhttp.MatchPath
@@ -192,7 +197,10 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //
 // The lines provider, skill, registry, agent_skills with an origin, quota, alias, trust, trust_registry, capability_types,
 // allow_networks and allow_ports may be repeated. Every error names file and line.
-func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return h.read(d, nil) }
+
+// read reads the directive. name names the handler; nil: it may have no name.
+func (h *Handler) read(d *caddyfile.Dispenser, name func() error) error {
 	p := parser{options.NewReader(d)}
 	if d.NextArg() {
 		return d.Errf("unexpected argument %q after %s: its options go into a block", d.Val(), directive)
@@ -202,6 +210,11 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	if fault := h.check(); fault != nil {
 		return p.At(fault.Path, fault.Err)
+	}
+	if name != nil {
+		if err := name(); err != nil {
+			return err
+		}
 	}
 	p.Remember(h)
 	return nil

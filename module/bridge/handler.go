@@ -30,12 +30,12 @@ func init() {
 // written in this configuration, and only over TLS; each option whose name begins with
 // `allow_` lifts one of these restrictions.
 type Handler struct {
-	// A name for this bridge. Run tokens are valid at all bridges with the same name, on any
-	// instance, that have the same source and `principal`; so give several bridges one name
-	// only if a principal is the same caller at all of them. Without a name, run tokens are
-	// valid where the hosts and matchers of the routes are the same. No spaces, no control
-	// characters, no placeholders, at most 256 bytes. When a bridge gets its first or another
-	// name, its earlier tokens become invalid. Default: none. Example: `agents`.
+	// A name for this bridge. Runs, run tokens and counts of quotas belong to the name together with
+	// `principal`, on all instances, wherever the bridge is. In a configuration, bridges with different
+	// options have different names, of which one may be the default; in JSON, those with the same options
+	// and no name, too. When a bridge gets another name, its earlier tokens become invalid, and its runs are
+	// no longer found. No spaces, no control characters, no placeholders, at most 256 bytes. Default:
+	// `skill_bridge`. Example: `agents`.
 	Name string `json:"name,omitempty"`
 
 	fronts.Mounts

@@ -48,7 +48,7 @@ func TestPollsOfAHost(t *testing.T) {
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1<<30))
 	q.On("beta/slow", hostile.Invoke, hostile.Accept(1<<30))
 	bridge := func(path string, sources ...string) string {
-		text := "skill_bridge " + path + " {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tlimits {\n\t\tpolls 1\n\t}\n"
+		text := "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tlimits {\n\t\tpolls 1\n\t}\n"
 		for _, line := range sources {
 			text += "\t" + line + "\n"
 		}

@@ -40,7 +40,7 @@ var vocabularies = observe.Fronts{
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	lines := options.LinesOf(h)
 	defer func() { err = lines.Locate(err) }()
-	config, o, err := h.begin(ctx)
+	config, o, err := h.begin(ctx, lines)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		return &options.ConfigError{Path: "browse.template_file", Err: err}
 	}
 	if h.browser != nil {
-		h.browser.Name, h.browser.URL, h.browser.Challenge = h.Name, fronts.URLOf, h.challenge()
+		h.browser.Name, h.browser.URL, h.browser.Challenge = h.givenName(), fronts.URLOf, h.challenge()
 	}
 	answers := new(jsonrpc.AnswerMemory) // of all mounts
 	server := func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
@@ -97,14 +97,14 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	maxBatch := cmp.Or(h.MaxBatch, defaultMaxBatch)
 	setup := &fronts.Setup{
-		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Realm: h.tokens.Realm, RequirePrincipal: h.requires(), Challenge: h.challenge(), Refused: refused,
+		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Name: cmp.Or(h.Name, defaultName), Realm: h.tokens.Realm(), RequirePrincipal: h.requires(), Challenge: h.challenge(), Refused: refused,
 		Private:  bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
-		Identity: h.identity(), Observer: o, Elsewhere: h.Mounts.Elsewhere(),
+		Observer: o, Elsewhere: h.Mounts.Elsewhere(),
 		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
 	}
 	setup.Keeping.Keep = h.Lifetime()
 	setup.Keeping.Bounds.Runs, setup.Keeping.Bounds.RunsOfOne = h.Runs()
-	setup.Canceled = fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), h.tokens.Realm)
+	setup.Canceled = fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), setup.Realm)
 	var release func()
 	kept, release, err = fronts.KeepRuns(ctx, setup, h.DB(), func() *jsonrpc.Server { return h.server })
 	if err != nil {
@@ -168,9 +168,6 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// identity identifies the handler's principals, as far as its configuration alone says it.
-func (h *Handler) identity() string { return h.Name + "\n" + h.placeholder() }
-
 // warnOfRoutes logs warnings about the routes that lead to the mounts. All handlers must be provisioned.
 func (h *Handler) warnOfRoutes(ctx caddy.Context) {
 	if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
@@ -180,10 +177,13 @@ func (h *Handler) warnOfRoutes(ctx caddy.Context) {
 
 // begin returns the configuration of the bridge and its observer. Without an error, the handler
 // holds pooled values until its usage ends.
-func (h *Handler) begin(ctx caddy.Context) (*translate.Config, *observe.Observer, error) {
+func (h *Handler) begin(ctx caddy.Context, lines options.Lines) (*translate.Config, *observe.Observer, error) {
 	h.logger = ctx.Logger(h)
 	if fault := h.check(); fault != nil {
 		return nil, nil, fault
+	}
+	if err := takeName(ctx, h, lines); err != nil {
+		return nil, nil, err
 	}
 	if err := h.openKeys(h.logger); err != nil {
 		return nil, nil, err
@@ -217,10 +217,10 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	if err != nil {
 		return err
 	}
-	h.tokens = runtokens.New(ctx, h.Name, h.placeholder(), config.Sources, keys, h.Lifetime(), tokensOf)
+	h.tokens = runtokens.New(cmp.Or(h.Name, defaultName), h.placeholder(), config.Sources, keys, h.Lifetime())
 	h.Give(secretsOf(config.Sources), h.tokens.Sealer())
 	h.guard(ctx, config.Sources, o)
-	if config.Quotas, release, err = h.holdQuotas(h.identity(), h.tokens.Realm); err != nil {
+	if config.Quotas, release, err = h.holdQuotas(h.tokens.Realm()); err != nil {
 		return err
 	}
 	h.usage.OnRelease(release)
@@ -271,7 +271,7 @@ func (h *Handler) announce(ctx caddy.Context, config *translate.Config, o *obser
 
 // emitter returns a function that emits events of Caddy with the name of the bridge. It does not keep the handler in memory.
 func (h *Handler) emitter(ctx caddy.Context) observe.Emit {
-	emit, bridge := lifetime.Emitter(ctx), h.Name
+	emit, bridge := lifetime.Emitter(ctx), h.givenName()
 	return func(name string, data map[string]any) bool {
 		if bridge != "" {
 			data["bridge"] = bridge
@@ -291,14 +291,6 @@ func holdRun(use *lifetime.Usage) func() (release func()) {
 		use.Acquire()
 		return release
 	}
-}
-
-// tokensOf returns the run tokens of a bridge handler; nil for other modules.
-func tokensOf(module caddy.Module) *runtokens.Tokens {
-	if h, ok := module.(*Handler); ok {
-		return h.tokens
-	}
-	return nil
 }
 
 // config returns the bridge's configuration, and functions that close the idle connections of all

@@ -18,7 +18,7 @@ import (
 // caller has counts of its own, also under a quota for a group or for all callers; all anonymous callers together are one caller. All
 // quotas that apply to a call bind. A call beyond one is answered RATE_LIMITED at once and counts under none. Calls that execute a skill
 // count, and no others; a repeated call with an idempotency key whose run exists does not count. Counts are those of this process, and
-// a reload keeps them where the quota, the handler's options `name` and `principal`, and without a name its place in the routes stay the same.
+// a reload keeps them where the quota and the handler's options `name` and `principal` stay the same.
 type Quota struct {
 	// Whom the quota is for: the name of a group of `access`; or else a principal; or `*`, all
 	// callers, anonymous ones included. Required. Example: `*`.
@@ -145,15 +145,15 @@ func (a *Allowance) check(name string) error {
 	return nil
 }
 
-// countersPool keeps the counts of callers over reloads. Its keys are the identities of handlers.
+// countersPool keeps the counts of callers over reloads. Its keys are the realms of handlers.
 var countersPool = lifetime.NewPool[*quota.Counters]()
 
-// holdQuotas returns the quotas for the core, and a function that releases their counts. scope identifies the principals of the handler.
-func (c *Callers) holdQuotas(identity string, scope func() string) (*quota.Policy, func(), error) {
+// holdQuotas returns the quotas for the core, and a function that releases their counts. The realm identifies the principals of the handler.
+func (c *Callers) holdQuotas(realm string) (*quota.Policy, func(), error) {
 	if len(c.Quotas) == 0 {
 		return nil, func() {}, nil
 	}
-	counters, release, err := countersPool.Hold(identity, func() (*quota.Counters, error) { return quota.NewCounters(nil), nil })
+	counters, release, err := countersPool.Hold(realm, func() (*quota.Counters, error) { return quota.NewCounters(nil), nil })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,5 +161,5 @@ func (c *Callers) holdQuotas(identity string, scope func() string) (*quota.Polic
 	for i := range c.Quotas {
 		rules.List = append(rules.List, c.Quotas[i].rule())
 	}
-	return quota.New(rules, counters, scope), release, nil
+	return quota.New(rules, counters), release, nil
 }

@@ -36,7 +36,7 @@ func TestCleanupWhileRunning(t *testing.T) {
 	if err := json.Unmarshal([]byte(loopbackConfig(origin)), h); err != nil {
 		t.Fatal(err)
 	}
-	config, _, err := h.begin(ctx)
+	config, _, err := h.begin(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

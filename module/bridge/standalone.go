@@ -24,7 +24,7 @@ func (h *Handler) Check() error {
 // what the bridge holds. Errors are like those of [Handler.Check].
 func (h *Handler) Standalone(ctx caddy.Context) (*translate.Config, func(), error) {
 	stdlog.Quiet() // until the process ends
-	config, _, err := h.begin(ctx)
+	config, _, err := h.begin(ctx, nil)
 	if fault, ok := errors.AsType[*options.ConfigError](err); ok {
 		err = fault.Err
 	}

@@ -16,8 +16,13 @@ func validate(t *testing.T, caddyfile string) error {
 	if err != nil {
 		return err
 	}
+	return validateJSON(t, string(text))
+}
+
+func validateJSON(t *testing.T, text string) error {
+	t.Helper()
 	config := new(caddy.Config)
-	if err := json.Unmarshal(text, config); err != nil {
+	if err := json.Unmarshal([]byte(text), config); err != nil {
 		t.Fatal(err)
 	}
 	return caddy.Validate(config)

@@ -28,7 +28,7 @@ func TestAdminTellsBridgesApart(t *testing.T) {
 	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
 	config := func(caller string) string {
 		bridge := func(path, provider string) string {
-			return "skill_bridge " + path + " {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprovider " + provider + " {\n\t\tnamespace acme\n\t}\n\tcaller " + caller + "\n}"
+			return "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprovider " + provider + " {\n\t\tnamespace acme\n\t}\n\tcaller " + caller + "\n}"
 		}
 		return "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n" + testbed.Site(bridge("/rpc", p.URL()), bridge("/rpc2", q.URL()))
 	}

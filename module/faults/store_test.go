@@ -15,7 +15,7 @@ func TestDatabaseCannotBeOpened(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/quick"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1<<30))
 	handler := func(path, store string) string {
-		return "skill_bridge " + path + " {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tstore " + store + "\n\tprovider " + p.URL() + " {\n\t\tnamespace acme\n\t}\n}"
+		return "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tstore " + store + "\n\tprovider " + p.URL() + " {\n\t\tnamespace acme\n\t}\n}"
 	}
 	c := testbed.StartCaddy(t, testbed.AdminAPI+testbed.Site(handler("/rpc", "sqlite /dev/null/bridge.db"), handler("/other", "memory")))
 	if a := c.Execute("acme.quick", nil); a.Outcome() != "completed" {

@@ -50,9 +50,8 @@ type Setup struct {
 	MaxBatch int
 	// Tokens makes and opens run tokens.
 	Tokens mcp.Tokens
-	// Realm identifies the principals of the handler. Identity does so, too, and is known before Caddy's routes are provisioned.
-	Realm            func() string
-	Identity         string
+	// Name is that of the handler, and Realm identifies its principals.
+	Name, Realm      string
 	RequirePrincipal bool
 	// Challenge is the WWW-Authenticate field for callers that have to authenticate to the handler itself; empty: something in front of
 	// it authenticates them.

@@ -38,7 +38,7 @@ func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body fun
 		},
 	}
 	return c, lifetime.OnStart(ctx, func() {
-		c.Served = delivery.Served{Realm: s.Realm(), Front: skillsprotocol.Name}
+		c.Served = delivery.Served{Realm: s.Realm, Front: skillsprotocol.Name}
 		c.Begin()
 		context.AfterFunc(ctx, c.End) // nothing is sent with a configuration that is used no longer
 	})

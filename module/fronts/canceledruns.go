@@ -17,7 +17,7 @@ import (
 
 // CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm, and whose run tokens are valid
 // for a time. Without a database they are only in memory.
-func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm func() string) *recent.Canceled {
+func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm string) *recent.Canceled {
 	if db == nil {
 		return new(recent.Canceled)
 	}
@@ -31,7 +31,7 @@ const cancelTimeout = 2 * time.Second
 type canceledRuns struct {
 	marks    *marks.Marks
 	valid    time.Duration
-	realm    func() string
+	realm    string
 	warnings *observe.Warnings
 }
 
@@ -41,7 +41,7 @@ var _ recent.CanceledStore = (*canceledRuns)(nil)
 // id again, for another run.
 func (c *canceledRuns) names(principal string, ref *run.Ref) (owner, name string) {
 	accepted := strconv.FormatInt(ref.Accepted.UnixMilli(), 10)
-	return lifetime.NewDigest(c.realm(), principal).String(), lifetime.NewDigest(ref.Source, ref.SkillID, accepted, ref.ExecutionID).String()
+	return lifetime.NewDigest(c.realm, principal).String(), lifetime.NewDigest(ref.Source, ref.SkillID, accepted, ref.ExecutionID).String()
 }
 
 // Add implements [recent.CanceledStore].

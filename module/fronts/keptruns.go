@@ -120,7 +120,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &runFollower{bridge: s.Bridge, realm: s.Realm, server: server}
+	f := &runFollower{bridge: s.Bridge, name: s.Name, realm: s.Realm, server: server}
 	s.Canceled.Kept = &keptRunStates{kept.Ledger, f}
 	if err := lifetime.OnStart(ctx, func() { kept.begin(f, s.Keeping) }); err != nil {
 		release()
@@ -133,7 +133,8 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 // runFollower follows the kept runs of a handler.
 type runFollower struct {
 	bridge *translate.Bridge
-	realm  func() string
+	name   string // of the handler
+	realm  string
 	server func() *jsonrpc.Server
 	tasks  ledger.View // of A2A; nil: it is not served
 }
@@ -141,11 +142,11 @@ type runFollower struct {
 var _ ledger.Follower = (*runFollower)(nil)
 
 func (f *runFollower) owner(principal string) ledger.Owner {
-	return ledger.Owner{Realm: f.realm(), Principal: principal}
+	return ledger.Owner{Realm: f.realm, Principal: principal}
 }
 
 // Realm implements [ledger.Follower].
-func (f *runFollower) Realm() string { return f.realm() }
+func (f *runFollower) Realm() string { return f.realm }
 
 // Poll implements [ledger.Follower].
 func (f *runFollower) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.Run {

@@ -60,6 +60,19 @@ func Runs(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next stri
 	return page, next, unread
 }
 
+// BridgeNames returns the names of the handlers that keep runs, by their realms.
+func BridgeNames() map[string]string {
+	names := map[string]string{}
+	for kept := range ledgers.All() {
+		kept.mu.Lock()
+		for f := range kept.settings {
+			names[f.realm] = f.name
+		}
+		kept.mu.Unlock()
+	}
+	return names
+}
+
 // Receivers returns what the events of a run are delivered to, as far as the databases can be read.
 func Receivers(ctx context.Context, run ledger.Identity) (all []*delivery.Delivery) {
 	for kept := range ledgers.All() {

@@ -34,7 +34,7 @@ func (s *Setup) push(ctx caddy.Context, kept *KeptRuns) (*push.Webhooks, error) 
 		},
 	}
 	return w, lifetime.OnStart(ctx, func() {
-		w.Served = delivery.Served{Realm: s.Realm(), Front: task.Front}
+		w.Served = delivery.Served{Realm: s.Realm, Front: task.Front}
 		w.Begin()
 		context.AfterFunc(ctx, w.End) // nothing is sent with a configuration that is used no longer
 	})

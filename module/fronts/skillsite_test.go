@@ -262,7 +262,7 @@ func TestSkillSiteMCP(t *testing.T) {
 // A bridge serves the skills of a site, and is the site of a second bridge.
 func TestSkillSiteServed(t *testing.T) {
 	first := testbed.StartCaddy(t, siteBridge(publishedSite(t), "rpc", "agent_skills")+
-		"http://127.0.0.1:{$PORT_SECOND} {\nskill_bridge {\nallow_http\nallow_networks 127.0.0.0/8\nagent_skills http://127.0.0.1:{$PORT} {\nnamespace far\nalias paper docs-pdf\n}\nrpc\nbrowse\n}\n}\n")
+		"http://127.0.0.1:{$PORT_SECOND} {\nskill_bridge {\nname second\nallow_http\nallow_networks 127.0.0.0/8\nagent_skills http://127.0.0.1:{$PORT} {\nnamespace far\nalias paper docs-pdf\n}\nrpc\nbrowse\n}\n}\n")
 	entries := readIndex(t, first.Client, base(first))
 	if len(entries) != 3 || entries[0].Name != "docs-deck" || entries[2].Name != "docs-pdf" || entries[2].Description != "Handles pdf." {
 		t.Fatalf("%+v", entries)

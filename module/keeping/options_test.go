@@ -125,7 +125,7 @@ func TestSealKey(t *testing.T) {
 		keys.Prepare()
 		return runtoken.New(keys, runtoken.Lifetime, nil)
 	}
-	block := runtoken.Block{Bridge: "bridge"}
+	const block runtoken.Block = "bridge"
 	ref := run.Ref{Source: "acme", SkillID: "acme/forecast", ExecutionID: "1"}
 	token, err := sealer("{env.KEY}", "").Seal(t.Context(), ref, block, "ada")
 	if err != nil {

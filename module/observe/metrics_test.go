@@ -390,7 +390,7 @@ func TestMetricsOfTwoHandlers(t *testing.T) {
 	p.On("acme/later", hostile.Status, gate.Then(hostile.Usual()))
 	q := hostile.NewProvider(t, hostile.Skill{ID: "beta/x"})
 	bridge := func(path string, more ...string) string {
-		return "skill_bridge " + path + " {\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tpoll fixed 10ms\n" +
+		return "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tpoll fixed 10ms\n" +
 			"\tcircuit_breaker {\n\t\tfailures 2\n\t\tcooldown 10m\n\t}\n" + offered(p, "acme") + "\n" + strings.Join(more, "\n") + "\n}"
 	}
 	c := testbed.StartCaddy(t, withAdmin(testbed.Site(bridge("/rpc"), bridge("/other", offered(q, "beta")))))

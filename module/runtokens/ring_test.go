@@ -124,7 +124,7 @@ var followed = run.Ref{Source: "acme", SkillID: "acme/forecast", Version: "1.0.0
 
 func (i *tokenInstance) seal(t *testing.T) string {
 	t.Helper()
-	token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
+	token, err := i.Seal(t.Context(), followed, "bridge", "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (i *tokenInstance) seal(t *testing.T) string {
 // opens says what comes of a token.
 func (i *tokenInstance) opens(t *testing.T, token string) error {
 	t.Helper()
-	ref, err := i.Open(t.Context(), token, func(string) runtoken.Block { return runtoken.Block{Bridge: "bridge"} }, "alice")
+	ref, err := i.Open(t.Context(), token, func(string) runtoken.Block { return "bridge" }, "alice")
 	if err == nil && ref != followed {
 		t.Errorf("opened %+v", ref)
 	}
@@ -261,7 +261,7 @@ func firstUse(t *testing.T, db *store.DB) {
 	for n := range cap(tokens) {
 		busy.Go(func() {
 			<-begin
-			token, err := instances[n%2].Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
+			token, err := instances[n%2].Seal(t.Context(), followed, "bridge", "alice")
 			if err != nil {
 				t.Error(err)
 			}
@@ -372,7 +372,7 @@ func TestRotationFails(t *testing.T) {
 		synctest.Wait()
 		i.expectLogs(t, "the key of run tokens can't be replaced; the old one remains in use")
 		time.Sleep(time.Second)
-		if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); err == nil || !strings.Contains(err.Error(), "read-only") {
+		if token, err := i.Seal(t.Context(), followed, "bridge", "alice"); err == nil || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("%q of a key that is too old, error %v", token, err)
 		}
 		i.expectLogs(t, "run tokens can't be made")
@@ -584,7 +584,7 @@ func TestDatabaseFails(t *testing.T) {
 				i := newTokenInstance(db)
 				i.storage.set(c.change)
 				for range 10 {
-					if token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice"); !errors.Is(err, down) {
+					if token, err := i.Seal(t.Context(), followed, "bridge", "alice"); !errors.Is(err, down) {
 						t.Errorf("%q, error %v", token, err)
 					}
 				}
@@ -609,7 +609,7 @@ func TestDatabaseThatCannotBeOpened(t *testing.T) {
 	t.Cleanup(db.Close)
 	db.Start(zap.NewNop())
 	i := newTokenInstance(db)
-	token, err := i.Seal(t.Context(), followed, runtoken.Block{Bridge: "bridge"}, "alice")
+	token, err := i.Seal(t.Context(), followed, "bridge", "alice")
 	if _, ok := errors.AsType[*ledger.Unavailable](err); !ok {
 		t.Errorf("%q, error %v", token, err)
 	}

@@ -31,6 +31,16 @@ func (from *Sources) Names() Names {
 	return n
 }
 
+// Shown returns the namespaces of the first sources, for an operator; empty: there are none.
+func (from *Sources) Shown() string {
+	all := from.sources()
+	shown := make([]string, min(len(all), maxNamed))
+	for i := range shown {
+		shown[i] = all[i].Namespace
+	}
+	return strings.Join(shown, ", ")
+}
+
 // HasNamespace reports whether a provider, a registry or a site has a namespace.
 func (n *Names) HasNamespace(namespace string) bool { return n.namespaces[namespace] }
 

@@ -63,7 +63,7 @@ func TestLongRun(t *testing.T) {
 			keep := func(c *ledger.Config) { c.Keep = 4 * 24 * time.Hour }
 			return keptcallstest.StartWith(t, p, db, keep, func(c *translate.Config) {
 				c.MaxTimeout, c.Observer = 30*time.Second, &reported[n]
-				c.Quotas = quota.New(&quota.Rules{List: []quota.Rule{{Principal: "ada", Skills: "*", Concurrent: 1}}}, quota.NewCounters(nil), func() string { return "" })
+				c.Quotas = quota.New(&quota.Rules{List: []quota.Rule{{Principal: "ada", Skills: "*", Concurrent: 1}}}, quota.NewCounters(nil))
 			})
 		}
 		a, b := join(0), join(1)

@@ -138,7 +138,7 @@ func (k secret) Find(_ context.Context, id runtoken.KeyID) (runtoken.Key, bool, 
 // tokens are run tokens of one bridge.
 type tokens struct{ *runtoken.Sealer }
 
-func blockOf(source string) runtoken.Block { return runtoken.Block{Bridge: "test " + source} }
+func blockOf(source string) runtoken.Block { return runtoken.Block("test " + source) }
 
 func (t tokens) Ready(context.Context) error { return nil }
 func (t tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {

@@ -3,7 +3,6 @@ package quota
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
@@ -61,12 +60,11 @@ func (p *Policy) Rules() []Rule {
 // rule is a Rule with the name of its counts.
 type rule struct {
 	Rule
-	id func() string
+	id string
 }
 
-// New makes a policy whose counts are in counters; nil if there are no rules. Policies with the same scope share the counts of equal rules.
-// scope is first called by Take.
-func New(rules *Rules, counters *Counters, scope func() string) *Policy {
+// New makes a policy whose counts are in counters; nil if there are no rules. Policies with the same counters share the counts of equal rules.
+func New(rules *Rules, counters *Counters) *Policy {
 	if rules == nil || len(rules.List) == 0 {
 		return nil
 	}
@@ -74,7 +72,7 @@ func New(rules *Rules, counters *Counters, scope func() string) *Policy {
 	principals := make([]string, len(rules.List))
 	for i, r := range rules.List {
 		principals[i] = r.Principal
-		p.rules[i] = rule{r, sync.OnceValue(func() string { return fmt.Sprintf("%q %+v", scope(), r) })}
+		p.rules[i] = rule{r, fmt.Sprintf("%+v", r)}
 	}
 	p.named, p.others = access.Applying(rules.Groups, principals)
 	return p
@@ -107,7 +105,7 @@ func (p *Policy) Take(principal, namespace string, skill Skill) (*Grant, *run.Fa
 			g = &Grant{counters: p.counters, principal: principal}
 			g.parts = g.room[:0]
 		}
-		g.parts = append(g.parts, part{rule: r, id: r.id()})
+		g.parts = append(g.parts, part{rule: r, id: r.id})
 	}
 	if g == nil {
 		return nil, nil

@@ -25,8 +25,6 @@ type skill string
 
 func (s skill) Named(name string) bool { return string(s) == name }
 
-func scope() string { return "test" }
-
 // take takes a call of a skill of the source a.
 func take(p *quota.Policy, principal string) (*quota.Grant, *run.Failure) {
 	return p.Take(principal, "a", skill("a.one"))
@@ -51,7 +49,7 @@ func want(t *testing.T, p *quota.Policy, principal, limit string, after time.Dur
 func TestRate(t *testing.T) {
 	c := newClock()
 	rules := &quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Rate: quota.Amount{Count: 3, Per: 30 * time.Second}}}}
-	p := quota.New(rules, quota.NewCounters(c.read), scope)
+	p := quota.New(rules, quota.NewCounters(c.read))
 	for range 3 {
 		want(t, p, "alice", "", 0)
 	}
@@ -73,7 +71,7 @@ func TestRate(t *testing.T) {
 func TestRateWaits(t *testing.T) {
 	for _, r := range []quota.Amount{{1, time.Millisecond}, {7, time.Second}, {1000, time.Second}, {3, 7 * time.Minute}, {1_000_000, 366 * 24 * time.Hour}} {
 		c := newClock()
-		p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Rate: r}}}, quota.NewCounters(c.read), scope)
+		p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Rate: r}}}, quota.NewCounters(c.read))
 		for range 2000 {
 			g, failure := take(p, "alice")
 			if failure == nil {
@@ -93,7 +91,7 @@ func TestRateWaits(t *testing.T) {
 
 func TestRuns(t *testing.T) {
 	c := newClock()
-	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Runs: quota.Amount{Count: 2, Per: time.Hour}}}}, quota.NewCounters(c.read), scope)
+	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Runs: quota.Amount{Count: 2, Per: time.Hour}}}}, quota.NewCounters(c.read))
 	unused := func() {
 		t.Helper()
 		g, failure := take(p, "alice")
@@ -119,7 +117,7 @@ func TestRuns(t *testing.T) {
 
 func TestConcurrent(t *testing.T) {
 	c := newClock()
-	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "a.*", Concurrent: 2}}}, quota.NewCounters(c.read), scope)
+	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "a.*", Concurrent: 2}}}, quota.NewCounters(c.read))
 	ref := func(n int) *run.Ref { return &run.Ref{Source: "a", SkillID: "one", ExecutionID: strconv.Itoa(n)} }
 	one, _ := take(p, "alice")
 	two, _ := take(p, "alice")
@@ -195,7 +193,7 @@ func TestWhichRulesApply(t *testing.T) {
 		{"*", "a", "a.one", false},
 		{"", "", "a.one", false},
 	} {
-		p := quota.New(rules, quota.NewCounters(nil), scope)
+		p := quota.New(rules, quota.NewCounters(nil))
 		for n := range 2 {
 			_, failure := p.Take(tc.principal, tc.namespace, skill(tc.skill))
 			if refused := failure != nil; refused != (tc.bound && n == 1) {
@@ -204,7 +202,7 @@ func TestWhichRulesApply(t *testing.T) {
 		}
 	}
 	// One count for all skills of a pattern, for each caller.
-	p := quota.New(rules, quota.NewCounters(nil), scope)
+	p := quota.New(rules, quota.NewCounters(nil))
 	for i, c := range []struct {
 		principal, skill string
 		refused          bool
@@ -221,7 +219,7 @@ func TestAllRulesBind(t *testing.T) {
 	p := quota.New(&quota.Rules{List: []quota.Rule{
 		{Principal: "*", Skills: "*", Runs: quota.Amount{Count: 3, Per: time.Hour}},
 		{Principal: "alice", Skills: "a.*", Rate: quota.Amount{Count: 1, Per: time.Second}},
-	}}, quota.NewCounters(c.read), scope)
+	}}, quota.NewCounters(c.read))
 	want(t, p, "alice", "", 0)
 	for range 5 {
 		want(t, p, "alice", "quota rate", time.Second)
@@ -233,17 +231,16 @@ func TestAllRulesBind(t *testing.T) {
 	want(t, p, "alice", "quota runs", time.Hour-2*time.Second)
 }
 
-// TestSharedCounts: counts outlive a policy where the rule and the scope are the same.
+// TestSharedCounts: counts outlive a policy where the rule is the same.
 func TestSharedCounts(t *testing.T) {
 	c := newClock()
 	counters := quota.NewCounters(c.read)
-	of := func(scope string, per time.Duration) *quota.Policy {
-		return quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Runs: quota.Amount{Count: 1, Per: per}}}}, counters, func() string { return scope })
+	of := func(per time.Duration) *quota.Policy {
+		return quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Runs: quota.Amount{Count: 1, Per: per}}}}, counters)
 	}
-	want(t, of("x", time.Hour), "alice", "", 0)
-	want(t, of("x", time.Hour), "alice", "quota runs", time.Hour)
-	want(t, of("y", time.Hour), "alice", "", 0)
-	want(t, of("x", time.Minute), "alice", "", 0)
+	want(t, of(time.Hour), "alice", "", 0)
+	want(t, of(time.Hour), "alice", "quota runs", time.Hour)
+	want(t, of(time.Minute), "alice", "", 0)
 }
 
 // TestFull: many callers take no more memory than is allowed. Those that a rule names, and those that are counted, are not affected.
@@ -254,7 +251,7 @@ func TestFull(t *testing.T) {
 	p := quota.New(&quota.Rules{List: []quota.Rule{
 		{Principal: "*", Skills: "*", Rate: quota.Amount{Count: 2, Per: time.Minute}},
 		{Principal: "alice", Skills: "*", Rate: quota.Amount{Count: 50, Per: time.Minute}},
-	}}, counters, scope)
+	}}, counters)
 	for i := range 1000 {
 		if i >= 100 {
 			want(t, p, fmt.Sprint("caller", i), "quota callers", time.Minute)
@@ -284,7 +281,7 @@ func TestTogether(t *testing.T) {
 	quota.SetMost(counters, 20)
 	p := quota.New(&quota.Rules{List: []quota.Rule{
 		{Principal: "*", Skills: "*", Concurrent: concurrent}, {Principal: "*", Skills: "a.*", Runs: quota.Amount{Count: runs, Per: time.Hour}},
-	}}, counters, scope)
+	}}, counters)
 	var going, begun [4]atomic.Int64 // by principal
 	var group sync.WaitGroup
 	for worker := range 32 {
@@ -342,7 +339,7 @@ func TestTogether(t *testing.T) {
 // TestUnknownRuns: runs without execution ids count one by one, until their time has passed.
 func TestUnknownRuns(t *testing.T) {
 	c := newClock()
-	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Concurrent: 2}}}, quota.NewCounters(c.read), scope)
+	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "*", Concurrent: 2}}}, quota.NewCounters(c.read))
 	for range 2 {
 		g, failure := take(p, "alice")
 		if failure != nil {
@@ -367,7 +364,7 @@ func TestMessage(t *testing.T) {
 		{quota.Rule{Principal: "*", Skills: "a.*", Runs: quota.Amount{Count: 1, Per: 24 * time.Hour}}, "The caller's quota for skills of a is used up (quota runs: 1 run in 24h); try again in 24h."},
 		{quota.Rule{Principal: "*", Skills: "a.one", Concurrent: 1}, "The caller's quota for this skill is used up (quota concurrent: 1 run at once); try again in 1s."},
 	} {
-		p := quota.New(&quota.Rules{List: []quota.Rule{tc.rule}}, quota.NewCounters(newClock().read), scope)
+		p := quota.New(&quota.Rules{List: []quota.Rule{tc.rule}}, quota.NewCounters(newClock().read))
 		_, _ = take(p, "alice")
 		if _, failure := take(p, "alice"); failure == nil || failure.Message != tc.text || !failure.Limit.Own || strings.Contains(failure.Message, "alice") {
 			t.Errorf("%+v, want %q", failure, tc.text)
@@ -376,7 +373,7 @@ func TestMessage(t *testing.T) {
 }
 
 func BenchmarkTake(b *testing.B) {
-	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "a.*", Concurrent: 10, Rate: quota.Amount{Count: 1 << 30, Per: time.Millisecond}}}}, quota.NewCounters(nil), scope)
+	p := quota.New(&quota.Rules{List: []quota.Rule{{Principal: "*", Skills: "a.*", Concurrent: 10, Rate: quota.Amount{Count: 1 << 30, Per: time.Millisecond}}}}, quota.NewCounters(nil))
 	b.ReportAllocs()
 	for b.Loop() {
 		g, _ := take(p, "alice")

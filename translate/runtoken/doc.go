@@ -25,7 +25,7 @@
 // to be random. Version, key id and principal are its additional data. The plaintext is
 //
 //	expiry in Unix seconds (8 bytes) || acceptance and earliest next request in Unix milliseconds (8 each) ||
-//	digest of the bridge (16) || whether bridges are alike (1) || digest of the site (16) ||
+//	digest of the block (16) ||
 //	source || skill id || version || execution id || id of the kept record, if there is one
 //
 // Each text follows its length (2 bytes). Integers are big-endian. Without the key, a

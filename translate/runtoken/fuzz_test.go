@@ -50,7 +50,7 @@ func FuzzPlaintext(f *testing.F) {
 			return
 		}
 		// All bytes of the plaintext were read once: it has the texts and parts of fixed size.
-		n := len(ref.Source) + len(ref.SkillID) + len(ref.Version) + len(ref.ExecutionID) + 4*2 + 57
+		n := len(ref.Source) + len(ref.SkillID) + len(ref.Version) + len(ref.ExecutionID) + 4*2 + 40
 		if ref.Kept != "" {
 			n += 2 + len(ref.Kept)
 		}

@@ -28,8 +28,8 @@ const (
 
 // The layout of a token; see the documentation of the package.
 const (
-	version    = 2
-	headerSize = 8 + 8 + 8 + digestSize + 1 + digestSize
+	version    = 3
+	headerSize = 8 + 8 + 8 + digestSize
 	digestSize = 16 // enough against second preimages; an attacker gains nothing from collisions
 	lengthSize = 2
 )
@@ -39,9 +39,7 @@ type header struct {
 	Expiry    int64 // Unix seconds
 	Accepted  int64 // Unix milliseconds; 0: none
 	NotBefore int64 // like Accepted
-	Bridge    [digestSize]byte
-	Alike     bool
-	Site      [digestSize]byte
+	Block     [digestSize]byte
 }
 
 var (
@@ -55,18 +53,8 @@ var (
 var encoding = base64.RawURLEncoding.Strict()
 
 // Block identifies the part of the configuration that a token is bound to: a bridge and one
-// of its sources. The zero Block means that there is no such source.
-type Block struct {
-	// Bridge identifies the bridge and the source. It is the same at all instances.
-	// Every token is bound to it.
-	Bridge string
-	// Site distinguishes the bridges of one instance that have the same Bridge. It may
-	// differ between instances. A token is bound to it only if Alike is set at the instance
-	// that makes the token or at the one that opens it.
-	Site string
-	// Alike says that several bridges of this instance have the same Bridge.
-	Alike bool
-}
+// of its sources. It is the same at all instances. Empty means that there is no such source.
+type Block string
 
 // A Sealer makes tokens and opens them. It is safe for concurrent use.
 type Sealer struct {
@@ -98,7 +86,7 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 		length += lengthSize + len(field)
 	}
 	size := sizeOf(length)
-	if block.Bridge == "" || ref.Source == "" || ref.SkillID == "" || ref.ExecutionID == "" || encoding.EncodedLen(size) > maxToken {
+	if block == "" || ref.Source == "" || ref.SkillID == "" || ref.ExecutionID == "" || encoding.EncodedLen(size) > maxToken {
 		return "", errUnsealable
 	}
 	e, err := s.newEnvelope(ctx, version, size)
@@ -108,7 +96,7 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 	e.data, err = binary.Append(e.data, binary.BigEndian, header{
 		Expiry:   s.now().Add(s.lifetime).Unix(),
 		Accepted: milliseconds(ref.Accepted), NotBefore: milliseconds(ref.NotBefore),
-		Bridge: digestOf(block.Bridge), Alike: block.Alike, Site: digestOf(block.Site),
+		Block: digestOf(block),
 	})
 	if err != nil {
 		return "", err
@@ -121,7 +109,7 @@ func (s *Sealer) Seal(ctx context.Context, ref run.Ref, block Block, principal s
 }
 
 // Open returns the run of a token, or [ErrInvalid]. The function block returns the block
-// of the source that the token names, or the zero Block if there is no such source. Any
+// of the source that the token names, empty if there is no such source. Any
 // other error means that the key could not be read.
 func (s *Sealer) Open(ctx context.Context, token string, block func(source string) Block, principal string) (run.Ref, error) {
 	e, err := s.readEnvelope(ctx, token, version, maxToken, sizeOf(headerSize))
@@ -143,11 +131,7 @@ func (s *Sealer) Open(ctx context.Context, token string, block func(source strin
 	if !ok || left <= 0 || left > int64((s.lifetime+Skew)/time.Second) {
 		return run.Ref{}, ErrInvalid
 	}
-	now := block(ref.Source)
-	if now.Bridge == "" || !equals(h.Bridge, now.Bridge) {
-		return run.Ref{}, ErrInvalid
-	}
-	if (h.Alike || now.Alike) && !equals(h.Site, now.Site) {
+	if now := block(ref.Source); now == "" || !equals(h.Block, now) {
 		return run.Ref{}, ErrInvalid
 	}
 	ref.Accepted, ref.NotBefore = timeOf(h.Accepted), timeOf(h.NotBefore)
@@ -189,13 +173,13 @@ func parse(plain []byte) (ref run.Ref, ok bool) {
 	return ref, len(plain) == 0 && ref.Kept != ""
 }
 
-// equals reports whether a digest is the digest of a text.
-func equals(digest [digestSize]byte, text string) bool {
-	want := digestOf(text)
+// equals reports whether a digest is the digest of a block.
+func equals(digest [digestSize]byte, block Block) bool {
+	want := digestOf(block)
 	return subtle.ConstantTimeCompare(digest[:], want[:]) == 1
 }
 
-func digestOf(text string) [digestSize]byte {
-	sum := sha256.Sum256([]byte(text))
+func digestOf(block Block) [digestSize]byte {
+	sum := sha256.Sum256([]byte(block))
 	return [digestSize]byte(sum[:digestSize])
 }

@@ -60,14 +60,14 @@ var (
 
 const principal = "alice"
 
-var block = runtoken.Block{Bridge: "https://acme.example", Site: ":443"}
+const block runtoken.Block = "https://acme.example"
 
 // blocks returns the block of one source.
 func blocks(source string) runtoken.Block {
 	if source == aRun.Source {
 		return block
 	}
-	return runtoken.Block{}
+	return ""
 }
 
 func newSealer() (*runtoken.Sealer, *ring, *clock) {
@@ -95,13 +95,11 @@ func refuse(tb testing.TB, s *runtoken.Sealer, what, token, principal string) {
 
 // written returns a plaintext as the package documentation describes it.
 func written(expiry time.Time, block runtoken.Block, fields ...string) []byte {
-	bridge, site := sha256.Sum256([]byte(block.Bridge)), sha256.Sum256([]byte(block.Site))
+	digest := sha256.Sum256([]byte(block))
 	plain := binary.BigEndian.AppendUint64(nil, uint64(expiry.Unix()))
 	plain = binary.BigEndian.AppendUint64(plain, uint64(aRun.Accepted.UnixMilli()))
 	plain = binary.BigEndian.AppendUint64(plain, uint64(aRun.NotBefore.UnixMilli()))
-	plain = append(plain, bridge[:16]...)
-	plain = append(plain, map[bool]byte{true: 1}[block.Alike])
-	plain = append(plain, site[:16]...)
+	plain = append(plain, digest[:16]...)
 	for _, field := range fields {
 		plain = append(binary.BigEndian.AppendUint16(plain, uint16(len(field))), field...)
 	}
@@ -111,7 +109,7 @@ func written(expiry time.Time, block runtoken.Block, fields ...string) []byte {
 // encrypted returns a token of any plaintext.
 func encrypted(tb testing.TB, plain []byte, principal string) string {
 	tb.Helper()
-	return encryptedAs(tb, 2, plain, principal)
+	return encryptedAs(tb, 3, plain, principal)
 }
 
 // encryptedAs returns a token of any plaintext and version.
@@ -166,7 +164,7 @@ func TestFormat(t *testing.T) {
 	}
 	plain, err := aead.Open(nil, data[5:29], data[29:], append(slices.Clone(data[:5]), principal...))
 	want := written(start.Add(24*time.Hour), block, "acme", "acme/forecast", "1.2.3", "exec-42")
-	if err != nil || !bytes.Equal(plain, want) || !bytes.Equal(data[:5], []byte{2, 1, 2, 3, 4}) {
+	if err != nil || !bytes.Equal(plain, want) || !bytes.Equal(data[:5], []byte{3, 1, 2, 3, 4}) {
 		t.Errorf("%q (error %v), want %q", plain, err, want)
 	}
 	if ref, err := s.Open(t.Context(), encrypted(t, want, principal), blocks, principal); err != nil || ref != aRun {
@@ -182,7 +180,7 @@ func TestTokensDiffer(t *testing.T) {
 		t.Errorf("%s\n%s", one, two)
 	}
 	data, _ := base64.RawURLEncoding.DecodeString(one)
-	for _, known := range []string{aRun.ExecutionID, aRun.SkillID, principal, block.Bridge} {
+	for _, known := range []string{aRun.ExecutionID, aRun.SkillID, principal, string(block)} {
 		if bytes.Contains(data, []byte(known)) {
 			t.Errorf("%q shows in %q", known, data)
 		}
@@ -257,48 +255,19 @@ func TestBinding(t *testing.T) {
 		refuse(t, s, fmt.Sprintf("principal %q", other), token, other)
 	}
 	refuse(t, s, "an anonymous token for a principal", mustSeal(t, s, aRun, ""), "anonymous")
-	for _, other := range []string{"", block.Bridge + "/", "https://beta.example"} {
+	for _, other := range []runtoken.Block{"", block + "/", "https://beta.example"} {
 		ref, err := s.Open(t.Context(), token, func(source string) runtoken.Block {
 			if source != aRun.Source {
 				t.Errorf("asked about %q", source)
 			}
-			return runtoken.Block{Bridge: other, Site: block.Site}
+			return other
 		}, principal)
 		if err != runtoken.ErrInvalid || ref != (run.Ref{}) {
 			t.Errorf("block %q: %+v, error %v", other, ref, err)
 		}
 	}
-	// A source that was removed has a zero block, which must match no token.
-	refuse(t, s, "no block", encrypted(t, written(start.Add(time.Hour), runtoken.Block{}, "gone", "acme/forecast", "1", "e"), principal), principal)
-}
-
-// TestAlikeBridges: the site has to match if there is another bridge with the same Bridge, or was
-// one when the token was made.
-func TestAlikeBridges(t *testing.T) {
-	s, _, _ := newSealer()
-	const bridge, here, there = "bridge", ":443", ":8443"
-	for _, tc := range []struct {
-		made, used runtoken.Block
-		valid      bool
-	}{
-		{runtoken.Block{Bridge: bridge, Site: here}, runtoken.Block{Bridge: bridge, Site: there}, true}, // another instance
-		{runtoken.Block{Bridge: bridge, Site: here}, runtoken.Block{Bridge: bridge, Site: here, Alike: true}, true},
-		{runtoken.Block{Bridge: bridge, Site: here}, runtoken.Block{Bridge: bridge, Site: there, Alike: true}, false},
-		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: here}, true},
-		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: there}, false},
-		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: here, Alike: true}, true},
-		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: bridge, Site: there, Alike: true}, false},
-		{runtoken.Block{Bridge: bridge, Site: here, Alike: true}, runtoken.Block{Bridge: "other", Site: here, Alike: true}, false},
-	} {
-		token, err := s.Seal(t.Context(), aRun, tc.made, principal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.Open(t.Context(), token, func(string) runtoken.Block { return tc.used }, principal)
-		if valid := err == nil; valid != tc.valid || !valid && err != runtoken.ErrInvalid {
-			t.Errorf("made at %+v, used at %+v: %v", tc.made, tc.used, err)
-		}
-	}
+	// A source that was removed has an empty block, which must match no token.
+	refuse(t, s, "no block", encrypted(t, written(start.Add(time.Hour), "", "gone", "acme/forecast", "1", "e"), principal), principal)
 }
 
 // TestPrincipalDoesNotRunOver moves bytes between the principal and the data before it.
@@ -383,7 +352,7 @@ func TestUnsealable(t *testing.T) {
 		change func(*run.Ref)
 		block  runtoken.Block
 	}{
-		"no block":          {func(*run.Ref) {}, runtoken.Block{Site: block.Site}},
+		"no block":          {func(*run.Ref) {}, ""},
 		"no source":         {func(r *run.Ref) { r.Source = "" }, block},
 		"no skill":          {func(r *run.Ref) { r.SkillID = "" }, block},
 		"no execution":      {func(r *run.Ref) { r.ExecutionID = "" }, block},
@@ -429,7 +398,7 @@ func TestPlaintextIsReadStrictly(t *testing.T) {
 	for n := range good {
 		refuse(t, s, fmt.Sprintf("the first %d bytes", n), encrypted(t, good[:n], principal), principal)
 	}
-	for _, version := range []byte{0, 1, 3, 255} {
+	for _, version := range []byte{0, 1, 2, 4, 255} {
 		refuse(t, s, fmt.Sprintf("version %d", version), encryptedAs(t, version, good, principal), principal)
 	}
 	refuse(t, s, "one byte more", encrypted(t, append(slices.Clone(good), 0), principal), principal)

@@ -17,17 +17,28 @@ import (
 // ago returns how long ago a time was.
 func ago(at time.Time) string { return time.Since(at).Round(time.Second).String() }
 
-// anonymous stands for callers without a principal.
-const anonymous = "(anonymous)"
+const (
+	// anonymous stands for callers without a principal.
+	anonymous = "(anonymous)"
+	// notHere stands for the bridge of a run that the running process does not have.
+	notHere = "(not here)"
+)
 
 // ShowRuns writes a page of runs.
 func ShowRuns(s *cli.Screen, runs *admin.Runs) {
-	rows := make([][]string, len(runs.Runs))
+	head, rows, several := []string{"RUN", "STATE", "SINCE", "FRONT", "SKILL", "PROVIDER'S ID", "PRINCIPAL"}, make([][]string, len(runs.Runs)), false
 	for i, r := range runs.Runs {
 		rows[i] = []string{r.ID, stateOf(&r), ago(r.Changed), r.Front, r.Skill, r.ExecutionID, cmp.Or(r.Principal, anonymous)}
+		several = several || r.BridgeName != runs.Runs[0].BridgeName
+	}
+	if several {
+		head = append(head, "BRIDGE")
+		for i, r := range runs.Runs {
+			rows[i] = append(rows[i], cmp.Or(r.BridgeName, notHere))
+		}
 	}
 	if len(rows) > 0 {
-		s.Table("", []string{"RUN", "STATE", "SINCE", "FRONT", "SKILL", "PROVIDER'S ID", "PRINCIPAL"}, rows)
+		s.Table("", head, rows)
 		fmt.Fprintln(s.Out)
 	}
 	SummarizeRuns(s, runs)
@@ -85,6 +96,7 @@ func ShowRun(s *cli.Screen, r *admin.Run) {
 		{"created", at(r.Created)},
 		{"accepted", at(r.Accepted)},
 		{"expires", "in " + time.Until(r.Expires).Round(time.Second).String()},
+		{"bridge", cmp.Or(r.BridgeName, notHere)},
 		{"front", r.Front},
 		{"context", r.Context},
 		{"principal", cmp.Or(r.Principal, anonymous)},
