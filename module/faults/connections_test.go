@@ -140,6 +140,10 @@ func TestR03Names(t *testing.T) {
 		"late":     {hostile.Late(20*time.Millisecond, hostile.Addresses("127.0.0.1")), ""},
 		"one dead": {hostile.Addresses("127.0.0.9", "127.0.0.1"), ""},
 	}
+	if !longtest.Runs(longtest.Long) { // Go's resolver waits for 5 s for them, also if nobody waits any more
+		delete(tests, "silent")
+		delete(tests, "too late")
+	}
 	for name := range tests {
 		label := strings.ReplaceAll(name, " ", "-")
 		url := strings.Replace(p.URLOf("acme/"+label, hostile.Invoke), "127.0.0.1", label+".example.test", 1)

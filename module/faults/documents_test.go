@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -114,6 +115,9 @@ func TestR115BrokenDocuments(t *testing.T) {
 		"another skill":   nil,
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !slices.Contains([]string{"page", "half", "bomb", "206", "loop", "another skill"}, name) {
+				longtest.Need(t, longtest.Long)
+			}
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/other"}, hostile.Skill{ID: "acme/third"})
 			c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("cache {\n\tttl 1ms\n\tnegative_ttl 1h\n}", offer(p, "acme", "on_change hold")))
 			if a := c.Execute("acme.now", nil); a.Outcome() != done {
@@ -209,6 +213,7 @@ func TestR116IndexWithABadEntry(t *testing.T) {
 // longer. Their age on arrival counts: up to a second, which is as exact as the
 // Date of an answer is.
 func TestR33StaleForAWhile(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	leavesNothing(t)
 	const while = 2 * time.Second
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})

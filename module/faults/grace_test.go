@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -62,6 +63,7 @@ func TestR54AnswersAtTheEndHaveTokens(t *testing.T) {
 // answered at the end of a grace period is answered without a token.
 func TestR54AnswersAtTheEndWithoutKey(t *testing.T) {
 	t.Parallel()
+	longtest.Need(t, longtest.Long)
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(1<<30))
 	folder := t.TempDir()

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -65,18 +67,23 @@ func TestR118ContentCodings(t *testing.T) {
 
 // R119: a date in Retry-After is one of the provider's clock.
 func TestR119RetryAfterOfAnotherClock(t *testing.T) {
-	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
-		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
-		c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme")))
-		p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
-		p.On("acme/slow", hostile.Status, func(x *hostile.Exchange) {
+	longtest.Need(t, longtest.Long)
+	skews := map[string]time.Duration{"acme/earlier": -time.Hour, "acme/later": time.Hour}
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/earlier"}, hostile.Skill{ID: "acme/later"})
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme")))
+	var calls sync.WaitGroup
+	for id, skew := range skews {
+		p.On(id, hostile.Invoke, hostile.Accept(0))
+		p.On(id, hostile.Status, func(x *hostile.Exchange) {
 			date := func(d time.Duration) string { return time.Now().Add(skew + d).UTC().Format(http.TimeFormat) }
 			hostile.Respond(http.StatusTooManyRequests, "", "Date", date(0), "Retry-After", date(2*time.Second))(x)
 		}, hostile.Usual())
-		a := c.Execute("acme.slow", nil)
-		if polls := p.Requests("acme/slow", hostile.Status); a.Outcome() != done || len(polls) != 2 || polls[1].At.Sub(polls[0].At) < time.Second {
-			t.Errorf("skew %v: %d polls: %v", skew, len(polls), a)
-		}
-		c.Stop()
+		calls.Go(func() {
+			a := c.Execute(strings.ReplaceAll(id, "/", "."), nil)
+			if polls := p.Requests(id, hostile.Status); a.Outcome() != done || len(polls) != 2 || polls[1].At.Sub(polls[0].At) < time.Second {
+				t.Errorf("skew %v: %d polls: %v", skew, len(polls), a)
+			}
+		})
 	}
+	calls.Wait()
 }

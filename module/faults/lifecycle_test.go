@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -171,7 +172,11 @@ func TestR23ReloadsUnderLoad(t *testing.T) {
 			}
 		},
 	}.Start(t)
-	for n := range 20 {
+	reloads := 8
+	if longtest.Runs(longtest.Long) {
+		reloads = 20
+	}
+	for n := range reloads {
 		before := answered.Load()
 		testbed.Eventually(t, patience, func() bool { return answered.Load() >= before+15 }, "calls go on")
 		if err := c.Reload(config(n + 1)); err != nil {
@@ -629,6 +634,7 @@ func TestR26WithoutGracePeriod(t *testing.T) {
 // until it is over, and those under way have both to end.
 func TestR26ShutdownDelay(t *testing.T) {
 	t.Parallel()
+	longtest.Need(t, longtest.Long)
 	const delay, grace = 1500 * time.Millisecond, 2 * time.Second
 	s := newStopping(t)
 	p := testbed.StartProcess(t, testbed.Limits{}, generation(1, s), "shutdown_delay 1500ms", "grace_period 2s")

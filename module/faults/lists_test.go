@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -129,6 +130,7 @@ func TestR101LimitOfOneHost(t *testing.T) {
 // R102: the descriptors of one publisher stall: the tools of the other publishers of the registry, and of other sources, are listed, and the host
 // that stalls gets few requests at a time.
 func TestR102StallingPublisher(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	elsewhere := hostile.NewProvider(t)
 	var skills []hostile.Skill
 	for i := range 40 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -163,6 +164,7 @@ func askToolsStream(c *testbed.Client, user string, notifications hostile.Object
 // R74: tasks of MCP outlive kill -9: the next process follows the runs, and knows those that were canceled.
 func TestR74ToolTasksAfterKill(t *testing.T) {
 	t.Parallel()
+	longtest.Need(t, longtest.Long)
 	p, gate := later(t)
 	config, storage := withTools(p, "task_after 0s"), "storage file_system "+t.TempDir()
 	c := testbed.StartProcess(t, testbed.Limits{}, config, storage)

@@ -116,6 +116,7 @@ func (n *network) carry(to, from net.Conn) {
 // network; an agent learns of a run's end within the schedule and two ways there
 // and back. With less time, the way is shorter.
 func TestR43BadNetwork(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	testbed.CheckLeaks(t)
 	const polls = 4
 	n, calls := &network{delay: 10 * time.Millisecond, loss: 0.1, again: 50 * time.Millisecond}, 60

@@ -160,6 +160,9 @@ func TestIsolation(t *testing.T) {
 		"resets":              {action: hostile.Reset()},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "hangs in the middle" || name == "refuses" {
+				longtest.Need(t, longtest.Long)
+			}
 			// Somebody else may be at work on the machine during one of the two.
 			for attempt := 1; ; attempt++ {
 				without := rate(false)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -40,13 +41,16 @@ func TestR09StatusFails(t *testing.T) {
 		"as many as it may": {hostile.Respond(500, ""), hostile.Respond(502, ""), hostile.Respond(503, ""), hostile.Respond(504, ""), hostile.Respond(429, "")},
 		"timeouts":          {hostile.Respond(408, ""), hostile.Respond(504, "")},
 		"with a body":       {hostile.Problem(500, "INTERNAL", "Sorry."), hostile.Problem(503, "ENDPOINT_UNREACHABLE", "Sorry.")},
-		"connections":       {hostile.Reset(), hostile.Close(), hostile.ResetMidBody(), hostile.Truncate(), hostile.TruncateChunked()},
+		"connections":       {hostile.Reset(), hostile.Close(), hostile.ResetMidBody()},
+		"halves":            {hostile.Truncate(), hostile.TruncateChunked()},
 		"not in a row": {
-			hostile.Reset(), hostile.Reset(), hostile.Reset(), hostile.State("running"),
-			hostile.Respond(500, ""), hostile.Respond(500, ""), hostile.Respond(500, ""), hostile.State("accepted"),
-			hostile.Reset(), hostile.Reset(), hostile.Reset(),
+			hostile.Reset(), hostile.Reset(), hostile.State("running"),
+			hostile.Respond(500, ""), hostile.Respond(500, ""), hostile.State("accepted"),
 		},
 		"not found once": {hostile.Respond(404, ""), hostile.State("running"), hostile.Respond(410, "")},
+	}
+	if !longtest.Runs(longtest.Long) {
+		delete(tests, "as many as it may")
 	}
 	p, c := following(t, "circuit_breaker off")
 	var calls sync.WaitGroup
@@ -86,6 +90,7 @@ func TestR09StatusFails(t *testing.T) {
 // R9, R15: a status or result URL that fails for ever ends the call with the run's id, so
 // that it can be followed again.
 func TestR09KeepsFailing(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	testbed.CheckLeaks(t)
 	p, c := following(t, "circuit_breaker off")
 	patient := c.With(testbed.Timeout(4 * trouble))
@@ -156,21 +161,24 @@ func TestR09ProviderRestarts(t *testing.T) {
 // R10: a provider is not asked again before it wants to be, however it says so.
 func TestR10RetryAfter(t *testing.T) {
 	testbed.CheckLeaks(t)
-	const delay = 2 * time.Second
+	const delay = time.Second
 	running := func(x *hostile.Exchange) {
-		x.Writer.Header().Set("Retry-After", "2")
+		x.Writer.Header().Set("Retry-After", "1")
 		hostile.State("running")(x)
 	}
 	tests := map[string]struct {
 		invoke hostile.Action
 		status []hostile.Action
 	}{
-		"seconds":  {hostile.Accept(0), []hostile.Action{hostile.Respond(429, "", "Retry-After", "2")}},
+		"seconds":  {hostile.Accept(0), []hostile.Action{hostile.Respond(429, "", "Retry-After", "1")}},
 		"date":     {hostile.Accept(0), []hostile.Action{inThreeSeconds}},
-		"in body":  {hostile.Accept(0), []hostile.Action{hostile.Respond(429, `{"error":{"code":"RATE_LIMITED","message":"Later.","retry":{"suggested_delay_ms":2000,"max_attempts":3}}}`)}},
-		"503":      {hostile.Accept(0), []hostile.Action{hostile.Respond(503, "", "Retry-After", "2")}},
+		"in body":  {hostile.Accept(0), []hostile.Action{hostile.Respond(429, `{"error":{"code":"RATE_LIMITED","message":"Later.","retry":{"suggested_delay_ms":1000,"max_attempts":3}}}`)}},
+		"503":      {hostile.Accept(0), []hostile.Action{hostile.Respond(503, "", "Retry-After", "1")}},
 		"running":  {hostile.Accept(0), []hostile.Action{running}},
 		"accepted": {accepted, nil},
+	}
+	if !longtest.Runs(longtest.Long) {
+		delete(tests, "date") // is in whole seconds
 	}
 	p := hostile.NewProvider(t)
 	for name, test := range tests {
@@ -201,7 +209,7 @@ func TestR10RetryAfter(t *testing.T) {
 
 // accepted accepts a run whose state is not to be asked for at once.
 func accepted(x *hostile.Exchange) {
-	x.Writer.Header().Set("Retry-After", "2")
+	x.Writer.Header().Set("Retry-After", "1")
 	hostile.Accept(0)(x)
 }
 
@@ -243,7 +251,7 @@ func TestR11StatusBreaksOff(t *testing.T) {
 		}
 		hostile.Usual()(x)
 	})
-	r := testbed.Load{Workers: 8, Calls: runs, Do: func(int, int) testbed.Answer { return c.Execute("acme.slow", nil) }}.Run(t)
+	r := testbed.Load{Workers: runs, Calls: runs, Do: func(int, int) testbed.Answer { return c.Execute("acme.slow", nil) }}.Run(t)
 	r.Only(t, "completed")
 	checkDuplicates(t, p)
 	if n := p.Count("acme/slow", hostile.Status); n*10 > runs*polls*16 {
@@ -290,41 +298,50 @@ func TestR12RunsForEver(t *testing.T) {
 func TestR13StatusNotFound(t *testing.T) {
 	testbed.CheckLeaks(t)
 	running, no := hostile.State("running"), `{"error":{"code":"SKILL_NOT_FOUND","message":"What run?"}}`
-	t.Run("late", func(t *testing.T) {
-		p, c := following(t)
-		p.On("acme/slow", hostile.Status, repeated(hostile.Respond(404, ""), 4, hostile.Respond(404, no), hostile.Usual())...)
-		a := c.Execute("acme.slow", nil)
-		want{outcome: "completed"}.check(t, a)
-		checkOnce(t, p, a)
-	})
-	for name, test := range map[string]struct {
+	late := 1
+	if longtest.Runs(longtest.Long) {
+		late = 4
+	}
+	tests := map[string]struct {
 		status  []hostile.Action
 		outcome string
 		next    string
 		polls   int
 	}{
+		"late":          {repeated(hostile.Respond(404, ""), late, hostile.Respond(404, no), hostile.Usual()), "completed", "", late + 2},
 		"404":           {[]hostile.Action{running, hostile.Respond(404, "")}, "INVALID_PROVIDER_RESPONSE", "none", 6},
 		"410":           {[]hostile.Action{running, hostile.Respond(410, "")}, "INVALID_PROVIDER_RESPONSE", "none", 6},
-		"404 and words": {[]hostile.Action{running, hostile.Respond(404, no)}, "INVALID_PROVIDER_RESPONSE", "none", 6},
+		"404-and-words": {[]hostile.Action{running, hostile.Respond(404, no)}, "INVALID_PROVIDER_RESPONSE", "none", 6},
 		"422":           {[]hostile.Action{hostile.Respond(422, "")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
 		"400":           {[]hostile.Action{hostile.Respond(400, `{"bad":"request"}`)}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
 		"401":           {[]hostile.Action{hostile.Respond(401, "")}, "AUTH_REQUIRED", "follow_run", 1},
 		"403":           {[]hostile.Action{hostile.Respond(403, "")}, "PERMISSION_DENIED", "follow_run", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, c := following(t)
-			p.On("acme/slow", hostile.Status, test.status...)
-			a := c.Execute("acme.slow", nil)
-			want{test.outcome, "poll", "yes", test.next, "provider"}.check(t, a)
+	}
+	p, c := following(t, "circuit_breaker off")
+	for name, test := range tests {
+		p.Publish(hostile.Skill{ID: "acme/" + name})
+		p.On("acme/"+name, hostile.Invoke, hostile.Accept(0))
+		p.On("acme/"+name, hostile.Status, test.status...)
+	}
+	var calls sync.WaitGroup
+	for name, test := range tests {
+		calls.Go(func() {
+			a := c.Execute("acme."+name, nil)
 			checkOnce(t, p, a)
-			if a.Data.ExecutionID != p.Accepted(a.Call)[0] || a.Data.HTTPStatus == 0 {
-				t.Errorf("the run or the status is not named: %s", a)
+			if n := p.Count("acme/"+name, hostile.Status); n != test.polls && n != test.polls-1 {
+				t.Errorf("%s: %d polls, not %d", name, n, test.polls)
 			}
-			if n := p.Count("acme/slow", hostile.Status); n != test.polls && n != test.polls-1 {
-				t.Errorf("%d polls, not %d", n, test.polls)
+			if test.outcome == "completed" {
+				want{outcome: "completed"}.check(t, a)
+				return
+			}
+			want{test.outcome, "poll", "yes", test.next, "provider"}.check(t, a)
+			if a.Data.ExecutionID != p.Accepted(a.Call)[0] || a.Data.HTTPStatus == 0 {
+				t.Errorf("%s: the run or the status is not named: %s", name, a)
 			}
 		})
 	}
+	calls.Wait()
 }
 
 // repeated is n times an action, and then others.
@@ -394,43 +411,53 @@ func otherRun(w http.ResponseWriter, _ *http.Request) {
 func TestR15Result(t *testing.T) {
 	testbed.CheckLeaks(t)
 	atOnce := hostile.State("completed") // in the first answer, without its output
-	for name, test := range map[string]struct {
+	missing := 1
+	if longtest.Runs(longtest.Long) {
+		missing = 3
+	}
+	tests := map[string]struct {
 		invoke  hostile.Action
 		result  []hostile.Action
 		outcome string
 		next    string
 		results int
 	}{
-		"fails twice":         {hostile.AcceptForResult(1), []hostile.Action{hostile.Respond(500, ""), hostile.Reset(), hostile.Usual()}, "completed", "", 3},
-		"fails, at once":      {atOnce, []hostile.Action{hostile.Respond(503, ""), hostile.Truncate(), hostile.Complete("result")}, "completed", "", 3},
-		"bare":                {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, `{"output":"result"}`)}, "completed", "", 1},
-		"not found yet":       {hostile.AcceptForResult(0), repeated(hostile.Respond(404, ""), 3, hostile.Respond(410, ""), hostile.Usual()), "completed", "", 5},
-		"not found, at once":  {atOnce, repeated(hostile.Respond(404, ""), 3, hostile.Complete("result")), "completed", "", 4},
-		"running, then there": {hostile.AcceptForResult(0), []hostile.Action{hostile.State("running"), hostile.State("running"), hostile.Usual()}, "completed", "", 3},
-		"of another run":      {hostile.AcceptForResult(0), []hostile.Action{hostile.CompleteAs("run-999")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
-		"no JSON":             {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, "done")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
-		"failed":              {hostile.AcceptForResult(0), []hostile.Action{hostile.Fail("OUT_OF_PAPER", "No.")}, "failed OUT_OF_PAPER", "none", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, c := following(t)
-			p.On("acme/slow", hostile.Invoke, test.invoke)
-			p.On("acme/slow", hostile.Result, test.result...)
-			a := c.Execute("acme.slow", nil)
+		"fails-twice":        {hostile.AcceptForResult(1), []hostile.Action{hostile.Respond(500, ""), hostile.Reset(), hostile.Usual()}, "completed", "", 3},
+		"fails-at-once":      {atOnce, []hostile.Action{hostile.Respond(503, ""), hostile.Truncate(), hostile.Complete("result")}, "completed", "", 3},
+		"bare":               {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, `{"output":"result"}`)}, "completed", "", 1},
+		"not-found-yet":      {hostile.AcceptForResult(0), repeated(hostile.Respond(404, ""), missing, hostile.Respond(410, ""), hostile.Usual()), "completed", "", missing + 2},
+		"not-found-at-once":  {atOnce, repeated(hostile.Respond(404, ""), missing, hostile.Complete("result")), "completed", "", missing + 1},
+		"running-then-there": {hostile.AcceptForResult(0), []hostile.Action{hostile.State("running"), hostile.State("running"), hostile.Usual()}, "completed", "", 3},
+		"of-another-run":     {hostile.AcceptForResult(0), []hostile.Action{hostile.CompleteAs("run-999")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
+		"no-JSON":            {hostile.AcceptForResult(0), []hostile.Action{hostile.Respond(200, "done")}, "INVALID_PROVIDER_RESPONSE", "follow_run", 1},
+		"failed":             {hostile.AcceptForResult(0), []hostile.Action{hostile.Fail("OUT_OF_PAPER", "No.")}, "failed OUT_OF_PAPER", "none", 1},
+	}
+	p, c := following(t, "circuit_breaker off")
+	for name, test := range tests {
+		p.Publish(hostile.Skill{ID: "acme/" + name})
+		p.On("acme/"+name, hostile.Invoke, test.invoke)
+		p.On("acme/"+name, hostile.Result, test.result...)
+	}
+	var calls sync.WaitGroup
+	for name, test := range tests {
+		calls.Go(func() {
+			a := c.Execute("acme."+name, nil)
 			w := want{outcome: test.outcome, next: test.next}
 			if a.Data.Code != "" {
 				w.phase, w.executed = "result", "yes"
 				if a.Data.ExecutionID == "" {
-					t.Errorf("the run is not named: %s", a)
+					t.Errorf("%s: the run is not named: %s", name, a)
 				}
 			}
 			w.check(t, a)
 			checkOnce(t, p, a)
-			if n := p.Count("acme/slow", hostile.Result); n != test.results {
-				t.Errorf("%d requests for the result, not %d", n, test.results)
+			if n := p.Count("acme/"+name, hostile.Result); n != test.results {
+				t.Errorf("%s: %d requests for the result, not %d", name, n, test.results)
 			}
 			if output := string(a.Run().Output); test.outcome == "completed" && (output == "" || output == "null") {
-				t.Errorf("no output: %s", a)
+				t.Errorf("%s: no output: %s", name, a)
 			}
 		})
 	}
+	calls.Wait()
 }

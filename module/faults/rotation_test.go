@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -91,6 +92,9 @@ func TestR121KeyRotation(t *testing.T) {
 		"hmac":    {custom(), "credentials hmac {\n\t\tsecret KEY\n\t\theader X-Key\n\t}", isSigned},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "headers" {
+				longtest.Need(t, longtest.Long)
+			}
 			leavesNothing(t)
 			key, door := newKeyFile(t, earlierKey+"\n"), newLock()
 			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/quick", Auth: tc.auth}, hostile.Skill{ID: "acme/slow", Auth: tc.auth})

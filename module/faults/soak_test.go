@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
 
-// soakFor is how long the mixed load goes on, after a warm-up: half a minute under the
-// race detector, else a few seconds, unless SKILL_BRIDGE_SOAK says otherwise.
+// soakFor is how long the mixed load goes on, after a warm-up: a few seconds, and under the
+// race detector half a minute if long tests are asked for, unless SKILL_BRIDGE_SOAK says otherwise.
 func soakFor(t *testing.T) time.Duration {
 	t.Helper()
 	if text := os.Getenv("SKILL_BRIDGE_SOAK"); text != "" {
@@ -28,7 +29,10 @@ func soakFor(t *testing.T) time.Duration {
 		}
 		return d
 	}
-	if raced {
+	switch {
+	case !longtest.Runs(longtest.Long):
+		return 2 * time.Second
+	case raced:
 		return 30 * time.Second
 	}
 	return 5 * time.Second

@@ -18,7 +18,11 @@ func TestR68OpenStreams(t *testing.T) {
 	if longtest.Runs(longtest.Minutes) {
 		open = 5000
 	}
-	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+	versions := []string{"HTTP/2"}
+	if longtest.Runs(longtest.Long) {
+		versions = []string{"HTTP/1.1", "HTTP/2"}
+	}
+	for _, version := range versions {
 		for _, kind := range []string{"execute_skill", "stream of a message", "run in the background", "stream of one task"} {
 			t.Run(version+" "+kind, func(t *testing.T) {
 				p, _ := later(t)

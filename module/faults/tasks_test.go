@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -40,6 +41,7 @@ func agentOf(c *testbed.Client, user string) *testbed.Client {
 // invoked once.
 func TestR59KilledInstance(t *testing.T) {
 	t.Parallel()
+	longtest.Need(t, longtest.Long)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/later"})
 	gate := hostile.NewGate(t)
 	p.On("acme/later", hostile.Invoke, hostile.Accept(0))

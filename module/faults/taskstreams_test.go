@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -121,6 +122,7 @@ func TestR61ReloadOfTasks(t *testing.T) {
 // R62: a stop answers streams and waiting calls in time, and stores their tasks.
 func TestR62Stop(t *testing.T) {
 	t.Parallel()
+	longtest.Need(t, longtest.Long)
 	p, gate := later(t)
 	silent := hostile.Skill{ID: "acme/silent"}
 	p.Publish(silent)
@@ -211,7 +213,10 @@ func TestR62StopWithoutGracePeriod(t *testing.T) {
 // R63: several readers of a task see the same events in the same order, whatever they are and whichever of them stops reading.
 func TestR63Readers(t *testing.T) {
 	t.Parallel()
-	const readers = 50
+	readers := 20
+	if longtest.Runs(longtest.Long) {
+		readers = 50
+	}
 	p, gate := later(t)
 	large := strings.Repeat("x", 4<<20)
 	p.On("acme/later", hostile.Status, gate.Then(hostile.RawOutput(`"`+large+`"`)))

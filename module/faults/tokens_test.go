@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -137,6 +138,7 @@ func TestR30FailingTokenEndpoint(t *testing.T) {
 // R30: a token is used for as long as it is valid, though its endpoint has failed
 // to replace it ahead of time; afterwards there is none.
 func TestR30TokenOutlivesItsEndpoint(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	leavesNothing(t)
 	const lifetime = 2 * time.Second
 	p := protected(t)
@@ -332,6 +334,12 @@ func TestR56TokenEndpointAsksToWait(t *testing.T) {
 // or from the error code.
 func TestR120TokenAnswers(t *testing.T) {
 	leavesNothing(t)
+	all := []string{"application/json", "text/plain", "text/html; charset=utf-8"}
+	media := func(n int) []string { return all[n%3 : n%3+1] }
+	if longtest.Runs(longtest.Long) {
+		media = func(int) []string { return all }
+	}
+	n := 0
 	for body, wanted := range map[string]string{
 		`{"access_token":"t","token_type":"Bearer","expires_in":3599.87}`:           done,
 		`{"access_token":"t","expires_in":""}`:                                      done,
@@ -345,7 +353,8 @@ func TestR120TokenAnswers(t *testing.T) {
 		`{"access_token":"t","token_type":"DPoP"}`:                                  "whose type is not Bearer but DPoP",
 		`<html>?access_token=t&error=invalid_client</html>`:                         "is not a token response",
 	} {
-		for _, media := range []string{"application/json", "text/plain", "text/html; charset=utf-8"} {
+		n++
+		for _, media := range media(n) {
 			p := protected(t)
 			p.On("", hostile.Token, hostile.Respond(http.StatusOK, body, "Content-Type", media))
 			c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", offer(p, "acme", oauth2("a-secret"))))

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -110,7 +111,7 @@ func lasting(t *testing.T) *hostile.Provider {
 func TestExecuteSkillWaits(t *testing.T) {
 	testbed.CheckLeaks(t)
 	p := lasting(t)
-	c := testbed.StartCaddy(t, withProvider(p, "timeout 2s"))
+	c := testbed.StartCaddy(t, withProvider(p, "timeout 1s"))
 	patient := testbed.Timeout(patience)
 	for _, skill := range []string{"slow", "soon", "fails", "now"} { // whose documents then take no time
 		c.With(patient).Call("describe_skill", hostile.Object{"name": "acme." + skill})
@@ -123,16 +124,16 @@ func TestExecuteSkillWaits(t *testing.T) {
 		least       time.Duration
 	}{
 		{"as soon as it is accepted", "slow", []testbed.Option{wait(0), patient}, "running", runningMembers, 0},
-		{"for a while", "slow", []testbed.Option{wait(1000), patient}, "running", runningMembers, time.Second},
+		{"for a while", "slow", []testbed.Option{wait(500), patient}, "running", runningMembers, 500 * time.Millisecond},
 		{"for a fraction", "slow", []testbed.Option{wait(0.5), patient}, "running", runningMembers, 0},
-		{"longer than the own timeout", "slow", []testbed.Option{wait(60000), testbed.Timeout(1500 * time.Millisecond)}, "running", runningMembers, 1500 * time.Millisecond},
-		{"longer than the default timeout", "slow", []testbed.Option{wait(1e300)}, "running", runningMembers, 2 * time.Second},
+		{"longer than the own timeout", "slow", []testbed.Option{wait(60000), testbed.Timeout(800 * time.Millisecond)}, "running", runningMembers, 800 * time.Millisecond},
+		{"longer than the default timeout", "slow", []testbed.Option{wait(1e300)}, "running", runningMembers, time.Second},
 		{"long enough", "soon", []testbed.Option{wait(60000), patient}, "completed", completedMembers, 0},
 		{"until it fails", "fails", []testbed.Option{wait(60000), patient}, "failed EXECUTION_FAILED", failedMembers, 0},
 		{"for what takes no time", "now", []testbed.Option{wait(0), patient}, "completed", completedMembers, 0},
 
-		{"not said", "slow", nil, "failed INVOCATION_TIMEOUT", lateMembers, 2 * time.Second},
-		{"not said, own timeout", "slow", []testbed.Option{testbed.Timeout(time.Second)}, "failed INVOCATION_TIMEOUT", lateMembers, time.Second},
+		{"not said", "slow", nil, "failed INVOCATION_TIMEOUT", lateMembers, time.Second},
+		{"not said, own timeout", "slow", []testbed.Option{testbed.Timeout(800 * time.Millisecond)}, "failed INVOCATION_TIMEOUT", lateMembers, 800 * time.Millisecond},
 		{"not said, and it ends", "soon", []testbed.Option{patient}, "completed", completedMembers, 0},
 		{"not said, and it fails", "fails", []testbed.Option{patient}, "failed EXECUTION_FAILED", failedMembers, 0},
 		{"not said, and it takes no time", "now", nil, "completed", completedMembers, 0},
@@ -333,6 +334,11 @@ func TestUnfinishedRunsCanBeFollowed(t *testing.T) {
 		"another run": {hostile.CompleteAs("run-of-another"), nil, nil, "INVALID_PROVIDER_RESPONSE"},
 		"no result":   {nil, hostile.Respond(404, ""), nil, "INVALID_PROVIDER_RESPONSE"},
 	}
+	if !longtest.Runs(longtest.Long) {
+		for _, lasts := range []string{"busy", "broken", "unavailable", "reset", "unknown", "no result"} { // which the bridge bears for half a minute
+			delete(cases, lasts)
+		}
+	}
 	p := hostile.NewProvider(t)
 	for name, test := range cases {
 		id := "acme/" + strings.ReplaceAll(name, " ", "-")
@@ -485,7 +491,11 @@ func startHerd(t *testing.T, p *hostile.Provider, c *testbed.Client, polls int) 
 // that many acceptances take a while.
 func TestR36PollingHerd(t *testing.T) {
 	testbed.CheckLeaks(t)
-	for _, plan := range []string{"adaptive 200ms", "fixed 2s"} {
+	plans := []string{"fixed 1s"}
+	if longtest.Runs(longtest.Long) {
+		plans = []string{"adaptive 200ms", "fixed 2s"}
+	}
+	for _, plan := range plans {
 		t.Run(plan, func(t *testing.T) {
 			p := lasting(t)
 			c := testbed.StartCaddy(t, testbed.Bridge("poll "+plan, offer(p, "acme")))
@@ -516,6 +526,7 @@ func TestR36PollingHerd(t *testing.T) {
 // R36: however many runs there are, they are asked for no more often than `limits
 // polls` says.
 func TestR36PollingHerdIsBounded(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	testbed.CheckLeaks(t)
 	const perSecond = 400
 	p := lasting(t)

@@ -3,6 +3,7 @@ package testbed
 import (
 	"encoding/json" // for the member names of runtime.MemStats
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -30,6 +31,7 @@ const (
 // Main is a TestMain. It runs the tests, or Caddy in a process of [StartProcess].
 func Main(m interface{ Run() int }) {
 	if os.Getenv(asCaddy) == "" {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))) // the flag exists; tests with processes of their own mostly wait
 		os.Exit(m.Run())
 	}
 	if text := os.Getenv(openFiles); text != "" {
