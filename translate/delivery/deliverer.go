@@ -23,7 +23,10 @@ const (
 	lookEach  = 10 * time.Second
 	lookAgain = 5 * time.Second
 	lookMore  = 250 * time.Millisecond
-	lookShare = 20
+	// lookUnheard is the time in which this instance hears of a version that it has made itself: then it knows which events are new. One that another instance
+	// has made is found by a look.
+	lookUnheard = 50 * time.Millisecond
+	lookShare   = 20
 	// storeRetry is the time until the next attempt if something can't be read.
 	storeRetry = 5 * time.Second
 	// A change that can't be written is tried writeTries times, with writePause between. Then the claim ends by itself.
@@ -208,12 +211,14 @@ func (d *Deliverer) serve(l *line) {
 		next = again
 	}
 	id := l.row.Run
-	if next == over && d.lines.after(id, l.row.Cursor) != nil {
-		next = news // of a version that was stored while the delivery was settled
-	}
-	if next == news && d.closing.Err() == nil {
+	heard := d.lines.after(id, l.row.Cursor) != nil // that a version was stored while the delivery was settled
+	switch {
+	case d.closing.Err() != nil || next != over && next != news:
+	case heard:
 		d.lines.want(id, nil)
 		d.wake()
+	case next == news:
+		d.look(lookUnheard)
 	}
 	switch next {
 	case again:
