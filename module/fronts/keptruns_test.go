@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -303,6 +304,7 @@ func TestWarningsWithKey(t *testing.T) {
 // TestStoreUnavailable: while the database can't be opened, calls that need it are refused before anything is sent, and all others go on. The file of SQLite would be in a
 // file.
 func TestStoreUnavailable(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/slow"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
 	file := filepath.Join(t.TempDir(), "file")

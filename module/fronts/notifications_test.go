@@ -20,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -367,6 +368,7 @@ func TestNotifyRemoved(t *testing.T) {
 
 // An outcome that waits for its receiver is not sent any more once the access rules deny the skill to its caller.
 func TestNotifyDenied(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
 	e := newEndings(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	storage := "{\nstorage file_system " + folder(t) + "\n}\n"

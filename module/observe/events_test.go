@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -89,6 +90,9 @@ func TestEventsOfCaddy(t *testing.T) {
 	p.On("acme/a", hostile.Invoke, hostile.Problem(http.StatusUnauthorized, "AUTH_REQUIRED", "No \x1b[31m secret-k-123456"))
 	c.Execute("acme.a", nil)
 	next(observe.CredentialRefused, " http.handlers.skill_bridge ", `"bridge":"agents"`, `"source":"acme"`, `"skill_id":"acme/a"`, `"http_status":401`, `"phase":"invoke"`)
+	if !longtest.Runs(longtest.Long) {
+		return // a failed index is read again after seconds
+	}
 	p.On("", hostile.Index, hostile.Respond(http.StatusServiceUnavailable, ""))
 	testbed.Eventually(t, time.Minute, func() bool { c.Call("list_skills", hostile.Object{}); return len(received()) > 0 }, "the list is read again")
 	next(observe.SourceDown, `"source":"acme"`, `"http_status":503`, `"phase":"discovery"`, p.URL())

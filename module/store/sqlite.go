@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	_ "modernc.org/sqlite" // the driver
 
@@ -22,6 +23,8 @@ const (
 	sqliteReaders = 4
 	// sqliteBusy is how long a statement waits for other processes, in milliseconds.
 	sqliteBusy = "5000"
+	// sqlitePatience is how long opening a file is tried again for which SQLite does not wait.
+	sqlitePatience = 4 * time.Second
 )
 
 // sqlite is the dialect of SQLite, in a file and in memory.
@@ -77,6 +80,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		}
 		return errors.Join(errs...)
 	}
+	begun := time.Now()
 	connect := func(n int) *pool {
 		db, e := sql.Open("sqlite", location.String()+"?"+options.Encode())
 		if err = errors.Join(err, e); e != nil {
@@ -85,7 +89,13 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		opened = append(opened, db)
 		db.SetMaxOpenConns(n)
 		db.SetMaxIdleConns(n)
-		err = errors.Join(err, db.PingContext(ctx))
+		e = db.PingContext(ctx)
+		// SQLite waits for others, but not for one that makes the file what it is at the same moment.
+		for verdict.Busy(e) && time.Since(begun) < sqlitePatience && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+			e = db.PingContext(ctx)
+		}
+		err = errors.Join(err, e)
 		return &pool{db: db, prepare: true}
 	}
 	write := connect(1) // makes the file what it is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
@@ -118,6 +119,7 @@ func TestTimeouts(t *testing.T) {
 
 // A task without a timeout may take days: the provider is told none, streams go on, and few polls follow it. A run that never ends is FAILED when keep is over.
 func TestLongTask(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t, inBubble)
 		end := a.Accept("slow")

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -438,7 +439,11 @@ func TestPanic(t *testing.T) {
 
 // Whatever fails, events never overtake each other at a receiver, and the last one arrives.
 func TestOrder(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(5)
+	if longtest.Runs(longtest.Long) {
+		seeds = 30
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var mu sync.Mutex

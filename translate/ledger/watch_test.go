@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -186,6 +187,9 @@ func TestPollsOfALongRun(t *testing.T) {
 		"asked for":   {ends: 71*time.Hour + 50*time.Minute, want: ledger.Completed, late: 10 * time.Minute, days: 3, polls: 15, asks: 6 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if c.days > 1 && c.asks == 0 {
+				longtest.Need(t, longtest.Long)
+			}
 			synctest.Test(t, func(t *testing.T) {
 				db := ledgertest.New()
 				f := &follower{ends: c.ends, suggest: c.suggest, asks: c.asks}

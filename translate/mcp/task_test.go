@@ -38,7 +38,7 @@ func (s *server) about(t *testing.T, method, id, user string) *got {
 
 // Section 5: a flat task, polled at most once a second, with the result that the call would have had.
 func TestTasks(t *testing.T) {
-	s := newServer(t, nil, skill("slow", output("application/json", object{"type": "object"})), skill("quick", nil))
+	s := newServer(t, nil, skill("slow", output("application/json", object{"type": "object"})), skill("quick", nil), skill("untold", nil))
 	end := s.Accept("slow")
 	g := s.call(t, "acme_slow", object{}, asTaker, "yes")
 	r := g.result()
@@ -48,9 +48,9 @@ func TestTasks(t *testing.T) {
 	if wait := r["pollIntervalMs"].(float64); wait < 500 || wait > 30_000 {
 		t.Errorf("pollIntervalMs %v", wait)
 	}
-	s.call(t, "acme_slow", object{})
-	if told := s.Requests("POST /run/slow"); len(told) != 2 || strings.Contains(told[0].Body, "timeout_ms") || !strings.Contains(told[1].Body, "timeout_ms") {
-		t.Errorf("%+v: the provider of a task is told a timeout, or that of a call that waits is not", told)
+	s.call(t, "acme_untold", object{})
+	if task, call := s.Requests("POST /run/slow"), s.Requests("POST /run/untold"); len(task) != 1 || strings.Contains(task[0].Body, "timeout_ms") || len(call) != 1 || !strings.Contains(call[0].Body, "timeout_ms") {
+		t.Errorf("%+v, %+v: the provider of a task is told a timeout, or that of a call that waits is not", task, call)
 	}
 	id := r["taskId"].(string)
 	before := s.Count("GET /status/")
@@ -380,38 +380,41 @@ func TestEndedTasksStay(t *testing.T) {
 		{"a long output, unavailable", "large", strings.Repeat("x", 100_000), providertest.Refused(503, "SERVICE_UNAVAILABLE"), false},
 		{"a long output, running again", "large", strings.Repeat("x", 100_000), providertest.Answer(200, providertest.Response("x-large", "running", nil)), false},
 	} {
-		s := newServer(t, nil, skill("slow", nil), skill("large", nil))
-		end := s.Accept(v.tool)
-		id := s.task(t, "acme_"+v.tool, "ada")
-		end(v.output)
-		var first object
-		eventually(t, func() bool {
-			first = s.about(t, "tasks/get", id, "ada").result()
-			return first["status"] == "completed"
-		}, v.about+": the task ends")
-		s.On("GET /status/x-"+v.tool, v.later)
-		s.On("GET /result/x-"+v.tool, v.later)
-		for since := time.Now(); time.Since(since) < 1200*time.Millisecond; { // results of polls are shared for a second
-			g := s.about(t, "tasks/get", id, "ada")
-			if v.kept {
-				if r := g.result(); r["status"] != "completed" || r["lastUpdatedAt"] != first["lastUpdatedAt"] || at(r, "result", "structuredContent") != v.output {
-					t.Fatalf("%s: %s", v.about, g.text)
+		t.Run(v.about, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, nil, skill("slow", nil), skill("large", nil))
+			end := s.Accept(v.tool)
+			id := s.task(t, "acme_"+v.tool, "ada")
+			end(v.output)
+			var first object
+			eventually(t, func() bool {
+				first = s.about(t, "tasks/get", id, "ada").result()
+				return first["status"] == "completed"
+			}, v.about+": the task ends")
+			s.On("GET /status/x-"+v.tool, v.later)
+			s.On("GET /result/x-"+v.tool, v.later)
+			for since := time.Now(); time.Since(since) < 1200*time.Millisecond; { // results of polls are shared for a second
+				g := s.about(t, "tasks/get", id, "ada")
+				if v.kept {
+					if r := g.result(); r["status"] != "completed" || r["lastUpdatedAt"] != first["lastUpdatedAt"] || at(r, "result", "structuredContent") != v.output {
+						t.Fatalf("%s: %s", v.about, g.text)
+					}
+				} else if e := g.failure(); e == nil && g.result()["status"] != "completed" || e != nil && (e["code"] != -32603.0 || at(e, "data", "executed") != "yes" ||
+					at(e, "data", "next") != "follow_run" || at(e, "data", "retry") == nil || !strings.Contains(e["message"].(string), "has ended, but its result can't be read at the moment")) {
+					t.Fatalf("%s: %.300s", v.about, g.text)
 				}
-			} else if e := g.failure(); e == nil && g.result()["status"] != "completed" || e != nil && (e["code"] != -32603.0 || at(e, "data", "executed") != "yes" ||
-				at(e, "data", "next") != "follow_run" || at(e, "data", "retry") == nil || !strings.Contains(e["message"].(string), "has ended, but its result can't be read at the moment")) {
-				t.Fatalf("%s: %.300s", v.about, g.text)
+				<-time.After(20 * time.Millisecond)
 			}
-			<-time.After(20 * time.Millisecond)
-		}
-		if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" {
-			t.Errorf("%s: %s", v.about, g.text)
-		}
-		s.On("GET /status/x-"+v.tool, providertest.Completed("x-"+v.tool, v.output))
-		s.On("GET /result/x-"+v.tool, providertest.Completed("x-"+v.tool, v.output))
-		eventually(t, func() bool { return s.about(t, "tasks/get", id, "ada").result()["status"] == "completed" }, v.about+": the result can be read again")
-		if r := s.about(t, "tasks/get", id, "ada").result(); r["lastUpdatedAt"] != first["lastUpdatedAt"] {
-			t.Errorf("%s: %.300v", v.about, r)
-		}
+			if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" {
+				t.Errorf("%s: %s", v.about, g.text)
+			}
+			s.On("GET /status/x-"+v.tool, providertest.Completed("x-"+v.tool, v.output))
+			s.On("GET /result/x-"+v.tool, providertest.Completed("x-"+v.tool, v.output))
+			eventually(t, func() bool { return s.about(t, "tasks/get", id, "ada").result()["status"] == "completed" }, v.about+": the result can be read again")
+			if r := s.about(t, "tasks/get", id, "ada").result(); r["lastUpdatedAt"] != first["lastUpdatedAt"] {
+				t.Errorf("%s: %.300v", v.about, r)
+			}
+		})
 	}
 }
 

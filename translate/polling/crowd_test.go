@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 )
 
@@ -87,6 +88,9 @@ func byDefault() *polling.Budgets { return polling.NewEarnedBudgets(20_000, 1000
 func TestP12Crowd(t *testing.T) {
 	simulate(t)
 	for name, budgets := range map[string]func() *polling.Budgets{"at most 1000": atMost(1000), "default": byDefault} {
+		if name != "default" && !longtest.Runs(longtest.Long) {
+			continue // it is for comparison
+		}
 		c := crowds(t, budgets, 8000, 20*time.Second, 30*time.Second, normal(3, 0.02))[0]
 		t.Logf("%s: %.2f s in the mean, %.1f polls, %d runs", name, c.took, c.polls, c.runs)
 		if name == "default" && c.took > 3.2 {

@@ -42,6 +42,12 @@ func SQLite(err error) *Verdict {
 	return nil
 }
 
+// Busy reports whether SQLite says that another connection has locked the database.
+func Busy(err error) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	return ok && e.Code()&0xff == codes.SQLITE_BUSY
+}
+
 // EndsTransaction reports whether SQLite may have given up the transaction because of an error of a statement.
 func EndsTransaction(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {

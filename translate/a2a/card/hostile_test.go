@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -149,6 +150,9 @@ func TestManySkills(t *testing.T) {
 		text     string
 		allShown bool
 	}{{10_000, "Does something.", true}, {10_000, strings.Repeat("漢字", 1000), true}, {50_000, strings.Repeat("漢字", 1000), false}} {
+		if c.count == 10_000 && len(c.text) > 1000 && !longtest.Runs(longtest.Long) {
+			continue
+		}
 		b := &bridge{}
 		var many []catalog.Entry
 		for i := range c.count {

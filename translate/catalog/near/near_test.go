@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/internal/samples"
 )
 
@@ -102,7 +103,11 @@ func TestNearFindsAll(t *testing.T) {
 	for _, tc := range []struct{ size, misses int }{{1, 0}, {3, 0}, {50, 0}, {1000, 0}, {10_000, 5}} {
 		names := samples.Names(r, tc.size)
 		ix := NewIndex(names)
-		for range 100 {
+		tries := 100
+		if tc.size > 1000 && !longtest.Runs(longtest.Long) {
+			tries = 10
+		}
+		for range tries {
 			name := mistype(r, names[r.IntN(tc.size)])
 			if r.IntN(4) == 0 {
 				name = name[strings.LastIndexByte(name, '.')+1:]
