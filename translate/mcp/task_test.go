@@ -370,6 +370,7 @@ func TestEndedTasks(t *testing.T) {
 // Section 5: a task that has ended stays as it ended, also when its provider fails afterwards, or says something else. If its output is
 // too long to be kept, its result can't be read then, which is an error that says when to ask again.
 func TestEndedTasksStay(t *testing.T) {
+	t.Parallel()
 	for _, v := range []struct {
 		about, tool, output string
 		later               http.HandlerFunc

@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
@@ -278,6 +279,7 @@ func startSlow(t *testing.T, options ...string) (*slowProvider, *bridge) {
 
 // TestREADMEProgramsFollow: a run that takes longer than the bridge waits is executed once, and followed to its end.
 func TestREADMEProgramsFollow(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	p, b := startSlow(t, "timeout 1s 1s")
 	followed := 0
 	g, endpoint := openGate(t, b, func(method string, _ http.ResponseWriter, _ *http.Request) bool {
@@ -302,6 +304,7 @@ func TestREADMEProgramsFollow(t *testing.T) {
 
 // TestREADMEProgramsLost: the connection is lost before the answer of a call. The program sends it again, and the skill is executed once.
 func TestREADMEProgramsLost(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	p, b := startSlow(t)
 	p.set(true)
 	var (
@@ -342,6 +345,7 @@ func TestREADMEProgramsGetRun(t *testing.T) {
 
 // TestREADMEProgramsArguments: the arguments of a model are empty, absent or broken, and the program goes on.
 func TestREADMEProgramsArguments(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	p, b := startSlow(t)
 	g, endpoint := openGate(t, b, nil)
 	for name, c := range map[string]struct {

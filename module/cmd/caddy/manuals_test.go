@@ -20,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
 )
 
@@ -93,6 +94,7 @@ func normalized(answer string) string {
 // TestManualsCommands sends the requests of the manuals and compares the answers with the printed
 // ones; once with --json, once with the options of an older curl.
 func TestManualsCommands(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	e := open(t, "quickstart")
 	e.replace("\t\tmcp\n", "\t\tmcp {\n\t\t\ttask_after 0s\n\t\t}\n") // since its runs are shorter here
 	b := startQuickstart(e)
