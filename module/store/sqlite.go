@@ -12,6 +12,7 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
+	codes "modernc.org/sqlite/lib"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
@@ -23,8 +24,6 @@ const (
 	sqliteReaders = 4
 	// sqliteBusy is how long a statement waits for other processes, in milliseconds.
 	sqliteBusy = "5000"
-	// sqlitePatience is how long opening a file is tried again for which SQLite does not wait.
-	sqlitePatience = 4 * time.Second
 )
 
 // sqlite is the dialect of SQLite, in a file and in memory.
@@ -89,11 +88,8 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		opened = append(opened, db)
 		db.SetMaxOpenConns(n)
 		db.SetMaxIdleConns(n)
-		e = db.PingContext(ctx)
-		// SQLite waits for others, but not for one that makes the file what it is at the same moment.
-		for verdict.Busy(e) && time.Since(begun) < sqlitePatience && ctx.Err() == nil {
-			time.Sleep(10 * time.Millisecond)
-			e = db.PingContext(ctx)
+		for e = db.PingContext(ctx); verdict.Code(e) == codes.SQLITE_BUSY && time.Since(begun) < 4*time.Second && ctx.Err() == nil; e = db.PingContext(ctx) {
+			time.Sleep(10 * time.Millisecond) // SQLite waits for others, but not for one that makes the file what it is at the same moment
 		}
 		err = errors.Join(err, e)
 		return &pool{db: db, prepare: true}

@@ -3,6 +3,7 @@ package verdict
 import (
 	"context"
 	"errors"
+	"slices"
 
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -11,13 +12,17 @@ import (
 // AdviceFile is the advice for a file that the process may not use.
 const AdviceFile = "Make the folder and the file readable and writable for the user who runs Caddy, or name another file with: store sqlite <file>"
 
+// Code returns the primary code of an error of the driver of SQLite; 0: it is none.
+func Code(err error) int {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
 // SQLite says what an error of the driver of SQLite means; nil: it is not known.
 func SQLite(err error) *Verdict {
-	e, ok := errors.AsType[*driver.Error](err)
-	if !ok {
-		return nil
-	}
-	switch e.Code() & 0xff {
+	switch Code(err) {
 	case codes.SQLITE_FULL:
 		return &Verdict{Full: true, Advice: "The disk is full. Free space on it."}
 	case codes.SQLITE_READONLY:
@@ -42,24 +47,9 @@ func SQLite(err error) *Verdict {
 	return nil
 }
 
-// Busy reports whether SQLite says that another connection has locked the database.
-func Busy(err error) bool {
-	e, ok := errors.AsType[*driver.Error](err)
-	return ok && e.Code()&0xff == codes.SQLITE_BUSY
-}
-
 // EndsTransaction reports whether SQLite may have given up the transaction because of an error of a statement.
 func EndsTransaction(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
-	e, ok := errors.AsType[*driver.Error](err)
-	if !ok {
-		return false
-	}
-	switch e.Code() & 0xff {
-	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_NOMEM, codes.SQLITE_BUSY, codes.SQLITE_INTERRUPT, codes.SQLITE_CORRUPT:
-		return true
-	}
-	return false
+	return errors.Is(err, context.DeadlineExceeded) || slices.Contains([]int{
+		codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_NOMEM, codes.SQLITE_BUSY, codes.SQLITE_INTERRUPT, codes.SQLITE_CORRUPT,
+	}, Code(err))
 }
