@@ -29,7 +29,7 @@ type submission struct {
 // submit begins the run of a call, and waits for its end as the call says. claimed is the claim of its key; nil: it has no key.
 func submit(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request, claimed *ledger.Entry) Answer {
 	s := &submission{ledger: l, request: *q, args: q.Call.Inputs.Text, caller: ctx, done: make(chan struct{})}
-	s.how = ledger.Settling{First: true, Unsent: true, Fill: func(*ledger.Entry) {}}
+	s.how = ledger.Settling{First: true, Unsent: true}
 	call := q.Call
 	s.inputs = call.Inputs
 	call.Inputs, call.Prepare, call.Answer, call.Followed = jsonrpc.Object{}, s, l.Room(q.Owner), true

@@ -187,17 +187,16 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 
 // Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
 func (l *lives) Hold(e *Entry) (letGo func()) {
-	n, leave := l.use(e.Identity())
-	call := func(more int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.enter(e.Identity())
+	n.calls++
+	l.plan(n)
+	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		n.calls += more
-		l.plan(n)
-	}
-	call(1)
-	return sync.OnceFunc(func() {
-		call(-1)
-		leave()
+		n.calls--
+		l.leave(n)
 	})
 }
 
