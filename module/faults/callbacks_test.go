@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -64,6 +65,7 @@ func (h *toldEnds) all() (got, ids []string) {
 // R92: a process that ends while a run goes on whose end a caller is to be told, and while another end can't be told. The next one tells both.
 func TestR92Callbacks(t *testing.T) {
 	t.Parallel()
+	longtest.Need(t, longtest.Long)
 	for name, stop := range map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "kill -9": os.Kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
@@ -72,6 +73,7 @@ func TestR160OneExecution(t *testing.T) {
 // submits it again.
 func TestR161KilledInstance(t *testing.T) {
 	t.Parallel()
+	longtest.Need(t, longtest.Long)
 	inEachDatabase(t, func(t *testing.T, store string) {
 		p := hostile.NewProvider(t, hostile.Skill{ID: "acme/later"})
 		gate := hostile.NewGate(t)

@@ -89,7 +89,7 @@ func TestR73ListenersThatDoNotRead(t *testing.T) {
 	if grown := c.RSS() - before; grown > 150<<20 && !raced {
 		t.Errorf("%d subscriptions take %d MB", listeners, grown>>20)
 	}
-	if err := c.Reload(withTools(p, "title another")); err != nil {
+	if err := c.Reload(withTools(p, "instructions another")); err != nil {
 		t.Fatal(err)
 	}
 	testbed.Eventually(t, patience, func() bool { return c.InProgress() == 0 }, "no request is in progress after the reload")

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
 )
@@ -66,6 +67,9 @@ func TestR70Webhooks(t *testing.T) {
 	for name, stop := range map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "kill -9": os.Kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "kill -9" { // whose claims are over after half a minute
+				longtest.Need(t, longtest.Long)
+			}
 			p, gate := later(t)
 			h := newWebhook(t)
 			options := []string{storage(t.TempDir()), "grace_period 2s"}
