@@ -99,6 +99,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	})
 	a.front.Ledger.Begin(a)
 	tb.Cleanup(func() { a.front.Ledger.Close(context.Background()) })
+	eventually(tb, a.front.Ledger.IsReachable, "the store has answered") // before, also answers that are messages are kept as tasks
 	a.server = &jsonrpc.Server{
 		Handler: a.front, Profile: a2a.Profile(20), MaxRequestSize: 1 << 20, MaxAnswers: a.maxAnswers,
 		OnPanic: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
