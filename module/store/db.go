@@ -163,7 +163,7 @@ func (d *DB) open() error {
 		}
 	}
 	if err != nil {
-		err = d.judged(d.ctx, err, reading)
+		err = d.judged(d.ctx, err, reading, one)
 		if _, ok := errors.AsType[*ledger.Unavailable](err); !ok {
 			d.suffered(&ledger.Unavailable{Err: new(verdict.Verdict).Mark(fmt.Errorf("%s: %w", d.dialect.place(), err)), Advice: "The database can't be opened. The error says why."})
 		}

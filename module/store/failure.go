@@ -35,9 +35,9 @@ func (d *DB) again(err error, p purpose) bool {
 // effect that lasts.
 //
 // ctx is the context of the caller: if it has ended, that says nothing about the database.
-func (d *DB) judged(ctx context.Context, err error, p purpose) error {
+func (d *DB) judged(ctx context.Context, err error, p purpose, k kind) error {
 	if err == nil {
-		d.answered(p)
+		d.answered(k == several)
 		return nil
 	}
 	if last, ok := errors.AsType[*finalError](err); ok {
@@ -61,10 +61,10 @@ func (d *DB) judged(ctx context.Context, err error, p purpose) error {
 	return trouble
 }
 
-// answered notes that the database works, as far as a statement for a purpose can say.
-func (d *DB) answered(p purpose) {
+// answered notes that the database works. That it can be written again is said only by what has changed rows, as the renewal of the lease does.
+func (d *DB) answered(wrote bool) {
 	trouble := d.trouble.Load()
-	if trouble == nil || trouble.Full && p == reading {
+	if trouble == nil || trouble.Full && !wrote {
 		return
 	}
 	if d.trouble.CompareAndSwap(trouble, nil) {

@@ -186,7 +186,7 @@ func TestErrorsOfPostgres(t *testing.T) {
 	if _, ok := errors.AsType[*ledger.Unavailable](raise(writing, "23505")); ok {
 		t.Error("a violation of a constraint says that the database can't be used")
 	}
-	// A cause is logged once, also if statements that read succeed meanwhile.
+	// A cause is logged once, also if statements that read, or have nothing to change, succeed meanwhile.
 	if err := db.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -200,6 +200,9 @@ func TestErrorsOfPostgres(t *testing.T) {
 	for range 3 {
 		wantUnavailable(t, raise(writing, "53100"), "raised", "full")
 		scalar[int](t, db, reading, "SELECT 1")
+		if _, err := db.session(leasing).exec(t.Context(), "UPDATE instances SET lease = lease WHERE false"); err != nil || db.Status().Trouble == nil {
+			t.Fatal(err, db.Status())
+		}
 	}
 	if err := db.Check(t.Context()); err != nil || db.Status().Trouble != nil {
 		t.Error(err, db.Status().Trouble)
@@ -231,14 +234,24 @@ func TestRefusedTransaction(t *testing.T) {
 	wantUnavailable(t, err, "raised", "Other transactions")
 }
 
-// Connections that the server has closed don't fail statements that read, and commits are durable whatever the server's default is.
+// Connections that the server has closed don't fail statements that read. The settings of sessions that statements depend on are not the server's defaults.
 func TestConnectionsOfPostgres(t *testing.T) {
 	dsn := postgrestest.Start(t)
-	postgrestest.Exec(t, dsn, "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET synchronous_commit = off'; END $$")
+	settings := []struct{ name, value, want string }{
+		{"synchronous_commit", "off", "on"},
+		{"default_transaction_isolation", "serializable", "read committed"},
+		{"statement_timeout", "5000", "0"},
+		{"lock_timeout", "1", "0"},
+	}
+	for _, s := range settings {
+		postgrestest.Exec(t, dsn, "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET "+s.name+" = "+s.value+"'; END $$")
+	}
 	db := open(t, Settings{Kind: Postgres, DSN: dsn})
 	for p := range purposes {
-		if setting := scalar[string](t, db, p, "SHOW synchronous_commit"); setting != "on" {
-			t.Errorf("synchronous_commit of connections for purpose %d: %s", p, setting)
+		for _, s := range settings {
+			if got := scalar[string](t, db, p, "SHOW "+s.name); got != s.want {
+				t.Errorf("%s of connections for purpose %d: %s", s.name, p, got)
+			}
 		}
 	}
 	postgrestest.Exec(t, dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
@@ -308,7 +321,7 @@ func TestErrorsOfSQLite(t *testing.T) {
 	if err := db.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wantUnavailable(t, db.judged(t.Context(), &machine.FileSystemError{Folder: "/mnt", Name: "NFS"}, reading), "/mnt", "store postgres")
+	wantUnavailable(t, db.judged(t.Context(), &machine.FileSystemError{Folder: "/mnt", Name: "NFS"}, reading, one), "/mnt", "store postgres")
 	if _, err := db.session(reading).exec(t.Context(), "DELETE FROM things"); err == nil {
 		t.Error("a connection that reads has written")
 	}

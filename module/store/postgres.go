@@ -33,6 +33,10 @@ const (
 // postgresNow is a subquery, which is executed once: no index is used for a comparison with a function that could return another time for each row.
 const postgresNow = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 
+// postgresSession is set whatever the defaults of the server, the database and the user are: what is told must be durable, statements are written for
+// transactions that see what was committed before each, and the bridge bounds how long they take and wait.
+const postgresSession = "SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'; SET statement_timeout = 0; SET lock_timeout = 0"
+
 // postgres is the dialect of PostgreSQL.
 type postgres struct {
 	settings Settings
@@ -81,9 +85,9 @@ func (p *postgres) config() (*pgx.ConnConfig, error) {
 	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: postgresCancel}
 	}
-	// Whatever the server's default: what is told must be durable. As a parameter of the startup it would be refused by poolers.
+	// As parameters of the startup they would be refused by poolers.
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		return conn.Exec(ctx, "SET synchronous_commit = on").Close()
+		return conn.Exec(ctx, postgresSession).Close()
 	}
 	address := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))) + "/" + config.Database
 	p.address.Store(&address)

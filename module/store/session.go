@@ -91,6 +91,9 @@ func (s session) exec(ctx context.Context, text string, args ...any) (changed in
 		changed, err = result.RowsAffected()
 		return err
 	})
+	if err == nil && changed > 0 && s.tx == nil {
+		s.db.answered(true)
+	}
 	return changed, err
 }
 
@@ -166,7 +169,7 @@ func (s session) do(ctx context.Context, k kind, f func(context.Context, session
 			err = &finalError{verdict.ErrUnreplicated}
 		}
 		if attempt == maxAttempts || !s.db.again(err, s.purpose) {
-			return s.db.judged(ctx, err, s.purpose)
+			return s.db.judged(ctx, err, s.purpose, k)
 		}
 	}
 }
