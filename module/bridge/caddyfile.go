@@ -27,12 +27,17 @@ func init() {
 func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	helper.Next()
 	place := strings.TrimPrefix(helper.WrapErr(errors.New("")).Error(), ", at ")
+	matcher := ""
+	if helper.NextArg() {
+		matcher = helper.Val()
+		helper.Prev()
+	}
 	matchers, err := helper.ExtractMatcherSet()
 	if err != nil {
 		return nil, err
 	}
 	h := new(Handler)
-	name := func() error { return nameDirective(h, helper, place) }
+	name := func() error { return nameDirective(h, helper, matcher, place) }
 	if helper.IsNamedRoute() { // it knows nothing of the sites, so its bridge is not taken for one of them
 		name = nil
 	}

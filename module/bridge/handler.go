@@ -33,7 +33,7 @@ type Handler struct {
 	// A name for this bridge. Runs, run tokens and counts of quotas belong to the name together with
 	// `principal`, on all instances, wherever the bridge is. In a configuration, bridges with different
 	// options have different names, of which one may be the default; in JSON, those with the same options
-	// and no name, too. When a bridge gets another name, its earlier tokens become invalid, and its runs are
+	// and no name, too. In a Caddyfile, the default name has the matcher of the directive: `skill_bridge/rpc`. When a bridge gets another name, its earlier tokens become invalid, and its runs are
 	// no longer found. No spaces, no control characters, no placeholders, at most 256 bytes. Default:
 	// `skill_bridge`. Example: `agents`.
 	Name string `json:"name,omitempty"`

@@ -15,13 +15,21 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 )
 
-// defaultName is the name of a handler that is given none. The Caddyfile adapter writes it, so that the handlers that Caddy makes of one directive,
-// one for each server, can be told from those that somebody has forgotten to name.
+// defaultName is the name of a handler that is given none, in JSON. The Caddyfile adapter writes the default name, with the matcher of the directive, so that
+// the handlers that Caddy makes of one directive, one for each server, can be told from those that somebody has forgotten to name.
 const defaultName = "skill_bridge"
+
+// defaultNameWith returns the default name of the handler of a directive with a matcher: a path, the name of a matcher, or none.
+func defaultNameWith(matcher string) string {
+	if name := defaultName + matcher; matcher != "*" && options.CheckName(directive, name) == nil && options.CheckLiteral(directive, name) == nil { // "{" begins the block
+		return name
+	}
+	return defaultName
+}
 
 // givenName is the name that the operator has given; empty: none.
 func (h *Handler) givenName() string {
-	if h.Name == defaultName {
+	if h.Name == defaultName || strings.HasPrefix(h.Name, defaultName+"/") || strings.HasPrefix(h.Name, defaultName+"@") {
 		return ""
 	}
 	return h.Name
@@ -31,16 +39,19 @@ func (h *Handler) givenName() string {
 const errUnnamed = "this configuration has another skill_bridge without a name (%s), and callers' runs and run tokens belong to a bridge by its name: " +
 	"write name <text> in all of them but the one that has runs already, a different one in each, which stays the same for ever and on all instances"
 
-// nameDirective gives the default name to a handler without a name, if it is the first one of the Caddyfile. place is where the directive is.
-func nameDirective(h *Handler, helper httpcaddyfile.Helper, place string) error {
-	if h.givenName() != "" {
+// nameDirective gives the default name to a handler without a name, if it is the first one of the Caddyfile with its matcher. place is where the
+// directive is.
+func nameDirective(h *Handler, helper httpcaddyfile.Helper, matcher, place string) error {
+	name := defaultNameWith(matcher)
+	if h.Name != "" && h.Name != name {
 		return nil
 	}
-	if first, ok := helper.State[directive].(string); ok {
+	key := directive + " " + name
+	if first, ok := helper.State[key].(string); ok {
 		return fmt.Errorf("name: "+errUnnamed+", at %s", "at "+first, place)
 	}
-	helper.State[directive] = place
-	h.Name = defaultName
+	helper.State[key] = place
+	h.Name = name
 	return nil
 }
 
@@ -86,7 +97,7 @@ func takeName(ctx caddy.Context, h *Handler, lines options.Lines) error {
 		return nil
 	case h.Name != "" && other.config == own.config:
 		return nil
-	case h.givenName() == "":
+	case name == defaultName:
 		err = fmt.Errorf(errUnnamed, other.what)
 	default:
 		err = fmt.Errorf("%q is also the name of another skill_bridge of this configuration, which has other options (%s): callers' runs and run tokens belong to a bridge by its name, "+

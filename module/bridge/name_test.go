@@ -15,12 +15,13 @@ func TestNames(t *testing.T) {
 	const unnamed, snippet = "another skill_bridge without a name", "(bridge) {\n\tskill_bridge {\n\t\tname {args[0]}\n\t}\n}\n"
 	for about, c := range map[string]struct{ caddyfile, fault string }{
 		"one":                      {site("http://a:80", bridge()), ""},
+		"behind other matchers":    {site("http://a:80", bridge(), strings.Replace(bridge("audit"), "/rpc", "/other", 1), "@m path /m", strings.Replace(bridge(), "/rpc", "@m", 1), "skill_bridge"), ""},
 		"one and a named one":      {site("http://a:80", bridge(), bridge("name two", "audit")), ""},
 		"two in a site":            {site("http://a:80", bridge(), bridge("audit")), unnamed + " (at Caddyfile:6), and"},
 		"alike, in a site":         {site("http://a:80", bridge(), bridge()), unnamed + " (at Caddyfile:6), and"},
 		"alike, at two hosts":      {site("http://a:80", bridge()) + site("http://b:80", bridge()), "in each, which stays the same for ever and on all instances, at Caddyfile:11"},
 		"alike, at two ports":      {site("http://a:80", bridge()) + site("http://a:81", bridge()), unnamed},
-		"the default and no name":  {site("http://a:80", bridge()) + site("http://a:81", bridge("name skill_bridge")), unnamed},
+		"the default and no name":  {site("http://a:80", bridge()) + site("http://a:81", bridge("name skill_bridge/rpc")), unnamed},
 		"in other handlers":        {site("http://a:80", "route {\nhandle {\n"+bridge()+"\n}\n}", "handle_errors {\n"+bridge()+"\n}"), unnamed},
 		"a snippet, twice":         {"(bridge) {\n\tskill_bridge\n}\n" + site("http://a:80", "import bridge") + site("http://b:80", "import bridge"), unnamed},
 		"a snippet with a name":    {snippet + site("http://a:80", "import bridge one") + site("http://b:80", "import bridge two"), ""},
@@ -29,7 +30,7 @@ func TestNames(t *testing.T) {
 		"two ports of a site":      {site("http://a:80, http://b:81, https://c", bridge()), ""},
 		"two ports and two sites":  {site("http://a:80, http://a:81", bridge()) + site("http://b:80, http://b:82", bridge("name b")), ""},
 		"a named route":            {site("&(bridge)", bridge()) + site("http://a:80", "invoke bridge") + site("http://b:80", "invoke bridge"), ""},
-		"a named route and a site": {site("&(bridge)", bridge()) + site("http://a:80", "invoke bridge") + site("http://b:80", bridge()), unnamed},
+		"a named route and a site": {site("&(bridge)", bridge()) + site("http://a:80", "invoke bridge") + site("http://b:80", "skill_bridge"), unnamed},
 		"a named route, two ports": {site("&(bridge)", bridge()) + site("http://a:80", "invoke bridge") + site("http://b:81", "invoke bridge"), unnamed},
 		"a named route, named":     {site("&(bridge)", bridge("name one")) + site("http://a:80", "invoke bridge") + site("http://b:81", "invoke bridge"), ""},
 	} {
