@@ -289,12 +289,13 @@ func TestRunTokensAfterReloads(t *testing.T) {
 		{"other principals", testbed.Bridge("principal {http.request.header.Remote-User}", provider(p.URL(), "acme")), false},
 		{"another provider before it", testbed.Bridge(provider(q.URL(), "aaa"), provider(p.URL(), "acme")), true},
 		{"other limits", testbed.Bridge("timeout 9s", "poll fixed 1s", "caller another", "limits {\n\truns 100\n}", provider(p.URL(), "acme")), true},
-		{"another path", strings.Replace(first, "/rpc", "/*", 1), true},
+		{"another matcher", strings.Replace(first, "/rpc", "/*", 1), false},
+		{"another matcher, and the name that it had", strings.Replace(testbed.Bridge("name skill_bridge/rpc", provider(p.URL(), "acme")), "/rpc {", "/* {", 1), true},
 		{"another host", strings.Replace(first, "127.0.0.1", "127.0.0.1:{$PORT}, http://localhost", 1), true},
 		{"a site before it", "http://127.0.0.1:{$PORT}/before {\n\trespond 404\n}\n" + first, true},
 		{"another bridge before it", "http://127.0.0.1:{$PORT_B} {\n\tskill_bridge {\n\t\tname before\n\t}\n}\n" + first, true},
 		{"a name", testbed.Bridge("name agents", provider(p.URL(), "acme")), false},
-		{"the name that it had", testbed.Bridge("name skill_bridge", provider(p.URL(), "acme")), true},
+		{"the name that it had", testbed.Bridge("name skill_bridge/rpc", provider(p.URL(), "acme")), true},
 		{"credentials", testbed.Bridge("allow_anonymous", provider(p.URL(), "acme", "credentials api_key {env.S_KEY}", "alias slow s/slow")), true},
 	} {
 		if err := reload(c, next.caddyfile); err != nil {

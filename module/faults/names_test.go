@@ -113,7 +113,7 @@ func TestR198TwoBridges(t *testing.T) {
 		}
 	}
 	runs := string(c.Send("GET", c.Admin()+"/skill_bridge/runs", "").Body)
-	for _, name := range []string{"skill_bridge", "second"} {
+	for _, name := range []string{"skill_bridge/rpc", "second"} {
 		if strings.Count(runs, `"bridge_name":"`+name+`"`) != 1 {
 			t.Errorf("the runs of %s: %s", name, runs)
 		}
