@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"strings"
 	"sync"
@@ -204,7 +205,7 @@ func (n *notices) announce() {
 				continue
 			}
 		}
-		if _, err := s.exec(n.db.ctx, "SELECT pg_notify($1, $2)", channel, n.take()); err != nil {
+		if err := s.query(n.db.ctx, func(*sql.Rows) error { return nil }, "SELECT pg_notify($1, $2)", channel, n.take()); err != nil {
 			n.failed()
 			n.db.wait(lookEvery)
 			n.hurry()
