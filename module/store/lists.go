@@ -75,11 +75,10 @@ func list(q *ledger.Query, realms []any) (text string, looks int, args []any) {
 		}
 		return " AND " + column + " IN (" + strings.Join(of, ", ") + ")"
 	}
-	fits := in("front", values(q.Fronts)...) + in("state", values(q.States)...)
+	fits, principal := in("front", values(q.Fronts)...)+in("state", values(q.States)...), q.Operator.Principal
 	if q.Operator.Skill != "" {
 		fits += in("skill", []byte(q.Operator.Skill))
 	}
-	principal := q.Operator.Principal
 	if q.Owner != nil {
 		principal, realms = &q.Owner.Principal, []any{[]byte(q.Owner.Realm)}
 	} else if principal != nil && len(realms) > maxRealms {
