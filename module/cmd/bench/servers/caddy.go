@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,10 @@ const (
 func (u *Upstream) BridgeSite(name string, options ...string) Site {
 	scheme, namespace := "http://", "bench"
 	// No file: how long the disk takes to make one does not belong to a figure.
-	lines := []string{"skill_bridge " + BridgePath + " {", "allow_http", "allow_networks 127.0.0.0/8", "store memory", "name " + strings.ReplaceAll(name, " ", "-")}
+	lines := []string{"skill_bridge " + BridgePath + " {", "allow_http", "allow_networks 127.0.0.0/8", "store memory"}
+	if !slices.ContainsFunc(options, func(line string) bool { return strings.HasPrefix(line, "name ") }) {
+		lines = append(lines, "name "+strings.ReplaceAll(name, " ", "-"))
+	}
 	if u.Certificate != "" {
 		scheme = "https://"
 		lines = append(lines, "transport http {", "tls_trust_pool file "+u.Certificate, "}")
