@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -20,9 +21,12 @@ func TestRunsGoOn(t *testing.T) {
 		"p3": `{"kept":9,"open":{},"runs":[],"next":"p4"}`,
 		"p4": `{"kept":9,"open":{},"runs":[{"id":"r4","state":"lost"}]}`,
 	}
+	var mu sync.Mutex
 	var asked []string
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
+		mu.Lock()
+		defer mu.Unlock()
 		asked = append(asked, q.Get("before")+" "+q.Get("limit")+" "+q.Get("state"))
 		fmt.Fprint(w, pages[q.Get("before")])
 	}))
@@ -40,7 +44,10 @@ func TestRunsGoOn(t *testing.T) {
 	if !strings.Contains(shown, "r1 ") || !strings.Contains(shown, "r3 ") || strings.Contains(shown, "r4 ") || !strings.Contains(shown, "--before p3") {
 		t.Error(shown)
 	}
-	if got, want := strings.Join(asked, ", "), " 3 lost, p1 3 lost, p2 2 lost"; got != want {
+	mu.Lock()
+	got := strings.Join(asked, ", ")
+	mu.Unlock()
+	if want := " 3 lost, p1 3 lost, p2 2 lost"; got != want {
 		t.Errorf("asked for %q, want %q", got, want)
 	}
 	var all struct {
