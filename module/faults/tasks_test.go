@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
 )
 
 // withAgents is a Caddyfile with a bridge that also serves A2A, for the users ann and bob and for anonymous callers, and with

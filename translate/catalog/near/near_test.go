@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/internal/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/internal/samples"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
 )
 
 // nearByHand compares a name with each of the names, without an index.
