@@ -13,9 +13,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // agents is the part of a Caddyfile with accounts and a bridge to one provider that serves /rpc and A2A, with further lines.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // S33: after a reload with another key, client secret or refresh token, no new call

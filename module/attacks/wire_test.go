@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // hollow answers with compressed bytes of which nothing ever comes out, for as long as

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/net/html"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // configurations returns the configurations of clients on a page.

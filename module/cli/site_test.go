@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 const siteIndex = `{"$schema":"https://schemas.agentskills.io/discovery/0.2.0/schema.json","skills":[

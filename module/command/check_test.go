@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 )
 
 // finding is a finding of the command check, as JSON.

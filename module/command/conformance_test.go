@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 )
 
 // try runs validate --run for a skill, and returns its exit status, what it found by the results of the checks, and the output.

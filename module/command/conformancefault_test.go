@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 )
 
 // TestRunNamesTheFault: a check that fails says which member of the answer is wrong, its value, and what is allowed.

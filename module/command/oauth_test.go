@@ -11,7 +11,7 @@ import (
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/op"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 )
 
 // authorizationServer starts an OpenID provider of another project, with the storage of that project's example: its service user is sid1

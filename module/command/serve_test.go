@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // TestServePage: --browse serves the page and opens it; without it, there is no page. Where no browser can be started, the command says what to do.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // TestAdminTellsBridgesApart: bridges with sources of the same namespace have separate rows, also

@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // withProvider is a Caddyfile with a bridge to one provider, of the namespace

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // withTools is a Caddyfile with MCP for a provider. The principal is what the header field User says.

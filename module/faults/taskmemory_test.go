@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // R68: what open streams and runs in the background take in memory, beside calls of execute_skill that wait: 100 of each, 5,000

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // withAgents is a Caddyfile with a bridge that also serves A2A, for the users ann and bob and for anonymous callers, and with

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // R64: while another program has locked the database, nothing is invoked whose task the client would have to be told of before its end, and /rpc is not

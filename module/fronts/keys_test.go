@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // keyFile writes a file with a key of alice, and returns its path and the key.

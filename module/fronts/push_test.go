@@ -13,8 +13,8 @@ import (
 	"time"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 func TestMain(m *testing.M) { testbed.Main(m) }

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // skillSite is a site that publishes skills in the Agent Skills format.

@@ -3,8 +3,8 @@ package fronts_test
 import (
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // R140: a skill that takes requests of a type that is not JSON follows the protocol, but can't be called: its calls are refused before anything is

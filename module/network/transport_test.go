@@ -17,7 +17,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 func TestTransportDefaults(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // toolCalls returns what the log says about calls of MCP: method, operation, outcome, source and skill of each, and how it ended.

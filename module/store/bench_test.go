@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 )
 
 // BenchmarkThings stores new things, durably, one after the other and many at a time, and reads one.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 )
 
 // databases calls test with the settings of an empty database of each kind, at the same time. A second DB with these settings is one of another process,

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 )
 
 // Inputs with names that models do not take have others in the schemas of cards and questions. Questions, failures and messages use them as well.

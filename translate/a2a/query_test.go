@@ -12,10 +12,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 const extension = `"` + wire.Extension + `"`

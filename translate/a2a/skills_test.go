@@ -3,7 +3,7 @@ package a2a_test
 import (
 	"slices"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 )
 
 // skill is a descriptor of a skill of acme. Its output are its inputs, unless a test sets the answer of its route.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 // Section 6: the state after each outcome, in each version, with a text and data that say what to do.

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
 )
 
 // steps returns the events of a stream, one word for each: the kind, the state or parts, and whether it is final.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/skillnames"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/internal/samples"
 )
 
 // largeCatalog returns a catalog of two sources with 10,000 skills together.
@@ -16,7 +16,7 @@ func largeCatalog(tb testing.TB) (*Catalog, []*View) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var first, second indexProvider
 	first.namespace, second.namespace = "acme", "acme.more"
-	for i, name := range samples.Names(r, 10_000) {
+	for i, name := range skillnames.Names(r, 10_000) {
 		if i%10 == 0 {
 			second.ids = append(second.ids, strings.TrimPrefix(name, "acme."))
 			continue

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 

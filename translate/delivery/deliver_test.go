@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/deliverytest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
 )
 
 // A call-back is sent once, when the run has ended, with one claim and one deletion.

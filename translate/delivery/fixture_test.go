@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"

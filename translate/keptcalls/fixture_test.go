@@ -1,7 +1,7 @@
 package keptcalls_test
 
 import (
-	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls/keptcallstest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/keptcallstest"
 )
 
 type instance = keptcallstest.Instance

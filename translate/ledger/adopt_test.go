@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/ledgertest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 )
 
 // Runs that a process has left are followed by the next one without a request, and by one of several.

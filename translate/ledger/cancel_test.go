@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 )
 
 // FuzzFront: no request makes a panic or an answer that is neither JSON nor a refusal, whatever its body and header fields.

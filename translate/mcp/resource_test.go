@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/internal/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 )
 
 // Section 7: SKILL.md is listed, descriptor.json can be read, and nothing else exists; names are exact, and nothing is resolved.

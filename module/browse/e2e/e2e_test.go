@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/hostile"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 func TestMain(m *testing.M) { testbed.Main(m) }

@@ -1,10 +1,10 @@
 // Command bench compares the bridge with Caddy's reverse_proxy, and writes a report in Markdown:
 // [BENCHMARKS.md].
 //
-//	go run ./module/cmd/bench [-o BENCHMARKS.md]
+//	go run -C module/cmd/bench . [-o FILE]
 //
 // It builds Caddy with the bridge, and runs it, a provider, nginx and servers that are made with other
-// libraries (module/internal/peers, if they can be had) as processes on the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
+// libraries (module/testkit/peers, if they can be had) as processes on the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
 //
 // The report describes each measurement. With -short, every section takes seconds: this tests the
 // program, and the figures are not meaningful.

@@ -95,7 +95,7 @@ func (b *bench) write(w io.Writer, args []string) error {
 	limit := environment("GOMEMLIMIT", "not set (Caddy takes it from its container or system)")
 	facts.add("GOGC, GOMEMLIMIT", environment("GOGC", "100 (default)")+", "+limit)
 	b.report.Machine = strings.ReplaceAll(facts.String(), "--:", "---")
-	b.report.Command = strings.TrimSpace("go run ./module/cmd/bench " + strings.Join(args, " "))
+	b.report.Command = strings.TrimSpace("go run -C module/cmd/bench . " + strings.Join(args, " "))
 	b.report.Short = b.short
 	text, err := template.New("report").Parse(reportText)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/xcaddy"
 	"github.com/go-json-experiment/json"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 // These tests compare the versions in xcaddy.json, go.mod, Caddy's go.mod and the manual.

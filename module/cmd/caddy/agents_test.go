@@ -20,8 +20,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 // agentBridge is the endpoint in the README's programs.

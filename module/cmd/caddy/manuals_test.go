@@ -20,8 +20,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 // shellLines returns the lines of the shell blocks of some manuals, or of all without files.

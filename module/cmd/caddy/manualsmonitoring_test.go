@@ -13,7 +13,7 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 // monitoringCaddyfile returns the Caddyfile of the manual with this line, as an example with a

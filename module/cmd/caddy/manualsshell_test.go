@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 // aShell runs lines of the manuals' shell blocks with the quickstart.
@@ -65,7 +65,7 @@ var excused = []excuse{
 	}},
 	{"npx skills add ", "it installs files; TestInstaller runs it, where there is npm", func(t *testing.T, _ string) bool {
 		t.Helper()
-		return strings.Contains(readFile(t, "module/internal/clients/installer_test.go"), `npx("add", origin`)
+		return strings.Contains(readFile(t, "module/testkit/clients/installer_test.go"), `npx("add", origin`)
 	}},
 	{"SKILL_BRIDGE_BROWSER_TESTS=1 go test ./module/browse/e2e", "it needs a browser; continuous integration runs it where there is one", func(t *testing.T, _ string) bool {
 		t.Helper()
@@ -143,7 +143,7 @@ func TestManualsShell(t *testing.T) {
 }
 
 func TestNobodyRuns(t *testing.T) {
-	for _, line := range []string{"caddy run", "go run ./module/cmd/bench", "make", "curl -s http://localhost:8080/rpc"} {
+	for _, line := range []string{"caddy run", "go run -C module/cmd/bench .", "make", "curl -s http://localhost:8080/rpc"} {
 		if runner(line) != nil {
 			t.Errorf("%s is taken for a line that a test runs", line)
 		}

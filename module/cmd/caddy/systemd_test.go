@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/manuals"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 // packagedUnit is the part of the unit in Caddy's packages (github.com/caddyserver/dist) that the drop-in of the manual changes.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/internal/samples"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/skillnames"
 )
 
 // nearByHand compares a name with each of the names, without an index.
@@ -101,7 +101,7 @@ func mistype(r *rand.Rand, name string) string {
 func TestNearFindsAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, tc := range []struct{ size, misses int }{{1, 0}, {3, 0}, {50, 0}, {1000, 0}, {10_000, 5}} {
-		names := samples.Names(r, tc.size)
+		names := skillnames.Names(r, tc.size)
 		ix := NewIndex(names)
 		tries := 100
 		if tc.size > 1000 && !longtest.Runs(longtest.Long) {
@@ -222,7 +222,7 @@ func TestNearIsBounded(t *testing.T) {
 
 func BenchmarkNear(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	names := samples.Names(r, 10_000)
+	names := skillnames.Names(r, 10_000)
 	for about, tc := range map[string]struct {
 		names []string
 		name  func() string

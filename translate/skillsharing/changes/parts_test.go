@@ -7,11 +7,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/cost"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/sample"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
 
 func parse(t *testing.T, doc string, edits ...string) *document.Descriptor {

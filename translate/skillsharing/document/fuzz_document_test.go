@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/cost"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/sample"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 )
 
 // FuzzIndex: an index or a registry's answer is refused as a whole or read in full,

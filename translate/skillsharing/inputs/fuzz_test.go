@@ -5,13 +5,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/cost"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/sample"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 

@@ -16,12 +16,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/sample"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/sample"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"

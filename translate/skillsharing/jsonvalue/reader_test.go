@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/internal/cost"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/cost"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 

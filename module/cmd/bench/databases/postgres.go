@@ -11,7 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/failure"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/servers"
-	"github.com/skill-bridge/caddy-skill-bridge/module/internal/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 )
 
 // Postgres is a server, which ends with the section.

@@ -17,7 +17,7 @@ import (
 func (s *Starter) PeersFolder() string {
 	const bridge = "github.com/skill-bridge/caddy-skill-bridge"
 	root := failure.Must(exec.CommandContext(s.Context, "go", "list", "-m", "-f", "{{.Dir}}", bridge).Output())
-	return filepath.Join(strings.TrimSpace(string(root)), "module", "internal", "peers")
+	return filepath.Join(strings.TrimSpace(string(root)), "module", "testkit", "peers")
 }
 
 // BuildPeers builds the program with the servers of Go.

@@ -1,0 +1,306 @@
+package manuals_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
+)
+
+// TestLengths: the README and its recipes are short, and a long manual begins with a table of
+// contents.
+func TestLengths(t *testing.T) {
+	for _, recipe := range manuals.In(t, "caddyfile", manuals.README) {
+		if lines := strings.Count(recipe.Text, "\n"); lines > 12 {
+			t.Errorf("a recipe has %d lines, more than 12:\n%s", lines, recipe.Text)
+		}
+	}
+	for _, file := range manuals.All {
+		text := manuals.Read(t, file)
+		lines := strings.Count(text, "\n")
+		if file == manuals.README {
+			if lines > 200 {
+				t.Errorf("%s has %d lines, more than 200", file, lines)
+			}
+			continue
+		}
+		if lines <= 100 {
+			continue
+		}
+		before, _, _ := strings.Cut(text, "\n## ")
+		for _, found := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(manuals.WithoutBlocks(t, file), -1) {
+			if !strings.Contains(before, "(#"+anchor(found[1])+")") {
+				t.Errorf("the contents of %s lack %q", file, found[1])
+			}
+		}
+	}
+}
+
+// TestEveryDocumentIsAManual: a new document has to be in manuals.All, so that the tests read it, or
+// in the list here.
+func TestEveryDocumentIsAManual(t *testing.T) {
+	others := []string{"BENCHMARKS.md", "CHANGELOG.md", "SECURITY.md", "testdata/README.md"}
+	if documents := append(others, manuals.All...); !slices.Equal(documentsOf(t), sorted(documents)) {
+		t.Errorf("the documents are %v, and known are %v", documentsOf(t), documents)
+	}
+}
+
+func sorted(files []string) []string {
+	slices.Sort(files)
+	return files
+}
+
+// documentsOf returns the paths of all documents of the repository.
+func documentsOf(t *testing.T) []string {
+	t.Helper()
+	root := manuals.Repository(t)
+	var files []string
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		if entry.IsDir() && relative != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) == ".md" {
+			files = append(files, filepath.ToSlash(relative))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sorted(files)
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|src="([^"]+)"`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+)
+
+// anchor returns GitHub's fragment of a heading.
+func anchor(heading string) string {
+	kept := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading), "")
+	return strings.ReplaceAll(kept, " ", "-")
+}
+
+// TestLinks: the relative links of all documents lead to files and headings.
+func TestLinks(t *testing.T) {
+	root := manuals.Repository(t)
+	linked := make(map[string]bool)
+	for _, file := range documentsOf(t) {
+		for _, found := range link.FindAllStringSubmatch(manuals.WithoutBlocks(t, file), -1) {
+			target := found[1] + found[2]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path, fragment, hasFragment := strings.Cut(target, "#")
+			to := file
+			if path != "" {
+				to = filepath.ToSlash(filepath.Join(filepath.Dir(file), path))
+			}
+			linked[to] = true
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+				t.Errorf("%s links to %s: %v", file, target, err)
+				continue
+			}
+			if hasFragment && !slices.Contains(anchors(t, to), fragment) {
+				t.Errorf("%s links to %s, which is none of its headings", file, target)
+			}
+		}
+	}
+	examples, err := filepath.Glob(filepath.Join(root, "caddyfile-examples", "*.Caddyfile"))
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("there are no examples: %v", err)
+	}
+	for _, path := range examples {
+		if example := "caddyfile-examples/" + filepath.Base(path); !linked[example] {
+			t.Errorf("no document links to %s", example)
+		}
+	}
+	for _, file := range manuals.All {
+		if file != manuals.README && !linked[file] {
+			t.Errorf("no document links to %s", file)
+		}
+	}
+}
+
+func anchors(t *testing.T, file string) []string {
+	t.Helper()
+	var all []string
+	for _, found := range heading.FindAllStringSubmatch(manuals.WithoutBlocks(t, file), -1) {
+		all = append(all, anchor(found[1]))
+	}
+	return all
+}
+
+// TestPicture: the picture of the page is small.
+func TestPicture(t *testing.T) {
+	info, err := os.Stat(filepath.Join(manuals.Repository(t), "module/browse/page.png"))
+	if err != nil || info.Size() > 150_000 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// TestLayout: the layout in CONTRIBUTING.md has all folders of translate and module, and no others.
+func TestLayout(t *testing.T) {
+	root := manuals.Repository(t)
+	var folders, drawn []string
+	for line := range strings.Lines(manuals.Listing(t, manuals.Contributing, "module/")) {
+		name := strings.Fields(line)[0]
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		folders = append(folders[:depth], name)
+		path := filepath.Join(folders...)
+		drawn = append(drawn, path)
+		if info, err := os.Stat(filepath.Join(root, path)); err != nil || !info.IsDir() {
+			t.Errorf("%s is no folder: %v", path, err)
+		}
+	}
+	for _, room := range []string{"module", "translate", filepath.Join("translate", "skillsharing")} {
+		entries, err := os.ReadDir(filepath.Join(root, room))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			path := filepath.Join(room, entry.Name())
+			isDrawn := slices.ContainsFunc(drawn, func(d string) bool { return d == path || strings.HasPrefix(d, path+string(filepath.Separator)) })
+			if entry.IsDir() && entry.Name() != "testdata" && !isDrawn {
+				t.Errorf("%s is not in the layout", path)
+			}
+		}
+	}
+}
+
+var majorSuffix = regexp.MustCompile(`/v\d+$`)
+
+// TestDependencies compares the table of modules with the direct requirements of
+// go.mod.
+func TestDependencies(t *testing.T) {
+	_, table, _ := strings.Cut(manuals.Read(t, manuals.Contributing), "\n## Dependencies\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var named []string
+	for _, found := range regexp.MustCompile(`\[([^\]]+)\]\(https:`).FindAllStringSubmatch(table, -1) {
+		named = append(named, majorSuffix.ReplaceAllString(found[1], ""))
+	}
+	for _, found := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(manuals.Read(t, "go.mod"), -1) {
+		path := majorSuffix.ReplaceAllString(found[1], "")
+		at := slices.IndexFunc(named, func(name string) bool { return strings.HasSuffix(path, "/"+name) })
+		if at < 0 {
+			t.Errorf("the table does not say why %s is there", path)
+			continue
+		}
+		named = slices.Delete(named, at, at+1)
+	}
+	if len(named) > 0 {
+		t.Errorf("the table has modules that go.mod does not require: %v", named)
+	}
+}
+
+// TestFuzzTargets: each target of the table is in its package, and the table has all targets.
+func TestFuzzTargets(t *testing.T) {
+	_, section, _ := strings.Cut(manuals.Read(t, manuals.Contributing), "\n## Fuzz the parsers\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var targets []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`\\./.*) \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
+		var source strings.Builder
+		for _, found := range regexp.MustCompile("`\\./([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			source.WriteString(testsOf(t, found[1]))
+		}
+		for _, found := range regexp.MustCompile("`(Fuzz\\w+)`").FindAllStringSubmatch(row[2], -1) {
+			if targets = append(targets, found[1]); !strings.Contains(source.String(), "\nfunc "+found[1]+"(f *testing.F)") {
+				t.Errorf("%s is not in %s", found[1], row[1])
+			}
+		}
+	}
+	var all []string
+	err := filepath.WalkDir(manuals.Repository(t), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`).FindAllStringSubmatch(string(text), -1) {
+			all = append(all, found[1])
+		}
+		return err
+	})
+	slices.Sort(all)
+	slices.Sort(targets)
+	if err != nil || !slices.Equal(targets, all) {
+		t.Errorf("the table has the targets %q, and there are %q: %v", targets, all, err)
+	}
+}
+
+// TestGuards: each guard in the threat model of SECURITY.md is declared in the package that is named
+// before it.
+func TestGuards(t *testing.T) {
+	_, section, _ := strings.Cut(manuals.Read(t, "SECURITY.md"), "\n## Threat model\n")
+	guards := 0
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 6 || strings.Contains(cells[3], ".ci/run") {
+			continue
+		}
+		var pkg, source string
+		for _, found := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[3], -1) {
+			if text, isPackage := sourceOf(t, found[1]); isPackage {
+				pkg, source = found[1], text
+				continue
+			}
+			if guards++; !declares(source, found[1]) {
+				t.Errorf("package %q does not declare %s", pkg, found[1])
+			}
+		}
+	}
+	if guards < 40 {
+		t.Errorf("only %d guards are named", guards)
+	}
+}
+
+// sourceOf returns the code of the package in a folder of this name.
+func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
+	t.Helper()
+	var all strings.Builder
+	for _, above := range []string{"", "module", "translate", "translate/skillsharing", "translate/catalog", "translate/mcp"} {
+		files, err := filepath.Glob(filepath.Join(manuals.Repository(t), above, name, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+	}
+	return all.String(), all.Len() > 0
+}
+
+// declares reports whether code declares a type, a function or a method with this name.
+func declares(source, name string) bool {
+	return regexp.MustCompile(`(?m)^(?:type |func (?:\([^)]*\) )?)` + name + `\b`).MatchString(source)
+}
+
+// testsOf returns the tests of a package.
+func testsOf(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(manuals.Repository(t), folder, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no tests: %v", folder, err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
