@@ -1,7 +1,7 @@
 // Command bench compares the bridge with Caddy's reverse_proxy, and writes a report in Markdown:
-// [BENCHMARKS.md].
+// [REPORT.md], of which BENCHMARKS.md has the summary.
 //
-//	go run -C module/cmd/bench . [-o FILE]
+//	go run -C module/cmd/bench . [-o REPORT.md]
 //
 // It builds Caddy with the bridge, and runs it, a provider, nginx and servers that are made with other
 // libraries (module/testkit/peers, if they can be had) as processes on the loopback interface. It removes all its files. It reads /proc, so it needs Linux.
@@ -9,7 +9,7 @@
 // The report describes each measurement. With -short, every section takes seconds: this tests the
 // program, and the figures are not meaningful.
 //
-// [BENCHMARKS.md]: https://github.com/skill-bridge/caddy-skill-bridge/blob/main/BENCHMARKS.md
+// [REPORT.md]: https://github.com/skill-bridge/caddy-skill-bridge/blob/main/module/cmd/bench/REPORT.md
 package main
 
 import (
