@@ -26,8 +26,7 @@ func (s *Starter) BuildCaddy() error {
 		return nil
 	}
 	s.Caddy = filepath.Join(s.Dir, "caddy")
-	const program = "github.com/skill-bridge/caddy-skill-bridge/module/cmd/caddy"
-	cmd := exec.CommandContext(s.Context, "go", "build", "-o", s.Caddy, program) //nolint:gosec // of this repository
+	cmd := exec.CommandContext(s.Context, "go", "build", "-C", s.root(), "-o", s.Caddy, "./module/cmd/caddy") //nolint:gosec // of this repository
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building Caddy with the bridge (-caddy names one that is built): %w\n%s", err, text)
 	}

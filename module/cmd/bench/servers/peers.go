@@ -13,12 +13,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/cmd/bench/wire"
 )
 
-// PeersFolder returns the folder of servers that are made with other libraries, as a module of its own and a package of npm.
-func (s *Starter) PeersFolder() string {
+// root returns the folder of the bridge's module, which is not that of this program.
+func (s *Starter) root() string {
 	const bridge = "github.com/skill-bridge/caddy-skill-bridge"
-	root := failure.Must(exec.CommandContext(s.Context, "go", "list", "-m", "-f", "{{.Dir}}", bridge).Output())
-	return filepath.Join(strings.TrimSpace(string(root)), "module", "testkit", "peers")
+	return strings.TrimSpace(string(failure.Must(exec.CommandContext(s.Context, "go", "list", "-m", "-f", "{{.Dir}}", bridge).Output())))
 }
+
+// PeersFolder returns the folder of servers that are made with other libraries, as a module of its own and a package of npm.
+func (s *Starter) PeersFolder() string { return filepath.Join(s.root(), "module", "testkit", "peers") }
 
 // BuildPeers builds the program with the servers of Go.
 func (s *Starter) BuildPeers(folder string) (file string, err error) {
