@@ -89,13 +89,13 @@ var errPanicked = errors.New("a change to the database panicked")
 func (b *batches) write(batch []*change) {
 	returned := false
 	defer func() {
-		<-b.turn
 		for _, c := range batch {
 			if !returned {
 				c.err = errPanicked
 			}
 			close(c.done)
 		}
+		<-b.turn // after they know their ends, or each of them would take a turn first, with nothing to write
 	}()
 	switch {
 	case len(batch) == 0:
