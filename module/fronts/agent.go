@@ -22,8 +22,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
@@ -67,7 +67,7 @@ type Setup struct {
 	// Keeping says for how long runs are kept, and how many.
 	Keeping ledger.Settings
 	// Canceled are the runs that callers have canceled.
-	Canceled *recent.Canceled
+	Canceled *runtoken.Canceled
 	Observer *observe.Observer
 }
 

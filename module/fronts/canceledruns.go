@@ -11,17 +11,17 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm, and whose run tokens are valid
 // for a time. Without a database they are only in memory.
-func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm string) *recent.Canceled {
+func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm string) *runtoken.Canceled {
 	if db == nil {
-		return new(recent.Canceled)
+		return new(runtoken.Canceled)
 	}
-	return &recent.Canceled{Store: &canceledRuns{db.Marks(), valid, realm, observe.NewWarnings(ctx.Logger(), 2)}}
+	return &runtoken.Canceled{Store: &canceledRuns{db.Marks(), valid, realm, observe.NewWarnings(ctx.Logger(), 2)}}
 }
 
 // cancelTimeout bounds how long a call waits until a canceled run is stored. After that, it is stored later.
@@ -35,7 +35,7 @@ type canceledRuns struct {
 	warnings *observe.Warnings
 }
 
-var _ recent.CanceledStore = (*canceledRuns)(nil)
+var _ runtoken.CanceledStore = (*canceledRuns)(nil)
 
 // names returns the names of a principal and of a run. The same principal may be another caller at another handler, and a provider may use an execution
 // id again, for another run.
@@ -44,7 +44,7 @@ func (c *canceledRuns) names(principal string, ref *run.Ref) (owner, name string
 	return lifetime.NewDigest(c.realm, principal).String(), lifetime.NewDigest(ref.Source, ref.SkillID, accepted, ref.ExecutionID).String()
 }
 
-// Add implements [recent.CanceledStore].
+// Add implements [runtoken.CanceledStore].
 func (c *canceledRuns) Add(ctx context.Context, principal string, ref *run.Ref) *run.Limit {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func (c *canceledRuns) Add(ctx context.Context, principal string, ref *run.Ref) 
 	return nil
 }
 
-// When implements [recent.CanceledStore].
+// When implements [runtoken.CanceledStore].
 func (c *canceledRuns) When(ctx context.Context, principal string, ref *run.Ref) time.Time {
 	owner, name := c.names(principal, ref)
 	until := c.marks.Until(ctx, owner, name)

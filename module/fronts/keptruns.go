@@ -18,8 +18,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -172,9 +172,9 @@ type keptRunStates struct {
 	follower *runFollower
 }
 
-var _ recent.KeptRuns = (*keptRunStates)(nil)
+var _ runtoken.KeptRuns = (*keptRunStates)(nil)
 
-// State implements [recent.KeptRuns].
+// State implements [runtoken.KeptRuns].
 func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Ref) (state run.State, since time.Time) {
 	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Re
 	return e.State.Run(), e.Changed
 }
 
-// Cancel implements [recent.KeptRuns].
+// Cancel implements [runtoken.KeptRuns].
 func (s *keptRunStates) Cancel(ctx context.Context, principal string, ref *run.Ref) (run.State, error) {
 	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
 	if err == nil {

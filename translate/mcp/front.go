@@ -14,8 +14,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // Name is the name of this front in reports.
@@ -104,22 +104,22 @@ type Front struct {
 	// Stopping is closed when the front is about to be replaced, or the process exits: then subscriptions end. May be nil.
 	Stopping <-chan struct{}
 	// Canceled are the runs whose tasks were canceled, or that other fronts have canceled. Nil: the front has its own.
-	Canceled *recent.Canceled
+	Canceled *runtoken.Canceled
 	// Elsewhere knows the methods of other protocols. May be nil.
 	Elsewhere *front.Elsewhere
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 
-	polled    recent.Polled
-	ended     recent.Ended[endedRun]
-	own       recent.Canceled
+	polled    run.Memory[polledRun]
+	ended     endedRuns
+	own       runtoken.Canceled
 	listeners listeners.Listeners
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
 
 // canceled returns the canceled runs.
-func (f *Front) canceled() *recent.Canceled {
+func (f *Front) canceled() *runtoken.Canceled {
 	if f.Canceled != nil {
 		return f.Canceled
 	}

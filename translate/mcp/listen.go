@@ -105,7 +105,7 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 		}
 	}
 	if ids := wire.Member(wanted, "taskIds"); ids.Kind() == '[' && r.meta.Tasks && r.front.Options.TaskAfter >= 0 {
-		items := front.Items(ids)
+		items := jsonrpc.Items(ids)
 		named := make([]string, len(items))
 		for i, v := range items {
 			named[i] = wire.Text(v)

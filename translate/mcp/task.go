@@ -13,7 +13,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
@@ -68,11 +67,11 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		w.Task(id, &ref, r.front.Tokens.Lifetime(), canceledSince(at))
 		return w.end(), nil
 	}
-	if known, ok := r.front.ended.Find(keyOf(r, &ref)); ok {
+	if known, ok := r.front.ended.find(keyOf(r, &ref)); ok {
 		r.reportRun(&known.outcome)
 		return detailed(r, id, &ref, known.skill, &known.outcome)
 	}
-	if known, ok := r.front.polled.Find(&ref); ok {
+	if known, ok := r.front.polled.Find(run.KeyOf("", &ref)); ok {
 		r.reportRun(&run.Run{Ref: ref, State: run.Working})
 		return working(r, id, &ref, known)
 	}
@@ -88,37 +87,29 @@ func poll(r *request, ctx context.Context, ref *run.Ref) (endedRun, bool) { //no
 	if isOpen(&p.outcome) || isGone(&p.outcome) {
 		return p, false
 	}
-	if kept, ok := recent.Copy(&p.outcome); ok {
-		r.front.ended.Add(keyOf(r, ref), endedRun{p.skill, kept})
-	}
+	r.front.ended.add(keyOf(r, ref), p)
 	return p, true
 }
 
 // keyOf returns the key of a run of the caller.
-func keyOf(r *request, ref *run.Ref) recent.Key { return recent.KeyOf(r.caller.Principal, ref) }
+func keyOf(r *request, ref *run.Ref) run.Key { return run.KeyOf(r.caller.Principal, ref) }
 
 // working answers tasks/get for a run that goes on, or whose state can't be read. It is an error if the run has ended: the states of
 // tasks that have ended do not change, and the client can ask again for the result.
-func working(r *request, id string, ref *run.Ref, said recent.Poll) (jsontext.Value, *jsonrpc.Error) {
-	if r.front.ended.Has(keyOf(r, ref)) {
+func working(r *request, id string, ref *run.Ref, said polledRun) (jsontext.Value, *jsonrpc.Error) {
+	if r.front.ended.has(keyOf(r, ref)) {
 		return nil, failureError(&run.Failure{
-			Kind: run.Unreachable, Phase: run.PhaseResult, By: run.Bridge, Ref: *ref, Executed: run.ExecutedYes, Retry: run.RetryIn(max(said.RetryAfter, wire.ShortestPoll), taskReadings),
-			Message: strings.TrimSpace("The task has ended, but its result can't be read at the moment; call tasks/get again later. " + said.Message),
+			Kind: run.Unreachable, Phase: run.PhaseResult, By: run.Bridge, Ref: *ref, Executed: run.ExecutedYes, Retry: run.RetryIn(max(said.retryAfter, wire.ShortestPoll), taskReadings),
+			Message: strings.TrimSpace("The task has ended, but its result can't be read at the moment; call tasks/get again later. " + said.message),
 		}, "")
 	}
 	w := r.open(resultComplete)
-	w.Task(id, ref, r.front.Tokens.Lifetime(), wire.TaskState{Status: wire.TaskWorking, Message: said.Message, RetryAfter: said.RetryAfter})
+	w.Task(id, ref, r.front.Tokens.Lifetime(), wire.TaskState{Status: wire.TaskWorking, Message: said.message, RetryAfter: said.retryAfter})
 	return w.end(), nil
 }
 
 // taskReadings is how often a client should try to read a result that can't be read at the moment.
 const taskReadings = 10
-
-// endedRun is a run as a poll has said, which has ended if it is kept.
-type endedRun struct {
-	skill   *translate.Skill
-	outcome run.Run
-}
 
 // isGone reports whether a call about a run ended because its client has left.
 func isGone(o *run.Run) bool { return o.Failure != nil && o.Failure.Kind == run.CallerGone }
@@ -130,8 +121,8 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 	}
 	status, message, task := ofRun(r, id, ref, skill, o)
 	if status == wire.TaskWorking {
-		said := recent.Poll{Message: message, RetryAfter: o.RetryAfter}
-		r.front.polled.Add(ref, said)
+		said := polledRun{message, o.RetryAfter}
+		r.front.polled.Add(run.KeyOf("", ref), said, pollEvery)
 		return working(r, id, ref, said)
 	}
 	w := r.open(resultComplete)
@@ -168,7 +159,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 	w.Buf = append(w.Buf, '{')
 	state := wire.TaskState{Status: status, Message: message, RetryAfter: o.RetryAfter}
 	if status != wire.TaskWorking {
-		state.Since = r.front.ended.Since(keyOf(r, ref))
+		state.Since = r.front.ended.sinceWhen(keyOf(r, ref))
 	}
 	w.Task(id, ref, r.front.Tokens.Lifetime(), state)
 	w.Buf = slices.Grow(w.Buf, len(ended)+4<<10) // append would reserve much more than a long result and the other members need
@@ -233,7 +224,7 @@ const cancelPoll = 5 * time.Second
 // a task that has ended since then is not to become a canceled one. That is one request for a task, since one that is canceled stays so.
 // It reports the call.
 func hasEnded(r *request, ref *run.Ref) bool {
-	if r.front.ended.Has(keyOf(r, ref)) {
+	if r.front.ended.has(keyOf(r, ref)) {
 		r.reportRun(&run.Run{Ref: *ref, State: run.Completed})
 		return true
 	}
@@ -241,7 +232,7 @@ func hasEnded(r *request, ref *run.Ref) bool {
 	defer end()
 	_, ended := poll(r, ctx, ref)
 	if ended {
-		r.front.ended.Since(keyOf(r, ref))
+		r.front.ended.sinceWhen(keyOf(r, ref))
 	}
 	return ended
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // task starts a run and returns the id of its task.
@@ -251,7 +251,7 @@ func (m *memory) When(_ context.Context, principal string, ref *run.Ref) time.Ti
 // Section 5: tasks/cancel is an empty answer, always; another instance knows it; a run that has ended stays as it ended.
 func TestCancel(t *testing.T) {
 	kept := &memory{of: map[string]time.Time{}}
-	use := func(s *server) { s.front.Canceled = &recent.Canceled{Store: kept} }
+	use := func(s *server) { s.front.Canceled = &runtoken.Canceled{Store: kept} }
 	s := newServer(t, use, skill("slow", nil), skill("ended", nil), skill("down", nil))
 	s.Accept("slow")
 	s.Accept("down")

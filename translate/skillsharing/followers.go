@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -15,7 +14,7 @@ import (
 
 // followers holds the followers of runs: one per run, which all its callers share.
 type followers struct {
-	known recent.Runs[sightings] // of runs that may go on, but have no follower at the moment
+	known run.Memory[sightings] // of runs that may go on, but have no follower at the moment
 
 	mu   sync.Mutex
 	runs map[followed]*follower
@@ -27,8 +26,8 @@ const mostKnown = 2000
 type followed struct{ skillID, executionID string }
 
 // remembered is the key of a run in [followers.known].
-func (f followed) remembered() recent.Key {
-	return recent.KeyOf("", &run.Ref{SkillID: f.skillID, ExecutionID: strings.Clone(f.executionID)})
+func (f followed) remembered() run.Key {
+	return run.KeyOf("", &run.Ref{SkillID: f.skillID, ExecutionID: strings.Clone(f.executionID)})
 }
 
 // sightings are what a provider has said about whether it has a run. They outlast the follower of the run, since some callers poll only once

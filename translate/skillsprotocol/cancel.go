@@ -9,8 +9,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
@@ -18,7 +18,7 @@ import (
 const cancelPoll = 5 * time.Second
 
 // canceled returns the canceled runs.
-func (f *Front) canceled() *recent.Canceled {
+func (f *Front) canceled() *runtoken.Canceled {
 	if f.Canceled != nil {
 		return f.Canceled
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
@@ -53,7 +53,7 @@ type Front struct {
 	// Callbacks tell callers the ends of runs; nil: calls that ask for that are refused.
 	Callbacks *callbacks.Sender
 	// Canceled are the runs that callers have canceled, also with other fronts. Nil: the front has its own.
-	Canceled *recent.Canceled
+	Canceled *runtoken.Canceled
 	// Files says that skills may have other files than SKILL.md and descriptor.json, because a site publishes them.
 	Files bool
 	// Version is that of the bridge, for rpc.discover.
@@ -65,7 +65,7 @@ type Front struct {
 	// Page returns the SKILL.md of a skill; nil, or with an error: the front renders its own.
 	Page func(ctx context.Context, d *translate.Description) (string, error)
 
-	own      recent.Canceled
+	own      runtoken.Canceled
 	warnings warnings.Recent
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
@@ -69,7 +68,7 @@ func parse(text []byte) (m message, ok bool) {
 // readBatch reads an array of messages. It is answered if one of them is, or if it is empty.
 func (m *message) readBatch() {
 	m.isBatch = true
-	elements := front.Items(m.text)
+	elements := jsonrpc.Items(m.text)
 	m.isNotification = len(elements) > 0
 	for _, text := range elements {
 		element := message{text: text}
@@ -211,7 +210,7 @@ func parseBatchReply(text []byte) (line []byte, ids []jsontext.Value, ok bool) {
 	elements := []jsontext.Value{text}
 	switch jsontext.Value(text).Kind() {
 	case '[':
-		elements = front.Items(text)
+		elements = jsonrpc.Items(text)
 	case '{':
 	default:
 		return nil, nil, false

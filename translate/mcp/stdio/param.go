@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
@@ -31,7 +32,7 @@ func (p *headerParams) learn(response jsontext.Value) {
 	if len(p.schemas) == 0 && !bytes.Contains(response, []byte(front.HeaderKeyword)) {
 		return
 	}
-	for _, tool := range front.Items(wire.Member(wire.Member(response, "result"), "tools")) {
+	for _, tool := range jsonrpc.Items(wire.Member(wire.Member(response, "result"), "tools")) {
 		name, schema := wire.Text(wire.Member(tool, "name")), wire.Member(tool, "inputSchema")
 		p.size -= len(p.schemas[name])
 		delete(p.schemas, name)
@@ -73,7 +74,7 @@ func (s *server) relearn(c *call, refusal reply) bool {
 		if err != nil {
 			return false
 		}
-		for _, tool := range front.Items(wire.Member(result, "tools")) {
+		for _, tool := range jsonrpc.Items(wire.Member(result, "tools")) {
 			if wire.Text(wire.Member(tool, "name")) == c.name {
 				return !bytes.Equal(before, s.params.of(c.name))
 			}

@@ -53,7 +53,7 @@ func ValuesOf(in *document.Parameter) (values []string) {
 	if cmp.Or(Text(Member(in.Schema, "type")), in.Type) == "boolean" {
 		return []string{"false", "true"}
 	}
-	for _, v := range front.Items(Member(in.Schema, "enum")) {
+	for _, v := range jsonrpc.Items(Member(in.Schema, "enum")) {
 		if v.Kind() == '"' {
 			values = append(values, Text(v))
 		} else {

@@ -1,15 +1,12 @@
-// Package recent remembers facts about runs for a time.
-package recent
+package run
 
 import (
 	"sync"
 	"time"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Most bounds the runs that [Runs] remember.
-const Most = 10_000
+// mostRemembered bounds the runs of a [Memory], unless [Memory.AddWithin] has another bound.
+const mostRemembered = 10_000
 
 // Key names a run of a caller. Two skills of a source may give their runs the same execution id.
 type Key struct {
@@ -19,12 +16,12 @@ type Key struct {
 
 // KeyOf returns the key of a run of a principal; with an empty one, all callers share it. A provider may use an execution id again, so
 // that runs which were accepted at different times are different ones.
-func KeyOf(principal string, ref *run.Ref) Key {
+func KeyOf(principal string, ref *Ref) Key {
 	return Key{principal, ref.Source, ref.SkillID, ref.ExecutionID, ref.Accepted.UnixMilli()}
 }
 
-// Runs are values that expire, by run. The zero value is ready for use, also by several goroutines.
-type Runs[V any] struct {
+// Memory has values that expire, by run. The zero value is ready for use, also by several goroutines.
+type Memory[V any] struct {
 	mu sync.Mutex
 	of map[Key]timed[V]
 }
@@ -35,7 +32,7 @@ type timed[V any] struct {
 }
 
 // Find returns the value of a run, unless there is none or it has expired.
-func (m *Runs[V]) Find(key Key) (V, bool) {
+func (m *Memory[V]) Find(key Key) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.of[key]
@@ -43,10 +40,12 @@ func (m *Runs[V]) Find(key Key) (V, bool) {
 }
 
 // Add remembers a value. If there are too many, those that have expired are forgotten, and then the one that would expire first.
-func (m *Runs[V]) Add(key Key, value V, lasts time.Duration) { m.AddWithin(Most, key, value, lasts) }
+func (m *Memory[V]) Add(key Key, value V, lasts time.Duration) {
+	m.AddWithin(mostRemembered, key, value, lasts)
+}
 
-// AddWithin is Add with another bound than [Most].
-func (m *Runs[V]) AddWithin(most int, key Key, value V, lasts time.Duration) {
+// AddWithin is Add with another bound of the number of runs.
+func (m *Memory[V]) AddWithin(most int, key Key, value V, lasts time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -71,7 +70,7 @@ func (m *Runs[V]) AddWithin(most int, key Key, value V, lasts time.Duration) {
 }
 
 // Remove forgets the value of a run.
-func (m *Runs[V]) Remove(key Key) {
+func (m *Memory[V]) Remove(key Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, key)

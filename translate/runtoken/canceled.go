@@ -1,4 +1,4 @@
-package recent
+package runtoken
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // CanceledStore keeps canceled runs for at least as long as their run tokens are valid. One principal's don't take the places of others'. Implementations
@@ -29,12 +28,12 @@ type KeptRuns interface {
 
 // Canceled are the runs that were canceled, here or at another instance. The zero value is ready for use. Fronts may share it.
 type Canceled struct {
-	// Store keeps them. Nil: they are known for as long as the value lives, [runtoken.MaxLifetime] at most.
+	// Store keeps them. Nil: they are known for as long as the value lives, [MaxLifetime] at most.
 	Store CanceledStore
 	// Kept are the runs of the ledger. They are not in the Store. May be nil.
 	Kept KeptRuns
 
-	runs Runs[time.Time] // when they were canceled, without a store
+	runs run.Memory[time.Time] // when they were canceled, without a store
 	mu   sync.Mutex
 	next chan struct{} // nil: no one waits
 }
@@ -56,7 +55,7 @@ func (c *Canceled) Cancel(ctx context.Context, principal string, ref *run.Ref) (
 		return true, nil
 	case state == run.Canceled:
 	case c.Store == nil:
-		c.runs.Add(KeyOf(principal, ref), time.Now(), runtoken.MaxLifetime)
+		c.runs.Add(run.KeyOf(principal, ref), time.Now(), MaxLifetime)
 	default:
 		if limit := c.Store.Add(ctx, principal, ref); limit != nil {
 			return false, &run.Failure{
@@ -88,7 +87,7 @@ func (c *Canceled) When(ctx context.Context, principal string, ref *run.Ref) tim
 	if c.Store != nil {
 		return c.Store.When(ctx, principal, ref)
 	}
-	at, _ := c.runs.Find(KeyOf(principal, ref))
+	at, _ := c.runs.Find(run.KeyOf(principal, ref))
 	return at
 }
 

@@ -1,4 +1,4 @@
-package recent_test
+package runtoken_test
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/recent"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // store has room for one run.
@@ -34,7 +34,7 @@ func (s *store) When(_ context.Context, principal string, ref *run.Ref) time.Tim
 
 // What the store has no room for is refused, and not forgotten.
 func TestCanceledRunsWithoutRoom(t *testing.T) {
-	c := recent.Canceled{Store: new(store)}
+	c := runtoken.Canceled{Store: new(store)}
 	first, further := &run.Ref{Source: "acme", ExecutionID: "1"}, &run.Ref{Source: "acme", ExecutionID: "2"}
 	if ended, f := c.Cancel(t.Context(), "ada", first); ended || f != nil || c.When(t.Context(), "ada", first).IsZero() {
 		t.Errorf("ended %t, failure %v", ended, f)
@@ -65,11 +65,11 @@ func (r records) Cancel(_ context.Context, _ string, ref *run.Ref) (run.State, e
 // The record of a run decides whether it is canceled, and takes no place in the store.
 func TestCanceledRunsWithRecords(t *testing.T) {
 	s, kept := new(store), records{"open": run.Working, "ended": run.Completed}
-	c := recent.Canceled{Store: s, Kept: kept}
+	c := runtoken.Canceled{Store: s, Kept: kept}
 	for id, want := range map[string]bool{"open": true, "ended": false, "unknown": true} {
 		ref := &run.Ref{Source: "acme", ExecutionID: id, Kept: "record"}
 		ended, failure := c.Cancel(t.Context(), "ada", ref)
-		other := recent.Canceled{Kept: kept}
+		other := runtoken.Canceled{Kept: kept}
 		if ended == want || failure != nil || c.When(t.Context(), "ada", ref).IsZero() == want || id == "open" && other.When(t.Context(), "ada", ref).IsZero() {
 			t.Errorf("%s: ended %t, failure %v", id, ended, failure)
 		}
