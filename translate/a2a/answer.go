@@ -50,8 +50,8 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 // wait waits until the submission has ended, for as long as a request may wait.
 func (s *submission) wait() {
 	r := s.request
-	longest := r.front.timers.Take(time.Until(s.until))
-	defer r.front.timers.GiveBack(longest)
+	longest := time.NewTimer(time.Until(s.until))
+	defer longest.Stop()
 	var stopping <-chan struct{}
 	if r.front.Stopping != nil {
 		stopping = r.front.Stopping.Done()

@@ -70,7 +70,6 @@ type Front struct {
 	Streams *front.Places
 
 	events jsonrpc.Results[wire.Event] // and answers that are being sent
-	timers front.Timers                // of requests that wait
 }
 
 var (

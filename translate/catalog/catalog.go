@@ -9,7 +9,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/waiting"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -18,10 +17,10 @@ import (
 type Catalog struct {
 	namespaces
 	sections []*Section
+	listeners
 	observer exchange.Observer
 	policy   *access.Policy        // nil: all callers may use all skills
 	quotas   map[*Section][]string // names in quotas
-	changes  waiting.Waiting[audience]
 	counted  []func(ctx context.Context, skills int)
 }
 

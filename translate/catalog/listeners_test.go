@@ -1,26 +1,23 @@
-package waiting_test
+package catalog
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/waiting"
-)
-
-// TestWaiting: a change wakes those whom it concerns, once.
-func TestWaiting(t *testing.T) {
-	var w waiting.Waiting[string]
-	w.Wake(func(string) bool { return true })
-	a, b := w.Next("a"), w.Next("b")
-	if w.Next("a") != a {
-		t.Error("the same group waits for two changes")
+// A change wakes those whom it concerns, once.
+func TestListeners(t *testing.T) {
+	var l listeners
+	l.wake(func(audience) bool { return true })
+	first, other := audience{anonymous: true}, audience{}
+	a, b := l.next(first), l.next(other)
+	if l.next(first) != a {
+		t.Error("the same audience waits for two changes")
 	}
-	w.Wake(func(g string) bool { return g == "a" })
+	l.wake(func(a audience) bool { return a == first })
 	<-a // it is closed
 	select {
 	case <-b:
-		t.Error("the change does not concern b")
-	case <-w.Next("a"):
-		t.Error("a is woken twice")
+		t.Error("the change does not concern the other one")
+	case <-l.next(first):
+		t.Error("the first one is woken twice")
 	default:
 	}
 }

@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"context"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -44,30 +42,4 @@ func (e *Entry) Section() *Section { return e.listed.Section }
 type Unavailable struct {
 	Namespace string
 	Failure   *run.Failure
-}
-
-// List returns the skills of one source that a caller may see.
-func (c *Catalog) List(ctx context.Context, s *Section, principal string) ([]Entry, *run.Failure) {
-	if s.Kind == SkillSource {
-		skill, err := s.Client.Skill(ctx, directSkill(s).descriptor)
-		if err != nil {
-			return nil, err
-		}
-		return []Entry{{
-			Name: s.Namespace, Title: skill.Name, Namespace: s.Namespace, Version: skill.Version, Description: skill.Description,
-			CapabilityType: skill.CapabilityType, Access: skill.Access, listed: c.operators[s.Namespace].listed,
-		}}, nil
-	}
-	t, err := list(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]Entry, 0, len(t.entries))
-	role := c.policy.Role(principal)
-	for _, e := range t.entries {
-		if (!e.listed.Hidden || principal != "") && t.permits(role, e) {
-			entries = append(entries, t.entry(ctx, e))
-		}
-	}
-	return entries, nil
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -103,17 +102,20 @@ func (s *Section) Reread(ctx context.Context, asked time.Time) {
 	}
 }
 
-// tableOf returns the name table of the indexes of a source, or of newer ones.
+// tableOf returns the name table of the indexes of a source, or of newer ones. It makes one table at a time, of the newest indexes: a source that
+// changes its index all the time does not make the process make and keep a table of each.
 func (s *Section) tableOf(ctx context.Context, indexes []*document.Index) *nameTable {
 	if known := s.table.Load(); known != nil && slices.Equal(known.indexes, indexes) {
 		return known
 	}
-	return s.tables.Make(indexes, func(newest []*document.Index) *nameTable {
-		if known := s.table.Load(); known != nil && slices.Equal(known.indexes, newest) {
-			return known
-		}
-		return s.catalog.renew(context.WithoutCancel(ctx), s, newest)
-	})
+	s.newest.Store(&indexes)
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	newest := *s.newest.Load()
+	if known := s.table.Load(); known != nil && slices.Equal(known.indexes, newest) {
+		return known
+	}
+	return s.catalog.renew(context.WithoutCancel(ctx), s, newest)
 }
 
 // renew builds the name table of a source from its indexes and stores it.
@@ -165,29 +167,6 @@ func (t *nameTable) keepsFaults(before *nameTable) func(id string) bool {
 		listed := t.byID[id]
 		return listed != nil && (before == nil || before.byID[id] == nil || before.byID[id].Version == listed.Version)
 	}
-}
-
-// compare wakes those who wait and may use a source if its list has changed.
-func compare(c *Catalog, before, now *nameTable) {
-	if before != nil && !slices.EqualFunc(before.entries, now.entries, func(a, b *entry) bool {
-		return a.name == b.name && a.Version == b.Version && a.Name == b.Name && a.Description == b.Description &&
-			a.CapabilityType == b.CapabilityType && a.Access == b.Access
-	}) {
-		c.changes.Wake(func(a audience) bool {
-			return now.section.Knows(a.role) && (!a.anonymous || !now.section.RequirePrincipal)
-		})
-	}
-}
-
-// Changed returns a channel that is closed when the list of a source that a principal may use changes the next time, as far as it is read by then.
-func (c *Catalog) Changed(principal string) <-chan struct{} {
-	return c.changes.Next(audience{principal == "", c.policy.Role(principal)})
-}
-
-// audience are the principals who may use the same sources.
-type audience struct {
-	anonymous bool
-	role      *access.Role // nil: there are no access rules
 }
 
 // peek returns the names of a source from memory; nil: its indexes are not cached.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -19,7 +18,7 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 		return &Listed{Section: s, Name: name}, err
 	}
 	found := t.visible(t.find(name), v, maxAmbiguous)
-	if len(found) == 0 && toolname.IsName(name) {
+	if len(found) == 0 && isToolName(name) {
 		found = t.visible(t.withTool(ctx, name), v, maxAmbiguous)
 	}
 	switch len(found) {

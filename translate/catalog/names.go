@@ -12,7 +12,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/search"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/unlisted"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -68,10 +67,10 @@ func (e *entry) hidden() bool { return e.Access == document.Private && !e.aliase
 // nameTable builds the name table of a source from its indexes.
 func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
 	t := &nameTable{section: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
-	left := omissions{catalog: c, table: t}
+	left := omissions{table: t}
 	for _, index := range indexes {
 		if index.LeftOutCount > 0 {
-			c.observer.Notice(ctx, omittedNotice(s, index))
+			s.warnOfOmitted(ctx, index)
 			t.omittedCount += index.LeftOutCount
 			t.omit(index.LeftOut...)
 		}
@@ -106,7 +105,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	}
 	t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
 		if e.name == "" {
-			c.omit(ctx, t, "all names that it could have are names of other skills; give it an alias", e.ID, nil, true)
+			t.omitSkill(ctx, "all names that it could have are names of other skills; give it an alias", e.ID, nil, true)
 		}
 		return e.name == ""
 	})
@@ -130,15 +129,33 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	slices.Sort(public)
 	t.near = near.NewIndex(slices.Compact(public))
 	t.findRuled(c.policy)
-	lists := unlisted.Source{Namespace: s.Namespace, Lists: func(name string) bool { return t.byName[name] != nil }, Near: t.near, Observer: c.observer}
-	lists.Warn(ctx, "access rules", c.policy.Names(s.Namespace))
-	lists.Warn(ctx, "quotas", c.quotas[s])
-	t.warnOfAliases(ctx, c.observer, missing)
+	t.warnOfRules(ctx, "access rules", c.policy.Names(s.Namespace))
+	t.warnOfRules(ctx, "quotas", c.quotas[s])
+	t.warnOfAliases(ctx, missing)
 	return t
 }
 
+// warnOfRules logs the names in some kind of rules that no skill of the source has, with similar ones.
+func (t *nameTable) warnOfRules(ctx context.Context, rules string, names []string) {
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return t.byName[name] != nil })
+	if len(missing) == 0 {
+		return
+	}
+	first, similar := missing[:min(len(missing), maxLogged)], []string{}
+	for _, name := range first {
+		found := near.Find(name, t.near)
+		similar = append(similar, found[:min(len(found), 1)]...)
+	}
+	t.section.warn(ctx, rules+" name skills that the source does not list", slog.Int("count", len(missing)), slog.Any("first", first), slog.Any("near", similar))
+}
+
+// warn logs a warning about the source.
+func (s *Section) warn(ctx context.Context, message string, attrs ...slog.Attr) {
+	s.catalog.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: s.Namespace, Message: message, Attrs: attrs})
+}
+
 // warnOfAliases logs the aliases for skills that the source does not list, with similar ids.
-func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observer, missing []Alias) {
+func (t *nameTable) warnOfAliases(ctx context.Context, missing []Alias) {
 	if len(missing) == 0 {
 		return
 	}
@@ -149,10 +166,7 @@ func (t *nameTable) warnOfAliases(ctx context.Context, observer exchange.Observe
 			ids[i] = t.byName[name].ID
 		}
 		t.missing = append(t.missing, MissingAlias{a, t.section.Namespace, ids})
-		observer.Notice(ctx, &exchange.Notice{
-			Level: slog.LevelWarn, Source: t.section.Namespace, Message: "an alias is for a skill that the source does not list",
-			Attrs: []slog.Attr{slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", ids)},
-		})
+		t.section.warn(ctx, "an alias is for a skill that the source does not list", slog.String("alias", a.Name), slog.String("skill_id", a.SkillID), slog.Any("near", ids))
 	}
 }
 
@@ -204,9 +218,8 @@ func names(entries []*entry) []string {
 
 // omissions counts the skills that are not listed and logs the first of each reason.
 type omissions struct {
-	catalog *Catalog
-	table   *nameTable
-	count   map[string]int // by reason
+	table *nameTable
+	count map[string]int // by reason
 }
 
 // maxLogged bounds the skills that the log names for one reason.
@@ -217,23 +230,20 @@ func (o *omissions) note(ctx context.Context, why, id string, owner *Section) {
 		o.count = map[string]int{}
 	}
 	o.count[why]++
-	o.catalog.omit(ctx, o.table, why, id, owner, o.count[why] <= maxLogged)
+	o.table.omitSkill(ctx, why, id, owner, o.count[why] <= maxLogged)
 }
 
 // report logs how many skills the log does not name.
 func (o *omissions) report(ctx context.Context) {
 	for _, why := range []string{document.SpacedID, document.InvisibleID, claims, imitates} {
 		if more := o.count[why] - maxLogged; more > 0 {
-			o.catalog.observer.Notice(ctx, &exchange.Notice{
-				Level: slog.LevelWarn, Source: o.table.section.Namespace, Message: "further skills are not listed for a reason that others of the source have been logged for: " + why,
-				Attrs: []slog.Attr{slog.Int("more", more)},
-			})
+			o.table.section.warn(ctx, "further skills are not listed for a reason that others of the source have been logged for: "+why, slog.Int("more", more))
 		}
 	}
 }
 
-// omit adds a skill that is not listed to the table, and logs it if logs is true.
-func (c *Catalog) omit(ctx context.Context, t *nameTable, why, id string, owner *Section, logs bool) {
+// omitSkill adds a skill that is not listed to t.omitted, and logs it if logs is true.
+func (t *nameTable) omitSkill(ctx context.Context, why, id string, owner *Section, logs bool) {
 	fault := run.Violation{Message: why}
 	attrs := []slog.Attr{slog.String("skill_id", quoteID(id))}
 	if owner != nil {
@@ -245,7 +255,7 @@ func (c *Catalog) omit(ctx context.Context, t *nameTable, why, id string, owner 
 	if !logs {
 		return
 	}
-	c.observer.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: t.section.Namespace, Message: "a skill is not listed: " + why, Attrs: attrs})
+	t.section.warn(ctx, "a skill is not listed: "+why, attrs...)
 }
 
 // quoteID quotes an id for the operator, with escapes for what is not ASCII. A plain ASCII id
@@ -258,8 +268,8 @@ func quoteID(id string) string {
 	return text
 }
 
-// omittedNotice is the log entry about the invalid entries of an index.
-func omittedNotice(s *Section, index *document.Index) *exchange.Notice {
+// warnOfOmitted logs the invalid entries of an index.
+func (s *Section) warnOfOmitted(ctx context.Context, index *document.Index) {
 	const shown = 5
 	first := make([]string, 0, shown)
 	for _, l := range index.LeftOut[:min(len(index.LeftOut), shown)] {
@@ -272,8 +282,5 @@ func omittedNotice(s *Section, index *document.Index) *exchange.Notice {
 	case SiteSource:
 		what = "entries of a site's index of Agent Skills are ignored because they are invalid, duplicates or of an unknown type"
 	}
-	return &exchange.Notice{
-		Level: slog.LevelWarn, Source: s.Namespace, Message: what + "; caddy skill-bridge status shows them",
-		Attrs: []slog.Attr{slog.Int("count", index.LeftOutCount), slog.Any("first", first)},
-	}
+	s.warn(ctx, what+"; caddy skill-bridge status shows them", slog.Int("count", index.LeftOutCount), slog.Any("first", first))
 }

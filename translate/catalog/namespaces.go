@@ -1,8 +1,7 @@
 package catalog
 
 import (
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/lookalike"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -10,7 +9,7 @@ import (
 type namespaces struct {
 	sources    map[string]*Section // providers and registries by their namespaces
 	longest    int                 // length of the longest namespace
-	lookAlikes lookalike.Index
+	lookAlikes near.LookAlikes
 	operators  map[string]operatorName
 	toolRules  toolRules
 }
@@ -62,7 +61,7 @@ func (n *namespaces) operatorOf(name string) (operatorName, bool) {
 
 // toolOwners returns the providers and registries that could have a skill with a tool name.
 func (n *namespaces) toolOwners(name string) (owners []*Section) {
-	if !toolname.IsName(name) {
+	if !isToolName(name) {
 		return nil
 	}
 	for _, sections := range n.toolRules.prefixes(name) {

@@ -18,10 +18,7 @@ func Search(ctx context.Context, views []*View, query string, limit int, only do
 	for i, v := range views {
 		if t := v.table; !t.words.Made() {
 			v.table = nil // it is not kept while others are searched
-			v.table = t.section.searched.Make(t, func(newest *nameTable) *nameTable {
-				newest.wordIndex(context.WithoutCancel(ctx))
-				return newest
-			})
+			v.table = t.section.searchable(ctx)
 		}
 		scopes[i].Index, scopes[i].Visible = v.table.wordIndex(ctx), v.visible()
 		if only != "" {
@@ -40,6 +37,15 @@ func Search(ctx context.Context, views []*View, query string, limit int, only do
 		entries[i].Tool = onlyTool(ctx, views, t.toolNames(ctx).names[hits[i].Skill])
 	}
 	return entries
+}
+
+// searchable returns the newest table, with its words. It collects those of one table at a time, as [Section.tableOf] makes one.
+func (s *Section) searchable(ctx context.Context) *nameTable {
+	s.indexing.Lock()
+	defer s.indexing.Unlock()
+	t := s.table.Load()
+	t.wordIndex(context.WithoutCancel(ctx))
+	return t
 }
 
 // visible returns which skills of the view lists for the caller have; nil: all.

@@ -6,13 +6,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/latest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/patience"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -82,15 +81,16 @@ type Section struct {
 	Client *skillsharing.Client
 	// Index is the index of the source in the order of the configuration.
 	Index  int
-	Stalls patience.Stalls
+	Stalls discovery.Stalls
 
 	catalog  *Catalog
 	refusals faults.Faults // of credentials for single skills, by calls with this configuration
 	refused  faults.Faults // of the credential of the source, by principals
 	table    atomic.Pointer[nameTable]
-	tables   latest.Maker[[]*document.Index, *nameTable]
-	searched latest.Maker[*nameTable, *nameTable] // with their words
-	near     *near.Index                          // of the names in the configuration
+	naming   sync.Mutex                        // held while a table is made
+	newest   atomic.Pointer[[]*document.Index] // of which one is made, or will be
+	indexing sync.Mutex                        // held while the words of a table are collected
+	near     *near.Index                       // of the names in the configuration
 }
 
 // visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not see private skills of an index that

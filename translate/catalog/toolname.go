@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // toolRules are the rules for tool names that depend on the configuration only. They make sure that
@@ -31,8 +28,8 @@ type toolRules struct {
 }
 
 func toolPrefix(namespace string) string {
-	prefix := toolname.Plain(namespace + ".")
-	return prefix[:min(len(prefix), toolname.Stem)]
+	prefix := plainTool(namespace + ".")
+	return prefix[:min(len(prefix), toolStem)]
 }
 
 // newToolRules makes the rules for sources and for the names in the configuration.
@@ -57,10 +54,10 @@ func newToolRules(sources map[string]*Section, operators map[string]operatorName
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	tools := toolname.Assign(names, func(_ int, plain string) bool { return toolname.BuiltIn[plain] })
+	tools := assignTools(names, func(_ int, plain string) bool { return builtInTools[plain] })
 	for i, tool := range tools {
 		name := names[i]
-		r.reserved[toolname.Plain(name)], r.reserved[tool] = true, true
+		r.reserved[plainTool(name)], r.reserved[tool] = true, true
 		if _, taken := operators[tool]; taken && tool != name {
 			continue // names come first
 		}
@@ -81,8 +78,8 @@ func newToolRules(sources map[string]*Section, operators map[string]operatorName
 // prefixes yields the prefixes of sources that a tool name begins with, shortest first, and their sources.
 func (r *toolRules) prefixes(tool string) func(yield func(string, []*Section) bool) {
 	return func(yield func(string, []*Section) bool) {
-		for i := 1; i <= min(len(tool), toolname.Stem); i++ {
-			if tool[i-1] != '_' && i != toolname.Stem {
+		for i := 1; i <= min(len(tool), toolStem); i++ {
+			if tool[i-1] != '_' && i != toolStem {
 				continue
 			}
 			if s := r.sources[tool[:i]]; s != nil && !yield(tool[:i], s) {
@@ -95,7 +92,7 @@ func (r *toolRules) prefixes(tool string) func(yield func(string, []*Section) bo
 // hashed reports whether a skill of the source with a prefix has a hashed name because of the configuration.
 func (r *toolRules) hashed(prefix, plain string) bool {
 	switch {
-	case toolname.BuiltIn[plain], r.reserved[plain], len(r.sources[prefix]) > 1, r.inner[prefix] && toolname.LooksHashed(plain):
+	case builtInTools[plain], r.reserved[plain], len(r.sources[prefix]) > 1, r.inner[prefix] && looksHashed(plain):
 		return true
 	case !r.outer[prefix]:
 		return false
@@ -133,7 +130,7 @@ func (t *nameTable) makeTools(ctx context.Context) {
 		}
 	}
 	isID := func(i int, tool string) bool { e := t.byID[tool]; return e != nil && e != t.entries[i] }
-	tools := toolname.Assign(names, func(i int, plain string) bool { return isID(i, plain) || n.toolRules.hashed(prefix, plain) })
+	tools := assignTools(names, func(i int, plain string) bool { return isID(i, plain) || n.toolRules.hashed(prefix, plain) })
 	sorted := make([]int32, 0, len(tools))
 	var without []string
 	for i, e := range t.entries {
@@ -159,10 +156,8 @@ func (s *Section) warnOfTools(ctx context.Context, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	s.catalog.observer.Notice(ctx, &exchange.Notice{
-		Level: slog.LevelWarn, Source: s.Namespace, Message: "skills are not listed as tools, since their tool names, with the hashes, are those of other skills; give them aliases",
-		Attrs: []slog.Attr{slog.Int("count", len(names)), slog.Any("first", names[:min(len(names), maxLogged)])},
-	})
+	s.warn(ctx, "skills are not listed as tools, since their tool names, with the hashes, are those of other skills; give them aliases",
+		slog.Int("count", len(names)), slog.Any("first", names[:min(len(names), maxLogged)]))
 }
 
 // find returns the range of sorted whose skills have a tool name.
@@ -189,20 +184,20 @@ func (t *nameTable) withTool(ctx context.Context, tool string) []*entry {
 // withHashedTool returns the entries that have a plain tool name in common, or whose longer plain tool names begin with it if it is as long as tool
 // names can be, and that therefore have hashed ones, as far as lists for the caller have them; most is their largest number.
 func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, most int) (found []*entry) {
-	if !toolname.IsName(plain) {
+	if !isToolName(plain) {
 		return nil
 	}
 	tools := t.toolNames(ctx)
-	stem := plain[:min(len(plain), toolname.Stem)] + "_"
+	stem := plain[:min(len(plain), toolStem)] + "_"
 	from, _ := slices.BinarySearchFunc(tools.sorted, stem, func(at int32, tool string) int { return strings.Compare(tools.names[at], tool) })
 	for _, at := range tools.sorted[from:] {
 		tool, e := tools.names[at], t.entries[at]
 		if !strings.HasPrefix(tool, stem) || len(found) == most {
 			break
 		}
-		own := toolname.Plain(e.name)
-		cut := len(plain) == toolname.MaxName && strings.HasPrefix(own, plain)
-		if len(tool) == len(stem)+toolname.Digits && (own == plain || cut) && toolname.Hashed(e.name, own) == tool && (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
+		own := plainTool(e.name)
+		cut := len(plain) == maxToolName && strings.HasPrefix(own, plain)
+		if len(tool) == len(stem)+toolDigits && (own == plain || cut) && hashedTool(e.name, own) == tool && (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
 			found = append(found, e)
 		}
 	}

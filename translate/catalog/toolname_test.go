@@ -11,7 +11,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/toolname"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -66,7 +65,7 @@ func checkTools(tb testing.TB, c *Catalog, principal string) map[string]Entry {
 		}
 	}
 	for tool, e := range tools {
-		if !toolForm.MatchString(tool) || toolname.BuiltIn[tool] {
+		if !toolForm.MatchString(tool) || builtInTools[tool] {
 			tb.Errorf("%q is no tool name", tool)
 		}
 		l, failure := c.Resolve(tb.Context(), tool, principal)
@@ -84,7 +83,7 @@ func checkTools(tb testing.TB, c *Catalog, principal string) map[string]Entry {
 		delete(listed, e.Name)
 	}
 	for name := range listed {
-		if t := c.sections[0].table.Load(); len(c.sections) > 1 || t.byID[toolname.Hashed(name, toolname.Plain(name))] == nil { // a source may harm itself
+		if t := c.sections[0].table.Load(); len(c.sections) > 1 || t.byID[hashedTool(name, plainTool(name))] == nil { // a source may harm itself
 			tb.Errorf("no tool: %s", name)
 		}
 	}
@@ -171,10 +170,10 @@ func TestToolNamesOfAnySources(t *testing.T) {
 			}
 			for _, id := range s.ids { // ids that sources would choose to take the hashed names of others
 				name := namespaces[r.IntN(len(namespaces))] + "." + id
-				if h := toolname.Hashed(name, toolname.Plain(name)); len(h) < 64 && !slices.Contains(s.ids, h) && r.IntN(3) == 0 {
+				if h := hashedTool(name, plainTool(name)); len(h) < 64 && !slices.Contains(s.ids, h) && r.IntN(3) == 0 {
 					s.ids = append(s.ids, h)
 				}
-				if h, ok := strings.CutPrefix(toolname.Hashed(namespace+"."+id, toolname.Plain(namespace+"."+id)), toolname.Plain(namespace)+"_"); ok && h != "" && !slices.Contains(s.ids, h) && r.IntN(3) == 0 {
+				if h, ok := strings.CutPrefix(hashedTool(namespace+"."+id, plainTool(namespace+"."+id)), plainTool(namespace)+"_"); ok && h != "" && !slices.Contains(s.ids, h) && r.IntN(3) == 0 {
 					s.ids = append(s.ids, h)
 				}
 			}
@@ -276,11 +275,11 @@ func collidingNames(tb testing.TB, one, other string) (id, otherID string) {
 	ids := map[string]string{}
 	for n := range 1 << 14 {
 		name := one + "." + variant(n)
-		ids[toolname.Hashed(name, toolname.Plain(name))] = variant(n)
+		ids[hashedTool(name, plainTool(name))] = variant(n)
 	}
 	for n := range 1 << 14 {
 		name := other + "." + variant(n)
-		if id := ids[toolname.Hashed(name, toolname.Plain(name))]; id != "" {
+		if id := ids[hashedTool(name, plainTool(name))]; id != "" {
 			return id, variant(n)
 		}
 	}
@@ -292,7 +291,7 @@ func collidingNames(tb testing.TB, one, other string) (id, otherID string) {
 func TestToolNamesThatCollide(t *testing.T) {
 	id, other := collidingNames(t, "a.b", "a_b")
 	name, otherName := "a.b."+id, "a_b."+other
-	tool := toolname.Hashed(name, toolname.Plain(name))
+	tool := hashedTool(name, plainTool(name))
 	for _, hidden := range []bool{false, true} {
 		private := map[string]bool{other: hidden}
 		c := catalogOf(t, &indexProvider{namespace: "a.b", ids: []string{"x", id}}, &indexProvider{namespace: "a_b", ids: []string{"y", other}, private: private, credentials: true})

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -31,19 +30,6 @@ func (s *Section) View(ctx context.Context, principal string) (*View, *run.Failu
 		return nil, err
 	}
 	return &View{t, s.catalog.viewer(principal)}, nil
-}
-
-// FreshViews returns a function that returns the View of a provider or site, and until when it is fresh; nil: View has to be called.
-func FreshViews(ctx context.Context, c *Catalog, principal string) func(*Section) (*View, time.Time) {
-	viewer, once, now := c.viewer(principal), ctx.Value(onceKey{}) != nil, time.Now()
-	return func(s *Section) (*View, time.Time) {
-		if t := s.table.Load(); !once && t != nil && t.learned.Load() && (s.Kind == ProviderSource || s.Kind == SiteSource) {
-			if index, until := discovery.FreshIndex(&s.Client.Reader, now); index != nil && index == t.indexes[0] {
-				return &View{t, viewer}, until
-			}
-		}
-		return nil, time.Time{}
-	}
 }
 
 // directTable returns the table of the only skill of a source.

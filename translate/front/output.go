@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
@@ -71,19 +72,13 @@ func partsOf(array jsontext.Value) (parts []Part, ok bool) {
 	if array.Kind() != '[' {
 		return nil, false
 	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, false
-	}
-	for d.PeekKind() != ']' {
-		value, err := d.ReadValue()
-		if err != nil || len(parts) == maxOutputParts {
-			return nil, false
+	jsonrpc.EachItem(array, func(item jsontext.Value) bool {
+		if ok = len(parts) < maxOutputParts; ok {
+			parts = append(parts, elementOf(item))
 		}
-		end := int(d.InputOffset()) // the decoder reuses the memory of value
-		parts = append(parts, elementOf(array[end-len(value):end:end]))
-	}
-	return parts, true
+		return ok
+	})
+	return parts, ok || len(parts) == 0
 }
 
 // elementOf returns the part for an element of an array.

@@ -112,7 +112,7 @@ func (c *cleaner) data(v jsontext.Value) {
 // items adds an array whose elements add adds.
 func (c *cleaner) items(array jsontext.Value, add func(jsontext.Value)) {
 	c.Buf = append(c.Buf, '[')
-	for _, item := range Items(array) {
+	for _, item := range jsonrpc.Items(array) {
 		c.Next()
 		add(item)
 	}
@@ -123,22 +123,4 @@ func (c *cleaner) items(array jsontext.Value, add func(jsontext.Value)) {
 func (c *cleaner) member(name jsontext.Value) {
 	c.Next()
 	c.Buf = append(append(c.Buf, name...), ':')
-}
-
-// Items returns the elements of an array.
-func Items(array jsontext.Value) []jsontext.Value {
-	var list []jsontext.Value
-	d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true))
-	if _, err := d.ReadToken(); err != nil {
-		return nil
-	}
-	for d.PeekKind() != ']' {
-		value, err := d.ReadValue()
-		if err != nil {
-			return list
-		}
-		end := int(d.InputOffset()) // the decoder reuses the memory of value
-		list = append(list, array[end-len(value):end:end])
-	}
-	return list
 }

@@ -50,6 +50,33 @@ func EachMember(object jsontext.Value, each func(name, value jsontext.Value) boo
 	}
 }
 
+// EachItem calls a function for each element of an array, until it returns false, as [EachMember] does for the members of an object.
+func EachItem(array jsontext.Value, each func(item jsontext.Value) bool) {
+	if len(array) == 0 || array.Kind() != '[' {
+		return
+	}
+	i := bytes.IndexByte(array, '[') + 1
+	for i = skipSpace(array, i); i < len(array) && array[i] != ']'; i = skipSpace(array, i) {
+		item := i
+		i = valueEnd(array, i)
+		if item >= i || !each(array[item:i:i]) {
+			return
+		}
+		if i = skipSpace(array, i); i < len(array) && array[i] == ',' {
+			i++
+		}
+	}
+}
+
+// Items returns the elements of an array; see [EachItem].
+func Items(array jsontext.Value) (items []jsontext.Value) {
+	EachItem(array, func(item jsontext.Value) bool {
+		items = append(items, item)
+		return true
+	})
+	return items
+}
+
 // Flatten replaces the line ends of a JSON text, so that it is one line. A valid text has them only as white space between tokens.
 func Flatten(text []byte) {
 	for _, end := range []byte("\r\n") {

@@ -41,7 +41,6 @@ func (c *Call) Go(ctx context.Context, panicked func(context.Context, any, []byt
 			}
 			end(ctx, bug)
 		}()
-		translate.GrowStack(0)
 		execute(ctx)
 	}()
 }

@@ -1,7 +1,6 @@
 package skillsharing
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -126,41 +126,31 @@ func appendString(b []byte, s string) []byte {
 // as compact JSON. It leaves out inputs whose names are already in the query: the
 // provider has set these, and servers differ in which of two values they use.
 func withQuery(u *url.URL, inputs jsontext.Value) (*url.URL, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(inputs), jsontext.AllowDuplicateNames(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
 	query := u.RawQuery
 	fixed := parametersOf(query)
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		key, taken := url.QueryEscape(name.String()), fixed[parameterName(name.String())]
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		if taken {
-			continue
+	var err error
+	jsonrpc.EachMember(inputs, func(quoted, value jsontext.Value) bool {
+		name := string(jsonrpc.Unquote(quoted))
+		if fixed[parameterName(name)] {
+			return true
 		}
 		plain, ok := document.Text(value)
 		if !ok {
 			value = value.Clone()
-			if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-				return nil, err
+			if err = value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
+				return false
 			}
 			plain = string(value)
 		}
 		if query != "" {
 			query += "&"
 		}
-		query += key + "=" + url.QueryEscape(plain)
-	}
+		query += url.QueryEscape(name) + "=" + url.QueryEscape(plain)
+		return true
+	})
 	extended := *u
 	extended.RawQuery = query
-	return &extended, nil
+	return &extended, err
 }
 
 // parametersOf returns the names of the parameters in a query, in the form of parameterName; nil: there are none.

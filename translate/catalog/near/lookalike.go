@@ -1,5 +1,4 @@
-// Package lookalike finds names that look like others to people: with letters of other scripts, or in other widths.
-package lookalike
+package near
 
 import (
 	"strings"
@@ -10,16 +9,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Index finds namespaces by their skeletons. Two texts look alike if their
+// LookAlikes finds namespaces that look like others to people, with letters of other scripts, or in other widths, by their skeletons. Two texts look alike if their
 // skeletons (UTS #39, section 4) are equal. A skeleton replaces each character by a
 // representative of all characters that look like it.
-type Index struct {
+type LookAlikes struct {
 	namespaces map[string]string // by their skeletons
 	longest    int               // length of the longest skeleton
 }
 
 // Add adds a namespace.
-func (l *Index) Add(namespace string) {
+func (l *LookAlikes) Add(namespace string) {
 	var shape skeletons
 	for _, r := range namespace {
 		shape.add(r)
@@ -35,7 +34,7 @@ func (l *Index) Add(namespace string) {
 
 // Imitated returns the namespace, other than own, that looks like the beginning of the id; empty: there
 // is none. An id in ASCII imitates no namespace.
-func (l *Index) Imitated(own, id string) string {
+func (l *LookAlikes) Imitated(own, id string) string {
 	foreign := strings.IndexFunc(id, func(r rune) bool { return r >= utf8.RuneSelf })
 	if foreign < 0 {
 		return ""

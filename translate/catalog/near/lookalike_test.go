@@ -1,4 +1,4 @@
-package lookalike
+package near
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 
 func TestLookAlikes(t *testing.T) {
 	const acme, corp, self = "acme", "my.Corp-1", "self"
-	var l Index
+	var l LookAlikes
 	for _, namespace := range []string{acme, corp, self} {
 		l.Add(namespace)
 	}
@@ -26,7 +26,7 @@ func TestLookAlikes(t *testing.T) {
 			t.Errorf("%+q: %q, want %q", id, got, want)
 		}
 	}
-	if new(Index).Imitated(self, "\u0430/x") != "" {
+	if new(LookAlikes).Imitated(self, "\u0430/x") != "" {
 		t.Error("there are no namespaces")
 	}
 }

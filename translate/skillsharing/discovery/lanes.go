@@ -1,13 +1,41 @@
-package patience
+package discovery
 
 import (
 	"context"
 	"math/rand/v2"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
+
+// Lane is what the descriptors of a publisher at one host have in common: they are likely to be readable, or slow, together. The zero Lane is that
+// of a source's indexes.
+type Lane struct {
+	Publisher string // in the ids of the skills of a registry
+	Host      string // with the port, as it is written
+}
+
+// LaneOf returns the lane of a descriptor and the id in its index entry. Only registries list skills of several publishers.
+func LaneOf(at Location, id string, inRegistry bool) Lane {
+	_, rest, _ := strings.Cut(string(at), "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	if !inRegistry {
+		return Lane{Host: rest}
+	}
+	return Lane{publisherOf(id), rest}
+}
+
+// Hostname returns the host without the port.
+func (l Lane) Hostname() string { return (&url.URL{Host: l.Host}).Hostname() }
+
+// IsFresh reports whether the cache has a fresh descriptor for a location, so that reading it does not wait for its host.
+func IsFresh(r *Reader, at Location) bool {
+	doc, _ := r.Cache.Peek(string(at), r.partition(descriptorDocument), r.constant().number)
+	return doc != nil && time.Now().Before(doc.ExpiresAt)
+}
 
 const (
 	laneAtOnce  = 8  // reads of one lane, and about as many of one host or publisher with several lanes
@@ -20,7 +48,7 @@ const (
 // The lanes take turns. The documents of a lane are read in the order of their numbers if inOrder is set and the lane has not stalled; else in a random one.
 // Read waits for a lane only while documents of it arrive, and not longer than a list waits for a source as a whole. Then the
 // context of the reads has ended, so that they have what is in memory. What was begun is read to its end, so that the next list has it.
-func (s *Stalls) Read(ctx context.Context, lanes map[int]discovery.Lane, inOrder bool, read func(ctx context.Context, i int) (late bool)) {
+func (s *Stalls) Read(ctx context.Context, lanes map[int]Lane, inOrder bool, read func(ctx context.Context, i int) (late bool)) {
 	if len(lanes) == 0 {
 		return
 	}
@@ -56,7 +84,7 @@ type end struct {
 
 // lane are the documents of a reading that are of one publisher at one host.
 type lane struct {
-	discovery.Lane
+	Lane
 	waiting  []int // documents, in the wanted order or, after a stall, in none that a provider can choose
 	running  int
 	most     int // reads at a time
@@ -105,8 +133,8 @@ func (r *reading) run() {
 }
 
 // sort makes the lanes. Those that have stalled have their turns last.
-func (r *reading) sort(all map[int]discovery.Lane, inOrder bool) {
-	lanes, publishers, hosts := map[discovery.Lane]*lane{}, map[string]int{}, map[string]int{}
+func (r *reading) sort(all map[int]Lane, inOrder bool) {
+	lanes, publishers, hosts := map[Lane]*lane{}, map[string]int{}, map[string]int{}
 	now := time.Now()
 	for i, key := range all {
 		of := lanes[key]

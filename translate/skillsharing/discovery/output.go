@@ -58,10 +58,8 @@ func (s *Skill) CheckOutput(ctx context.Context, principal string, output jsonte
 	if of == nil {
 		return nil
 	}
-	if checks == nil {
-		checks = new(inputs.Checks)
-	}
-	fault := of.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, []jsonrpc.Member{{Name: jsontext.Value(`"` + outputName + `"`), Value: output}}, checks)
+	only := jsonrpc.Object{Members: []jsonrpc.Member{{Name: jsontext.Value(`"` + outputName + `"`), Value: output}}}
+	fault := of.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, only, checks)
 	if fault != nil { // it calls the output an argument
 		problem := strings.TrimPrefix(fault.Message, `argument "`+outputName+`"`)
 		fault.Message = "the output" + strings.Replace(problem, ": /"+outputName+"/", ": /", 1)

@@ -43,19 +43,6 @@ func (r *Reader) Index(ctx context.Context) (*document.Index, *run.Failure) {
 	return r.IndexSince(ctx, time.Time{})
 }
 
-// FreshIndex returns the index if the cache has it fresh at a time and the reader has used it before, and until when it is fresh; nil: Index
-// has to be called.
-func FreshIndex(r *Reader, now time.Time) (index *document.Index, until time.Time) {
-	doc := r.fresh(indexDocument, r.constant().index, now)
-	if doc == nil {
-		return nil, time.Time{}
-	}
-	if last, known := verdictsOf(doc).find(r.constant().number); !known || last.err != nil {
-		return nil, time.Time{}
-	}
-	return doc.Value.(*keptIndex).Index, doc.ExpiresAt
-}
-
 // IndexSince is Index, but confirms a fresh index that was asked for before a time (see [cache.Request]).
 func (r *Reader) IndexSince(ctx context.Context, asked time.Time) (*document.Index, *run.Failure) {
 	return r.index(ctx, indexDocument, indexURL(r), asked, func(response *cache.Response) (*document.Index, error) {

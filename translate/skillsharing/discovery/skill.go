@@ -148,15 +148,11 @@ func invalidURL(pointer string, err error) *run.Failure {
 // request; nil: this is the only check. Long checks wait for turns, which the skills and principals of
 // a source get in rotation.
 func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) *run.Failure {
-	if checks == nil {
-		checks = new(inputs.Checks)
-	}
-	var e *run.Failure
-	if arguments.Members != nil {
-		e = s.inputs.CheckMembers(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments.Members, checks)
-	} else {
-		e = s.inputs.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments.Text, checks)
-	}
+	return s.about(s.inputs.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments, checks))
+}
+
+// about adds the skill to a failure, which may be nil.
+func (s *Skill) about(e *run.Failure) *run.Failure {
 	if e != nil {
 		e.SkillID = s.ID
 	}
@@ -166,10 +162,7 @@ func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jso
 // RestoredInputs returns arguments with the inputs' own names instead of those that the JSON Schema for models has.
 func (s *Skill) RestoredInputs(arguments jsonrpc.Object) (jsonrpc.Object, *run.Failure) {
 	restored, e := s.inputs.Restored(arguments)
-	if e != nil {
-		e.SkillID = s.ID
-	}
-	return restored, e
+	return restored, s.about(e)
 }
 
 // UnknownInputs returns the names of arguments that the descriptor does not define, at most most. It returns none of arguments
@@ -181,14 +174,8 @@ func (s *Skill) UnknownInputs(arguments jsonrpc.Object, most int) []string {
 // CheckGiven is [Skill.CheckInputs] without the failure of a required input that is missing. The names of those are missing,
 // in the order of the descriptor.
 func (s *Skill) CheckGiven(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) (missing []string, invalid *run.Failure) {
-	if checks == nil {
-		checks = new(inputs.Checks)
-	}
 	missing, invalid = s.inputs.CheckGiven(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments, checks)
-	if invalid != nil {
-		invalid.SkillID = s.ID
-	}
-	return missing, invalid
+	return missing, s.about(invalid)
 }
 
 // Hosts reports whether a includes the hosts of the descriptor and its redirects, and of the endpoint.

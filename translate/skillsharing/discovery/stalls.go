@@ -1,5 +1,4 @@
-// Package patience bounds how long lists wait for the documents of a source that stalls, and lets the publishers and hosts of its descriptors take turns.
-package patience
+package discovery
 
 import (
 	"context"
@@ -7,8 +6,6 @@ import (
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // How long a list waits for a source. What it does not wait for is read for the next list.
@@ -29,7 +26,7 @@ const (
 // again and again. It is safe for concurrent use; the zero value is empty.
 type Stalls struct {
 	mu    sync.Mutex
-	lanes map[discovery.Lane]stalled
+	lanes map[Lane]stalled
 	whole time.Time // when all lanes together have used up the patience of a list
 }
 
@@ -40,7 +37,7 @@ type stalled struct {
 }
 
 // recent returns how often a lane has stalled.
-func (s *Stalls) recent(l discovery.Lane, now time.Time) int {
+func (s *Stalls) recent(l Lane, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.lanes[l]; now.Sub(known.last) < stallMemory {
@@ -50,13 +47,13 @@ func (s *Stalls) recent(l discovery.Lane, now time.Time) int {
 }
 
 // note notes that a lane has stalled.
-func (s *Stalls) note(l discovery.Lane, now time.Time) {
+func (s *Stalls) note(l Lane, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(now)
 	known := s.lanes[l]
 	if s.lanes == nil {
-		s.lanes = map[discovery.Lane]stalled{}
+		s.lanes = map[Lane]stalled{}
 	}
 	if known.times > 0 || len(s.lanes) < maxStalled {
 		s.lanes[l] = stalled{min(known.times+1, longestStreak), now}
@@ -83,13 +80,13 @@ func (s *Stalls) temper(now time.Time) (whole time.Duration, many bool) {
 
 // forget removes what was long ago. The caller holds s.mu.
 func (s *Stalls) forget(now time.Time) {
-	maps.DeleteFunc(s.lanes, func(_ discovery.Lane, known stalled) bool { return now.Sub(known.last) >= stallMemory })
+	maps.DeleteFunc(s.lanes, func(_ Lane, known stalled) bool { return now.Sub(known.last) >= stallMemory })
 }
 
 // Index calls read, which reads the list of the source's skills, with a context that ends when lists no longer wait for it. The reading itself goes on
 // after that, and read gets a stale list if there is one.
 func (s *Stalls) Index(ctx context.Context, read func(context.Context)) {
-	indexes := discovery.Lane{}
+	indexes := Lane{}
 	own, cancel := context.WithTimeout(ctx, indexPatience>>s.recent(indexes, time.Now()))
 	defer cancel()
 	read(own)

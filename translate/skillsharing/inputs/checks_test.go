@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
@@ -61,7 +62,7 @@ func checkWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *run.Failur
 	defer takeCheckTurns()()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return in.Check(ctx, turns.Line{}, args, checks)
+	return in.Check(ctx, turns.Line{}, jsonrpc.Object{Text: args}, checks)
 }
 
 // checkUntil checks arguments while all processors for checks that take long are taken.
@@ -69,7 +70,7 @@ func checkUntil(deadline time.Time, in *Inputs, args jsontext.Value) *run.Failur
 	defer takeCheckTurns()()
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	return in.Check(ctx, turns.Line{}, args, new(Checks))
+	return in.Check(ctx, turns.Line{}, jsonrpc.Object{Text: args}, new(Checks))
 }
 
 // That a schema was given up for others does not make a request dearer: its checks are
@@ -92,7 +93,7 @@ func TestCompilingAgainIsFree(t *testing.T) {
 	checked := func() int64 {
 		t.Helper()
 		var checks Checks
-		if e := in.Check(t.Context(), turns.Line{}, []byte(`{"a":"x"}`), &checks); e == nil || e.Argument.Reason != "schema" {
+		if e := in.Check(t.Context(), turns.Line{}, jsonrpc.Object{Text: []byte(`{"a":"x"}`)}, &checks); e == nil || e.Argument.Reason != "schema" {
 			t.Fatalf("%v", e)
 		}
 		return checks.steps.Load()

@@ -105,40 +105,31 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 // A failure names an input as the caller did, by its own name or that in [InputSchema], and one that is missing as the caller names others.
 // The failure is about the first required input that is missing, in the order of the descriptor; if none
 // is missing, about the first invalid argument; or about all arguments, if they are not an object. It is
-// also nil if the context ends before the arguments were checked. checks counts the work. Long checks wait
+// also nil if the context ends before the arguments were checked. checks counts the work; nil: this is the only check of the request. Long checks wait
 // for turns, which the skills and principals of a source get in rotation.
-func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks) *run.Failure {
-	var few [64]naming // without an allocation
-	given := in.each(few[:])
-	first, broken := in.checkText(ctx, who, arguments, checks, given)
-	return cmp.Or(broken, in.missing(given), first)
-}
-
-// CheckMembers is [Inputs.Check] for the members of arguments that are known to be
-// a JSON object.
-func (in *Inputs) CheckMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks) *run.Failure {
-	var few [64]naming // without an allocation
-	given := in.each(few[:])
-	first := in.checkMembers(ctx, who, arguments, checks, given)
-	return cmp.Or(in.missing(given), first)
+func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) *run.Failure {
+	given, first, broken := in.check(ctx, who, arguments, checks)
+	if broken != nil {
+		return broken
+	}
+	for i := range in.inputs {
+		if in.inputs[i].required && given[i] == notGiven {
+			return in.as(i, in.usual(given)).fault(run.Required, "", "is required")
+		}
+	}
+	return first
 }
 
 // CheckGiven is [Inputs.Check] without the failure of a required input that is missing. The names of those are missing, in
 // the order of the descriptor; they are only complete if the arguments are an object.
 func (in *Inputs) CheckGiven(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) (missing []string, invalid *run.Failure) {
-	given := make([]naming, len(in.inputs))
-	var broken *run.Failure
-	if arguments.Members != nil {
-		invalid = in.checkMembers(ctx, who, arguments.Members, checks, given)
-	} else {
-		invalid, broken = in.checkText(ctx, who, arguments.Text, checks, given)
-	}
+	given, first, broken := in.check(ctx, who, arguments, checks)
 	for i := range in.inputs {
 		if in.inputs[i].required && given[i] == notGiven {
 			missing = append(missing, in.as(i, in.usual(given)).name)
 		}
 	}
-	return missing, cmp.Or(broken, invalid)
+	return missing, cmp.Or(broken, first)
 }
 
 // Unknown returns the names of arguments that the descriptor does not define, at most most, each at most 64 bytes and an ellipsis.
@@ -159,14 +150,39 @@ func (in *Inputs) Unknown(arguments []jsonrpc.Member, most int) (names []string)
 
 const maxUnknownName = 64 // bytes
 
-// checkText checks the arguments that are given, and marks them. It returns the failure of the first invalid one, or that
-// of arguments that are not an object.
-func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsontext.Value, checks *Checks, given []naming) (first, broken *run.Failure) {
+// check checks the arguments that are given, and returns which are. first is the failure of the first invalid one, and broken that of arguments that
+// are not an object.
+func (in *Inputs) check(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) (given []naming, first, broken *run.Failure) {
+	if checks == nil {
+		checks = new(Checks)
+	}
+	given = make([]naming, len(in.inputs))
+	one := func(name, value jsontext.Value) {
+		i, named := in.find(name)
+		if named == notGiven {
+			return
+		}
+		given[i] = named
+		if first == nil {
+			first = in.as(i, named).check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
+		}
+	}
+	if arguments.Members == nil {
+		return given, first, eachArgument(arguments.Text, one)
+	}
+	for _, m := range arguments.Members {
+		one(m.Name, m.Value)
+	}
+	return given, first, nil
+}
+
+// eachArgument calls a function for each member of a text, and returns the failure if it is not an object.
+func eachArgument(arguments jsontext.Value, each func(name, value jsontext.Value)) *run.Failure {
 	if len(arguments) == 0 {
-		arguments = jsontext.Value("{}")
+		return nil
 	}
 	if name := jsonvalue.TypeName(arguments); name != "object" {
-		return nil, notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
+		return notAnObject("must be an object, not " + jsonvalue.WithArticle(name))
 	}
 	d := strictjson.BorrowDecoder(arguments, true)
 	defer d.GiveBack()
@@ -177,49 +193,11 @@ func (in *Inputs) checkText(ctx context.Context, who turns.Line, arguments jsont
 		if value == nil {
 			break
 		}
-		if i, named := in.find(name); named != notGiven {
-			given[i] = named
-			if first == nil {
-				first = in.as(i, named).check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
-			}
-		}
+		each(name, value)
 	}
 	d.Bracket()
 	if !d.End() {
-		return nil, notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(d.Err().Error(), "jsontext: "), jsonvalue.MaxActual))
-	}
-	return first, nil
-}
-
-// checkMembers is checkText for the members of an object.
-func (in *Inputs) checkMembers(ctx context.Context, who turns.Line, arguments []jsonrpc.Member, checks *Checks, given []naming) (first *run.Failure) {
-	for _, m := range arguments {
-		i, named := in.find(m.Name)
-		if named == notGiven {
-			continue
-		}
-		given[i] = named
-		if first == nil {
-			first = in.as(i, named).check(ctx, m.Value, check{checks: checks, most: in.most, source: in.source, asker: who})
-		}
-	}
-	return first
-}
-
-// each returns a slice with an element for each input. It is a part of few, if that is long enough.
-func (in *Inputs) each(few []naming) []naming {
-	if len(in.inputs) > len(few) {
-		return make([]naming, len(in.inputs))
-	}
-	return few
-}
-
-// missing returns the failure of the first required input that was not given.
-func (in *Inputs) missing(given []naming) *run.Failure {
-	for i := range in.inputs {
-		if in.inputs[i].required && given[i] == notGiven {
-			return in.as(i, in.usual(given)).fault(run.Required, "", "is required")
-		}
+		return notAnObject("must be valid JSON: " + safetext.Clip(strings.TrimPrefix(d.Err().Error(), "jsontext: "), jsonvalue.MaxActual))
 	}
 	return nil
 }

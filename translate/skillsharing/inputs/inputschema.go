@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
@@ -57,7 +58,7 @@ func appendName(dst []byte, name string) []byte {
 }
 
 func appendProperty(dst []byte, p *document.Parameter, name string) []byte {
-	own := slices.Collect(membersOf(p.Schema))
+	own := membersOf(p.Schema)
 	stated := func(name string) bool {
 		return slices.ContainsFunc(own, func(m member) bool { return m.name == name })
 	}
@@ -124,7 +125,7 @@ func (r rebaser) keyword(m member) jsontext.Value {
 		return r.schema(m.value)
 	case slices.Contains(schema.SchemaMapKeywords, m.name) && m.value.Kind() == '{':
 		dst := []byte{'{'}
-		for m := range membersOf(m.value) {
+		for _, m := range membersOf(m.value) {
 			dst = appendMember(dst, m.name, r.schema(m.value))
 		}
 		return append(dst, '}')
@@ -137,7 +138,7 @@ func (r rebaser) schema(value jsontext.Value) jsontext.Value {
 	switch value.Kind() {
 	case '[':
 		dst := []byte{'['}
-		for item := range itemsOf(value) {
+		for _, item := range jsonrpc.Items(value) {
 			if len(dst) > 1 {
 				dst = append(dst, ',')
 			}
@@ -145,7 +146,7 @@ func (r rebaser) schema(value jsontext.Value) jsontext.Value {
 		}
 		return append(dst, ']')
 	case '{':
-		own := slices.Collect(membersOf(value))
+		own := membersOf(value)
 		if slices.ContainsFunc(own, func(m member) bool { return m.name == "$id" }) {
 			r.prefix = ""
 		}
@@ -170,7 +171,7 @@ func (r rebaser) lacksItems(own []member) bool {
 		case m.name == "items":
 			return false
 		case m.name == "type" && m.value.Kind() == '[':
-			for item := range itemsOf(m.value) {
+			for _, item := range jsonrpc.Items(m.value) {
 				arrays = arrays || string(item) == `"array"`
 			}
 		case m.name == "type":
@@ -194,43 +195,11 @@ type member struct {
 	value jsontext.Value
 }
 
-// membersOf yields the members of an object in their order. If the value is no
-// object, it yields nothing.
-func membersOf(object jsontext.Value) func(yield func(member) bool) {
-	return func(yield func(member) bool) {
-		dec := jsontext.NewDecoder(bytes.NewBuffer(object))
-		if object.Kind() != '{' {
-			return
-		}
-		if _, err := dec.ReadToken(); err != nil {
-			return
-		}
-		for dec.PeekKind() == '"' {
-			token, err := dec.ReadToken()
-			if err != nil {
-				return
-			}
-			name := token.String()
-			value, err := dec.ReadValue()
-			if err != nil || !yield(member{name, value.Clone()}) {
-				return
-			}
-		}
-	}
-}
-
-// itemsOf yields the items of an array.
-func itemsOf(array jsontext.Value) func(yield func(jsontext.Value) bool) {
-	return func(yield func(jsontext.Value) bool) {
-		dec := jsontext.NewDecoder(bytes.NewBuffer(array))
-		if _, err := dec.ReadToken(); err != nil {
-			return
-		}
-		for dec.PeekKind() != ']' {
-			item, err := dec.ReadValue()
-			if err != nil || !yield(item.Clone()) {
-				return
-			}
-		}
-	}
+// membersOf returns the members of an object in their order. A value that is no object has none.
+func membersOf(object jsontext.Value) (members []member) {
+	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
+		members = append(members, member{string(jsonrpc.Unquote(name)), value})
+		return true
+	})
+	return members
 }
