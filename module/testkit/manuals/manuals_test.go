@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
@@ -26,6 +27,11 @@ func TestLengths(t *testing.T) {
 		if file == manuals.README {
 			if lines > 200 {
 				t.Errorf("%s has %d lines, more than 200", file, lines)
+			}
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(line); n > 133 {
+					t.Errorf("%s has a line of %d characters, more than 132: %s", file, n-1, line)
+				}
 			}
 			continue
 		}
