@@ -1,13 +1,9 @@
 package bridge
 
 import (
-	"errors"
+	"context"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
-	"github.com/skill-bridge/caddy-skill-bridge/module/options"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // Check returns the first fault of the configuration that can be found without
@@ -19,17 +15,7 @@ func (h *Handler) Check() error {
 	return nil
 }
 
-// Standalone is like Provision, for a program that sends requests to providers but has
-// no server. It returns the configuration of a bridge, and a function that releases
-// what the bridge holds. Errors are like those of [Handler.Check].
-func (h *Handler) Standalone(ctx caddy.Context) (*translate.Config, func(), error) {
-	stdlog.Quiet() // until the process ends
-	config, _, err := h.begin(ctx, nil)
-	if fault, ok := errors.AsType[*options.ConfigError](err); ok {
-		err = fault.Err
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return config, h.usage.Leave, nil
+// Token returns the run token of a run of a principal, for a program that has the handler in its process.
+func (h *Handler) Token(ctx context.Context, ref run.Ref, principal string) (string, error) {
+	return h.tokens.Seal(ctx, ref, principal)
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// next returns the advice about a failure, with commands and flags; empty: there is none. It
+// adviceAbout returns the advice about a failure of a bridge in this process, with commands and flags; empty: there is none. It
 // does not advise a second call of a skill that may have been executed.
-func (p *Provider) next(f *run.Failure) string {
+func (e *Endpoint) adviceAbout(f *run.Failure) string {
 	switch {
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
-		advice := p.credentialAdvice(f)
+		advice := e.credentialAdvice(f)
 		if f.ExecutionID != "" {
-			advice += "; then follow the run: " + p.command("follow", f.SkillID, f.ExecutionID)
+			advice += "; then follow the run: " + e.command("follow", f.SkillID, f.ExecutionID)
 		}
 		return advice
 	case f.Refused != "":
-		return p.allowAdvice(f)
+		return e.allowAdvice(f)
 	case f.Lost && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		return "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
 	case f.Lost:
@@ -31,19 +31,19 @@ func (p *Provider) next(f *run.Failure) string {
 	}
 	switch next := f.Next(); {
 	case next == run.NextFixParams && f.Kind == run.SkillNotFound:
-		return "see which skills there are: " + p.command("list")
+		return "see which skills there are: " + e.command("list")
 	case f.Argument != nil && f.Argument.Reason == run.OnlyRead:
-		return readAdvice + p.command("describe", f.SkillID)
+		return readAdvice + e.command("describe", f.SkillID)
 	case next == run.NextFixParams:
-		return "see what the skill takes: " + p.command("describe", f.SkillID)
+		return "see what the skill takes: " + e.command("describe", f.SkillID)
 	case next == run.NextFollowRun && f.ExecutionID != "":
-		return "the run exists, do not start another; follow it: " + p.command("follow", f.SkillID, f.ExecutionID)
+		return "the run exists, do not start another; follow it: " + e.command("follow", f.SkillID, f.ExecutionID)
 	case next == run.NextRetry && document.IsDocument(f.Phase) && (f.Timeout > 0 || f.Kind == run.DeadlineExceeded):
 		return lateDocument
 	case next == run.NextRetry:
 		return retryAdvice(f) + ": nothing was executed"
 	case next == run.NextOtherSkill, f.WrongOrigin():
-		return p.unusableAdvice(f)
+		return e.unusableAdvice(f)
 	case f.Executed == run.ExecutedMaybe:
 		return "the skill may have been executed: find out before you call it again, which may execute it twice"
 	}
@@ -51,18 +51,18 @@ func (p *Provider) next(f *run.Failure) string {
 }
 
 // unusableAdvice returns the advice about a skill that can't be used until its provider corrects it.
-func (p *Provider) unusableAdvice(f *run.Failure) string {
+func (e *Endpoint) unusableAdvice(f *run.Failure) string {
 	switch {
 	case f.Kind == run.VersionIncompatible:
 		return "the skill follows another version of the protocol than this program: use a newer build of Skill Bridge, or another skill"
 	case f.Phase == run.PhaseDiscovery:
 		return "check that this is the origin of a provider of skills, and its port; if it is, its index has to be corrected there"
 	case f.Phase == run.PhaseDescriptor && f.Gone():
-		return "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + p.command("list")
+		return "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + e.command("list")
 	case f.Phase == run.PhaseDescriptor:
 		return "this skill can't be used until its provider corrects its descriptor"
 	case f.Gone():
-		return "the provider no longer runs this skill; list the others: " + p.command("list")
+		return "the provider no longer runs this skill; list the others: " + e.command("list")
 	}
 	return "nothing was executed; tell the provider that its answer is invalid"
 }
@@ -81,14 +81,14 @@ func retryAdvice(f *run.Failure) string {
 }
 
 // unreadAdvice returns the advice about a document that validate could not read.
-func (p *Provider) unreadAdvice(f *run.Failure) string {
+func (e *Endpoint) unreadAdvice(f *run.Failure) string {
 	switch {
 	case f.Refused != "":
-		return p.allowAdvice(f)
+		return e.allowAdvice(f)
 	case f.Gone(), f.WrongOrigin() && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
 		return "check the URL: there is no such document"
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
-		return p.credentialAdvice(f)
+		return e.credentialAdvice(f)
 	case f.Kind == run.DeadlineExceeded:
 		return lateDocument
 	case f.Kind == run.Unreachable, f.Expired(), f.Kind == run.RateLimited:
@@ -98,14 +98,14 @@ func (p *Provider) unreadAdvice(f *run.Failure) string {
 }
 
 // allowAdvice names the flag that allows a refused request.
-func (p *Provider) allowAdvice(f *run.Failure) string {
+func (e *Endpoint) allowAdvice(f *run.Failure) string {
 	refused, err := url.Parse(f.URL)
 	if err != nil {
 		refused = new(url.URL)
 	}
 	switch f.Refused {
 	case run.RulePlainHTTP, run.RuleNotTLS:
-		if slices.Contains(p.Flags, "--allow-http") {
+		if slices.Contains(e.Flags, "--allow-http") {
 			return "write http:// in the URL"
 		}
 		return "to allow that, add --allow-http, with http:// in the URL"
@@ -138,16 +138,16 @@ func network(host string) string {
 const oauthFlags = "--oauth-client-id ID --oauth-secret-env NAME"
 
 // credentialAdvice returns the advice about a missing, refused or insufficient credential.
-func (p *Provider) credentialAdvice(f *run.Failure) string {
+func (e *Endpoint) credentialAdvice(f *run.Failure) string {
 	const private = "add --private, which sends the credentials for documents, too"
-	ofDocument, authType, denied := document.IsDocument(f.Phase), "", p.Denied.advice()
-	keyed, token := p.Credentials != "", p.Credentials == "--oauth-client-id"
+	ofDocument, authType, denied := document.IsDocument(f.Phase), "", e.Provider.trustAdvice()
+	keyed, token := e.Provider.Credentials != "", e.Provider.Credentials == "--oauth-client-id"
 	if f.Demand != nil {
 		authType = f.Demand.Type
 	}
 	if f.Kind == run.PermissionDenied {
 		switch {
-		case ofDocument && keyed && !p.Private:
+		case ofDocument && keyed && !e.Provider.Private:
 			return private
 		case ofDocument && !keyed:
 			return "if you have a key for it, add --api-key-env NAME --private"
@@ -171,7 +171,7 @@ func (p *Provider) credentialAdvice(f *run.Failure) string {
 		return "this skill needs " + authType + ", for which you need a Caddyfile with `credentials`"
 	case ofDocument && !keyed:
 		return "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"
-	case ofDocument && !p.Private:
+	case ofDocument && !e.Provider.Private:
 		return private
 	case !keyed:
 		return "name the environment variable that has the API key: --api-key-env NAME"

@@ -104,18 +104,15 @@ func jsonFault(text []byte) string {
 }
 
 // object returns the arguments as a JSON object. The value of key=value is a string if the input
-// accepts strings or is unknown, otherwise JSON. unknown are the keys that are neither inputs nor their safe names.
-func (a Arguments) object(params []document.Parameter) (object jsontext.Value, unknown []string, err error) {
+// accepts strings or is unknown, otherwise JSON.
+func (a Arguments) object(params []document.Parameter) (object jsontext.Value, err error) {
 	if a.whole != nil {
-		return a.whole, nil, nil
+		return a.whole, nil
 	}
 	object = jsontext.Value("{")
 	safe := inputs.ModelNames(params)
 	for i, p := range a.pairs {
 		at := inputs.ByName(params, safe, p.key)
-		if at < 0 {
-			unknown = append(unknown, p.key)
-		}
 		value := jsontext.Value(p.text)
 		switch {
 		case !p.isJSON && (at < 0 || acceptsString(&params[at])):
@@ -124,17 +121,17 @@ func (a Arguments) object(params []document.Parameter) (object jsontext.Value, u
 			err = fmt.Errorf("argument %q: %q is not valid JSON, and this input is of type %s", p.key, p.text, strings.Join(types(&params[at]), " or "))
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if i > 0 {
 			object = append(object, ',')
 		}
 		if object, err = jsontext.AppendQuote(object, p.key); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		object = append(append(object, ':'), value...)
 	}
-	return append(object, '}'), unknown, nil
+	return append(object, '}'), nil
 }
 
 // acceptsString reports whether a parameter accepts strings.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -42,7 +41,7 @@ func TestQuote(t *testing.T) {
 
 // TestCommand: an id that a provider chose can't become a flag.
 func TestCommand(t *testing.T) {
-	p := &Provider{Command: "caddy", URL: "https://a.example", Flags: []string{"--allow-http"}}
+	p := &Endpoint{Command: "caddy", URL: "https://a.example", Flags: []string{"--allow-http"}, Provider: new(Provider)}
 	if got, want := p.command("follow", "a/b", "run 1"), "caddy skill-bridge follow --allow-http https://a.example a/b 'run 1'"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -59,9 +58,9 @@ func TestSafeNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object, unknown, err := args.object(params)
-	if want := `{"` + safe[0] + `":"1","` + safe[1] + `":2,"plain":"3","other_7935f4":"4"}`; string(object) != want || len(unknown) != 1 || unknown[0] != "other_7935f4" || err != nil {
-		t.Errorf("%s, want %s; unknown: %q, %v", object, want, unknown, err)
+	object, err := args.object(params)
+	if want := `{"` + safe[0] + `":"1","` + safe[1] + `":2,"plain":"3","other_7935f4":"4"}`; string(object) != want || err != nil {
+		t.Errorf("%s, want %s: %v", object, want, err)
 	}
 }
 
@@ -276,35 +275,38 @@ func TestNext(t *testing.T) {
 		}
 		return &e
 	}
-	keyed, private := Provider{Credentials: "--api-key-env"}, Provider{Credentials: "--api-key-env", Private: true}
-	token := Provider{Credentials: "--oauth-client-id"}
+	at := func(p *Provider, flags ...string) *Endpoint {
+		return &Endpoint{Command: "caddy", URL: "https://a.example", Flags: flags, Provider: p}
+	}
+	plain, keyed, private := at(new(Provider)), at(&Provider{Credentials: "--api-key-env"}), at(&Provider{Credentials: "--api-key-env", Private: true})
+	token := at(&Provider{Credentials: "--oauth-client-id"})
 	for _, tc := range []struct {
 		name    string
-		p       Provider
+		e       *Endpoint
 		failure *run.Failure
 		want    string
 	}{
-		{"no such host", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNoSuchHost}), "check the host name"},
-		{"an expired certificate", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleCertificate}), "ask the provider to correct that"},
-		{"no TLS", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "to allow that, add --allow-http, with http:// in the URL"},
-		{"no TLS, allowed", Provider{Flags: []string{"--allow-http"}}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "write http:// in the URL"},
-		{"a name that is private", Provider{}, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "to allow this address, add --allow-networks 127.0.0.1,::1"},
-		{"no name server", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
-		{"refused", Provider{}, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
-		{"POST without an answer", Provider{}, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "the skill may have been executed"},
-		{"the run exists", Provider{}, failed(run.DeadlineExceeded, run.NextFollowRun, run.Failure{Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "the run exists, do not start another"},
-		{"index", Provider{}, failed(run.InvalidDocument, run.NextAskOperator, run.Failure{Phase: run.PhaseDiscovery}), "check that this is the origin"},
-		{"no index", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery, By: run.Provider}), "check that this is the origin"},
-		{"descriptor", Provider{}, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "this skill can't be used until"},
-		{"no descriptor", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor, By: run.Provider}), "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + list},
-		{"no skill", Provider{}, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseInvoke, By: run.Provider}), "the provider no longer runs this skill"},
-		{"version", Provider{}, failed(run.VersionIncompatible, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "the skill follows another version"},
-		{"run unknown", Provider{}, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true, HTTPStatus: 404}), "check the execution id"},
-		{"run lost", Provider{}, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true}), "the run was accepted, so do not start another"},
-		{"forbidden", Provider{}, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "if you have a key that may use the skill"},
+		{"no such host", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNoSuchHost}), "check the host name"},
+		{"an expired certificate", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleCertificate}), "ask the provider to correct that"},
+		{"no TLS", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "to allow that, add --allow-http, with http:// in the URL"},
+		{"no TLS, allowed", at(new(Provider), "--allow-http"), failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleNotTLS}), "write http:// in the URL"},
+		{"a name that is private", plain, failed(run.Unreachable, run.NextAskOperator, run.Failure{Refused: run.RuleAddress, URL: "https://localhost/x"}), "to allow this address, add --allow-networks 127.0.0.1,::1"},
+		{"no name server", plain, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: &net.DNSError{}}), "try again later"},
+		{"refused", plain, failed(run.Unreachable, run.NextRetry, run.Failure{Cause: syscall.ECONNREFUSED}), "check the host and the port"},
+		{"POST without an answer", plain, failed(run.DeadlineExceeded, run.NextNone, run.Failure{Executed: run.ExecutedMaybe}), "the skill may have been executed"},
+		{"the run exists", plain, failed(run.DeadlineExceeded, run.NextFollowRun, run.Failure{Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "the run exists, do not start another"},
+		{"index", plain, failed(run.InvalidDocument, run.NextAskOperator, run.Failure{Phase: run.PhaseDiscovery}), "check that this is the origin"},
+		{"no index", plain, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDiscovery, By: run.Provider}), "check that this is the origin"},
+		{"descriptor", plain, failed(run.InvalidDocument, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "this skill can't be used until"},
+		{"no descriptor", plain, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor, By: run.Provider}), "the index names a descriptor that does not exist; its provider must correct that. Other skills: " + list},
+		{"no skill", plain, failed(run.SkillNotFound, run.NextOtherSkill, run.Failure{Phase: run.PhaseInvoke, By: run.Provider}), "the provider no longer runs this skill"},
+		{"version", plain, failed(run.VersionIncompatible, run.NextOtherSkill, run.Failure{Phase: run.PhaseDescriptor}), "the skill follows another version"},
+		{"run unknown", plain, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true, HTTPStatus: 404}), "check the execution id"},
+		{"run lost", plain, failed(run.ProviderFault, run.NextNone, run.Failure{Executed: run.ExecutedYes, Lost: true}), "the run was accepted, so do not start another"},
+		{"forbidden", plain, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "if you have a key that may use the skill"},
 		{"forbidden to the key", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseInvoke}), "ask the provider to allow it for this key"},
 		{"forbidden document", keyed, failed(run.PermissionDenied, run.NextAskOperator, run.Failure{Phase: run.PhaseDiscovery}), "add --private"},
-		{"document", Provider{}, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
+		{"document", plain, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "name the environment variable that has the API key, and send it for documents: --api-key-env NAME --private"},
 		{"key not for documents", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "add --private"},
 		{"key wrong", private, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseDescriptor}), "check the key"},
 		{"OAuth", keyed, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "oauth2"}}), "this skill needs an OAuth token: --oauth-client-id ID --oauth-secret-env NAME"},
@@ -314,23 +316,16 @@ func TestNext(t *testing.T) {
 		{"a key, not a token", token, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "api_key"}}), "this skill needs an API key"},
 		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "check the key in the variable that --api-key-env names, and --api-key-header and --api-key-prefix; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
-		p := tc.p
-		p.Command, p.URL = "caddy", "https://a.example"
-		if got := p.next(tc.failure); !strings.HasPrefix(got, tc.want) || tc.failure.Executed != run.ExecutedNo && strings.Contains(got, "try again later") {
+		if got := tc.e.adviceAbout(tc.failure); !strings.HasPrefix(got, tc.want) || tc.failure.Executed != run.ExecutedNo && strings.Contains(got, "try again later") {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }
 
-// unobserved is an observer that does nothing.
-type unobserved struct{ translate.Observer }
-
-func (unobserved) Notice(context.Context, *exchange.Notice) {}
-
 func TestDenied(t *testing.T) {
-	d := &Denied{Observer: unobserved{}}
-	d.Notice(t.Context(), &exchange.Notice{Attrs: []slog.Attr{slog.String("host", "other.example")}})
-	if got := d.advice(); got != "" {
+	d := new(Provider)
+	d.Noticed(&exchange.Notice{Attrs: []slog.Attr{slog.String("host", "other.example")}})
+	if got := d.trustAdvice(); got != "" {
 		t.Errorf("nothing was denied: %s", got)
 	}
 	for line, want := range map[string]string{
@@ -342,8 +337,8 @@ func TestDenied(t *testing.T) {
 		if line != "" {
 			n.Attrs = append(n.Attrs, slog.String("line", line))
 		}
-		d.Notice(t.Context(), n)
-		if got := d.advice(); !strings.HasPrefix(got, "the key was not sent to b.example, ") || !strings.HasSuffix(got, want) {
+		d.Noticed(n)
+		if got := d.trustAdvice(); !strings.HasPrefix(got, "the key was not sent to b.example, ") || !strings.HasSuffix(got, want) {
 			t.Errorf("%q: %s, want %s", line, got, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,13 +19,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
 )
 
-// Endpoint is the endpoint of the Skills Protocol at a running bridge.
+// Endpoint is the endpoint of the Skills Protocol at a running bridge, or at one in this process that has a provider.
 type Endpoint struct {
 	Screen *Screen
-	URL    string
+	URL    string // of the endpoint, or of the provider
+	// Provider is what a bridge in this process tells beyond its answers; nil: it is elsewhere.
+	Provider *Provider
 	// Do sends a request with the credentials of the user.
 	Do func(*http.Request) (*http.Response, error)
-	// Command is the name of this program, and Flags are those that it needs to reach the bridge. The commands in advice contain both.
+	// Command is the name of this program, and Flags are those that it needs to reach the bridge or the provider. The commands in advice contain both.
 	Command string
 	Flags   []string
 	// Authorized says that requests carry credentials.
@@ -53,8 +56,21 @@ type unreadSource struct {
 // pageSize is the limit of a page of list_skills.
 const pageSize = 250
 
-// List implements [Skills].
+// ListOptions select skills.
+type ListOptions struct {
+	// Query has words that the skills must have. The best skills come first. Empty: all skills.
+	Query string
+	// Usable leaves out the skills that can't be called, as far as is known.
+	Usable bool
+	// States reads the descriptors of a provider's skills, to show whether these can be called.
+	States bool
+}
+
+// List lists the skills. Like the other commands about them, it writes a result and returns the exit status.
 func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
+	if e.Provider != nil && (o.Usable || o.States) {
+		e.Provider.ReadAll(ctx)
+	}
 	var all struct {
 		Skills      []listedSkill  `json:"skills"`
 		Unavailable []unreadSource `json:"unavailable,omitzero"`
@@ -91,10 +107,15 @@ func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
 		}
 		cursor = page.NextCursor
 	}
+	if e.Provider != nil && len(all.Skills) == 0 {
+		if f := e.Provider.Unread(ctx); f != nil {
+			return e.Fail(ctx, f)
+		}
+	}
 	if e.Screen.AsJSON {
 		e.Screen.JSON(all)
 	} else {
-		e.Screen.skills(all.Skills, true)
+		e.Screen.skills(all.Skills)
 	}
 	for _, u := range all.Unavailable {
 		e.Screen.note(fmt.Sprintf("not listed: the skills of %s: %s: %s", printable(u.Namespace), printable(u.Code), printable(u.Message)))
@@ -105,17 +126,14 @@ func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
 	return OK
 }
 
-// Describe implements [Skills].
+// Describe describes a skill.
 func (e *Endpoint) Describe(ctx context.Context, skill string) int {
 	var whole struct {
-		Skill jsontext.Value `json:"skill"`
+		Skill   jsontext.Value `json:"skill"`
+		Content string         `json:"content,omitzero"` // of the SKILL.md of a skill that is read
 	}
 	if err := e.ask(ctx, 0, "describe_skill", map[string]any{"name": skill, "detail": "manifest"}, &whole); err != nil {
 		return e.fail(ctx, err)
-	}
-	if e.Screen.AsJSON {
-		e.Screen.JSON(whole)
-		return OK
 	}
 	var described struct {
 		Manifest manifest `json:"manifest"`
@@ -125,18 +143,20 @@ func (e *Endpoint) Describe(ctx context.Context, skill string) int {
 	}
 	m := &described.Manifest
 	if len(m.Files) > 0 {
-		var file struct {
-			Content string `json:"content"`
-		}
-		if err := e.ask(ctx, 0, "read_skill_file", map[string]any{"name": m.Name, "path": skillsite.Main}, &file); err != nil {
+		if err := e.ask(ctx, 0, "read_skill_file", map[string]any{"name": m.Name, "path": skillsite.Main}, &whole); err != nil {
 			return e.fail(ctx, err)
 		}
-		e.Screen.instructions(m.descriptor(), m.Files, file.Content)
-		return OK
 	}
-	e.Screen.describe(m.descriptor(), m.ToolName, string(m.State), true, func(args ...string) string {
-		return e.command("call", append([]string{m.Name}, args...)...)
-	})
+	switch {
+	case e.Screen.AsJSON:
+		e.Screen.JSON(whole)
+	case len(m.Files) > 0:
+		e.Screen.instructions(m.descriptor(), m.Files, whole.Content)
+	default:
+		e.Screen.describe(m.descriptor(), m.ToolName, string(m.State), e.Provider == nil, func(args ...string) string {
+			return e.command("call", append([]string{m.Name}, args...)...)
+		})
+	}
 	return OK
 }
 
@@ -190,6 +210,9 @@ func (m *manifest) descriptor() *document.Descriptor {
 	}
 }
 
+// Fail is fail for a failure of a bridge in this process.
+func (e *Endpoint) Fail(ctx context.Context, f *run.Failure) int { return e.fail(ctx, refusalOf(f)) }
+
 // fail writes why there is no result and the advice about it, and returns the exit status.
 func (e *Endpoint) fail(ctx context.Context, err error) int {
 	r, ok := errors.AsType[*refusal](err)
@@ -200,7 +223,7 @@ func (e *Endpoint) fail(ctx context.Context, err error) int {
 	if ctx.Err() != nil {
 		status = e.Screen.Interrupted()
 	} else {
-		e.explain(r)
+		e.explain(r, e.next(r))
 	}
 	if e.Screen.AsJSON {
 		e.Screen.JSON(failedOutcome{&r.wholeError})
@@ -208,8 +231,8 @@ func (e *Endpoint) fail(ctx context.Context, err error) int {
 	return status
 }
 
-// explain writes a refusal and the advice about it.
-func (e *Endpoint) explain(r *refusal) {
+// explain writes a refusal and advice about it.
+func (e *Endpoint) explain(r *refusal, advice string) {
 	s := e.Screen
 	s.Complain("%s", r.Message)
 	var about []string
@@ -228,15 +251,18 @@ func (e *Endpoint) explain(r *refusal) {
 	if len(about) > 0 {
 		s.note("       (" + printable(strings.Join(about, ", ")) + ")")
 	}
-	if r.URL != "" {
-		s.note("       at " + printable(r.URL))
+	s.showURL(r.URL)
+	if f := r.failure; f != nil && f.Kind == run.InvalidDocument {
+		fmt.Fprint(s.Err, faultLines(faultsOf(f)))
 	}
-	s.Advise(e.next(r))
+	s.Advise(advice)
 }
 
 // next returns the advice about a refusal; empty: there is none.
 func (e *Endpoint) next(r *refusal) string {
 	switch {
+	case r.failure != nil:
+		return e.adviceAbout(r.failure)
 	case r.Next == run.NextAuthenticate && e.Authorized:
 		return "check the user name and the password, or the token, for the bridge"
 	case r.Next == run.NextAuthenticate:
@@ -265,12 +291,35 @@ func (e *Endpoint) next(r *refusal) string {
 	return ""
 }
 
-// command returns a command about the bridge, quoted for a shell.
+// command returns a command about the bridge or the provider, quoted for a shell.
 func (e *Endpoint) command(name string, args ...string) string {
 	words := append([]string{e.Command, "skill-bridge", name}, e.Flags...)
-	words = append(words, "--bridge", e.URL)
-	if len(args) > 0 && name != "list" && strings.HasPrefix(args[0], "-") {
+	if e.Provider == nil {
+		words = append(words, "--bridge", e.URL)
+	} else {
+		args = append([]string{e.URL}, args...)
+	}
+	if name != "list" && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }) {
 		words = append(words, "--")
 	}
 	return ShellCommand(append(words, args...)...)
+}
+
+// ShellCommand returns a command, quoted for a shell.
+func ShellCommand(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quote(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+var unquoted = regexp.MustCompile(`^[-\w./:@%+,=]+$`)
+
+// quote quotes a word for a POSIX shell.
+func quote(word string) string {
+	if unquoted.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -25,13 +22,9 @@ type wholeError struct {
 	URL        string             `json:"url,omitzero"`
 }
 
-func newWholeError(f *run.Failure, next run.Next) *wholeError {
-	details := front.Details(f)
-	if isLate(f) {
-		details = fmt.Appendf(nil, `{"waited_ms":%d}`, f.Timeout.Milliseconds())
-	}
+func newWholeError(f *run.Failure) *wholeError {
 	return &wholeError{
-		document.CodeOf(f), f.OperatorMessage(), f.Phase, f.By, f.HTTPStatus, f.Executed, next, details, front.Retry(f), f.URL,
+		document.CodeOf(f), f.OperatorMessage(), f.Phase, f.By, f.HTTPStatus, f.Executed, f.Next(), front.Details(f), front.Retry(f), f.URL,
 	}
 }
 
@@ -40,47 +33,20 @@ type failedOutcome struct {
 	Error *wholeError `json:"error"`
 }
 
-// late returns a copy of a timeout of the bridge with the whole time that the command waited. The
-// original has only the time of one of the command's calls. Other failures are returned unchanged.
-func late(f *run.Failure, waited time.Duration) *run.Failure {
-	if !isLate(f) {
-		return f
+// Unreadable writes why a document could not be read and the advice about it, and returns
+// the exit status.
+func (e *Endpoint) Unreadable(f *run.Failure) int {
+	e.Screen.Complain("%s", f.OperatorMessage())
+	e.Screen.showURL(f.URL)
+	e.Screen.Advise(e.unreadAdvice(f))
+	if e.Screen.AsJSON {
+		e.Screen.JSON(failedOutcome{newWholeError(f)})
 	}
-	own := *f // f may be shared
-	own.Timeout = waited
-	switch {
-	case document.IsDocument(f.Phase):
-		own.Message = fmt.Sprintf("The provider's documents could not be read within %s.", seconds(waited))
-	case f.ExecutionID != "":
-		own.Message = fmt.Sprintf("The run had not ended after %s.", seconds(waited))
-	default:
-		own.Message = fmt.Sprintf("The provider had not accepted the run after %s.", seconds(waited))
-	}
-	return &own
+	return ProtocolError
 }
 
-// isLate reports whether a failure is a timeout of the bridge.
-func isLate(f *run.Failure) bool {
-	return f != nil && f.Kind == run.DeadlineExceeded && f.By == run.Bridge
-}
-
-// explain writes a failure and the advice about it.
-func (p *Provider) explain(f *run.Failure, next string) {
-	p.Screen.Complain("%s", f.OperatorMessage())
-	about := string(document.CodeOf(f))
-	if f.HTTPStatus != 0 {
-		about += fmt.Sprintf(", HTTP %d", f.HTTPStatus)
-	}
-	p.Screen.note(fmt.Sprintf("       (%s, phase %s, executed: %s)", printable(about), f.Phase, f.Executed))
-	p.showURL(f)
-	if f.Kind == run.InvalidDocument {
-		fmt.Fprint(p.Screen.Err, faultLines(faultsOf(f)))
-	}
-	p.Screen.Advise(next)
-}
-
-func (p *Provider) showURL(f *run.Failure) {
-	if f.URL != "" {
-		p.Screen.note("       at " + printable(f.URL))
+func (s *Screen) showURL(url string) {
+	if url != "" {
+		s.note("       at " + printable(url))
 	}
 }

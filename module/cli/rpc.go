@@ -34,7 +34,17 @@ type refusal struct {
 	RunToken    string
 	Param       string
 	Reason      run.Reason // why Param is wrong
-	Candidates  []string
+
+	failure *run.Failure // of a bridge in this process; nil: it is not known
+}
+
+// refusalOf returns the refusal for a failure of a bridge in this process.
+func refusalOf(f *run.Failure) *refusal {
+	r := &refusal{wholeError: *newWholeError(f), SkillID: f.SkillID, ExecutionID: f.ExecutionID, failure: f}
+	if f.Argument != nil {
+		r.Reason = f.Argument.Reason
+	}
+	return r
 }
 
 // Error implements error.
@@ -61,7 +71,6 @@ type errorData struct {
 	RunToken    string             `json:"run_token"`
 	Param       string             `json:"param"`
 	Reason      run.Reason         `json:"reason"`
-	Candidates  []string           `json:"candidates"`
 	Details     jsontext.Value     `json:"details"`
 	Retry       jsontext.Value     `json:"retry"`
 	Source      run.Party          `json:"source"`
@@ -94,6 +103,16 @@ func (e *Endpoint) ask(ctx context.Context, wait time.Duration, method string, p
 		return e.unanswered(ctx, method, err)
 	}
 	r := e.read(resp, text, result)
+	if e.Provider != nil {
+		if f := e.Provider.take(); f != nil && r != nil {
+			said := refusalOf(f)
+			said.RunToken = r.RunToken
+			if f.Kind == run.DeadlineExceeded && f.By == run.Bridge && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				said.Message, said.Details = "the provider did not answer in time", nil // the failure has the timeout of the bridge, not of the command
+			}
+			return said
+		}
+	}
 	switch {
 	case r == nil:
 		return nil
@@ -126,7 +145,7 @@ func (e *Endpoint) read(resp *http.Response, text []byte, result any) *refusal {
 	case isAnswer:
 		var data errorData
 		_ = json.Unmarshal(a.Error.Data, &data) // what is missing is not shown
-		r := &refusal{SkillID: data.SkillID, ExecutionID: data.ExecutionID, RunToken: data.RunToken, Param: data.Param, Reason: data.Reason, Candidates: data.Candidates}
+		r := &refusal{SkillID: data.SkillID, ExecutionID: data.ExecutionID, RunToken: data.RunToken, Param: data.Param, Reason: data.Reason}
 		r.wholeError = wholeError{
 			Code: data.Code, Message: a.Error.Message, Phase: data.Phase, Source: data.Source, HTTPStatus: data.HTTPStatus,
 			Executed: data.Executed, Next: data.Next, Details: data.Details, Retry: data.Retry,

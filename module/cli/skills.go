@@ -1,57 +1,23 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// Skills is where the skills of a command are: at a [Provider], or behind the [Endpoint] of a running bridge. Each method
-// writes a result and returns the exit status.
-type Skills interface {
-	// List lists the skills.
-	List(ctx context.Context, o ListOptions) int
-	// Describe describes a skill.
-	Describe(ctx context.Context, skill string) int
-	// Call runs a skill and follows the run to its end. If timeout is 0, the skill's timeout applies until the run is accepted, and
-	// then none.
-	Call(ctx context.Context, skill string, args Arguments, timeout time.Duration) int
-	// Follow follows an earlier run to its end: one of a provider by skill and execution id, one of a bridge by its run token. If
-	// timeout is 0, it waits without limit.
-	Follow(ctx context.Context, skill, id string, timeout time.Duration) int
-}
-
-// ListOptions select skills.
-type ListOptions struct {
-	// Query has words that the skills must have. The best skills come first. Empty: all skills.
-	Query string
-	// Usable leaves out the skills that can't be called, as far as is known.
-	Usable bool
-	// States reads the descriptors of a provider's skills, to show whether these can be called.
-	States bool
-}
-
 // skills writes a table of skills.
-func (s *Screen) skills(skills []listedSkill, states bool) {
-	header := []string{"NAME", "TOOL", "VERSION", "ACCESS", "TYPE"}
-	if states {
-		header = append(header, "STATE")
-	}
+func (s *Screen) skills(skills []listedSkill) {
+	header := []string{"NAME", "TOOL", "VERSION", "ACCESS", "TYPE", "STATE", "DESCRIPTION"}
 	rows := make([][]string, len(skills))
 	for i, e := range skills {
-		rows[i] = []string{e.Name, e.ToolName, e.Version, string(e.Access), string(e.CapabilityType)}
-		if states {
-			rows[i] = append(rows[i], string(e.State))
-		}
-		rows[i] = append(rows[i], e.Description)
+		rows[i] = []string{e.Name, e.ToolName, e.Version, string(e.Access), string(e.CapabilityType), string(e.State), e.Description}
 	}
-	s.WholeTable("", len(header), append(header, "DESCRIPTION"), rows)
+	s.WholeTable("", len(header)-1, header, rows)
 }
 
 // describe writes what a descriptor says about a skill. command returns the command that calls it.

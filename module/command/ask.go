@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
 const (
@@ -51,7 +50,7 @@ to continue following the run.`
 )
 
 // action is what a command does with skills. It returns the exit status.
-type action func(ctx context.Context, from cli.Skills) int
+type action func(ctx context.Context, from *cli.Endpoint) int
 
 // withSkills completes a command about the skills of a provider, whose URL is the first argument, or of a bridge. There are
 // further arguments, from least to most; most is -1 for any number. parse makes the action from flags and further arguments; it
@@ -97,26 +96,14 @@ func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse fun
 
 // actOnProvider executes an action about the skills of a provider.
 func (r *providerFlags) actOnProvider(cmd *cobra.Command, screen *cli.Screen, origin string, act action) (int, error) {
-	h, err := r.handler(origin)
+	b, err := r.open(origin)
 	if err != nil {
 		return 0, err
 	}
-	config, release, err := r.load(h)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	denied := &cli.Denied{Observer: config.Observer}
-	config.Observer = denied
-	bridge, err := translate.New(*config)
-	if err != nil {
-		return 0, err
-	}
+	defer b.release()
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	p := r.provider(cmd, screen, origin)
-	p.Bridge, p.Denied = bridge, denied
-	return act(ctx, p), nil
+	return act(ctx, r.endpoint(cmd, screen, origin, b)), nil
 }
 
 // actOnBridge executes an action about the skills of a running bridge.
@@ -146,14 +133,14 @@ func listCommand() *cobra.Command {
 		Long: `Lists the skills of a provider or of a running bridge, under the names that describe, call
 and a bridge's execute_skill accept, with their names for language models. --query finds
 skills by words, and shows the best first. --usable leaves out the skills that can't be
-called, as far as is known. The state of skills (available, readable, needs_credentials,
-incompatible, unsupported, invalid, unreachable, or unknown) is in the lists of bridges;
-for a provider, --usable and --states read the descriptors to know it.
+called, as far as is known. The state of a skill is available, readable,
+needs_credentials, incompatible, unsupported, invalid, unreachable, or unknown; for a
+provider, --usable and --states read the descriptors to know it.
 
 With --json, writes {"skills": [{"name", "tool_name", "version", "access",
-"capability_type", "description", "state"}]}, for a bridge also "state_since", and
-"unavailable": [{"namespace", "code", "message"}] for providers that it can't reach; or
-{"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
+"capability_type", "description", "state", "state_since"}], "unavailable":
+[{"namespace", "code", "message"}]}, the latter for providers that a bridge can't reach;
+or {"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
 		Example: `  caddy skill-bridge list https://skills.example.com
   caddy skill-bridge list --query "translate text" https://skills.example.com
   caddy skill-bridge list --usable --bridge https://bridge.example.com/rpc --user alice
@@ -161,7 +148,7 @@ With --json, writes {"skills": [{"name", "tool_name", "version", "access",
   ACME_KEY=... caddy skill-bridge list --api-key-env ACME_KEY --private https://skills.example.com
   caddy skill-bridge list --allow-http --allow-networks 127.0.0.1 http://127.0.0.1:8081`,
 	}, 0, 0, "Write JSON", func(*cobra.Command, []string) (action, error) {
-		return func(ctx context.Context, from cli.Skills) int { return from.List(ctx, o) }, nil
+		return func(ctx context.Context, from *cli.Endpoint) int { return from.List(ctx, o) }, nil
 	})
 	cmd.Flags().StringVar(&o.Query, "query", "", "Words of the skills to list, the best first")
 	cmd.Flags().BoolVar(&o.Usable, "usable", false, "Only skills that can be called, as far as is known")
@@ -174,14 +161,13 @@ func describeCommand() *cobra.Command {
 		Use:   "describe (<provider-url> | --bridge <url>) <skill>",
 		Short: "Describes a skill: its inputs, output and authentication",
 		Long: `Describes a skill: its inputs, its output, and the authentication that it needs.
-With --json, writes {"descriptor", "input_schema"}: the unchanged descriptor and a
-JSON Schema of the inputs; for a bridge {"skill": {"manifest"}}; or {"error": {"code",
-"message", …}}.` + providerHelp + bridgeHelp + statusHelp,
+With --json, writes {"skill": {"manifest"}}, with "content" if it is read and not called;
+or {"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
 		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
   caddy skill-bridge describe --json https://skills.example.com acme.weather
   caddy skill-bridge describe --bridge https://bridge.example.com/rpc acme.weather`,
-	}, 1, 1, "Write the descriptor and the input schema as JSON", func(_ *cobra.Command, args []string) (action, error) {
-		return func(ctx context.Context, from cli.Skills) int { return from.Describe(ctx, args[0]) }, nil
+	}, 1, 1, "Write the manifest as JSON", func(_ *cobra.Command, args []string) (action, error) {
+		return func(ctx context.Context, from *cli.Endpoint) int { return from.Describe(ctx, args[0]) }, nil
 	})
 }
 
@@ -210,7 +196,7 @@ can't cancel. The command then shows the follow command with which to continue.`
 			return nil, err
 		}
 		given, err := callArguments(args[1:], cmd.Flags().Changed("args"), whole)
-		return func(ctx context.Context, from cli.Skills) int { return from.Call(ctx, args[0], given, timeout) }, err
+		return func(ctx context.Context, from *cli.Endpoint) int { return from.Call(ctx, args[0], given, timeout) }, err
 	})
 	addTimeout(cmd, "the skill's own timeout or 25s until the run is accepted, then without limit")
 	cmd.Flags().StringVar(&whole, "args", "", "All arguments: a JSON object, @file, or - for standard input")
@@ -246,7 +232,7 @@ token to the caller that started the run; call shows it if the run goes on.` + o
 		case !bridge:
 			skill, id = args[0], args[1]
 		}
-		return func(ctx context.Context, from cli.Skills) int { return from.Follow(ctx, skill, id, timeout) }, err
+		return func(ctx context.Context, from *cli.Endpoint) int { return from.Follow(ctx, skill, id, timeout) }, err
 	})
 	addTimeout(cmd, "until the run ends")
 	return cmd

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/conformance"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -31,42 +33,52 @@ func (r *providerFlags) try(cmd *cobra.Command, screen *cli.Screen, origin, skil
 		}
 		inputs = given.Object()
 	}
-	return r.actOnProvider(cmd, screen, origin, func(ctx context.Context, from cli.Skills) int {
-		p := from.(*cli.Provider)
-		start := time.Now()
-		catalog := p.Bridge.Catalog()
-		listed, failure := catalog.Resolve(ctx, skill, "")
-		if failure != nil {
-			return p.Fail(ctx, failure, start)
-		}
-		found, failure := catalog.Read(ctx, listed, "")
-		if failure != nil {
-			return p.Fail(ctx, failure, start)
-		}
-		if failure = found.Skill.CheckInputs(ctx, "", jsonrpc.Object{Text: inputs}, nil); failure != nil {
-			return p.Fail(ctx, failure, start)
-		}
-		if failure, _ = found.Invoker.Client.Rehearse(ctx, found.Skill); failure != nil {
-			return p.Fail(ctx, failure, start)
-		}
-		limit := "the default; --timeout sets another time"
-		if found.Skill.Endpoint.TimeoutMS != 0 {
-			limit = "endpoint.timeout_ms of the descriptor; --timeout sets another time"
-		}
-		if timeout != 0 {
-			limit = "--timeout"
-		}
-		trial := conformance.Trial{
-			Attempts: skillsharing.Attempts{Client: found.Invoker.Client, Skill: found.Skill}, Inputs: inputs,
-			Timeout: cmp.Or(timeout, document.Milliseconds(found.Skill.Endpoint.TimeoutMS), trialTimeout),
-			Limit:   limit,
-		}
-		checks := trial.Run(ctx)
-		if ctx.Err() != nil {
-			return screen.Interrupted()
-		}
-		return showChecks(screen, checks)
-	})
+	b, err := r.open(origin)
+	if err != nil {
+		return 0, err
+	}
+	defer b.release()
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	trial, failure := trialOf(ctx, b.Catalog(), skill, inputs, timeout)
+	if failure != nil {
+		return r.endpoint(cmd, screen, origin, nil).Fail(ctx, failure), nil
+	}
+	checks := trial.Run(ctx)
+	if ctx.Err() != nil {
+		return screen.Interrupted(), nil
+	}
+	return showChecks(screen, checks), nil
+}
+
+// trialOf returns the trial of a skill.
+func trialOf(ctx context.Context, all *catalog.Catalog, skill string, inputs jsontext.Value, timeout time.Duration) (*conformance.Trial, *run.Failure) {
+	listed, failure := all.Resolve(ctx, skill, cli.Principal)
+	if failure != nil {
+		return nil, failure
+	}
+	found, failure := all.Read(ctx, listed, "")
+	if failure != nil {
+		return nil, failure
+	}
+	if failure = found.Skill.CheckInputs(ctx, "", jsonrpc.Object{Text: inputs}, nil); failure != nil {
+		return nil, failure
+	}
+	if failure, _ = found.Invoker.Client.Rehearse(ctx, found.Skill); failure != nil {
+		return nil, failure
+	}
+	limit := "the default; --timeout sets another time"
+	if found.Skill.Endpoint.TimeoutMS != 0 {
+		limit = "endpoint.timeout_ms of the descriptor; --timeout sets another time"
+	}
+	if timeout != 0 {
+		limit = "--timeout"
+	}
+	return &conformance.Trial{
+		Attempts: skillsharing.Attempts{Client: found.Invoker.Client, Skill: found.Skill}, Inputs: inputs,
+		Timeout: cmp.Or(timeout, document.Milliseconds(found.Skill.Endpoint.TimeoutMS), trialTimeout),
+		Limit:   limit,
+	}, nil
 }
 
 // showChecks writes the checks of a trial, and returns the exit status.

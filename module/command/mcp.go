@@ -112,18 +112,19 @@ func (m *mcpFlags) open(origins []string) (stdio.Do, stdio.Options, func(), erro
 		do, err := m.connection.open(m.allowHTTP)
 		return do, stdio.Options{URL: m.url, MaxMessage: maxRelayed, Refused: m.refused()}, func() {}, err
 	}
+	o := stdio.Options{URL: "http://localhost" + localPath, LimitName: "max_request_size"}
 	var local *localBridge
 	var err error
 	if m.file != "" {
-		local, err = ofFile(m.file, m.adapter)
+		local, o.MaxMessage, err = ofFile(m.file, m.adapter, logging)
 	} else {
 		limitMemory()
-		local, err = m.ofProviders(origins)
+		local, err = m.ofProviders(origins, logging)
 	}
 	if err != nil {
-		return nil, stdio.Options{}, nil, err
+		return nil, o, nil, err
 	}
-	return local.open(logging)
+	return stdio.InProcess(local), o, local.release, nil
 }
 
 // localMemory is the memory limit (GOMEMLIMIT) of a bridge that a desktop application starts, in bytes. A quarter of it is for answers that

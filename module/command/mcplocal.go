@@ -2,9 +2,11 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,26 +17,86 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
 	// localPath is the path of the MCP endpoint of a bridge in this process.
-	localPath = "/mcp"
-	// localPrincipal is the principal of the client at standard input and output.
-	localPrincipal = "local"
-	handlerName    = "skill_bridge"
+	localPath   = "/mcp"
+	handlerName = "skill_bridge"
 )
 
-// localBridge is the configuration of a bridge in this process.
+// localBridge is a bridge in this process, without a server.
 type localBridge struct {
-	handler json.RawMessage // of http.handlers.skill_bridge
-	storage json.RawMessage // the module; nil: the default
+	localHandler
+	*observe.Bridge
+	release func()
 }
 
+// localHandler is http.handlers.skill_bridge.
+type localHandler interface {
+	caddyhttp.MiddlewareHandler
+	// Token returns the run token of a run of a principal.
+	Token(ctx context.Context, ref run.Ref, principal string) (string, error)
+}
+
+// openBridge opens the bridge of a configuration of the handler. The storage may be nil: the default. Errors are usage errors.
+func openBridge(config, storage json.RawMessage, logging *caddy.Logging) (*localBridge, error) {
+	if err := standalone.Check(config); err != nil {
+		return nil, err
+	}
+	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: logging, StorageRaw: storage})
+	if err != nil {
+		return nil, err
+	}
+	ctx, release := caddy.NewContext(ctx)
+	module, err := ctx.LoadModuleByID("http.handlers."+handlerName, config)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	bridges := observe.Live()
+	return &localBridge{module.(localHandler), bridges[len(bridges)-1], release}, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (b *localBridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	user := caddy.NewReplacer()
+	user.Set("http.auth.user.id", cli.Principal)
+	err := b.localHandler.ServeHTTP(w, caddyhttp.PrepareRequest(r, user, w, new(caddyhttp.Server)), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusNotFound)
+		return nil
+	}))
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+}
+
+// do sends a request to the bridge, and returns when its handler has returned, also if the context of the request ends before.
+func (b *localBridge) do(r *http.Request) (*http.Response, error) {
+	w := &answer{header: http.Header{}, status: http.StatusOK}
+	served := r.Clone(r.Context())
+	served.RequestURI, served.RemoteAddr, served.Host = r.URL.RequestURI(), "127.0.0.1:0", r.URL.Host
+	b.ServeHTTP(w, served)
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body)}, nil
+}
+
+// answer is what a handler in this process has written.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *answer) Header() http.Header            { return w.header }
+func (w *answer) WriteHeader(status int)         { w.status = status }
+func (w *answer) Write(text []byte) (int, error) { return w.body.Write(text) }
+
 // ofProviders returns a bridge for providers.
-func (r *providerFlags) ofProviders(origins []string) (*localBridge, error) {
+func (r *providerFlags) ofProviders(origins []string, logging *caddy.Logging) (*localBridge, error) {
 	switch {
 	case len(origins) > 1 && r.namespace != "":
 		return nil, errors.New("--namespace needs exactly one provider; for several, write a Caddyfile with a namespace for each, and use --config")
@@ -50,17 +112,17 @@ func (r *providerFlags) ofProviders(origins []string) (*localBridge, error) {
 	}
 	config.AllowAnonymous = true // the user of the command has the key
 	config.MCP = json.RawMessage(`{"path":"` + localPath + `"}`)
-	return &localBridge{handler: caddyconfig.JSON(config, nil)}, nil
+	return openBridge(caddyconfig.JSON(config, nil), nil, logging)
 }
 
-// ofFile returns the first bridge of a configuration file.
-func ofFile(file, adapter string) (*localBridge, error) {
+// ofFile returns the first bridge of a configuration file, and its largest request; 0: the default.
+func ofFile(file, adapter string, logging *caddy.Logging) (b *localBridge, maxRequest int, err error) {
 	if file == "-" {
-		return nil, errors.New("--config - is not possible, since standard input has the messages of the client: name a file")
+		return nil, 0, errors.New("--config - is not possible, since standard input has the messages of the client: name a file")
 	}
 	text, _, _, err := caddycmd.LoadConfig(file, adapter)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var config struct {
 		Storage json.RawMessage `json:"storage"`
@@ -71,7 +133,7 @@ func ofFile(file, adapter string) (*localBridge, error) {
 		} `json:"apps"`
 	}
 	if err := json.Unmarshal(text, &config); err != nil {
-		return nil, fmt.Errorf("--config %s: %w", file, err)
+		return nil, 0, fmt.Errorf("--config %s: %w", file, err)
 	}
 	var found []map[string]json.RawMessage
 	for _, name := range slices.Sorted(maps.Keys(config.Apps.HTTP.Servers)) {
@@ -81,16 +143,22 @@ func ofFile(file, adapter string) (*localBridge, error) {
 		return maps.EqualFunc(a, b, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 	})
 	if len(found) == 0 {
-		return nil, fmt.Errorf("--config %s has no %s", file, handlerName)
+		return nil, 0, fmt.Errorf("--config %s has no %s", file, handlerName)
 	}
 	if len(found) > 1 {
 		caddy.Log().Named("skill_bridge.mcp").Warn("the configuration has several bridges; the first is used", zap.Int("bridges", len(found)))
 	}
 	handler, err := mountOnly(found[0])
 	if err != nil {
-		return nil, fmt.Errorf("--config %s: %w", file, err)
+		return nil, 0, fmt.Errorf("--config %s: %w", file, err)
 	}
-	return &localBridge{handler, config.Storage}, nil
+	if size := found[0]["max_request_size"]; size != nil {
+		if err := json.Unmarshal(size, &maxRequest); err != nil {
+			return nil, 0, fmt.Errorf("--config %s: max_request_size: %w", file, err)
+		}
+	}
+	b, err = openBridge(handler, config.Storage, logging)
+	return b, maxRequest, err
 }
 
 // appendBridges appends the configurations of all bridges in a part of a configuration. Those in arrays are in order.
@@ -137,43 +205,4 @@ func mountOnly(bridge map[string]json.RawMessage) (json.RawMessage, error) {
 	}
 	bridge["mcp"] = caddyconfig.JSON(mount, nil)
 	return caddyconfig.JSON(bridge, nil), nil
-}
-
-// open returns a function that sends requests to the bridge, the options for them, and a function that releases what the bridge
-// holds. Errors are usage errors.
-func (b *localBridge) open(logging *caddy.Logging) (stdio.Do, stdio.Options, func(), error) {
-	var options struct {
-		MaxRequestSize int `json:"max_request_size"`
-	}
-	o := stdio.Options{URL: "http://localhost" + localPath, LimitName: "max_request_size"}
-	if err := json.Unmarshal(b.handler, &options); err != nil {
-		return nil, o, nil, err
-	}
-	o.MaxMessage = options.MaxRequestSize
-	if err := standalone.Check(b.handler); err != nil {
-		return nil, o, nil, err
-	}
-	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: logging, StorageRaw: b.storage})
-	if err != nil {
-		return nil, o, nil, err
-	}
-	ctx, release := caddy.NewContext(ctx)
-	module, err := ctx.LoadModuleByID("http.handlers."+handlerName, b.handler)
-	if err != nil {
-		release()
-		return nil, o, nil, err
-	}
-	bridge := module.(caddyhttp.MiddlewareHandler)
-	site := new(caddyhttp.Server)
-	return stdio.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user := caddy.NewReplacer()
-		user.Set("http.auth.user.id", localPrincipal)
-		err := bridge.ServeHTTP(w, caddyhttp.PrepareRequest(r, user, w, site), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
-			w.WriteHeader(http.StatusNotFound)
-			return nil
-		}))
-		if err != nil {
-			w.WriteHeader(http.StatusInternalServerError)
-		}
-	})), o, release, nil
 }

@@ -1,13 +1,19 @@
 package command
 
 import (
+	"cmp"
+	"context"
+	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,7 +22,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/credentialflags"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // providerFlags are the flags about the connection to a provider.
@@ -82,7 +90,7 @@ func (r *providerFlags) handler(origins ...string) (*standalone.Config, error) {
 		return nil, fmt.Errorf("--agent-skills: the skills of a site are not called, so that %s needs --private", kind)
 	}
 	for _, origin := range origins {
-		p := standalone.Provider{Namespace: r.namespaceOf(origin), Origin: origin, Credentials: key, Trust: r.trust, ListPrivate: true}
+		p := standalone.Provider{Namespace: r.namespaceOf(origin), Origin: origin, Credentials: key, Trust: r.trust}
 		if r.private {
 			p.DiscoveryCredentials = key
 		}
@@ -138,34 +146,50 @@ func (r *providerFlags) loggingFrom(level zapcore.Level) *caddy.Logging {
 	}}
 }
 
-// load returns the configuration of a bridge without a server, and a function that releases what
-// the bridge holds.
-func (r *providerFlags) load(config *standalone.Config) (*translate.Config, func(), error) {
+// open opens a bridge for a provider in this process.
+func (r *providerFlags) open(origin string) (*localBridge, error) {
+	config, err := r.handler(origin)
+	if err != nil {
+		return nil, err
+	}
 	config.AllowAnonymous = true // the user of the command has the key
 	config.Timeout, config.MaxTimeout = caddy.Duration(cli.DefaultTimeout), caddy.Duration(cli.MaxTimeout)
-	h, err := config.Handler()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := h.Check(); err != nil {
-		return nil, nil, err
-	}
-	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: r.logging()})
-	if err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := caddy.NewContext(ctx)
-	bridge, release, err := h.Standalone(ctx)
-	if err != nil {
-		cancel()
-		return nil, nil, err
-	}
-	return bridge, func() { release(); cancel() }, nil
+	config.Store = json.RawMessage(`{"type":"memory"}`)
+	return openBridge(caddyconfig.JSON(config, nil), nil, r.logging())
 }
 
-// provider returns the provider of a command, without a bridge.
-func (r *providerFlags) provider(cmd *cobra.Command, screen *cli.Screen, origin string) *cli.Provider {
-	return &cli.Provider{
-		Screen: screen, URL: origin, Command: cmd.Root().Name(), Flags: given(r.flags), Credentials: r.credentials.Kind(), Private: r.private,
+// endpoint returns the endpoint of a bridge in this process; b is nil for messages that need none.
+func (r *providerFlags) endpoint(cmd *cobra.Command, screen *cli.Screen, origin string, b *localBridge) *cli.Endpoint {
+	p := &cli.Provider{Credentials: r.credentials.Kind(), Private: r.private}
+	e := &cli.Endpoint{Screen: screen, URL: origin, Command: cmd.Root().Name(), Flags: given(r.flags), Provider: p}
+	if b == nil {
+		return e
 	}
+	e.Do = func(r *http.Request) (*http.Response, error) {
+		return b.do(r.WithContext(observe.WithWitness(r.Context(), p)))
+	}
+	caller := run.Caller{Principal: cli.Principal}
+	p.ReadAll = func(ctx context.Context) { b.List(ctx, translate.Query{Caller: caller, Descriptors: math.MaxInt}) }
+	p.Unread = func(ctx context.Context) *run.Failure {
+		if _, unavailable := b.Catalog().Inventory(ctx); len(unavailable) > 0 {
+			return unavailable[0].Failure
+		}
+		return nil
+	}
+	p.Token = func(ctx context.Context, skill, executionID string) (string, *run.Failure) {
+		ref := run.Ref{SkillID: skill, ExecutionID: executionID}
+		d, failure := b.Describe(ctx, translate.Call{Name: skill, Caller: caller})
+		if failure == nil {
+			ref.Source, ref.SkillID, ref.Version = d.Namespace, d.Descriptor.ID, d.Descriptor.Version
+			token, err := b.Token(ctx, ref, cli.Principal)
+			if err == nil {
+				return token, nil
+			}
+			failure = &run.Failure{Kind: run.Internal, By: run.Bridge, Message: err.Error()}
+		}
+		about := *failure // a copy that says that the run exists, so that the advice is not to start another one
+		about.ExecutionID, about.Executed, about.SkillID = executionID, run.ExecutedYes, cmp.Or(about.SkillID, skill)
+		return "", &about
+	}
+	return e
 }

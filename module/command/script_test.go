@@ -221,13 +221,13 @@ func TestInterrupt(t *testing.T) {
 			[]string{"call", "@", "acme.never"},
 			polled, "",
 			"accepted run-1\ninterrupted; the run continues. Follow it with\n" +
-				"  caddy skill-bridge follow --allow-http --allow-networks 127.0.0.1 " + p.URL() + " acme/never run-1\n",
+				"  caddy skill-bridge follow --allow-http --allow-networks 127.0.0.1 " + p.URL() + " 127.0.0.1.acme.never run-1\n",
 		},
 		{
 			"as JSON", syscall.SIGTERM,
 			[]string{"call", "--json", "@", "acme.never"},
 			func() bool { return p.Count("acme/never", hostile.Invoke) > 1 && polled() },
-			`"execution_id":"run-2"`, "acme/never run-2\n",
+			`"execution_id":"run-2"`, "acme.never run-2\n",
 		},
 		{
 			"follow", syscall.SIGTERM,
@@ -239,7 +239,7 @@ func TestInterrupt(t *testing.T) {
 			"before it is accepted", syscall.SIGINT,
 			[]string{"call", "@", "acme.silent"},
 			func() bool { return p.Hanging() > 0 }, "",
-			"interrupted before the provider answered; the skill may have been executed\n",
+			"interrupted before there was an answer; the skill may have been executed\n",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -189,7 +189,7 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 		h.Browse = json.RawMessage("{}")
 	}
 	h.Store = json.RawMessage(`{"type":"memory"}`)
-	h.AllowAnonymous = local || s.allowAnonymous
+	h.AllowAnonymous, h.Principal = local || s.allowAnonymous, "{http.vars.caller}" // who may reach it may see private skills
 	if err := h.CheckNamespaces(); err != nil {
 		return nil, err
 	}
@@ -208,7 +208,9 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 		Listen:    []string{address.String()},
 		AutoHTTPS: &caddyhttp.AutoHTTPSConfig{Disabled: true},
 		Routes: caddyhttp.RouteList{
-			{MatcherSetsRaw: []caddy.ModuleMap{match}, HandlersRaw: []json.RawMessage{caddyconfig.JSONModuleObject(h, "handler", "skill_bridge", nil)}},
+			{MatcherSetsRaw: []caddy.ModuleMap{match}, HandlersRaw: []json.RawMessage{
+				caddyconfig.JSON(map[string]string{"handler": "vars", "caller": cli.Principal}, nil), caddyconfig.JSONModuleObject(h, "handler", handlerName, nil),
+			}},
 			{HandlersRaw: []json.RawMessage{[]byte(`{"handler":"static_response","status_code":404}`)}},
 		},
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,10 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 func validateCommand() *cobra.Command {
@@ -95,7 +91,6 @@ result failed, or the skill of --run can't be invoked, 130 interrupted.`,
 			if v.Kind == "" && isOrigin(args[0]) {
 				v.Kind = cli.Index
 			}
-			start := time.Now()
 			fetch, release, err := r.fetcher(args[0])
 			if err != nil {
 				return 0, err
@@ -108,9 +103,7 @@ result failed, or the skill of --run can't be invoked, 130 interrupted.`,
 			case ctx.Err() != nil:
 				return screen.Interrupted(), nil
 			case isFailure:
-				p := r.provider(cmd, screen, args[0])
-				p.Private = true
-				return p.Unreadable(failure, time.Since(start)), nil
+				return r.endpoint(cmd, screen, args[0], nil).Unreadable(failure), nil
 			case err != nil:
 				return 0, err
 			}
@@ -159,24 +152,11 @@ func (r *providerFlags) fetcher(from string) (fetch func(context.Context, string
 		return nil, nil, err
 	}
 	r.private = r.credentials.Kind() != "" // the only use of credentials is to read documents
-	h, err := r.handler((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
+	b, err := r.open((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
 	if err != nil {
 		return nil, nil, err
 	}
-	config, release, err := r.load(h)
-	if err != nil {
-		return nil, nil, err
-	}
-	s := &config.Sources[0]
-	hosts, err := credential.NewAllowedHosts(s.URL, s.Trust)
-	if err != nil {
-		release()
-		return nil, nil, err
-	}
-	client := &discovery.Reader{Sender: exchange.Sender{
-		Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, DiscoveryCredentials: s.DiscoveryCredentials, Transport: s.Transport,
-		MaxResponseSize: config.MaxResponseSize, Limits: config.Limits, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
-	}}
+	client := b.Catalog().Sections()[0].Client
 	return func(ctx context.Context, from string) ([]byte, http.Header, error) {
 		u, err := url.Parse(from)
 		if err != nil {
@@ -187,5 +167,5 @@ func (r *providerFlags) fetcher(from string) (fetch func(context.Context, string
 			return nil, nil, failure
 		}
 		return response.Body, response.Header, nil
-	}, release, nil
+	}, b.release, nil
 }

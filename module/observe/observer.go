@@ -110,6 +110,7 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	}
 	n = o.scrubbed(n)
 	o.audit.denied(translate.CallOf(ctx), n)
+	witnessOf(ctx).Noticed(n)
 	if n.Unusable != nil {
 		o.health.unusable(n.Source, n.Unusable)
 		o.events.unusable(n.Source, n.Unusable)
@@ -255,6 +256,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	}
 	o.events.authenticated(out, s)
 	o.audit.called(c, out, s)
+	witnessOf(ctx).Called(out)
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		served.add(c, out, s)
 	}

@@ -8,12 +8,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
 // Config is the part of the configuration of http.handlers.skill_bridge that flags set.
 type Config struct {
+	Principal      string          `json:"principal,omitempty"`
 	AllowAnonymous bool            `json:"allow_anonymous,omitempty"`
 	AllowHTTP      bool            `json:"allow_http,omitempty"`
 	AllowNetworks  []string        `json:"allow_networks,omitempty"`
@@ -35,7 +34,6 @@ type Provider struct {
 	Credentials          json.RawMessage `json:"credentials,omitempty"`
 	DiscoveryCredentials json.RawMessage `json:"discovery_credentials,omitempty"`
 	Trust                []string        `json:"trust,omitempty"`
-	ListPrivate          bool            `json:"list_private,omitempty"`
 }
 
 // Site is a site that publishes skills in the Agent Skills format.
@@ -56,12 +54,7 @@ type Skill struct {
 type Handler interface {
 	// Check returns the first fault of the configuration.
 	Check() error
-	// Standalone returns the configuration of a bridge, and a function that releases what it holds.
-	Standalone(ctx caddy.Context) (*translate.Config, func(), error)
 }
-
-// Handler returns the handler.
-func (c *Config) Handler() (Handler, error) { return handlerOf(caddyconfig.JSON(c, nil)) }
 
 // Check returns the first fault of the configuration.
 func (c *Config) Check() error { return Check(caddyconfig.JSON(c, nil)) }
