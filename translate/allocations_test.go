@@ -58,7 +58,7 @@ func TestAllocations(t *testing.T) {
 	of := func(bridge *Bridge, provider http.RoundTripper, runs int) int {
 		for _, s := range bridge.Catalog().Sections() {
 			s.Client.Transport = provider
-			s.Client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Millisecond}}
+			s.Client.Polling = skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond}}
 		}
 		return int(testing.AllocsPerRun(runs, func() {
 			if o := bridge.Start(t.Context(), call).Wait(); o.Failure != nil {

@@ -88,7 +88,7 @@ func longBridgeWith(t *testing.T, p *longProvider, observer translate.Observer, 
 	config := bridgeConfig(t, observer, catalog.Source{
 		Kind: catalog.SkillSource, Namespace: "long", URL: &url.URL{Scheme: "https", Host: "acme.example", Path: "/long.json"}, Transport: p,
 	})
-	config.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: time.Second}}
+	config.Polling = skillsharing.Polling{Plan: polling.Backoff{Initial: time.Second}}
 	config.DefaultTimeout, config.MaxTimeout = time.Hour, time.Hour
 	change(&config)
 	bridge, err := translate.New(config)

@@ -288,7 +288,7 @@ func TestRunTokensAfterReloads(t *testing.T) {
 		{"a registry instead of the provider", testbed.Bridge("registry " + p.URL() + " {\n\tnamespace acme\n}"), false},
 		{"other principals", testbed.Bridge("principal {http.request.header.Remote-User}", provider(p.URL(), "acme")), false},
 		{"another provider before it", testbed.Bridge(provider(q.URL(), "aaa"), provider(p.URL(), "acme")), true},
-		{"other limits", testbed.Bridge("timeout 9s", "poll fixed 1s", "caller another", "limits {\n\truns 100\n}", provider(p.URL(), "acme")), true},
+		{"other limits", testbed.Bridge("timeout 9s", "poll_interval 1s 1s", "caller another", "limits {\n\truns 100\n}", provider(p.URL(), "acme")), true},
 		{"another matcher", strings.Replace(first, "/rpc", "/*", 1), false},
 		{"another matcher, and the name that it had", strings.Replace(testbed.Bridge("name skill_bridge/rpc", provider(p.URL(), "acme")), "/rpc {", "/* {", 1), true},
 		{"another host", strings.Replace(first, "127.0.0.1", "127.0.0.1:{$PORT}, http://localhost", 1), true},
@@ -486,7 +486,7 @@ func TestDamagedKeyOfRunTokens(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"}, hostile.Skill{ID: "s/quick"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
 	folder := t.TempDir()
-	text := storedIn(folder, testbed.Bridge("poll fixed 20ms", provider(p.URL(), "acme")))
+	text := storedIn(folder, testbed.Bridge("poll_interval 20ms 20ms", provider(p.URL(), "acme")))
 	c := testbed.StartCaddy(t, text)
 	token := leave(t, c.Client, "acme.s.slow")
 	c.Stop()
@@ -543,7 +543,7 @@ func TestRunTokensShowNothing(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "secretive/skill"})
 	p.On("secretive/skill", hostile.Invoke, hostile.Accept(endless))
 	folder := t.TempDir()
-	c := testbed.StartProcess(t, testbed.Limits{}, inFront(testbed.Bridge("poll fixed 20ms", provider(p.URL(), "namespaced")),
+	c := testbed.StartProcess(t, testbed.Limits{}, inFront(testbed.Bridge("poll_interval 20ms 20ms", provider(p.URL(), "namespaced")),
 		"log", "basic_auth {", "\tagent "+agentHash, "}"), "storage file_system "+folder, "metrics")
 	agent := c.With(testbed.BasicAuth("agent", agentMark))
 	tokens := []string{leave(t, agent, "namespaced.secretive.skill"), leave(t, agent, "namespaced.secretive.skill")}

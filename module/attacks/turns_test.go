@@ -83,7 +83,7 @@ func TestS63LargePolls(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"status":"running"`+members.String()+`}`) // the bridge may be gone
 	}))
-	p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("poll fixed 50ms", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
+	p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("poll_interval 50ms 50ms", "provider "+provider.URL()+" {\n\tnamespace acme\n}"))
 	asked := func(id string, wait time.Duration, atLeast int) int {
 		start := time.Now()
 		a := p.With(testbed.Param("wait_ms", wait.Milliseconds())).Execute("acme."+id, nil)

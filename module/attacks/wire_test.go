@@ -120,7 +120,7 @@ func TestS60RejectedTokens(t *testing.T) {
 func TestS55Signatures(t *testing.T) {
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/signed", Auth: hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign it.", "parameters": []any{}}}})
-	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "poll fixed 1ms", provider(p.URL(), "acme",
+	c := testbed.StartCaddy(t, testbed.Bridge("allow_anonymous", "poll_interval 1ms 1ms", provider(p.URL(), "acme",
 		"credentials hmac {\n\t\t\t\tsecret {env.S_SECRET}\n\t\t\t}")))
 	p.On("s/signed", hostile.Invoke, hostile.Accept(1))
 	for range 3 {
@@ -188,7 +188,7 @@ func TestS55Signatures(t *testing.T) {
 func TestS55RepeatedSignatures(t *testing.T) {
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/signed", Auth: hostile.Object{"type": "custom", "custom": hostile.Object{"instructions": "Sign it.", "parameters": []any{}}}})
-	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("allow_anonymous", "poll fixed 20ms", provider(p.URL(), "acme",
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("allow_anonymous", "poll_interval 20ms 20ms", provider(p.URL(), "acme",
 		"credentials hmac {\n\t\t\t\tsecret {env.S_SECRET}\n\t\t\t}")))
 	repeat := func(x *hostile.Exchange) string {
 		return `["` + strings.Repeat(`\u0061 `+x.HTTP.Header.Get("X-Signature")+`","`, 30_000) + `"]` // 2 MiB

@@ -156,7 +156,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //		keep              <duration> [<n> [<per principal>]]
 //		seal_key          <secret> [<old>]
 //		timeout           <default> [<max>]
-//		poll              adaptive|fixed|backoff ...
 //		poll_interval     <initial> [<max>]
 //		cache {
 //			max_size       <size>
@@ -246,7 +245,6 @@ func (p parser) handler(h *Handler) error {
 		"browse":            func() error { return p.browse(&h.Browse) },
 		"priority":          &h.Priority,
 		"timeout":           p.span("timeout", &h.Timeout, &h.MaxTimeout),
-		"poll":              func() error { return p.poll(&h.Poll) },
 		"poll_interval":     p.span("poll_interval", &h.PollInterval, &h.MaxPollInterval),
 		"cache":             func() error { return p.cache(&h.Cache) },
 		"max_request_size":  &h.MaxRequestSize,
@@ -279,24 +277,6 @@ func (p parser) browse(to **browse.Config) error {
 		p.Prev()
 	}
 	return p.Args("browse", "optionally the file of a template", 0, &b.TemplateFile)
-}
-
-func (p parser) poll(to **Poll) error {
-	if !p.NextArg() {
-		return p.Errf("poll takes %s, %s or %s", pollAdaptive, pollFixed, pollBackoff)
-	}
-	v := &Poll{Mode: p.Val()}
-	*to = v
-	switch v.Mode {
-	case pollAdaptive:
-		return p.Args("poll adaptive", "optionally a price", 0, &v.Price)
-	case pollFixed:
-		return p.Args("poll fixed", "an interval", 1, &v.Interval)
-	case pollBackoff:
-		return p.Args("poll backoff", "an interval and optionally a maximum", 1, &v.Interval, &v.MaxInterval)
-	}
-	p.RemainingArgs()
-	return nil // the check refuses the mode
 }
 
 func (p parser) cache(to **Cache) error {

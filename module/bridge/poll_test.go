@@ -11,12 +11,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
-// TestHandlersLearnTogether: those that poll in the same way share what they learn.
+// TestHandlersLearnTogether: those without intervals of their own share what they learn.
 func TestHandlersLearnTogether(t *testing.T) {
-	one, two := mustLoad(t, `{}`), mustLoad(t, `{"poll":{"mode":"adaptive"}}`)
-	dear, fixed := mustLoad(t, `{"poll":{"price":"1s"}}`), mustLoad(t, `{"poll":{"mode":"fixed"}}`)
-	if one.timings.Store != two.timings.Store || dear.timings.Store == one.timings.Store || fixed.timings != nil {
-		t.Errorf("%p %p %p %p", one.timings.Store, two.timings.Store, dear.timings.Store, fixed.timings)
+	one, two, fixed := mustLoad(t, `{}`), mustLoad(t, `{"timeout":"1s"}`), mustLoad(t, `{"poll_interval":"1s"}`)
+	if one.timings.Store != two.timings.Store || fixed.timings != nil {
+		t.Errorf("%p %p %p", one.timings, two.timings, fixed.timings)
 	}
 }
 
@@ -25,7 +24,7 @@ func TestHandlersLearnTogether(t *testing.T) {
 func TestHandlersShareBudgets(t *testing.T) {
 	const polls = 1234 // of no other test
 	config := fmt.Sprintf(`{"limits":{"polls":%d}}`, polls)
-	one, two := mustLoad(t, config), mustLoad(t, fmt.Sprintf(`{"poll":{"mode":"fixed"},"limits":{"polls":%d}}`, polls))
+	one, two := mustLoad(t, config), mustLoad(t, fmt.Sprintf(`{"poll_interval":"1s","limits":{"polls":%d}}`, polls))
 	mustLoad(t, fmt.Sprintf(`{"limits":{"polls":%d}}`, polls+1))
 	for i, h := range []*Handler{one, two} {
 		if n := budgetPool.References(pollRate{polls, polls}); n != 2-i {

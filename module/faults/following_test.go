@@ -24,7 +24,7 @@ func TestR49OneFollowerPerRun(t *testing.T) {
 	const watchers = 10
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.AcceptForResult(6))
-	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"), "poll backoff 200ms 200ms"))
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"), "poll_interval 200ms 200ms"))
 	watch := func(token string, n int, ms int64) (answers []testbed.Answer) {
 		var answered []<-chan testbed.Answer
 		for range n {
@@ -156,10 +156,10 @@ func TestR51WaitsEndWithTheState(t *testing.T) {
 func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
 	testbed.CheckLeaks(t)
 	lasting, least, most := 1500*time.Millisecond, 3, 6
-	polls := []string{"poll fixed 20ms"}
+	polls := []string{"poll_interval 20ms 20ms"}
 	if longtest.Runs(longtest.Long) {
 		lasting, least, most = 4*time.Second, 4, 8
-		polls = []string{"poll adaptive", "poll fixed 20ms", "poll backoff 20ms 40ms"}
+		polls = []string{"", "poll_interval 20ms 20ms", "poll_interval 20ms 40ms"}
 	}
 	failures := map[string]hostile.Action{
 		"503": hostile.Respond(503, ""), "429": hostile.Respond(429, ""), "reset": hostile.Reset(), "500": hostile.Respond(500, ""),

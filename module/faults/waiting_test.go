@@ -494,36 +494,28 @@ func startHerd(t *testing.T, p *hostile.Provider, c *testbed.Client, polls int) 
 // that many acceptances take a while.
 func TestR36PollingHerd(t *testing.T) {
 	testbed.CheckLeaks(t)
-	plans := []string{"fixed 1s"}
-	if longtest.Runs(longtest.Long) {
-		plans = []string{"adaptive 200ms", "fixed 2s"}
+	p := lasting(t)
+	c := testbed.StartCaddy(t, testbed.Bridge("poll_interval 1s 1s", offer(p, "acme")))
+	_, stop := startHerd(t, p, c.Client, 2)
+	stop().Only(t, "completed")
+	asked := map[string][]time.Time{}
+	for _, r := range p.Requests("acme/soon", hostile.Status) {
+		asked[r.Execution] = append(asked[r.Execution], r.At)
 	}
-	for _, plan := range plans {
-		t.Run(plan, func(t *testing.T) {
-			p := lasting(t)
-			c := testbed.StartCaddy(t, testbed.Bridge("poll "+plan, offer(p, "acme")))
-			_, stop := startHerd(t, p, c.Client, 2)
-			stop().Only(t, "completed")
-			asked := map[string][]time.Time{}
-			for _, r := range p.Requests("acme/soon", hostile.Status) {
-				asked[r.Execution] = append(asked[r.Execution], r.At)
-			}
-			if len(asked) != herd {
-				t.Fatalf("%d runs are asked for, not %d", len(asked), herd)
-			}
-			together := map[time.Duration]int{}
-			for run, at := range asked {
-				if len(at) != 2 {
-					t.Fatalf("%s: %d polls, not 2", run, len(at))
-				}
-				together[at[1].Sub(at[0])/(10*time.Millisecond)]++
-			}
-			if most := slices.Max(slices.Collect(maps.Values(together))); most > herd/4 {
-				t.Errorf("of %d runs, %d are asked for within 10 ms", herd, most)
-			}
-			onceEach(t, p)
-		})
+	if len(asked) != herd {
+		t.Fatalf("%d runs are asked for, not %d", len(asked), herd)
 	}
+	together := map[time.Duration]int{}
+	for run, at := range asked {
+		if len(at) != 2 {
+			t.Fatalf("%s: %d polls, not 2", run, len(at))
+		}
+		together[at[1].Sub(at[0])/(10*time.Millisecond)]++
+	}
+	if most := slices.Max(slices.Collect(maps.Values(together))); most > herd/4 {
+		t.Errorf("of %d runs, %d are asked for within 10 ms", herd, most)
+	}
+	onceEach(t, p)
 }
 
 // R36: however many runs there are, they are asked for no more often than `limits
@@ -533,7 +525,7 @@ func TestR36PollingHerdIsBounded(t *testing.T) {
 	testbed.CheckLeaks(t)
 	const perSecond = 400
 	p := lasting(t)
-	c := testbed.StartCaddy(t, testbed.Bridge("poll fixed 20ms", fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), offer(p, "acme")))
+	c := testbed.StartCaddy(t, testbed.Bridge("poll_interval 20ms 20ms", fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), offer(p, "acme")))
 	start, stop := startHerd(t, p, c.Client, 5)
 	stop().Only(t, "completed")
 	polls := p.Requests("acme/soon", hostile.Status)

@@ -43,7 +43,7 @@ func list(t *testing.T, c *testbed.Client, params hostile.Object) (page listedRu
 // keyedSite is a Caddyfile with a bridge whose callers say in a header who they are.
 func keyedSite(t *testing.T, p *hostile.Provider) string {
 	t.Helper()
-	return "{\nstorage file_system " + folder(t) + "\n}\n" + inSite(p, alone, "rpc", "mcp {\ntask_after 0s\n}", "name agents", "poll fixed 200ms", "principal {http.request.header.X-User}")
+	return "{\nstorage file_system " + folder(t) + "\n}\n" + inSite(p, alone, "rpc", "mcp {\ntask_after 0s\n}", "name agents", "poll_interval 200ms 200ms", "principal {http.request.header.X-User}")
 }
 
 // keyed executes a skill with an idempotency key in the header.

@@ -127,7 +127,7 @@ func TestMCPRequests(t *testing.T) {
 func TestMCPSlowTools(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(3))
-	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\nwait 50ms\ntask_after 0s\n}", "poll fixed 200ms"))
+	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\nwait 50ms\ntask_after 0s\n}", "poll_interval 200ms 200ms"))
 	plain := sendMCP(c, modern("tools/call", `"name":"acme_slow"`), mcpHeader("tools/call", "acme_slow")...)
 	if text := string(plain.Body); !strings.Contains(text, `"code":"STILL_RUNNING"`) || !strings.Contains(text, `"isError":true`) || !strings.Contains(text, "get_run") {
 		t.Fatalf("%s", text)
@@ -179,7 +179,7 @@ func TestMCPSlowTools(t *testing.T) {
 func TestMCPProgress(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/quick"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(2))
-	c := testbed.StartCaddy(t, inSite(p, alone, "mcp", "poll fixed 200ms"))
+	c := testbed.StartCaddy(t, inSite(p, alone, "mcp", "poll_interval 200ms 200ms"))
 	body := strings.Replace(modern("tools/call", `"name":"acme_slow"`), `"_meta":{`, `"_meta":{"progressToken":"p1",`, 1)
 	a := sendMCP(c, body, mcpHeader("tools/call", "acme_slow")...)
 	events := strings.Split(strings.TrimSpace(string(a.Body)), "\n\n")

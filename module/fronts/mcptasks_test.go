@@ -63,7 +63,7 @@ func TestMCPCanceledTasksAreKept(t *testing.T) {
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(1))
 	config := func(principal string) string {
-		bridge := inSite(p, alone, "mcp {\ntask_after 0s\n}", "name agents", "poll fixed 200ms", "principal {http.request.header.X-User}")
+		bridge := inSite(p, alone, "mcp {\ntask_after 0s\n}", "name agents", "poll_interval 200ms 200ms", "principal {http.request.header.X-User}")
 		return "{\nstorage file_system " + folder(t) + "\n}\n" + strings.Replace(bridge, "route {\n", "route {\nrequest_header X-User "+principal+"\n", 1)
 	}
 	ada, bob := config("ada"), config("bob")
@@ -127,7 +127,7 @@ func TestMCPCancelWithoutDatabase(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll fixed 200ms",
+	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll_interval 200ms 200ms",
 		"store sqlite "+filepath.Join(file, "bridge.db"), "seal_key 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"))
 	id := startTask(t, c, "acme_slow")
 	if text := aboutTask(c, "tasks/cancel", id); !strings.Contains(text, `"resultType":"complete"`) {
@@ -146,7 +146,7 @@ func TestMCPCancelWithoutDatabase(t *testing.T) {
 func TestMCPSubscriptionsEnd(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
-	config := inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll fixed 200ms")
+	config := inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll_interval 200ms 200ms")
 	c := testbed.StartCaddy(t, config)
 	const closing = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{`
 	begin := func(notifications map[string]any) *testbed.Stream {
@@ -195,7 +195,7 @@ func TestMCPListenerThatReadsNothing(t *testing.T) {
 	output := `"` + strings.Repeat("x", size) + `"`
 	p.On("acme/large", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/large", hostile.Status, gate.Then(hostile.RawOutput(output)))
-	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll fixed 50ms"))
+	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\ntask_after 0s\n}", "poll_interval 50ms 50ms"))
 	var ids []string
 	for range tasks {
 		ids = append(ids, startTask(t, c, "acme_large"))
@@ -256,7 +256,7 @@ func TestKeep(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
 	t.Setenv("SEAL_KEY", "3VbeQTeVHZySaBsDQW7BX4hrRIKifjpRfTLwhSRMvl0=")
-	config := inSite(p, alone, "mcp {\ntask_after 0s\n}", "name agents", "poll fixed 200ms", "keep 48h", "store memory", "seal_key {env.SEAL_KEY}")
+	config := inSite(p, alone, "mcp {\ntask_after 0s\n}", "name agents", "poll_interval 200ms 200ms", "keep 48h", "store memory", "seal_key {env.SEAL_KEY}")
 	c := testbed.StartCaddy(t, config)
 	id := startTask(t, c, "acme_slow")
 	if text := aboutTask(c, "tasks/get", id); !strings.Contains(text, `"ttlMs":172800000,`) {

@@ -105,7 +105,7 @@ const (
 // notifying is a Caddyfile with a bridge whose callers say in a header who they are.
 func notifying(t *testing.T, p *hostile.Provider, lines ...string) string {
 	t.Helper()
-	return "{\nstorage file_system " + folder(t) + "\n}\n" + inSite(p, alone, append([]string{"rpc", "name agents", "poll fixed 200ms", "principal {http.request.header.X-User}"}, lines...)...)
+	return "{\nstorage file_system " + folder(t) + "\n}\n" + inSite(p, alone, append([]string{"rpc", "name agents", "poll_interval 200ms 200ms", "principal {http.request.header.X-User}"}, lines...)...)
 }
 
 // The end of a run is sent to the URL that its caller has chosen, as get_run answers it.
@@ -336,7 +336,7 @@ func TestNotifyRemoved(t *testing.T) {
 	e := newEndings(t, nil)
 	storage := "{\nstorage file_system " + folder(t) + "\n}\n"
 	config := func(options string) string {
-		return storage + inSite(p, alone, "rpc", "name agents", "poll fixed 200ms", "principal {http.request.header.X-User}", options)
+		return storage + inSite(p, alone, "rpc", "name agents", "poll_interval 200ms 200ms", "principal {http.request.header.X-User}", options)
 	}
 	c := testbed.StartCaddy(t, config(notifyLocal))
 	ada := c.With(testbed.Fresh(), testbed.Header("X-User", "ada"))

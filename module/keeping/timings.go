@@ -21,19 +21,18 @@ type Timings struct {
 	db *store.DB // nil: they are not stored
 }
 
-// executionTimesPool keeps the learned execution times over reloads. Its keys are the prices of
-// a poll: handlers with the same price share what they learn.
+// executionTimesPool keeps the learned execution times over reloads. All handlers share them.
 var executionTimesPool = lifetime.NewPool[*executionTimes]()
 
 // HoldTimings takes the learned execution times from the pool, and releases them when use ends, before the database; nil: there is none.
-func HoldTimings(ctx caddy.Context, price time.Duration, db *store.DB, use *lifetime.Usage) (*Timings, error) {
-	learned, release, err := executionTimesPool.Hold(price, func() (*executionTimes, error) { return newExecutionTimes(ctx, price), nil })
+func HoldTimings(ctx caddy.Context, db *store.DB, use *lifetime.Usage) (*Timings, error) {
+	learned, release, err := executionTimesPool.Hold(timingsName, func() (*executionTimes, error) { return newExecutionTimes(ctx), nil })
 	if err != nil {
 		return nil, err
 	}
 	t := &Timings{learned, db}
 	use.OnRelease(func() {
-		if executionTimesPool.References(price) == 1 {
+		if executionTimesPool.References(timingsName) == 1 {
 			t.end()
 		}
 		release()
@@ -41,13 +40,15 @@ func HoldTimings(ctx caddy.Context, price time.Duration, db *store.DB, use *life
 	return t, nil
 }
 
-// timingsKind is the kind of the things with execution times.
-const timingsKind = "execution_times"
+// The thing with the execution times.
+const (
+	timingsKind = "execution_times"
+	timingsName = "all"
+)
 
-// executionTimes are the learned execution times of one price.
+// executionTimes are the learned execution times.
 type executionTimes struct {
 	*polling.Store
-	name   string // of the thing
 	logger *zap.Logger
 
 	loading atomic.Bool   // true from the first request
@@ -63,8 +64,8 @@ const (
 	storeTimeout = 5 * time.Second
 )
 
-func newExecutionTimes(ctx caddy.Context, price time.Duration) *executionTimes {
-	e := &executionTimes{Store: polling.NewStore(polling.Config{Price: price}), name: price.String(), logger: ctx.Logger()}
+func newExecutionTimes(ctx caddy.Context) *executionTimes {
+	e := &executionTimes{Store: polling.NewStore(polling.Config{}), logger: ctx.Logger()}
 	e.savedAt.Store(time.Now().Unix())
 	return e
 }
@@ -97,7 +98,7 @@ func (t *Timings) end() {
 func (e *executionTimes) load(things store.Things) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	thing, err := things.Get(ctx, timingsKind, e.name)
+	thing, err := things.Get(ctx, timingsKind, timingsName)
 	switch {
 	case errors.Is(err, store.ErrNoThing):
 	case err != nil:
@@ -128,10 +129,10 @@ const maxTries = 5
 // store adds the stored times of other instances, and stores the result.
 func (e *executionTimes) store(ctx context.Context, things store.Things) error {
 	for range maxTries {
-		thing, err := things.Get(ctx, timingsKind, e.name)
+		thing, err := things.Get(ctx, timingsKind, timingsName)
 		switch {
 		case errors.Is(err, store.ErrNoThing):
-			thing = &store.Thing{Kind: timingsKind, Name: e.name}
+			thing = &store.Thing{Kind: timingsKind, Name: timingsName}
 		case err != nil:
 			return err
 		default:

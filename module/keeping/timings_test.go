@@ -33,7 +33,7 @@ func newDB(t *testing.T) *store.DB {
 // storedTimes returns execution times that are stored in a database, and what they log.
 func storedTimes(db *store.DB) (*Timings, *zaptest.ObservedLogs) {
 	core, logs := zaptest.New(zap.WarnLevel)
-	return &Timings{&executionTimes{Store: polling.NewStore(polling.Config{}), name: "20ms", logger: zap.New(core)}, db}, logs
+	return &Timings{&executionTimes{Store: polling.NewStore(polling.Config{}), logger: zap.New(core)}, db}, logs
 }
 
 var learned = polling.Key{Provider: "https://acme.example", Skill: "acme/forecast", Version: "1.0.0"}
@@ -44,7 +44,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	b, logs := storedTimes(db)
 	b.load(things) // nothing is there, which is no fault
 	b.end()
-	if thing, err := things.Get(t.Context(), timingsKind, "20ms"); err == nil || logs.Len() != 0 {
+	if thing, err := things.Get(t.Context(), timingsKind, timingsName); err == nil || logs.Len() != 0 {
 		t.Fatalf("nothing was learned, and it was stored: %v, %v", thing, logs.All())
 	}
 	for range 5 {
@@ -59,7 +59,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 		t.Errorf("%q was saved, and %q was loaded (%v)", b.Save(), again.Save(), logs.All())
 	}
 
-	thing, err := things.Get(t.Context(), timingsKind, "20ms")
+	thing, err := things.Get(t.Context(), timingsKind, timingsName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,34 +94,33 @@ func TestWhatOthersHaveLearnedStays(t *testing.T) {
 	}
 }
 
-// TestTimingsAreShared by those who hold them with the same price of a poll. The last one stores them.
+// TestTimingsAreShared by those who hold them. The last one stores them.
 func TestTimingsAreShared(t *testing.T) {
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	defer cancel()
 	db := newDB(t)
-	const price = 3 * time.Millisecond // of no other test
 	var held []*Timings
 	var uses []*lifetime.Usage
-	for _, p := range []time.Duration{price, price, price + 1} {
+	for range 2 {
 		use := lifetime.NewUsage()
-		timings, err := HoldTimings(ctx, p, db, use)
+		timings, err := HoldTimings(ctx, db, use)
 		if err != nil {
 			t.Fatal(err)
 		}
 		held, uses = append(held, timings), append(uses, use)
 	}
-	if held[0].Store != held[1].Store || held[0].Store == held[2].Store {
-		t.Errorf("%p %p %p", held[0].Store, held[1].Store, held[2].Store)
+	if held[0].Store != held[1].Store {
+		t.Errorf("%p %p", held[0].Store, held[1].Store)
 	}
 	held[0].Learner(learned).Done(polling.Completion{Execution: 2 * time.Second, Ended: 3 * time.Second, Polls: 2})
 	for i, use := range uses {
 		use.Leave()
-		_, err := db.Things().Get(t.Context(), timingsKind, price.String())
+		_, err := db.Things().Get(t.Context(), timingsKind, timingsName)
 		if stored := err == nil; stored != (i > 0) {
 			t.Errorf("after the end of %d, it is stored: %t", i+1, stored)
 		}
 	}
-	if n := executionTimesPool.References(price); n != 0 {
+	if n := executionTimesPool.References(timingsName); n != 0 {
 		t.Errorf("%d references are left", n)
 	}
 }

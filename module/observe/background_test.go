@@ -77,7 +77,7 @@ func TestCalledAfterItsRequest(t *testing.T) {
 	b, err := translate.New(translate.Config{
 		Sources: []catalog.Source{{Namespace: "acme", URL: origin, Transport: http.DefaultTransport}}, Cache: documents, Observer: o,
 		DefaultTimeout: time.Minute, MaxTimeout: time.Minute, MaxResponseSize: 1 << 20, AllowHTTP: true,
-		Polling: skillsharing.Polling{Plan: polling.Fixed{Interval: time.Millisecond}},
+		Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: time.Millisecond}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -126,7 +126,7 @@ func TestMetricsOfCalls(t *testing.T) {
 	p.On("acme/limited", hostile.Invoke, hostile.Respond(http.StatusTooManyRequests, `{"error":{"code":"RATE_LIMITED","message":"Later."}}`, "Retry-After", "60"))
 	p.On("acme/garbage", hostile.Invoke, hostile.Respond(http.StatusOK, "[]"))
 	p.On("acme/slow", hostile.Invoke, hostile.Hang())
-	c := testbed.StartCaddy(t, withAdmin(testbed.Bridge("poll fixed 10ms", offered(p, "acme"))))
+	c := testbed.StartCaddy(t, withAdmin(testbed.Bridge("poll_interval 10ms 10ms", offered(p, "acme"))))
 
 	for skill, want := range map[string]string{
 		"acme.now": "completed", "acme.later": "completed", "acme.result": "completed", "acme.bad": "failed BROKEN",
@@ -229,7 +229,7 @@ func TestMetricsOfEffort(t *testing.T) {
 			"created_at": "2026-01-02T03:04:05.000Z", "updated_at": "2026-01-02T03:04:05.001Z", "completed_at": "2026-01-02T03:04:05.001Z",
 		}}))
 	})
-	lines := []string{"allow_anonymous", "poll fixed 20ms", offered(p, "acme")}
+	lines := []string{"allow_anonymous", "poll_interval 20ms 20ms", offered(p, "acme")}
 	for namespace, answer := range map[string]hostile.Action{
 		"granted": hostile.Usual(),
 		"refused": hostile.Respond(http.StatusBadRequest, `{"error":"invalid_client"}`),
@@ -390,7 +390,7 @@ func TestMetricsOfTwoHandlers(t *testing.T) {
 	p.On("acme/later", hostile.Status, gate.Then(hostile.Usual()))
 	q := hostile.NewProvider(t, hostile.Skill{ID: "beta/x"})
 	bridge := func(path string, more ...string) string {
-		return "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tpoll fixed 10ms\n" +
+		return "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tpoll_interval 10ms 10ms\n" +
 			"\tcircuit_breaker {\n\t\tfailures 2\n\t\tcooldown 10m\n\t}\n" + offered(p, "acme") + "\n" + strings.Join(more, "\n") + "\n}"
 	}
 	c := testbed.StartCaddy(t, withAdmin(testbed.Site(bridge("/rpc"), bridge("/other", offered(q, "beta")))))

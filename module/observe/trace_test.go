@@ -363,7 +363,7 @@ func from(c *testbed.Client, n int, sampled string) *testbed.Client {
 
 // traceBridge is a Caddyfile with a bridge behind these lines.
 func traceBridge(p, token *hostile.Provider, lines ...string) string {
-	return strings.Replace(testbed.Bridge("allow_anonymous", "poll fixed 1ms", "circuit_breaker off",
+	return strings.Replace(testbed.Bridge("allow_anonymous", "poll_interval 1ms 1ms", "circuit_breaker off",
 		"provider "+p.URL()+" {", "namespace acme", "credentials api_key {env.TRACE_KEY}", "}",
 		"provider "+token.URL()+" {", "namespace beta", "credentials oauth2 {", "client_id bridge", "client_secret {env.TRACE_SECRET}", "}", "}",
 	), "\tskill_bridge", strings.Join(lines, "\n")+"\n\tskill_bridge", 1)

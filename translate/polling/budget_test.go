@@ -172,7 +172,7 @@ func TestBudgetFollowsTheProvider(t *testing.T) {
 				t.Errorf("%s: %d polls a second, want %d", what, n, want)
 			}
 		}
-		run := polling.Start(polling.Fixed{Interval: second}, budget, time.Now(), time.Time{})
+		run := polling.Start(polling.Backoff{Initial: second}, budget, time.Now(), time.Time{})
 		answer := func(after time.Duration) {
 			run.Ask()
 			time.Sleep(after)
@@ -348,7 +348,7 @@ func TestBudgetEarned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		budget := polling.NewEarnedBudgets(1000, 2).Of("acme")
-		run := polling.Start(polling.Fixed{Interval: second}, budget, time.Now(), time.Time{})
+		run := polling.Start(polling.Backoff{Initial: second}, budget, time.Now(), time.Time{})
 		var made atomic.Int64
 		ctx, stop := context.WithCancel(t.Context())
 		for range 100 {

@@ -27,7 +27,7 @@
 //		delay = run.Next(answer.retryAfter)
 //	}
 //
-// [Fixed] and [Backoff] are plans that learn nothing.
+// [Backoff] is a plan that learns nothing.
 //
 // # The optimum
 //

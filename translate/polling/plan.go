@@ -43,19 +43,7 @@ const (
 	minimumReserve = 10 * time.Millisecond // between the last poll and the deadline, in addition to a round trip
 )
 
-// Fixed is the plan to poll at fixed intervals.
-type Fixed struct {
-	Interval time.Duration
-	// Random returns numbers in [0, 1). If nil, those of math/rand.
-	Random func() float64
-}
-
-// Next implements [Plan].
-func (f Fixed) Next(p Progress) time.Duration {
-	return p.bound(vary(f.Interval, f.Interval, f.Random), f.Random)
-}
-
-// Backoff is the plan to poll at intervals that grow by half each time.
+// Backoff is the plan to poll at intervals that grow by half each time, up to the longest. Without one, all are equal.
 type Backoff struct {
 	Initial, Longest time.Duration
 	// Random returns numbers in [0, 1). If nil, those of math/rand.

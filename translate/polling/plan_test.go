@@ -19,11 +19,11 @@ func middle() float64 { return 0.5 }
 // earliest is the random number at which a learner polls exactly at the times of its schedule.
 func earliest() float64 { return 0 }
 
-func TestFixed(t *testing.T) {
+func TestEqualIntervals(t *testing.T) {
 	t.Parallel()
 	for polls := range 5 {
 		p := polling.Progress{Polls: polls, Elapsed: time.Duration(polls) * second, Remaining: polling.NoDeadline}
-		if d := (polling.Fixed{Interval: second, Random: middle}).Next(p); d != second {
+		if d := (polling.Backoff{Initial: second, Random: middle}).Next(p); d != second {
 			t.Errorf("after %d polls: %v, want 1s", polls, d)
 		}
 	}
@@ -50,14 +50,14 @@ func TestDelaysVary(t *testing.T) {
 		want   time.Duration
 	}{{0, 950 * ms}, {0.25, 975 * ms}, {0.5, second}, {0.75, 1025 * ms}} {
 		random := func() float64 { return tc.random }
-		if d := (polling.Fixed{Interval: second, Random: random}).Next(never); d != tc.want {
+		if d := (polling.Backoff{Initial: second, Random: random}).Next(never); d != tc.want {
 			t.Errorf("fixed, %v: %v, want %v", tc.random, d, tc.want)
 		}
 		if d := (polling.Backoff{Initial: second, Longest: second, Random: random}).Next(never); d != tc.want {
 			t.Errorf("back-off, %v: %v, want %v", tc.random, d, tc.want)
 		}
 	}
-	if d := (polling.Fixed{Interval: second}).Next(never); d < 950*ms || d > 1050*ms {
+	if d := (polling.Backoff{Initial: second}).Next(never); d < 950*ms || d > 1050*ms {
 		t.Errorf("of its own randomness: %v", d)
 	}
 }
@@ -101,7 +101,7 @@ func TestBounds(t *testing.T) {
 		{"the provider asks for nearly all there is", second, polling.Progress{AtLeast: 10 * second, Remaining: 10100 * ms}, 10090 * ms},
 		{"negative round trip", second, polling.Progress{Polls: 1, RoundTrip: -second, Remaining: second}, 990 * ms},
 	} {
-		if d := (polling.Fixed{Interval: tc.interval, Random: middle}).Next(tc.progress); d != tc.want {
+		if d := (polling.Backoff{Initial: tc.interval, Random: middle}).Next(tc.progress); d != tc.want {
 			t.Errorf("%s: %v, want %v", tc.about, d, tc.want)
 		}
 	}
@@ -112,7 +112,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	r := newRandom(1)
 	plans := map[string]polling.Plan{
-		"fixed":    polling.Fixed{Interval: 700 * ms, Random: r.Float64},
+		"fixed":    polling.Backoff{Initial: 700 * ms, Random: r.Float64},
 		"back-off": polling.Backoff{Initial: ms, Longest: 10 * second, Random: r.Float64},
 		"cold":     taught(t, 0, nine[0], 0, r),
 		"cheap":    taught(t, time.Nanosecond, nine[7], 128, r),
@@ -215,7 +215,7 @@ func TestLearnerVariesByTheSmallerGap(t *testing.T) {
 
 func TestNextAllocatesNothing(t *testing.T) {
 	r := newRandom(1)
-	for _, plan := range []polling.Plan{taught(t, 0, nine[4], 128, r), polling.Fixed{Interval: second}, polling.Backoff{Initial: second, Longest: second}} {
+	for _, plan := range []polling.Plan{taught(t, 0, nine[4], 128, r), polling.Backoff{Initial: second}, polling.Backoff{Initial: second, Longest: second}} {
 		p := polling.Progress{Elapsed: second, Remaining: time.Minute}
 		if n := testing.AllocsPerRun(100, func() { plan.Next(p) }); n > 0 {
 			t.Errorf("%T: %v allocations", plan, n)

@@ -110,7 +110,7 @@ func TestRunKeepsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, plan := range []polling.Plan{
-			polling.Fixed{Interval: 300 * ms, Random: middle},
+			polling.Backoff{Initial: 300 * ms, Random: middle},
 			polling.Backoff{Initial: 100 * ms, Longest: second, Random: middle},
 			polling.NewStore(polling.Config{Random: middle}).Learner(polling.Key{}),
 		} {
@@ -144,7 +144,7 @@ func TestRunIsHeldByTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := polling.NewBudgets(1, 1).Of("acme")
 		now := time.Now()
-		polls := chase(polling.Start(polling.Fixed{Interval: 100 * ms, Random: middle}, budget, now, now.Add(5500*ms)), provider{now.Add(time.Hour), 0}, 0)
+		polls := chase(polling.Start(polling.Backoff{Initial: 100 * ms, Random: middle}, budget, now, now.Add(5500*ms)), provider{now.Add(time.Hour), 0}, 0)
 		want := []time.Duration{100 * ms, 1100 * ms, 2100 * ms, 3100 * ms, 4100 * ms, 5100 * ms, 5490 * ms}
 		for i := range polls {
 			polls[i] = polls[i].Round(ms)
@@ -164,7 +164,7 @@ func TestRunTellsOfThrottling(t *testing.T) {
 	if price := learner.Schedule().Price(); price != 40*ms {
 		t.Errorf("the price is %v, want 40ms", price)
 	}
-	run = polling.Start(polling.Fixed{Interval: second}, nil, time.Now(), time.Time{})
+	run = polling.Start(polling.Backoff{Initial: second}, nil, time.Now(), time.Time{})
 	run.Throttled() // is no concern of a plan that does not learn
 	run.Done(0)
 }

@@ -111,7 +111,7 @@ func TestFollowRestsAfterLargeAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := script(t, then(answer(200, 0), answer(200, 60_000), answer(200, 10_000_000), answer(503, 2_000_000), answer(200, 0), says(200, completes))...)
 		client := newClient(t, acme, transport)
-		client.MaxResponseSize, client.Polling.Plan = 16<<20, polling.Fixed{Interval: 100 * time.Millisecond}
+		client.MaxResponseSize, client.Polling.Plan = 16<<20, polling.Backoff{Initial: 100 * time.Millisecond}
 		r, e := client.Follow(t.Context(), skillAt(t, acme), &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats))
 		if e != nil || r.State != run.Completed {
 			t.Fatalf("%+v, %+v", r, e)
@@ -280,8 +280,8 @@ func TestFollowCountsAllFailures(t *testing.T) {
 // in which it is usually asked about, and however long the provider has the bridge wait.
 func TestFollowGivesUp(t *testing.T) {
 	plans := map[string]skillsharing.Polling{
-		"adaptive": {Store: polling.NewStore(polling.Config{})}, "often": {Plan: polling.Fixed{Interval: 20 * time.Millisecond}},
-		"seldom": {Plan: polling.Fixed{Interval: time.Minute}},
+		"adaptive": {Store: polling.NewStore(polling.Config{})}, "often": {Plan: polling.Backoff{Initial: 20 * time.Millisecond}},
+		"seldom": {Plan: polling.Backoff{Initial: time.Minute}},
 	}
 	for name, plan := range plans {
 		for _, c := range []struct {

@@ -112,7 +112,7 @@ func TestFollowersMakeNoMoreRequests(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			transport := script(t, says(200, runs))
 			client, s := newClient(t, acme, transport), skillAt(t, acme)
-			client.Polling.Plan = polling.Fixed{Interval: 400 * time.Millisecond}
+			client.Polling.Plan = polling.Backoff{Initial: 400 * time.Millisecond}
 			start := time.Now()
 			var all []<-chan told
 			for range watchers {
@@ -273,14 +273,14 @@ func TestFollowersOutliveAPanic(t *testing.T) {
 }
 
 // panicking is a plan that panics once.
-type panicking struct{ polling.Fixed }
+type panicking struct{ polling.Backoff }
 
 func (p *panicking) Next(progress polling.Progress) time.Duration {
-	if p.Interval == 0 {
-		p.Interval = sec
+	if p.Initial == 0 {
+		p.Initial = sec
 		panic("oh")
 	}
-	return p.Fixed.Next(progress)
+	return p.Backoff.Next(progress)
 }
 
 // Nor does a panic before there is anything to ask.
@@ -308,7 +308,7 @@ func TestFollowersOutliveAPanicAtTheStart(t *testing.T) {
 
 // handedOverPanic is a plan that panics for the second one who asks.
 type handedOverPanic struct {
-	polling.Fixed
+	polling.Backoff
 	asked int
 }
 
@@ -319,14 +319,14 @@ func (p *handedOverPanic) Next(progress polling.Progress) time.Duration {
 	case 3: // by then the first one has been told when to come back
 		panic("oh")
 	}
-	return p.Fixed.Next(progress)
+	return p.Backoff.Next(progress)
 }
 
 // Nor does a panic of the one who has just taken over, before it asks.
 func TestFollowersOutliveAPanicOfTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, s := newClient(t, acme, script(t, then(says(200, runs), says(200, completes))...)), skillAt(t, acme)
-		client.Polling.Plan = &handedOverPanic{Fixed: polling.Fixed{Interval: sec}}
+		client.Polling.Plan = &handedOverPanic{Backoff: polling.Backoff{Initial: sec}}
 		first := watching(t.Context(), client, s, resumed(100*time.Millisecond))
 		panicked := make(chan any)
 		go func() {

@@ -249,7 +249,7 @@ func TestSourcesShareTheBudgetOfAHost(t *testing.T) {
 					transport := script(t, then(times(3, says(200, runs)), says(200, completes))...)
 					transports = append(transports, transport)
 					client := newClient(t, clients[i%2].source, transport)
-					client.Polling = skillsharing.Polling{Plan: polling.Fixed{Interval: 100 * time.Millisecond}, Budgets: budgets}
+					client.Polling = skillsharing.Polling{Plan: polling.Backoff{Initial: 100 * time.Millisecond}, Budgets: budgets}
 					skill := clients[i%2].skill
 					running.Go(func() {
 						if r, e := client.Follow(t.Context(), skill, &skillsharing.FollowOptions{ExecutionID: runID}, new(skillsharing.Stats)); e != nil || r.State != run.Completed {

@@ -15,7 +15,7 @@ import (
 
 // gather has many watch one run, each for a moment longer than the one before it.
 func gather(size int) (*follower, []*watcher) {
-	c, s := &Client{Polling: Polling{Plan: polling.Fixed{Interval: time.Second}}}, &discovery.Skill{Descriptor: &document.Descriptor{ID: "acme/x", Endpoint: document.Endpoint{StatusURL: "https://acme.example/runs/{execution_id}"}}}
+	c, s := &Client{Polling: Polling{Plan: polling.Backoff{Initial: time.Second}}}, &discovery.Skill{Descriptor: &document.Descriptor{ID: "acme/x", Endpoint: document.Endpoint{StatusURL: "https://acme.example/runs/{execution_id}"}}}
 	run, start := &FollowOptions{ExecutionID: "exec-1", Resumed: true}, time.Now()
 	all := make([]*watcher, size)
 	var f *follower
@@ -83,7 +83,7 @@ func BenchmarkLeave(b *testing.B) {
 func TestWakesAreFew(t *testing.T) {
 	w, other := &watcher{ctx: t.Context()}, &watcher{ctx: t.Context(), woken: make(chan struct{}, 1)}
 	f := &follower{poller: poller{skill: new(discovery.Skill), phase: run.PhasePoll}, mustAsk: true, waiting: crowd{other}}
-	f.schedule.run = polling.Start(polling.Fixed{Interval: time.Second}, nil, time.Now(), time.Time{})
+	f.schedule.run = polling.Start(polling.Backoff{Initial: time.Second}, nil, time.Now(), time.Time{})
 	for i, want := range []int{1, 0, 0} {
 		r, e := &document.Response{State: run.Working}, (*run.Failure)(nil)
 		if i == 1 {

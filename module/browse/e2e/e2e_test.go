@@ -52,7 +52,7 @@ func TestInBrowser(t *testing.T) {
 	keyed := hostile.NewProvider(t, hostile.Skill{ID: "opened", Auth: hostile.APIKey("X-Acme-Key")}, hostile.Skill{ID: "other", Auth: hostile.OAuth2("https://login.example.com/token")})
 	many := hostile.NewProvider(t, manySkills()...)
 	bridge := func(path string, lines ...string) string {
-		return "skill_bridge " + path + " {\n\tbrowse\n\tpoll fixed 50ms\n\tallow_http\n\tallow_networks 127.0.0.0/8\n" + strings.Join(lines, "\n") + "\n}"
+		return "skill_bridge " + path + " {\n\tbrowse\n\tpoll_interval 50ms 50ms\n\tallow_http\n\tallow_networks 127.0.0.0/8\n" + strings.Join(lines, "\n") + "\n}"
 	}
 	c := testbed.StartCaddy(t, testbed.Site(
 		"@first path /rpc /mcp",

@@ -135,7 +135,7 @@ func (d *database) shared(b *bench) {
 	options := d.options(b, address)
 	sites := [2]*servers.Caddy{}
 	for i := range sites {
-		s := u.ProtocolsSite(append(options, "poll fixed 20ms")...)
+		s := u.ProtocolsSite(append(options, "poll_interval 20ms 20ms")...)
 		s.Lines = strings.Replace(s.Lines, "store memory\n", "", 1)
 		sites[i] = b.StartCaddy(s)
 		defer sites[i].Stop()

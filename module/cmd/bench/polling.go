@@ -63,7 +63,7 @@ func follow(plan polling.Plan, d time.Duration) cost {
 type planner func(l provider.Law, faster int, r *rand.Rand) polling.Plan
 
 func fixed(_ provider.Law, faster int, r *rand.Rand) polling.Plan {
-	return polling.Fixed{Interval: time.Second / time.Duration(faster), Random: r.Float64}
+	return polling.Backoff{Initial: time.Second / time.Duration(faster), Random: r.Float64}
 }
 
 func backOff(_ provider.Law, faster int, r *rand.Rand) polling.Plan {
@@ -73,11 +73,11 @@ func backOff(_ provider.Law, faster int, r *rand.Rand) polling.Plan {
 
 func sdkWaiter(_ provider.Law, faster int, r *rand.Rand) polling.Plan { return waiter{r, faster} }
 
-// learned returns a plan that has learned from 128 executions.
+// learned returns a plan that has learned from 128 executions. The price of a poll is not divided.
 func learned(l provider.Law, faster int, r *rand.Rand) polling.Plan {
 	var due func()
 	learner := polling.NewStore(polling.Config{
-		Price: polling.DefaultPrice / time.Duration(faster), Random: r.Float64, Now: func() time.Time { return time.Time{} },
+		Random: r.Float64, Now: func() time.Time { return time.Time{} },
 		Run: func(f func()) { due = f }, // run once, after all executions
 	}).Learner(polling.Key{Skill: l.Name})
 	for range 128 {

@@ -81,7 +81,7 @@ func TestAgentPolls(t *testing.T) {
 				answers = answers[min(1, len(answers)-1):]
 			}))
 			defer server.Close()
-			s := &stream{law: 1, mode: mode{plan: func(provider.Law, int, *rand.Rand) polling.Plan { return polling.Fixed{Interval: time.Millisecond} }}}
+			s := &stream{law: 1, mode: mode{plan: func(provider.Law, int, *rand.Rand) polling.Plan { return polling.Backoff{Initial: time.Millisecond} }}}
 			err := s.calls(t.Context(), server.Listener.Addr().String(), rand.New(rand.NewPCG(1, 1)), 5, 1)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -112,7 +112,7 @@ func TestBridgeThatDoesNotWait(t *testing.T) {
 // The first poll at or after a run's end finds the end.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	every := polling.Fixed{Interval: time.Second, Random: func() float64 { return 0.5 }}
+	every := polling.Backoff{Initial: time.Second, Random: func() float64 { return 0.5 }}
 	for _, tc := range []struct {
 		takes time.Duration
 		want  cost

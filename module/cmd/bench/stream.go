@@ -22,20 +22,19 @@ import (
 // mode is a polling strategy.
 type mode struct {
 	name   string
-	option string  // the bridge's option; empty: the agent polls with get_run
+	option string  // the bridge's
 	plan   planner // for the simulation, or the agent's plan
+
+	byAgent bool // with get_run
 }
 
 // modes are the strategies of the simulation, with times divided by provider.HTTPSpeed.
 var modes = []mode{
-	{"fixed 250 ms", "poll fixed 250ms", fixed},
-	{"back-off 25 ms to 1.25 s", "poll backoff 25ms 1250ms", backOff},
-	{"adaptive", "poll adaptive 5ms", learned},
-	{"SDK waiter, by get_run", "", sdkWaiter},
+	{"fixed 250 ms", "poll_interval 250ms 250ms", fixed, false},
+	{"back-off 25 ms to 1.25 s", "poll_interval 25ms 1250ms", backOff, false},
+	{"adaptive", "", learned, false},
+	{"SDK waiter, by get_run", "", sdkWaiter, true},
 }
-
-// byAgent reports whether the agent polls.
-func (m *mode) byAgent() bool { return m.option == "" }
 
 // manyPolls is an option that allows the polls of all strategies together.
 const manyPolls = "limits {\npolls 100000\n}"
@@ -172,7 +171,7 @@ func (s *stream) calls(ctx context.Context, address string, r *rand.Rand, learni
 	defer c.Close()
 	text := call(provider.Timed+strconv.Itoa(s.law), bodies[0].size)
 	var plan polling.Plan // the agent's
-	if s.mode.byAgent() {
+	if s.mode.byAgent {
 		text, plan, learning = withoutWaiting(text), s.mode.plan(provider.Laws[s.law], provider.HTTPSpeed, r), 0
 	}
 	for n := range learning + counted {

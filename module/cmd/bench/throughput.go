@@ -63,7 +63,7 @@ func (b *bench) row(t *table, l, to *load) (ratio string) {
 const asyncConnections = 256
 
 // busyPolls are options with the shortest polling interval.
-var busyPolls = []string{"poll fixed 1ms", "limits {\npolls 1000000\n}"}
+var busyPolls = []string{"poll_interval 1ms 1ms", "limits {\npolls 1000000\n}"}
 
 // polled returns the bridge's skills by number of polls, first the one that completes at once.
 func polled(address string, pids []int) []*target {
