@@ -304,16 +304,11 @@ func TestS48ClientCertificateOfRegistry(t *testing.T) {
 	if got := clients(s.own, before, "acme/listed", hostile.Invoke); !slices.Equal(got, []string{""}) {
 		t.Errorf("without an index: %q", got)
 	}
-	before = len(s.own.All())
-	run(provider(s.own.URL(), "owner", "trust_registry all"))
-	if got := clients(s.own, before, "acme/file", hostile.Invoke); !slices.Equal(got, []string{"the-bridge"}) {
-		t.Errorf("of a trusted registry: %q", got)
-	}
 }
 
 // S49: who can put a file on a provider's host and have a registry list it gets the
 // provider's key sent nowhere: the provider's own index has to list the skill, with the
-// same descriptor, unless the operator trusts the registry.
+// same descriptor, or the operator gives the skill credentials of its own.
 func TestS49RegistryAndAnUploadedFile(t *testing.T) {
 	own := inHouse(t)
 	key := hostile.APIKey("X-API-Key")
@@ -330,7 +325,8 @@ func TestS49RegistryAndAnUploadedFile(t *testing.T) {
 	}
 	registry := "registry " + newRegistry(t, list).URL + " {\n\t\t\tnamespace all\n\t\t}"
 	start := func(lines ...string) *testbed.Caddy {
-		return testbed.StartCaddy(t, bridge("allow_networks 127.0.0.0/8", "allow_anonymous", provider(own.URL(), "own", append(lines, "credentials api_key a-secret-key")...), registry))
+		lines = append(lines, "allow_networks 127.0.0.0/8", "allow_anonymous", provider(own.URL(), "own", "credentials api_key a-secret-key"), registry)
+		return testbed.StartCaddy(t, bridge(lines...))
 	}
 	c := start()
 	c.Log.MustNotShow("a-secret-key")
@@ -342,7 +338,7 @@ func TestS49RegistryAndAnUploadedFile(t *testing.T) {
 	if n := len(own.Received("a-secret-key")); n != 1 {
 		t.Errorf("the key was sent %d times", n)
 	}
-	if len(c.Log.Lines("a credential was not sent", `"line":"trust_registry all"`, "acme/upload")) == 0 {
+	if len(c.Log.Lines("a credential was not sent", "skill <name> <descriptor-url>", "acme/upload")) == 0 {
 		t.Error("the operator is not told what to trust")
 	}
 	// While the index can't be read, what needs no credential goes on, and the rest may be tried again.
@@ -354,13 +350,11 @@ func TestS49RegistryAndAnUploadedFile(t *testing.T) {
 	own.On("", hostile.Index)
 	mustComplete(t, c.Execute("all.acme.listed", nil))
 	c.Stop()
-	c = start("trust_registry all")
-	for _, name := range []string{"all.acme.listed", "all.acme.other"} {
-		mustComplete(t, c.Execute(name, nil))
-	}
-	c.Execute("all.acme.upload", nil)
-	if n := len(own.Received("a-secret-key")); n != 5 {
-		t.Errorf("with trust, the key was sent %d times in all", n)
+	c = start("skill other " + own.URLOf("acme/other", hostile.Descriptor) + " {\n\t\t\tcredentials api_key a-secret-key\n\t\t}")
+	mustComplete(t, c.Execute("other", nil))
+	mustBeKept(t, c.Execute("all.acme.other", nil), house)
+	if n := len(own.Received("a-secret-key")); n != 3 {
+		t.Errorf("with a skill that has the key, it was sent %d times in all", n)
 	}
 }
 

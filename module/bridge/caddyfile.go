@@ -61,7 +61,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			namespace             <name>
 //			alias                 <name> <skill-id>
 //			trust                 <host[:port]>...
-//			trust_registry        <namespace>...
 //			credentials           <module> ... { ... }
 //			discovery_credentials <module> ... { ... }
 //			capability_types      <type>...
@@ -199,7 +198,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //
 // A host of trust is *.example.com for all subdomains of example.com.
 //
-// The lines provider, skill, registry, agent_skills with an origin, quota, alias, trust, trust_registry, capability_types,
+// The lines provider, skill, registry, agent_skills with an origin, quota, alias, trust, capability_types,
 // allow_networks and allow_ports may be repeated. Every error names file and line.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return h.read(d, nil) }
 

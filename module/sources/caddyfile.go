@@ -29,7 +29,7 @@ var places = map[string]string{
 	"api_key": "in provider or skill, behind credentials", "oauth2": "in provider or skill, behind credentials",
 	"headers": "in provider or skill, behind credentials", "hmac": "in provider or skill, behind credentials",
 	"namespace": "in provider, registry or agent_skills", "alias": "in provider or agent_skills", "trust": "in provider, skill or agent_skills",
-	"trust_registry": "in provider", "capability_types": "in provider or registry", "list_private": "in provider",
+	"capability_types": "in provider or registry", "list_private": "in provider",
 	"on_change": "in provider, skill or registry",
 }
 
@@ -49,8 +49,7 @@ func (p parser) provider(to *Sources) error {
 		"alias": options.Repeatable(func() error {
 			return p.alias(&v.Aliases, path)
 		}),
-		"trust":          &v.Trust,
-		"trust_registry": &v.TrustRegistry,
+		"trust": &v.Trust,
 		"credentials": options.Single{
 			Read:  p.credentials(&v.CredentialsRaw),
 			Again: "a provider has one kind; for a skill that needs another, write beside the provider skill <name> <descriptor-url> { credentials ... }",

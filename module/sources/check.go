@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,9 +23,7 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 	}
 	names := make(map[string]string) // of skills and aliases, with their owners
 	namespaces := make(map[string]string)
-	registries := make(map[string]bool) // by namespace
-	all := from.sources()
-	for _, s := range all {
+	for _, s := range from.sources() {
 		c.Check(s.path+s.field, cmp.Or(s.err, checkScheme(s.URL, allowHTTP)))
 		switch s.Kind {
 		case catalog.SkillSource:
@@ -34,7 +31,6 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 				options.CheckName("skill", s.name), claim(names, "name", s.name, "skill"), claim(namespaces, "namespace", s.name, "skill "+s.name),
 			))
 		case catalog.RegistrySource:
-			registries[s.Namespace] = true
 			checkNamespace(c, &s, "registry "+s.name, namespaces)
 		case catalog.ProviderSource:
 			checkNamespace(c, &s, "provider "+s.name, namespaces)
@@ -56,11 +52,6 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 		c.Check(s.path+".transport", network.CheckTransport(s.transport))
 		c.Check(s.path+".credentials", checkSecrets(s.credentials, allowCredentials || s.RequirePrincipal))
 		c.Check(s.path+".discovery_credentials", cmp.Or(checkSecrets(s.discovery, allowCredentials || s.RequirePrincipal), checkTokenURL(s.discovery)))
-	}
-	for _, s := range all {
-		for i, namespace := range s.TrustRegistries {
-			c.Check(options.Element(s.path+".trust_registry", i), checkTrustRegistry(s.TrustRegistries[:i], namespace, registries))
-		}
 	}
 }
 
@@ -91,20 +82,6 @@ func checkNotNull(what string, null bool) error {
 func checkScheme(u *url.URL, allowHTTP bool) error {
 	if u != nil && u.Scheme == "http" && !allowHTTP {
 		return fmt.Errorf("%s does not use TLS; write https://, or add allow_http", u)
-	}
-	return nil
-}
-
-func checkTrustRegistry(before []string, namespace string, registries map[string]bool) error {
-	known := "this skill_bridge has no registry"
-	if len(registries) > 0 {
-		known = "there are: " + strings.Join(slices.Sorted(maps.Keys(registries)), ", ")
-	}
-	switch {
-	case !registries[namespace]:
-		return fmt.Errorf("trust_registry %q is not the namespace of a registry in this skill_bridge; %s", namespace, known)
-	case slices.Contains(before, namespace):
-		return fmt.Errorf("trust_registry %q is given twice", namespace)
 	}
 	return nil
 }

@@ -32,14 +32,6 @@ type Provider struct {
 	// Example: `["api.example.net", "auth.example.com:8443", "*.skills.example.com"]`.
 	Trust []string `json:"trust,omitempty"`
 
-	// Namespaces of registries in this handler. Their skills may use the secrets configured
-	// here even if the provider's own index does not list them. Without it, a skill from a
-	// registry uses them only if the index lists the skill with the same descriptor URL. In
-	// both cases the descriptor and the endpoint have to be on hosts that may receive the
-	// secrets. Anyone who can put a file on such a host can make a trusted registry send
-	// your secrets to any path there. Default: none. Example: `["community"]`.
-	TrustRegistry []string `json:"trust_registry,omitempty"`
-
 	// How to authenticate when invoking a skill and when reading its status and result.
 	// Secrets are sent only to hosts that may receive them, and only for skills that
 	// require this type of authentication. Needs `require_principal`, here or in the

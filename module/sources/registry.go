@@ -5,8 +5,7 @@ import "encoding/json" // for Caddy's raw modules
 // Registry is a directory with the skills of many providers, queried by capability type
 // (Skill Sharing Protocol, section 4.2). A skill found in it is invoked with the
 // credentials of a provider in this handler if that provider's own index lists the skill
-// with the same descriptor URL (or the provider has `trust_registry`) and its hosts
-// allow it; otherwise without credentials.
+// with the same descriptor URL and its hosts allow it; otherwise without credentials.
 type Registry struct {
 	// The base URL, to which `/skills` is appended. `http` needs `allow_http`. Required.
 	// Example: `https://registry.example.org/v1`.

@@ -51,7 +51,7 @@ func (from *Sources) sources() []source {
 			path: options.Element("providers", i), name: p.Origin, field: ".origin",
 			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw, onChange: p.OnChange,
 			Source: catalog.Source{
-				Kind: catalog.ProviderSource, Trust: p.Trust, TrustRegistries: p.TrustRegistry,
+				Kind: catalog.ProviderSource, Trust: p.Trust,
 				CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
 				RequirePrincipal: p.RequirePrincipal,
 			},

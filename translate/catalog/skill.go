@@ -130,8 +130,7 @@ func (l *Listed) noteFault(failure *run.Failure) {
 }
 
 // invoker returns the source whose credentials a skill is invoked with. A registry has no credentials. Its skills are invoked with those of a
-// provider that may send them to the skill's hosts, if the provider's index lists the same skill with the same descriptor or the operator trusts the
-// registry; else with none. The result withheld is the first provider that has credentials for the skill but does not list it. The function table
+// provider that may send them to the skill's hosts, if the provider's index lists the same skill with the same descriptor; else with none. The result withheld is the first provider that has credentials for the skill but does not list it. The function table
 // returns the names of a provider, or nil if they are not known and reading them would take too long. An error means that an index could not be read.
 func (c *Catalog) invoker(ctx context.Context, l *Listed, skill *discovery.Skill, table loadTable) (invoker, withheld *Section, err *run.Failure) {
 	if l.Section.Kind != RegistrySource {
@@ -146,9 +145,6 @@ func (c *Catalog) invoker(ctx context.Context, l *Listed, skill *discovery.Skill
 	for _, p := range c.sections {
 		if p.Kind != ProviderSource || !skill.Hosts(p.Client.AllowedHosts) || !p.hasCredentials(skill) {
 			continue
-		}
-		if slices.Contains(p.TrustRegistries, l.Section.Namespace) {
-			return p, nil, nil
 		}
 		t, e := table(ctx, p)
 		switch {

@@ -33,9 +33,6 @@ type Source struct {
 	Aliases []Alias
 	// Trust lists further hosts, with or without a port, that may receive the source's secrets.
 	Trust []string
-	// TrustRegistries are the namespaces of registries whose skills may use the provider's credentials though its own
-	// index does not list them.
-	TrustRegistries []string
 	// Certificate says that the transport may show a client certificate, which counts as a secret.
 	Certificate bool
 	// Credentials authenticate invocations; nil: none.

@@ -100,10 +100,9 @@ func (c *Client) Unlisted(s *discovery.Skill, registry string) (*run.Failure, *e
 	e.Demand.Withheld, e.SkillID = true, s.ID
 	return e, &exchange.Notice{
 		Level: slog.LevelWarn, Source: c.Source, SecretDenied: true,
-		Message: "a credential was not sent: " + reason + "; if you trust the registry with the provider's credentials, add the line below to the provider",
+		Message: "a credential was not sent: " + reason + "; if you trust the skill with it, add skill <name> <descriptor-url> { credentials ... } beside the provider",
 		Attrs: []slog.Attr{
 			slog.String("registry", registry), slog.String("skill_id", s.ID), slog.String("host", s.InvokeURL.Host),
-			slog.String("line", "trust_registry "+registry),
 		},
 	}
 }
