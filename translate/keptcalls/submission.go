@@ -77,11 +77,11 @@ func (s *submission) settle(ctx context.Context, o *run.Run) {
 }
 
 // finish ends a submission.
-func (s *submission) finish(_ context.Context, bug *run.Failure) {
+func (s *submission) finish(ctx context.Context, bug *run.Failure) {
 	if bug != nil {
 		s.answer.Run = run.Run{Failure: bug}
 		if e := s.Newest.Load(); e != nil && e.Ref.ExecutionID == "" {
-			s.ledger.Settle(e, &s.answer.Run, s.how)
+			s.ledger.Agree(ctx, e, s.answer.Run, s.how, nil)
 		}
 	}
 	s.answer.Entry = s.Newest.Load()

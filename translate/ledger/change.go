@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,7 +25,7 @@ func isOver(err error) bool { return errors.Is(err, ErrEnded) || errors.Is(err, 
 // It returns the newest version. The error is [ErrEnded] if the entry has ended, [ErrNoEntry] if there is none, that of decide, or one of the store, after
 // which it is not known whether the entry is changed.
 func (l *Ledger) Change(ctx context.Context, id Identity, decide func(next *Entry) error) (*Entry, error) {
-	if u := l.pending.get(id); u != nil {
+	if u := l.pending.find(id); u != nil {
 		if u.entry.State.Ended() {
 			return u.entry, ErrEnded
 		}
@@ -117,7 +117,7 @@ const (
 // writes it later. It returns the newest version.
 func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, error) {
 	id := known.Identity()
-	earlier := l.pending.get(id)
+	earlier := l.pending.find(id)
 	if earlier != nil {
 		if earlier.entry.State.Ended() {
 			return earlier.entry, ErrEnded
@@ -171,78 +171,64 @@ type unwritten struct {
 
 func (u *unwritten) size() int { return len(u.entry.Outcome) + len(u.entry.Notes) }
 
-// removal is a claim that has to be deleted. It is deleted again after some time, since a claim whose answer was not awaited may be stored late.
-type removal struct {
-	id    Identity
-	again time.Time // zero: it was not deleted yet
-}
-
 // claimedLate is after which time a claim that was sent is certainly stored, or never.
 const claimedLate = 30 * time.Second
 
-// pending is what could not be written yet.
+// pending is what could not be written yet, in no order.
 type pending struct {
 	wake chan struct{}
 
 	mu       sync.Mutex
 	bytes    int
-	changes  []*unwritten // the oldest first
-	removals []removal
+	changes  map[Identity]*unwritten
+	removals map[Identity]time.Time // claims that have to be deleted, and from when on; zero: that was not done yet. It is done again, since a claim whose answer was not awaited may be stored late
 }
 
 // find returns the version of an entry that could not be written; nil: there is none.
-func (p *pending) find(id Identity) *Entry {
-	if u := p.get(id); u != nil {
-		return u.entry
-	}
-	return nil
-}
-
-func (p *pending) get(id Identity) *unwritten {
-	return p.first(func(e *Entry) bool { return e.Identity() == id })
+func (p *pending) find(id Identity) *unwritten {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changes[id]
 }
 
 // named is find for a key.
 func (p *pending) named(owner Owner, key []byte) *Entry {
-	if key == nil {
-		return nil
-	}
-	if u := p.first(func(e *Entry) bool { return e.Owner == owner && bytes.Equal(e.Key, key) }); u != nil {
-		return u.entry
-	}
-	return nil
-}
-
-func (p *pending) first(is func(*Entry) bool) *unwritten {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.IndexFunc(p.changes, func(u *unwritten) bool { return is(u.entry) }); i >= 0 {
-		return p.changes[i]
+	for id, u := range p.changes {
+		if key != nil && id.Owner == owner && bytes.Equal(u.entry.Key, key) {
+			return u.entry
+		}
 	}
 	return nil
 }
 
-// add adds a change, in the place of one of the same entry. If there are too many, it returns what it has dropped: the oldest one of a run whose provider
-// can be asked again, so that nothing is lost, else the oldest one, whose run will have no outcome.
+// add adds a change, in the place of one of the same entry. If there are too many, it returns what it has dropped: if possible, one of a run whose provider
+// can be asked again, so that nothing is lost. Another run will have no outcome.
 func (p *pending) add(u *unwritten) (dropped []*unwritten) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(slices.IndexFunc(p.changes, func(other *unwritten) bool { return other.entry.Identity() == u.entry.Identity() }))
-	p.changes, p.bytes = append(p.changes, u), p.bytes+u.size()
+	p.drop(u.entry.Identity())
+	p.changes[u.entry.Identity()] = u
+	p.bytes += u.size()
 	for len(p.changes) > mostUnwritten || p.bytes > mostUnwrittenBytes {
-		i := max(0, slices.IndexFunc(p.changes, func(u *unwritten) bool { return u.askable }))
-		dropped = append(dropped, p.changes[i])
-		p.drop(i)
+		for _, u = range p.changes {
+			if u.askable {
+				break
+			}
+		}
+		dropped = append(dropped, u)
+		p.drop(u.entry.Identity())
 	}
 	wake(p.wake)
 	return dropped
 }
 
-// drop forgets a change; -1: none. The lock is held.
-func (p *pending) drop(i int) {
-	if i >= 0 {
-		p.bytes -= p.changes[i].size()
-		p.changes = slices.Delete(p.changes, i, i+1)
+// drop forgets the change of an entry. The lock is held.
+func (p *pending) drop(id Identity) {
+	if u := p.changes[id]; u != nil {
+		p.bytes -= u.size()
+		delete(p.changes, id)
 	}
 }
 
@@ -250,42 +236,19 @@ func (p *pending) drop(i int) {
 func (p *pending) done(id Identity, u *unwritten, now *Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	final := now == nil || now.State.Ended()
-	p.drop(slices.IndexFunc(p.changes, func(other *unwritten) bool { return other == u || final && other.entry.Identity() == id }))
-}
-
-// postpone puts a change that still can't be written behind the others, unless a later one has taken its place.
-func (p *pending) postpone(u *unwritten) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.changes, u); i >= 0 {
-		p.changes = append(slices.Delete(p.changes, i, i+1), u)
+	if now == nil || now.State.Ended() || p.changes[id] == u {
+		p.drop(id)
 	}
 }
 
-// remove adds a claim that has to be deleted. If there are too many, the oldest one stays: nobody knows then whether it was executed.
-func (p *pending) remove(r removal) {
+// remove adds a claim that has to be deleted from a time on. If there are too many, it stays: nobody knows then whether it was executed.
+func (p *pending) remove(id Identity, from time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.removals = append(p.removals, r); len(p.removals) > mostUnwritten {
-		p.removals = p.removals[1:]
+	if len(p.removals) < mostUnwritten {
+		p.removals[id] = from
 	}
 	wake(p.wake)
-}
-
-// next returns what is to be written next, and how much is left.
-func (p *pending) next(now time.Time) (u *unwritten, r removal, left int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	left = len(p.changes) + len(p.removals)
-	if len(p.changes) > 0 {
-		return p.changes[0], r, left
-	}
-	if i := slices.IndexFunc(p.removals, func(r removal) bool { return !r.again.After(now) }); i >= 0 {
-		r = p.removals[i]
-		p.removals = slices.Delete(p.removals, i, i+1)
-	}
-	return nil, r, left
 }
 
 // writing writes what could not be written before, in the background.
@@ -304,24 +267,26 @@ func (l *instance) writing() {
 
 // writePending writes what could not be written, until the store fails again. It reports whether nothing is left.
 func (l *instance) writePending(ctx context.Context) bool {
-	for {
-		u, r, left := l.pending.next(time.Now())
-		try := r.delete
-		switch {
-		case left == 0:
-			return true
-		case u != nil:
-			try = u.write
-		case r.id.ID == "":
-			return false
-		}
-		trying, cancel := context.WithTimeout(ctx, writeLater)
-		err := try(trying, l.Ledger)
-		cancel()
-		if err != nil {
+	p := &l.pending
+	p.mu.Lock()
+	changes, removals := maps.Clone(p.changes), maps.Clone(p.removals)
+	p.mu.Unlock()
+	try := func(write func(ctx context.Context, l *Ledger) error) bool {
+		ctx, cancel := context.WithTimeout(ctx, writeLater)
+		defer cancel()
+		return write(ctx, l.Ledger) == nil
+	}
+	for id, u := range changes {
+		if p.find(id) == u && !try(u.write) {
 			return false
 		}
 	}
+	for id, from := range removals {
+		if from.Before(time.Now()) && !try(func(ctx context.Context, l *Ledger) error { return l.remove(ctx, id, from) }) {
+			return false
+		}
+	}
+	return len(changes)+len(removals) == 0
 }
 
 // write tries again to write the version.
@@ -331,7 +296,6 @@ func (u *unwritten) write(ctx context.Context, l *Ledger) error {
 	defer leave()
 	e, err := l.change(ctx, id, u.decide)
 	if err != nil && !isOver(err) {
-		l.pending.postpone(u)
 		return err
 	}
 	if l.pending.done(id, u, e); e != nil { // perhaps it was written already, although the answer was lost
@@ -340,17 +304,20 @@ func (u *unwritten) write(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// delete tries again to delete the claim.
-func (r removal) delete(ctx context.Context, l *Ledger) error {
-	err := l.store.Delete(ctx, r.id)
-	switch {
-	case err != nil:
-		l.pending.remove(r)
-	case r.again.IsZero():
-		l.gone(r.id)
-		l.pending.remove(removal{r.id, time.Now().Add(claimedLate)})
+// remove tries again to delete a claim.
+func (l *Ledger) remove(ctx context.Context, id Identity, from time.Time) error {
+	if err := l.store.Delete(ctx, id); err != nil {
+		return err
 	}
-	return err
+	if from.IsZero() {
+		l.gone(id)
+		l.pending.remove(id, time.Now().Add(claimedLate))
+		return nil
+	}
+	l.pending.mu.Lock()
+	defer l.pending.mu.Unlock()
+	delete(l.pending.removals, id)
+	return nil
 }
 
 // stateOf returns the state of an entry of a run.

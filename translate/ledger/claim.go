@@ -40,7 +40,7 @@ func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error
 		return err
 	})
 	if err != nil && perhaps {
-		l.pending.remove(removal{id: e.Identity()})
+		l.pending.remove(e.Identity(), time.Time{})
 	}
 	return present, err
 }
@@ -90,7 +90,7 @@ func (l *Ledger) free(e *Entry) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	if err := l.store.Delete(ctx, e.Identity()); err != nil {
-		l.pending.remove(removal{id: e.Identity()})
+		l.pending.remove(e.Identity(), time.Time{})
 		return
 	}
 	l.gone(e.Identity())

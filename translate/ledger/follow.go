@@ -230,11 +230,7 @@ func (l *instance) poll(n *live) {
 	failing := n.poll.failures > 0
 	l.mu.Unlock()
 	o := follower.Poll(ctx, e, failing)
-	if v := follower.View(e.Front); v != nil {
-		_, _ = l.write(e, shown(v, &o))
-	} else {
-		_, _ = l.Settle(e, &o, Settling{})
-	}
+	_, _ = l.write(e, l.advance(e, &o))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &n.poll
@@ -275,6 +271,11 @@ func (e *Entry) mayBeFound(failure *run.Failure) bool {
 	return failure != nil && failure.NotOffered() && time.Until(e.lastPoll()) > 0
 }
 
+// isLost reports whether how a run has ended can't be learned.
+func (e *Entry) isLost(failure *run.Failure) bool {
+	return failure != nil && failure.Lost && !e.mayBeFound(failure)
+}
+
 // lastPoll returns when a run is asked about for the last time before it is ended.
 func (e *Entry) lastPoll() time.Time {
 	return e.Expires.Add(-min(lastPoll, e.Expires.Sub(e.Created)/lastPart))
@@ -288,57 +289,50 @@ type Settling struct {
 	Fill     func(next *Entry) // sets what the claim could not say yet; may be nil
 }
 
-// Settle writes what a state of a run has changed. It returns the newest version. own is false if it is known already that the run has ended, so that the
-// state is not the outcome.
-func (l *Ledger) Settle(e *Entry, o *run.Run, how Settling) (now *Entry, own bool) {
-	failure := o.Failure
-	lost := failure != nil && failure.Lost && !e.mayBeFound(failure)
-	refused := how.First && failure != nil && o.State == 0
-	state := State(0)
-	switch {
-	case failure == nil && o.State.Ended(), failure != nil && failure.Kind == run.RunFailed:
-		state = max(stateOf(o.State), Completed)
-		if failure != nil {
-			state = max(state, Failed)
-		}
-	case lost, refused && !how.Unsent && failure.Executed != run.ExecutedNo:
-		state = Lost
-	case refused:
-		l.free(e)
-		return nil, true
-	case how.First && o.Ref.ExecutionID != "" && e.Ref.ExecutionID == "":
-		state = Working
-	case e.State == Accepted && failure == nil && o.State == run.Working:
-		state = Working
-	default:
-		return e, true
-	}
-	var data []byte
-	if state.Ended() {
-		with := *e
-		if how.Fill != nil {
-			how.Fill(&with)
-		}
-		data = l.outcomeOf(&with, o, how.Reserved)
-	}
-	now, err := l.write(e, func(next *Entry) error {
-		if how.Fill != nil {
-			how.Fill(next)
-		}
-		if !state.Ended() && next.State.Followed() && next.State >= state {
+// refused reports whether the call has failed before its run was accepted.
+func (s *Settling) refused(o *run.Run) bool { return s.First && o.Failure != nil && o.State == 0 }
+
+// advance returns a function that gives the next version of an entry what was learned of its run.
+func (l *Ledger) advance(e *Entry, o *run.Run) func(next *Entry) error {
+	return func(next *Entry) error {
+		if next.mayBeFound(o.Failure) {
 			return ErrUnchanged
 		}
-		if o.Ref.ExecutionID != "" {
-			next.Ref = o.Ref
-			next.Ref.Kept = next.ID
+		if f := l.followers.Of(e.Owner.Realm); f != nil {
+			if v := f.View(e.Front); v != nil {
+				return v.Advance(next, o)
+			}
 		}
-		next.State, next.Outcome = state, data
-		return nil
-	})
-	if now == nil { // it was deleted
-		return e, true
+		return l.settle(next, o, &Settling{})
 	}
-	return now, err == nil
+}
+
+// settle gives the next version of an entry without a [View] a state of its run.
+func (l *Ledger) settle(next *Entry, o *run.Run, how *Settling) error {
+	state, failure := State(0), o.Failure
+	switch {
+	case failure == nil && o.State.Ended():
+		state = stateOf(o.State)
+	case failure != nil && failure.Kind == run.RunFailed:
+		state = max(stateOf(o.State), Failed)
+	case next.isLost(failure), how.refused(o):
+		state = Lost
+	case how.First && o.Ref.ExecutionID != "" && next.Ref.ExecutionID == "", next.State == Accepted && failure == nil && o.State == run.Working:
+		state = Working
+	default:
+		return ErrUnchanged
+	}
+	if how.Fill != nil {
+		how.Fill(next)
+	}
+	if o.Ref.ExecutionID != "" {
+		next.Ref = o.Ref
+		next.Ref.Kept = next.ID
+	}
+	if next.State = state; state.Ended() {
+		next.Outcome = l.outcomeOf(next, o, how.Reserved)
+	}
+	return nil
 }
 
 // schedule is a heap of live entries by the times of their next polls.

@@ -69,8 +69,15 @@ func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, err
 // and the newest version of the entry; nil: it was deleted, as the skill was certainly not executed.
 func (l *Ledger) Agree(ctx context.Context, e *Entry, said run.Run, how Settling, room exchange.AnswerBudget) (o run.Run, now *Entry) {
 	if !e.State.Ended() {
-		now, own := l.Settle(e, &said, how)
-		if own {
+		if how.refused(&said) && !e.isLost(said.Failure) && (how.Unsent || said.Failure.Executed == run.ExecutedNo) {
+			l.free(e)
+			return said, nil
+		}
+		now, err := l.write(e, func(next *Entry) error { return l.settle(next, &said, &how) })
+		switch {
+		case now == nil: // it was deleted
+			return said, e
+		case err == nil:
 			return said, now
 		}
 		e = now

@@ -66,6 +66,7 @@ func New(config Config) *Ledger {
 	l.closed, l.close = context.WithCancel(context.Background())
 	l.polls.ofSource, l.polls.ofOwner = map[portion]int{}, map[portion]int{}
 	l.usage.count, l.polls.wake, l.pending.wake = l.store.Count, make(chan struct{}, 1), make(chan struct{}, 1)
+	l.pending.changes, l.pending.removals = map[Identity]*unwritten{}, map[Identity]time.Time{}
 	l.Set(config.Settings)
 	return l
 }
@@ -107,8 +108,8 @@ func (l *Ledger) Close(ctx context.Context) {
 
 // Get returns an entry. The error is [ErrNoEntry] if there is none.
 func (l *Ledger) Get(ctx context.Context, id Identity) (*Entry, error) {
-	if e := l.pending.find(id); e != nil {
-		return e, nil
+	if u := l.pending.find(id); u != nil {
+		return u.entry, nil
 	}
 	return l.store.Get(ctx, id)
 }
@@ -137,8 +138,8 @@ func (l *Ledger) List(ctx context.Context, q *Query, match func(*Entry) bool) (p
 			return nil, "", err
 		}
 		for i, e := range found {
-			if known := l.pending.find(e.Identity()); known != nil {
-				e = known
+			if u := l.pending.find(e.Identity()); u != nil {
+				e = u.entry
 			}
 			if match != nil && !match(e) {
 				continue

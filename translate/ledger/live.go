@@ -173,7 +173,7 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 	newer := n.entry
 	l.mu.Unlock()
 	if unwritten != nil {
-		tell(unwritten)
+		tell(unwritten.entry)
 	} else if newer != nil && newer.Version > known.Version {
 		tell(newer)
 	}

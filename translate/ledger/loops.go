@@ -117,8 +117,8 @@ func (l *instance) adopt() {
 		for i, e := range adopted {
 			ids[i] = e.ID
 			l.learn(e, true)
-			if v := viewOf(l.Ledger, e); v != nil && e.State == Unknown {
-				_, _ = l.write(e, shown(v, &run.Run{Ref: e.Ref, Failure: unknown(e)}))
+			if e.State == Unknown {
+				_, _ = l.write(e, l.advance(e, &run.Run{Ref: e.Ref, Failure: unknown(e)}))
 			}
 		}
 		if len(ids) > 0 {
@@ -188,10 +188,8 @@ func (l *instance) endOverdue(ctx context.Context, e *Entry) error {
 		if next.Version != e.Version { // it waits again
 			return ErrUnchanged
 		}
-		if v := viewOf(l.Ledger, e); v != nil {
-			if err := shown(v, &o)(next); err != nil && !errors.Is(err, ErrUnchanged) {
-				return err
-			}
+		if err := l.advance(e, &o)(next); err != nil && !errors.Is(err, ErrUnchanged) {
+			return err
 		}
 		if !next.State.Ended() {
 			next.State, next.Outcome = Lost, data

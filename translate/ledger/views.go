@@ -60,8 +60,8 @@ func (l Viewed) Labelled(ctx context.Context, q *LabelQuery) (*LabelPage, error)
 		return nil, err
 	}
 	for i, e := range page.Entries {
-		if known := l.pending.find(e.Identity()); known != nil {
-			page.Entries[i] = known
+		if u := l.pending.find(e.Identity()); u != nil {
+			page.Entries[i] = u.entry
 		}
 	}
 	return page, nil
@@ -125,24 +125,6 @@ func (l Viewed) IsReachable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Since(l.renewed) < renewEvery+renewTimeout
-}
-
-// viewOf returns how the front of an entry shows it; nil: in no way of its own.
-func viewOf(l *Ledger, e *Entry) View {
-	if f := l.followers.Of(e.Owner.Realm); f != nil {
-		return f.View(e.Front)
-	}
-	return nil
-}
-
-// shown returns a function that makes a version by what was learned of a run.
-func shown(v View, o *run.Run) func(next *Entry) error {
-	return func(next *Entry) error {
-		if next.mayBeFound(o.Failure) {
-			return ErrUnchanged
-		}
-		return v.Advance(next, o)
-	}
 }
 
 // Place gives an entry its id and a place. Then call Insert or Unplace.
