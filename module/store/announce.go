@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 const (
@@ -40,8 +40,7 @@ type notices struct {
 	wake    chan struct{}
 
 	mu        sync.Mutex
-	ids       []string  // to announce
-	size      int       // of the ids in the notice; more than maxNotice: some were left out
+	list      string    // the ids to announce, or everything
 	listening bool      // the connection that hears notices is open
 	sent      time.Time // of the oldest own notice that has not come back; zero: all have
 	silent    bool      // own notices don't come back, although the connection is open
@@ -67,42 +66,35 @@ func (n *notices) Changes() <-chan []string { return n.changes }
 func (n *notices) add(ids []string) {
 	n.mu.Lock()
 	for _, id := range ids {
-		if n.size += 1 + len(id); n.size <= maxNotice-len(n.sender) {
-			n.ids = append(n.ids, id)
+		switch {
+		case n.list == everything:
+		case len(n.sender)+len(n.list)+len(id)+2 > maxNotice:
+			n.list = everything
+		default:
+			n.list = strings.TrimPrefix(n.list+" "+id, " ")
 		}
 	}
 	n.mu.Unlock()
-	n.hurry()
-}
-
-// hurry lets a notice be sent as soon as it may.
-func (n *notices) hurry() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	ledger.Wake(n.wake)
 }
 
 // take returns the text of the next notice: the sender and the ids.
 func (n *notices) take() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	list := strings.Join(n.ids, " ")
-	if n.size > maxNotice-len(n.sender) {
-		list = everything
-	}
-	n.ids, n.size = nil, 0
+	text := n.sender + " " + n.list
+	n.list = ""
 	if n.listening && n.sent.IsZero() {
 		n.sent = time.Now()
 	}
-	return n.sender + " " + list
+	return text
 }
 
 // failed is called when a notice was not sent: others have to look at everything.
 func (n *notices) failed() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ids, n.size, n.sent = nil, maxNotice, time.Time{}
+	n.list, n.sent = everything, time.Time{}
 }
 
 // heard takes a notice. again says that own ones have not come back before.
@@ -148,18 +140,8 @@ func (n *notices) listens(open bool) {
 	n.mu.Unlock()
 	if open {
 		n.tell(nil)
-		n.hurry() // a notice that has to come back
+		ledger.Wake(n.wake) // a notice that has to come back
 	}
-}
-
-// deaf reports whether notices of others don't arrive, and whether it is newly known that even own ones don't.
-func (n *notices) deaf() (deaf, fresh bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.sent.IsZero() && time.Since(n.sent) > noticeTimeout {
-		fresh, n.silent = !n.silent, true
-	}
-	return n.silent || !n.listening, fresh
 }
 
 // work announces and hears of changes until the database is closed.
@@ -208,7 +190,7 @@ func (n *notices) announce() {
 		if err := s.query(n.db.ctx, func(*sql.Rows) error { return nil }, "SELECT pg_notify($1, $2)", channel, n.take()); err != nil {
 			n.failed()
 			n.db.wait(lookEvery)
-			n.hurry()
+			ledger.Wake(n.wake)
 			continue
 		}
 		sent = time.Now()
@@ -218,7 +200,12 @@ func (n *notices) announce() {
 
 // listenOtherwise has everything looked at if notices don't arrive.
 func (n *notices) listenOtherwise() {
-	deaf, fresh := n.deaf()
+	n.mu.Lock()
+	late := !n.sent.IsZero() && time.Since(n.sent) > noticeTimeout
+	fresh := late && !n.silent
+	n.silent = n.silent || late
+	deaf := n.silent || !n.listening
+	n.mu.Unlock()
 	if fresh {
 		n.db.log.Load().Warn("notices of PostgreSQL don't arrive, so changes of other instances are looked for each second",
 			zap.String("database", n.db.dialect.place()), zap.String("advice", "Let the DSN name PostgreSQL itself, or a pool in session mode: "+
@@ -256,23 +243,14 @@ func (n *notices) listenOnce(ctx context.Context) error {
 	n.listens(true)
 	defer n.listens(false)
 	for {
-		text, err := notice(ctx, conn)
+		waiting, cancel := context.WithTimeout(ctx, probeEvery+noticeTimeout)
+		notice, err := conn.WaitForNotification(waiting)
+		cancel()
 		if err != nil {
 			return err
 		}
-		if n.heard(text) {
+		if n.heard(notice.Payload) {
 			n.db.log.Load().Info("notices of PostgreSQL arrive again", zap.String("database", n.db.dialect.place()))
 		}
 	}
-}
-
-// notice waits for the next notice.
-func notice(ctx context.Context, conn *pgx.Conn) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeEvery+noticeTimeout)
-	defer cancel()
-	notice, err := conn.WaitForNotification(ctx)
-	if err != nil {
-		return "", err
-	}
-	return notice.Payload, nil
 }

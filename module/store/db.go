@@ -142,14 +142,7 @@ func (d *DB) run() {
 
 // wait waits for some time. It reports false if the database is closed before.
 func (d *DB) wait(pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-d.ctx.Done():
-		return false
-	}
+	return ledger.Sleep(d.ctx, pause)
 }
 
 // open makes one attempt to open the database.
@@ -189,26 +182,26 @@ func (d *DB) Ready(ctx context.Context) error {
 
 // enter returns the connections, which stay open until leave is called.
 func (d *DB) enter(ctx context.Context) (c *connections, leave func(), err error) {
-	if c := d.entered(); c != nil {
+	if c = d.entered(); c == nil {
+		timer := time.NewTimer(readyTimeout)
+		defer timer.Stop()
+		select {
+		case <-d.tried:
+		case <-timer.C:
+		case <-d.ctx.Done():
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+		c = d.entered()
+	}
+	trouble := d.trouble.Load()
+	switch {
+	case c != nil:
 		return c, d.using.RUnlock, nil
-	}
-	timer := time.NewTimer(readyTimeout)
-	defer timer.Stop()
-	select {
-	case <-d.tried:
-	case <-timer.C:
-	case <-d.ctx.Done():
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	if c := d.entered(); c != nil {
-		return c, d.using.RUnlock, nil
-	}
-	if trouble := d.trouble.Load(); trouble != nil && d.ctx.Err() == nil {
-		return nil, nil, trouble
-	}
-	if d.ctx.Err() != nil {
+	case d.ctx.Err() != nil:
 		return nil, nil, &ledger.Unavailable{Err: errors.New("the database is closed"), Advice: "The configuration that used the database has ended. Try again."}
+	case trouble != nil:
+		return nil, nil, trouble
 	}
 	return nil, nil, &ledger.Unavailable{Err: errors.New(d.dialect.place() + " is not open yet"), Advice: "The database is being opened. Try again."}
 }

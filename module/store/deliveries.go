@@ -69,10 +69,8 @@ func (s Deliveries) Of(ctx context.Context, run ledger.Identity) ([]*delivery.De
 func (s Deliveries) read(ctx context.Context, p purpose, text string, args ...any) (all []*delivery.Delivery, err error) {
 	err = s.db.session(p).query(ctx, func(rows *sql.Rows) error {
 		d := new(delivery.Delivery)
-		var realm, owner, id, receiver, host []byte
 		var next, since int64
-		err := rows.Scan(&realm, &owner, &id, &receiver, &d.Front, &host, &d.Target, &d.EndOnly, &d.Cursor, &d.Tries, &d.Version, &next, &since, &d.Claimed)
-		d.Run, d.Receiver, d.Host = identityOf(realm, owner, id), string(receiver), string(host)
+		err := rows.Scan(append(identityInto(&d.Run), &d.Receiver, &d.Front, &d.Host, &d.Target, &d.EndOnly, &d.Cursor, &d.Tries, &d.Version, &next, &since, &d.Claimed)...)
 		d.Next, d.Since = fromMilliseconds(next), fromMilliseconds(since)
 		all = append(all, d)
 		return err
@@ -171,19 +169,18 @@ func (s Deliveries) Done(ctx context.Context, d *delivery.Delivery) error {
 
 // Unheard implements [delivery.Store].
 func (s Deliveries) Unheard(ctx context.Context, after delivery.Key, looks int) (found []ledger.Identity, next delivery.Key, err error) {
-	var realm, owner, id, receiver []byte
 	args, until := place(after.Run, after.Receiver), ""
-	more, err := s.db.session(reading).row(ctx, []any{&realm, &owner, &id, &receiver}, "SELECT realm, owner, id, receiver FROM deliveries WHERE (realm, owner, id, receiver) > ($1, $2, $3, $4) AND "+notOver+" ORDER BY realm, owner, id, receiver LIMIT 1 OFFSET $5", append(args, looks-1)...)
+	more, err := s.db.session(reading).row(ctx, append(identityInto(&next.Run), &next.Receiver), "SELECT realm, owner, id, receiver FROM deliveries WHERE (realm, owner, id, receiver) > ($1, $2, $3, $4) AND "+notOver+" ORDER BY realm, owner, id, receiver LIMIT 1 OFFSET $5", append(args, looks-1)...)
 	if err != nil {
 		return nil, next, err
 	}
 	if more {
-		next = delivery.Key{Run: identityOf(realm, owner, id), Receiver: string(receiver)}
 		args, until = append(args, place(next.Run, next.Receiver)...), " AND (d.realm, d.owner, d.id, receiver) <= ($5, $6, $7, $8)"
 	}
 	err = s.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		err := rows.Scan(&realm, &owner, &id)
-		found = append(found, identityOf(realm, owner, id))
+		var of ledger.Identity
+		err := rows.Scan(identityInto(&of)...)
+		found = append(found, of)
 		return err
 	}, "SELECT d.realm, d.owner, d.id FROM deliveries AS d JOIN runs AS r ON "+isRun+" WHERE (d.realm, d.owner, d.id, receiver) > ($1, $2, $3, $4)"+until+
 		" AND "+notOver+" AND next IS NULL AND "+strings.Replace(hasNews, "{position}", "d.position", 1), args...)
@@ -195,13 +192,11 @@ func (s Deliveries) Waiting(ctx context.Context) (*delivery.Waiting, error) {
 	all := &delivery.Waiting{Receivers: []delivery.Receiver{}}
 	err := s.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		var r delivery.Receiver
-		var principal, host []byte
 		var since, next, oldest int64
-		if err := rows.Scan(&principal, &host, &r.Waiting, &since, &next, &all.Waiting, &oldest); err != nil {
+		if err := rows.Scan(&r.Principal, &r.Host, &r.Waiting, &since, &next, &all.Waiting, &oldest); err != nil {
 			return err
 		}
-		r.Principal, r.Host, r.Oldest, all.Oldest = string(principal), string(host), fromMilliseconds(since), fromMilliseconds(oldest)
-		r.Next = fromMilliseconds(next)
+		r.Oldest, r.Next, all.Oldest = fromMilliseconds(since), fromMilliseconds(next), fromMilliseconds(oldest)
 		all.Receivers = append(all.Receivers, r)
 		return nil
 	}, "SELECT owner, host, count(*), min(since), min(CASE WHEN claimed OR next <= {now} THEN 0 ELSE next END), CAST(sum(count(*)) OVER () AS BIGINT), "+
@@ -222,8 +217,9 @@ func news(position string) string {
 	return "EXISTS (SELECT 1 FROM runs AS r WHERE " + isRun + " AND " + strings.Replace(hasNews, "{position}", position, 1) + ")"
 }
 
-func identityOf(realm, owner, id []byte) ledger.Identity {
-	return ledger.Identity{Owner: ledger.Owner{Realm: string(realm), Principal: string(owner)}, ID: string(id)}
+// identityInto is what an identity is scanned into.
+func identityInto(id *ledger.Identity) []any {
+	return []any{&id.Owner.Realm, &id.Owner.Principal, &id.ID}
 }
 
 // list returns a subquery for rows, whose columns are c0, c1 and so on, and the value of its parameter.

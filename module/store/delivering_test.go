@@ -59,7 +59,7 @@ func TestDelivering(t *testing.T) {
 			d.Begin(&delivery.Sender{
 				Served: delivery.Served{Realm: "realm", Front: "a2a"},
 				Client: &webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }},
-				Hears:  func(e *ledger.Entry) bool { return len(e.Notes) > 0 },
+				Hears:  func(e *ledger.Entry) bool { return len(e.Notes) > 0 }, Attempted: func(*delivery.Attempt) {},
 				Event: func(_ context.Context, d *delivery.Delivery, e *ledger.Entry, _ int) (*delivery.Event, error) {
 					return &delivery.Event{Request: webhook.Request{URL: string(d.Target), Header: http.Header{}, Body: e.Notes}}, nil
 				},

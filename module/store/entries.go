@@ -81,13 +81,12 @@ func fromMilliseconds(ms int64) time.Time {
 // scanEntry reads a row of entryResult and of further columns.
 func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 	r := new(record)
-	var realm, owner, id, skill, asked []byte
 	var stored, group []byte
 	var created, changed, expires int64
 	var stage, at sql.NullInt64
 	var past sql.NullBool // isOver; NULL: the statement has added the entry
 	into := append([]any{
-		&realm, &owner, &id, &r.Key, &r.Front, &skill, &asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &group, &stage, &at,
+		&r.Owner.Realm, &r.Owner.Principal, &r.ID, &r.Key, &r.Front, &r.Skill, &r.Asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &group, &stage, &at,
 		&r.Version, &created, &changed, &expires, &past,
 	}, further...)
 	if err := rows.Scan(into...); err != nil {
@@ -100,8 +99,6 @@ func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 			return nil, err
 		}
 	}
-	r.Owner, r.ID = ledger.Owner{Realm: string(realm), Principal: string(owner)}, string(id)
-	r.Skill, r.Asked = string(skill), string(asked)
 	r.Ref = run.Ref{
 		Source: ref.Source, SkillID: ref.SkillID, Version: ref.Version, ExecutionID: ref.ExecutionID,
 		Accepted: fromMilliseconds(ref.Accepted), NotBefore: fromMilliseconds(ref.NotBefore), Kept: r.ID,

@@ -161,7 +161,7 @@ func (r *Runs) newer(rows [][]any) (text, parameter string, err error) {
 }
 
 // noEntry are the columns of entryResult after the identity, for one that is gone.
-const noEntry = "NULL, '', NULL, NULL, NULL, 0, '', NULL, false, NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, true" //nolint:dupword // columns
+const noEntry = "NULL, '', '', '', NULL, 0, '', NULL, false, NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, true" //nolint:dupword // columns
 
 // Count implements [ledger.Store]. SQLite counts with each change; in PostgreSQL that would make an owner's changes wait for each other.
 func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, err error) {

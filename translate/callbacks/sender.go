@@ -33,9 +33,9 @@ type Sender struct {
 	// Body returns what a call-back says: how the run of an entry has ended. A nil outcome is too large for a call-back, or only its provider knows it. A
 	// nil result means that the caller may not know the outcome any more. It is required.
 	Body func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte
-	// Attempted is called after each request, from several goroutines at a time. May be nil.
+	// Attempted is called after each request, from several goroutines at a time.
 	Attempted func(a *delivery.Attempt)
-	// Panicked is called after a panic, with its stack. May be nil.
+	// Panicked is called after a panic, with its stack.
 	Panicked func(ctx context.Context, value any, stack []byte)
 
 	sender *delivery.Sender

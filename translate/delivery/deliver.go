@@ -130,7 +130,7 @@ func (t *turn) judge(event *Event, a *Attempt) step {
 		if !t.row.EndOnly {
 			try %= len(shortPauses) + 1 // those of lost events
 		}
-		t.by.attempted(t.fill(a, try+1))
+		t.by.Attempted(t.fill(a, try+1))
 		t.row.Tries = 0
 		return t.goOn(event)
 	}
@@ -146,7 +146,7 @@ func (t *turn) judge(event *Event, a *Attempt) step {
 		return t.giveUp(a, a.Problem+"; the run expires before the next request")
 	}
 	a.Retry = pause + rand.N(pause/10) //nolint:gosec // it spreads requests
-	t.by.attempted(t.fill(a, t.row.Tries))
+	t.by.Attempted(t.fill(a, t.row.Tries))
 	return t.settle(t.line, a.Retry)
 }
 
@@ -170,7 +170,7 @@ func (t *turn) lose(event *Event, a *Attempt) step {
 	try := (t.row.Tries-1)%all + 1
 	if try < all {
 		a.Retry = shortPauses[try-1]
-		t.by.attempted(t.fill(a, try))
+		t.by.Attempted(t.fill(a, try))
 		t.until = time.Now().Add(a.Retry)
 		return paused
 	}
@@ -179,7 +179,7 @@ func (t *turn) lose(event *Event, a *Attempt) step {
 		t.row.Tries = all
 		return t.giveUp(a, a.Problem)
 	}
-	t.by.attempted(t.fill(a, try))
+	t.by.Attempted(t.fill(a, try))
 	return t.goOn(event)
 }
 
@@ -212,7 +212,7 @@ func (t *turn) told(last bool) step {
 // giveUp ends the attempts to reach a receiver.
 func (t *turn) giveUp(a *Attempt, problem string) step {
 	a.GivenUp, a.Problem = true, problem
-	t.by.attempted(t.fill(a, t.row.Tries))
+	t.by.Attempted(t.fill(a, t.row.Tries))
 	return t.end()
 }
 
@@ -253,11 +253,7 @@ func (d *Deliverer) write(change func(ctx context.Context) error) {
 		if err == nil {
 			return
 		}
-		pause := time.NewTimer(writePause)
-		select {
-		case <-pause.C:
-		case <-d.closing.Done():
-			pause.Stop()
+		if !ledger.Sleep(d.closing, writePause) {
 			return
 		}
 	}

@@ -152,21 +152,14 @@ func (d *Deliverer) want(id ledger.Identity, e *ledger.Entry) {
 		return
 	}
 	d.lines.want(id, e)
-	d.wake()
+	ledger.Wake(d.kick)
 }
 
 // look makes the loop look at the store after a time, unless it does so before. The caller holds the lock, as for the methods below.
 func (d *Deliverer) look(after time.Duration) {
 	if at := later(time.Now().Add(after), d.rest); at.Before(d.lookAt) || d.lookAt.IsZero() {
 		d.lookAt = at
-		d.wake()
-	}
-}
-
-func (d *Deliverer) wake() {
-	select {
-	case d.kick <- struct{}{}:
-	default:
+		ledger.Wake(d.kick)
 	}
 }
 
@@ -216,7 +209,7 @@ func (d *Deliverer) serve(l *line) {
 	case d.closing.Err() != nil || next != over && next != news:
 	case heard:
 		d.lines.want(id, nil)
-		d.wake()
+		ledger.Wake(d.kick)
 	case next == news:
 		d.look(lookUnheard)
 	}
@@ -237,7 +230,7 @@ func (d *Deliverer) serve(l *line) {
 func (d *Deliverer) guarded(l *line) (next step) {
 	defer func() {
 		if value := recover(); value != nil {
-			if s := d.senders.Of(l.row.Served()); s != nil && s.Panicked != nil {
+			if s := d.senders.Of(l.row.Served()); s != nil {
 				s.Panicked(d.ctx, value, debug.Stack())
 			}
 			next = d.settle(l, panicPause)

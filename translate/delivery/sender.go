@@ -20,9 +20,9 @@ type Sender struct {
 	// versions were missed, or it is not known which events the receiver has got, and the event has the whole state. After an error, Event is called again in some
 	// seconds.
 	Event func(ctx context.Context, d *Delivery, e *ledger.Entry, part int) (*Event, error)
-	// Attempted is called after each request, and when a delivery is given up without one, from several goroutines at a time. May be nil.
+	// Attempted is called after each request, and when a delivery is given up without one, from several goroutines at a time.
 	Attempted func(a *Attempt)
-	// Panicked is called after a panic, with its stack. May be nil.
+	// Panicked is called after a panic, with its stack.
 	Panicked func(ctx context.Context, value any, stack []byte)
 }
 
@@ -50,10 +50,4 @@ type Attempt struct {
 	Retry    time.Duration // until the next request for it; 0: it is the last one
 	Lost     bool          // the event is not sent again
 	GivenUp  bool          // nothing more is sent to the receiver
-}
-
-func (s *Sender) attempted(a *Attempt) {
-	if s.Attempted != nil {
-		s.Attempted(a)
-	}
 }

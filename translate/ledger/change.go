@@ -38,7 +38,7 @@ func (l *Ledger) Change(ctx context.Context, id Identity, decide func(next *Entr
 
 // change is Change without regard to what is not written yet. The changes of an entry in this instance are made one after the other.
 func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entry) error) (*Entry, error) {
-	n, leave := l.use(id)
+	n, leave := l.use(id, 0)
 	defer leave()
 	select {
 	case n.turn <- struct{}{}:
@@ -220,7 +220,7 @@ func (p *pending) add(u *unwritten) (dropped []*unwritten) {
 		dropped = append(dropped, u)
 		p.drop(u.entry.Identity())
 	}
-	wake(p.wake)
+	Wake(p.wake)
 	return dropped
 }
 
@@ -248,7 +248,7 @@ func (p *pending) remove(id Identity, from time.Time) {
 	if len(p.removals) < mostUnwritten {
 		p.removals[id] = from
 	}
-	wake(p.wake)
+	Wake(p.wake)
 }
 
 // writing writes what could not be written before, in the background.
@@ -259,7 +259,7 @@ func (l *instance) writing() {
 			return
 		case <-l.pending.wake:
 		}
-		for sleep(l.closed, writeEvery) && !l.writePending(l.closed) {
+		for Sleep(l.closed, writeEvery) && !l.writePending(l.closed) {
 			continue
 		}
 	}
@@ -292,7 +292,7 @@ func (l *instance) writePending(ctx context.Context) bool {
 // write tries again to write the version.
 func (u *unwritten) write(ctx context.Context, l *Ledger) error {
 	id := u.entry.Identity()
-	_, leave := l.use(id)
+	_, leave := l.use(id, 0)
 	defer leave()
 	e, err := l.change(ctx, id, u.decide)
 	if err != nil && !isOver(err) {

@@ -65,15 +65,15 @@ func Insist(ctx context.Context, send func(ctx context.Context) error) (perhaps 
 		case unavailable.Full, waited >= restartTimeout:
 			return false, err
 		}
-		if tried+waited >= claimTimeout || !sleep(ctx, pause) {
+		if tried+waited >= claimTimeout || !Sleep(ctx, pause) {
 			return perhaps, err
 		}
 		waited += pause
 	}
 }
 
-// sleep waits. It returns false if the context ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits. It returns false if the context ends before.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

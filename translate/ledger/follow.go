@@ -81,7 +81,7 @@ func (l *lives) plan(n *live) {
 		}
 		heap.Push(&l.polls.next, n)
 		if p.place == 1 {
-			wake(l.polls.wake)
+			Wake(l.polls.wake)
 		}
 	case !wanted && p.place > 0:
 		heap.Remove(&l.polls.next, p.place-1)
@@ -121,7 +121,7 @@ func (l *lives) hurry(n *live) {
 	if at := p.paced; p.place > 0 && !at.IsZero() && at.Before(p.at) {
 		p.at = at
 		heap.Fix(&l.polls.next, p.place-1)
-		wake(l.polls.wake)
+		Wake(l.polls.wake)
 	}
 }
 
@@ -197,7 +197,7 @@ func (l *instance) polled(n *live) {
 		n.poll.at = time.Now().Add(longestPause)
 	}
 	l.leave(n)
-	wake(p.wake)
+	Wake(p.wake)
 }
 
 // poll asks once about a run, and plans when it is asked next.
@@ -289,6 +289,22 @@ type Settling struct {
 	Fill     func(next *Entry) // sets what the claim could not say yet; may be nil
 }
 
+// state returns the state that an entry gets by one of its run; Submitting: it keeps its own.
+func (s *Settling) state(e *Entry, o *run.Run) State {
+	failure := o.Failure
+	switch {
+	case failure == nil && o.State.Ended():
+		return stateOf(o.State)
+	case failure != nil && failure.Kind == run.RunFailed:
+		return max(stateOf(o.State), Failed)
+	case e.isLost(failure), s.refused(o):
+		return Lost
+	case s.First && o.Ref.ExecutionID != "" && e.Ref.ExecutionID == "", e.State == Accepted && failure == nil && o.State == run.Working:
+		return Working
+	}
+	return Submitting
+}
+
 // refused reports whether the call has failed before its run was accepted.
 func (s *Settling) refused(o *run.Run) bool { return s.First && o.Failure != nil && o.State == 0 }
 
@@ -309,17 +325,8 @@ func (l *Ledger) advance(e *Entry, o *run.Run) func(next *Entry) error {
 
 // settle gives the next version of an entry without a [View] a state of its run.
 func (l *Ledger) settle(next *Entry, o *run.Run, how *Settling) error {
-	state, failure := State(0), o.Failure
-	switch {
-	case failure == nil && o.State.Ended():
-		state = stateOf(o.State)
-	case failure != nil && failure.Kind == run.RunFailed:
-		state = max(stateOf(o.State), Failed)
-	case next.isLost(failure), how.refused(o):
-		state = Lost
-	case how.First && o.Ref.ExecutionID != "" && next.Ref.ExecutionID == "", next.State == Accepted && failure == nil && o.State == run.Working:
-		state = Working
-	default:
+	state := how.state(next, o)
+	if state == Submitting {
 		return ErrUnchanged
 	}
 	if how.Fill != nil {

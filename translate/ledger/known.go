@@ -69,6 +69,9 @@ func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, err
 // and the newest version of the entry; nil: it was deleted, as the skill was certainly not executed.
 func (l *Ledger) Agree(ctx context.Context, e *Entry, said run.Run, how Settling, room exchange.AnswerBudget) (o run.Run, now *Entry) {
 	if !e.State.Ended() {
+		if how.state(e, &said) == Submitting {
+			return said, e
+		}
 		if how.refused(&said) && !e.isLost(said.Failure) && (how.Unsent || said.Failure.Executed == run.ExecutedNo) {
 			l.free(e)
 			return said, nil

@@ -61,16 +61,19 @@ func (l *lives) enter(id Identity) *live {
 	return n
 }
 
-// use is enter and leave without the lock.
-func (l *lives) use(id Identity) (n *live, leave func()) {
+// use is enter and leave without the lock, also for calls that follow the run.
+func (l *lives) use(id Identity, calls int) (n *live, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n = l.enter(id)
-	return n, func() {
+	n.calls += calls
+	l.plan(n)
+	return n, sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		n.calls -= calls
 		l.leave(n)
-	}
+	})
 }
 
 // leave says that a user no longer needs the live entry. The lock is held.
@@ -187,17 +190,8 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 
 // Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
 func (l *lives) Hold(e *Entry) (letGo func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.enter(e.Identity())
-	n.calls++
-	l.plan(n)
-	return sync.OnceFunc(func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		n.calls--
-		l.leave(n)
-	})
+	_, letGo = l.use(e.Identity(), 1)
+	return letGo
 }
 
 // mostNews bounds the versions that wait for a slow watcher, which misses the oldest ones then.
@@ -219,7 +213,7 @@ func (l *lives) Watch(ctx context.Context, known *Entry) iter.Seq[*Entry] {
 			if news = append(news, e); len(news) > mostNews {
 				news = news[1:]
 			}
-			wake(woken)
+			Wake(woken)
 		})()
 		for {
 			select {
@@ -240,8 +234,8 @@ func (l *lives) Watch(ctx context.Context, known *Entry) iter.Seq[*Entry] {
 	}
 }
 
-// wake wakes the receiver of a channel with one place.
-func wake(c chan<- struct{}) {
+// Wake wakes the receiver of a channel with one place.
+func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -264,7 +258,12 @@ func (l *instance) looking() {
 		case <-l.closed.Done():
 			return
 		case ids := <-changes:
-			l.announced(ids)
+			if ids == nil {
+				l.mu.Lock()
+				l.missed++ // runs are read again before their next polls
+				l.mu.Unlock()
+			}
+			l.look(ids)
 		case <-ticker.C:
 			l.mu.Lock()
 			due := l.fresh || changes == nil || time.Since(last) >= lookAll
@@ -281,43 +280,21 @@ func (l *instance) looking() {
 	}
 }
 
-// announced looks at entries of which another instance has announced changes; nil: some may have been missed.
-func (l *instance) announced(ids []string) {
-	if ids == nil {
-		l.mu.Lock()
-		l.missed++ // runs are read again before their next polls
-		l.mu.Unlock()
-		l.look(nil)
-		return
-	}
-	var of []Identity
-	l.mu.Lock()
-	for _, id := range ids {
-		if known, ok := l.named[id]; ok {
-			of = append(of, known)
-		}
-	}
-	l.mu.Unlock()
-	if len(of) > 0 {
-		l.look(of)
-	}
-}
-
-// look asks by one statement for newer versions of entries; nil: of all that are watched.
-func (l *instance) look(of []Identity) {
+// look asks by one statement for newer versions of those of some entries that are known; nil: of all that are watched.
+func (l *instance) look(ids []string) {
 	defer l.guard()
 	known := map[Identity]int64{}
 	l.mu.Lock()
-	if of == nil {
+	if ids == nil {
 		for id, n := range l.all {
 			if len(n.watches) > 0 {
 				known[id] = n.version
 			}
 		}
 	}
-	for _, id := range of {
-		if n := l.all[id]; n != nil {
-			known[id] = n.version
+	for _, id := range ids {
+		if n := l.all[l.named[id]]; n != nil {
+			known[n.of] = n.version
 		}
 	}
 	l.mu.Unlock()
@@ -327,9 +304,7 @@ func (l *instance) look(of []Identity) {
 	ctx, cancel := context.WithTimeout(l.closed, lookTimeout)
 	defer cancel()
 	newer, err := l.store.Newer(ctx, known)
-	if err != nil && l.closed.Err() == nil {
-		l.trouble(err)
-	}
+	l.failed(err)
 	for _, e := range newer {
 		if e.Version > 0 {
 			l.learn(e, false)

@@ -32,6 +32,13 @@ func (l *instance) guard() {
 	}
 }
 
+// failed reports that the store has failed, unless the ledger is being closed.
+func (l *instance) failed(err error) {
+	if err != nil && l.closed.Err() == nil {
+		l.trouble(err)
+	}
+}
+
 // start begins the loops, which end with Close.
 func (l *instance) start() {
 	adopt := make(chan struct{}, 1)
@@ -69,9 +76,7 @@ func (l *instance) renew(adopt chan<- struct{}) {
 	began := time.Now()
 	lost, err := l.store.Renew(ctx)
 	if err != nil {
-		if l.closed.Err() == nil {
-			l.trouble(err)
-		}
+		l.failed(err)
 		return
 	}
 	l.mu.Lock()
@@ -85,11 +90,11 @@ func (l *instance) renew(adopt chan<- struct{}) {
 		}
 	}
 	if first || lost {
-		wake(adopt)
+		Wake(adopt)
 	}
 	l.mu.Unlock()
 	if waited || lost {
-		wake(l.polls.wake)
+		Wake(l.polls.wake)
 	}
 }
 
@@ -108,9 +113,7 @@ func (l *instance) adopt() {
 		cancel()
 		if err != nil {
 			l.recalling = &Query{States: []State{Accepted, Working}, Limit: adoptAtOnce}
-			if l.closed.Err() == nil {
-				l.trouble(err)
-			}
+			l.failed(err)
 			return
 		}
 		ids := make([]string, len(adopted))
@@ -167,9 +170,7 @@ func (l *instance) expire() {
 		}
 		cancel()
 		if err != nil {
-			if l.closed.Err() == nil {
-				l.trouble(err)
-			}
+			l.failed(err)
 			return
 		}
 		more = len(open) == overdueAtOnce || deleted == expireAtOnce

@@ -31,9 +31,9 @@ type Webhooks struct {
 	Ledger ledger.Viewed
 	// Sealer encrypts secrets.
 	Sealer *runtoken.Sealer
-	// Attempted is called after each request, from several goroutines at a time. May be nil.
+	// Attempted is called after each request, from several goroutines at a time.
 	Attempted func(a *delivery.Attempt)
-	// Panicked is called after a panic, with its stack. May be nil.
+	// Panicked is called after a panic, with its stack.
 	Panicked func(ctx context.Context, value any, stack []byte)
 
 	sender *delivery.Sender
