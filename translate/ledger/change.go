@@ -271,18 +271,18 @@ func (l *instance) writePending(ctx context.Context) bool {
 	p.mu.Lock()
 	changes, removals := maps.Clone(p.changes), maps.Clone(p.removals)
 	p.mu.Unlock()
-	try := func(write func(ctx context.Context, l *Ledger) error) bool {
+	try := func(write func(ctx context.Context) error) bool {
 		ctx, cancel := context.WithTimeout(ctx, writeLater)
 		defer cancel()
-		return write(ctx, l.Ledger) == nil
+		return write(ctx) == nil
 	}
 	for id, u := range changes {
-		if p.find(id) == u && !try(u.write) {
+		if p.find(id) == u && !try(func(ctx context.Context) error { return u.write(ctx, l.Ledger) }) {
 			return false
 		}
 	}
 	for id, from := range removals {
-		if from.Before(time.Now()) && !try(func(ctx context.Context, l *Ledger) error { return l.remove(ctx, id, from) }) {
+		if from.Before(time.Now()) && !try(func(ctx context.Context) error { return l.remove(ctx, id, from) }) {
 			return false
 		}
 	}
@@ -305,7 +305,7 @@ func (u *unwritten) write(ctx context.Context, l *Ledger) error {
 }
 
 // remove tries again to delete a claim.
-func (l *Ledger) remove(ctx context.Context, id Identity, from time.Time) error {
+func (l *instance) remove(ctx context.Context, id Identity, from time.Time) error {
 	if err := l.store.Delete(ctx, id); err != nil {
 		return err
 	}

@@ -319,25 +319,25 @@ func (l *Ledger) advance(e *Entry, o *run.Run) func(next *Entry) error {
 				return v.Advance(next, o)
 			}
 		}
-		return l.settle(next, o, &Settling{})
+		return new(Settling).settle(l, next, o)
 	}
 }
 
 // settle gives the next version of an entry without a [View] a state of its run.
-func (l *Ledger) settle(next *Entry, o *run.Run, how *Settling) error {
-	state := how.state(next, o)
+func (s *Settling) settle(l *Ledger, next *Entry, o *run.Run) error {
+	state := s.state(next, o)
 	if state == Submitting {
 		return ErrUnchanged
 	}
-	if how.Fill != nil {
-		how.Fill(next)
+	if s.Fill != nil {
+		s.Fill(next)
 	}
 	if o.Ref.ExecutionID != "" {
 		next.Ref = o.Ref
 		next.Ref.Kept = next.ID
 	}
 	if next.State = state; state.Ended() {
-		next.Outcome = l.outcomeOf(next, o, how.Reserved)
+		next.Outcome = l.outcomeOf(next, o, s.Reserved)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (l *Ledger) Agree(ctx context.Context, e *Entry, said run.Run, how Settling
 			l.free(e)
 			return said, nil
 		}
-		now, err := l.write(e, func(next *Entry) error { return l.settle(next, &said, &how) })
+		now, err := l.write(e, func(next *Entry) error { return how.settle(l, next, &said) })
 		switch {
 		case now == nil: // it was deleted
 			return said, e
