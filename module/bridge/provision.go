@@ -23,6 +23,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -79,7 +80,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if h.browser != nil {
 		h.browser.Name, h.browser.URL, h.browser.Challenge = h.givenName(), fronts.URLOf, h.challenge()
 	}
-	answers := new(jsonrpc.AnswerMemory) // of all mounts
+	answers := new(share.Pool) // of all mounts
 	server := func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
 		profile.MaxDepth = config.Limits.Depth
 		return &jsonrpc.Server{

@@ -15,11 +15,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -32,7 +32,7 @@ type pooledLedger struct {
 	*ledger.Ledger
 	db        *store.DB
 	deliverer *delivery.Deliverer
-	streams   *front.Places // of tasks of A2A
+	streams   *share.Pool // of tasks of A2A
 
 	mu       sync.Mutex
 	settings map[*runFollower]ledger.Settings
@@ -86,7 +86,7 @@ type KeptRuns struct {
 	*skillsprotocol.KeptRuns
 
 	deliverer *delivery.Deliverer
-	streams   *front.Places
+	streams   *share.Pool
 	follower  *runFollower
 }
 
@@ -115,7 +115,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 				}
 			},
 		})
-		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(runs, l.Subscribe, db.Deliveries()), streams: new(front.Places), settings: map[*runFollower]ledger.Settings{}}, nil
+		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(runs, l.Subscribe, db.Deliveries()), streams: new(share.Pool), settings: map[*runFollower]ledger.Settings{}}, nil
 	})
 	if err != nil {
 		return nil, nil, err

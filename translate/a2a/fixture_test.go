@@ -21,11 +21,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -71,7 +71,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	tb.Helper()
 	a := &agent{Provider: providertest.New(), skills: skills(), say: http.Header{}}
 	a.front = &a2a.Front{
-		Streams:  new(front.Places),
+		Streams:  new(share.Pool),
 		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait},
 		Observer: &streaming{n: &a.streams},
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // Name is the name of this front in reports.
@@ -67,7 +68,7 @@ type Front struct {
 	// Observer gets reports about tasks and streams; nil: only calls are reported.
 	Observer Observer
 	// Streams counts the open streams. Fronts may share it. Nil: their number has no bound.
-	Streams *front.Places
+	Streams *share.Pool
 
 	events jsonrpc.Results[wire.Event] // and answers that are being sent
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 const (
@@ -26,12 +27,9 @@ const (
 // enterStream counts a stream, or returns the failure if too many are open.
 func (f *Front) enterStream(principal string) (leave func(), full *run.Failure) {
 	o := &f.Options
-	if f.Streams == nil {
-		return func() {}, nil
-	}
-	leave, ok := f.Streams.Enter(f.Owner(principal).Realm+"\n"+principal, cmp.Or(o.Streams, math.MaxInt), cmp.Or(o.StreamsOfOne, math.MaxInt))
-	if ok {
-		return leave, nil
+	stream := &share.Part{Pool: f.Streams, Owner: f.Owner(principal).Realm + "\n" + principal, Most: int64(cmp.Or(o.Streams, math.MaxInt)), OfOne: int64(o.StreamsOfOne)}
+	if stream.Set(1) {
+		return func() { stream.Set(0) }, nil
 	}
 	return nil, &run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,

@@ -328,7 +328,7 @@ func TestStreamDetaches(t *testing.T) {
 func TestOpenStreamsAreBounded(t *testing.T) {
 	forEach(t, func(t *testing.T, d *dialect) {
 		t.Helper()
-		a := newAgent(t, options(func(o *a2a.Options) { o.Streams, o.StreamsOfOne = 3, 2 }))
+		a := newAgent(t, options(func(o *a2a.Options) { o.Streams, o.StreamsOfOne = 4, 2 }))
 		end := a.Accept("slow")
 		subscription := request(d.subscribe, fmt.Sprintf(`{"id":%q}`, a.start(t, d, "slow").at("result.id")))
 		message := func(skill string) string {
@@ -361,6 +361,7 @@ func TestOpenStreamsAreBounded(t *testing.T) {
 		open(2, "", subscription)
 		refused("")
 		open(3, "ada", message("slow"))
+		open(4, "joe", message("slow"))
 		refused("eve")
 		end("ok")
 		wg.Wait()

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
-// minShare is how many bytes of the answer to a batch are reserved for each element. They are
+// leastAnswer is how many bytes of the answer to a batch are reserved for each element. They are
 // enough for an error, so each element is answered even if the other elements use up the rest.
-const minShare = 8 << 10
+const leastAnswer = 8 << 10
 
 // batch is a batch in progress.
 type batch struct {
@@ -20,13 +22,11 @@ type batch struct {
 	aborted  bool     // an element was aborted, so no more answers are written
 	cancel   context.CancelFunc
 
-	mu    sync.Mutex
-	share int64 // bytes of MaxAnswerSize reserved for each element
-	left  int64 // bytes of MaxAnswerSize that elements can still reserve beyond their shares
-
-	// held is how many bytes of answers all elements have reserved, and pooled is how much of it counts towards MaxAnswers.
-	// The lock of the server's memory guards both.
-	held, pooled int64
+	mu     sync.Mutex
+	least  int64      // bytes of MaxAnswerSize reserved for each element
+	left   int64      // bytes of MaxAnswerSize that elements can still reserve beyond that
+	held   int64      // bytes of answers that all elements have reserved
+	answer share.Part // of MaxAnswers, for what is held
 }
 
 // serveBatch serves all elements concurrently and writes their answers in order.
@@ -38,16 +38,16 @@ func (s *Server) serveBatch(o *output, elements []element) {
 		server: s, elements: elements, answers: make([]answer, len(elements)),
 		ended: make(chan int, len(elements)), received: make([]bool, len(elements)), cancel: cancel,
 	}
-	owner := s.owner(o.ctx)
-	b.share = min(minShare, s.MaxAnswerSize/int64(len(elements)))
-	b.left = s.MaxAnswerSize - b.share*int64(len(elements))
+	b.answer = s.part(s.owner(o.ctx))
+	b.least = min(leastAnswer, s.MaxAnswerSize/int64(len(elements)))
+	b.left = s.MaxAnswerSize - b.least*int64(len(elements))
 	for i := range elements {
 		if elements[i].Err != nil {
 			b.answers[i], b.received[i] = answer{err: elements[i].Err}, true
 			continue
 		}
 		req := &elements[i].Request
-		req.batch, req.server, req.owner, req.HTTP = b, s, owner, o.request
+		req.batch, req.server, req.answer, req.HTTP = b, s, s.part(b.answer.Owner), o.request
 		defer req.end()
 		go b.serve(ctx, i)
 	}
@@ -88,7 +88,7 @@ func (b *batch) reserve(r *Request, size int64) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	size = max(size-b.share, 0)
+	size = max(size-b.least, 0)
 	b.left += r.kept
 	r.kept = 0
 	if size > b.left {

@@ -19,46 +19,6 @@ import (
 // uncounted is how many bytes of a text do not count.
 const uncounted = 64 << 10
 
-// TestShares: an owner who has a part of the memory gets more only while as much remains free, so that others find room.
-func TestShares(t *testing.T) {
-	s := &jsonrpc.Server{MaxAnswers: 12}
-	rooms := map[string][]*jsonrpc.Room{}
-	for i, step := range []struct {
-		owner string
-		size  int64 // counted; negative: the first room of the owner is released
-		want  bool
-	}{
-		{"ann", 13, false},
-		{"ann", 12, true}, // a single text may take all of it
-		{"bob", 1, false},
-		{"ann", -1, true},
-		{"ann", 4, true},
-		{"ann", 4, false},
-		{"ann", 2, true},
-		{"ann", 1, false},
-		{"bob", 3, true},
-		{"bob", 1, false},
-		{"eve", 3, true},
-		{"guy", 1, false},
-		{"ann", -1, true},
-		{"guy", 2, true},
-	} {
-		if step.size < 0 {
-			rooms[step.owner][0].Release()
-			rooms[step.owner] = rooms[step.owner][1:]
-			continue
-		}
-		room := s.Room(step.owner)
-		got := room.Reserve(uncounted + step.size)
-		if got != step.want {
-			t.Errorf("step %d: %v", i, got)
-		}
-		if got {
-			rooms[step.owner] = append(rooms[step.owner], room)
-		}
-	}
-}
-
 // TestRoomWaits: a room waits until there is memory for the whole text, and has it at once then. Those that wait have no memory.
 func TestRoomWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

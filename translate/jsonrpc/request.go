@@ -4,9 +4,10 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // Request is one valid Request object (JSON-RPC 2.0, section 4). Params and ID
@@ -30,12 +31,11 @@ type Request struct {
 	stream   *Stream  // nil: Stream was not called
 	batch    *batch   // nil: the request is no part of a batch
 	server   *Server
-	owner    string // of the answer, for the server's memory
-	kept     int64  // bytes of MaxAnswerSize that are reserved beyond the request's share of the batch
-	held     int64  // bytes of the batch's held that are reserved
-	pooled   int64  // bytes of MaxAnswers that are reserved, if there is no batch
-	shared   int64  // bytes of the answer that [Results] count
-	exceeded Limit  // limit that the last failed Reserve exceeded
+	answer   share.Part // of MaxAnswers, if there is no batch
+	kept     int64      // bytes of MaxAnswerSize that are reserved beyond what the batch reserves for each
+	held     int64      // bytes of the batch's held that are reserved
+	shared   int64      // bytes of the answer that [Results] count
+	exceeded Limit      // limit that the last failed Reserve exceeded
 	answered []func()
 }
 
@@ -99,28 +99,24 @@ func (r *Request) AnswerLimit() (name string, most int64) { return r.exceeded.Na
 // it is within the limit. The first 64 KiB of the answer to an HTTP request, which may be a batch,
 // do not count.
 func (r *Request) hold(size int64) bool {
-	s := r.server
-	if s == nil || s.MaxAnswers <= 0 || r.batch == nil && size <= pieceSize && atomic.LoadInt64(&r.pooled) == 0 {
-		return true
-	}
 	size = max(size-r.shared, 0)
-	m := s.memory()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	others, pooled := int64(0), &r.pooled
-	if r.batch != nil {
-		others, pooled = r.batch.held-r.held, &r.batch.pooled
+	b := r.batch
+	if b == nil {
+		fits := r.answer.Set(max(size-pieceSize, 0))
+		if !fits {
+			r.answer.Set(0)
+		}
+		return fits
 	}
-	fits := m.fits(r.owner, *pooled, max(others+size-pieceSize, 0), s.MaxAnswers)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	others := b.held - r.held
+	fits := b.answer.Set(max(others+size-pieceSize, 0))
 	if !fits {
 		size = 0
+		b.answer.Set(max(others-pieceSize, 0))
 	}
-	counted := max(others+size-pieceSize, 0)
-	m.replace(r.owner, *pooled, counted)
-	atomic.StoreInt64(pooled, counted)
-	if r.batch != nil {
-		r.held, r.batch.held = size, others+size
-	}
+	r.held, b.held = size, others+size
 	return fits
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // ErrNoRoom is the error of [Results.Send] while other answers take all of [Server.MaxAnswers].
@@ -15,8 +17,9 @@ var ErrNoRoom = errors.New("jsonrpc: there is no room for the answer")
 // Results are results that several requests are answered with, also as events of their streams. Each is made once, and counts once
 // towards [Server.MaxAnswers], from when the first request gets it until none writes it. A key identifies a result. The zero value is ready for use, by several goroutines.
 type Results[K comparable] struct {
-	mu  sync.Mutex
-	all map[K]*sharedResult
+	mu      sync.Mutex
+	all     map[K]*sharedResult
+	waiting share.Pool // bytes of results that wait for room while their source is in memory
 }
 
 // sharedResult is a result that requests are answered with.
@@ -24,10 +27,8 @@ type sharedResult struct {
 	once sync.Once // makes text
 	text jsontext.Value
 
-	memory  *AnswerMemory
-	owner   string // of the first request
-	counted int64  // in memory
-	users   int    // protected by the lock of the Results
+	part  share.Part // of the first request
+	users int        // protected by the lock of the Results
 }
 
 // roomPause is the time between two attempts to get memory.
@@ -41,11 +42,12 @@ func (r *Results[K]) Send(ctx context.Context, s *Stream, wait time.Duration, nu
 		return s.output.err
 	}
 	shared := r.enter(s.request, key, size)
-	if server := s.request.server; shared == nil && wait > 0 {
-		if !server.memory().wait(size, server.MaxAnswers) {
+	if shared == nil && wait > 0 {
+		waiting := share.Part{Pool: &r.waiting, Owner: s.request.answer.Owner, Most: s.request.server.MaxAnswers / 4}
+		if !waiting.Set(size) {
 			return ErrNoRoom
 		}
-		defer server.memory().wait(-size, server.MaxAnswers)
+		defer waiting.Set(0)
 	}
 	for end := time.Now().Add(wait); shared == nil; shared = r.enter(s.request, key, size) {
 		if !time.Now().Before(end) {
@@ -78,9 +80,7 @@ func (r *Results[K]) Answer(req *Request, key K, size int64, appendTo func([]byt
 func (s *sharedResult) make(size int64, appendTo func([]byte) []byte) jsontext.Value {
 	s.once.Do(func() {
 		s.text = appendTo(make([]byte, 0, size))
-		s.memory.mu.Lock()
-		defer s.memory.mu.Unlock()
-		s.count(int64(cap(s.text)))
+		s.part.Count(max(int64(cap(s.text))-pieceSize, 0))
 	})
 	return s.text
 }
@@ -91,14 +91,10 @@ func (r *Results[K]) enter(req *Request, key K, size int64) *sharedResult {
 	defer r.mu.Unlock()
 	shared := r.all[key]
 	if shared == nil {
-		server := req.server
-		shared = &sharedResult{memory: server.memory(), owner: req.owner}
-		shared.memory.mu.Lock()
-		defer shared.memory.mu.Unlock()
-		if server.MaxAnswers > 0 && !shared.memory.fits(shared.owner, 0, max(size-pieceSize, 0), server.MaxAnswers) {
+		shared = &sharedResult{part: req.server.part(req.answer.Owner)}
+		if !shared.part.Set(max(size-pieceSize, 0)) {
 			return nil
 		}
-		shared.count(size)
 		if r.all == nil {
 			r.all = map[K]*sharedResult{}
 		}
@@ -114,15 +110,6 @@ func (r *Results[K]) leave(key K, shared *sharedResult) {
 	defer r.mu.Unlock()
 	if shared.users--; shared.users == 0 {
 		delete(r.all, key)
-		shared.memory.mu.Lock()
-		defer shared.memory.mu.Unlock()
-		shared.count(0)
+		shared.part.Set(0)
 	}
-}
-
-// count replaces the bytes that are counted, without the first 64 KiB. The caller holds the lock of the memory.
-func (s *sharedResult) count(size int64) {
-	size = max(size-pieceSize, 0)
-	s.memory.replace(s.owner, s.counted, size)
-	s.counted = size
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // defaultMaxRequestSize is the default of [Server.MaxRequestSize].
@@ -27,7 +29,7 @@ type Server struct {
 	// of each event of a stream, do not count. A request whose answer exceeds it is answered with an error. 0: no limit.
 	MaxAnswers int64
 	// Memory counts the answers of all servers that share MaxAnswers; nil: those of this server alone.
-	Memory *AnswerMemory
+	Memory *share.Pool
 	// Owner returns who has sent the HTTP request of a context, for the shares of the Memory. nil: all answers have one owner.
 	Owner func(context.Context) string
 	// WriteTimeout is how long a client may read nothing of its answer before it is disconnected. It does not apply to
@@ -42,7 +44,7 @@ type Server struct {
 	// [http.ErrAbortHandler], which is passed on to the HTTP server.
 	OnPanic func(ctx context.Context, value any, stack []byte)
 
-	own AnswerMemory // if Memory is nil
+	own share.Pool // if Memory is nil
 }
 
 // ServeHTTP answers one HTTP request. The package documentation lists the statuses.
@@ -113,7 +115,7 @@ func (s *Server) serveSingle(o *output, element *element) {
 		o.error(s.Profile.status(element.Err), req.ID, element.Err)
 		return
 	}
-	req.server, req.owner, req.HTTP = s, s.owner(o.ctx), o.request
+	req.server, req.answer, req.HTTP = s, s.part(s.owner(o.ctx)), o.request
 	defer req.end()
 	a := s.call(o.ctx, req)
 	if a.aborted {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // newStreamServer returns a server whose method "x" sends events; the others are toys.
@@ -240,7 +241,7 @@ func TestMemoryOfEvents(t *testing.T) {
 func TestSharedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		large := jsontext.Value(`"` + strings.Repeat("x", 200_000) + `"`)
-		for _, shared := range []*jsonrpc.AnswerMemory{nil, new(jsonrpc.AnswerMemory)} {
+		for _, shared := range []*share.Pool{nil, new(share.Pool)} {
 			var refused atomic.Int32
 			serve := func() {
 				s := newStreamServer(func(_ context.Context, s *jsonrpc.Stream) {

@@ -20,6 +20,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 type object = providertest.Object
@@ -49,7 +50,7 @@ type server struct {
 	handler http.Handler
 	// maxAnswers is the memory for answers, in bytes; 0: no limit.
 	maxAnswers int64
-	memory     *jsonrpc.AnswerMemory
+	memory     *share.Pool
 	// wrote is called after each part of an answer was written; nil: no function is.
 	wrote func(part []byte)
 }

@@ -11,10 +11,11 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // take takes memory for answers, which the returned function frees.
-func take(t *testing.T, memory *jsonrpc.AnswerMemory, most, size int64) (free func()) {
+func take(t *testing.T, memory *share.Pool, most, size int64) (free func()) {
 	t.Helper()
 	taken, release, done := make(chan bool), make(chan struct{}), make(chan struct{})
 	other := &jsonrpc.Server{MaxAnswers: most, Memory: memory, Handler: jsonrpc.HandlerFunc(func(_ context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
@@ -41,7 +42,7 @@ func take(t *testing.T, memory *jsonrpc.AnswerMemory, most, size int64) (free fu
 // a client must not start it again.
 func TestNoRoomForResults(t *testing.T) {
 	const most = 1 << 20
-	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(jsonrpc.AnswerMemory) }, skill("large", nil), skill("slow", nil))
+	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(share.Pool) }, skill("large", nil), skill("slow", nil))
 	tooLarge, large := strings.Repeat("x", 900_000), strings.Repeat("x", 300_000)
 	check := func(about string, v any, next, text string) (token string) {
 		t.Helper()
@@ -86,7 +87,7 @@ func TestNoRoomForResults(t *testing.T) {
 // Section 6: a listener is told the end of a task once there is room for its output.
 func TestListenersWaitForRoom(t *testing.T) {
 	const most = 1 << 20
-	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(jsonrpc.AnswerMemory) }, skill("slow", nil))
+	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(share.Pool) }, skill("slow", nil))
 	end := s.Accept("slow")
 	task := s.task(t, "acme_slow", "ada")
 	free := take(t, s.memory, most, most)
@@ -136,7 +137,7 @@ func TestNoRoomForOtherAnswers(t *testing.T) {
 // room is told as tasks/get tells it. The stream goes on until all are told.
 func TestListenersTakeTurns(t *testing.T) {
 	const most = 1 << 19
-	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(jsonrpc.AnswerMemory) }, skill("slow", nil), skill("large", nil), skill("huge", nil))
+	s := newServer(t, func(s *server) { s.maxAnswers, s.memory = most, new(share.Pool) }, skill("slow", nil), skill("large", nil), skill("huge", nil))
 	end, endLarge, endHuge := s.Accept("slow"), s.Accept("large"), s.Accept("huge")
 	large, huge := s.task(t, "acme_large", "ada"), s.task(t, "acme_huge", "ada")
 	ids := []any{large, huge}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -512,7 +513,7 @@ func TestListenersAreBounded(t *testing.T) {
 	open[0].end()
 	eventually(t, func() bool { return !refused("ada") }, "there is room again")
 	for i := range 1000 - 15 {
-		s.listen(t, object{"toolsListChanged": true}, "User", "user-"+string(rune('a'+i/16%26))+string(rune('a'+i/16/26))).next()
+		s.listen(t, object{"toolsListChanged": true}, "User", "user-"+strconv.Itoa(i)).next()
 	}
 	if !refused("cy") {
 		t.Error("there are more than 1,000")

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // Bounds of subscriptions.
@@ -19,7 +19,7 @@ const (
 
 // Listeners are the open subscriptions. The zero value is ready for use, also by several goroutines.
 type Listeners struct {
-	places front.Places
+	open share.Pool
 
 	mu      sync.Mutex
 	sources map[string]*list // by source: those that were read, of the configured ones
@@ -33,7 +33,8 @@ type list struct {
 
 // Enter counts a subscription, if there is room for it.
 func (l *Listeners) Enter(principal string) (release func(), ok bool) {
-	return l.places.Enter(principal, Most, MostOfOne)
+	subscription := &share.Part{Pool: &l.open, Owner: principal, Most: Most, OfOne: MostOfOne}
+	return func() { subscription.Set(0) }, subscription.Set(1)
 }
 
 // Refresh reads the lists of sources again that are stale, each for all listeners together. Listeners may have different sources. read

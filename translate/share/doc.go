@@ -1,0 +1,5 @@
+// Package share bounds what callers, sources and hosts have of something at a time, so that none of them takes all of it.
+//
+//   - A [Pool] bounds a number or bytes of all owners together, by the rule of [Fits]: one owner has at most half, and an owner that has nothing finds room
+//     until all of it is taken. A [Part] of it is refused or waits.
+package share
