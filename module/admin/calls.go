@@ -32,7 +32,7 @@ type Call struct {
 // maxShownCalls is the maximum number of calls in an answer.
 const maxShownCalls = 1000
 
-func (adminAPI) calls(*http.Request) any {
+func (adminAPI) calls(*http.Request) Calls {
 	list, total := lifetime.Calls().InProgress(maxShownCalls)
 	numbers := map[*translate.Bridge]int{}
 	for _, b := range observe.Numbered() {

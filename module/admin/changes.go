@@ -69,7 +69,7 @@ func guards(do func(*catalog.Section, *changes.Guard)) {
 
 // changes returns the changes that wait for approval, or, with ?skill=…, those of the skills with that name or id. Bridges with the same source have
 // the same.
-func (adminAPI) changes(r *http.Request) any {
+func (adminAPI) changes(r *http.Request) Changes {
 	all := Changes{Changes: []Change{}, Unreadable: []UnreadableChanges{}}
 	shownOnce, counted := map[[3]string]bool{}, map[string]bool{}
 	guards(func(s *catalog.Section, g *changes.Guard) {

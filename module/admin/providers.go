@@ -47,7 +47,7 @@ var sourceKinds = map[catalog.SourceKind]string{
 	catalog.SiteSource: "site",
 }
 
-func (adminAPI) providers(*http.Request) any {
+func (adminAPI) providers(*http.Request) []Provider {
 	list := []Provider{}
 	for _, b := range observe.Numbered() {
 		breakers := b.Breakers.States()

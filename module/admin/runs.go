@@ -124,6 +124,11 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
+	return writeAdmin(w, runsOf(ctx, q))
+}
+
+// runsOf returns the runs that a query selects.
+func runsOf(ctx context.Context, q *ledger.Query) Runs {
 	answer := Runs{Open: map[string]map[string]int{}, Runs: []Run{}}
 	counts, failed := keptmetrics.Of(ctx, observe.Databases())
 	answer.Kept = counts.Kept
@@ -134,7 +139,7 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 		answer.failed(db, err)
 	}
 	names := fronts.BridgeNames()
-	for begun, more := time.Now(), limit > 0; more; more = answer.Next != "" && q.Limit > 0 && len(answer.Unread) == 0 && time.Since(begun) < readPages {
+	for begun, more := time.Now(), q.Limit > 0; more; more = answer.Next != "" && q.Limit > 0 && len(answer.Unread) == 0 && time.Since(begun) < readPages {
 		page, next, unread := fronts.Runs(ctx, q)
 		answer.Next, q.Before, q.Limit = next, next, q.Limit-len(page)
 		for _, e := range page {
@@ -149,7 +154,7 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 			answer.failed(u.DB, u.Err)
 		}
 	}
-	return writeAdmin(w, answer)
+	return answer
 }
 
 // statesNamed returns the states of a name; empty: all.

@@ -85,7 +85,7 @@ type Fault struct {
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-func (adminAPI) skills(r *http.Request) any {
+func (adminAPI) skills(r *http.Request) Inventory {
 	status := Inventory{
 		Version: fronts.ModuleVersion(), CaddyVersion: fronts.CaddyVersion(),
 		Skills: []Skill{}, Unavailable: []Unavailable{}, Stale: []Unavailable{}, LeftOut: []LeftOut{}, MissingAliases: []MissingAlias{},

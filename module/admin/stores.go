@@ -21,7 +21,7 @@ type Store struct {
 }
 
 // stores returns the databases, in the order of the bridges.
-func (adminAPI) stores(*http.Request) any {
+func (adminAPI) stores(*http.Request) []Store {
 	all, index := []Store{}, map[*store.DB]int{}
 	for _, b := range observe.Numbered() {
 		if b.Store == nil {

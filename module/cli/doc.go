@@ -12,3 +12,11 @@ const (
 	ProtocolError = 5   // there is no result, for another reason
 	Interrupted   = 130 // the user interrupted the command; shells report SIGINT with this status
 )
+
+// Verdict returns the exit status of a command that checks something.
+func Verdict(valid bool) int {
+	if valid {
+		return OK
+	}
+	return Invalid
+}

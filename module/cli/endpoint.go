@@ -112,11 +112,7 @@ func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
 			return e.Fail(ctx, f)
 		}
 	}
-	if e.Screen.AsJSON {
-		e.Screen.JSON(all)
-	} else {
-		e.Screen.skills(all.Skills)
-	}
+	e.Screen.Show(all, func() { e.Screen.skills(all.Skills) })
 	for _, u := range all.Unavailable {
 		e.Screen.note(fmt.Sprintf("not listed: the skills of %s: %s: %s", printable(u.Namespace), printable(u.Code), printable(u.Message)))
 	}

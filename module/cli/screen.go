@@ -105,6 +105,15 @@ func (s *Screen) Fail(err error, next string) int {
 	return ProtocolError
 }
 
+// Show writes a value as JSON, or as text, which a function writes.
+func (s *Screen) Show(value any, text func()) {
+	if s.AsJSON {
+		s.JSON(value)
+	} else {
+		text()
+	}
+}
+
 // JSON writes a value, indented on a terminal.
 func (s *Screen) JSON(value any) {
 	text, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))

@@ -111,18 +111,11 @@ func readFile(name string) ([]byte, error) {
 // exit status. The header is the response's; nil: the document was read from a file.
 func (s *Screen) Validate(ctx context.Context, document []byte, header http.Header, by Validator) int {
 	v := by.validate(ctx, document, header)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return s.Interrupted()
-	case s.AsJSON:
-		s.JSON(v)
-	default:
-		fmt.Fprint(s.Out, v.text())
 	}
-	if v.Valid {
-		return OK
-	}
-	return Invalid
+	s.Show(v, func() { fmt.Fprint(s.Out, v.text()) })
+	return Verdict(v.Valid)
 }
 
 // text describes the result for people.

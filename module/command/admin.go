@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -76,6 +77,25 @@ func (f *adminFlags) client() (*adminClient, error) {
 // command returns the text of another command about the same Caddy.
 func (a *adminClient) command(words ...string) string {
 	return cli.ShellCommand(slices.Concat([]string{"caddy", "skill-bridge"}, words, a.given)...)
+}
+
+// get asks for an answer of the admin API, decodes it, and shows it: as it is with --json, else by a function. An error is a usage error.
+func get[T any](cmd *cobra.Command, screen *cli.Screen, f *adminFlags, path string, show func(*cli.Screen, *T)) (int, error) {
+	api, err := f.client()
+	if err != nil {
+		return 0, err
+	}
+	var text jsontext.Value
+	answer := new(T)
+	e := api.ask(cmd.Context(), http.MethodGet, path, nil, &text)
+	if e == nil && json.Unmarshal(text, answer) != nil {
+		e = api.notAdmin("its answer is of another version")
+	}
+	if e != nil {
+		return screen.Fail(e, e.next), nil
+	}
+	screen.Show(text, func() { show(screen, answer) })
+	return cli.OK, nil
 }
 
 // adminError is the error of an admin request, and the advice about it.
@@ -159,8 +179,7 @@ descriptor from the cache of the running bridge. The next call reads them again.
 		Example: `  caddy skill-bridge purge --all
   caddy skill-bridge purge acme
   caddy skill-bridge purge acme acme/weather`,
-		Args:              arguments(0, 2),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 2),
 	}
 	f := addAdminFlags(cmd)
 	all := cmd.Flags().Bool("all", false, "The documents of all sources")

@@ -1,16 +1,20 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/approval"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 func approveCommand() *cobra.Command {
@@ -28,8 +32,7 @@ skill was not approved, the exit status is 5.` + adminHelp,
 		Example: `  caddy skill-bridge approve
   caddy skill-bridge approve acme.weather
   caddy skill-bridge approve acme.weather 0c5b1d6e9f3a`,
-		Args:              arguments(0, 2),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 2),
 	}
 	f := addAdminFlags(cmd)
 	addJSON(cmd, "Write JSON")
@@ -50,44 +53,118 @@ skill was not approved, the exit status is 5.` + adminHelp,
 			screen.Complain("the changes of %s can't be read: %s", u.Namespace, u.Error)
 		}
 		if len(args) == 0 {
-			approval.List(screen, &all)
+			screen.Show(all, func() { showChanges(screen, &all) })
 			return cli.OK, nil
 		}
-		found := approval.Of(all.Changes, args[0])
-		if len(found) != 1 {
-			e := &adminError{fmt.Sprintf("no change of a skill %q waits for approval", args[0]), "see which do: " + api.command("approve")}
-			if len(found) > 1 {
-				e.message = fmt.Sprintf("%q is a skill of several sources: write its name", args[0])
-			}
-			return screen.Fail(e, e.next), nil
-		}
-		c := &found[0]
-		if len(args) == 1 || !approval.Names(args[1], c) {
-			approval.Present(screen, c)
-			yes, asked := false, false
-			if len(args) == 1 {
-				yes, asked = screen.Confirm(os.Stdin, "Approve this change?")
-			} else {
-				screen.Complain("%q is not the digest of the change that waits, or not 12 characters of it", args[1])
-			}
-			if !yes && !asked {
-				screen.Advise("to approve this change: " + api.command("approve", approval.Name(c), approval.Short(c)))
-			}
-			if !yes {
-				fmt.Fprintln(screen.Err, "not approved")
-				return cli.ProtocolError, nil
-			}
-		}
-		var answer admin.Approval
-		if e := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/approve", admin.Approval{Namespace: c.Namespace, SkillID: c.SkillID, Digest: c.Digest}, &answer); e != nil {
-			return screen.Fail(e, e.next), nil
-		}
-		if screen.AsJSON {
-			screen.JSON(c)
-			return cli.OK, nil
-		}
-		fmt.Fprintln(screen.Out, "approved")
-		return cli.OK, nil
+		return approve(cmd.Context(), screen, api, changesOf(all.Changes, args[0]), args), nil
 	})
 	return cmd
 }
+
+// approve approves the change of a skill that was found, if the person or the digest after the skill says so.
+func approve(ctx context.Context, screen *cli.Screen, api *adminClient, found []admin.Change, args []string) int {
+	switch len(found) {
+	case 0:
+		return screen.Fail(fmt.Errorf("no change of a skill %q waits for approval", args[0]), "see which do: "+api.command("approve"))
+	case 1:
+	default:
+		return screen.Fail(fmt.Errorf("%q is a skill of several sources: write its name", args[0]), "see which do: "+api.command("approve"))
+	}
+	c := &found[0]
+	if len(args) == 1 || !isDigest(args[1], c) {
+		screen.Show(c, func() { showChange(screen, c) })
+		yes, asked := false, false
+		if len(args) == 1 {
+			yes, asked = screen.Confirm(os.Stdin, "Approve this change?")
+		} else {
+			screen.Complain("%q is not the digest of the change that waits, or not 12 characters of it", args[1])
+		}
+		if !yes && !asked {
+			screen.Advise("to approve this change: " + api.command("approve", changed(c), shortDigest(c)))
+		}
+		if !yes {
+			fmt.Fprintln(screen.Err, "not approved")
+			return cli.ProtocolError
+		}
+	}
+	var answer admin.Approval
+	if e := api.ask(ctx, http.MethodPost, "/skill_bridge/approve", admin.Approval{Namespace: c.Namespace, SkillID: c.SkillID, Digest: c.Digest}, &answer); e != nil {
+		return screen.Fail(e, e.next)
+	}
+	screen.Show(c, func() { fmt.Fprintln(screen.Out, "approved") })
+	return cli.OK
+}
+
+// changesOf returns the changes of a skill, by its name or id; more than one if several sources have it.
+func changesOf(all []admin.Change, skill string) []admin.Change {
+	return slices.DeleteFunc(slices.Clone(all), func(c admin.Change) bool { return c.Name != skill && c.SkillID != skill })
+}
+
+// changed returns the name of a changed skill for people.
+func changed(c *admin.Change) string { return cmp.Or(c.Name, c.SkillID) }
+
+// showChanges writes all changes.
+func showChanges(screen *cli.Screen, all *admin.Changes) {
+	for i := range all.Changes {
+		showChange(screen, &all.Changes[i])
+	}
+	if len(all.Changes) == 0 {
+		fmt.Fprintln(screen.Out, "no change waits for approval")
+	}
+	if all.More > 0 {
+		fmt.Fprintf(screen.Out, "and %d more changes: approve them by the names or ids of their skills\n", all.More)
+	}
+}
+
+// summarizeChanges writes which skills have changes, if any.
+func summarizeChanges(screen *cli.Screen, all *admin.Changes) {
+	for _, u := range all.Unreadable {
+		screen.Complain("the changes of %s can't be read: %s", u.Namespace, u.Error)
+	}
+	if len(all.Changes) == 0 {
+		return
+	}
+	rows := make([][]string, len(all.Changes))
+	for i := range all.Changes {
+		c := &all.Changes[i]
+		rows[i] = []string{changed(c), c.Since.UTC().Format("2006-01-02 15:04 MST"), strings.Join(c.Changed, ", ")}
+	}
+	fmt.Fprintln(screen.Out, "\nChanges that wait for approval (caddy skill-bridge approve shows them):")
+	screen.Table("  ", []string{"SKILL", "SINCE", "CHANGED"}, rows)
+	if all.More > 0 {
+		fmt.Fprintf(screen.Out, "  and %d more\n", all.More)
+	}
+}
+
+// showChange writes a change: what the skill has asked for, and what it asks for now.
+func showChange(screen *cli.Screen, c *admin.Change) {
+	fmt.Fprintf(screen.Out, "%s (%s of %s), changed %s: %s\n", clean(changed(c)), clean(c.SkillID), clean(c.Namespace), c.Since.UTC().Format("2006-01-02 15:04 MST"), clean(strings.Join(c.Changed, ", ")))
+	for _, d := range c.Differences {
+		fmt.Fprintf(screen.Out, "  %s\n", clean(d.Path))
+		if d.Was != "" {
+			fmt.Fprintf(screen.Out, "  - %s\n", clean(d.Was))
+		}
+		if d.Now != "" {
+			fmt.Fprintf(screen.Out, "  + %s\n", clean(d.Now))
+		}
+	}
+	if c.More > 0 {
+		fmt.Fprintf(screen.Out, "  %d differences: approve with the name or id of the skill shows them\n", c.More)
+		return
+	}
+	fmt.Fprintf(screen.Out, "  digest %s\n", shortDigest(c))
+}
+
+// digestLength is how many characters of a digest name a change.
+const digestLength = 12
+
+// shortDigest returns the beginning of a digest with which [isDigest] works.
+func shortDigest(c *admin.Change) string { return clean(c.Digest[:min(digestLength, len(c.Digest))]) }
+
+// isDigest reports whether a text is the digest of a change, or a beginning of it that is long enough.
+func isDigest(digest string, c *admin.Change) bool {
+	return len(digest) >= digestLength && strings.HasPrefix(c.Digest, strings.ToLower(digest))
+}
+
+// clean returns a text of a provider without control characters, which could change what a terminal shows.
+func clean(text string) string { return safetext.Escape(text, "") }

@@ -61,7 +61,6 @@ func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse fun
 	c := connection{flag: "--bridge", example: "the URL of a bridge's endpoint, such as https://bridge.example.com/rpc"}
 	c.addFlags(cmd, "URL of the endpoint of a running bridge, instead of a provider's")
 	addJSON(cmd, jsonUsage)
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		first := 1
 		if c.url != "" {

@@ -20,7 +20,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 )
 
 // defaultConfig is the configuration that check reads if none is named.
@@ -56,8 +55,7 @@ interrupted.`,
 		Example: `  caddy skill-bridge check --config /etc/caddy/Caddyfile
   caddy skill-bridge check --config /etc/caddy/Caddyfile --envfile /etc/caddy/keys.env
   caddy skill-bridge check --strict --json`,
-		Args:              arguments(0, 0),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 0),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&file, "config", "c", "", "Configuration file (default: Caddyfile in the current folder)")
@@ -83,28 +81,16 @@ interrupted.`,
 		if len(bridges) == 0 {
 			return 0, errors.New("the configuration has no " + handlerName)
 		}
-		all := findings.OfStores(ctx, bridges)
-		for _, b := range bridges {
-			all = append(all, findings.Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
-			all = append(all, findings.OfCallers(b.Number, b.Principals)...)
-			all = append(all, findings.OfRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
-		}
+		all := findings.OfAll(ctx, bridges)
 		if ctx.Err() != nil {
 			return screen.Interrupted(), nil
 		}
 		passed := findings.Passed(all, strict)
-		if screen.AsJSON {
-			screen.JSON(struct {
-				Passed   bool               `json:"passed"`
-				Findings []findings.Finding `json:"findings"`
-			}{passed, all})
-		} else {
-			showFindings(screen, all, len(bridges) > 1)
-		}
-		if !passed {
-			return cli.Invalid, nil
-		}
-		return cli.OK, nil
+		screen.Show(struct {
+			Passed   bool               `json:"passed"`
+			Findings []findings.Finding `json:"findings"`
+		}{passed, all}, func() { showFindings(screen, all, len(bridges) > 1) })
+		return cli.Verdict(passed), nil
 	})
 	return cmd
 }

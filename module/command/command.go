@@ -38,7 +38,7 @@ func init() {
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
 				c.Long = layout.Wrap(c.Long)
-				completeFlags(c)
+				complete(c)
 			}
 		},
 	})
@@ -47,10 +47,9 @@ func init() {
 // helpCommand is the command help, which cobra adds only to the root command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "help [<command>]",
-		Short:             "Shows the help of a command, like its --help",
-		Args:              arguments(0, 1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "help [<command>]",
+		Short: "Shows the help of a command, like its --help",
+		Args:  arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, further, err := cmd.Parent().Find(args)
 			if err != nil || len(further) > 0 {
@@ -61,8 +60,11 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// completeFlags keeps shells from offering files as values of flags that take none.
-func completeFlags(cmd *cobra.Command) {
+// complete keeps shells from offering files as arguments, and as values of flags, that take none.
+func complete(cmd *cobra.Command) {
+	if cmd.Name() != "validate" {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "config" && f.Name != "args" && f.Name != "state" {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions) // it fails only for unknown flags

@@ -84,22 +84,17 @@ func trialOf(ctx context.Context, all *catalog.Catalog, skill string, inputs jso
 // showChecks writes the checks of a trial, and returns the exit status.
 func showChecks(screen *cli.Screen, checks []conformance.Check) int {
 	passed := !slices.ContainsFunc(checks, func(c conformance.Check) bool { return c.Result == conformance.Failed })
-	if screen.AsJSON {
-		screen.JSON(struct {
-			Passed bool                `json:"passed"`
-			Checks []conformance.Check `json:"checks"`
-		}{passed, checks})
-	} else {
+	screen.Show(struct {
+		Passed bool                `json:"passed"`
+		Checks []conformance.Check `json:"checks"`
+	}{passed, checks}, func() {
 		rows := make([][]string, len(checks))
 		for i, c := range checks {
 			rows[i] = []string{string(c.Result), c.Rule, c.What}
 		}
 		screen.WholeTable("", 2, []string{"RESULT", "RULE", "FOUND"}, rows)
-	}
-	if !passed {
-		return cli.Invalid
-	}
-	return cli.OK
+	})
+	return cli.Verdict(passed)
 }
 
 var errNoTrial = errors.New("--run needs the URL of a provider, and excludes --index, --descriptor, --strict and --example; --args and --timeout need --run")

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/credentialflags"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
 )
 
@@ -135,7 +134,7 @@ func (c *connection) refused() string {
 func (c *connection) authorization() (string, error) {
 	switch {
 	case c.tokenEnv != "":
-		token, err := credentialflags.FromEnvironment("--bearer-env", c.tokenEnv)
+		token, err := fromEnvironment("--bearer-env", c.tokenEnv)
 		if err != nil {
 			return "", err
 		}
@@ -151,7 +150,7 @@ func (c *connection) authorization() (string, error) {
 		}
 		return bearer(token, "--token")
 	case c.basicEnv != "":
-		pair, err := credentialflags.FromEnvironment("--basic-env", c.basicEnv)
+		pair, err := fromEnvironment("--basic-env", c.basicEnv)
 		if err != nil {
 			return "", err
 		}

@@ -25,8 +25,7 @@ a key that is a word or a name can be guessed by anyone who can read its hash.
 Exit status: 0 success, 1 wrong usage.`,
 		Example: `  caddy skill-bridge hash-key alice >> /etc/caddy/callers
   ALICE_KEY=... caddy skill-bridge hash-key alice --key-env ALICE_KEY >> /etc/caddy/callers`,
-		Args:              arguments(1, 1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(1, 1),
 	}
 	cmd.Flags().StringVar(&keyEnv, "key-env", "", "Environment variable that contains the key")
 	cmd.RunE = exits(func(_ *cobra.Command, screen *cli.Screen, args []string) (int, error) {

@@ -58,8 +58,7 @@ reading or writing failed.`,
   caddy skill-bridge mcp --connect https://bridge.example.com/mcp
   BRIDGE_TOKEN=... caddy skill-bridge mcp --connect https://bridge.example.com/mcp --bearer-env BRIDGE_TOKEN
   BRIDGE_LOGIN=user:password caddy skill-bridge mcp --connect https://bridge.example.com/mcp --basic-env BRIDGE_LOGIN`,
-		Args:              arguments(0, -1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, -1),
 	}
 	m.providerFlags.addFlags(cmd, true)
 	f := cmd.Flags()

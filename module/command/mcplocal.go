@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -45,7 +44,7 @@ type localHandler interface {
 
 // openBridge opens the bridge of a configuration of the handler. The storage may be nil: the default. Errors are usage errors.
 func openBridge(config, storage json.RawMessage, logging *caddy.Logging) (*localBridge, error) {
-	if err := standalone.Check(config); err != nil {
+	if err := checkHandler(config); err != nil {
 		return nil, err
 	}
 	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: logging, StorageRaw: storage})
@@ -97,17 +96,8 @@ func (w *answer) Write(text []byte) (int, error) { return w.body.Write(text) }
 
 // ofProviders returns a bridge for providers.
 func (r *providerFlags) ofProviders(origins []string, logging *caddy.Logging) (*localBridge, error) {
-	switch {
-	case len(origins) > 1 && r.namespace != "":
-		return nil, errors.New("--namespace needs exactly one provider; for several, write a Caddyfile with a namespace for each, and use --config")
-	case len(origins) > 1 && r.credentials.Kind() != "":
-		return nil, errors.New(r.credentials.Kind() + " needs exactly one provider; for several, write a Caddyfile with credentials for each, and use --config")
-	}
 	config, err := r.handler(origins...)
 	if err != nil {
-		return nil, err
-	}
-	if err := config.CheckNamespaces(); err != nil {
 		return nil, err
 	}
 	config.AllowAnonymous = true // the user of the command has the key

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -20,8 +21,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/credentialflags"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -34,7 +33,7 @@ type providerFlags struct {
 	allowNetworks []string
 	allowPorts    []int
 	trust         []string
-	credentials   credentialflags.Flags
+	credentials   credentialFlags
 	private       bool
 	debug         bool
 	namespace     string
@@ -48,7 +47,7 @@ func (r *providerFlags) addFlags(cmd *cobra.Command, named bool) {
 	f.StringSliceVar(&r.allowNetworks, "allow-networks", nil, "Non-public addresses or CIDR ranges to allow, such as 127.0.0.1, or private_ranges")
 	f.IntSliceVar(&r.allowPorts, "allow-ports", nil, "Ports to allow in addition to 80, 443 and the provider's")
 	f.StringSliceVar(&r.trust, "trust", nil, "Further hosts that may receive the key, token or client secret; *.example.com names the subdomains of example.com")
-	r.credentials.AddTo(f)
+	r.credentials.addTo(f)
 	f.BoolVar(&r.private, "private", false, "Also send the key or token when reading the index and descriptors, to see private skills")
 	if named {
 		f.StringVar(&r.namespace, "namespace", "", "Namespace with which names of skills begin (default: the provider's host name)")
@@ -78,27 +77,35 @@ func given(flags *pflag.FlagSet) []string {
 }
 
 // handler returns the configuration that the flags stand for.
-func (r *providerFlags) handler(origins ...string) (*standalone.Config, error) {
-	c := &standalone.Config{AllowHTTP: r.allowHTTP, AllowNetworks: r.networks(), AllowPorts: r.allowPorts}
-	key, err := r.credentials.Module(r.private)
-	switch kind := r.credentials.Kind(); {
+func (r *providerFlags) handler(origins ...string) (*handlerConfig, error) {
+	c := &handlerConfig{AllowHTTP: r.allowHTTP, AllowNetworks: r.networks(), AllowPorts: r.allowPorts}
+	key, err := r.credentials.module(r.private)
+	switch kind := r.credentials.kind(); {
 	case err != nil:
 		return nil, err
+	case len(origins) > 1 && r.namespace != "":
+		return nil, errors.New("--namespace needs exactly one provider; for several, write a Caddyfile with a namespace for each")
+	case len(origins) > 1 && kind != "":
+		return nil, errors.New(kind + " needs exactly one provider; for several, write a Caddyfile with credentials for each")
 	case kind == "" && (r.private || len(r.trust) > 0):
 		return nil, errors.New("--private and --trust need --api-key-env or --oauth-client-id")
 	case r.site && kind != "" && !r.private:
 		return nil, fmt.Errorf("--agent-skills: the skills of a site are not called, so that %s needs --private", kind)
 	}
 	for _, origin := range origins {
-		p := standalone.Provider{Namespace: r.namespaceOf(origin), Origin: origin, Credentials: key, Trust: r.trust}
+		p := providerConfig{Namespace: r.namespaceOf(origin), Origin: origin, Credentials: key, Trust: r.trust}
 		if r.private {
 			p.DiscoveryCredentials = key
 		}
 		if u, err := url.Parse(origin); err == nil && u.Scheme == "http" && u.Host != "" && !r.allowHTTP {
 			return nil, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
 		}
+		if slices.ContainsFunc(c.Providers, func(other providerConfig) bool { return other.Namespace == p.Namespace }) {
+			return nil, fmt.Errorf("two providers have the same host and so the same namespace %q: write a Caddyfile with a namespace for each", p.Namespace)
+		}
 		if r.site {
-			c.Sites = append(c.Sites, standalone.Site{Namespace: p.Namespace, Origin: p.Origin, DiscoveryCredentials: p.DiscoveryCredentials, Trust: p.Trust})
+			p.Credentials = nil
+			c.Sites = append(c.Sites, p)
 		} else {
 			c.Providers = append(c.Providers, p)
 		}
@@ -160,7 +167,7 @@ func (r *providerFlags) open(origin string) (*localBridge, error) {
 
 // endpoint returns the endpoint of a bridge in this process; b is nil for messages that need none.
 func (r *providerFlags) endpoint(cmd *cobra.Command, screen *cli.Screen, origin string, b *localBridge) *cli.Endpoint {
-	p := &cli.Provider{Credentials: r.credentials.Kind(), Private: r.private}
+	p := &cli.Provider{Credentials: r.credentials.kind(), Private: r.private}
 	e := &cli.Endpoint{Screen: screen, URL: origin, Command: cmd.Root().Name(), Flags: given(r.flags), Provider: p}
 	if b == nil {
 		return e

@@ -16,7 +16,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/runtable"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -41,8 +40,7 @@ learned. No outputs are shown. With --json, writes what the admin API returns: {
 		Example: `  caddy skill-bridge runs --state open
   caddy skill-bridge runs --principal alice --front skills_protocol --json
   caddy skill-bridge runs 01982e7c-5a3c-7c1e-9d43-0b9b7a52c4f1`,
-		Args:              arguments(0, 1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 1),
 	}
 	f := addAdminFlags(cmd)
 	addJSON(cmd, "Write JSON")
@@ -86,14 +84,10 @@ learned. No outputs are shown. With --json, writes what the admin API returns: {
 				e = &adminError{"the database can't be read: " + runs.Unread[0].Error, "see what is wrong with it: " + api.command("status")}
 			}
 			return screen.Fail(e, e.next), nil
-		case len(args) > 0 && screen.AsJSON:
-			screen.JSON(runs.Runs[0])
 		case len(args) > 0:
-			runtable.ShowRun(screen, &runs.Runs[0])
-		case screen.AsJSON:
-			screen.JSON(answer)
+			screen.Show(runs.Runs[0], func() { showRun(screen, &runs.Runs[0]) })
 		default:
-			runtable.ShowRuns(screen, &runs)
+			screen.Show(answer, func() { showRuns(screen, &runs) })
 		}
 		return cli.OK, nil
 	})

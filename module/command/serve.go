@@ -165,10 +165,6 @@ func (s *server) check() error {
 	switch {
 	case len(s.providers) == 0:
 		return errors.New("--provider is required")
-	case len(s.providers) > 1 && s.namespace != "":
-		return errors.New("--namespace needs exactly one --provider; for several, write a Caddyfile with a namespace for each")
-	case len(s.providers) > 1 && s.credentials.Kind() != "":
-		return errors.New(s.credentials.Kind() + " needs exactly one --provider; for several, write a Caddyfile with credentials for each")
 	case !strings.HasPrefix(s.path, "/") || strings.ContainsAny(s.path, "*?#{} "):
 		return fmt.Errorf("--path %q is not a plain path, such as /rpc", s.path)
 	}
@@ -178,7 +174,7 @@ func (s *server) check() error {
 // config makes the configuration of Caddy.
 func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	local := isLoopback(address.Host)
-	if s.credentials.Kind() != "" && !local && !s.allowAnonymous {
+	if s.credentials.kind() != "" && !local && !s.allowAnonymous {
 		return nil, fmt.Errorf("everyone who can reach %s could use the credentials: listen on localhost, or add --allow-anonymous", s.listen)
 	}
 	h, err := s.handler(s.providers...)
@@ -190,10 +186,7 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	}
 	h.Store = json.RawMessage(`{"type":"memory"}`)
 	h.AllowAnonymous, h.Principal = local || s.allowAnonymous, "{http.vars.caller}" // who may reach it may see private skills
-	if err := h.CheckNamespaces(); err != nil {
-		return nil, err
-	}
-	if err := h.Check(); err != nil {
+	if err := h.check(); err != nil {
 		return nil, err
 	}
 	match := caddy.ModuleMap{"path": caddyconfig.JSON(caddyhttp.MatchPath{s.path}, nil)}

@@ -1,23 +1,17 @@
 package command
 
 import (
-	"encoding/json" // as Caddy's admin API
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/approval"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/runtable"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 )
 
 func statusCommand() *cobra.Command {
@@ -31,75 +25,18 @@ If there are several bridges (handlers, including those of an earlier configurat
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
-		Args:              arguments(0, 0),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 0),
 	}
 	f := addAdminFlags(cmd)
 	addJSON(cmd, "Write JSON")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
-		api, err := f.client()
-		if err != nil {
-			return 0, err
-		}
-		var all wholeStatus
-		for _, part := range []struct {
-			path string
-			to   any
-		}{{"/skill_bridge/skills", &all}, {"/skill_bridge/providers", &all.Providers}, {"/skill_bridge/calls", &all.Calls}, {"/skill_bridge/runs?limit=0", &all.Runs}, {"/skill_bridge/changes", &all}, {"/skill_bridge/notifications", &all.Notifications}, {"/skill_bridge/stores", &all.Stores}} {
-			if e := api.ask(cmd.Context(), http.MethodGet, part.path, nil, part.to); e != nil {
-				return screen.Fail(e, e.next), nil
-			}
-		}
-		if screen.AsJSON {
-			screen.JSON(all)
-			return cli.OK, nil
-		}
-		var status bridgeStatus
-		text, err := json.Marshal(all)
-		if err == nil {
-			err = json.Unmarshal(text, &status)
-		}
-		if err != nil {
-			e := api.notAdmin("its answer is not the status of bridges")
-			return screen.Fail(e, e.next), nil
-		}
-		status.show(screen)
-		if all.Version != "" { // bridges of before do not tell it
-			fmt.Fprintln(screen.Out, "\n"+"Skill Bridge "+all.Version)
-		}
-		return cli.OK, nil
+		return get(cmd, screen, f, "/skill_bridge/status", func(s *cli.Screen, all *admin.Status) { (&bridgeStatus{all}).show(s) })
 	})
 	return cmd
 }
 
-// wholeStatus is the output with --json: the answers of the admin API.
-type wholeStatus struct {
-	Version        string         `json:"version"` // of the bridge
-	CaddyVersion   string         `json:"caddy_version"`
-	Providers      jsontext.Value `json:"providers"`
-	Skills         jsontext.Value `json:"skills"`
-	Unavailable    jsontext.Value `json:"unavailable"`
-	Stale          jsontext.Value `json:"stale"`
-	LeftOut        jsontext.Value `json:"left_out"`
-	MissingAliases jsontext.Value `json:"missing_aliases"`
-	Calls          jsontext.Value `json:"calls"`   // in progress
-	Runs           jsontext.Value `json:"runs"`    // without the runs themselves
-	Changes        jsontext.Value `json:"changes"` // that wait for approval
-	Notifications  jsontext.Value `json:"notifications"`
-	Stores         jsontext.Value `json:"stores"`     // databases
-	Unreadable     jsontext.Value `json:"unreadable"` // sources whose changes are not known
-}
-
-// bridgeStatus is a wholeStatus, decoded for the tables.
-type bridgeStatus struct {
-	admin.Inventory
-	Providers     []admin.Provider `json:"providers"`
-	Calls         admin.Calls      `json:"calls"`
-	Runs          admin.Runs       `json:"runs"`
-	Notifications delivery.Waiting `json:"notifications"`
-	Stores        []admin.Store    `json:"stores"`
-	admin.Changes
-}
+// bridgeStatus is the status of bridges, with the tables that show it.
+type bridgeStatus struct{ *admin.Status }
 
 // table writes a table whose first column is the number of the bridge, without that column
 // if there is only one bridge. The last column, such as a failure, is shown whole.
@@ -151,19 +88,24 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 		}
 	}
 	all.table(s, "", []string{"SOURCE", "KIND", "HEALTH", "SKILLS", "READ", "FAULTY", "CALLS", "OPEN BREAKERS", "LAST FAILURE"}, rows)
-	runtable.Stores(s, all.Stores)
+	showStores(s, all.Stores)
 	all.showUnread(s, counts)
 	all.showFaults(s)
-	approval.Summarize(s, &all.Changes)
+	summarizeChanges(s, &all.Changes)
 	if r := &all.Runs; r.Kept > 0 || len(r.Unread) > 0 {
 		fmt.Fprintln(s.Out)
-		runtable.SummarizeRuns(s, r)
+		summarizeRuns(s, r)
 	}
-	runtable.Notifications(s, &all.Notifications)
+	showNotifications(s, &all.Notifications)
+	all.showCalls(s)
+	fmt.Fprintln(s.Out, "\nSkill Bridge "+all.Version)
+}
+
+func (all *bridgeStatus) showCalls(s *cli.Screen) {
 	if all.Calls.Total == 0 {
 		return
 	}
-	rows = make([][]string, len(all.Calls.Calls))
+	rows := make([][]string, len(all.Calls.Calls))
 	for i, r := range all.Calls.Calls {
 		rows[i] = []string{strconv.Itoa(r.Bridge), r.Name, time.Since(r.Arrived).Round(time.Millisecond).String(), r.ExecutionID, r.Principal}
 	}

@@ -2,15 +2,11 @@ package command
 
 import (
 	"cmp"
-	"encoding/json" // as Caddy's admin API
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
@@ -28,8 +24,7 @@ rest. With --json, writes what the admin API returns: {"since", "total", "rows",
 {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge usage
   caddy skill-bridge usage --principal alice --json`,
-		Args:              arguments(0, 0),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments(0, 0),
 	}
 	f := addAdminFlags(cmd)
 	addJSON(cmd, "Write JSON")
@@ -43,25 +38,7 @@ rest. With --json, writes what the admin API returns: {"since", "total", "rows",
 		if cmd.Flags().Changed("principal") {
 			query.Set("principal", *principal)
 		}
-		api, err := f.client()
-		if err != nil {
-			return 0, err
-		}
-		var answer jsontext.Value
-		if e := api.ask(cmd.Context(), http.MethodGet, "/skill_bridge/usage?"+query.Encode(), nil, &answer); e != nil {
-			return screen.Fail(e, e.next), nil
-		}
-		var used usage.Usage
-		if json.Unmarshal(answer, &used) != nil {
-			e := api.notAdmin("its answer is not about usage")
-			return screen.Fail(e, e.next), nil
-		}
-		if screen.AsJSON {
-			screen.JSON(answer)
-			return cli.OK, nil
-		}
-		showUsage(screen, &used)
-		return cli.OK, nil
+		return get(cmd, screen, f, "/skill_bridge/usage?"+query.Encode(), showUsage)
 	})
 	return cmd
 }
@@ -73,7 +50,7 @@ func showUsage(s *cli.Screen, used *usage.Usage) {
 	var rows [][]string
 	for i := range used.Rows {
 		r := &used.Rows[i]
-		rows = append(rows, row(cmp.Or(r.Principal, "(anonymous)"), cmp.Or(r.Namespace, "(none)"), cmp.Or(r.SkillID, "(none)"), r.Counts, ago(r.Last)))
+		rows = append(rows, row(cmp.Or(r.Principal, anonymous), cmp.Or(r.Namespace, "(none)"), cmp.Or(r.SkillID, "(none)"), r.Counts, ago(r.Last)))
 	}
 	if used.Other.Calls > 0 {
 		rows = append(rows, row("all others", "", "", used.Other, ""))
@@ -83,6 +60,3 @@ func showUsage(s *cli.Screen, used *usage.Usage) {
 	}
 	fmt.Fprintf(s.Out, "%d of %d rows since %s\n", len(used.Rows), used.Total, used.Since.Format("2006-01-02 15:04:05Z"))
 }
-
-// ago returns how long ago a time was.
-func ago(at time.Time) string { return time.Since(at).Round(time.Second).String() }

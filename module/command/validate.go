@@ -12,7 +12,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/standalone"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -58,61 +57,40 @@ result failed, or the skill of --run can't be invoked, 130 interrupted.`,
 			}
 			return arguments(1, 1)(cmd, args)
 		},
-		RunE: exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
-			timeout, err := timeoutOf(cmd)
-			switch {
-			case err != nil:
-				return 0, err
-			case skill != "" && (index || descriptor || strict || example || !isOrigin(args[0])), skill == "" && (whole != "" || timeout != 0):
-				return 0, errNoTrial
-			case skill != "":
-				return r.try(cmd, screen, args[0], skill, whole, timeout)
-			case example:
-				return screen.Example(), nil
-			}
-			networks, err := network.ParseNetworks(r.networks())
-			if err != nil {
-				return 0, fmt.Errorf("--allow-networks: %w", err)
-			}
-			v := cli.Validator{Strict: strict, Allowed: lint.Allowed{HTTP: r.allowHTTP, Networks: networks}}
-			switch {
-			case index && descriptor:
-				return 0, errors.New("--index and --descriptor exclude each other")
-			case index:
-				v.Kind = cli.Index
-			case descriptor:
-				v.Kind = cli.Descriptor
-			}
-			ctx, stop := interruptible(cmd.Context())
-			defer stop()
-			if !strings.Contains(args[0], "://") {
-				return screen.ValidateFile(ctx, args[0], v), nil
-			}
-			if v.Kind == "" && isOrigin(args[0]) {
-				v.Kind = cli.Index
-			}
-			fetch, release, err := r.fetcher(args[0])
-			if err != nil {
-				return 0, err
-			}
-			defer release()
-			v.URL = wellKnown(args[0])
-			body, header, err := fetch(ctx, v.URL)
-			failure, isFailure := errors.AsType[*run.Failure](err)
-			switch {
-			case ctx.Err() != nil:
-				return screen.Interrupted(), nil
-			case isFailure:
-				return r.endpoint(cmd, screen, args[0], nil).Unreadable(failure), nil
-			case err != nil:
-				return 0, err
-			}
-			if descriptors {
-				v.Fetch = fetch
-			}
-			return screen.Validate(ctx, body, header, v), nil
-		}),
 	}
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+		timeout, err := timeoutOf(cmd)
+		switch {
+		case err != nil:
+			return 0, err
+		case skill != "" && (index || descriptor || strict || example || !isOrigin(args[0])), skill == "" && (whole != "" || timeout != 0):
+			return 0, errNoTrial
+		case skill != "":
+			return r.try(cmd, screen, args[0], skill, whole, timeout)
+		case example:
+			return screen.Example(), nil
+		case index && descriptor:
+			return 0, errors.New("--index and --descriptor exclude each other")
+		}
+		networks, err := network.ParseNetworks(r.networks())
+		if err != nil {
+			return 0, fmt.Errorf("--allow-networks: %w", err)
+		}
+		v := cli.Validator{Strict: strict, Allowed: lint.Allowed{HTTP: r.allowHTTP, Networks: networks}}
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		isURL := strings.Contains(args[0], "://")
+		switch {
+		case descriptor:
+			v.Kind = cli.Descriptor
+		case index, isURL && isOrigin(args[0]):
+			v.Kind = cli.Index
+		}
+		if !isURL {
+			return screen.ValidateFile(ctx, args[0], v), nil
+		}
+		return r.validateURL(ctx, r.endpoint(cmd, screen, args[0], nil), v, descriptors)
+	})
 	r.addFlags(cmd, false)
 	addJSON(cmd, "Write JSON")
 	addTimeout(cmd, "the skill's own timeout, or 5m; for --run")
@@ -124,6 +102,31 @@ result failed, or the skill of --run can't be invoked, 130 interrupted.`,
 	cmd.Flags().BoolVar(&strict, "strict", false, "Count warnings as faults")
 	cmd.Flags().BoolVar(&descriptor, "descriptor", false, "Validate the document as a descriptor")
 	return cmd
+}
+
+// validateURL validates the document at a URL. about says what to do if it can't be read.
+func (r *providerFlags) validateURL(ctx context.Context, about *cli.Endpoint, v cli.Validator, descriptors bool) (int, error) {
+	fetch, release, err := r.fetcher(about.URL)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	v.URL = wellKnown(about.URL)
+	body, header, err := fetch(ctx, v.URL)
+	failure, isFailure := errors.AsType[*run.Failure](err)
+	switch {
+	case ctx.Err() != nil:
+		return about.Screen.Interrupted(), nil
+	case isFailure:
+		about.Provider.Private = r.private
+		return about.Unreadable(failure), nil
+	case err != nil:
+		return 0, err
+	}
+	if descriptors {
+		v.Fetch = fetch
+	}
+	return about.Screen.Validate(ctx, body, header, v), nil
 }
 
 // isOrigin reports whether a URL has no path. Such a URL stands for the index there.
@@ -143,15 +146,15 @@ func wellKnown(from string) string {
 
 // fetcher returns a function that reads documents as a bridge to the origin of a URL does.
 func (r *providerFlags) fetcher(from string) (fetch func(context.Context, string) ([]byte, http.Header, error), release func(), err error) {
-	plain := standalone.Config{AllowHTTP: true, Skills: []standalone.Skill{{Name: "document", URL: from}}}
-	if err := plain.Check(); err != nil {
+	plain := handlerConfig{AllowHTTP: true, Skills: []skillConfig{{Name: "document", URL: from}}}
+	if err := plain.check(); err != nil {
 		return nil, nil, err
 	}
 	u, err := url.Parse(from)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.private = r.credentials.Kind() != "" // the only use of credentials is to read documents
+	r.private = r.credentials.kind() != "" // the only use of credentials is to read documents
 	b, err := r.open((&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
 	if err != nil {
 		return nil, nil, err

@@ -15,9 +15,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// OfCallers returns the finding about a bridge that only callers with a key may use, and no caller has one. The principals may be nil: they are
+// OfAll returns the findings about bridges and their databases.
+func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
+	all := OfStores(ctx, bridges)
+	for _, b := range bridges {
+		all = append(all, Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
+		all = append(all, ofCallers(b.Number, b.Principals)...)
+		all = append(all, ofRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
+	}
+	return all
+}
+
+// ofCallers returns the finding about a bridge that only callers with a key may use, and no caller has one. The principals may be nil: they are
 // not known.
-func OfCallers(bridge int, principals func() []string) []Finding {
+func ofCallers(bridge int, principals func() []string) []Finding {
 	if principals == nil || len(principals()) > 0 {
 		return nil
 	}
@@ -27,9 +38,9 @@ func OfCallers(bridge int, principals func() []string) []Finding {
 	}}
 }
 
-// OfRules returns the findings about names in access rules and quotas that mean nothing. Line returns file and line of a value of the bridge by its
+// ofRules returns the findings about names in access rules and quotas that mean nothing. Line returns file and line of a value of the bridge by its
 // JSON path; empty: they are not known.
-func OfRules(bridge int, unknown []inspection.UnknownName, line func(path string) string) []Finding {
+func ofRules(bridge int, unknown []inspection.UnknownName, line func(path string) string) []Finding {
 	l := list{bridge: bridge}
 	for _, u := range unknown {
 		where := fmt.Sprintf("access.rules[%d]", u.Rule)

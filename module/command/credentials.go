@@ -1,6 +1,4 @@
-// Package credentialflags has the flags of commands about the credentials for a provider. No flag has a secret: other users of a machine can
-// see the command line.
-package credentialflags
+package command
 
 import (
 	"encoding/json" // for Caddy's raw modules
@@ -16,20 +14,20 @@ import (
 
 // The flags that say which credentials there are.
 const (
-	KeyFlag    = "--api-key-env"
-	ClientFlag = "--oauth-client-id"
+	keyFlag    = "--api-key-env"
+	clientFlag = "--oauth-client-id"
 )
 
-// Flags are the values of the flags.
-type Flags struct {
+// credentialFlags are the flags about the credentials for a provider. No flag has a secret: other users of a machine can see the command line.
+type credentialFlags struct {
 	keyEnv, keyHeader, keyPrefix  string
 	clientID, secretEnv, tokenURL string
 	authStyle                     string
 	scopes                        []string
 }
 
-// AddTo adds the flags to a set.
-func (f *Flags) AddTo(set *pflag.FlagSet) {
+// addTo adds the flags to a set.
+func (f *credentialFlags) addTo(set *pflag.FlagSet) {
 	set.StringVar(&f.keyEnv, "api-key-env", "", "Environment variable that contains the API key")
 	set.StringVar(&f.keyHeader, "api-key-header", "", "Header for the key (default: the descriptor's, else X-API-Key)")
 	set.StringVar(&f.keyPrefix, "api-key-prefix", "", "What is before the key in the header, such as \"Bearer \"")
@@ -40,41 +38,41 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringSliceVar(&f.scopes, "oauth-scopes", nil, "Scopes of the tokens (default: the token endpoint decides)")
 }
 
-// Kind returns [KeyFlag] or [ClientFlag]; empty: there are no credentials.
-func (f *Flags) Kind() string {
+// kind returns [keyFlag] or [clientFlag]; empty: there are no credentials.
+func (f *credentialFlags) kind() string {
 	switch {
 	case f.keyEnv != "":
-		return KeyFlag
+		return keyFlag
 	case f.clientID != "":
-		return ClientFlag
+		return clientFlag
 	}
 	return ""
 }
 
-// Module returns the configuration of the module for the credentials; nil: there are none. It has the secret as a placeholder, so that no
+// module returns the configuration of the module for the credentials; nil: there are none. It has the secret as a placeholder, so that no
 // log shows it. forDocuments says that requests for documents have them, too.
-func (f *Flags) Module(forDocuments bool) (json.RawMessage, error) {
+func (f *credentialFlags) module(forDocuments bool) (json.RawMessage, error) {
 	ofClient := f.secretEnv != "" || f.tokenURL != "" || f.authStyle != "" || len(f.scopes) > 0
 	switch {
 	case f.keyEnv == "" && f.keyHeader != "":
-		return nil, errors.New("--api-key-header needs " + KeyFlag)
+		return nil, errors.New("--api-key-header needs " + keyFlag)
 	case f.keyEnv == "" && f.keyPrefix != "":
-		return nil, errors.New("--api-key-prefix needs " + KeyFlag)
+		return nil, errors.New("--api-key-prefix needs " + keyFlag)
 	case f.keyEnv != "" && (f.clientID != "" || ofClient):
-		return nil, errors.New(KeyFlag + " and " + ClientFlag + " exclude each other: write a Caddyfile for several credentials")
+		return nil, errors.New(keyFlag + " and " + clientFlag + " exclude each other: write a Caddyfile for several credentials")
 	case f.clientID == "" && ofClient:
-		return nil, errors.New("--oauth-secret-env, --oauth-token-url, --oauth-auth-style and --oauth-scopes need " + ClientFlag)
+		return nil, errors.New("--oauth-secret-env, --oauth-token-url, --oauth-auth-style and --oauth-scopes need " + clientFlag)
 	case f.keyEnv != "":
-		_, err := FromEnvironment(KeyFlag, f.keyEnv)
+		_, err := fromEnvironment(keyFlag, f.keyEnv)
 		return caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + f.keyEnv + "}", "header": f.keyHeader, "prefix": f.keyPrefix}, nil), err
 	case f.clientID == "":
 		return nil, nil
 	case f.secretEnv == "":
-		return nil, errors.New(ClientFlag + " needs --oauth-secret-env, which names the environment variable with the client's secret")
+		return nil, errors.New(clientFlag + " needs --oauth-secret-env, which names the environment variable with the client's secret")
 	case forDocuments && f.tokenURL == "":
-		return nil, errors.New("with " + ClientFlag + ", reading documents needs --oauth-token-url: they are read before a descriptor can name a token endpoint")
+		return nil, errors.New("with " + clientFlag + ", reading documents needs --oauth-token-url: they are read before a descriptor can name a token endpoint")
 	}
-	_, err := FromEnvironment("--oauth-secret-env", f.secretEnv)
+	_, err := fromEnvironment("--oauth-secret-env", f.secretEnv)
 	return caddyconfig.JSON(map[string]any{
 		"type": "oauth2", "client_id": f.clientID, "client_secret": "{env." + f.secretEnv + "}", "token_url": f.tokenURL, "scopes": f.scopes, "auth_style": f.authStyle,
 	}, nil), err
@@ -82,8 +80,8 @@ func (f *Flags) Module(forDocuments bool) (json.RawMessage, error) {
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// FromEnvironment returns the value of the environment variable that a flag names, without white space around it.
-func FromEnvironment(flag, name string) (string, error) {
+// fromEnvironment returns the value of the environment variable that a flag names, without white space around it.
+func fromEnvironment(flag, name string) (string, error) {
 	if !envName.MatchString(name) {
 		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself")
 	}

@@ -1,5 +1,4 @@
-// Package runtable shows runs, call-backs and databases to an operator.
-package runtable
+package command
 
 import (
 	"cmp"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 )
 
 // ago returns how long ago a time was.
@@ -24,8 +24,8 @@ const (
 	notHere = "(not here)"
 )
 
-// ShowRuns writes a page of runs.
-func ShowRuns(s *cli.Screen, runs *admin.Runs) {
+// showRuns writes a page of runs.
+func showRuns(s *cli.Screen, runs *admin.Runs) {
 	head, rows, several := []string{"RUN", "STATE", "SINCE", "FRONT", "SKILL", "PROVIDER'S ID", "PRINCIPAL"}, make([][]string, len(runs.Runs)), false
 	for i, r := range runs.Runs {
 		rows[i] = []string{r.ID, stateOf(&r), ago(r.Changed), r.Front, r.Skill, r.ExecutionID, cmp.Or(r.Principal, anonymous)}
@@ -41,7 +41,7 @@ func ShowRuns(s *cli.Screen, runs *admin.Runs) {
 		s.Table("", head, rows)
 		fmt.Fprintln(s.Out)
 	}
-	SummarizeRuns(s, runs)
+	summarizeRuns(s, runs)
 	if runs.Next != "" {
 		fmt.Fprintln(s.Out, "There are more: --before "+runs.Next)
 	}
@@ -56,8 +56,8 @@ func stateOf(r *admin.Run) string {
 	return r.State
 }
 
-// SummarizeRuns writes how many runs there are, and which databases could not be read.
-func SummarizeRuns(s *cli.Screen, runs *admin.Runs) {
+// summarizeRuns writes how many runs there are, and which databases could not be read.
+func summarizeRuns(s *cli.Screen, runs *admin.Runs) {
 	var open []string
 	for _, front := range slices.Sorted(maps.Keys(runs.Open)) {
 		for _, state := range slices.Sorted(maps.Keys(runs.Open[front])) {
@@ -74,8 +74,8 @@ func SummarizeRuns(s *cli.Screen, runs *admin.Runs) {
 	}
 }
 
-// ShowRun writes one run.
-func ShowRun(s *cli.Screen, r *admin.Run) {
+// showRun writes one run.
+func showRun(s *cli.Screen, r *admin.Run) {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
@@ -126,3 +126,40 @@ func ShowRun(s *cli.Screen, r *admin.Run) {
 	fmt.Fprintln(s.Out)
 	s.Table("", []string{"RECEIVER", "HOST", "WAITS", "NEXT REQUEST", "FAILED REQUESTS"}, rows)
 }
+
+// showStores writes which databases there are, and what is wrong with them.
+func showStores(s *cli.Screen, stores []admin.Store) {
+	for _, d := range stores {
+		fmt.Fprintf(s.Out, "\nDatabase (store): %s: %s\n", d.Place, d.State)
+		if d.Error != "" {
+			fmt.Fprintf(s.Out, "  %s\n  %s\n", d.Error, d.Advice)
+		}
+	}
+}
+
+// showNotifications writes how many webhooks of callers wait for events, and at which hosts most of them are.
+func showNotifications(s *cli.Screen, n *delivery.Waiting) {
+	if n.Waiting == 0 {
+		return
+	}
+	fmt.Fprintf(s.Out, "\nWebhooks of callers with events that were not delivered yet: %d\n", n.Waiting)
+	var rows [][]string
+	for _, r := range n.Receivers[:min(len(n.Receivers), shownReceivers)] {
+		rows = append(rows, []string{r.Host, cmp.Or(r.Principal, anonymous), strconv.Itoa(r.Waiting), ago(r.Oldest), nextRequest(r.Oldest, r.Next)})
+	}
+	s.Table("  ", []string{"RECEIVER", "PRINCIPAL", "WAITING", "LONGEST", "NEXT REQUEST"}, rows)
+}
+
+// nextRequest says when the next request is made, for an event that waits since a time; zero: none does.
+func nextRequest(since, next time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	if left := time.Until(next).Round(time.Second); left > 0 {
+		return "in " + left.String()
+	}
+	return "now"
+}
+
+// shownReceivers is the maximum number of receivers in a table.
+const shownReceivers = 10
