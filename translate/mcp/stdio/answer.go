@@ -27,7 +27,7 @@ func (s *server) exchange(c *call) {
 		negotiated = *version
 	}
 	ctx := httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.sent.Store(true) }})
-	r, err := c.request(ctx, s.options.URL, negotiated, &s.params)
+	r, err := c.request(ctx, s.options.URL, negotiated)
 	if err != nil { // only a URL can be faulty
 		s.fail(c, jsonrpc.CodeInternalError, err.Error())
 		return
@@ -151,13 +151,6 @@ func (s *server) respond(c *call, r reply) {
 		if version := negotiatedVersion(r.text); isVersion(version) {
 			s.version.Store(&version) // before the client can use it
 		}
-	}
-	if c.method == methodTools && c.modern {
-		s.params.learn(r.text)
-	}
-	if s.relearn(c, r) {
-		s.exchange(c)
-		return
 	}
 	s.write(c, r.text)
 }

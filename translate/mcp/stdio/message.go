@@ -12,7 +12,6 @@ const (
 	methodCancelled  = "notifications/cancelled"
 	methodInitialize = "initialize"
 	methodPing       = "ping"
-	methodTools      = "tools/list"
 	methodCall       = "tools/call"
 	methodListen     = "subscriptions/listen"
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
@@ -38,8 +37,6 @@ type message struct {
 	name     string         // that the header Mcp-Name repeats
 	named    bool           // there is such a name
 	requests jsontext.Value // the id of the request that the notification cancels
-
-	arguments jsontext.Value // of a tool
 
 	isBatch bool
 	ids     []jsontext.Value // of the requests of a batch that are not answered yet
@@ -127,8 +124,6 @@ func (m *message) readParams(params jsontext.Value) {
 			})
 		case nameMember != "" && member == nameMember && value.Kind() == '"':
 			m.name, m.named = stringOf(value), true
-		case member == "arguments" && m.method == methodCall:
-			m.arguments = value
 		case member == "requestId" && m.method == methodCancelled && isID(value):
 			m.requests = value
 		}

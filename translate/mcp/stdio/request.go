@@ -16,7 +16,7 @@ const (
 )
 
 // request returns the HTTP request for a message. negotiated is the version that the answer to initialize had; empty: there was none.
-func (m *message) request(ctx context.Context, url, negotiated string, params *headerParams) (*http.Request, error) {
+func (m *message) request(ctx context.Context, url, negotiated string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.text))
 	if err != nil {
 		return nil, err
@@ -34,7 +34,6 @@ func (m *message) request(ctx context.Context, url, negotiated string, params *h
 		}
 		if m.named {
 			r.Header.Set(headerName, encodeHeader(m.name))
-			params.set(r.Header, m.name, m.arguments)
 		}
 	case negotiated != "" && m.method != methodInitialize:
 		r.Header.Set(headerVersion, negotiated)

@@ -111,7 +111,6 @@ type server struct {
 	ctx     context.Context //nolint:containedctx // of all calls
 	out     *output
 	version atomic.Pointer[string] // that the answer to initialize had; nil: there was none
-	params  headerParams
 
 	queue   *queue
 	full    sync.Once     // warns that messages are left out
@@ -130,7 +129,6 @@ type call struct {
 	cancelled atomic.Bool // by the client, which expects no answer any more
 	fault     *fault      // why it is answered without the server; nil: it goes to the server
 	large     bool        // it has a place among the large messages of the server
-	relearned bool        // the tools were listed because of it
 }
 
 // fault is an error that a message is answered with.

@@ -5,11 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
 // Field returns the value of a header field, trimmed, and whether there is exactly one.
@@ -42,33 +37,6 @@ func Repeats(h http.Header, name, value string) bool {
 		said, ok = DecodeField(said)
 	}
 	return ok && said == value
-}
-
-// HeaderParam begins the names of the fields that repeat arguments.
-const HeaderParam = "Mcp-Param-"
-
-// EachParam calls a function with each field that repeats an argument, or a part of it, as its schema demands: its name without
-// [HeaderParam], and what it says. It ends, and returns false, once the function returns false.
-func EachParam(schema, value jsontext.Value, do func(name, said string) bool) bool {
-	if name := Text(Member(schema, front.HeaderKeyword)); name != "" {
-		said := string(value)
-		if value.Kind() == '"' {
-			said = Text(value)
-		}
-		if !do(name, said) {
-			return false
-		}
-	}
-	goOn := true
-	if value.Kind() == '{' {
-		jsonrpc.EachMember(Member(schema, "properties"), func(of, part jsontext.Value) bool {
-			if inner := Member(value, string(jsonrpc.Unquote(of))); inner != nil {
-				goOn = EachParam(part, inner, do)
-			}
-			return goOn
-		})
-	}
-	return goOn
 }
 
 // Trim removes the white space that HTTP permits around a field's value (RFC 9110, section 5.5).
