@@ -70,8 +70,6 @@ type dialect interface {
 	script(ctx context.Context, tx *transaction, text string) error
 	// swept is called each minute: rows with secrets may have been deleted.
 	swept(ctx context.Context, s session) error
-	// judge says what an error of the driver means; nil: nothing that is known.
-	judge(err error) *verdict.Verdict
 }
 
 // dbs are the databases of the process.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -224,24 +225,21 @@ func identityInto(id *ledger.Identity) []any {
 
 // list returns a subquery for rows, whose columns are c0, c1 and so on, and the value of its parameter.
 func (s Deliveries) list(parameter string, rows [][]any) (from string, value string, err error) {
-	columns := make([]string, len(rows[0]))
-	for c := range columns {
-		text, number := "unhex(value->>%d) AS c%[1]d", "value->>%d AS c%[1]d"
-		if s.db.settings.Kind == Postgres {
-			text, number = "decode(e->>%d, 'hex') AS c%[1]d", "CAST(e->>%d AS BIGINT) AS c%[1]d"
-		}
-		column := number
-		for _, row := range rows { // JSON can't have all bytes
-			if of, ok := row[c].([]byte); ok {
-				column, row[c] = text, hex.EncodeToString(of)
+	text, number, elements := "unhex(value->>%d)", "value->>%d", "json_each("+parameter+")"
+	if s.db.settings.Kind == Postgres {
+		text, number, elements = "decode(e->>%d, 'hex')", "CAST(e->>%d AS BIGINT)", "jsonb_array_elements(CAST("+parameter+" AS jsonb)) AS list (e)"
+	}
+	columns := slices.Repeat([]string{number}, len(rows[0]))
+	for _, row := range rows {
+		for c, value := range row {
+			if of, ok := value.([]byte); ok { // JSON can't have all bytes
+				columns[c], row[c] = text, hex.EncodeToString(of)
 			}
 		}
-		columns[c] = fmt.Sprintf(column, c)
+	}
+	for c, column := range columns {
+		columns[c] = fmt.Sprintf(column+" AS c%[1]d", c)
 	}
 	encoded, err := json.Marshal(rows)
-	from = " FROM json_each(" + parameter + ")"
-	if s.db.settings.Kind == Postgres {
-		from = " FROM jsonb_array_elements(CAST(" + parameter + " AS jsonb)) AS list (e)"
-	}
-	return "SELECT " + strings.Join(columns, ", ") + from, string(encoded), err
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + elements, string(encoded), err
 }

@@ -13,10 +13,13 @@ import (
 
 // verdict says what an error means; nil: it is not known.
 func (d *DB) verdict(err error) *verdict.Verdict {
-	if e, ok := errors.AsType[*schemaError](err); ok {
-		return &verdict.Verdict{Advice: e.advice}
+	if e, ok := errors.AsType[*verdict.Error](err); ok {
+		return &verdict.Verdict{Advice: e.Advice}
 	}
-	return d.dialect.judge(err)
+	if d.settings.Kind == Postgres {
+		return verdict.Postgres(err)
+	}
+	return verdict.SQLite(err)
 }
 
 // again reports whether to execute a statement again: the database has refused it, or the connection broke, and the statement only reads or had no effect.

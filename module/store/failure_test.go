@@ -321,7 +321,7 @@ func TestErrorsOfSQLite(t *testing.T) {
 	if err := db.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wantUnavailable(t, db.judged(t.Context(), &machine.FileSystemError{Folder: "/mnt", Name: "NFS"}, reading, one), "/mnt", "store postgres")
+	wantUnavailable(t, db.judged(t.Context(), machine.OnNetwork("/mnt", "NFS"), reading, one), "/mnt", "store postgres")
 	if _, err := db.session(reading).exec(t.Context(), "DELETE FROM things"); err == nil {
 		t.Error("a connection that reads has written")
 	}

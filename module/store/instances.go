@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -154,16 +152,17 @@ func (r *Runs) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.
 const freshFor = lease / 2
 
 // adoption returns the statement of Adopt. Of those who adopt at the same time, each takes other rows.
-func (r *Runs) adoption(realms []string, most int) (text string, args []any) {
-	args, of := make([]any, 0, 3+len(realms)), make([]string, len(realms))
-	args = append(args, r.Instance(), most, freshFor.Milliseconds())
-	for i, realm := range realms {
-		args, of[i] = append(args, []byte(realm)), fmt.Sprint("$", i+4)
+func (r *Runs) adoption(realms []string, most int) (text string, args arguments) {
+	var of []any
+	for _, realm := range realms {
+		of = append(of, []byte(realm))
 	}
+	args = arguments{r.Instance(), most, freshFor.Milliseconds()}
+	ofRealms := args.in("realm", of...)
 	return "UPDATE runs SET follower = CASE WHEN state = 0 THEN '' ELSE $1 END, version = version + 1, " +
 		"changed = CASE WHEN state = 0 THEN {now} ELSE changed END, state = CASE WHEN state = 0 THEN 1 ELSE state END WHERE " +
 		r.rows("SELECT {row} FROM runs WHERE state < 16 AND follower IN (SELECT id FROM instances WHERE lease <= {now} AND id <> $1)"+
-			" AND realm IN ("+strings.Join(of, ", ")+") AND EXISTS (SELECT 1 FROM instances WHERE id = $1 AND lease > {now} + $3) LIMIT $2{skip}", entryKey) + " RETURNING " + entryResult, args
+			ofRealms+" AND EXISTS (SELECT 1 FROM instances WHERE id = $1 AND lease > {now} + $3) LIMIT $2{skip}", entryKey) + " RETURNING " + entryResult, args
 }
 
 // forgotten deletes the rows of instances that are long gone and that no open run names.

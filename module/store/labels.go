@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
@@ -36,24 +35,20 @@ func (r *Runs) Labelled(ctx context.Context, q *ledger.LabelQuery) (*ledger.Labe
 
 // labelled returns the statement of a page. It first finds the identities of the page and of one more, with the size up to each, so that only those that fit
 // are read. The last columns are the outcome that is stored apart, whether the entry fits, and how many match.
-func labelled(q *ledger.LabelQuery) (text string, args []any) {
-	args = []any{[]byte(q.Owner.Realm), []byte(q.Owner.Principal), q.Limit + 1, q.Bytes, ledger.MaxLabelled}
-	parameter := func(value any) string {
-		args = append(args, value)
-		return fmt.Sprint("$", len(args))
-	}
+func labelled(q *ledger.LabelQuery) (text string, args arguments) {
+	args = arguments{[]byte(q.Owner.Realm), []byte(q.Owner.Principal), q.Limit + 1, q.Bytes, ledger.MaxLabelled}
 	where := " FROM runs WHERE realm = $1 AND owner = $2 AND stage IS NOT NULL"
 	if !q.Since.IsZero() {
-		where += " AND at >= " + parameter(q.Since.UnixMilli())
+		where += " AND at >= " + args.add(q.Since.UnixMilli())
 	}
 	if q.Group != "" {
-		where += " AND grp = " + parameter([]byte(q.Group))
+		where += " AND grp = " + args.add([]byte(q.Group))
 	}
 	if q.Skill != "" {
-		where += " AND skill = " + parameter([]byte(q.Skill))
+		where += " AND skill = " + args.add([]byte(q.Skill))
 	}
 	if q.State != 0 {
-		where += " AND stage = " + parameter(int64(q.State))
+		where += " AND stage = " + args.add(int64(q.State))
 	}
 	where += " AND NOT " + isOver
 	size, apart := "size - apart", "NULL"
@@ -62,8 +57,8 @@ func labelled(q *ledger.LabelQuery) (text string, args []any) {
 	}
 	page := "SELECT at, id, " + size + " AS bytes" + where
 	if q.AfterID != "" {
-		after := parameter(q.After.UnixMilli())
-		page += " AND (at < " + after + " OR at = " + after + " AND id < " + parameter([]byte(q.AfterID)) + ")"
+		after := args.add(q.After.UnixMilli())
+		page += " AND (at < " + after + " OR at = " + after + " AND id < " + args.add([]byte(q.AfterID)) + ")"
 	}
 	page += " ORDER BY at DESC, id DESC LIMIT $3"
 	return "WITH p AS (" + page + "), s (i, fits) AS (SELECT id, sum(bytes) OVER (ORDER BY at DESC, id DESC) <= $4 OR row_number() OVER (ORDER BY at DESC, id DESC) = 1 FROM p) " +

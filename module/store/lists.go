@@ -63,36 +63,26 @@ const distinctRealms = "WITH RECURSIVE w (r) AS (SELECT (SELECT realm FROM runs 
 
 // list returns the statement of a list, and how many entries it looks at. It looks at them in the order of an index: of their owner in each of some
 // realms, or of all owners; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
-func list(q *ledger.Query, realms []any) (text string, looks int, args []any) {
-	args = []any{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1} // 0xff comes after all ids
-	in := func(column string, values ...any) string {              // no values: any
-		if len(values) == 0 {
-			return ""
-		}
-		of := make([]string, len(values))
-		for i, value := range values {
-			args, of[i] = append(args, value), fmt.Sprint("$", len(args)+1)
-		}
-		return " AND " + column + " IN (" + strings.Join(of, ", ") + ")"
-	}
-	fits, principal := in("front", values(q.Fronts)...)+in("state", values(q.States)...), q.Operator.Principal
+func list(q *ledger.Query, realms []any) (text string, looks int, args arguments) {
+	args = arguments{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1} // 0xff comes after all ids
+	fits, principal := args.in("front", values(q.Fronts)...)+args.in("state", values(q.States)...), q.Operator.Principal
 	if q.Operator.Skill != "" {
-		fits += in("skill", []byte(q.Operator.Skill))
+		fits += args.in("skill", []byte(q.Operator.Skill))
 	}
 	if q.Owner != nil {
 		principal, realms = &q.Owner.Principal, []any{[]byte(q.Owner.Realm)}
 	} else if principal != nil && len(realms) > maxRealms {
-		principal, realms, fits = nil, nil, fits+in("owner", []byte(*principal))
+		principal, realms, fits = nil, nil, fits+args.in("owner", []byte(*principal))
 	}
 	var ranges []string
 	add := func(id, of string) {
 		if q.Operator.ID != "" {
-			of += in(id, []byte(q.Operator.ID))
+			of += args.in(id, []byte(q.Operator.ID))
 		}
 		ranges = append(ranges, fmt.Sprintf("SELECT * FROM (SELECT realm, owner, id, front, state, skill FROM runs WHERE %s < $1%s ORDER BY %[1]s DESC LIMIT $2) AS s%[3]d", id, of, len(ranges)))
 	}
 	for _, realm := range realms {
-		add("id", in("realm", realm)+in("owner", []byte(*principal)))
+		add("id", args.in("realm", realm)+args.in("owner", []byte(*principal)))
 	}
 	switch {
 	case principal != nil:
@@ -109,6 +99,27 @@ func list(q *ledger.Query, realms []any) (text string, looks int, args []any) {
 	args[1] = looks
 	return "WITH w AS (SELECT * FROM (" + strings.Join(ranges, " UNION ALL ") + ") AS s ORDER BY id DESC LIMIT $2), p (r, o, i) AS (SELECT realm, owner, id FROM w" + fits +
 		" ORDER BY id DESC LIMIT $3) SELECT " + entryResult + ", (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
+}
+
+// arguments are those of a statement.
+type arguments []any
+
+// add adds an argument, and returns its parameter.
+func (a *arguments) add(value any) string {
+	*a = append(*a, value)
+	return fmt.Sprint("$", len(*a))
+}
+
+// in is a further condition: that a column has one of some values; none: any.
+func (a *arguments) in(column string, values ...any) string {
+	if len(values) == 0 {
+		return ""
+	}
+	of := make([]string, len(values))
+	for i, value := range values {
+		of[i] = a.add(value)
+	}
+	return " AND " + column + " IN (" + strings.Join(of, ", ") + ")"
 }
 
 // values are the values of a list as parameters.

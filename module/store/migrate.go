@@ -8,17 +8,14 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 )
 
 // migrations has a folder for each dialect. A file is named by the version of the schema that it makes, and never changes once it is released.
 //
 //go:embed migrations
 var migrations embed.FS
-
-// schemaError is the error for a database whose schema the program can't use.
-type schemaError struct{ text, advice string }
-
-func (e *schemaError) Error() string { return e.text }
 
 // migrate gives the database the schema of the program. Processes that start at the same time do it one after the other.
 func (d *DB) migrate(ctx context.Context, c *connections) error {
@@ -68,9 +65,9 @@ func (d *DB) migrateFrom(ctx context.Context, s session, files []fs.DirEntry) er
 		return err
 	}
 	if version > len(files) {
-		return &schemaError{
-			fmt.Sprintf("the database has version %d of the schema, this program has version %d", version, len(files)),
-			"A newer version of the bridge has used this database. Start that version, or give this one a database of its own.",
+		return &verdict.Error{
+			Text:   fmt.Sprintf("the database has version %d of the schema, this program has version %d", version, len(files)),
+			Advice: "A newer version of the bridge has used this database. Start that version, or give this one a database of its own.",
 		}
 	}
 	for i, file := range files[version:] {

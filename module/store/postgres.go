@@ -65,7 +65,10 @@ func (p *postgres) script(ctx context.Context, tx *transaction, text string) err
 func (p *postgres) swept(context.Context, session) error { return nil }
 
 // errDSN is the error for a DSN that can't be read. It does not quote the DSN, as those of the driver do.
-var errDSN = errors.New("the DSN can't be read")
+var errDSN = &verdict.Error{
+	Text:   "the DSN can't be read",
+	Advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…",
+}
 
 // config reads the DSN, and the files and environment variables that stand for what it leaves out.
 func (p *postgres) config() (*pgx.ConnConfig, error) {
@@ -135,12 +138,4 @@ func (p *postgres) open(ctx context.Context) (*connections, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// judge implements dialect.
-func (p *postgres) judge(err error) *verdict.Verdict {
-	if errors.Is(err, errDSN) {
-		return &verdict.Verdict{Advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…"}
-	}
-	return verdict.Postgres(err)
 }

@@ -59,16 +59,16 @@ func (d *DB) transaction(ctx context.Context, f func(context.Context, session) e
 
 // begin calls f with a session whose statements are a new transaction.
 func (s session) begin(ctx context.Context, f func(context.Context, session) error) error {
-	begun, err := s.conns.pools[s.purpose].db.BeginTx(ctx, nil)
+	tx, err := s.conns.pools[s.purpose].db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = begun.Rollback() }() // without effect after the commit
-	s.tx = &transaction{Tx: begun}
+	defer func() { _ = tx.Rollback() }() // without effect after the commit
+	s.tx = &transaction{Tx: tx}
 	if err := f(ctx, s); err != nil {
 		return err
 	}
-	if err := begun.Commit(); err != nil {
+	if err := tx.Commit(); err != nil {
 		return err
 	}
 	for _, text := range s.tx.fresh {
@@ -197,8 +197,8 @@ type pool struct {
 	// prepare says that statements are prepared for the pool. Otherwise the driver does it.
 	prepare bool
 
-	statements sync.Map // *statement by text
-	kept       atomic.Int32
+	mu         sync.Mutex
+	statements map[string]*statement // by text
 }
 
 // statement is a statement as its database takes it.
@@ -226,32 +226,30 @@ type connections struct {
 // statement returns the statement for a text, within a transaction or not.
 func (c *connections) statement(ctx context.Context, p purpose, text string, tx *transaction) (*statement, error) {
 	pool := c.pools[p]
-	if kept, ok := pool.statements.Load(text); ok {
-		return kept.(*statement), nil
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	if st := pool.statements[text]; st != nil {
+		return st, nil
 	}
 	st := &statement{db: pool.db, text: c.replace.Replace(text)}
 	st.clock = c.clock != nil && strings.Contains(st.text, clockParameter)
-	if pool.kept.Load() >= maxStatements {
+	switch {
+	case len(pool.statements) >= maxStatements:
 		return st, nil
-	}
-	if pool.prepare && tx != nil {
+	case pool.prepare && tx != nil:
 		tx.fresh = append(tx.fresh, text)
 		return st, nil
-	}
-	if pool.prepare {
+	case pool.prepare:
 		prepared, err := pool.db.PrepareContext(ctx, st.text)
 		if err != nil {
 			return nil, err
 		}
 		st.prepared = prepared
 	}
-	if kept, loaded := pool.statements.LoadOrStore(text, st); loaded {
-		if st.prepared != nil {
-			_ = st.prepared.Close()
-		}
-		return kept.(*statement), nil
+	if pool.statements == nil {
+		pool.statements = map[string]*statement{}
 	}
-	pool.kept.Add(1)
+	pool.statements[text] = st
 	return st, nil
 }
 

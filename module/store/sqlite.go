@@ -140,14 +140,3 @@ func (q *sqlite) swept(ctx context.Context, s session) error {
 	}
 	return s.rows(ctx, alone, each, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
-
-// judge implements dialect.
-func (q *sqlite) judge(err error) *verdict.Verdict {
-	if _, ok := errors.AsType[*machine.FileSystemError](err); ok {
-		return &verdict.Verdict{Advice: "Name a file on a disk of this machine with: store sqlite <file>. Several machines share a database with: store postgres <dsn>"}
-	}
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return &verdict.Verdict{Advice: verdict.AdviceFile}
-	}
-	return verdict.SQLite(err)
-}

@@ -315,7 +315,7 @@ func TestKeptStatements(t *testing.T) {
 				t.Error(got)
 			}
 		}
-		if kept := db.conns.pools[reading].kept.Load(); kept != maxStatements {
+		if kept := len(db.conns.pools[reading].statements); kept != maxStatements {
 			t.Errorf("%d statements are kept", kept)
 		}
 	})

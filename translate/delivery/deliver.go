@@ -44,15 +44,6 @@ type turn struct {
 	by *Sender
 }
 
-// deliver sends the next event of a line.
-func (d *Deliverer) deliver(l *line) step {
-	s := d.senders.Of(l.row.Served())
-	if s == nil {
-		return d.settle(l, 0)
-	}
-	return (&turn{d, l, s}).send()
-}
-
 // send sends the next event.
 func (t *turn) send() step {
 	if t.replaced() {

@@ -194,7 +194,7 @@ func (d *Deliverer) wait(pause time.Duration) {
 
 // serve sends the next event of a line.
 func (d *Deliverer) serve(l *line) {
-	next := d.guarded(l)
+	next := d.deliver(l)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines.schedule.Done(l)
@@ -226,17 +226,19 @@ func (d *Deliverer) serve(l *line) {
 	d.dispatch()
 }
 
-// guarded calls deliver, and recovers and reports a panic.
-func (d *Deliverer) guarded(l *line) (next step) {
+// deliver sends the next event of a line, and recovers and reports a panic.
+func (d *Deliverer) deliver(l *line) (next step) {
+	s := d.senders.Of(l.row.Served())
+	if s == nil {
+		return d.settle(l, 0)
+	}
 	defer func() {
 		if value := recover(); value != nil {
-			if s := d.senders.Of(l.row.Served()); s != nil {
-				s.Panicked(d.ctx, value, debug.Stack())
-			}
+			s.Panicked(d.ctx, value, debug.Stack())
 			next = d.settle(l, panicPause)
 		}
 	}()
-	return d.deliver(l)
+	return (&turn{d, l, s}).send()
 }
 
 // loop takes deliveries and looks at the store until the Deliverer is closed.

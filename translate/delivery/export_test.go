@@ -15,5 +15,5 @@ func StatsOf(d *Deliverer) Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ls := &d.lines
-	return Stats{len(ls.runs), ls.places.taken, ls.versions, ls.held, len(ls.places.of), ls.schedule.Active()}
+	return Stats{len(ls.runs), ls.places.of[place{}], ls.versions, ls.held, len(ls.places.of), ls.schedule.Active()}
 }

@@ -64,7 +64,7 @@ type lines struct {
 }
 
 func newLines() lines {
-	return lines{runs: map[ledger.Identity]*heard{}, places: places{of: map[place]int{}, queues: map[place]time.Time{}}}
+	return lines{runs: map[ledger.Identity]*heard{}, places: places{of: map[place]int{}}}
 }
 
 // ownerOf returns the name of an owner in a schedule.
@@ -168,14 +168,15 @@ func (ls *lines) add(row *Delivery, claimed time.Time) (wait time.Duration) {
 // replace gives a line that is not in the schedule the delivery as it was claimed again.
 func (ls *lines) replace(l *line) {
 	l.claim(l.next, l.nextAt)
-	ls.places.move(l.Owner, l.Host, l.row.Host)
+	ls.places.count(l.Owner, l.Host, -1)
 	l.Host = l.row.Host
+	ls.places.count(l.Owner, l.Host, 1)
 }
 
 // remove removes a line that is not in the schedule.
 func (ls *lines) remove(l *line) {
 	delete(ls.runs[l.row.Run].lines, l.row.Receiver)
-	ls.places.leave(l.Owner, l.Host)
+	ls.places.count(l.Owner, l.Host, -1)
 	ls.forget(l.row.Run)
 }
 

@@ -1,9 +1,10 @@
 package delivery
 
 import (
-	"maps"
 	"math/rand/v2"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 const (
@@ -19,19 +20,15 @@ const (
 	ownerPace = 50 * time.Millisecond
 	leastWait = lookAgain
 	maxWait   = 5 * time.Minute
-	// maxQueues bounds the queues of what waits for a place.
-	maxQueues = 20_000
 )
 
-// place is a host of an owner, or with an empty host all of an owner.
+// place is a host of an owner, or with an empty host all of an owner; the zero value stands for all.
 type place struct{ owner, host string }
 
 // places bounds the lines in memory.
 type places struct {
-	taken  int
-	of     map[place]int
-	queues map[place]time.Time // when the last one of them is due
-	swept  time.Time           // when those that are over were forgotten
+	of     map[place]int // taken ones
+	queues webhook.Rates // of what waits for a place
 }
 
 // enter takes a place. If there is none, it returns after which time the delivery is due again.
@@ -42,28 +39,17 @@ func (p *places) enter(owner, host string, paced bool) (wait time.Duration) {
 		return p.wait(at, hostPace)
 	case p.of[at] >= maxPaced:
 		return p.wait(at, ownerPace)
-	case p.of[all] >= maxOfOwner, p.taken >= maxLines && p.of[all] >= maxOfHost:
+	case p.of[all] >= maxOfOwner, p.of[place{}] >= maxLines && p.of[all] >= maxOfHost:
 		return p.wait(all, ownerPace)
 	}
-	p.taken++
-	p.of[all]++
-	p.of[at]++
+	p.count(owner, host, 1)
 	return 0
 }
 
-// move exchanges a place for one of another host.
-func (p *places) move(owner, from, to string) {
-	p.leave(owner, from)
-	p.taken++
-	p.of[place{owner, ""}]++
-	p.of[place{owner, to}]++
-}
-
-// leave gives a place back.
-func (p *places) leave(owner, host string) {
-	p.taken--
-	for _, at := range []place{{owner, ""}, {owner, host}} {
-		if p.of[at]--; p.of[at] == 0 {
+// count adds a number to the taken places.
+func (p *places) count(owner, host string, n int) {
+	for _, at := range []place{{}, {owner, ""}, {owner, host}} {
+		if p.of[at] += n; p.of[at] == 0 {
 			delete(p.of, at)
 		}
 	}
@@ -72,19 +58,10 @@ func (p *places) leave(owner, host string) {
 // wait returns the time to the end of a queue.
 func (p *places) wait(at place, pace time.Duration) time.Duration {
 	now := time.Now()
-	due := now.Add(leastWait)
-	if last := p.queues[at]; last.After(due) {
-		due = last
-	}
-	if due = due.Add(pace); due.Sub(now) > maxWait {
+	queue := p.queues.Get(at.owner, at.host, now)
+	if leastWait+queue.Rest(now) >= maxWait {
 		return maxWait + rand.N(maxWait/10) //nolint:gosec // it spreads them
 	}
-	if now.Sub(p.swept) > leastWait {
-		p.swept = now
-		maps.DeleteFunc(p.queues, func(_ place, last time.Time) bool { return last.Before(now) })
-	}
-	if len(p.queues) < maxQueues {
-		p.queues[at] = due
-	}
-	return due.Sub(now)
+	queue.Spend(now, pace)
+	return leastWait + queue.Rest(now)
 }

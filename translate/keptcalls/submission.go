@@ -86,7 +86,7 @@ func (s *submission) finish(ctx context.Context, bug *run.Failure) {
 	}
 	s.answer.Entry = s.Newest.Load()
 	s.End()
-	s.ledger.Unreserve(s.request.Owner, s.how.Reserved)
+	_ = s.ledger.Reserve(s.request.Owner, -s.how.Reserved)
 	close(s.done)
 }
 

@@ -184,27 +184,18 @@ func (u *usage) end(owner Owner, size int64, kept bool) {
 	}
 }
 
-// Reserve reserves place for an outcome that only this instance gets, since the provider can't be asked for it again. Release it with Unreserve.
+// Reserve reserves place for an outcome that only this instance gets, since the provider can't be asked for it again. A negative size gives place back.
 func (l *Ledger) Reserve(owner Owner, size int64) *run.Failure {
 	u := &l.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	own := u.of(&owner)
-	if limit := u.full(own, size); limit != nil {
+	if limit := u.full(own, size); limit != nil && size > 0 {
 		return refuse(limit)
 	}
 	own.reserved += size
 	u.all.reserved += size
 	return nil
-}
-
-// Unreserve ends what Reserve has begun.
-func (l *Ledger) Unreserve(owner Owner, size int64) {
-	u := &l.usage
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.of(&owner).reserved -= size
-	u.all.reserved -= size
 }
 
 // fits returns the exceeded bound of an outcome or of notes, for which some bytes may be reserved; nil: they may be stored. There is always place for short

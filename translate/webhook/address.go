@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// rates limit requests by owner and place, which is a host or an address. The zero value is ready. They are not safe for concurrent use.
-type rates struct {
+// Rates limit requests by owner and place, which is a host or an address. The zero value is ready. They are not safe for concurrent use.
+type Rates struct {
 	of    map[pair]*Rate // those that have not rested
 	swept int            // their number after the last sweep
 }
@@ -20,7 +20,8 @@ type rates struct {
 // minSwept is the number of rates of which those that have rested are looked for.
 const minSwept = 256
 
-func (s *rates) get(owner, place string, now time.Time) *Rate {
+// Get returns the rate of an owner and place.
+func (s *Rates) Get(owner, place string, now time.Time) *Rate {
 	key := pair{owner, place}
 	r := s.of[key]
 	if r == nil {
@@ -42,7 +43,7 @@ func (s *rates) get(owner, place string, now time.Time) *Rate {
 type addresses struct {
 	mu     sync.Mutex
 	active map[string]int
-	rates  rates
+	rates  Rates
 	freed  chan struct{} // closed when a request ends; nil: none waits
 }
 
@@ -57,13 +58,13 @@ func (a *addresses) enter(ctx context.Context, paced, address string) bool {
 		now, wait := time.Now(), time.Duration(0)
 		var rate *Rate
 		if paced != "" {
-			rate = a.rates.get(paced, address, now)
+			rate = a.rates.Get(paced, address, now)
 			wait = rate.Wait(now)
 		}
 		full := a.active[address] >= maxActivePerHost
 		if !full && wait <= 0 {
 			if a.active[address]++; rate != nil {
-				rate.Spend(now)
+				rate.Spend(now, pause)
 			}
 			a.mu.Unlock()
 			return true

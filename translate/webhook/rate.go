@@ -19,12 +19,12 @@ func (r *Rate) Wait(now time.Time) time.Duration {
 	return r.tat.Sub(now) - (burst-1)*pause
 }
 
-// Spend counts a request.
-func (r *Rate) Spend(now time.Time) {
+// Spend counts a request, which takes a time.
+func (r *Rate) Spend(now time.Time, pace time.Duration) {
 	if r.tat.Before(now) {
 		r.tat = now
 	}
-	r.tat = r.tat.Add(pause)
+	r.tat = r.tat.Add(pace)
 }
 
 // Rest returns the time until a full burst is allowed again; not positive: it is.

@@ -31,7 +31,7 @@ func (p *Place) place() *Place { return p }
 // Schedule selects the queue of type Q for the next request. Owners take turns, and so do the hosts of an owner, so that slow hosts and
 // owners with many queues do not delay others. It is not safe for concurrent use.
 type Schedule[Q interface{ place() *Place }] struct {
-	rates rates
+	rates Rates
 	later pauses[Q] // hosts and queues that have no turn yet
 
 	active int
@@ -146,9 +146,9 @@ func (s *Schedule[Q]) Wait(now time.Time) time.Duration {
 
 // admits counts a request of a queue to a host, unless its rate does not allow it yet. Then it returns how long that takes.
 func (s *Schedule[Q]) admits(owner, pace string, now time.Time) (wait time.Duration) {
-	r := s.rates.get(owner, pace, now)
+	r := s.rates.Get(owner, pace, now)
 	if wait = r.Wait(now); wait <= 0 {
-		r.Spend(now)
+		r.Spend(now, pause)
 	}
 	return wait
 }

@@ -6,13 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 )
 
-// FileSystemError is the error for a file that several machines can open: their locks and their memory of the log don't work there.
-type FileSystemError struct{ Folder, Name string }
-
-func (e *FileSystemError) Error() string {
-	return fmt.Sprintf("%s is on a network file system (%s), which SQLite can't use safely", e.Folder, e.Name)
+// OnNetwork is the error for a file that several machines can open: their locks and their memory of the log don't work there.
+func OnNetwork(folder, name string) error {
+	return &verdict.Error{
+		Text:   fmt.Sprintf("%s is on a network file system (%s), which SQLite can't use safely", folder, name),
+		Advice: "Name a file on a disk of this machine with: store sqlite <file>. Several machines share a database with: store postgres <dsn>",
+	}
 }
 
 // PrepareFile makes the folder and the file of a database, for the owner only.

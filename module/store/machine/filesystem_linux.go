@@ -17,7 +17,7 @@ func CheckFileSystem(folder string) error {
 		return &fs.PathError{Op: "statfs", Path: folder, Err: err}
 	}
 	if name := networkFileSystems[uint32(stat.Type)]; name != "" { //nolint:gosec // the numbers have 32 bits
-		return &FileSystemError{folder, name}
+		return OnNetwork(folder, name)
 	}
 	return nil
 }

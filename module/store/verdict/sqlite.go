@@ -3,14 +3,15 @@ package verdict
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 )
 
-// AdviceFile is the advice for a file that the process may not use.
-const AdviceFile = "Make the folder and the file readable and writable for the user who runs Caddy, or name another file with: store sqlite <file>"
+// adviceFile is the advice for a file that the process may not use.
+const adviceFile = "Make the folder and the file readable and writable for the user who runs Caddy, or name another file with: store sqlite <file>"
 
 // Code returns the primary code of an error of the driver of SQLite; 0: it is none.
 func Code(err error) int {
@@ -20,15 +21,18 @@ func Code(err error) int {
 	return 0
 }
 
-// SQLite says what an error of the driver of SQLite means; nil: it is not known.
+// SQLite says what an error of SQLite or of its file means; nil: it is not known.
 func SQLite(err error) *Verdict {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return &Verdict{Advice: adviceFile}
+	}
 	switch Code(err) {
 	case codes.SQLITE_FULL:
 		return &Verdict{Full: true, Advice: "The disk is full. Free space on it."}
 	case codes.SQLITE_READONLY:
-		return &Verdict{Full: true, Advice: AdviceFile}
+		return &Verdict{Full: true, Advice: adviceFile}
 	case codes.SQLITE_CANTOPEN, codes.SQLITE_PERM, codes.SQLITE_AUTH:
-		return &Verdict{Advice: AdviceFile}
+		return &Verdict{Advice: adviceFile}
 	case codes.SQLITE_NOTADB:
 		return &Verdict{Advice: "The file is not a database of SQLite. Name another file with: store sqlite <file>"}
 	case codes.SQLITE_CORRUPT:

@@ -15,6 +15,12 @@ type Verdict struct {
 	Gone bool
 }
 
+// Error is an error whose text and advice say what is wrong.
+type Error struct{ Text, Advice string }
+
+// Error implements error.
+func (e *Error) Error() string { return e.Text }
+
 // AdviceSlow is the advice for a statement whose time was over.
 const AdviceSlow = "The database did not answer in time. Look at its load, its disk and the network."
 
