@@ -25,20 +25,22 @@ func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body fun
 		return nil, err
 	}
 	c := &callbacks.Sender{
-		Client: *s.Webhooks, Deliverer: kept.deliverer, Secrets: secrets, Sealer: s.Outbound.Sealer, Outcome: kept.Outcome, Body: body, Panicked: s.Observer.Panicked,
-		Attempted: func(a *delivery.Attempt) {
-			report := observe.Notification{
-				ID: a.Delivery.Run.ID, Caller: a.Delivery.Run.Owner.Principal, Host: a.Host, Try: a.Try, Outcome: string(a.Outcome), Status: a.Status, Problem: a.Problem,
-				Duration: a.Duration, Retry: a.Retry, GivenUp: a.GivenUp,
-			}
-			if a.Entry != nil {
-				report.Skill, report.RunID = a.Entry.Skill, a.Entry.Ref.ExecutionID
-			}
-			report.Report(s.Observer)
+		Sender: delivery.Sender{
+			Served: delivery.Served{Realm: s.Realm, Front: skillsprotocol.Name}, Client: s.Webhooks, Panicked: s.Observer.Panicked,
+			Attempted: func(a *delivery.Attempt) {
+				report := observe.Notification{
+					ID: a.Delivery.Run.ID, Caller: a.Delivery.Run.Owner.Principal, Host: a.Host, Try: a.Try, Outcome: string(a.Outcome), Status: a.Status, Problem: a.Problem,
+					Duration: a.Duration, Retry: a.Retry, GivenUp: a.GivenUp,
+				}
+				if a.Entry != nil {
+					report.Skill, report.RunID = a.Entry.Skill, a.Entry.Ref.ExecutionID
+				}
+				report.Report(s.Observer)
+			},
 		},
+		Deliverer: kept.deliverer, Secrets: secrets, Sealer: s.Outbound.Sealer, Outcome: kept.Outcome, Body: body,
 	}
 	return c, lifetime.OnStart(ctx, func() {
-		c.Served = delivery.Served{Realm: s.Realm, Front: skillsprotocol.Name}
 		c.Begin()
 		context.AfterFunc(ctx, c.End) // nothing is sent with a configuration that is used no longer
 	})

@@ -21,20 +21,22 @@ func (s *Setup) push(ctx caddy.Context, kept *KeptRuns) (*push.Webhooks, error) 
 		return nil, nil //nolint:nilnil // see above
 	}
 	w := &push.Webhooks{
-		Client: *s.Webhooks, Deliverer: kept.deliverer, Ledger: ledger.Viewed{Ledger: kept.Ledger}, Sealer: s.Outbound.Sealer, Panicked: s.Observer.Panicked,
-		Attempted: func(a *delivery.Attempt) {
-			report := observe.Push{
-				Task: a.Delivery.Run.ID, Webhook: a.Delivery.Receiver, Host: a.Host, Try: a.Try, Outcome: string(cmp.Or(a.Outcome, webhook.Failed)), Status: a.Status, Problem: a.Problem,
-				Duration: a.Duration, Retry: a.Retry, Lost: a.Lost || a.GivenUp, GivenUp: a.GivenUp,
-			}
-			if a.Entry != nil {
-				report.Skill, report.Event = a.Entry.Skill, uint64(a.Entry.Version) //nolint:gosec // it is positive
-			}
-			s.Observer.Pushed(&report)
+		Sender: delivery.Sender{
+			Served: delivery.Served{Realm: s.Realm, Front: task.Front}, Client: s.Webhooks, Panicked: s.Observer.Panicked,
+			Attempted: func(a *delivery.Attempt) {
+				report := observe.Push{
+					Task: a.Delivery.Run.ID, Webhook: a.Delivery.Receiver, Host: a.Host, Try: a.Try, Outcome: string(cmp.Or(a.Outcome, webhook.Failed)), Status: a.Status, Problem: a.Problem,
+					Duration: a.Duration, Retry: a.Retry, Lost: a.Lost || a.GivenUp, GivenUp: a.GivenUp,
+				}
+				if a.Entry != nil {
+					report.Skill, report.Event = a.Entry.Skill, uint64(a.Entry.Version) //nolint:gosec // it is positive
+				}
+				s.Observer.Pushed(&report)
+			},
 		},
+		Deliverer: kept.deliverer, Ledger: ledger.Viewed{Ledger: kept.Ledger}, Sealer: s.Outbound.Sealer,
 	}
 	return w, lifetime.OnStart(ctx, func() {
-		w.Served = delivery.Served{Realm: s.Realm, Front: task.Front}
 		w.Begin()
 		context.AfterFunc(ctx, w.End) // nothing is sent with a configuration that is used no longer
 	})

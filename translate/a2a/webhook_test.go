@@ -112,14 +112,16 @@ func withWebhooks(tb testing.TB, a *agent) *hooks {
 	a.front.Ledger.Subscribe(h.rows.Store)
 	h.Deliverer = delivery.New(rows, a.front.Ledger.Subscribe, rows)
 	a.front.Push = &push.Webhooks{
-		Client: webhook.Client{Transport: h, Judge: func(context.Context, *url.URL) error { return nil }}, Served: delivery.Served{Realm: "main", Front: task.Front},
-		Deliverer: h.Deliverer, Ledger: a.front.Ledger, Sealer: runtoken.New(h.key, runtoken.Lifetime, nil),
-		Attempted: func(a *delivery.Attempt) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.attempts = append(h.attempts, *a)
+		Sender: delivery.Sender{
+			Client: &webhook.Client{Transport: h, Judge: func(context.Context, *url.URL) error { return nil }}, Served: delivery.Served{Realm: "main", Front: task.Front},
+			Attempted: func(a *delivery.Attempt) {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.attempts = append(h.attempts, *a)
+			},
+			Panicked: a.front.Panicked,
 		},
-		Panicked: a.front.Panicked,
+		Deliverer: h.Deliverer, Ledger: a.front.Ledger, Sealer: runtoken.New(h.key, runtoken.Lifetime, nil),
 	}
 	a.front.Push.Begin()
 	tb.Cleanup(func() {

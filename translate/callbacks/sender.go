@@ -18,10 +18,8 @@ import (
 
 // Sender has the options of one configuration for call-backs of the runs of a ledger. Its fields must not be changed while it is used.
 type Sender struct {
-	// Client checks URLs and sends requests.
-	webhook.Client
-	// Served are the runs of the configuration.
-	delivery.Served
+	// Sender sends the requests. Begin sets its Hears and Event.
+	delivery.Sender
 	// Deliverer sends the call-backs. It is required.
 	Deliverer *delivery.Deliverer
 	// Secrets are those of the operator. Each request has a signature for each of them.
@@ -33,22 +31,16 @@ type Sender struct {
 	// Body returns what a call-back says: how the run of an entry has ended. A nil outcome is too large for a call-back, or only its provider knows it. A
 	// nil result means that the caller may not know the outcome any more. It is required.
 	Body func(ctx context.Context, e *ledger.Entry, o *run.Run) []byte
-	// Attempted is called after each request, from several goroutines at a time.
-	Attempted func(a *delivery.Attempt)
-	// Panicked is called after a panic, with its stack.
-	Panicked func(ctx context.Context, value any, stack []byte)
-
-	sender *delivery.Sender
 }
 
 // Begin makes the Deliverer use the configuration.
 func (s *Sender) Begin() {
-	s.sender = &delivery.Sender{Served: s.Served, Client: &s.Client, Hears: hears, Event: s.event, Attempted: s.Attempted, Panicked: s.Panicked}
-	s.Deliverer.Begin(s.sender)
+	s.Hears, s.Event = hears, s.event
+	s.Deliverer.Begin(&s.Sender)
 }
 
 // End makes the Deliverer no longer use the configuration. It is called after Begin.
-func (s *Sender) End() { s.Deliverer.End(s.sender) }
+func (s *Sender) End() { s.Deliverer.End(&s.Sender) }
 
 // Notes returns the notes for the entry of a run, with where its call-back goes. The token is a valid secret, or empty.
 func (s *Sender) Notes(ctx context.Context, owner ledger.Owner, url, token string) ([]byte, error) {

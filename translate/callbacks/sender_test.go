@@ -36,8 +36,17 @@ func open(t *testing.T, d *deliverytest.Database, to *receiver, k keys) *bridge 
 	t.Helper()
 	b := &bridge{Instance: d.Instance(), t: t, to: to}
 	b.Sender = &callbacks.Sender{
-		Client: webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }},
-		Served: delivery.Served{Realm: "realm", Front: "rpc"}, Deliverer: delivery.New(b.Instance, b.Instance.Subscribe, b.Instance), Sealer: runtoken.New(k, runtoken.Lifetime, nil),
+		Sender: delivery.Sender{
+			Client: &webhook.Client{Transport: to, Judge: func(context.Context, *url.URL) error { return nil }},
+			Served: delivery.Served{Realm: "realm", Front: "rpc"},
+			Attempted: func(a *delivery.Attempt) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.reports = append(b.reports, *a)
+			},
+			Panicked: func(_ context.Context, v any, stack []byte) { t.Errorf("%v\n%s", v, stack) },
+		},
+		Deliverer: delivery.New(b.Instance, b.Instance.Subscribe, b.Instance), Sealer: runtoken.New(k, runtoken.Lifetime, nil),
 		Outcome: func(_ context.Context, e *ledger.Entry, _ exchange.AnswerBudget) (run.Run, bool) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -56,12 +65,6 @@ func open(t *testing.T, d *deliverytest.Database, to *receiver, k keys) *bridge 
 			}
 			return []byte(e.Owner.Principal + " " + e.Skill + " " + string(o.Output))
 		},
-		Attempted: func(a *delivery.Attempt) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.reports = append(b.reports, *a)
-		},
-		Panicked: func(_ context.Context, v any, stack []byte) { t.Errorf("%v\n%s", v, stack) },
 	}
 	b.Sender.Begin()
 	synctest.Wait()

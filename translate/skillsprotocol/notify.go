@@ -81,7 +81,7 @@ func checkReceiver(ctx context.Context, p *params, by *callbacks.Sender, to rece
 		rejectNotify(p, notifyURL, run.Required, "is required: where the bridge sends the end of the run")
 		return
 	}
-	if problem := by.Check(ctx, to.url); problem != "" {
+	if problem := by.Client.Check(ctx, to.url); problem != "" {
 		rejectNotify(p, notifyURL, reasonInvalid, problem)
 		return
 	}

@@ -21,32 +21,24 @@ import (
 
 // Webhooks has the options of one configuration for webhooks. Its fields must not be changed while it is used, and are required unless they say otherwise.
 type Webhooks struct {
-	// Client checks URLs and sends requests.
-	webhook.Client
-	// Served are the tasks of the configuration.
-	delivery.Served
+	// Sender sends the requests. Begin sets its Hears and Event.
+	delivery.Sender
 	// Deliverer sends the events.
 	Deliverer *delivery.Deliverer
 	// Ledger has the tasks.
 	Ledger ledger.Viewed
 	// Sealer encrypts secrets.
 	Sealer *runtoken.Sealer
-	// Attempted is called after each request, from several goroutines at a time.
-	Attempted func(a *delivery.Attempt)
-	// Panicked is called after a panic, with its stack.
-	Panicked func(ctx context.Context, value any, stack []byte)
-
-	sender *delivery.Sender
 }
 
 // Begin makes the Deliverer use the configuration.
 func (w *Webhooks) Begin() {
-	w.sender = &delivery.Sender{Served: w.Served, Client: &w.Client, Hears: task.IsPushed, Event: w.event, Attempted: w.Attempted, Panicked: w.Panicked}
-	w.Deliverer.Begin(w.sender)
+	w.Hears, w.Event = task.IsPushed, w.event
+	w.Deliverer.Begin(&w.Sender)
 }
 
 // End makes the Deliverer no longer use the configuration. It is called after Begin.
-func (w *Webhooks) End() { w.Deliverer.End(w.sender) }
+func (w *Webhooks) End() { w.Deliverer.End(&w.Sender) }
 
 const (
 	// maxPerTask is the largest number of webhooks of a task, and maxPerOwner that of all tasks of an owner.
@@ -103,7 +95,7 @@ func (w *Webhooks) Violation(ctx context.Context, v wire.Version, t *task.Task, 
 	if inline {
 		prefix = prefixes[v][1]
 	}
-	if problem := w.Check(ctx, p.URL); problem != "" {
+	if problem := w.Client.Check(ctx, p.URL); problem != "" {
 		return &wire.Violation{Field: prefix + "url", Description: problem}
 	}
 	if t == nil {
