@@ -23,7 +23,6 @@ type batches struct {
 type change struct {
 	ctx     context.Context
 	session session
-	kind    kind
 	f       func(context.Context, session) error
 	err     error
 	done    chan struct{} // closed when err is set
@@ -32,8 +31,8 @@ type change struct {
 func newBatches() *batches { return &batches{turn: make(chan struct{}, 1)} }
 
 // do calls f when it is its turn. Once f has its turn, do waits for its end, also if the context ends.
-func (b *batches) do(ctx context.Context, s session, k kind, f func(context.Context, session) error) error {
-	c := &change{ctx, s, k, f, nil, make(chan struct{})}
+func (b *batches) do(ctx context.Context, s session, f func(context.Context, session) error) error {
+	c := &change{ctx, s, f, nil, make(chan struct{})}
 	b.mu.Lock()
 	b.waiting = append(b.waiting, c)
 	b.mu.Unlock()
@@ -58,9 +57,9 @@ func (b *batches) next() (batch []*change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
-	for n < min(len(b.waiting), maxBatch) && (n == 0 || b.waiting[n].kind != alone) {
+	for n < min(len(b.waiting), maxBatch) && (n == 0 || b.waiting[n].session.kind != alone) {
 		n++
-		if b.waiting[n-1].kind == alone {
+		if b.waiting[n-1].session.kind == alone {
 			break
 		}
 	}
@@ -108,7 +107,7 @@ func (b *batches) write(batch []*change) {
 				c.err = err
 			}
 		}
-	case batch[0].kind == several:
+	case batch[0].session.kind == several:
 		batch[0].err = batch[0].session.begin(batch[0].ctx, batch[0].f)
 	default:
 		batch[0].err = batch[0].f(batch[0].ctx, batch[0].session)
@@ -119,7 +118,7 @@ func (b *batches) write(batch []*change) {
 // writeAll makes the changes in one transaction. A statement that fails has no effect; several have a savepoint.
 func writeAll(ctx context.Context, s session, batch []*change) error {
 	for _, c := range batch {
-		if c.kind == several {
+		if c.session.kind == several {
 			if _, err := s.exec(ctx, "SAVEPOINT change"); err != nil {
 				return err
 			}
@@ -128,7 +127,7 @@ func writeAll(ctx context.Context, s session, batch []*change) error {
 		if c.err != nil && verdict.EndsTransaction(c.err) {
 			return c.err
 		}
-		if c.kind == several {
+		if c.session.kind == several {
 			if c.err != nil {
 				if _, err := s.exec(ctx, "ROLLBACK TO change"); err != nil {
 					return err

@@ -83,7 +83,7 @@ func (s Deliveries) read(ctx context.Context, p purpose, text string, args ...an
 func (s Deliveries) Take(ctx context.Context, runs []ledger.Identity, claim time.Duration) (taken []*delivery.Delivery, err error) {
 	text, wanted, err := s.wanted(runs)
 	if err == nil {
-		taken, err = s.claim(ctx, text, claim.Milliseconds(), wanted)
+		taken, err = s.read(ctx, writing, s.claiming(text), claim.Milliseconds(), wanted)
 	}
 	return taken, err
 }
@@ -101,7 +101,7 @@ func (s Deliveries) wanted(runs []ledger.Identity) (text, wanted string, err err
 // Claim implements [delivery.Store].
 func (s Deliveries) Claim(ctx context.Context, served []delivery.Served, most int, claim time.Duration) ([]*delivery.Delivery, error) {
 	text, args := due(served)
-	return s.claim(ctx, text, append([]any{claim.Milliseconds(), most}, args...)...)
+	return s.read(ctx, writing, s.claiming(text), append([]any{claim.Milliseconds(), most}, args...)...)
 }
 
 // due selects the deliveries for Claim.
@@ -114,11 +114,7 @@ func due(served []delivery.Served) (text string, args []any) {
 	return "SELECT {row} FROM deliveries WHERE next <= {now} AND CASE" + strings.Join(is, "") + " END ORDER BY next LIMIT $2{skip}", args
 }
 
-// claim claims the deliveries that a statement selects, for as long as the first argument says.
-func (s Deliveries) claim(ctx context.Context, selected string, args ...any) ([]*delivery.Delivery, error) {
-	return s.read(ctx, writing, s.claiming(selected), args...)
-}
-
+// claiming claims the deliveries that a statement selects, for as long as the first argument says.
 func (s Deliveries) claiming(selected string) string {
 	return "UPDATE deliveries SET claimed = TRUE, since = CASE WHEN next IS NULL THEN {now} ELSE since END, next = {now} + $1, version = version + 1 WHERE " +
 		s.db.runs.rows(selected, entryKey+", receiver") + " RETURNING " + deliveryResult

@@ -38,6 +38,7 @@ const (
 type session struct {
 	db      *DB
 	purpose purpose
+	kind    kind
 	conns   *connections // nil: do finds them
 	tx      *transaction // nil: each statement is a transaction of its own
 }
@@ -54,7 +55,9 @@ func (d *DB) session(p purpose) session { return session{db: d, purpose: p} }
 // transaction calls f with a session whose statements are one transaction, which may write. If the database refuses it because of another transaction,
 // f is called again. f must not write to anything else that is not ready for that, and must use no other session.
 func (d *DB) transaction(ctx context.Context, f func(context.Context, session) error) error {
-	return d.session(writing).do(ctx, several, f)
+	s := d.session(writing)
+	s.kind = several
+	return s.do(ctx, f)
 }
 
 // begin calls f with a session whose statements are a new transaction.
@@ -79,7 +82,7 @@ func (s session) begin(ctx context.Context, f func(context.Context, session) err
 
 // exec executes a statement, and returns how many rows it has changed.
 func (s session) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
-	err = s.do(ctx, one, func(ctx context.Context, s session) error {
+	err = s.do(ctx, func(ctx context.Context, s session) error {
 		st, err := s.conns.statement(ctx, s.purpose, text, s.tx)
 		if err != nil {
 			return err
@@ -100,12 +103,8 @@ func (s session) exec(ctx context.Context, text string, args ...any) (changed in
 // query executes a statement, and calls each with each row of its result. What each keeps of a row it must copy, unless it has scanned it into a
 // slice or a string.
 func (s session) query(ctx context.Context, each func(*sql.Rows) error, text string, args ...any) error {
-	return s.rows(ctx, one, each, text, args...)
-}
-
-func (s session) rows(ctx context.Context, k kind, each func(*sql.Rows) error, text string, args ...any) error {
 	begun := false // rows were read: the statement is not executed again
-	return s.do(ctx, k, func(ctx context.Context, s session) (err error) {
+	return s.do(ctx, func(ctx context.Context, s session) (err error) {
 		defer func() {
 			if begun && err != nil {
 				err = &finalError{err}
@@ -143,7 +142,7 @@ func (s session) row(ctx context.Context, into []any, text string, args ...any) 
 }
 
 // do calls f with open connections, within the time of a statement, and says what its error means.
-func (s session) do(ctx context.Context, k kind, f func(context.Context, session) error) error {
+func (s session) do(ctx context.Context, f func(context.Context, session) error) error {
 	if s.tx != nil {
 		return f(ctx, s)
 	}
@@ -159,8 +158,8 @@ func (s session) do(ctx context.Context, k kind, f func(context.Context, session
 		unreplicated := c.unreplicated.Load()
 		switch {
 		case c.batches != nil && s.purpose != reading:
-			err = c.batches.do(limited, s, k, f)
-		case k == several:
+			err = c.batches.do(limited, s, f)
+		case s.kind == several:
 			err = s.begin(limited, f)
 		default:
 			err = f(limited, s)
@@ -169,12 +168,12 @@ func (s session) do(ctx context.Context, k kind, f func(context.Context, session
 			err = &finalError{verdict.ErrUnreplicated}
 		}
 		if attempt == maxAttempts || !s.db.again(err, s.purpose) {
-			return s.db.judged(ctx, err, s.purpose, k)
+			return s.db.judged(ctx, err, s.purpose, s.kind)
 		}
 	}
 }
 
-// kind is what a function does with its session.
+// kind is what is done with a session.
 type kind int
 
 const (

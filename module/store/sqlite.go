@@ -134,9 +134,10 @@ func (q *sqlite) swept(ctx context.Context, s session) error {
 	if _, err := s.exec(ctx, "DELETE FROM owners WHERE entries <= 0"); err != nil || q.settings.Kind == Memory {
 		return err
 	}
+	s.kind = alone
 	each := func(*sql.Rows) error { return nil }
-	if err := s.rows(ctx, alone, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
+	if err := s.query(ctx, each, "PRAGMA incremental_vacuum(1000)"); err != nil {
 		return err
 	}
-	return s.rows(ctx, alone, each, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return s.query(ctx, each, "PRAGMA wal_checkpoint(TRUNCATE)")
 }
