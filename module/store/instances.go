@@ -153,9 +153,9 @@ const freshFor = lease / 2
 
 // adoption returns the statement of Adopt. Of those who adopt at the same time, each takes other rows.
 func (r *Runs) adoption(realms []string, most int) (text string, args arguments) {
-	var of []any
-	for _, realm := range realms {
-		of = append(of, []byte(realm))
+	of := make([]any, len(realms))
+	for i, realm := range realms {
+		of[i] = []byte(realm)
 	}
 	args = arguments{r.Instance(), most, freshFor.Milliseconds()}
 	ofRealms := args.in("realm", of...)
