@@ -62,7 +62,7 @@ type execution struct {
 	begun     bool   // Start or Resume returns it, so that one of its methods will end it
 	letGo     func() // ends the hold of the call; nil: it needs none
 
-	contexts
+	caller callContext
 	accepted
 	admission
 }

@@ -105,13 +105,18 @@ const discoveryTimeout = 10 * time.Second
 
 // discover calls find within the discovery timeout and the deadline of the call.
 func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failure {
-	x.finding.callContext, x.finding.deadline = callContext{x.ctx, x}, time.Now().Add(discoveryTimeout)
 	own := x.call.deadline(x.timeout)
-	if own.Before(x.finding.deadline) {
-		x.finding.deadline = own
+	end := time.Now().Add(discoveryTimeout)
+	if own.Before(end) {
+		end = own
 	}
-	defer x.finding.end()
-	failure := find(&x.finding)
+	ctx, cancel := context.WithDeadline(x.ctx, end)
+	defer cancel()
+	if x.cancel == nil {
+		x.stop.waitFor(cancel)
+		defer x.stop.waitFor(nil)
+	}
+	failure := find(ctx)
 	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
 		return slowDiscovery(failure, sourceOf(x), x.bridge.config.Cache.NegativeTTL())
 	}

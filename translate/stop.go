@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -12,17 +11,8 @@ import (
 // Stop ends the calls in progress when the process is about to exit. Bridges may share it. Its zero
 // value is ready for use.
 type Stop struct {
-	stopped atomic.Bool
-	added   atomic.Uint32
-	parts   [stopParts]stopPart
-}
-
-// stopParts is the number of lists of a Stop, each with a lock of its own, so that calls that begin and end at the same time rarely wait.
-const stopParts = 32
-
-// stopPart is one of these lists.
-type stopPart struct {
 	mu      sync.Mutex
+	stopped bool
 	waiting map[*stoppable]struct{}
 }
 
@@ -30,7 +20,6 @@ type stopPart struct {
 type stoppable struct {
 	call   *Call // whose name, principal, arrival and trace do not change
 	bridge *Bridge
-	part   *stopPart // that has it; nil: none
 
 	mu      sync.Mutex
 	run     run.Ref // once it is accepted
@@ -84,17 +73,14 @@ type CallInProgress struct {
 
 // InProgress returns the oldest calls in progress, up to most of them, and the number of all calls in progress.
 func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
+	s.mu.Lock()
 	var list []CallInProgress
-	for i := range s.parts {
-		p := &s.parts[i]
-		p.mu.Lock()
-		for w := range p.waiting {
-			w.mu.Lock()
-			list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})
-			w.mu.Unlock()
-		}
-		p.mu.Unlock()
+	for w := range s.waiting {
+		w.mu.Lock()
+		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})
+		w.mu.Unlock()
 	}
+	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
 	return list[:min(len(list), most)], len(list)
 }
@@ -102,35 +88,29 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 // Now ends all calls in progress, and all calls that begin later. Each is answered with the current state of its run,
 // or, if it has none, with a failure of the kind [run.Stopped].
 func (s *Stop) Now() {
-	s.stopped.Store(true)
-	for i := range s.parts {
-		p := &s.parts[i]
-		p.mu.Lock()
-		for w := range p.waiting {
-			w.stop()
-		}
-		p.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for w := range s.waiting {
+		w.stop()
 	}
 }
 
 func (s *Stop) add(w *stoppable) {
-	p := &s.parts[s.added.Add(1)%stopParts]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.stopped.Load() { // otherwise Now, which sets it first, finds w in the list
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
 		w.stop()
 		return
 	}
-	if p.waiting == nil {
-		p.waiting = make(map[*stoppable]struct{})
+	if s.waiting == nil {
+		s.waiting = make(map[*stoppable]struct{})
 	}
-	p.waiting[w], w.part = struct{}{}, p
+	s.waiting[w] = struct{}{}
 }
 
-func (*Stop) remove(w *stoppable) {
-	if p := w.part; p != nil {
-		p.mu.Lock()
-		delete(p.waiting, w)
-		p.mu.Unlock()
-	}
+func (s *Stop) remove(w *stoppable) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, w)
 }

@@ -17,13 +17,16 @@ type Scope struct {
 	Accept func(i int) bool
 }
 
-// visible counts the visible skills, of n that at yields.
-func (s *Scope) visible(n int, at func(int) uint32) (count int) {
+// visible reports whether the caller may know a skill.
+func (s *Scope) visible(skill int) bool { return s.Visible == nil || s.Visible[s.Index.given[skill]] }
+
+// having counts the visible skills of postings.
+func (s *Scope) having(postings []posting) (count int) {
 	if s.Visible == nil {
-		return n
+		return len(postings)
 	}
-	for i := range n {
-		if s.Visible[at(i)] {
+	for _, p := range postings {
+		if s.visible(int(p.skill())) {
 			count++
 		}
 	}
@@ -52,7 +55,6 @@ func Find(query string, scopes []Scope, limit int) []Hit {
 	s := finder{words: queryWords(query), all: strings.TrimSpace(query) == "", limit: max(limit, 0)}
 	s.exact = hashWords(fold(query, maxQueryText))
 	s.require()
-	scopes = placed(scopes)
 	s.weigh(scopes)
 	hits, complete := make([]Hit, 0, len(scopes)), uint32(0)
 	for i := range scopes {
@@ -66,21 +68,6 @@ func Find(query string, scopes []Scope, limit int) []Hit {
 	hits = slices.DeleteFunc(hits, func(h Hit) bool { return !h.complete && h.Rank <= complete })
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Rank, a.Rank) })
 	return hits
-}
-
-// placed returns the scopes with what is visible by the numbers that the skills have in the index.
-func placed(scopes []Scope) []Scope {
-	scopes = slices.Clone(scopes)
-	for i := range scopes {
-		if s := &scopes[i]; s.Visible != nil && s.Index.inPlace != nil {
-			visible := make([]bool, len(s.Visible))
-			for skill, given := range s.Index.inPlace {
-				visible[skill] = s.Visible[given]
-			}
-			s.Visible = visible
-		}
-	}
-	return scopes
 }
 
 // optional are words that say nothing about a skill.
@@ -122,7 +109,11 @@ func (s *finder) weigh(scopes []Scope) {
 	s.found = make([][][]matched, len(scopes))
 	for i := range scopes {
 		scope := &scopes[i]
-		skills += scope.visible(scope.Index.skills, func(i int) uint32 { return uint32(i) }) //nolint:gosec // there are less than 2^30 skills
+		for skill := range scope.Index.skills {
+			if scope.visible(skill) {
+				skills++
+			}
+		}
 		for _, word := range s.words {
 			s.found[i] = append(s.found[i], scope.Index.matches(word, scope))
 		}
@@ -145,7 +136,7 @@ func (s *finder) weigh(scopes []Scope) {
 func (s *finder) having(w int, scopes []Scope) (count int) {
 	for i := range scopes {
 		for _, m := range s.found[i][w] {
-			count += scopes[i].visible(len(m.postings), func(i int) uint32 { return m.postings[i].skill() })
+			count += scopes[i].having(m.postings)
 		}
 	}
 	return count
@@ -231,7 +222,7 @@ func (s *finder) sorted(at int, scope *Scope, rank []uint32) []Hit {
 	consider := func(i int, r uint32) {
 		exactly := s.exactly(&scope.Index.exact[i])
 		has := r>>countedBits >= s.least || exactly > 0
-		if complete && !has || scope.Visible != nil && !scope.Visible[i] || scope.Accept != nil && !scope.Accept(scope.Index.given(i)) {
+		if complete && !has || !scope.visible(i) || scope.Accept != nil && !scope.Accept(scope.Index.given[i]) {
 			return
 		}
 		if has && !complete {
@@ -263,7 +254,7 @@ func (s *finder) sorted(at int, scope *Scope, rank []uint32) []Hit {
 	orders = orders[:min(len(orders), s.limit)]
 	best := make([]Hit, len(orders))
 	for i, o := range orders {
-		best[i] = Hit{at, scope.Index.given(int(uint32(o))), ^uint32(o >> 32), complete} //nolint:gosec // both halves of the order
+		best[i] = Hit{at, scope.Index.given[uint32(o)], ^uint32(o >> 32), complete} //nolint:gosec // both halves of the order
 	}
 	return best
 }

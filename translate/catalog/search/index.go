@@ -64,21 +64,27 @@ type Index struct {
 	ends     []uint32  // of the postings of each word
 	postings []posting // by word, by skill
 
-	exact   []names  // by skill
-	inPlace []uint32 // by skill: the number that it was given with; nil: the same
+	exact []names // by skill
+	given []int   // by skill: the number that it was given with
 }
 
 // names are hashes of the words of a name, of those after its first separator, and of those after its last one.
 type names [3]uint64
 
-// NewIndex makes the index of the texts of skills. The description of a skill is what is cut if it has too many words.
+// NewIndex makes the index of the texts of skills. The description of a skill is what is cut if it has too many words. In the index, the skills are in
+// the natural order of their names, so that those of equal rank are found in this order.
 func NewIndex(skills int, texts func(i int) Texts) *Index {
+	all, given := make([]Texts, skills), make([]int, skills)
+	for i := range all {
+		all[i], given[i] = texts(i), i
+	}
+	slices.SortStableFunc(given, func(a, b int) int { return Natural(all[a].Name, all[b].Name) })
 	b := builder{ids: map[string]int32{}}
 	exact := make([]names, skills)
 	share := func(all int) int { return min(max(all/max(skills, 1), leastOwn), mostOwn) }
-	for i := range skills {
+	for i, number := range given {
 		b.skill, b.left, b.leftNew = uint32(i), share(maxWords), share(maxNewWords)
-		t := texts(i)
+		t := &all[number]
 		exact[i] = namesOf(t.Name)
 		b.add(nameField, t.Name)
 		for _, tag := range slices.Concat(t.Tags, t.Further) {
@@ -88,33 +94,8 @@ func NewIndex(skills int, texts func(i int) Texts) *Index {
 		b.add(descriptionField, t.Description)
 	}
 	ix := b.index(skills)
-	ix.exact = exact
+	ix.exact, ix.given = exact, given
 	return ix
-}
-
-// orderByName makes skills of equal rank come in the natural order of their names: in the index they have the numbers that they have in this order.
-func (ix *Index) orderByName(all []string) {
-	ix.inPlace = make([]uint32, len(all))
-	for i := range ix.inPlace {
-		ix.inPlace[i] = uint32(i)
-	}
-	slices.SortStableFunc(ix.inPlace, func(a, b uint32) int { return Natural(all[a], all[b]) })
-	place, exact := make([]uint32, len(all)), make([]names, len(all))
-	for at, i := range ix.inPlace {
-		place[i], exact[at] = uint32(at), ix.exact[i]
-	}
-	for i, p := range ix.postings {
-		ix.postings[i] = posting(place[p.skill()])<<fieldBits | posting(p.field())
-	}
-	ix.exact = exact
-}
-
-// given returns the number that a skill was given with.
-func (ix *Index) given(skill int) int {
-	if ix.inPlace == nil {
-		return skill
-	}
-	return int(ix.inPlace[skill])
 }
 
 // separators are between the parts of a name: the namespace and those that the provider's id has.

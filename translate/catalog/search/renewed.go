@@ -27,7 +27,7 @@ const (
 
 var seed = maphash.MakeSeed()
 
-// Index returns the index of the texts of skills, which orders those of equal rank naturally by their names. All calls must have the same number of skills. While a call makes the index again, others
+// Index returns the index of the texts of skills. All calls must have the same number of skills. While a call makes the index again, others
 // get the stale one.
 func (r *Renewed) Index(skills int, texts func(i int) Texts) *Index {
 	known := r.index.Load()
@@ -42,15 +42,12 @@ func (r *Renewed) Index(skills int, texts func(i int) Texts) *Index {
 	}
 	r.stale.Store(false)
 	r.tags, r.made = make([]uint64, skills), time.Now()
-	names := make([]string, skills)
 	ix := NewIndex(skills, func(i int) Texts {
 		t := texts(i)
-		names[i] = t.Name
 		t.Further = t.Further[:min(len(t.Further), maxFurther)]
 		r.tags[i] = hashTags(t.Further)
 		return t
 	})
-	ix.orderByName(names)
 	r.index.Store(ix)
 	return ix
 }

@@ -101,7 +101,7 @@ func (ix *Index) similar(list []matched, at int, scope *Scope, factor func(other
 			continue
 		}
 		found := ix.postingsOf(i)
-		if len(found) <= left && scope.visible(len(found), func(i int) uint32 { return found[i].skill() }) > 0 {
+		if len(found) <= left && scope.having(found) > 0 {
 			left -= len(found)
 			list = append(list, matched{found, counts})
 		}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
@@ -26,16 +24,7 @@ type AllowedHosts struct {
 	trusted   map[Authority]bool
 	below     []Authority // whose subdomains are trusted, on that port
 	Plaintext bool        // the operator wrote the origin with http://
-
-	// known are answers of Includes. A map is never changed: every call looks its hosts up.
-	known atomic.Pointer[map[address]bool]
 }
-
-// address is the part of a URL without user information that Includes looks at.
-type address struct{ scheme, host string }
-
-// maxKnown is how many answers are kept. Documents name the hosts, so there may be any number.
-const maxKnown = 128
 
 // Authority is a host in canonical form and a port.
 type Authority struct{ host, port string }
@@ -86,16 +75,8 @@ func (a *AllowedHosts) Includes(u *url.URL) bool {
 	if u.Scheme != "https" && (u.Scheme != "http" || !a.Plaintext) || u.User != nil {
 		return false
 	}
-	known, of := a.known.Load(), address{u.Scheme, u.Host}
-	if known != nil {
-		if included, isKnown := (*known)[of]; isKnown {
-			return included
-		}
-	}
 	target, err := AuthorityOf(u)
-	included := err == nil && a.names(target)
-	a.keep(known, of, included)
-	return included
+	return err == nil && a.names(target)
 }
 
 // names reports whether a host is one of them, whatever the scheme.
@@ -118,19 +99,6 @@ func (a *AllowedHosts) namesOneOf(b *AllowedHosts) bool {
 	return slices.ContainsFunc(b.below, func(host Authority) bool {
 		return slices.Contains(a.below, host) || slices.ContainsFunc(a.below, host.isBelow)
 	})
-}
-
-// keep keeps an answer beside those known so far, unless there are too many or another has been kept meanwhile.
-func (a *AllowedHosts) keep(known *map[address]bool, of address, included bool) {
-	next := map[address]bool{}
-	if known != nil {
-		if len(*known) == maxKnown {
-			return
-		}
-		maps.Copy(next, *known)
-	}
-	next[address{strings.Clone(of.scheme), strings.Clone(of.host)}] = included // the URL may be a part of a document
-	a.known.CompareAndSwap(known, &next)
 }
 
 func (a Authority) isBelow(parent Authority) bool {

@@ -40,6 +40,3 @@ func (m *Misses) URLs() int { return m.urls }
 
 // Publishers is how many are kept in mind, for each host.
 func (m *Misses) Publishers() int { return m.publishers }
-
-// Plain reports whether the location can certainly be parsed.
-func (l Location) Plain() bool { return l.plain() }

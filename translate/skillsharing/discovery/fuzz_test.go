@@ -53,28 +53,6 @@ func FuzzURLsOfDescriptor(f *testing.F) {
 	})
 }
 
-// FuzzLocation: a location that can certainly be parsed can be parsed, and those that most providers have are such.
-func FuzzLocation(f *testing.F) {
-	for u, plain := range map[string]bool{
-		"https://acme.example/skills/weather-1.2/skill.json": true, "http://127.0.0.1:8080/~a_b/c?d=e#f": true, "https://acme.example": true, "https://acme.example:/a": true,
-		"": false, "/skill.json": false, "https:///skill.json": false, "xhttp://acme.example/": false, "https://acme.example:8a/": false, "https://a:1:2/": false,
-		"https://user@acme.example/": false, "https://[::1]/": false, "https://acme.example/%zz": false, "https://acme.example/a b": false, "https://acme.example?a": false,
-		"ftp://acme.example/": false, "https://acme.example/\x00": false, "HTTPS://acme.example/": false,
-	} {
-		if discovery.Location(u).Plain() != plain {
-			f.Errorf("%q is plain: %t", u, !plain)
-		}
-		f.Add(u)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, l := range []discovery.Location{discovery.Location(text), discovery.NewLocation(text)} {
-			if _, err := document.ParseEndpointURL(string(l)); l.Plain() && err != nil {
-				t.Errorf("%q: %v", l, err)
-			}
-		}
-	})
-}
-
 func quoteText(s string) string {
 	text, err := stdjson.Marshal(s)
 	if err != nil {

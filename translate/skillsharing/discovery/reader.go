@@ -130,27 +130,6 @@ func NewLocation(descriptorURL string) Location {
 	return Location(descriptorURL) // the same text, without a copy
 }
 
-// plain reports whether parse certainly succeeds. Lists ask about each skill, and parse takes about eight times as long.
-func (l Location) plain() bool {
-	rest, ok := strings.CutPrefix(string(l), "https://")
-	if !ok {
-		rest, ok = strings.CutPrefix(string(l), "http://")
-	}
-	host, path, _ := strings.Cut(rest, "/")
-	name, port, _ := strings.Cut(host, ":")
-	return ok && name != "" && only(name, ".-") && strings.Trim(port, "0123456789") == "" && only(path, "/-._~?=&#")
-}
-
-// only reports whether a text has only ASCII letters, digits and others.
-func only(text, others string) bool {
-	for _, c := range []byte(text) {
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexByte(others, c) < 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func (l Location) parse() (*url.URL, *run.Failure) {
 	u, err := document.ParseEndpointURL(string(l))
 	if err != nil {
@@ -262,9 +241,6 @@ func (r *Reader) Peek(ctx context.Context, at Location, names Names) (*cache.Doc
 	doc = settled(r, doc, names)
 	if doc != nil && err == nil {
 		return doc, nil
-	}
-	if err == nil && at.plain() {
-		return nil, nil
 	}
 	u, e := at.parse()
 	if e != nil || err == nil {

@@ -27,13 +27,10 @@ type Inputs struct {
 	most   int64  // limit of the steps for checking the arguments of one request
 	source string // of the descriptor
 	inputs []input
-	byName map[string]int // nil: there are few inputs, which a search finds faster
+	byName map[string]int
 	// byModelName has the inputs that have other names in [InputSchema]; nil: none.
 	byModelName map[string]int
 }
-
-// manyInputs is the smallest number of inputs for which there is a map.
-const manyInputs = 9
 
 type input struct {
 	name     string // of its own; in failures the one that the caller knows it by
@@ -48,10 +45,7 @@ type input struct {
 // twice. Schemas of older drafts are replaced with such of Draft 2020-12, also in params. A schema with regular expressions that can't be evaluated in linear time, such as lookaround, is not applied: the provider
 // has to.
 func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, jsonvalue.Violations) {
-	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params))}
-	if len(params) >= manyInputs {
-		in.byName = make(map[string]int, len(params))
-	}
+	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params)), byName: make(map[string]int, len(params))}
 	names := ModelNames(params)
 	for i, name := range names {
 		if in.byModelName == nil {
@@ -66,12 +60,10 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 			break
 		}
 		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
-		if _, taken := in.ownNamed([]byte(p.Name)); taken {
+		if _, taken := in.byName[p.Name]; taken {
 			found.Add(path+"/name", "must be unique", "a unique name", p.Name)
 		}
-		if in.byName != nil {
-			in.byName[p.Name] = i
-		}
+		in.byName[p.Name] = i
 		in.inputs = append(in.inputs, input{name: p.Name, model: names[i], required: p.Required && p.Default == nil, types: jsonvalue.TypesNamed(p.Type)})
 		if p.Schema == nil {
 			continue
@@ -212,26 +204,13 @@ func (in *Inputs) find(raw jsontext.Value) (int, naming) {
 		}
 		name = unquoted
 	}
-	if i, ok := in.ownNamed(name); ok {
+	if i, ok := in.byName[string(name)]; ok {
 		return i, byOwnName
 	}
 	if i, ok := in.byModelName[string(name)]; ok {
 		return i, byModelName
 	}
 	return 0, notGiven
-}
-
-func (in *Inputs) ownNamed(name []byte) (int, bool) {
-	if in.byName != nil {
-		i, ok := in.byName[string(name)]
-		return i, ok
-	}
-	for i := range in.inputs {
-		if in.inputs[i].name == string(name) {
-			return i, true
-		}
-	}
-	return 0, false
 }
 
 func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.Failure {

@@ -28,9 +28,9 @@ func Translate(source string) (Expression, error) {
 		return Expression{}, fmt.Errorf("it has more than %d bytes", MaxBytes)
 	}
 	captures, named := groupsOf(source)
-	p := parser{reader: reader{source: source}, unicode: true, captures: captures}
+	p := parser{reader: reader{source: source}, unicode: true, captures: captures, names: map[string]bool{}}
 	if !p.parse() {
-		p = parser{reader: reader{source: source}, captures: captures, named: named}
+		p = parser{reader: reader{source: source}, captures: captures, named: named, names: map[string]bool{}}
 		if !p.parse() {
 			return Expression{}, errors.New(p.problem)
 		}

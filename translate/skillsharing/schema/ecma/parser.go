@@ -14,21 +14,14 @@ type parser struct {
 	captures int  // groups that back references may mean
 	named    bool // a group has a name, so that \k is a back reference in Annex B, too
 
-	branch     *branch
-	names      map[string][]*branch // where groups with a name are
-	references []string             // the names in back references
+	names      map[string]bool // of groups; ECMA-262 does not let two groups have the same one unless they exclude each other, which is not checked
+	references []string        // the names in back references
 	modifiers
 	negated bool // within a class that is negated
 }
 
 // modifiers are the flags that a group sets for what is in it.
 type modifiers struct{ ignoreCase, multiline, dotAll bool }
-
-// branch is an alternative of a disjunction.
-type branch struct {
-	parent            *branch
-	depth, start, nth int // start of the disjunction
-}
 
 // parse reads the whole expression and reports whether it is legal.
 func (p *parser) parse() bool {
@@ -37,7 +30,7 @@ func (p *parser) parse() bool {
 		p.fail("unmatched )")
 	}
 	for _, name := range p.references {
-		if p.names[name] == nil {
+		if !p.names[name] {
 			p.fail("no group has the name of a back reference")
 		}
 	}
@@ -45,23 +38,15 @@ func (p *parser) parse() bool {
 }
 
 func (p *parser) disjunction() {
-	outer := p.branch
-	next := branch{parent: outer, start: p.at}
-	if outer != nil {
-		next.depth = outer.depth + 1
-	}
-	for ; ; next.nth++ {
-		own := next
-		p.branch = &own
+	for {
 		for c := p.peek(); c != end && c != '|' && c != ')'; c = p.peek() {
 			p.term()
 		}
 		if !p.accept("|") {
-			break
+			return
 		}
 		p.emit("|")
 	}
-	p.branch = outer
 }
 
 func (p *parser) term() {
@@ -119,7 +104,7 @@ func (p *parser) group() bool {
 		p.hinder("lookbehind")
 		quantifiable = false
 	case p.accept("?<"):
-		p.declare(p.groupName())
+		p.names[p.groupName()] = true
 	case p.accept("?"):
 		opening = p.modify()
 	}
@@ -168,34 +153,6 @@ func (p *parser) modify() string {
 		}
 		seen += string(c)
 	}
-}
-
-// declare notes the name of a group. Two groups may have the same name if they are in different alternatives.
-func (p *parser) declare(name string) {
-	const most = 20 // occurrences of a name that are compared
-	for _, other := range p.names[name][:min(most, len(p.names[name]))] {
-		if !exclude(other, p.branch) {
-			p.fail("two groups have the same name")
-		}
-	}
-	if p.names == nil {
-		p.names = map[string][]*branch{}
-	}
-	p.names[name] = append(p.names[name], p.branch)
-}
-
-// exclude reports whether only one of two branches can match.
-func exclude(a, b *branch) bool {
-	for a.depth > b.depth {
-		a = a.parent
-	}
-	for b.depth > a.depth {
-		b = b.parent
-	}
-	for a.parent != b.parent {
-		a, b = a.parent, b.parent
-	}
-	return a.start == b.start && a.nth != b.nth
 }
 
 // groupName reads a name that ends with >.
