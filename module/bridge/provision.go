@@ -27,6 +27,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -305,7 +306,7 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	if err != nil {
 		return nil, nil, err
 	}
-	report := func(source, host, address string, r *network.RefusedError) {
+	report := func(source, host, address string, r *exchange.RefusedError) {
 		o.RefusedConnection(source, host, address, r)
 	}
 	limits := h.limits()

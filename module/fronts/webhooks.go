@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
@@ -135,7 +136,7 @@ func (w *Webhooks) Client(ctx caddy.Context, out *Outbound) (*webhook.Client, fu
 	if err != nil {
 		return nil, nil, err
 	}
-	rules := network.NewRules(networks, w.ports(), func(_, host, address string, r *network.RefusedError) {
+	rules := network.NewRules(networks, w.ports(), func(_, host, address string, r *exchange.RefusedError) {
 		out.Observer.RefusedWebhook(webhooksBlock, host, address, r)
 	})
 	transport, err := network.NewTransport(ctx, out.Transport, rules, out.Overhead)

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,29 +24,6 @@ import (
 // package net.
 const minDialShare = 2 * time.Second
 
-// RefusedError says which rule of the operator forbids a connection. Its text may reach an
-// agent, so it does not contain the address.
-type RefusedError struct {
-	rule    string
-	why     string   // for the operator only; empty: the same as rule
-	kind    run.Rule // for the operator only; empty: run.RuleHost
-	passing bool
-}
-
-func (r *RefusedError) Error() string { return "refused: " + r.rule }
-
-// Refused returns the rule. Errors without this method are failures of the network.
-func (r *RefusedError) Refused() string { return r.rule }
-
-// Passing reports whether the refusal may end because name servers return other addresses.
-func (r *RefusedError) Passing() bool { return r.passing }
-
-// Rule returns the kind of the rule, for the operator only.
-func (r *RefusedError) Rule() run.Rule { return cmp.Or(r.kind, run.RuleHost) }
-
-// Why returns the reason, for the operator only.
-func (r *RefusedError) Why() string { return cmp.Or(r.why, r.rule) }
-
 // Reasons to refuse the addresses of a host. After a lookup, the text of the error is always
 // errNowhere, and only the log has errNotPublic or errNoSuchHost: otherwise a caller could
 // find out which names exist in the operator's network.
@@ -56,6 +32,11 @@ var (
 	errNoSuchHost = &ruleError{run.RuleNoSuchHost, "host name does not exist"}
 	errNowhere    = errors.New("host name has no address that may be called")
 )
+
+// refusal returns the error of a connection that is refused for a reason that callers may know.
+func refusal(reason string) *exchange.RefusedError {
+	return &exchange.RefusedError{Reason: reason, Exact: reason, Rule: run.RuleHost}
+}
 
 // ruleError says which rule forbids a host or a port.
 type ruleError struct {
@@ -76,12 +57,12 @@ type Rules struct {
 	// Notice reports events other than refusals to the operator; nil: they are not reported.
 	Notice func(context.Context, *exchange.Notice)
 	// report reports a refusal to the operator.
-	report func(source, host, address string, r *RefusedError)
+	report func(source, host, address string, r *exchange.RefusedError)
 }
 
 // NewRules returns rules that allow public addresses and the given networks, on
 // the given ports; nil: on any port.
-func NewRules(networks []netip.Prefix, ports map[uint16]bool, report func(source, host, address string, r *RefusedError)) *Rules {
+func NewRules(networks []netip.Prefix, ports map[uint16]bool, report func(source, host, address string, r *exchange.RefusedError)) *Rules {
 	var v4, v6 []netip.Prefix
 	named := make(map[netip.Addr]bool)
 	for _, network := range networks {
@@ -117,7 +98,7 @@ type guard struct {
 func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	// Caddy's transport dials the address in this context value, if there is one.
 	if _, diverted := reverseproxy.GetDialInfo(ctx); diverted {
-		return nil, &RefusedError{rule: "the request carries an upstream of reverse_proxy"}
+		return nil, refusal("the request carries an upstream of reverse_proxy")
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
@@ -159,7 +140,7 @@ func (g *guard) dialAddress(ctx context.Context, network string, address netip.A
 }
 
 // judge returns the addresses of a host that may be reached, with the port. If there are none,
-// the error is a *RefusedError, or the resolver's.
+// the error is a *exchange.RefusedError, or the resolver's.
 func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
 	source := exchange.SourceOf(ctx)
 	host, port, err := g.target(source, hostport)
@@ -180,11 +161,11 @@ func (g *guard) judge(ctx context.Context, hostport string) ([]netip.AddrPort, e
 }
 
 // target splits a host and port and checks them without looking up the host. An error is
-// a *RefusedError.
+// a *exchange.RefusedError.
 func (r *Rules) target(source, hostport string) (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return "", 0, &RefusedError{rule: "host and port can't be separated"}
+		return "", 0, refusal("host and port can't be separated")
 	}
 	port, err = r.check(host, text)
 	if err != nil {
@@ -193,7 +174,7 @@ func (r *Rules) target(source, hostport string) (host string, port uint16, err e
 	return host, port, nil
 }
 
-// judgeURL checks a URL without looking up its host. An error is a *RefusedError.
+// judgeURL checks a URL without looking up its host. An error is a *exchange.RefusedError.
 func (r *Rules) judgeURL(source string, u *url.URL) error {
 	host, port := u.Hostname(), portOf(u)
 	if _, fault := r.check(host, port); fault != nil {
@@ -218,7 +199,7 @@ func (r *Rules) check(host, portText string) (port uint16, err error) {
 }
 
 // reachable returns those addresses of a host that may be reached. If there are none, the
-// error is a *RefusedError.
+// error is a *exchange.RefusedError.
 func (r *Rules) reachable(source, hostport string, port uint16, candidates []netip.Addr, rule error) ([]netip.AddrPort, error) {
 	var allowed []netip.AddrPort
 	for _, address := range candidates {
@@ -257,10 +238,11 @@ func (r *Rules) allowedBits(address netip.Addr) int {
 	return bits
 }
 
-func (r *Rules) refuse(source, hostport, address string, rule, why error) *RefusedError {
-	refused := &RefusedError{rule: rule.Error(), why: why.Error(), passing: errors.Is(rule, errNowhere)}
+func (r *Rules) refuse(source, hostport, address string, rule, why error) *exchange.RefusedError {
+	refused := refusal(rule.Error())
+	refused.Exact, refused.Passing = why.Error(), errors.Is(rule, errNowhere)
 	if own, ok := errors.AsType[*ruleError](why); ok {
-		refused.kind = own.kind
+		refused.Rule = own.kind
 	}
 	r.report(source, hostport, address, refused)
 	return refused

@@ -75,7 +75,7 @@ func testRules(networks []netip.Prefix, ports ...uint16) *Rules {
 	for _, port := range ports {
 		allowed[port] = true
 	}
-	return NewRules(networks, allowed, func(string, string, string, *RefusedError) {})
+	return NewRules(networks, allowed, func(string, string, string, *exchange.RefusedError) {})
 }
 
 // testTransport provisions a transport as a handler does.
@@ -105,9 +105,8 @@ func get(ctx context.Context, rt http.RoundTripper, scheme, host string) error {
 
 // refusedBy returns the rule that an error names, or the error's text.
 func refusedBy(err error) string {
-	var r interface{ Refused() string }
-	if errors.As(err, &r) {
-		return r.Refused()
+	if r := exchange.Refusal(err); r != nil {
+		return r.Reason
 	}
 	if err == nil {
 		return ""
@@ -359,11 +358,11 @@ func TestGuardFailures(t *testing.T) {
 	tr.guard.lookup = resolver("10.0.0.1")
 	private := get(t.Context(), tr, "http", "private.example:1")
 	for name, err := range map[string]error{"unknown": unknown, "without addresses": empty, "private": private} {
-		r, ok := errors.AsType[*RefusedError](err)
-		if !ok || r.Refused() != noPublic || err.Error() != "refused: "+noPublic || !r.Passing() {
+		r, ok := errors.AsType[*exchange.RefusedError](err)
+		if !ok || r.Reason != noPublic || err.Error() != "refused: "+noPublic || !r.Passing {
 			t.Errorf("a name that is %s: %v", name, err)
-		} else if wantWhy := map[bool]string{true: notPublic, false: "host name does not exist"}[name == "private"]; r.Why() != wantWhy {
-			t.Errorf("a name that is %s: the operator learns %q", name, r.Why())
+		} else if wantWhy := map[bool]string{true: notPublic, false: "host name does not exist"}[name == "private"]; r.Exact != wantWhy {
+			t.Errorf("a name that is %s: the operator learns %q", name, r.Exact)
 		}
 	}
 	tr.guard.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -382,8 +381,8 @@ func TestJudge(t *testing.T) {
 		`{"protocol": "http", "network_proxy": {"from": "url", "url": "http://127.0.0.1:1"}}`,
 	} {
 		var reports []string
-		r := NewRules(networks(t, "10.1.0.0/16"), map[uint16]bool{80: true, 443: true}, func(_, host, address string, r *RefusedError) {
-			reports = append(reports, host+" "+address+" "+r.rule)
+		r := NewRules(networks(t, "10.1.0.0/16"), map[uint16]bool{80: true, 443: true}, func(_, host, address string, r *exchange.RefusedError) {
+			reports = append(reports, host+" "+address+" "+r.Reason)
 		})
 		tr := testTransport(t, config, r)
 		tr.guard.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -432,8 +431,8 @@ func TestJudge(t *testing.T) {
 
 func TestGuardReports(t *testing.T) {
 	var reports []string
-	r := NewRules(nil, map[uint16]bool{443: true}, func(_, host, address string, r *RefusedError) {
-		reports = append(reports, host+" "+address+" "+r.Why())
+	r := NewRules(nil, map[uint16]bool{443: true}, func(_, host, address string, r *exchange.RefusedError) {
+		reports = append(reports, host+" "+address+" "+r.Exact)
 	})
 	g := &guard{Rules: r, lookup: resolver("10.0.0.1"), timeout: time.Minute}
 	_, err := g.judge(t.Context(), "host.example:443")
@@ -449,7 +448,7 @@ func TestGuardReports(t *testing.T) {
 // TestRulesOfRefusals: which kind of rule forbids a connection.
 func TestRulesOfRefusals(t *testing.T) {
 	var refused []run.Rule
-	g := &guard{Rules: NewRules(nil, map[uint16]bool{443: true}, func(_, _, _ string, r *RefusedError) { refused = append(refused, r.Rule()) }), timeout: time.Minute}
+	g := &guard{Rules: NewRules(nil, map[uint16]bool{443: true}, func(_, _, _ string, r *exchange.RefusedError) { refused = append(refused, r.Rule) }), timeout: time.Minute}
 	for hostport, want := range map[string]run.Rule{
 		"example.com:80": run.RulePort, "example.com:x": run.RulePort, "1.2.3.4:0": run.RulePort,
 		"127.1:443": run.RuleHost, "a..b:443": run.RuleHost, "[fe80::1%eth0]:443": run.RuleHost, "[::ffff:1.2.3.4]:443": run.RuleHost,
@@ -497,8 +496,8 @@ func TestExactReasons(t *testing.T) {
 		vague, exact string
 		rule         run.Rule
 	}{
-		{(&Rules{report: func(string, string, string, *RefusedError) {}}).refuse("", "a.example:443", "", errNowhere, errNoSuchHost), errNowhere.Error(), "host name does not exist", run.RuleNoSuchHost},
-		{(&Rules{report: func(string, string, string, *RefusedError) {}}).refuse("", "a.example:443", "10.0.0.1", errNowhere, errNotPublic), errNowhere.Error(), "address is not public", run.RuleAddress},
+		{(&Rules{report: func(string, string, string, *exchange.RefusedError) {}}).refuse("", "a.example:443", "", errNowhere, errNoSuchHost), errNowhere.Error(), "host name does not exist", run.RuleNoSuchHost},
+		{(&Rules{report: func(string, string, string, *exchange.RefusedError) {}}).refuse("", "a.example:443", "10.0.0.1", errNowhere, errNotPublic), errNowhere.Error(), "address is not public", run.RuleAddress},
 		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, "the TLS handshake failed", "the server does not speak TLS", run.RuleNotTLS},
 		{http.ErrSchemeMismatch, "the TLS handshake failed", "the server does not speak TLS", run.RuleNotTLS},
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "connection refused", "connection refused", ""},

@@ -346,7 +346,7 @@ func withoutReuse(like *http.Transport) *http.Transport {
 }
 
 // Judge checks the port and the host of a URL: the spelling of a name, or whether an address
-// may be reached. Its error has a method Refused() string. Judge neither connects nor looks
+// may be reached. Its error is an [exchange.RefusedError]. Judge neither connects nor looks
 // up names: the addresses of a name are checked when it is dialed.
 func (t *Transport) Judge(_ context.Context, source string, u *url.URL) error {
 	return t.guard.judgeURL(source, u)

@@ -10,6 +10,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // failureLevel returns the level of a failed call's line: WARN if the operator has to act, at most
@@ -49,7 +50,7 @@ func overLimit(f *run.Failure) bool {
 
 // hasOwnWarning reports whether the cause of a failure is already logged, with more details.
 func hasOwnWarning(f *run.Failure) bool {
-	_, refused := errors.AsType[Refusal](f.Cause)
+	_, refused := errors.AsType[*exchange.RefusedError](f.Cause)
 	return refused || f.Demand != nil && f.Demand.Withheld
 }
 

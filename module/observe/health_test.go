@@ -69,7 +69,7 @@ func TestR145HealthIsExact(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&refused{why: why}, why},
+		{&exchange.RefusedError{Reason: why, Exact: why}, why},
 		{plain, "the server does not speak TLS"},
 		{http.ErrSchemeMismatch, "the server does not speak TLS"},
 		{&net.DNSError{IsNotFound: true}, "its host name does not exist"},

@@ -232,8 +232,8 @@ func tokenOutcome(status int) string {
 
 // refused counts a connection that the guard refused. It does not count names that do not
 // exist, because no option would allow these connections.
-func (m *metrics) refused(r Refusal) {
-	if rule := r.Rule(); rule != run.RuleNoSuchHost {
+func (m *metrics) refused(r *exchange.RefusedError) {
+	if rule := r.Rule; rule != run.RuleNoSuchHost {
 		m.refusals.WithLabelValues(string(rule)).Inc()
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 const metricPrefix = "caddy_skill_bridge_"
@@ -586,7 +587,7 @@ func TestTokenOutcomes(t *testing.T) {
 func TestRefusalReasons(t *testing.T) {
 	m := newMetrics()
 	for _, rule := range []run.Rule{run.RuleAddress, run.RulePort, run.RuleHost, run.RuleNoSuchHost} {
-		m.refused(&refused{rule: rule})
+		m.refused(&exchange.RefusedError{Rule: rule})
 	}
 	for _, rule := range []run.Rule{run.RuleAddress, run.RulePort, run.RuleHost} {
 		if n := counterValue(t, m.refusals.WithLabelValues(string(rule))); n != 1 {

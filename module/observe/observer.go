@@ -168,32 +168,23 @@ func (o *Observer) scrubbed(n *exchange.Notice) *exchange.Notice {
 	return &clean
 }
 
-// Refusal is the error of a connection that the guard refused.
-type Refusal interface {
-	error
-	// Rule returns the kind of the rule that refused it.
-	Rule() run.Rule
-	// Why returns the reason, for the operator only.
-	Why() string
-}
-
 // RefusedConnection logs a connection that the guard has refused. The address is empty if
 // the host name was not resolved.
-func (o *Observer) RefusedConnection(source, host, address string, r Refusal) {
+func (o *Observer) RefusedConnection(source, host, address string, r *exchange.RefusedError) {
 	o.refusedConnection(zapcore.WarnLevel, "did not connect: ", "", source, host, address, r)
 }
 
 // RefusedWebhook does what RefusedConnection does, for a webhook. Clients choose its URL, so it is not the operator who has to act.
 // block is the block of options about webhooks, and the source in reports.
-func (o *Observer) RefusedWebhook(block, host, address string, r Refusal) {
+func (o *Observer) RefusedWebhook(block, host, address string, r *exchange.RefusedError) {
 	o.refusedConnection(zapcore.InfoLevel, "did not connect to a client's webhook: ", block+" > ", block, host, address, r)
 }
 
 // refusedConnection logs a refused connection. block is the block of the option that would allow it; empty: none.
-func (o *Observer) refusedConnection(level zapcore.Level, what, block, source, host, address string, r Refusal) {
+func (o *Observer) refusedConnection(level zapcore.Level, what, block, source, host, address string, r *exchange.RefusedError) {
 	o.metrics.refused(r)
 	host = safetext.Field(o.scrub(host), MaxLogged)
-	why := o.scrub(r.Why())
+	why := o.scrub(r.Exact)
 	dropped, due, full := o.refusals.due(source, host+"\n"+why, time.Now())
 	switch {
 	case full:
@@ -203,7 +194,7 @@ func (o *Observer) refusedConnection(level zapcore.Level, what, block, source, h
 		return
 	}
 	message, option := what+why, ""
-	switch r.Rule() {
+	switch r.Rule {
 	case run.RuleAddress:
 		option = block + "allow_networks " + safetext.Field(address, MaxLogged)
 	case run.RulePort:

@@ -33,16 +33,6 @@ func observed(level zapcore.Level) (*Observer, *zapobserver.ObservedLogs) {
 	return NewObserver(zap.New(core), false, nil), logs
 }
 
-// refused is a refusal of the guard.
-type refused struct {
-	why  string
-	rule run.Rule
-}
-
-func (r *refused) Error() string  { return "refused: " + r.why }
-func (r *refused) Rule() run.Rule { return r.rule }
-func (r *refused) Why() string    { return r.why }
-
 func TestCalledLevels(t *testing.T) {
 	failure := func(kind run.Kind, f run.Failure) *run.Failure {
 		f.Kind = kind
@@ -61,7 +51,7 @@ func TestCalledLevels(t *testing.T) {
 		"following is up to the agent":  {failure(run.DeadlineExceeded, run.Failure{Executed: run.ExecutedYes}), zapcore.InfoLevel},
 		"descriptor gone":               {failure(run.SkillNotFound, run.Failure{By: run.Provider}), zapcore.WarnLevel},
 		"refused dial":                  {failure(run.Unreachable, run.Failure{Refused: run.RulePort}), zapcore.WarnLevel},
-		"connection refused by a rule":  {failure(run.Unreachable, run.Failure{Refused: run.RulePort, Cause: fmt.Errorf("dial: %w", &refused{why: "port 1 is not allowed"})}), zapcore.InfoLevel},
+		"connection refused by a rule":  {failure(run.Unreachable, run.Failure{Refused: run.RulePort, Cause: fmt.Errorf("dial: %w", &exchange.RefusedError{Exact: "port 1 is not allowed"})}), zapcore.InfoLevel},
 		"secret denied":                 {&run.Failure{Kind: run.AuthRequired, Demand: &run.Demand{Withheld: true}}, zapcore.InfoLevel},
 		"provider down":                 {failure(run.Unreachable, run.Failure{}), zapcore.WarnLevel},
 		"invalid document":              {failure(run.InvalidDocument, run.Failure{}), zapcore.WarnLevel},
@@ -189,7 +179,7 @@ func TestLoggedTextsAreBounded(t *testing.T) {
 	o.Notice(t.Context(), &exchange.Notice{Level: slog.LevelWarn, Message: long, Attrs: []slog.Attr{
 		slog.String("text", long), slog.Any("list", []string{long}), slog.Any("error", errors.New(long)),
 	}})
-	o.RefusedConnection("acme", long, long, &refused{why: "address is not public", rule: run.RuleAddress})
+	o.RefusedConnection("acme", long, long, &exchange.RefusedError{Exact: "address is not public", Rule: run.RuleAddress})
 	if logs.Len() != 4 {
 		t.Fatalf("%d lines, want 4", logs.Len())
 	}
@@ -253,19 +243,19 @@ func TestNotices(t *testing.T) {
 func TestRefusalsNameTheOption(t *testing.T) {
 	for _, tc := range []struct {
 		host, address string
-		refused       refused
+		refused       exchange.RefusedError
 		option        string
 	}{
-		{"a.example:443", "10.0.0.1", refused{"address is not public", run.RuleAddress}, "allow_networks 10.0.0.1"},
-		{"a.example:8443", "", refused{"port 8443 is not allowed", run.RulePort}, "allow_ports 8443"},
-		{"127.1:443", "", refused{"host is spelled like an address", run.RuleHost}, ""},
+		{"a.example:443", "10.0.0.1", exchange.RefusedError{Exact: "address is not public", Rule: run.RuleAddress}, "allow_networks 10.0.0.1"},
+		{"a.example:8443", "", exchange.RefusedError{Exact: "port 8443 is not allowed", Rule: run.RulePort}, "allow_ports 8443"},
+		{"127.1:443", "", exchange.RefusedError{Exact: "host is spelled like an address", Rule: run.RuleHost}, ""},
 	} {
 		o, logs := observed(zapcore.DebugLevel)
 		o.RefusedConnection("acme", tc.host, tc.address, &tc.refused)
 		line := logs.All()[0]
 		option, named := line.ContextMap()["option"]
 		if named != (tc.option != "") || named && option != tc.option || strings.Contains(line.Message, "option") != named {
-			t.Errorf("%s: %s %v", tc.refused.why, line.Message, line.ContextMap())
+			t.Errorf("%s: %s %v", tc.refused.Exact, line.Message, line.ContextMap())
 		}
 	}
 }
@@ -286,7 +276,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, logs := observed(zapcore.DebugLevel)
 		for i := range 10_000 {
-			o.RefusedConnection("acme", fmt.Sprint("host", i, ":443"), "10.0.0.1", &refused{why: "address is not public", rule: run.RuleAddress})
+			o.RefusedConnection("acme", fmt.Sprint("host", i, ":443"), "10.0.0.1", &exchange.RefusedError{Exact: "address is not public", Rule: run.RuleAddress})
 		}
 		if n := logs.Len(); n == 0 || n > 100 {
 			t.Errorf("%d lines", n)
@@ -294,7 +284,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if last := logs.All()[logs.Len()-1]; !strings.Contains(last.Message, "are not logged") {
 			t.Errorf("nothing says that there is more: %v", last)
 		}
-		o.RefusedConnection("other", "host:443", "10.0.0.1", &refused{why: "address is not public", rule: run.RuleAddress})
+		o.RefusedConnection("other", "host:443", "10.0.0.1", &exchange.RefusedError{Exact: "address is not public", Rule: run.RuleAddress})
 		if last := logs.All()[logs.Len()-1]; last.ContextMap()["source"] != "other" {
 			t.Errorf("one source keeps another's from being logged: %v", last)
 		}
@@ -304,7 +294,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 		time.Sleep(lineInterval)
 		before := logs.Len()
-		o.RefusedConnection("acme", "late:443", "10.0.0.1", &refused{why: "address is not public", rule: run.RuleAddress})
+		o.RefusedConnection("acme", "late:443", "10.0.0.1", &exchange.RefusedError{Exact: "address is not public", Rule: run.RuleAddress})
 		if logs.Len() != before+1 {
 			t.Error("no refusal is logged any more")
 		}

@@ -36,7 +36,7 @@ func isLeftAlone(e *run.Failure) bool {
 }
 
 func TestBreakerOpens(t *testing.T) {
-	refused := func(*http.Request) (*http.Response, error) { return nil, guardError{} }
+	refused := func(*http.Request) (*http.Response, error) { return nil, notPublic }
 	for _, tc := range []struct {
 		about  string
 		answer scriptedAnswer
@@ -94,12 +94,6 @@ func TestBreakerOpens(t *testing.T) {
 		})
 	}
 }
-
-// guardError is the error of a transport that may not connect.
-type guardError struct{}
-
-func (guardError) Error() string   { return "refused" }
-func (guardError) Refused() string { return "address is not public" }
 
 // TestBreakerAnswer checks what a caller learns, and that nothing is sent twice.
 func TestBreakerAnswer(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 func TestSubmitSendsAnInvocationRequest(t *testing.T) {
@@ -291,10 +292,8 @@ func TestSubmitRepeatsWhatWasNeverWritten(t *testing.T) {
 	}
 }
 
-type refusal struct{}
-
-func (refusal) Error() string   { return "refused: 10.0.0.7 is private" }
-func (refusal) Refused() string { return "address is not public" }
+// notPublic is the error of a transport that may not connect.
+var notPublic = &exchange.RefusedError{Reason: "address is not public", Exact: "10.0.0.7 is private", Rule: run.RuleAddress}
 
 func TestSubmitWithoutConnection(t *testing.T) {
 	for _, c := range []struct {
@@ -306,8 +305,8 @@ func TestSubmitWithoutConnection(t *testing.T) {
 	}{
 		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 1, "its host name does not exist", true},
 		{"no name server", &net.DNSError{Err: "server misbehaving", Name: "acme.example", IsTemporary: true}, 3, "its host name can't be resolved", false},
-		{"refused", refusal{}, 1, "address is not public", true},
-		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", refusal{})}, 1, "address is not public", true},
+		{"refused", notPublic, 1, "address is not public", true},
+		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", notPublic)}, 1, "address is not public", true},
 		{"unknown", errors.New("dial 10.0.0.7: flux capacitor"), 3, "the connection failed", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -380,7 +379,7 @@ func TestSubmitOverATransportWithoutTrace(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: errors.New("no route")}, 3, run.ExecutedNo},
 		{&net.DNSError{IsTemporary: true}, 3, run.ExecutedNo},
 		{&net.DNSError{IsNotFound: true}, 1, run.ExecutedNo},
-		{refusal{}, 1, run.ExecutedNo},
+		{notPublic, 1, run.ExecutedNo},
 	} {
 		transport := roundTripper(func(*http.Request) (*http.Response, error) { return nil, c.err })
 		_, e, effort := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme, consent))

@@ -65,11 +65,8 @@ func (c *Client) Check(ctx context.Context, text string) (problem string) {
 		return "must have a port from 1 to 65535, without leading zeros"
 	}
 	if err := c.Judge(ctx, u); err != nil {
-		if rule, ok := errors.AsType[interface {
-			error
-			Refused() string
-		}](err); ok {
-			return "is not allowed here: " + rule.Refused()
+		if refused := exchange.Refusal(err); refused != nil {
+			return "is not allowed here: " + refused.Reason
 		}
 		return "is not allowed here"
 	}
@@ -169,11 +166,8 @@ func (c *Client) Post(ctx context.Context, q *Request) (a Answer) {
 		a.RetryAfter = min(exchange.RetryAfter(response.Header), maxRetryAfter)
 	default:
 		a.Outcome, a.Problem = Failed, problem(err, q.Secrets)
-		if refused, ok := errors.AsType[interface {
-			error
-			Refused() string
-		}](err); ok {
-			a.Outcome, a.Problem = Blocked, refused.Refused()
+		if refused := exchange.Refusal(err); refused != nil {
+			a.Outcome, a.Problem = Blocked, refused.Reason
 		}
 	}
 	return a

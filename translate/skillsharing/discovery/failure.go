@@ -154,19 +154,12 @@ func WrongID(s *Skill, listed string) *run.Failure {
 // error of the discovery credentials. Refusals by a circuit breaker or a limit are temporary, so the
 // cache does not remember them.
 func ownError(err error) error {
-	if _, open := errors.AsType[*exchange.CircuitOpenError](err); open {
+	e, isFailure := errors.AsType[*run.Failure](err)
+	_, open := errors.AsType[*exchange.CircuitOpenError](err)
+	switch {
+	case open, isFailure && e.Kind == run.RateLimited && e.By == run.Bridge:
 		return &cache.OwnError{Err: err, Passing: true}
-	}
-	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.RateLimited && e.By == run.Bridge {
-		return &cache.OwnError{Err: err, Passing: true}
-	}
-	if e, ok := errors.AsType[*run.Failure](err); ok && e.Phase == run.PhaseAuth {
-		return &cache.OwnError{Err: err}
-	}
-	if e, ok := errors.AsType[*run.Failure](err); ok && e.Refused != "" {
-		return &cache.OwnError{Err: err}
-	}
-	if _, refused := exchange.Refusal(err); refused {
+	case isFailure && (e.Phase == run.PhaseAuth || e.Refused != ""), exchange.Refusal(err) != nil:
 		return &cache.OwnError{Err: err}
 	}
 	return err

@@ -117,8 +117,7 @@ func (t *retrieval) identity() exchange.Identity {
 // neverMade reports whether the circuit breaker or the guard refused to send a request.
 func neverMade(err error) bool {
 	_, open := errors.AsType[*exchange.CircuitOpenError](err)
-	_, refused := exchange.Refusal(err)
-	return open || refused
+	return open || exchange.Refusal(err) != nil
 }
 
 // credentialError returns the error for a credential that can't be applied. If the context has ended, the

@@ -195,7 +195,7 @@ func (a *admission) verdict(ctx context.Context, status int, err error) (failure
 	if errors.Is(err, errTooLarge) || isMalformed(err) {
 		return "", "", true
 	}
-	if _, refused := Refusal(err); refused || ctx.Err() != nil && !a.waitedFor(ctx) {
+	if Refusal(err) != nil || ctx.Err() != nil && !a.waitedFor(ctx) {
 		return "", "", false
 	}
 	failure, rule = ReasonOf(err)

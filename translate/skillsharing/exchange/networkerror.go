@@ -67,8 +67,8 @@ func (s *Sender) Unreachable(err error, phase run.Phase, u *url.URL, executionID
 // ReasonOf returns why there is no answer, without addresses, and the rule of the bridge that forbids the request; empty: a later
 // request may succeed. A host that does not exist and an invalid certificate are refused: only an operator can change them.
 func ReasonOf(err error) (reason string, rule run.Rule) {
-	if reason, refused := Refusal(err); refused {
-		return reason, ruleOf(err)
+	if refused := Refusal(err); refused != nil {
+		return refused.Reason, refused.Rule
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
@@ -87,10 +87,9 @@ func ReasonOf(err error) (reason string, rule run.Rule) {
 
 // ExactReason is the reason of [ReasonOf] for the operator: it says what callers must not learn, since it tells which hosts and servers there are.
 func ExactReason(err error) string {
-	var refused interface{ Why() string }
-	switch {
-	case errors.As(err, &refused):
-		return refused.Why()
+	switch refused := Refusal(err); {
+	case refused != nil:
+		return refused.Exact
 	case withoutTLS(err):
 		return "the server does not speak TLS"
 	}
@@ -143,22 +142,20 @@ var reasons = []struct {
 	{io.EOF, "the connection was dropped"},
 }
 
-// Refusal returns the rule of the bridge by which a request was refused.
-func Refusal(err error) (rule string, refused bool) {
-	var r interface{ Refused() string }
-	if errors.As(err, &r) {
-		return r.Refused(), true
-	}
-	return "", false
+// RefusedError is the error of a connection that a rule of the operator forbids. Its text may reach an agent, so it does not contain the address.
+type RefusedError struct {
+	Reason  string
+	Exact   string   // the reason, for the operator only
+	Rule    run.Rule // for the operator only
+	Passing bool     // it may end because name servers return other addresses
 }
 
-// ruleOf returns the rule of the bridge by which a request was refused.
-func ruleOf(err error) run.Rule {
-	var r interface{ Rule() run.Rule }
-	if errors.As(err, &r) {
-		return r.Rule()
-	}
-	return run.RuleOther
+func (e *RefusedError) Error() string { return "refused: " + e.Reason }
+
+// Refusal returns the refusal that is the cause of an error; nil: it is a failure of the network.
+func Refusal(err error) *RefusedError {
+	refused, _ := errors.AsType[*RefusedError](err)
+	return refused
 }
 
 // malformedAnswer returns what is wrong with an answer that package net/http could not

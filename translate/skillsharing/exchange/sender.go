@@ -33,8 +33,7 @@ type Sender struct {
 	// hosts; nil: only those of these credentials.
 	Secrets *credential.Group
 	// Transport sends all requests. It must:
-	//   - refuse forbidden addresses, with an error that has a method Refused() string, and Passing() bool if the
-	//     refusal may be temporary;
+	//   - refuse forbidden addresses, with a [RefusedError];
 	//   - follow no redirects;
 	//   - end reading a body with the request's context. Package net/http does, except for an answer 101 (Switching
 	//     Protocols), which the transport must refuse;
@@ -79,9 +78,8 @@ func (e *Error) Unwrap() error { return e.err }
 // Permanent reports whether the error is not temporary, so that a stale document must not be used
 // instead.
 func (e *Error) Permanent() bool {
-	_, refused := Refusal(e.err)
-	var passing interface{ Passing() bool }
-	return refused && (!errors.As(e.err, &passing) || !passing.Passing())
+	refused := Refusal(e.err)
+	return refused != nil && !refused.Passing
 }
 
 // Request is a request with everything that is needed to send it, in one allocation.
