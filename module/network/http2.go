@@ -11,39 +11,24 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // maxSends is how often one request may be sent if the server refuses it as not processed, or closes
 // the connection (RFC 9113, sections 6.8 and 8.7). Package net/http has no limit for these repetitions.
 const maxSends = 3
 
-// connectionError is the error of a request that is not repeated on another connection.
-type connectionError string
-
-func (e connectionError) Error() string { return string(e) }
-
-// Reason says why there is no answer.
-func (e connectionError) Reason() string { return string(e) }
-
+// Errors of requests that are not repeated on another connection.
 const (
 	// errRefusedAgain is the error of a request that was sent maxSends times.
-	errRefusedAgain connectionError = "it refused the request all 3 times, or closed the connection"
+	errRefusedAgain exchange.ConnectionError = "it refused the request all 3 times, or closed the connection"
 	// errClosedAgain is the error of a request that must be sent on a new connection.
-	errClosedAgain connectionError = "the used connections are closed"
+	errClosedAgain exchange.ConnectionError = "the used connections are closed"
 	// errClosedBefore is the error of a request on a connection that the bridge has
 	// just closed. Nothing of the request was sent.
-	errClosedBefore connectionError = "the connection was already closed"
+	errClosedBefore exchange.ConnectionError = "the connection was already closed"
 )
-
-// overheadError is the error of a connection that carried too many bytes besides the content of answers.
-type overheadError struct{ overhead int64 }
-
-func (e *overheadError) Error() string { return e.Malformed() }
-
-// Malformed says what was wrong with the received data.
-func (e *overheadError) Malformed() string {
-	return fmt.Sprintf("its HTTP/2 connection carried more than %d bytes other than the content of answers (limits connection_overhead)", e.overhead)
-}
 
 // meter limits what a server sends on an HTTP/2 connection. A server may send frames of
 // unknown types, pings, settings and data of cancelled requests at any time (RFC 9113,
@@ -89,7 +74,7 @@ func (m *meter) Read(p []byte) (int, error) {
 		return n, err
 	}
 	m.close()
-	return 0, &overheadError{m.overhead}
+	return 0, &exchange.MalformedError{Reason: fmt.Sprintf("its HTTP/2 connection carried more than %d bytes other than the content of answers (limits connection_overhead)", m.overhead)}
 }
 
 // close closes the connection. The caller holds m.mu.
@@ -277,7 +262,7 @@ func (t *trip) send(by http.RoundTripper, anew func() *http.Transport) (*http.Re
 		return response, err
 	}
 	if err != nil {
-		if own, ok := errors.AsType[connectionError](context.Cause(t.ctx)); ok {
+		if own, ok := errors.AsType[exchange.ConnectionError](context.Cause(t.ctx)); ok {
 			err = own
 		}
 		t.end(true)

@@ -260,20 +260,10 @@ func schemesOfHTTP2(versions []string) map[string]bool {
 	return map[string]bool{"https": withoutTLS || len(versions) == 0 || slices.Contains(versions, "2"), "http": withoutTLS}
 }
 
-// switchError is the error of an answer 101 (Switching Protocols), which the bridge never
+// errSwitched is the error of an answer 101 (Switching Protocols), which the bridge never
 // asks for. After it, net/http returns the connection itself as the body, and neither a
 // deadline nor a cancelled context ends a read from it.
-type switchError struct{}
-
-func (switchError) Error() string {
-	return "the answer is HTTP 101 (Switching Protocols), which was not requested"
-}
-
-// Malformed says what the server did wrong.
-func (e switchError) Malformed() string { return e.Error() }
-
-// StatusCode returns the status of the answer.
-func (switchError) StatusCode() int { return http.StatusSwitchingProtocols }
+var errSwitched = &exchange.MalformedError{Status: http.StatusSwitchingProtocols, Reason: "the answer is HTTP 101 (Switching Protocols), which was not requested"}
 
 // RoundTrip implements http.RoundTripper. All requests to providers go through it.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -289,7 +279,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols {
 		_ = response.Body.Close() // closes the connection, which can't carry another request
-		return nil, switchError{}
+		return nil, errSwitched
 	}
 	return response, nil
 }

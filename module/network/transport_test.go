@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 func TestTransportDefaults(t *testing.T) {
@@ -190,8 +191,8 @@ func TestSwitchingProtocols(t *testing.T) {
 				}
 				tr := testTransport(t, config, testRules(networks(t, "127.0.0.1"), 80, netip.MustParseAddrPort(address).Port()))
 				err := get(t.Context(), tr, "http", host)
-				var status interface{ StatusCode() int }
-				if !errors.As(err, &status) || status.StatusCode() != 101 || !strings.Contains(err.Error(), "101") {
+				malformed, ok := errors.AsType[*exchange.MalformedError](err)
+				if !ok || malformed.Status != 101 || !strings.Contains(err.Error(), "101") {
 					t.Errorf("the answer's error is %v", err)
 				}
 				if err := <-ended; err != io.EOF {

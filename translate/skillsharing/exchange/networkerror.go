@@ -108,9 +108,8 @@ func withoutTLS(err error) bool {
 
 // temporaryReason is [ReasonOf] for errors that may end.
 func temporaryReason(err error) string {
-	var own interface{ Reason() string }
-	if errors.As(err, &own) {
-		return own.Reason()
+	if own, ok := errors.AsType[ConnectionError](err); ok {
+		return string(own)
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
@@ -152,6 +151,19 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "refused: " + e.Reason }
 
+// MalformedError is the error of a transport about an answer, or a connection, that is not as HTTP says.
+type MalformedError struct {
+	Status int    // of the answer; 0: there was none
+	Reason string // for callers
+}
+
+func (e *MalformedError) Error() string { return e.Reason }
+
+// ConnectionError is the error of a transport about a request without an answer. Its text is for callers.
+type ConnectionError string
+
+func (e ConnectionError) Error() string { return string(e) }
+
 // Refusal returns the refusal that is the cause of an error; nil: it is a failure of the network.
 func Refusal(err error) *RefusedError {
 	refused, _ := errors.AsType[*RefusedError](err)
@@ -161,24 +173,19 @@ func Refusal(err error) *RefusedError {
 // malformedAnswer returns what is wrong with an answer that package net/http could not
 // parse, and its status, if there was one; empty: nothing is wrong.
 func malformedAnswer(err error) (status int, reason string) {
-	var s interface{ StatusCode() int }
-	if errors.As(err, &s) {
-		status = s.StatusCode()
-	}
-	var m interface{ Malformed() string }
-	if errors.As(err, &m) {
-		return status, m.Malformed()
+	if own, ok := errors.AsType[*MalformedError](err); ok {
+		return own.Status, own.Reason
 	}
 	text := err.Error()
 	if size := headerTooLarge.FindStringSubmatch(text); size != nil {
-		return status, fmt.Sprintf("its header fields are larger than the %s bytes that are accepted (max_response_header of the transport)", size[1])
+		return 0, fmt.Sprintf("its header fields are larger than the %s bytes that are accepted (max_response_header of the transport)", size[1])
 	}
 	for _, t := range malformedTexts {
 		if strings.Contains(text, t.text) {
-			return status, t.reason
+			return 0, t.reason
 		}
 	}
-	return status, ""
+	return 0, ""
 }
 
 // headerTooLarge matches the error of package net/http about a header that is too large, which
@@ -220,9 +227,8 @@ var quotingTexts = []string{
 // corruptBody returns what is wrong with a body that does not match its Content-Encoding,
 // or is larger than its content; empty: nothing is wrong.
 func corruptBody(err error) string {
-	var m interface{ Malformed() string }
-	if errors.As(err, &m) {
-		return m.Malformed()
+	if own, ok := errors.AsType[*MalformedError](err); ok {
+		return own.Reason
 	}
 	if errors.Is(err, errHollow) {
 		return errHollow.Error()
