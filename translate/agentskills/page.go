@@ -54,7 +54,7 @@ type pageData struct {
 	NameScalar, Description, Compatibility string
 	Version, Provider, Source              string
 	Title, Says, Tags                      skillfile.Markdown
-	Inputs                                 []inputRow
+	Inputs                                 []skillfile.InputRow
 	More                                   int
 	Schemas                                bool
 	URL, Header, Variable                  string
@@ -64,11 +64,8 @@ type pageData struct {
 	OutputType, OutputText                 skillfile.Markdown
 }
 
-type inputRow struct {
-	Name, Type, Required, Default, Description skillfile.Markdown
-}
-
-func (r *inputRow) size() int {
+// sizeOf returns about how many bytes a row takes.
+func sizeOf(r *skillfile.InputRow) int {
 	return 20 + len(r.Name) + len(r.Type) + len(r.Default) + len(r.Description)
 }
 
@@ -102,8 +99,8 @@ func (s *skill) page(description string, authenticated bool) ([]string, error) {
 	size := 0
 	for i := range d.Inputs {
 		p.Schemas = p.Schemas || len(d.Inputs[i].Schema) > 0
-		row := rowOf(&d.Inputs[i])
-		if size += row.size(); i == maxInputs || size > maxTable {
+		row := skillfile.RowOf(&d.Inputs[i], maxProse, maxField, "")
+		if size += sizeOf(&row); i == maxInputs || size > maxTable {
 			p.More = len(d.Inputs) - i
 			break
 		}
@@ -139,22 +136,6 @@ func (s *skill) reading() string {
 func prose(text string, limit int) skillfile.Markdown {
 	return skillfile.Prose(safetext.Line(text, limit))
 }
-
-func rowOf(in *document.Parameter) inputRow {
-	row := inputRow{
-		Name: cell(in.Name), Type: cell(in.Type), Required: "no", Default: cell(string(in.Default)),
-		Description: prose(in.Description, maxProse),
-	}
-	if in.Required {
-		row.Required = "yes"
-	}
-	if len(in.Schema) > 0 {
-		row.Description += " (constrained by a schema)"
-	}
-	return row
-}
-
-func cell(text string) skillfile.Markdown { return skillfile.Cell(safetext.Line(text, maxField)) }
 
 // call returns an example of a call for a command line in apostrophes: it is one line of printable characters and has no apostrophe.
 func (s *skill) call() string {

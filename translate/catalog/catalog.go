@@ -19,9 +19,9 @@ type Catalog struct {
 	sections []*Section
 	listeners
 	observer exchange.Observer
-	policy   *access.Policy        // nil: all callers may use all skills
-	quotas   map[*Section][]string // names in quotas
-	counted  []func(ctx context.Context, skills int)
+	policy   *access.Policy                        // nil: all callers may use all skills
+	quotas   map[*Section][]string                 // names in quotas
+	counted  func(ctx context.Context, skills int) // nil: nobody counts
 }
 
 // Sections returns the sources, in the order in which they were configured.

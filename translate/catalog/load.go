@@ -130,11 +130,11 @@ func (c *Catalog) renew(ctx context.Context, s *Section, indexes []*document.Ind
 	return t
 }
 
-// OnCount adds a function that is called when the list of a source of a catalog was read for the first time or has changed, with the number of
+// OnCount sets the function that is called when the list of a source of a catalog was read for the first time or has changed, with the number of
 // skills of all sources as far as their lists were read. The lists that the cache has from an earlier configuration count at once. OnCount
 // must be called before the catalog is used.
 func OnCount(ctx context.Context, c *Catalog, counted func(ctx context.Context, skills int)) {
-	c.counted = append(c.counted, counted)
+	c.counted = counted
 	for _, s := range c.sections {
 		if s.Kind != SkillSource {
 			c.peek(ctx, s)
@@ -142,7 +142,7 @@ func OnCount(ctx context.Context, c *Catalog, counted func(ctx context.Context, 
 	}
 }
 
-// count calls the functions of [OnCount].
+// count calls the function of [OnCount].
 func count(ctx context.Context, c *Catalog) {
 	skills := 0
 	for _, s := range c.sections {
@@ -152,8 +152,8 @@ func count(ctx context.Context, c *Catalog) {
 			skills++
 		}
 	}
-	for _, counted := range c.counted {
-		counted(ctx, skills)
+	if c.counted != nil {
+		c.counted(ctx, skills)
 	}
 }
 

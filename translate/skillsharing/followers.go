@@ -17,17 +17,15 @@ type followers struct {
 	known run.Memory[sightings] // of runs that may go on, but have no follower at the moment
 
 	mu   sync.Mutex
-	runs map[followed]*follower
+	runs map[run.Key]*follower
 }
 
 // mostKnown bounds the runs of a client whose sightings are remembered.
 const mostKnown = 2000
 
-type followed struct{ skillID, executionID string }
-
-// remembered is the key of a run in [followers.known].
-func (f followed) remembered() run.Key {
-	return run.KeyOf("", &run.Ref{SkillID: f.skillID, ExecutionID: strings.Clone(f.executionID)})
+// keyOf is the key of a run of a skill. It does not keep the answer that the id is from.
+func keyOf(s *discovery.Skill, executionID string) run.Key {
+	return run.KeyOf("", &run.Ref{SkillID: s.ID, ExecutionID: strings.Clone(executionID)})
 }
 
 // sightings are what a provider has said about whether it has a run. They outlast the follower of the run, since some callers poll only once
@@ -61,7 +59,7 @@ func (d *denials) add(seen bool) (lost bool) {
 
 // recall returns the sightings of a run. One that was just accepted has none: the provider may have used its execution id before.
 func (all *followers) recall(s *discovery.Skill, options *FollowOptions) sightings {
-	key := followed{s.ID, options.ExecutionID}.remembered()
+	key := keyOf(s, options.ExecutionID)
 	if !options.Resumed {
 		all.known.Remove(key)
 	}
@@ -71,7 +69,7 @@ func (all *followers) recall(s *discovery.Skill, options *FollowOptions) sightin
 
 // join returns the follower of a run, and whether the watcher is the one that asks.
 func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) (f *follower, asks bool) {
-	key := followed{s.ID, options.ExecutionID}
+	key := keyOf(s, options.ExecutionID)
 	f = newFollower(c, s, options, w) // before the lock, although few runs have a follower already
 	f.mustAsk = options.Resumed
 	f.begin(options)
@@ -85,7 +83,7 @@ func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions
 		}
 	}
 	if all.runs == nil {
-		all.runs = make(map[followed]*follower)
+		all.runs = make(map[run.Key]*follower)
 	}
 	all.runs[key] = f
 	return f, true
@@ -93,11 +91,11 @@ func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions
 
 // leave removes a follower that has ended, unless another one for the same run has replaced it. It remembers what is known of a run that may go on.
 func (all *followers) leave(f *follower) {
-	key := followed{f.poller.skill.ID, f.poller.executionID}
+	key := keyOf(f.poller.skill, f.poller.executionID)
 	if f.response != nil {
-		all.known.Remove(key.remembered())
+		all.known.Remove(key)
 	} else if f.poller.known != (sightings{}) {
-		all.known.AddWithin(mostKnown, key.remembered(), f.poller.known, runtoken.MaxLifetime)
+		all.known.AddWithin(mostKnown, key, f.poller.known, runtoken.MaxLifetime)
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -69,7 +69,7 @@ func (p *poller) ask(ctx context.Context, w *watcher) (*document.Response, time.
 	if err != nil {
 		return nil, 0, p.rejectedBy(c.Unreachable(err, p.phase, p.url, p.executionID), req)
 	}
-	r, e := c.Judge(a, document.Asked{Phase: p.phase, ExecutionID: p.executionID, SkillID: p.skill.ID, MayBeBare: p.bareOutput})
+	r, e := c.Judge(a, document.Asked{Phase: p.phase, ExecutionID: p.executionID, MayBeBare: p.bareOutput})
 	if e != nil {
 		return nil, max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e), rest(a)), p.rejectedBy(e, req)
 	}

@@ -137,7 +137,7 @@ func (c *Client) submitOnce(ctx context.Context, s *discovery.Skill, req *exchan
 		}
 		return nil, &failedAttempt{Failure: c.Unreachable(err, run.PhaseInvoke, req.URL, ""), dropped: true, written: written}
 	}
-	r, e := c.Judge(a, document.Asked{Phase: run.PhaseInvoke, SkillID: s.ID, Followable: s.Followable()})
+	r, e := c.Judge(a, document.Asked{Phase: run.PhaseInvoke, Followable: s.Followable()})
 	if e != nil {
 		return nil, &failedAttempt{Failure: e, written: true, after: max(exchange.RetryAfter(a.Header), exchange.SuggestedDelay(e))}
 	}

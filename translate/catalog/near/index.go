@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Bounds of the search for similar names. They are needed because agents and providers choose
@@ -160,9 +159,6 @@ func nearest(name string, indexes []*Index, accept func(name string) bool) (list
 	return list, scanned, compared
 }
 
-// bounds pools the lower bounds of the distances of the names of an index.
-var bounds = sync.Pool{New: func() any { return new([]uint8) }}
-
 // tooFar is the distance of names that are not similar.
 const tooFar = 255
 
@@ -170,10 +166,7 @@ const tooFar = 255
 // bytes are compared: those with the least lower bound first, and only those that can still be
 // among the nearest.
 func (s *finder) searchIndex(ix *Index, scan, compare int) (scanned, compared int) {
-	pooled := bounds.Get().(*[]uint8)
-	defer bounds.Put(pooled)
-	least := slices.Grow((*pooled)[:0], len(ix.names))[:len(ix.names)]
-	*pooled = least
+	least := make([]uint8, len(ix.names))
 	for i := range least {
 		least[i] = tooFar
 	}

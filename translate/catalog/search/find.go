@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Scope is what a search considers of an index.
@@ -167,14 +166,9 @@ func (s *finder) exactly(n *names) uint32 {
 	return 0
 }
 
-// ranks pools the ranks of the skills of an index. All are 0.
-var ranks = sync.Pool{New: func() any { return new([]uint32) }}
-
 // best returns the skills of a scope with the highest ranks.
 func (s *finder) best(at int, scope *Scope) []Hit {
-	pooled := ranks.Get().(*[]uint32)
-	rank := slices.Grow((*pooled)[:0], scope.Index.skills)[:scope.Index.skills]
-	*pooled = rank
+	rank := make([]uint32, scope.Index.skills)
 	var own []uint32 // by skill, for a word that several words of the index stand for: the most that one of them counts
 	for w, found := range s.found[at] {
 		one := uint32(0)
@@ -182,13 +176,7 @@ func (s *finder) best(at int, scope *Scope) []Hit {
 			one = 1 << countedBits
 		}
 		if len(found) > 1 {
-			if own == nil {
-				pooled := owns.Get().(*[]uint32)
-				defer owns.Put(pooled)
-				own = slices.Grow((*pooled)[:0], scope.Index.skills)[:scope.Index.skills]
-				*pooled = own
-			}
-			clear(own)
+			own = make([]uint32, scope.Index.skills)
 		}
 		for _, m := range found {
 			for _, p := range m.postings {
@@ -206,15 +194,10 @@ func (s *finder) best(at int, scope *Scope) []Hit {
 			}
 		}
 	}
-	best := s.sorted(at, scope, rank)
-	ranks.Put(pooled)
-	return best
+	return s.sorted(at, scope, rank)
 }
 
-// owns pools what best needs besides ranks.
-var owns = sync.Pool{New: func() any { return new([]uint32) }}
-
-// sorted returns the skills of a scope with the highest ranks: if some have all words that are required, only those. It clears the ranks.
+// sorted returns the skills of a scope with the highest ranks: if some have all words that are required, only those.
 func (s *finder) sorted(at int, scope *Scope, rank []uint32) []Hit {
 	// An order is the complement of a rank, and a skill, so that the smallest orders are those of the best skills.
 	var orders []uint64
@@ -248,7 +231,6 @@ func (s *finder) sorted(at int, scope *Scope, rank []uint32) []Hit {
 				consider(i, r)
 			}
 		}
-		clear(rank)
 	}
 	slices.Sort(orders)
 	orders = orders[:min(len(orders), s.limit)]

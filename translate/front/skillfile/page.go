@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -29,7 +30,7 @@ type pageData struct {
 	Title, Description          Markdown
 	Name, ID, Version           Markdown
 	Capability, Access          Markdown
-	Inputs                      []inputRow
+	Inputs                      []InputRow
 	Example                     Markdown
 	OutputType, OutputText      Markdown
 	OutputSchema                Markdown
@@ -44,7 +45,8 @@ type callWords struct {
 	Arguments Markdown
 }
 
-type inputRow struct {
+// InputRow is a row in a table of inputs.
+type InputRow struct {
 	Name, Type, Required, Default, Description Markdown
 }
 
@@ -84,7 +86,7 @@ func Page(d *translate.Description, words *Words) (string, error) {
 		Descriptor: Code(words.Descriptor),
 	}
 	for i := range s.Inputs {
-		p.Inputs = append(p.Inputs, rowOfInput(&s.Inputs[i], words))
+		p.Inputs = append(p.Inputs, RowOf(&s.Inputs[i], maxProse, maxSpan, ": see "+words.Inputs))
 	}
 	if n := len(s.Output.Schema); 0 < n && n <= maxSchemaBlock {
 		if p.OutputSchema, err = block(s.Output.Schema); err != nil {
@@ -96,13 +98,15 @@ func Page(d *translate.Description, words *Words) (string, error) {
 	return b.String(), err
 }
 
-func rowOfInput(in *document.Parameter, words *Words) inputRow {
-	row := inputRow{Name: Cell(in.Name), Type: Cell(in.Type), Required: "no", Default: Cell(string(in.Default)), Description: Prose(in.Description)}
+// RowOf returns the row of an input, with at most so many characters of its description and of its other texts. schema says where its schema is.
+func RowOf(in *document.Parameter, description, other int, schema string) InputRow {
+	cell := func(text string) Markdown { return Cell(safetext.Line(text, other)) }
+	row := InputRow{cell(in.Name), cell(in.Type), "no", cell(string(in.Default)), Prose(safetext.Line(in.Description, description))}
 	if in.Required {
 		row.Required = "yes"
 	}
 	if len(in.Schema) > 0 {
-		row.Description += Markdown(" (constrained by a schema: see " + words.Inputs + ")")
+		row.Description += Markdown(" (constrained by a schema" + schema + ")")
 	}
 	return row
 }

@@ -160,7 +160,7 @@ func (t *Trial) invoke(ctx context.Context) bool {
 	if failure != nil {
 		return t.add(ruleAccepted, failure.Message)
 	}
-	r, faults := t.judge(a, document.Asked{Phase: run.PhaseInvoke, SkillID: t.Skill.ID, Followable: t.Skill.Followable()})
+	r, faults := t.judge(a, document.Asked{Phase: run.PhaseInvoke, Followable: t.Skill.Followable()})
 	if r == nil {
 		return t.add(ruleAccepted, faults...)
 	}

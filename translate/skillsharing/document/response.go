@@ -123,10 +123,10 @@ func (m *Members) fieldNamed(name []byte) *jsontext.Value {
 	return nil
 }
 
-// Response sets r to the InvocationResponse that has these members, and returns r.
+// Response returns the InvocationResponse that has these members.
 // It returns nil if they are not an InvocationResponse, or one about another run;
 // otherRun tells these cases apart.
-func (m *Members) Response(r *Response, about Asked) (_ *Response, otherRun bool) {
+func (m *Members) Response(about Asked) (r *Response, otherRun bool) {
 	state := StateOf(m.Status)
 	if state == 0 {
 		return nil, false
@@ -135,15 +135,11 @@ func (m *Members) Response(r *Response, about Asked) (_ *Response, otherRun bool
 	if !ok {
 		return nil, true
 	}
-	*r = Response{ExecutionID: id, State: state, Output: m.output}
+	r = &Response{ExecutionID: id, State: state, Output: m.output}
 	if r.ExecutionID == "" && !r.State.Ended() {
 		return nil, false // it does not name its run
 	}
-	if plain, ok := plainText(m.skillID); ok && string(plain) == about.SkillID {
-		r.SkillID = about.SkillID // the usual case, without a copy
-	} else {
-		r.SkillID, _ = Text(m.skillID)
-	}
+	r.SkillID, _ = Text(m.skillID)
 	r.Elapsed = elapsed(m.timestamps)
 	if r.State == run.Failed || r.State == run.TimedOut {
 		r.Error = m.RunError()
@@ -166,9 +162,6 @@ func (m *Members) BareOutput(knownID string) *Response {
 // none, and none is known. If the answer may be about another run than the
 // known one, ok is false.
 func (m *Members) answeredID(knownID string) (id string, ok bool) {
-	if plain, ok := plainText(m.executionID); ok && knownID != "" && string(plain) == knownID {
-		return knownID, true // the usual case, without a copy
-	}
 	id, isText := Text(m.executionID)
 	switch {
 	case knownID == "", id == knownID:
@@ -295,9 +288,8 @@ const longestRun = 90 * 24 * time.Hour
 type Asked struct {
 	Phase       run.Phase
 	ExecutionID string // of the run that was asked about; empty: it was an invocation
-	SkillID     string
-	MayBeBare   bool // the answer may be a result in the short form (see BareOutput)
-	Followable  bool // an accepted run can be followed
+	MayBeBare   bool   // the answer may be a result in the short form (see BareOutput)
+	Followable  bool   // an accepted run can be followed
 }
 
 // maxDetails bounds a provider's error details, in bytes.

@@ -27,8 +27,7 @@ type Answer struct {
 	// complete.
 	withoutRoom AnswerBudget
 
-	fault    string            // what is wrong with its JSON, before that was repaired in place; empty: nothing was repaired
-	response document.Response // parsed from the answer; a field, to save an allocation
+	fault string // what is wrong with its JSON, before that was repaired in place; empty: nothing was repaired
 }
 
 // maxRejection limits the details of an answer that is not a unified error, in bytes.
@@ -55,7 +54,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	if !m.Valid {
 		read, warnings = s.repaired(a, m)
 	}
-	r, otherRun := read.Response(&a.response, about)
+	r, otherRun := read.Response(about)
 	if otherRun {
 		return nil, invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer is about a run other than %s.", knownID))
 	}
