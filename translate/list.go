@@ -182,7 +182,9 @@ func (l *listing) readSource(s *catalog.Section, read func(context.Context) *run
 	exceeded := x.within(x.ctx, s, func(ctx context.Context) { failure = read(ctx) })
 	known, failure = failure == nil, cmp.Or(exceeded, failure)
 	if failure != nil && failure.Next() != run.NextAuthenticate && failure.Kind != run.RateLimited && !callerLeft(x) {
-		x.bridge.config.Observer.Notice(x.ctx, unreadable(s, failure))
+		notice := notListed(s.Namespace, "the skills of a source can't be listed", failure)
+		notice.Unusable = failure
+		x.bridge.config.Observer.Notice(x.ctx, notice)
 	}
 	return failure, known
 }
@@ -288,12 +290,12 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 		switch {
 		case failure == nil || unread[s]:
 		case catalog.IsOfDescriptor(failure), read[s] && !catalog.MayPass(failure):
-			x.bridge.config.Observer.Notice(x.ctx, uncallable(e, failure))
+			x.bridge.config.Observer.Notice(x.ctx, notListed(e.Namespace, "a skill is not listed as a tool, since its descriptor can't be used", failure, slog.String("skill", e.Name)))
 		default:
 			unread[s] = true
 			l.Unavailable = append(l.Unavailable, catalog.Unavailable{Namespace: s.Namespace, Failure: failure})
 			if failure.Kind != run.RateLimited && !left {
-				x.bridge.config.Observer.Notice(x.ctx, incomplete(s, failure))
+				x.bridge.config.Observer.Notice(x.ctx, notListed(s.Namespace, "skills of a source can't be listed as tools, since their descriptors can't be read at the moment", failure))
 			}
 		}
 	}
@@ -342,25 +344,8 @@ func (l *listing) freshness() {
 	l.FreshUntil = first
 }
 
-// unreadable is the notice that the skills of a source are missing from a list.
-func unreadable(s *catalog.Section, f *run.Failure) *exchange.Notice {
-	return &exchange.Notice{
-		Level: slog.LevelWarn, Source: s.Namespace, Message: "the skills of a source can't be listed", Unusable: f,
-		Attrs: []slog.Attr{slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Text())},
-	}
-}
-
-// incomplete is the notice that skills of a source are missing from a list because their descriptors can't be read.
-func incomplete(s *catalog.Section, f *run.Failure) *exchange.Notice {
-	n := unreadable(s, f)
-	n.Message, n.Unusable = "skills of a source can't be listed as tools, since their descriptors can't be read at the moment", nil
-	return n
-}
-
-// uncallable is the notice that a skill is missing from a list because its descriptor can't be used.
-func uncallable(e *catalog.Entry, f *run.Failure) *exchange.Notice {
-	return &exchange.Notice{
-		Level: slog.LevelWarn, Source: e.Namespace, Message: "a skill is not listed as a tool, since its descriptor can't be used",
-		Attrs: []slog.Attr{slog.String("skill", e.Name), slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Text())},
-	}
+// notListed is the notice that skills of a source are missing from a list.
+func notListed(source, message string, f *run.Failure, attrs ...slog.Attr) *exchange.Notice {
+	attrs = append(attrs, slog.String("code", string(document.CodeOf(f))), slog.String("url", f.URL), slog.String("error", f.Text()))
+	return &exchange.Notice{Level: slog.LevelWarn, Source: source, Message: message, Attrs: attrs}
 }

@@ -74,7 +74,7 @@ type CallInProgress struct {
 // InProgress returns the oldest calls in progress, up to most of them, and the number of all calls in progress.
 func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	s.mu.Lock()
-	var list []CallInProgress
+	list := make([]CallInProgress, 0, len(s.waiting))
 	for w := range s.waiting {
 		w.mu.Lock()
 		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})

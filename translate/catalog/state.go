@@ -122,7 +122,7 @@ func (s *Section) KnownTool(ctx context.Context, name, principal string) string 
 		return s.catalog.operators[name].listed.Tool(ctx, principal)
 	}
 	if t := s.table.Load(); t != nil {
-		if e := t.byName[name]; e != nil && (principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
+		if e := t.byName[name]; e != nil && v.lists(t, e) {
 			return e.listed.Tool(ctx, principal)
 		}
 	}

@@ -197,7 +197,7 @@ func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, 
 		}
 		own := plainTool(e.name)
 		cut := len(plain) == maxToolName && strings.HasPrefix(own, plain)
-		if len(tool) == len(stem)+toolDigits && (own == plain || cut) && hashedTool(e.name, own) == tool && (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e) {
+		if len(tool) == len(stem)+toolDigits && (own == plain || cut) && hashedTool(e.name, own) == tool && v.lists(t, e) {
 			found = append(found, e)
 		}
 	}

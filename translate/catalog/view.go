@@ -135,7 +135,7 @@ func PageByName(ctx context.Context, views []*View, after string, limit int, onl
 
 // lists reports whether lists for the caller have a skill. If only is not empty, they have skills of this type.
 func (v *View) lists(e *entry, only document.CapabilityType) bool {
-	return (v.viewer.principal != "" || !e.listed.Hidden) && (only == "" || e.CapabilityType == only) && v.table.permits(v.viewer.role, e)
+	return (only == "" || e.CapabilityType == only) && v.viewer.lists(v.table, e)
 }
 
 // cursor walks through the skills of a view by their names or, if tools is not nil, their tool names.

@@ -22,6 +22,11 @@ func (c *Catalog) viewer(principal string) viewer {
 	return viewer{c, principal, c.policy.Role(principal)}
 }
 
+// lists reports whether lists for the viewer have a skill.
+func (v viewer) lists(t *nameTable, e *entry) bool {
+	return (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e)
+}
+
 // Policy returns the access rules; nil: there are none.
 func (c *Catalog) Policy() *access.Policy { return c.policy }
 

@@ -36,7 +36,7 @@ func isLeftAlone(e *run.Failure) bool {
 }
 
 func TestBreakerOpens(t *testing.T) {
-	refused := func(*http.Request) (*http.Response, error) { return nil, notPublic }
+	refused := func(*http.Request) (*http.Response, error) { return nil, errNotPublic }
 	for _, tc := range []struct {
 		about  string
 		answer scriptedAnswer

@@ -604,7 +604,7 @@ func TestUnreachableDocuments(t *testing.T) {
 		t.Errorf("details %s, want %s", front.Details(e), want)
 	}
 
-	c = newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) { return nil, notPublic }))
+	c = newClient(t, acme, roundTripper(func(*http.Request) (*http.Response, error) { return nil, errNotPublic }))
 	c.Cache = newCache(t, 0, 0)
 	_, e = c.Index(t.Context())
 	wantError(t, e, run.Unreachable, run.ExecutedNo)

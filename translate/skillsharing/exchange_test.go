@@ -48,7 +48,7 @@ type fencing struct{ *http.Transport }
 
 func (fencing) Judge(_ context.Context, _ string, u *url.URL) error {
 	if u.Host == "forbidden.example" {
-		return notPublic
+		return errNotPublic
 	}
 	return nil
 }

@@ -234,7 +234,7 @@ func TestFollowToleratesFailures(t *testing.T) {
 		{"another run", says(200, `{"execution_id":"exec-2","status":"completed"}`), run.ProviderFault, 200, false},
 		{"result instead of status", says(200, `{"output":1}`), run.ProviderFault, 200, false},
 		{"too large", says(200, strings.Repeat("x", 1<<20+1)), run.ProviderFault, 200, false},
-		{"refused", func(*http.Request) (*http.Response, error) { return nil, notPublic }, run.Unreachable, 0, false},
+		{"refused", func(*http.Request) (*http.Response, error) { return nil, errNotPublic }, run.Unreachable, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wantEnd := func(polls, more int) func(*testing.T, *scripted, *document.Response, *run.Failure) {

@@ -292,8 +292,8 @@ func TestSubmitRepeatsWhatWasNeverWritten(t *testing.T) {
 	}
 }
 
-// notPublic is the error of a transport that may not connect.
-var notPublic = &exchange.RefusedError{Reason: "address is not public", Exact: "10.0.0.7 is private", Rule: run.RuleAddress}
+// errNotPublic is the error of a transport that may not connect.
+var errNotPublic = &exchange.RefusedError{Reason: "address is not public", Exact: "10.0.0.7 is private", Rule: run.RuleAddress}
 
 func TestSubmitWithoutConnection(t *testing.T) {
 	for _, c := range []struct {
@@ -305,8 +305,8 @@ func TestSubmitWithoutConnection(t *testing.T) {
 	}{
 		{"no such host", &net.DNSError{Err: "no such host", Name: "acme.example", IsNotFound: true}, 1, "its host name does not exist", true},
 		{"no name server", &net.DNSError{Err: "server misbehaving", Name: "acme.example", IsTemporary: true}, 3, "its host name can't be resolved", false},
-		{"refused", notPublic, 1, "address is not public", true},
-		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", notPublic)}, 1, "address is not public", true},
+		{"refused", errNotPublic, 1, "address is not public", true},
+		{"refused, wrapped", &net.OpError{Op: "dial", Err: fmt.Errorf("guard: %w", errNotPublic)}, 1, "address is not public", true},
 		{"unknown", errors.New("dial 10.0.0.7: flux capacitor"), 3, "the connection failed", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestSubmitOverATransportWithoutTrace(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: errors.New("no route")}, 3, run.ExecutedNo},
 		{&net.DNSError{IsTemporary: true}, 3, run.ExecutedNo},
 		{&net.DNSError{IsNotFound: true}, 1, run.ExecutedNo},
-		{notPublic, 1, run.ExecutedNo},
+		{errNotPublic, 1, run.ExecutedNo},
 	} {
 		transport := roundTripper(func(*http.Request) (*http.Response, error) { return nil, c.err })
 		_, e, effort := submit(t.Context(), newClient(t, acme, transport), skillAt(t, acme, consent))

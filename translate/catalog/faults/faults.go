@@ -3,6 +3,7 @@ package faults
 
 import (
 	"container/list"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,14 +123,7 @@ func (f *Faults) forget(id string) {
 }
 
 // Get returns the failure of a skill, and since when it has failures of this kind; nil: there is none.
-func (f *Faults) Get(id string) (*run.Failure, time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known := f.known[id]; known != nil {
-		return known.Value.(*fault).failure, known.Value.(*fault).since
-	}
-	return nil, time.Time{}
-}
+func (f *Faults) Get(id string) (*run.Failure, time.Time) { return f.Recent(id, math.MaxInt64) }
 
 // Recent is Get without failures that were noted longer ago than a time.
 func (f *Faults) Recent(id string, within time.Duration) (*run.Failure, time.Time) {

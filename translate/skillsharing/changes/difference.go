@@ -7,6 +7,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // Difference is a value that a provider has changed. Its texts are safe to show. Characters that a person can't see are escaped, as in JSON. What two
@@ -75,8 +76,6 @@ func (c *comparison) compare(was, now any) {
 	}
 }
 
-var pointer = strings.NewReplacer("~", "~0", "/", "~1")
-
 func (c *comparison) add(was, now string) {
 	for _, name := range c.path {
 		c.room -= 1 + len(name)
@@ -84,12 +83,8 @@ func (c *comparison) add(was, now string) {
 	if c.room < 0 {
 		return
 	}
-	var path strings.Builder
-	for _, name := range c.path {
-		path.WriteString("/" + pointer.Replace(name))
-	}
 	was, now = apart(was, now)
-	c.list = append(c.list, Difference{safetext.Escape(path.String(), ""), safetext.Escape(was, ""), safetext.Escape(now, "")})
+	c.list = append(c.list, Difference{safetext.Escape(jsonvalue.Pointer(c.path), ""), safetext.Escape(was, ""), safetext.Escape(now, "")})
 }
 
 // apart leaves out the beginnings and ends of two long texts as far as they are equal, at spaces if there are some.

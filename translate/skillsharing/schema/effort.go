@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
@@ -227,13 +229,7 @@ func (c *compilation) elsewhere() error {
 }
 
 // tokens returns the tokens of a JSON Pointer whose first slash was removed.
-func tokens(pointer string) []string {
-	list := strings.Split(pointer, "/")
-	for i, token := range list {
-		list[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-	}
-	return list
-}
+func tokens(pointer string) []string { return slices.Collect(jsontext.Pointer("/" + pointer).Tokens()) }
 
 // leadsToSchema reports whether a pointer leads, by keywords that the draft has,
 // to a place where a schema must be.
