@@ -242,7 +242,7 @@ func (t *Trial) follow(ctx context.Context) {
 			"answer with completed and the output, or add endpoint.status_url", t.last))
 		return
 	}
-	asked := document.Asked{Phase: run.PhasePoll, ExecutionID: t.id, SkillID: t.Skill.ID}
+	asked := document.Asked{Phase: run.PhasePoll, ExecutionID: t.id}
 	if t.Skill.Endpoint.StatusURL == "" { // as a bridge, which follows the run by its result
 		asked.Phase, asked.MayBeBare = run.PhaseResult, true
 	}
@@ -336,7 +336,7 @@ func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Attempts) {
 			t.add(ruleStays, failure.Message)
 			break
 		}
-		r, faults := t.judge(a, document.Asked{Phase: run.PhasePoll, ExecutionID: t.id, SkillID: t.Skill.ID})
+		r, faults := t.judge(a, document.Asked{Phase: run.PhasePoll, ExecutionID: t.id})
 		if r != nil && r.State != t.last {
 			faults = append(faults, fmt.Sprintf("it was %s, and is %s", t.last, r.State))
 		}
@@ -362,7 +362,7 @@ func (t *Trial) resultFaults(ctx context.Context) []string {
 		if failure != nil {
 			return []string{failure.Message}
 		}
-		r, failure := t.Client.Judge(a, document.Asked{Phase: run.PhaseResult, ExecutionID: t.id, SkillID: t.Skill.ID, MayBeBare: true})
+		r, failure := t.Client.Judge(a, document.Asked{Phase: run.PhaseResult, ExecutionID: t.id, MayBeBare: true})
 		switch {
 		case failure != nil:
 			return []string{fmt.Sprintf("HTTP %d: %s", a.Status, failure.Message)}
