@@ -1,13 +1,10 @@
 package admin
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	jsonv2 "github.com/go-json-experiment/json"
@@ -34,9 +31,9 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return methodError(w, r, http.MethodPost)
 	}
-	wanted, err := readPurgeRequest(http.MaxBytesReader(w, r.Body, maxPurgeRequest))
-	if err != nil {
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
+	wanted, ok := readPurgeRequest(http.MaxBytesReader(w, r.Body, maxPurgeRequest))
+	if !ok {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errPurgeRequest}
 	}
 	answer, known := PurgeAnswer{Purged: []string{}}, false
 	for _, b := range observe.Live() {
@@ -56,55 +53,28 @@ func (adminAPI) purge(w http.ResponseWriter, r *http.Request) error {
 	return writeAdmin(w, answer)
 }
 
+var errPurgeRequest = errors.New("the body is a JSON object with namespace and skill_id, which are strings that are not empty; without skill_id, " +
+	"all documents of the source are removed, and with {} those of all sources")
+
 // readPurgeRequest reads what to remove. It refuses every other body, because a mistake
 // in a script, such as null for a variable that is not set, must not remove everything.
-func readPurgeRequest(body io.Reader) (wanted PurgeRequest, err error) {
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return wanted, fmt.Errorf("reading the body: %w", err)
-	}
-	switch text := jsontext.Value(data); {
-	case len(bytes.TrimSpace(data)) == 0:
-		return wanted, errors.New("the body is empty; {} removes all documents")
-	case text.Kind() != jsontext.KindBeginObject:
-		return wanted, errors.New("the body is not a JSON object; {} removes all documents")
-	}
+func readPurgeRequest(body io.Reader) (wanted PurgeRequest, ok bool) {
+	var text jsontext.Value
 	var members struct {
-		Namespace jsontext.Value            `json:"namespace"`
-		SkillID   jsontext.Value            `json:"skill_id"`
-		Others    map[string]jsontext.Value `json:",embed"`
+		Namespace jsontext.Value `json:"namespace"`
+		SkillID   jsontext.Value `json:"skill_id"`
 	}
-	if err := jsonv2.Unmarshal(data, &members); err != nil {
-		return wanted, errors.New("the body is not a JSON object, or has a duplicate member; {} removes all documents")
+	if jsonv2.UnmarshalRead(body, &text) != nil || text.Kind() != '{' || jsonv2.Unmarshal(text, &members, jsonv2.RejectUnknownMembers(true)) != nil {
+		return wanted, false
 	}
-	if len(members.Others) > 0 {
-		name := slices.Min(slices.Collect(maps.Keys(members.Others)))
-		return wanted, fmt.Errorf("unknown member %q; the members are namespace and skill_id", shown(name))
+	ok = members.Namespace != nil || members.SkillID == nil
+	for _, m := range []struct {
+		value jsontext.Value
+		to    *string
+	}{{members.Namespace, &wanted.Namespace}, {members.SkillID, &wanted.SkillID}} {
+		ok = ok && (m.value == nil || m.value.Kind() == '"' && jsonv2.Unmarshal(m.value, m.to) == nil && *m.to != "")
 	}
-	if wanted.Namespace, err = purgeMember("namespace", members.Namespace); err != nil {
-		return wanted, err
-	}
-	if wanted.SkillID, err = purgeMember("skill_id", members.SkillID); err != nil {
-		return wanted, err
-	}
-	if wanted.SkillID != "" && wanted.Namespace == "" {
-		return wanted, errors.New("skill_id without namespace: name the source of the skill")
-	}
-	return wanted, nil
-}
-
-// purgeMember reads an optional member, which must not be empty.
-func purgeMember(name string, value jsontext.Value) (text string, err error) {
-	if value == nil {
-		return "", nil
-	}
-	if value.Kind() == jsontext.KindString {
-		err = jsonv2.Unmarshal(value, &text)
-	}
-	if err != nil || text == "" {
-		return "", fmt.Errorf("%s is empty or not a string; leave it out to select all", name)
-	}
-	return text, nil
+	return wanted, ok
 }
 
 // notPurged returns the error that says why nothing was removed.

@@ -12,42 +12,33 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-// adviceAbout returns the advice about a failure of a bridge in this process, with commands and flags; empty: there is none. It
-// does not advise a second call of a skill that may have been executed.
-func (e *Endpoint) adviceAbout(f *run.Failure) string {
-	switch {
+// operatorAdvice returns the advice about a failure of a bridge in this process that another caller of it would not get, with commands and
+// flags. known is false if there is none.
+func (e *Endpoint) operatorAdvice(f *run.Failure) (advice string, known bool) {
+	switch next := f.Next(); {
 	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
-		advice := e.credentialAdvice(f)
+		advice = e.credentialAdvice(f)
 		if f.ExecutionID != "" {
 			advice += "; then follow the run: " + e.command("follow", f.SkillID, f.ExecutionID)
 		}
-		return advice
 	case f.Refused != "":
-		return e.allowAdvice(f)
+		advice = e.allowAdvice(f)
 	case f.Lost && (f.HTTPStatus == http.StatusNotFound || f.HTTPStatus == http.StatusGone):
-		return "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
+		advice = "check the execution id and the skill: the provider does not know such a run, or has deleted it. Only the provider can say how the run ended"
 	case f.Lost:
-		return "the run was accepted, so do not start another: ask the provider how it ended"
-	}
-	switch next := f.Next(); {
-	case next == run.NextFixParams && f.Kind == run.SkillNotFound:
-		return "see which skills there are: " + e.command("list")
-	case f.Argument != nil && f.Argument.Reason == run.OnlyRead:
-		return readAdvice + e.command("describe", f.SkillID)
-	case next == run.NextFixParams:
-		return "see what the skill takes: " + e.command("describe", f.SkillID)
+		advice = "the run was accepted, so do not start another: ask the provider how it ended"
 	case next == run.NextFollowRun && f.ExecutionID != "":
-		return "the run exists, do not start another; follow it: " + e.command("follow", f.SkillID, f.ExecutionID)
+		advice = "the run exists, do not start another; follow it: " + e.command("follow", f.SkillID, f.ExecutionID)
 	case next == run.NextRetry && document.IsDocument(f.Phase) && (f.Timeout > 0 || f.Kind == run.DeadlineExceeded):
-		return lateDocument
+		advice = lateDocument
 	case next == run.NextRetry:
-		return retryAdvice(f) + ": nothing was executed"
+		advice = retryAdvice(f) + ": nothing was executed"
 	case next == run.NextOtherSkill, f.WrongOrigin():
-		return e.unusableAdvice(f)
-	case f.Executed == run.ExecutedMaybe:
-		return "the skill may have been executed: find out before you call it again, which may execute it twice"
+		advice = e.unusableAdvice(f)
+	default:
+		return "", next == run.NextAskOperator || next == run.NextFollowRun // it is the user of the command whom another caller would ask
 	}
-	return ""
+	return advice, true
 }
 
 // unusableAdvice returns the advice about a skill that can't be used until its provider corrects it.

@@ -85,13 +85,8 @@ type outcome struct {
 	RunToken string         `json:"run_token"`
 	Output   jsontext.Value `json:"output"`
 	Error    *struct {
-		Type     string         `json:"type"`
-		Message  string         `json:"message"`
-		Details  jsontext.Value `json:"details"`
-		Retry    jsontext.Value `json:"retry"`
-		Source   run.Party      `json:"source"`
-		Executed run.Executed   `json:"executed"`
-		Next     run.Next       `json:"next"`
+		Type document.ErrorCode `json:"type"`
+		wholeError
 	} `json:"error"`
 	RetryAfterMS float64 `json:"retry_after_ms"`
 	Warnings     []struct {
@@ -358,10 +353,8 @@ func (c *endpointCall) whole(ctx context.Context, elapsed time.Duration) wholeOu
 	case c.failure != nil && (ctx.Err() == nil || w.Follow == ""):
 		w.Error = &c.failure.wholeError
 	case o.Error != nil:
-		w.Error = &wholeError{
-			Code: document.ErrorCode(o.Error.Type), Message: o.Error.Message, Source: o.Error.Source, Executed: o.Error.Executed,
-			Next: o.Error.Next, Details: o.Error.Details, Retry: o.Error.Retry,
-		}
+		w.Error = &o.Error.wholeError
+		w.Error.Code = o.Error.Type
 	}
 	return w
 }

@@ -316,7 +316,7 @@ func TestNext(t *testing.T) {
 		{"a key, not a token", token, failed(run.AuthRequired, run.NextAskOperator, run.Failure{Phase: run.PhaseAuth, Demand: &run.Demand{Type: "api_key"}}), "this skill needs an API key"},
 		{"key expired", keyed, failed(run.AuthRequired, run.NextFollowRun, run.Failure{Phase: run.PhasePoll, Executed: run.ExecutedYes, Ref: run.Ref{ExecutionID: "run-1"}}), "check the key in the variable that --api-key-env names, and --api-key-header and --api-key-prefix; then follow the run: caddy skill-bridge follow https://a.example a/b run-1"},
 	} {
-		if got := tc.e.adviceAbout(tc.failure); !strings.HasPrefix(got, tc.want) || tc.failure.Executed != run.ExecutedNo && strings.Contains(got, "try again later") {
+		if got := tc.e.next(refusalOf(tc.failure)); !strings.HasPrefix(got, tc.want) || tc.failure.Executed != run.ExecutedNo && strings.Contains(got, "try again later") {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}

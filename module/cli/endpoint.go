@@ -254,11 +254,14 @@ func (e *Endpoint) explain(r *refusal, advice string) {
 	s.Advise(advice)
 }
 
-// next returns the advice about a refusal; empty: there is none.
+// next returns the advice about a refusal; empty: there is none. It does not advise a second call of a skill that may have been executed.
 func (e *Endpoint) next(r *refusal) string {
+	if r.failure != nil {
+		if advice, known := e.operatorAdvice(r.failure); known {
+			return advice
+		}
+	}
 	switch {
-	case r.failure != nil:
-		return e.adviceAbout(r.failure)
 	case r.Next == run.NextAuthenticate && e.Authorized:
 		return "check the user name and the password, or the token, for the bridge"
 	case r.Next == run.NextAuthenticate:

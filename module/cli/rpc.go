@@ -29,11 +29,11 @@ const (
 // refusal is the answer of a bridge that has no result, or the reason why there is no answer.
 type refusal struct {
 	wholeError
-	SkillID     string
-	ExecutionID string
-	RunToken    string
-	Param       string
-	Reason      run.Reason // why Param is wrong
+	SkillID     string     `json:"skill_id"`
+	ExecutionID string     `json:"execution_id"`
+	RunToken    string     `json:"run_token"`
+	Param       string     `json:"param"`
+	Reason      run.Reason `json:"reason"` // why Param is wrong
 
 	failure *run.Failure // of a bridge in this process; nil: it is not known
 }
@@ -59,23 +59,6 @@ type answer struct {
 		Message string         `json:"message"`
 		Data    jsontext.Value `json:"data"`
 	} `json:"error"`
-}
-
-// errorData has the members of an error's data that the commands use.
-type errorData struct {
-	Code        document.ErrorCode `json:"code"`
-	SkillID     string             `json:"skill_id"`
-	HTTPStatus  int                `json:"http_status"`
-	Phase       run.Phase          `json:"phase"`
-	ExecutionID string             `json:"execution_id"`
-	RunToken    string             `json:"run_token"`
-	Param       string             `json:"param"`
-	Reason      run.Reason         `json:"reason"`
-	Details     jsontext.Value     `json:"details"`
-	Retry       jsontext.Value     `json:"retry"`
-	Source      run.Party          `json:"source"`
-	Executed    run.Executed       `json:"executed"`
-	Next        run.Next           `json:"next"`
 }
 
 // ask sends a request to the bridge and decodes the result. The bridge is asked to wait for up to wait before it answers. The error
@@ -143,14 +126,10 @@ func (e *Endpoint) read(resp *http.Response, text []byte, result any) *refusal {
 	case isAnswer && a.Error.Code == jsonrpc.CodeMethodNotFound:
 		return e.refused(run.NextNone, run.ExecutedNo, a.Error.Message+": nothing speaks the Skills Protocol there; "+example)
 	case isAnswer:
-		var data errorData
-		_ = json.Unmarshal(a.Error.Data, &data) // what is missing is not shown
-		r := &refusal{SkillID: data.SkillID, ExecutionID: data.ExecutionID, RunToken: data.RunToken, Param: data.Param, Reason: data.Reason}
-		r.wholeError = wholeError{
-			Code: data.Code, Message: a.Error.Message, Phase: data.Phase, Source: data.Source, HTTPStatus: data.HTTPStatus,
-			Executed: data.Executed, Next: data.Next, Details: data.Details, Retry: data.Retry,
-		}
-		if data.Next == "" && isRefused(resp.StatusCode) {
+		r := new(refusal)
+		_ = json.Unmarshal(a.Error.Data, r) // what is missing is not shown
+		r.Message, r.URL = a.Error.Message, ""
+		if r.Next == "" && isRefused(resp.StatusCode) {
 			r.Next = run.NextAuthenticate
 		}
 		return r
