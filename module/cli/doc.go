@@ -1,6 +1,6 @@
-// Package cli implements the commands of `caddy skill-bridge` that use one provider or one
-// document, and formats their results. It depends neither on Caddy nor on flags: package
-// command passes it a bridge and gets an exit status back.
+// Package cli implements the commands of `caddy skill-bridge` that ask an endpoint or check
+// a document, and formats their results. It depends neither on Caddy nor on flags: package
+// command passes it what sends a request, and gets an exit status back.
 package cli
 
 // Exit statuses. Caddy's own are 1 to 3.
