@@ -34,7 +34,6 @@ type limitName struct {
 var (
 	runsLimit          = limitName{"runs", "runs", true}
 	runsPerSourceLimit = limitName{"runs_per_provider", "runs per provider", false} // the second argument of runs in a Caddyfile
-	waitingLimit       = limitName{"waiting", "waiting", true}
 )
 
 // acquire reports whether one more call is within the limit. If so, the caller has to release it.

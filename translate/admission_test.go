@@ -120,37 +120,6 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestWaitingPlaces: while too many runs are waited for, none is started, also if
-// they come at once.
-func TestWaitingPlaces(t *testing.T) {
-	p, acme := weather(t, nil)
-	p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
-	h := hold(p, "GET /status/e1", isCompleted)
-	b := limited(t, func(c *translate.Config) { c.MaxWaiting = 1 }, acme)
-	var under sync.WaitGroup
-	under.Go(func() { b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() })
-	<-h.arrived
-	o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait()
-	if f := o.Failure; f == nil || f.Kind != run.RateLimited || !strings.Contains(string(front.Details(f)), `"waiting"`) {
-		t.Errorf("%+v", o.Failure)
-	}
-	close(h.release)
-	under.Wait()
-	if o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait(); o.Failure != nil {
-		t.Errorf("when the other has ended: %+v", o.Failure)
-	}
-	p.Received(t, "POST /run/weather", 2)
-
-	submitted := hold(p, "POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
-	under.Go(func() { b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait() })
-	<-submitted.arrived
-	if o := b.Start(t.Context(), call(`{"city":"Tokyo"}`)).Wait(); o.Failure == nil || o.Failure.Kind != run.RateLimited {
-		t.Errorf("beside one that is being submitted: %+v", o.Failure)
-	}
-	close(submitted.release)
-	under.Wait()
-}
-
 // TestPrincipalOfSource tries to use a source that wants to know who is asking,
 // by every way that leads to it.
 func TestPrincipalOfSource(t *testing.T) {

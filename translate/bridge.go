@@ -28,7 +28,7 @@ type Bridge struct {
 	catalog *catalog.Catalog
 	runs    limiter   // calls in progress
 	sources []limiter // calls in progress that concern a source, in the order of the configuration
-	waiting limiter   // calls that wait for the end of their run
+	waiting limiter   // calls that wait for the end of their run, which are counted and not limited
 
 	listening listening
 	rereading []rereading // in the order of the configuration
@@ -56,7 +56,6 @@ func New(config Config) (*Bridge, error) {
 		config:  config,
 		runs:    limiter{limitName: runsLimit, most: int64(config.MaxRuns)},
 		sources: make([]limiter, len(config.Sources)), rereading: make([]rereading, len(config.Sources)),
-		waiting: limiter{limitName: waitingLimit, most: int64(config.MaxWaiting)},
 	}
 	sections := make([]*catalog.Section, len(config.Sources))
 	for i, s := range config.Sources {

@@ -66,9 +66,8 @@ type Hooks struct {
 
 // Places bounds the calls of all callers together, and those of each.
 type Places struct {
-	// MaxRuns and MaxRunsPerSource bound the calls in progress, MaxWaiting those that wait for the end of a submitted
-	// run. 0: no bound.
-	MaxRuns, MaxRunsPerSource, MaxWaiting int
+	// MaxRuns and MaxRunsPerSource bound the calls in progress. 0: no bound.
+	MaxRuns, MaxRunsPerSource int
 	// Quotas bound the calls of each caller that execute skills; nil: nothing does.
 	Quotas *quota.Policy
 }

@@ -27,7 +27,7 @@ func newCrowded(t *testing.T, completes int) *crowded {
 	t.Helper()
 	c := &crowded{p: &longProvider{completes: completes}, r: new(recorder)}
 	c.Bridge = longBridgeWith(t, c.p, c.r, func(config *translate.Config) {
-		config.MaxRuns, config.MaxRunsPerSource, config.MaxWaiting = 1, 1, 1
+		config.MaxRuns, config.MaxRunsPerSource = 1, 1
 		config.Stop = &c.stop
 		config.Hold = func() func() {
 			c.hold(1)

@@ -58,7 +58,6 @@ func (x *execution) submit() *run.Failure {
 	if failure := x.withhold(); failure != nil {
 		return failure
 	}
-	// The limiter is acquired before the run is submitted: an accepted run can't be refused any more.
 	if failure := x.acquire(&x.bridge.waiting); failure != nil {
 		return failure
 	}

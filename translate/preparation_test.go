@@ -123,7 +123,6 @@ func TestPreparationFails(t *testing.T) {
 	for about, c := range map[string]struct {
 		front   prepared
 		name    string
-		waiting int // of other calls
 		kind    run.Kind
 		invoked int
 	}{
@@ -131,7 +130,6 @@ func TestPreparationFails(t *testing.T) {
 		"no record":           {front: prepared{inputs: gives(`{"city":"x"}`), invoke: func(*translate.Skill) *run.Failure { return own }}, kind: run.Internal, invoked: 1},
 		"missing inputs":      {front: prepared{inputs: gives("")}, kind: run.InvalidArguments},
 		"invalid inputs":      {front: prepared{inputs: gives(`{"city":1}`)}, kind: run.InvalidArguments},
-		"too many wait":       {front: prepared{inputs: gives(`{"city":"x"}`)}, waiting: 1, kind: run.RateLimited},
 		"no such skill":       {front: prepared{inputs: func(*translate.Skill) (string, *run.Failure) { panic("no skill") }}, name: "acme.other", kind: run.SkillNotFound},
 		"checked but changed": {front: prepared{inputs: changesItsMind}, kind: run.InvalidArguments},
 	} {
@@ -139,11 +137,7 @@ func TestPreparationFails(t *testing.T) {
 			p, s := weather(t, nil)
 			p.On("POST /run/weather", providertest.Answer(202, providertest.Response("e1", "accepted", nil)))
 			p.On("GET /status/e1", providertest.Answer(200, providertest.Response("e1", "running", nil)))
-			b := limited(t, func(c *translate.Config) { c.MaxWaiting = 1 }, s)
-			for range c.waiting {
-				x := b.Start(t.Context(), call(`{"city":"x"}`))
-				defer x.Leave()
-			}
+			b := newBridge(t, s)
 			name := skillName
 			if c.name != "" {
 				name = c.name
@@ -155,8 +149,8 @@ func TestPreparationFails(t *testing.T) {
 			if c.kind == run.Internal && !errors.Is(o.Failure.Cause, why) {
 				t.Errorf("%+v", o.Failure)
 			}
-			p.Received(t, "POST /run/weather", c.waiting)
-			if calls, waiting := b.InProgress(); int(calls) != c.waiting || int(waiting) != c.waiting {
+			p.Received(t, "POST /run/weather", 0)
+			if calls, waiting := b.InProgress(); calls != 0 || waiting != 0 {
 				t.Errorf("%d calls, %d wait", calls, waiting)
 			}
 		})

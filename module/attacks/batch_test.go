@@ -22,6 +22,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -119,7 +120,7 @@ func highWater(t *testing.T, pid int) int64 {
 }
 
 // S47: however large the outputs of the calls of a batch are, its answer is not
-// larger than limits answer_size, and neither is what is kept of it. A call whose
+// larger than 20 MiB, and neither is what is kept of it. A call whose
 // output does not fit any more is answered with an error that names the limit, says
 // that the run was executed, and with which its output can be had.
 func TestS47BatchOfLargeOutputs(t *testing.T) {
@@ -193,7 +194,8 @@ func TestS47OutputThatIsLost(t *testing.T) {
 	p.On("acme/x", hostile.Invoke, producing(large(50<<10), true))
 	late := `{"output":"` + large(50<<10) + `","status":"completed","execution_id":"e"}`
 	p.On("acme/late", hostile.Invoke, hostile.Respond(http.StatusOK, late, "Content-Length", strconv.Itoa(len(late))))
-	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 100KiB\n\t\t}", provider(p.URL(), "acme")))
+	testbed.Guard(t, func(g *guards.Guards) { g.AnswerSize = 0 })
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", provider(p.URL(), "acme")))
 	for skill, executed := range map[string]string{"acme.x": "yes", "acme.late": "maybe"} {
 		requests := testbed.Batch(5, skill)
 		requests = requests[:len(requests)-1] + `,{"jsonrpc":"2.0","id":5,"method":"execute_skill","params":{"name":"acme.small"}}]`
@@ -203,14 +205,14 @@ func TestS47OutputThatIsLost(t *testing.T) {
 			d := e.Error.Data
 			switch {
 			case e.Result != nil && e.Result.Status == "completed":
-			case e.ID == 5, e.Error.Code != -32057, d.Executed != executed, d.Next != "none", d.RunToken != "", string(d.Details) != `{"limit":"answer_size","max":102400}`:
+			case e.ID == 5, e.Error.Code != -32057, d.Executed != executed, d.Next != "none", d.RunToken != "", string(d.Details) != `{"limit":"answer_size","max":131072}`:
 				t.Errorf("%+v", e)
 			default:
 				refused++
 			}
 		}
-		if len(list) != 6 || refused != 4 {
-			t.Errorf("%s: %d answers, %d of them refused, want 6, 4", skill, len(list), refused)
+		if len(list) != 6 || refused != 3 {
+			t.Errorf("%s: %d answers, %d of them refused, want 6, 3", skill, len(list), refused)
 		}
 	}
 }
@@ -223,7 +225,8 @@ func TestS47BatchOfLargeDescriptions(t *testing.T) {
 	}
 	skills[0].Edit = func(d hostile.Object) { d["output"].(hostile.Object)["description"] = large(40 << 10) }
 	p := inHouse(t, skills...)
-	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", "limits {\n\t\t\tanswer_size 120KiB\n\t\t}", provider(p.URL(), "acme")))
+	testbed.Guard(t, func(g *guards.Guards) { g.AnswerSize = 0 })
+	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", provider(p.URL(), "acme")))
 	for _, request := range []string{
 		`"method":"list_skills","params":{"detail":"summary"}`,
 		`"method":"describe_skill","params":{"name":"acme.s0","detail":"full"}`,
@@ -241,11 +244,11 @@ func TestS47BatchOfLargeDescriptions(t *testing.T) {
 			switch {
 			case e.Result != nil:
 				fine++
-			case e.Error.Code != -32057, d.Executed != "no", d.Next != "retry", d.Retry == nil, string(d.Details) != `{"limit":"answer_size","max":122880}`:
+			case e.Error.Code != -32057, d.Executed != "no", d.Next != "retry", d.Retry == nil, string(d.Details) != `{"limit":"answer_size","max":131072}`:
 				t.Errorf("%s: %+v", request, e)
 			}
 		}
-		if len(list) != 10 || fine == 0 || fine == 10 || length > 120<<10 {
+		if len(list) != 10 || fine == 0 || fine == 10 || length > 128<<10 {
 			t.Errorf("%s: %d answers of %d bytes, %d of them fine", request, len(list), length, fine)
 		}
 	}
@@ -305,16 +308,17 @@ func TestS47BatchIsWrittenAsItEnds(t *testing.T) {
 	}
 }
 
-// S47: a client that does not read its answer is left after limits body_timeout,
+// S47: a client that does not read its answer is left after 30 s without progress,
 // whatever stands between the bridge and the connection, and the log says so.
 func TestS47ClientThatDoesNotRead(t *testing.T) {
 	const size = 9 << 20
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
 	p.Lean()
 	p.On("acme/x", hostile.Invoke, producing(large(size), true))
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.BodyTimeout = 250 * time.Millisecond })
 	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+testbed.Site(
 		"log", "encode gzip zstd", "@x header X-X x", "intercept {\n\t@500 status 500\n\thandle_response @500 {\n\t\trespond {rp.status_text} 500\n\t}\n}",
-		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 250ms\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
+		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
 	single := strings.Trim(testbed.Batch(1, "acme.x"), "[]")
 	for _, test := range []struct {
 		name, body, header string
@@ -372,7 +376,7 @@ func TestS47ClientThatDoesNotRead(t *testing.T) {
 }
 
 // S47: many who wait for the large output of one run, and do not read it, have no more
-// of it kept than limits answers. The others are told how to have it, and there is room
+// of it kept than there is memory for. The others are told how to have it, and there is room
 // again when those who do not read are gone.
 func TestS47AnswersOfMany(t *testing.T) {
 	const clients, most = 10, 2 // of 9 MiB in 20 MiB: one caller alone has half of 40 MiB
@@ -381,7 +385,7 @@ func TestS47AnswersOfMany(t *testing.T) {
 	gate := hostile.NewGate(t)
 	p.On("acme/x", hostile.Invoke, hostile.Accept(0))
 	p.On("acme/x", hostile.Status, gate.Then(producing(large(9<<20), true)))
-	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 40MiB\n}"))
+	c := testbed.StartCaddy(t, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tmemory 48MiB\n}"))
 	a := c.Call("execute_skill", hostile.Object{"name": "acme.x", "wait_ms": 0})
 	var run struct {
 		Token string `json:"run_token"`
@@ -441,17 +445,17 @@ func unread(t *testing.T, port, body string) net.Conn {
 }
 
 // S47: a batch of many answers, each of them small, has no more of them kept for an agent
-// than limits answers has room for: of a batch, 64 KiB do not count. One call of each batch
+// than there is memory for: of a batch, 64 KiB do not count. One call of each batch
 // goes on: a batch that has ended is not kept any more once the system has all of it to send.
 func TestS47SmallAnswersOfBatches(t *testing.T) {
-	const clients, calls, size, most = 14, 49, 63 << 10, 20 << 20 // 42 MiB in all; one caller alone has half of limits answers
+	const clients, calls, size, most = 14, 49, 63 << 10, 20 << 20 // 42 MiB in all; one caller alone has half of the memory for answers
 	const beside = clients * (64 << 10)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"}, hostile.Skill{ID: "acme/y"}, hostile.Skill{ID: "acme/z"})
 	p.Lean()
 	gate, last := hostile.NewGate(t), hostile.NewGate(t)
 	p.On("acme/x", hostile.Invoke, gate.Then(producing(large(size), true)))
 	p.On("acme/z", hostile.Invoke, last.Then(hostile.Complete("z")))
-	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tanswers 40MiB\n}"))
+	c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+p.URL()+" {\n\tnamespace acme\n}", "limits {\n\tmemory 48MiB\n}"))
 	var conns []net.Conn
 	for range clients {
 		conns = append(conns, unread(t, c.Port("PORT"), strings.TrimSuffix(testbed.Batch(1, "acme.z"), "]")+","+strings.TrimPrefix(testbed.Batch(calls, "acme.x"), "[")))
@@ -462,10 +466,10 @@ func TestS47SmallAnswersOfBatches(t *testing.T) {
 	ended := func(outcome string) int { return len(c.Log.Lines(`"name":"acme.x"`, `"outcome":"`+outcome+`"`)) }
 	testbed.Eventually(t, 30*time.Second, func() bool { return ended("completed")+ended("rate_limited") == clients*calls }, "all calls have ended")
 	if kept := ended("completed") * size; kept > most+beside || kept < most*9/10 {
-		t.Errorf("%d bytes of outputs are kept, for limits answers %d", kept, most)
+		t.Errorf("%d bytes of outputs are kept, for %d", kept, most)
 	}
 	if grown := c.InUse() - before; grown > (most+beside)*5/4 && !raced {
-		t.Errorf("the process uses %d KiB more, for limits answers %d", grown>>10, most)
+		t.Errorf("the process uses %d KiB more, for %d", grown>>10, most)
 	} else {
 		t.Logf("%d KiB more, of which %d are outputs", grown>>10, ended("completed")*size>>10)
 	}
@@ -513,7 +517,7 @@ func startHTTP2(t *testing.T, conn net.Conn, c *testbed.Caddy, body string, furt
 	}
 }
 
-// S47: behind an encoder, too, an agent that takes 64 KiB in body_timeout gets all of its
+// S47: behind an encoder, too, an agent that takes 64 KiB in time gets all of its
 // answer; and a batch whose first output is large is compressed.
 func TestS47SlowReadersBehindEncode(t *testing.T) { //nolint:tparallel // there is one Caddy at a time in this process
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/x"})
@@ -522,8 +526,9 @@ func TestS47SlowReadersBehindEncode(t *testing.T) { //nolint:tparallel // there 
 		size = 400 << 10
 	}
 	p.On("acme/x", hostile.Invoke, hostile.Complete(large(size)))
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.BodyTimeout = time.Second })
 	c := testbed.StartCaddy(t, "{\n\tskip_install_trust\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n}\n"+testbed.Site("encode gzip zstd",
-		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tlimits {\n\t\tbody_timeout 1s\n\t}", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
+		"skill_bridge /rpc {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tprovider "+p.URL()+" {\n\t\tnamespace acme\n\t}", "}"))
 	for _, coding := range []string{"gzip", "zstd"} {
 		t.Run(coding, func(t *testing.T) {
 			t.Parallel()

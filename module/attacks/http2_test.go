@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -273,7 +274,8 @@ func floods(s *stream) map[string]func() {
 func TestS51FramesForNobody(t *testing.T) {
 	t.Setenv("S_SECRET", "Sesame7Qx")
 	f := newFrames(t)
-	c := f.behind(t, "limits {\n\tconnection_overhead 1MiB\n}")
+	testbed.Guard(t, func(g *guards.Guards) { g.ConnectionOverhead = 1 << 20 })
+	c := f.behind(t)
 	const most = 8 << 20 // with what sockets hold, and TLS
 	for kind := range floods(new(stream)) {
 		for when, begin := range map[string]func(*stream){
@@ -388,7 +390,8 @@ func TestS51HonestServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("S_SECRET", "Sesame7Qx")
-	c := f.behind(t, "limits {\n\tconnection_overhead 256KiB\n}")
+	testbed.Guard(t, func(g *guards.Guards) { g.ConnectionOverhead = 256 << 10 })
+	c := f.behind(t)
 	load, rounds, n := 15, 1, 60
 	switch {
 	case raced:

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -105,7 +106,8 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 		p.On(id, hostile.Descriptor, hostile.Usual())
 	}
 	q := many(t, "other", skills, hostile.Usual())
-	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "limits {\n\treads "+strconv.Itoa(reads)+"\n}",
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.Reads = reads })
+	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off",
 		provider(p.URL(), "acme"), provider(q.URL(), "other")))
 	if n := len(c.Names()); n != 2*skills+2 {
 		t.Fatalf("%d names", n)
@@ -274,8 +276,9 @@ func TestS46IndexBesideDescriptors(t *testing.T) {
 		p.Publish(hostile.Skill{ID: id, DescriptorURL: strings.Replace(p.URLOf(id, hostile.Descriptor), "127.0.0.1", host, 1)})
 		p.On(id, hostile.Descriptor, standing(gate, size))
 	}
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.Reads = reads })
 	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "allow_ports "+p.Port(), names.Transport(), "cache {\n\tttl 0\n\tnegative_ttl 0\n\tstale_if_error 0\n}",
-		"limits {\n\treads "+strconv.Itoa(reads)+"\n}", provider(p.URL(), "acme")))
+		provider(p.URL(), "acme")))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	waiting := c.With(testbed.Context(ctx))
@@ -339,9 +342,10 @@ func TestS60ThirdParty(t *testing.T) {
 			for i := range skills {
 				p.Publish(hostile.Skill{ID: "evil/s" + strconv.Itoa(i), DescriptorURL: third.URLOf("third/own", hostile.Descriptor) + "?n=" + strconv.Itoa(i)})
 			}
+			testbed.Guard(t, func(g *guards.Guards) { g.Reading.FailedReads, g.Reading.Reads = failures, inFlight })
 			// The breaker would leave alone who is broken.
 			c := testbed.StartCaddy(t, testbed.Bridge("browse", "circuit_breaker off", "allow_ports "+third.Port(), "cache {\n\tnegative_ttl 0\n}",
-				"limits {\n\tfailed_reads "+strconv.Itoa(failures)+"\n\treads "+strconv.Itoa(inFlight)+"\n}", provider(p.URL(), "evil")))
+				provider(p.URL(), "evil")))
 			start := time.Now()
 			for range 2 {
 				if a := c.With(testbed.Header("Accept", "text/html")).Send(http.MethodGet, c.URL, ""); a.Status != http.StatusOK || !strings.Contains(string(a.Body), "evil.s0") {
@@ -386,8 +390,9 @@ func TestS60OtherPublisher(t *testing.T) {
 	for i := range dead {
 		p.Publish(hostile.Skill{ID: "evil/s" + strconv.Itoa(i), DescriptorURL: host.URL() + "/nothing/" + strconv.Itoa(i)})
 	}
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.FailedReads, g.Reading.Reads = failures, reads })
 	c := testbed.StartCaddy(t, testbed.Bridge("circuit_breaker off", "allow_ports "+host.Port(), "cache {\n\tnegative_ttl 0\n}",
-		"limits {\n\tfailed_reads "+strconv.Itoa(failures)+"\n\treads "+strconv.Itoa(reads)+"\n}", provider(p.URL(), "reg")))
+		provider(p.URL(), "reg")))
 	if a := c.Execute("reg.good.back", nil); a.Outcome() != "SKILL_NOT_FOUND" {
 		t.Errorf("%v", a)
 	}
@@ -449,7 +454,8 @@ func TestS60DescriptorsElsewhere(t *testing.T) {
 		id := "acme/s" + strconv.Itoa(i)
 		p.Publish(hostile.Skill{ID: id, DescriptorURL: host.URLOf(id, hostile.Descriptor)})
 	}
-	c := testbed.StartCaddy(t, testbed.Bridge("browse", "allow_ports "+host.Port(), "limits {\n\tfailed_reads 1\n\treads 2\n}", provider(p.URL(), "acme")))
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.FailedReads, g.Reading.Reads = 1, 2 })
+	c := testbed.StartCaddy(t, testbed.Bridge("browse", "allow_ports "+host.Port(), provider(p.URL(), "acme")))
 	for i := range skills {
 		mustComplete(t, c.Execute("acme.s"+strconv.Itoa(i), nil))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
@@ -619,7 +620,8 @@ func TestHammeringGetRun(t *testing.T) {
 	const perSecond = 20
 	p := hostile.NewProvider(t, hostile.Skill{ID: "s/slow"})
 	p.On("s/slow", hostile.Invoke, hostile.Accept(endless))
-	c := testbed.StartCaddy(t, testbed.Bridge(fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), provider(p.URL(), "acme")))
+	testbed.Guard(t, func(g *guards.Guards) { g.Polls, g.AllPolls = perSecond, perSecond })
+	c := testbed.StartCaddy(t, testbed.Bridge(provider(p.URL(), "acme")))
 	tokens := []string{leave(t, c.Client, "acme.s.slow"), leave(t, c.Client, "acme.s.slow")}
 	start, before := time.Now(), p.Count("s/slow", hostile.Status)
 	testbed.Load{Workers: 8, Calls: 600, Do: func(_, call int) testbed.Answer {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime/debug"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -26,18 +27,61 @@ type Bounds struct {
 	MaxBatch int `json:"max_batch,omitempty"`
 
 	// Further bounds of what the bridge reads and of how much it does at a time.
-	// Example: `{"runs": 2000, "runs_per_provider": 500, "skills": 1000}`.
+	// Example: `{"runs": 2000, "runs_per_provider": 500}`.
 	Limits *Limits `json:"limits,omitempty"`
+}
+
+// Limits bounds what the bridge reads and how much it does at a time. In JSON, 0 means
+// the default everywhere. What exceeds a limit is answered with an error that names the
+// limit; nothing is truncated.
+type Limits struct {
+	// How many calls may be in progress at a time. Further calls are answered RATE_LIMITED
+	// at once. Default: 20000, or one for each 64 KiB of half of GOMEMLIMIT if that is fewer
+	// (Caddy takes GOMEMLIMIT from its container or system).
+	Runs int `json:"runs,omitempty"`
+
+	// How many of these calls may be for one provider, skill or registry, so that none can
+	// use up all `runs`. (In the Caddyfile, the second number after `runs`.) Default: half
+	// of `runs`.
+	RunsPerProvider int `json:"runs_per_provider,omitempty"`
+
+	// The largest index or descriptor accepted, in bytes after decompression.
+	// At most `max_response_size`. Default: 4194304 (4 MiB), or `max_response_size` if that is less.
+	DocumentSize int64 `json:"document_size,omitempty"`
+
+	// The largest JSON Schema of one input, in bytes. The schemas of all inputs of a skill
+	// together may have four times as many bytes, and its whole descriptor eight times as
+	// many. Default: 65536 (64 KiB).
+	SchemaSize int64 `json:"schema_size,omitempty"`
+
+	// The largest output of a run, in bytes of JSON. At most `max_response_size`.
+	// Default: `max_response_size`.
+	OutputSize int64 `json:"output_size,omitempty"`
+
+	// The memory for what may be large, in bytes. A 64th of it, and at least 8 MiB, is for compiled schemas. The rest is for
+	// answers that agents have not read yet and for outputs of tasks of A2A and MCP until they are stored, not counting the
+	// first 64 KiB of each; a batch is one answer. A call whose output does not fit is answered RATE_LIMITED, with a run token
+	// for reading the output later; a task waits. A caller whose answers are in memory gets more only while as much remains
+	// free as all its answers take: alone it has half. While answers are parsed and written, up to about three times as much
+	// is in use. The rest is at least as much as the largest answer to a batch (20 MiB, or twice `max_response_size`).
+	// Default: 1073741824 (1 GiB), or a quarter of GOMEMLIMIT, which Caddy takes from its container or system, if that is less.
+	Memory int64 `json:"memory,omitempty"`
 }
 
 const (
 	defaultMaxRequestSize  = 1 << 20
 	defaultMaxResponseSize = 10 << 20
 	defaultMaxBatch        = 50
-)
+	defaultMaxRuns         = 20_000
+	defaultMemory          = 1 << 30
 
-// runMemory is the estimated memory of a call, in bytes.
-const runMemory = 64 << 10
+	// runMemory is the estimated memory of a call, in bytes.
+	runMemory = 64 << 10
+	// schemaShare is the part of the memory that compiled schemas have.
+	schemaShare = 64
+	// leastSchemas is the least memory for compiled schemas, which those of a few large descriptors take.
+	leastSchemas = 8 << 20
+)
 
 // limits returns the configured limits, with defaults for the others.
 func (b *Bounds) limits() Limits {
@@ -45,11 +89,13 @@ func (b *Bounds) limits() Limits {
 	if b.Limits != nil {
 		l = *b.Limits
 	}
-	l.Runs = cmp.Or(l.Runs, affordableRuns(debug.SetMemoryLimit(-1)))
+	available := debug.SetMemoryLimit(-1)
+	l.Runs = cmp.Or(l.Runs, affordableRuns(available))
 	l.RunsPerProvider = cmp.Or(l.RunsPerProvider, max(1, l.Runs/2))
-	l.Waiting = cmp.Or(l.Waiting, l.Runs)
-	l.Polls = cmp.Or(l.Polls, max(defaultPolls, l.Runs))
-	l.ConnectionOverhead = cmp.Or(l.ConnectionOverhead, defaultConnectionOverhead)
+	l.DocumentSize = min(cmp.Or(l.DocumentSize, guards.Current.Reading.DocumentSize), b.maxResponseSize())
+	l.SchemaSize = cmp.Or(l.SchemaSize, int64(guards.Current.Reading.SchemaSize))
+	l.OutputSize = cmp.Or(l.OutputSize, b.maxResponseSize())
+	l.Memory = cmp.Or(l.Memory, min(available/4, defaultMemory))
 	return l
 }
 
@@ -63,20 +109,9 @@ func affordableRuns(memory int64) int {
 
 // readingLimits returns the limits of documents and answers.
 func (b *Bounds) readingLimits() document.Limits {
-	l, standard := b.limits(), document.DefaultLimits()
-	return document.Limits{
-		Depth:              cmp.Or(l.Depth, standard.Depth),
-		DocumentSize:       min(cmp.Or(l.DocumentSize, standard.DocumentSize), b.maxResponseSize()),
-		Skills:             cmp.Or(l.Skills, standard.Skills),
-		Parameters:         cmp.Or(l.Parameters, standard.Parameters),
-		SchemaSize:         int(cmp.Or(l.SchemaSize, int64(standard.SchemaSize))),
-		SchemaComplexity:   cmp.Or(l.SchemaComplexity, standard.SchemaComplexity),
-		ArgumentComplexity: cmp.Or(l.ArgumentComplexity, standard.ArgumentComplexity),
-		OutputSize:         cmp.Or(l.OutputSize, b.maxResponseSize()),
-		Reads:              cmp.Or(l.Reads, standard.Reads),
-		FailedReads:        cmp.Or(l.FailedReads, standard.FailedReads),
-		BodyTimeout:        orDefault(l.BodyTimeout, standard.BodyTimeout),
-	}
+	own, l := b.limits(), guards.Current.Reading
+	l.DocumentSize, l.SchemaSize, l.OutputSize = own.DocumentSize, int(own.SchemaSize), own.OutputSize
+	return l
 }
 
 // maxResponseSize returns the maximum size of any answer of a provider, in bytes.
@@ -84,44 +119,16 @@ func (b *Bounds) maxResponseSize() int64 { return cmp.Or(b.MaxResponseSize, defa
 
 // answerSize returns the maximum size of the answer to a batch, in bytes.
 func (b *Bounds) answerSize() int64 {
-	if b.Limits != nil && b.Limits.AnswerSize > 0 {
-		return b.Limits.AnswerSize
-	}
-	return max(defaultAnswerSize, 2*min(b.maxResponseSize(), math.MaxInt64/2))
+	return max(guards.Current.AnswerSize, 2*min(b.maxResponseSize(), math.MaxInt64/2))
 }
 
-// answers returns how many bytes all unread answers may have together, under a memory limit.
-func (b *Bounds) answers(memory int64) int64 {
-	if b.Limits != nil && b.Limits.Answers > 0 {
-		return b.Limits.Answers
-	}
-	if memory == math.MaxInt64 { // there is no limit
-		memory = 4 * defaultAnswers
-	}
-	return max(min(memory/4, defaultAnswers), b.answerSize())
-}
+// schemas returns how many bytes all compiled schemas may have.
+func (l *Limits) schemas() int64 { return max(l.Memory/schemaShare, leastSchemas) }
 
-// checkAnswers checks that answers is not less than the size of the largest answer to a batch.
-func (b *Bounds) checkAnswers() error {
-	if b.Limits == nil || b.Limits.Answers == 0 || b.Limits.Answers >= b.answerSize() {
-		return nil
-	}
-	return fmt.Errorf("answers %d is less than limits answer_size %d, so an answer of that size would always be refused", b.Limits.Answers, b.answerSize())
-}
-
-// checkAnswerSize checks that the largest output fits into an answer.
-func (b *Bounds) checkAnswerSize() error {
-	if b.Limits == nil || b.Limits.AnswerSize == 0 {
-		return nil
-	}
-	name, output := "limits output_size", b.Limits.OutputSize
-	if output == 0 {
-		name, output = "max_response_size", b.maxResponseSize()
-	}
-	if b.Limits.AnswerSize < output {
-		return fmt.Errorf("answer_size %d is less than the %d of %s, so an output of that size would always be refused", b.Limits.AnswerSize, output, name)
-	}
-	return nil
+// answers returns how many bytes all unread answers may have together.
+func (b *Bounds) answers() int64 {
+	l := b.limits()
+	return max(l.Memory-l.schemas(), b.answerSize())
 }
 
 // check checks each limit, and limits against each other.
@@ -134,44 +141,24 @@ func (b *Bounds) check(c *options.Checker) {
 		return
 	}
 	checkAmounts(c, []amount{
-		{"limits.depth", l.Depth},
-		{"limits.document_size", l.DocumentSize},
-		{"limits.skills", l.Skills},
-		{"limits.parameters", l.Parameters},
-		{"limits.schema_size", l.SchemaSize},
-		{"limits.schema_complexity", l.SchemaComplexity},
-		{"limits.argument_complexity", l.ArgumentComplexity},
-		{"limits.output_size", l.OutputSize},
-		{"limits.answer_size", l.AnswerSize},
-		{"limits.answers", l.Answers},
-		{"limits.body_timeout", l.BodyTimeout},
-		{"limits.connection_overhead", l.ConnectionOverhead},
 		{"limits.runs", l.Runs},
 		{"limits.runs_per_provider", l.RunsPerProvider},
-		{"limits.reads", l.Reads},
-		{"limits.failed_reads", l.FailedReads},
-		{"limits.polls", l.Polls},
-		{"limits.waiting", l.Waiting},
+		{"limits.document_size", l.DocumentSize},
+		{"limits.schema_size", l.SchemaSize},
+		{"limits.output_size", l.OutputSize},
+		{"limits.memory", l.Memory},
 	})
-	if l.Depth != 0 && (l.Depth < minDepth || l.Depth > maxDepth) {
-		c.Check("limits.depth", fmt.Errorf("depth %d is out of range: it is %d to %d", l.Depth, minDepth, maxDepth))
-	}
 	if runs := cmp.Or(l.Runs, defaultMaxRuns); l.RunsPerProvider > runs {
 		c.Check("limits.runs_per_provider", fmt.Errorf("%d runs per provider are more than the total of %d", l.RunsPerProvider, runs))
 	}
-	c.Check("limits.waiting", l.checkWaiting())
 	if l.SchemaSize > math.MaxInt/4 { // all schemas of a skill together may have four times as much
 		c.Check("limits.schema_size", fmt.Errorf("schema_size %d is too large", l.SchemaSize))
 	}
-	// Header fields and content that was not read yet are part of the overhead.
-	if n := l.ConnectionOverhead; 0 < n && n < minConnectionOverhead {
-		c.Check("limits.connection_overhead",
-			fmt.Errorf("connection_overhead %d is too small: the minimum is %d (256KiB)", n, minConnectionOverhead))
-	}
 	c.Check("limits.document_size", b.checkReachable("document_size", l.DocumentSize))
 	c.Check("limits.output_size", b.checkReachable("output_size", l.OutputSize))
-	c.Check("limits.answer_size", b.checkAnswerSize())
-	c.Check("limits.answers", b.checkAnswers())
+	if least := b.answerSize() + max(leastSchemas, b.answerSize()/(schemaShare-1)); 0 < l.Memory && l.Memory < least {
+		c.Check("limits.memory", fmt.Errorf("memory %d is too small: the minimum is %d, so that the largest answer to a batch has room", l.Memory, least))
+	}
 }
 
 // checkReachable checks that a size limit is not above max_response_size, where it has no effect.

@@ -15,8 +15,7 @@ import (
 // settings of cache, network and transport share one cache, which survives reloads of
 // the configuration.
 type Cache struct {
-	// Memory for documents, in bytes. Their compiled schemas may take another sixth of it,
-	// and at least 8 MiB. In JSON, 0 means the default. Default: 67108864 (64 MiB).
+	// Memory for documents, in bytes. In JSON, 0 means the default. Default: 67108864 (64 MiB).
 	MaxSize int64 `json:"max_size,omitempty"`
 
 	// How long a document is fresh if the provider does not say; at most `max_ttl`. 0: it

@@ -167,23 +167,11 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //		max_response_size <size>
 //		max_batch         <n>
 //		limits {
-//			depth             <n>
-//			document_size     <size>
-//			skills            <n>
-//			parameters        <n>
-//			schema_size       <size>
-//			schema_complexity <n>
-//			argument_complexity <n>
-//			output_size       <size>
-//			answer_size       <size>
-//			answers           <size>
-//			body_timeout      <duration>
-//			connection_overhead <size>
-//			runs              <n> [<per provider>]
-//			reads             <n>
-//			failed_reads      <n>
-//			polls             <n>
-//			waiting           <n>
+//			runs          <n> [<per provider>]
+//			document_size <size>
+//			schema_size   <size>
+//			output_size   <size>
+//			memory        <size>
 //		}
 //		circuit_breaker   off | {
 //			failures <n>
@@ -300,26 +288,14 @@ func (p parser) limits(to **Limits) error {
 		return err
 	}
 	return p.Block("limits", "limits", options.Targets{
-		"depth":               &l.Depth,
-		"document_size":       &l.DocumentSize,
-		"skills":              &l.Skills,
-		"parameters":          &l.Parameters,
-		"schema_size":         &l.SchemaSize,
-		"argument_complexity": &l.ArgumentComplexity,
-		"schema_complexity":   &l.SchemaComplexity,
-		"output_size":         &l.OutputSize,
-		"answer_size":         &l.AnswerSize,
-		"answers":             &l.Answers,
-		"body_timeout":        &l.BodyTimeout,
-		"connection_overhead": &l.ConnectionOverhead,
 		"runs": func() error {
 			p.Mark("limits.runs_per_provider")
 			return p.Args("runs", "a number and optionally another for each provider", 1, &l.Runs, &l.RunsPerProvider)
 		},
-		"reads":        &l.Reads,
-		"failed_reads": &l.FailedReads,
-		"polls":        &l.Polls,
-		"waiting":      &l.Waiting,
+		"document_size": &l.DocumentSize,
+		"schema_size":   &l.SchemaSize,
+		"output_size":   &l.OutputSize,
+		"memory":        &l.Memory,
 	})
 }
 

@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 		Depth: 512, DocumentSize: 4 << 20, Skills: 10_000, Parameters: 500, SchemaSize: 64 << 10, SchemaComplexity: 2048, ArgumentComplexity: 100_000_000,
 		OutputSize: 10 << 20, Reads: 64, FailedReads: 60, BodyTimeout: 30 * time.Second,
 	})
-	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{c.MaxRuns / 2, c.MaxRuns})
+	equal(t, "places", c.MaxRunsPerSource, c.MaxRuns/2)
 	equal(t, "circuit breaker", h.breakerConfig(), exchange.BreakerConfig{
 		Failures: 20, Cooldown: 5 * time.Second, Patience: 5 * time.Second,
 	})
@@ -71,14 +71,13 @@ func TestZeros(t *testing.T) {
 	h, c := configOf(t, `{
 		"timeout":0, "max_timeout":0, "poll_interval":0, "max_poll_interval":0, "max_request_size":0, "max_response_size":0, "max_batch":0,
 		"cache":{"max_size":0,"max_ttl":0}, "circuit_breaker":{"failures":0,"cooldown":0},
-		"limits":{"depth":0,"document_size":0,"skills":0,"parameters":0,"schema_size":0,"schema_complexity":0,"argument_complexity":0,"output_size":0,"answer_size":0,"answers":0,"body_timeout":0,
-			"connection_overhead":0,"runs":0,"runs_per_provider":0,"waiting":0}
+		"limits":{"document_size":0,"schema_size":0,"output_size":0,"memory":0,"runs":0,"runs_per_provider":0}
 	}`)
 	equal(t, "timeouts", []time.Duration{c.DefaultTimeout, c.MaxTimeout}, []time.Duration{standard.DefaultTimeout, standard.MaxTimeout})
 	equal(t, "poll intervals", c.Polling.Plan, standard.Polling.Plan)
 	equal(t, "response size", c.MaxResponseSize, standard.MaxResponseSize)
 	equal(t, "limits", c.Limits, standard.Limits)
-	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{standard.MaxRuns, standard.MaxRunsPerSource, standard.MaxWaiting})
+	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource}, []int{standard.MaxRuns, standard.MaxRunsPerSource})
 	equal(t, "circuit breaker", h.breakerConfig(), new(Handler).breakerConfig())
 	equal(t, "cache", h.Cache.config(), new(Handler).Cache.config())
 	if w := call(mustLoad(t, `{"max_request_size":0,"max_batch":0}`), "["+listSkills+","+listSkills+"]", nil); strings.Count(w.Body.String(), `"result"`) != 2 {
@@ -90,8 +89,7 @@ func TestSettings(t *testing.T) {
 	h, c := configOf(t, `{
 		"caller":{"id":"us"}, "priority":"low", "timeout":"1s", "max_timeout":"2s", "poll_interval":"3ms", "max_poll_interval":"4ms",
 		"max_response_size":5, "allow_http":true, "cache":{"max_size":6,"ttl":0,"max_ttl":"7s","stale_if_error":0,"negative_ttl":0},
-		"limits":{"depth":8,"document_size":4,"skills":9,"parameters":10,"schema_size":11,"schema_complexity":12,"argument_complexity":20,"output_size":3,"answer_size":19,"answers":23,"body_timeout":"13s",
-			"runs":16,"runs_per_provider":14,"waiting":15},
+		"limits":{"document_size":4,"schema_size":11,"output_size":3,"runs":16,"runs_per_provider":14},
 		"circuit_breaker":{"failures":17,"cooldown":"18s"}
 	}`)
 	equal(t, "caller", c.Caller, skillsharing.Caller{ID: "us", Type: "service"})
@@ -102,14 +100,15 @@ func TestSettings(t *testing.T) {
 	equal(t, "plain HTTP", c.AllowHTTP, true)
 	equal(t, "cache", h.Cache.config(), cache.Config{MaxSize: 6, MaxTTL: 7 * time.Second})
 	equal(t, "limits", c.Limits, document.Limits{
-		Depth: 8, DocumentSize: 4, Skills: 9, Parameters: 10, SchemaSize: 11, SchemaComplexity: 12, ArgumentComplexity: 20, OutputSize: 3, Reads: 64, FailedReads: 60, BodyTimeout: 13 * time.Second,
+		Depth: 512, DocumentSize: 4, Skills: 10_000, Parameters: 500, SchemaSize: 11, SchemaComplexity: 2048, ArgumentComplexity: 100_000_000, OutputSize: 3,
+		Reads: 64, FailedReads: 60, BodyTimeout: 30 * time.Second,
 	})
-	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource, c.MaxWaiting}, []int{16, 14, 15})
+	equal(t, "places", []int{c.MaxRuns, c.MaxRunsPerSource}, []int{16, 14})
 	equal(t, "circuit breaker", h.breakerConfig(), exchange.BreakerConfig{
 		Failures: 17, Cooldown: 18 * time.Second, Patience: time.Second,
 	})
-	served := mustLoad(t, `{"max_response_size":5,"limits":{"answer_size":19,"body_timeout":"13s"}}`).server
-	equal(t, "server", []int64{served.MaxAnswerSize, int64(served.WriteTimeout)}, []int64{19, int64(13 * time.Second)})
+	served := mustLoad(t, `{"limits":{"memory":50331648}}`).server
+	equal(t, "server", []int64{served.MaxAnswers, int64(served.WriteTimeout)}, []int64{40 << 20, int64(30 * time.Second)})
 }
 
 // TestDependentLimits: what a limit is where it follows from another option.
@@ -117,11 +116,9 @@ func TestDependentLimits(t *testing.T) {
 	_, c := configOf(t, `{"max_response_size":1000,"limits":{"runs":1}}`)
 	equal(t, "document size", c.Limits.DocumentSize, int64(1000))
 	equal(t, "output size", c.Limits.OutputSize, int64(1000))
-	equal(t, "places", []int{c.MaxRunsPerSource, c.MaxWaiting}, []int{1, 1})
+	equal(t, "places", c.MaxRunsPerSource, 1)
 	for config, want := range map[string]int64{
 		`{}`: 20 << 20, `{"max_response_size":1000}`: 20 << 20, `{"max_response_size":20000000}`: 40_000_000,
-		`{"max_response_size":1000,"limits":{"answer_size":1000}}`: 1000,
-		`{"limits":{"output_size":999,"answer_size":1000}}`:        1000,
 	} {
 		equal(t, "answer size of "+config, mustLoad(t, config).server.MaxAnswerSize, want)
 	}
@@ -131,17 +128,11 @@ func TestDependentLimits(t *testing.T) {
 // fault is named by its place.
 func TestFaultsOfLimits(t *testing.T) {
 	faults := map[string]string{
-		`{"limits":{"depth":1}}`:                               "limits.depth: depth 1 is out of range: it is 2 to 10000",
-		`{"limits":{"depth":10001}}`:                           "limits.depth: depth 10001 is out of range",
 		`{"limits":{"schema_size":2305843009213693952}}`:       "limits.schema_size: schema_size 2305843009213693952 is too large",
-		`{"limits":{"body_timeout":-1}}`:                       "limits.body_timeout: body_timeout -1ns is too short",
-		`{"limits":{"body_timeout":"999us"}}`:                  "limits.body_timeout: body_timeout 999µs is too short",
-		`{"limits":{"connection_overhead":262143}}`:            "limits.connection_overhead: connection_overhead 262143 is too small",
+		`{"limits":{"memory":29360127}}`:                       "limits.memory: memory 29360127 is too small: the minimum is 29360128, so that the largest answer to a batch has room",
 		`{"limits":{"runs":10,"runs_per_provider":11}}`:        "limits.runs_per_provider: 11 runs per provider are more than the total of 10",
 		`{"limits":{"runs_per_provider":20001}}`:               "limits.runs_per_provider: 20001 runs per provider are more than the total of 20000",
 		`{"limits":{"output_size":20},"max_response_size":10}`: "limits.output_size: output_size 20 is more than max_response_size",
-		`{"limits":{"answer_size":1000}}`:                      "limits.answer_size: answer_size 1000 is less than the 10485760 of max_response_size",
-		`{"limits":{"output_size":1001,"answer_size":1000}}`:   "limits.answer_size: answer_size 1000 is less than the 1001 of limits output_size",
 		`{"limits":{"run":1}}`:                                 "run",
 		`{"circuit_breaker":{"failures":-1}}`:                  "circuit_breaker.failures: failures -1 is negative",
 		`{"circuit_breaker":{"failures":2147483648}}`:          "circuit_breaker.failures: failures 2147483648 is too large",
@@ -151,11 +142,11 @@ func TestFaultsOfLimits(t *testing.T) {
 		`{"circuit_breaker":{"off":true,"failures":5}}`:        "circuit_breaker: circuit_breaker is off, so it can have neither failures nor cooldown",
 		`{"circuit_breaker":{"off":true,"cooldown":"5s"}}`:     "circuit_breaker: circuit_breaker is off",
 	}
-	for _, name := range []string{"depth", "skills", "parameters", "schema_complexity", "argument_complexity", "runs", "runs_per_provider", "waiting", "document_size", "schema_size", "output_size", "answer_size", "answers", "connection_overhead"} {
+	for _, name := range []string{"runs", "runs_per_provider", "document_size", "schema_size", "output_size", "memory"} {
 		faults[`{"limits":{"`+name+`":-1}}`] = "limits." + name + ": " + name + " -1 is negative"
 		faults[`{"limits":{"`+name+`":9223372036854775808}}`] = name
 	}
-	for _, name := range []string{"document_size", "schema_size", "output_size", "answer_size", "answers", "connection_overhead"} {
+	for _, name := range []string{"document_size", "schema_size", "output_size", "memory"} {
 		faults[`{"limits":{"`+name+`":9223372036854775807}}`] = "limits." + name + ": " + name + " 9223372036854775807 is too large"
 	}
 	for config, want := range faults {
@@ -164,8 +155,8 @@ func TestFaultsOfLimits(t *testing.T) {
 		}
 	}
 	for _, config := range []string{
-		`{"limits":{"depth":2}}`, `{"limits":{"depth":10000}}`, `{"limits":{"body_timeout":"1ms"}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
-		`{"limits":{"runs":20,"waiting":10}}`, `{"limits":{"document_size":10},"max_response_size":10}`, `{"limits":{"output_size":10},"max_response_size":10}`, `{"cache":{"ttl":"24h"}}`, `{"cache":{"max_ttl":"1m"}}`, `{"cache":{"ttl":"2m","max_ttl":"2m"}}`, `{"circuit_breaker":{"off":true}}`,
+		`{"limits":{"memory":29360128}}`, `{"limits":{"runs":10,"runs_per_provider":10}}`,
+		`{"limits":{"document_size":10},"max_response_size":10}`, `{"limits":{"output_size":10},"max_response_size":10}`, `{"cache":{"ttl":"24h"}}`, `{"cache":{"max_ttl":"1m"}}`, `{"cache":{"ttl":"2m","max_ttl":"2m"}}`, `{"circuit_breaker":{"off":true}}`,
 		`{"circuit_breaker":{"cooldown":"1ms"}}`, `{"limits":null,"circuit_breaker":null}`,
 	} {
 		if _, err := load(t, config); err != nil {
@@ -264,11 +255,10 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
-// Each run may be asked about once a second, of those in vain 1000 in all, unless the operator says otherwise.
+// Each run may be asked about once a second, of those in vain 1000 in all.
 func TestDefaultPolls(t *testing.T) {
 	for config, want := range map[string]pollRate{
 		`{}`: {defaultMaxRuns, 1000}, `{"limits":{"runs":5000}}`: {5000, 1000}, `{"limits":{"runs":10}}`: {1000, 1000},
-		`{"limits":{"runs":5000,"polls":7}}`: {7, 7}, `{"limits":{"polls":7000}}`: {7000, 7000},
 	} {
 		h := mustLoad(t, config)
 		if got := h.pollRate(); got != want {

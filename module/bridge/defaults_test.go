@@ -85,7 +85,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	// Defaults that are words, and what they come to.
 	words := map[string]string{
-		"limits output_size": "10MiB", "limits waiting": "20000", "limits runs": "20000 10000", "limits polls": "20000", "limits answers": "1GiB", "timeout": "25s 10m",
+		"limits output_size": "10MiB", "limits runs": "20000 10000", "limits memory": "1GiB", "timeout": "25s 10m",
 	}
 	// Those that are not values of the option.
 	others := map[string]bool{"provider namespace": true, "agent_skills url": true, "allow_networks": true, "webhooks allow_networks": true, "webhooks secrets": true, "name": true, "store": true, "seal_key": true}
@@ -152,7 +152,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	// The defaults that stand behind the others.
 	for path, want := range map[string]string{
-		"runs": "default 20000 (fewer where memory is limited), per provider half", "waiting": "default: runs", "polls": "default: runs", "output_size": "default: max_response_size",
+		"runs": "default 20000 (fewer where memory is limited), per provider half", "output_size": "default: max_response_size",
 		"timeout": "default 25s, max 10m",
 	} {
 		if !regexp.MustCompile(`(?m)^\s*` + path + ` .*` + regexp.QuoteMeta(want)).MatchString(list) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
@@ -23,18 +24,18 @@ func TestHandlersLearnTogether(t *testing.T) {
 // hosts in common, and give them up with the last of them.
 func TestHandlersShareBudgets(t *testing.T) {
 	const polls = 1234 // of no other test
-	config := fmt.Sprintf(`{"limits":{"polls":%d}}`, polls)
-	one, two := mustLoad(t, config), mustLoad(t, fmt.Sprintf(`{"poll_interval":"1s","limits":{"polls":%d}}`, polls))
-	mustLoad(t, fmt.Sprintf(`{"limits":{"polls":%d}}`, polls+1))
+	config := fmt.Sprintf(`{"limits":{"runs":%d}}`, polls)
+	one, two := mustLoad(t, config), mustLoad(t, fmt.Sprintf(`{"poll_interval":"1s","limits":{"runs":%d}}`, polls))
+	mustLoad(t, fmt.Sprintf(`{"limits":{"runs":%d}}`, polls+1))
 	for i, h := range []*Handler{one, two} {
-		if n := budgetPool.References(pollRate{polls, polls}); n != 2-i {
+		if n := budgetPool.References(pollRate{polls, 1000}); n != 2-i {
 			t.Errorf("%d references to the budgets of %d polls, want %d", n, polls, 2-i)
 		}
 		if err := h.Cleanup(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := budgetPool.References(pollRate{polls, polls}); n != 0 {
+	if n := budgetPool.References(pollRate{polls, 1000}); n != 0 {
 		t.Errorf("%d references to the budgets of %d polls are left", n, polls)
 	}
 }
@@ -47,7 +48,7 @@ func TestPollsOfAHost(t *testing.T) {
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1<<30))
 	q.On("beta/slow", hostile.Invoke, hostile.Accept(1<<30))
 	bridge := func(path string, sources ...string) string {
-		text := "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tlimits {\n\t\tpolls 1\n\t}\n"
+		text := "skill_bridge " + path + " {\n\tname " + path[1:] + "\n\tallow_http\n\tallow_networks 127.0.0.0/8\n"
 		for _, line := range sources {
 			text += "\t" + line + "\n"
 		}
@@ -59,6 +60,7 @@ func TestPollsOfAHost(t *testing.T) {
 			bridge("/two", "caller "+caller, "skill slow "+p.URLOf("acme/slow", hostile.Descriptor), "provider "+q.URL()+" {", "\tnamespace beta", "}"),
 		)
 	}
+	testbed.Guard(t, func(g *guards.Guards) { g.Polls, g.AllPolls = 1, 1 })
 	c := testbed.StartCaddy(t, config("first"))
 	one := c.With(testbed.Fresh(), testbed.Param("wait_ms", 0)) // a reload may drop idle connections
 	two := one.With()

@@ -3,13 +3,13 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"runtime/debug"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -89,7 +89,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 			Profile:        profile,
 			MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
 			MaxAnswerSize:  h.answerSize(),
-			MaxAnswers:     h.answers(debug.SetMemoryLimit(-1)),
+			MaxAnswers:     h.answers(),
 			Memory:         answers,
 			Owner:          func(ctx context.Context) string { return translate.RequestOf(ctx).Caller.Principal },
 			WriteTimeout:   config.Limits.BodyTimeout,
@@ -102,7 +102,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Name: cmp.Or(h.Name, defaultName), Realm: h.tokens.Realm(), RequirePrincipal: h.requires(), Challenge: h.challenge(), Refused: refused,
 		Private:  bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
 		Observer: o, Elsewhere: h.Mounts.Elsewhere(),
-		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: h.limits().ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
+		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: guards.Current.ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
 	}
 	setup.Keeping.Keep = h.Lifetime()
 	setup.Keeping.Bounds.Runs, setup.Keeping.Bounds.RunsOfOne = h.Runs()
@@ -114,7 +114,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	h.usage.OnRelease(release)
 	if kept != nil {
-		kept.MaxOutput = min(cmp.Or(config.Limits.OutputSize, config.MaxResponseSize), config.MaxResponseSize)
+		kept.MaxOutput = config.Limits.OutputSize
 	}
 	rpc := &skillsprotocol.Front{
 		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(), Files: len(h.Sites) > 0, Refused: refused,
@@ -312,7 +312,7 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	limits := h.limits()
 	rules := network.NewRules(networks, ports, report)
 	rules.Notice = o.Notice
-	loaded, idle, err := h.Sources.Load(ctx, rules, limits.ConnectionOverhead, h.TransportRaw)
+	loaded, idle, err := h.Sources.Load(ctx, rules, guards.Current.ConnectionOverhead, h.TransportRaw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -331,7 +331,7 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 		Polling:         skillsharing.Polling{Plan: h.plan()},
 		MaxResponseSize: h.maxResponseSize(),
 		Limits:          h.readingLimits(),
-		Places:          translate.Places{MaxRuns: limits.Runs, MaxRunsPerSource: limits.RunsPerProvider, MaxWaiting: limits.Waiting},
+		Places:          translate.Places{MaxRuns: limits.Runs, MaxRunsPerSource: limits.RunsPerProvider},
 		AllowHTTP:       h.AllowHTTP,
 		Stop:            lifetime.Calls(),
 		Observer:        o,

@@ -25,11 +25,12 @@ type shared struct {
 func (h *Handler) holdShared() (*shared, func(), error) {
 	return sharedPool.Hold(h.poolKey(), func() (*shared, error) {
 		settings := h.Cache.config()
+		limits := h.limits()
 		documents, err := cache.New(settings)
 		if err != nil {
 			return nil, err
 		}
-		return &shared{documents, exchange.NewBreakers(h.breakerConfig()), schema.NewSchemas(settings.MaxSize), observe.CountCache(documents)}, nil
+		return &shared{documents, exchange.NewBreakers(h.breakerConfig()), schema.NewSchemas(limits.schemas()), observe.CountCache(documents)}, nil
 	})
 }
 
@@ -42,8 +43,9 @@ func (s *shared) Destruct() error {
 
 // poolKey returns a digest of the settings that the shared state depends on.
 func (h *Handler) poolKey() string {
+	limits := h.limits()
 	return lifetime.NewDigest(
-		fmt.Sprintf("%+v %+v %d", h.Cache.config(), h.breakerConfig(), h.maxResponseSize()),
+		fmt.Sprintf("%+v %+v %d %d", h.Cache.config(), h.breakerConfig(), h.maxResponseSize(), limits.schemas()),
 		fmt.Sprintf("%+v", h.readingLimits()), // documents are valid within these limits
 		fmt.Sprintf("%t %q %d", h.AllowHTTP, h.AllowNetworks, h.AllowPorts),
 		string(h.TransportRaw),

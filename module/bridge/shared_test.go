@@ -147,7 +147,7 @@ func TestCacheKey(t *testing.T) {
 	for name, h := range map[string]*Handler{
 		"defaults written": {Cache: &Cache{MaxSize: 64 << 20, MaxTTL: caddy.Duration(24 * time.Hour)}},
 		"providers":        {Sources: sources.Sources{Providers: []*sources.Provider{{Origin: "https://a.example:8443"}}}},
-		"limits":           {Timing: Timing{Timeout: 10 * second}, Bounds: Bounds{MaxBatch: 3, MaxRequestSize: 7, Limits: &Limits{Runs: 3, Depth: 512}}},
+		"limits":           {Timing: Timing{Timeout: 10 * second}, Bounds: Bounds{MaxBatch: 3, MaxRequestSize: 7, Limits: &Limits{Runs: 3, SchemaSize: 64 << 10}}},
 	} {
 		if h.poolKey() != base {
 			t.Errorf("%s keeps handlers from sharing a cache", name)
@@ -156,7 +156,8 @@ func TestCacheKey(t *testing.T) {
 	seen := map[string]string{base: "the default"}
 	for name, h := range map[string]*Handler{
 		"transport":       {Network: Network{TransportRaw: []byte("{}")}},
-		"depth":           {Bounds: Bounds{Limits: &Limits{Depth: 3}}},
+		"schema_size":     {Bounds: Bounds{Limits: &Limits{SchemaSize: 3}}},
+		"memory":          {Bounds: Bounds{Limits: &Limits{Memory: 1 << 30 * 10}}},
 		"failures":        {CircuitBreaker: &CircuitBreaker{Failures: 3}},
 		"cooldown":        {CircuitBreaker: &CircuitBreaker{Cooldown: second}},
 		"timeout":         {Timing: Timing{Timeout: second}},

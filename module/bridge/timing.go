@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
@@ -70,13 +71,10 @@ var budgetPool = lifetime.NewPool[*polling.Budgets]()
 // pollRate is a limit of polls per second, and of those that find no end of a run while none does.
 type pollRate struct{ most, inVain int }
 
-// pollRate returns the limit of polls. That of an operator holds for all of them.
+// pollRate returns the limit of polls.
 func (b *Bounds) pollRate() pollRate {
-	r := pollRate{b.limits().Polls, defaultPolls}
-	if b.Limits != nil && b.Limits.Polls > 0 {
-		r.inVain = r.most
-	}
-	return r
+	g, l := guards.Current, b.limits()
+	return pollRate{cmp.Or(g.AllPolls, max(g.Polls, l.Runs)), g.Polls}
 }
 
 // holdPolling takes the poll budgets and the learned execution times from their pools.

@@ -127,9 +127,9 @@ func TestValidate(t *testing.T) {
 		"limit out of range": {`
 		limits {
 			runs 10
-			depth 1
+			memory 1MiB
 		}
-`, "depth 1 is out of range: it is 2 to 10000, at Caddyfile:12"},
+`, "memory 1048576 is too small: the minimum is 29360128, so that the largest answer to a batch has room, at Caddyfile:12"},
 		"documents that are larger than answers": {`
 		limits {
 			document_size 2MiB

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
@@ -237,7 +238,8 @@ func TestR16SlowAnswer(t *testing.T) {
 func TestR16StalledBody(t *testing.T) {
 	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo", Edit: consent(5, 1)})
-	c := testbed.StartCaddy(t, withProvider(p, "limits {", "\tbody_timeout 100ms", "}", "timeout 10m"))
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.BodyTimeout = 100 * time.Millisecond })
+	c := testbed.StartCaddy(t, withProvider(p, "timeout 10m"))
 	p.On("acme/echo", hostile.Invoke, hostile.HangMidBody())
 	a := c.Execute("acme.echo", nil)
 	want{"ENDPOINT_UNREACHABLE", "invoke", "maybe", "none", "bridge"}.check(t, a)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
@@ -124,7 +125,8 @@ func TestR52ChunkedRequests(t *testing.T) {
 func TestR57RequestLimitsAreNamed(t *testing.T) {
 	testbed.CheckLeaks(t)
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	c := testbed.StartCaddy(t, withProvider(p, "max_request_size 2KiB", "max_batch 3", "limits {\n\tdepth 7\n}"))
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.Depth = 7 })
+	c := testbed.StartCaddy(t, withProvider(p, "max_request_size 2KiB", "max_batch 3"))
 	for _, test := range []struct {
 		name, body   string
 		status, code int

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -103,14 +103,12 @@ func TestR51LikelyRunsFirst(t *testing.T) {
 	const crowd, perSecond = 20, 4 // all of them once take five seconds
 	p := lasting(t)
 	p.On("acme/soon", hostile.Invoke, hostile.Accept(0))
-	config := func(perSecond int) string {
-		return testbed.Bridge(offer(p, "acme"), fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond))
-	}
-	c := testbed.StartCaddy(t, config(1000))
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme")))
 	for range 20 { // from which it is learned how quick it is
 		want{outcome: "completed"}.check(t, c.Execute("acme.soon", nil))
 	}
-	if err := c.Reload(config(perSecond)); err != nil {
+	testbed.Guard(t, func(g *guards.Guards) { g.Polls, g.AllPolls = perSecond, perSecond })
+	if err := c.Reload(testbed.Bridge("audit", offer(p, "acme"))); err != nil { // Caddy does not load an equal one again
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
@@ -139,7 +137,8 @@ func TestR51LikelyRunsFirst(t *testing.T) {
 func TestR51WaitsEndWithTheState(t *testing.T) {
 	testbed.CheckLeaks(t)
 	p := lasting(t)
-	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"), "limits {\n\tpolls 1\n}"))
+	testbed.Guard(t, func(g *guards.Guards) { g.Polls, g.AllPolls = 1, 1 })
+	c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme")))
 	var all []<-chan testbed.Answer
 	for range 20 {
 		all = append(all, calling(unpooled(c.With(wait(2000))), "acme.slow", nil))

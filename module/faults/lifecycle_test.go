@@ -221,7 +221,7 @@ func TestR23WhatAReloadKeeps(t *testing.T) {
 		"another provider":     {config("a-secret", "provider http://127.0.0.1:1 {", "\tnamespace other", "}"), false, false},
 		"cache":                {config("a-secret", "cache {", "\tttl 4m", "}"), true, false},
 		"transport":            {config("a-secret", "transport http {", "\tdial_timeout 3s", "}"), true, false},
-		"limits of documents":  {config("a-secret", "limits {", "\tskills 17", "}"), true, false},
+		"limits of documents":  {config("a-secret", "limits {", "\tschema_size 17KiB", "}"), true, false},
 		"credentials":          {config("another-secret"), false, true},
 		"no bridge in between": {"", true, true},
 		"own transport": {testbed.Bridge("allow_anonymous",

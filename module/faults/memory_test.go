@@ -102,7 +102,7 @@ func TestR21Memory(t *testing.T) {
 	provider.Lean()
 	provider.On("acme/slow", hostile.Invoke, hostile.Accept(0))
 	p := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge("provider "+provider.URL()+" {", "\tnamespace acme", "}",
-		"poll_interval 10m 10m", "timeout 10m", "limits {", "\truns 20000 20000", "\twaiting 20000", "}"))
+		"poll_interval 10m 10m", "timeout 10m", "limits {", "\truns 20000 20000", "}"))
 	p.Log.Lean()
 	want{outcome: "completed"}.check(t, p.Execute("acme.echo", nil))
 	var base int64

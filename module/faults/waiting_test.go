@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -439,7 +440,7 @@ func TestRunsOutliveTheBridge(t *testing.T) {
 // Who asks for a run takes a place among those that `limits` has, and gives it back;
 // who leaves one has given it back. Who finds none hears that the run exists.
 func TestPlacesOfWaitingCalls(t *testing.T) {
-	for limit, name := range map[string]string{"waiting 1": "waiting", "runs 1": "runs", "runs 9 1": "runs_per_provider"} {
+	for limit, name := range map[string]string{"runs 1": "runs", "runs 9 1": "runs_per_provider"} {
 		t.Run(name, func(t *testing.T) {
 			testbed.CheckLeaks(t)
 			p := lasting(t)
@@ -518,14 +519,14 @@ func TestR36PollingHerd(t *testing.T) {
 	onceEach(t, p)
 }
 
-// R36: however many runs there are, they are asked for no more often than `limits
-// polls` says.
+// R36: however many runs there are, they are asked for no more often than a host may be.
 func TestR36PollingHerdIsBounded(t *testing.T) {
 	longtest.Need(t, longtest.Long)
 	testbed.CheckLeaks(t)
 	const perSecond = 400
 	p := lasting(t)
-	c := testbed.StartCaddy(t, testbed.Bridge("poll_interval 20ms 20ms", fmt.Sprintf("limits {\n\tpolls %d\n}", perSecond), offer(p, "acme")))
+	testbed.Guard(t, func(g *guards.Guards) { g.Polls, g.AllPolls = perSecond, perSecond })
+	c := testbed.StartCaddy(t, testbed.Bridge("poll_interval 20ms 20ms", offer(p, "acme")))
 	start, stop := startHerd(t, p, c.Client, 5)
 	stop().Only(t, "completed")
 	polls := p.Requests("acme/soon", hostile.Status)

@@ -240,7 +240,7 @@ func TestStreamsAreCountedOverReloads(t *testing.T) {
 func TestMountsShareMemory(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
 	p.On("acme/echo", hostile.Invoke, hostile.Respond(http.StatusOK, `{"execution_id":"e1","status":"completed","skill_id":"acme/echo","timestamps":{"created_at":"2026-01-02T03:04:05Z","completed_at":"2026-01-02T03:04:05Z"},"output":"`+strings.Repeat("x", 9<<20)+`"}`))
-	c := testbed.StartCaddy(t, inSite(p, alone, "rpc", "a2a", "limits {", "answer_size 12MiB", "answers 12MiB", "}"))
+	c := testbed.StartCaddy(t, inSite(p, alone, "rpc", "a2a", "limits {", "memory 28MiB", "}"))
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", c.Port("PORT")))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ type loader struct {
 	ctx      caddy.Context
 	rules    *network.Rules
 	standard *network.Transport // of sources without the option transport
-	overhead int64              // limits connection_overhead
+	overhead int64              // that connections may carry besides answers
 	idle     []func()           // close the idle connections of all transports
 }
 

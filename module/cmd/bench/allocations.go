@@ -11,7 +11,7 @@ import (
 // measureAllocations measures the allocations per call.
 func measureAllocations(b *bench) values {
 	u := b.StartUpstream()
-	c := b.StartCaddy(u.ProxySite("proxy", servers.ProxyPath, "1.1"), u.BridgeSite("bridge", busyPolls...), servers.RespondSite("respond"))
+	c := b.StartCaddy(u.ProxySite("proxy", servers.ProxyPath, "1.1"), u.BridgeSite("bridge", busyPolls), servers.RespondSite("respond"))
 	b.say("allocations")
 	targets := append([]*target{
 		{"reverse_proxy", c.Addresses["proxy"], servers.ProxyPath, provider.Now, nil},

@@ -108,7 +108,7 @@ func measurePublished(b *bench) values {
 // credentialCost measures what a credential adds to the processor time of a call and of a poll.
 func credentialCost(b *bench, u *servers.Upstream) string {
 	b.say("published: a credential")
-	c := b.StartCaddy(u.BridgeSite("bridge", busyPolls...))
+	c := b.StartCaddy(u.BridgeSite("bridge", busyPolls))
 	loads := make([]*load, 0, 2*(1+len(provider.PollCounts)))
 	for _, prefix := range []string{"", provider.Keyed} {
 		for _, t := range polled(c.Addresses["bridge"], []int{c.Pid()}) {
@@ -139,7 +139,7 @@ func credentialCost(b *bench, u *servers.Upstream) string {
 func measureSecure(b *bench) values {
 	plain, secure := b.StartUpstream(), b.StartSecureUpstream()
 	plain.Keyed, secure.Keyed = true, true
-	busy := secure.BridgeSite("busy", busyPolls...)
+	busy := secure.BridgeSite("busy", busyPolls)
 	c := b.StartCaddy(append(append(sitesOf(plain, "", "1.1"), sitesOf(secure, " tls", "2")...), busy)...)
 	t := pairTable()
 	shapes := []shape{typical, points4, plain64}

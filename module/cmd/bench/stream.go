@@ -36,9 +36,6 @@ var modes = []mode{
 	{"SDK waiter, by get_run", "", sdkWaiter, true},
 }
 
-// manyPolls is an option that allows the polls of all strategies together.
-const manyPolls = "limits {\npolls 100000\n}"
-
 // stream makes calls of a skill one after the other, with one polling strategy.
 type stream struct {
 	mode mode
@@ -53,7 +50,7 @@ func pollingHTTP(b *bench, v values) {
 	u := b.StartUpstream()
 	sites := make([]servers.Site, len(modes))
 	for i, m := range modes {
-		sites[i] = u.BridgeSite(m.name, m.option, manyPolls)
+		sites[i] = u.BridgeSite(m.name, m.option)
 	}
 	c := b.StartCaddy(sites...)
 

@@ -62,8 +62,8 @@ func (b *bench) row(t *table, l, to *load) (ratio string) {
 // asyncConnections is the number of connections for polled runs, which wait most of the time.
 const asyncConnections = 256
 
-// busyPolls are options with the shortest polling interval.
-var busyPolls = []string{"poll_interval 1ms 1ms", "limits {\npolls 1000000\n}"}
+// busyPolls is the option with the shortest polling interval.
+const busyPolls = "poll_interval 1ms 1ms"
 
 // polled returns the bridge's skills by number of polls, first the one that completes at once.
 func polled(address string, pids []int) []*target {
@@ -78,7 +78,7 @@ func polled(address string, pids []int) []*target {
 // measureAsync measures the cost of a poll.
 func measureAsync(b *bench) values {
 	u := b.StartUpstream()
-	c := b.StartCaddy(u.ProxySite("proxy", servers.ProxyPath, "1.1"), u.BridgeSite("bridge", busyPolls...))
+	c := b.StartCaddy(u.ProxySite("proxy", servers.ProxyPath, "1.1"), u.BridgeSite("bridge", busyPolls))
 	at := []int{c.Pid()}
 	proxy := &target{"reverse_proxy", c.Addresses["proxy"], servers.ProxyPath, provider.Now, at}
 	targets := append([]*target{proxy}, polled(c.Addresses["bridge"], at)...)

@@ -77,7 +77,7 @@ func checkUntil(deadline time.Time, in *Inputs, args jsontext.Value) *run.Failur
 // judged as those of a request that came before.
 func TestCompilingAgainIsFree(t *testing.T) {
 	limits := document.DefaultLimits()
-	limits.Schemas = schema.NewSchemas(0)
+	limits.Schemas = schema.NewSchemas(8 << 20)
 	compile := func(nth int) *Inputs {
 		t.Helper()
 		schema := fmt.Sprintf(`{"type":"string","title":"%d","pattern":"^(%s){1,20}$"}`, nth, strings.Repeat("[a-z]x", 40))

@@ -99,20 +99,19 @@ type schemaOwner struct {
 	bytes    int
 }
 
-// leastSchemas is the smallest memory for compiled schemas, in bytes.
-const leastSchemas = 8 << 20
+// standardMemory is the memory for the compiled schemas of [Limits] that name no pool, in bytes.
+const standardMemory = 8 << 20
 
-// NewSchemas returns a pool for the schemas of a document cache of so many bytes. The
-// memory of the pool is a sixth of that, and at least 8 MiB.
-func NewSchemas(documents int64) *Schemas {
+// NewSchemas returns a pool with a memory of so many bytes.
+func NewSchemas(memory int64) *Schemas {
 	return &Schemas{
-		most:  int(max(leastSchemas, min(documents/6, MaxBound))),
+		most:  int(min(memory, MaxBound)),
 		known: map[schemaKey]weak.Pointer[Schema]{}, owners: map[string]*schemaOwner{},
 	}
 }
 
 // compiledSchemas keeps the schemas of descriptors whose [Limits] name no pool.
-var compiledSchemas = NewSchemas(0)
+var compiledSchemas = NewSchemas(standardMemory)
 
 // find returns the schema of a text, or nil.
 func (p *Schemas) find(k schemaKey) *Schema {

@@ -127,7 +127,7 @@ func TestWeightOfSchemas(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			room := NewSchemas(64 << 20)
+			room := NewSchemas(64 << 20 / 6)
 			before := heapInUse()
 			var all []*Schema
 			for skill := range c.skills {
@@ -169,7 +169,7 @@ func heapInUse() int {
 // What one source publishes takes the place of no other's compiled schemas, and of a
 // few more than there is room for, used in turn, most are found.
 func TestShareOfASource(t *testing.T) {
-	room := NewSchemas(0)
+	room := NewSchemas(standardMemory)
 	var quiet, loud []*Schema
 	for i := range 3 {
 		quiet = append(quiet, schemaOwnedBy(t, room, "quiet", i))
@@ -201,14 +201,5 @@ func TestShareOfASource(t *testing.T) {
 	}
 	if room.bytes > room.most {
 		t.Errorf("%d bytes", room.bytes)
-	}
-}
-
-// The room for compiled schemas follows the size of the cache.
-func TestRoomForSchemas(t *testing.T) {
-	for documents, want := range map[int64]int{1: 8 << 20, 60 << 20: 10 << 20, 600 << 20: 100 << 20} {
-		if got := NewSchemas(documents).most; got != want {
-			t.Errorf("%d: %d", documents, got)
-		}
 	}
 }
