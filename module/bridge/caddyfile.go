@@ -107,14 +107,12 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			security      <name> http <scheme>|api_key <in> <name>|openid <url>|mutual_tls
 //			default_skill <skill>
 //			reply_message <skill>...
-//			wait          <duration>
 //			cancel        refuse|abandon
 //		}
 //		mcp [<path>] {
 //			name         <text>
 //			instructions <text>
 //			versions     2026-07-28|2025-11-25|2025-06-18|2025-03-26...
-//			wait         <duration>
 //			task_after   <duration>|off
 //			validate     on|off
 //			catalog      list|search
@@ -122,6 +120,8 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			authorization_server <issuer>...
 //			scopes       <scope>...
 //		}
+//
+//		wait <duration>
 //
 //		webhooks {
 //			secrets        <secret>...

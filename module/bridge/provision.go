@@ -104,7 +104,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		Observer: o, Elsewhere: h.Mounts.Elsewhere(),
 		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: guards.Current.ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
 	}
-	setup.Keeping.Keep = h.Lifetime()
+	setup.Keeping.Keep, setup.Wait = h.Lifetime(), h.Patience()
 	setup.Keeping.Bounds.Runs, setup.Keeping.Bounds.RunsOfOne = h.Runs()
 	setup.Canceled = fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), setup.Realm)
 	var release func()

@@ -23,7 +23,7 @@ func TestR64StorageFails(t *testing.T) {
 	longtest.Need(t, longtest.Long)
 	p, gate := later(t)
 	folder := t.TempDir()
-	c := testbed.StartProcess(t, testbed.Limits{}, withAgents(p, "wait 1s"), storage(folder))
+	c := testbed.StartProcess(t, testbed.Limits{}, strings.Replace(withAgents(p), "\trpc\n", "\trpc\n\twait 1s\n", 1), storage(folder))
 	ann := agentOf(c.Client, "ann")
 	if a := ann.Invoke("acme.now", false); a.Task().State() != "COMPLETED" {
 		t.Fatal(a)

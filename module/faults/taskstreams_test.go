@@ -58,7 +58,7 @@ func TestR61StreamsOverReloads(t *testing.T) {
 				streams = append(streams, s)
 			}
 			subscribe()
-			for _, lines := range [][]string{{"wait 20s"}, {"description another"}, {"cancel abandon"}, {}} {
+			for _, lines := range [][]string{{"organization acme"}, {"description another"}, {"cancel abandon"}, {}} {
 				if err := c.Reload(config(lines...)); err != nil {
 					t.Fatal(err)
 				}

@@ -190,7 +190,7 @@ func TestR69ReadersOfAllTransports(t *testing.T) {
 		}
 	}
 	subscribe()
-	if err := c.Reload(onAllPorts(ca, p, "wait 20s")); err != nil {
+	if err := c.Reload(onAllPorts(ca, p, "description another")); err != nil {
 		t.Fatal(err)
 	}
 	subscribe()

@@ -6,9 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
@@ -61,11 +58,8 @@ type A2A struct {
 	DefaultSkill string `json:"default_skill,omitempty"`
 
 	// Names of skills whose output is the answer itself, as a message without a task, if the client waits and the skill completes
-	// within `wait`. Default: none.
+	// within `wait` of the handler. Default: none.
 	ReplyMessage []string `json:"reply_message,omitempty"`
-
-	// How long a request waits for the end of its task. Default: `50s`.
-	Wait caddy.Duration `json:"wait,omitempty"`
 
 	// What happens if a client cancels a task whose run was submitted. The Skill Sharing Protocol can't stop a run: `refuse`
 	// answers that the task can't be canceled; `abandon` ends the task and says that the run goes on. Default: `refuse`.
@@ -112,7 +106,6 @@ func (a *A2A) read(r *options.Reader) error {
 		"security":      options.Repeatable(func() error { return a.readSecurity(r) }),
 		"default_skill": &a.DefaultSkill,
 		"reply_message": &a.ReplyMessage,
-		"wait":          &a.Wait,
 		"cancel":        &a.Cancel,
 	})
 }
@@ -147,9 +140,6 @@ func (a *A2A) check(c *options.Checker) {
 	}
 	oneOf(c, "a2a.card", "card", a.Card, cardCombined, "1.0", "0.3")
 	oneOf(c, "a2a.cancel", "cancel", a.Cancel, cancelRefuse, cancelAbandon)
-	if a.Wait < 0 || 0 < a.Wait && a.Wait < caddy.Duration(time.Millisecond) {
-		c.Check("a2a.wait", fmt.Errorf("wait %s is too short: the minimum is 1ms", time.Duration(a.Wait)))
-	}
 	for i := range a.Security {
 		c.Check(options.Element("a2a.security", i), a.Security[i].Validate())
 	}

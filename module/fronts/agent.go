@@ -64,6 +64,8 @@ type Setup struct {
 	// Elsewhere knows the methods of all protocols.
 	Elsewhere *front.Elsewhere
 	Refused   func(ctx context.Context, method, reason string)
+	// Wait is how long a request of A2A or MCP waits for the end of its run.
+	Wait time.Duration
 	// Keeping says for how long runs are kept, and how many.
 	Keeping ledger.Settings
 	// Canceled are the runs that callers have canceled.
@@ -84,7 +86,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (agent *Agent, 
 	release = func() {}
 	front := &a2a.Front{
 		Elsewhere: s.Elsewhere,
-		Bridge:    s.Bridge, Options: a.options(&s.Keeping.Bounds), RequirePrincipal: s.RequirePrincipal, Panicked: s.Observer.Panicked,
+		Bridge:    s.Bridge, Options: a.options(s.Wait, &s.Keeping.Bounds), RequirePrincipal: s.RequirePrincipal, Panicked: s.Observer.Panicked,
 		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Observer: callReporter{s.Observer},
 		NoDefault: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
@@ -284,20 +286,12 @@ func (a *Agent) base(r *http.Request) string {
 	return u.String()
 }
 
-// duration returns a configured duration, or the default.
-func duration(d caddy.Duration, standard time.Duration) time.Duration {
-	if d == 0 {
-		return standard
-	}
-	return time.Duration(d)
-}
-
 // options returns the options of the front.
-func (a *A2A) options(kept *ledger.Bounds) a2a.Options {
+func (a *A2A) options(wait time.Duration, kept *ledger.Bounds) a2a.Options {
 	o := a2a.Options{
 		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill,
 		ReplyMessage: slices.Clone(a.ReplyMessage),
-		Wait:         duration(a.Wait, a2a.DefaultWait),
+		Wait:         wait,
 		Abandon:      a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
 	}
 	o.Streams, o.StreamsOfOne = max(kept.Runs, minStreams), max(kept.RunsOfOne, minStreams)

@@ -41,7 +41,7 @@ func effectiveOf(t *testing.T, lines string) effective {
 	rpc, a := cmp.Or(m.RPC, new(RPC)), cmp.Or(m.A2A, new(A2A))
 	tools := cmp.Or(m.MCP, new(MCP))
 	return effective{
-		rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), a.options(new(ledger.Bounds)), tools.path(), tools.options(nil),
+		rpc.path(), a.path(), cmp.Or(a.Card, cardCombined), a.options(m.Patience(), new(ledger.Bounds)), tools.path(), tools.options(m.Patience(), nil),
 	}
 }
 
@@ -50,8 +50,8 @@ func effectiveOf(t *testing.T, lines string) effective {
 func TestDocumentedDefaults(t *testing.T) {
 	// Another value of each option with a default.
 	another := map[string]string{
-		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "a2a wait": "1s", "a2a cancel": "abandon",
-		"mcp": "/other", "mcp name": "other", "mcp versions": "2025-11-25", "mcp wait": "1s", "mcp task_after": "1s", "mcp validate": "off",
+		"rpc": "/other", "a2a": "/other", "a2a versions": "1.0", "a2a card": "1.0", "wait": "1s", "a2a cancel": "abandon",
+		"mcp": "/other", "mcp name": "other", "mcp versions": "2025-11-25", "mcp task_after": "1s", "mcp validate": "off",
 		"mcp catalog": "search",
 	}
 	words := map[string]string{"a2a versions": "1.0 0.3 0.1", "mcp versions": strings.Join(mcp.AllVersions(), " ")}
@@ -81,6 +81,9 @@ func TestDocumentedDefaults(t *testing.T) {
 		}
 		write := func(value string) string {
 			line := fields[0] + " " + value
+			if fields[0] == "wait" {
+				return line + "\nmcp" // without it, nothing waits
+			}
 			switch block {
 			case "", fields[0]:
 				return line

@@ -28,10 +28,6 @@ type MCP struct {
 	// The versions of MCP that are served. Default: `2026-07-28`, `2025-11-25`, `2025-06-18` and `2025-03-26`.
 	Versions []string `json:"versions,omitempty"`
 
-	// How long a call waits for the end of its run. Then it is answered with a run token, with which the tool `get_run` follows the
-	// run. Most clients give up after 60 seconds. Default: `50s`.
-	Wait caddy.Duration `json:"wait,omitempty"`
-
 	// How long a call of a client that supports tasks waits before it is answered with a task; `off`: there are no tasks. Default: `2s`.
 	TaskAfter string `json:"task_after,omitempty"`
 
@@ -81,7 +77,7 @@ func (m *MCP) read(r *options.Reader) error {
 	}
 	return r.Block("mcp", "mcp", options.Targets{
 		"name": &m.Name, "instructions": &m.Instructions,
-		"versions": &m.Versions, "wait": &m.Wait, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog,
+		"versions": &m.Versions, "task_after": &m.TaskAfter, "validate": &m.Validate, "catalog": &m.Catalog,
 		"origins": &m.Origins, "authorization_server": &m.AuthorizationServer, "scopes": &m.Scopes,
 	})
 }
@@ -93,9 +89,6 @@ func (m *MCP) check(c *options.Checker) {
 		if !slices.Contains(mcp.AllVersions(), v) {
 			c.Check(options.Element("mcp.versions", i), fmt.Errorf("version %q is none of %s", v, strings.Join(mcp.AllVersions(), ", ")))
 		}
-	}
-	if m.Wait < 0 || 0 < m.Wait && m.Wait < caddy.Duration(time.Millisecond) {
-		c.Check("mcp.wait", fmt.Errorf("wait %s is too short: the minimum is 1ms", time.Duration(m.Wait)))
 	}
 	_, err := m.taskAfter()
 	c.Check("mcp.task_after", err)
@@ -132,11 +125,11 @@ func checkOrigin(text string) error {
 }
 
 // options returns the options of the front.
-func (m *MCP) options(namespaces []string) mcp.Options {
+func (m *MCP) options(wait time.Duration, namespaces []string) mcp.Options {
 	after, _ := m.taskAfter() // checked before
 	o := mcp.Options{
 		Name: m.Name, Instructions: m.Instructions, Version: ModuleVersion(),
-		Versions: mcp.AllVersions(), Wait: duration(m.Wait, mcp.DefaultWait), TaskAfter: after,
+		Versions: mcp.AllVersions(), Wait: wait, TaskAfter: after,
 		Validate: m.Validate != off, Search: m.Catalog == catalogSearch,
 	}
 	if o.Name == "" {

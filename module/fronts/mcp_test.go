@@ -127,7 +127,7 @@ func TestMCPRequests(t *testing.T) {
 func TestMCPSlowTools(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(3))
-	c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\nwait 50ms\ntask_after 0s\n}", "poll_interval 200ms 200ms"))
+	c := testbed.StartCaddy(t, inSite(p, alone, "wait 50ms", "mcp {\ntask_after 0s\n}", "poll_interval 200ms 200ms"))
 	plain := sendMCP(c, modern("tools/call", `"name":"acme_slow"`), mcpHeader("tools/call", "acme_slow")...)
 	if text := string(plain.Body); !strings.Contains(text, `"code":"STILL_RUNNING"`) || !strings.Contains(text, `"isError":true`) || !strings.Contains(text, "get_run") {
 		t.Fatalf("%s", text)

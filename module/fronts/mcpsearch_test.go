@@ -39,7 +39,7 @@ func TestMCPSearch(t *testing.T) {
 		hostile.Skill{ID: "acme/invoice", EditEntry: described("Writes bills about the weather."), Edit: described("Writes bills about the weather.")},
 		hostile.Skill{ID: "acme/slow"}, hostile.Skill{ID: "acme/hidden", Access: "private"})
 	p.On("acme/slow", hostile.Invoke, hostile.Accept(1000))
-	c := testbed.StartCaddy(t, strings.Replace(inSite(p, alone, "mcp {\ncatalog search\nwait 50ms\ntask_after 0s\n}", "allow_anonymous"), "namespace acme\n", "namespace acme\ndiscovery_credentials api_key secret\n", 1))
+	c := testbed.StartCaddy(t, strings.Replace(inSite(p, alone, "wait 50ms", "mcp {\ncatalog search\ntask_after 0s\n}", "allow_anonymous"), "namespace acme\n", "namespace acme\ndiscovery_credentials api_key secret\n", 1))
 	for _, era := range []struct {
 		list   string
 		header []string
@@ -120,7 +120,7 @@ func TestMCPLongList(t *testing.T) {
 		}
 		expectMCP(t, "no search", callTool(c, "search_skills", `{"query":"skill"}`), 200, `"code":-32602`)
 		warned("after lists", 1)
-		if err := c.Reload(inSite(p, alone, "mcp {\nwait 20s\n}")); err != nil {
+		if err := c.Reload(inSite(p, alone, "mcp", "wait 20s")); err != nil {
 			t.Fatal(err)
 		}
 		warned("after a reload", 2)
@@ -138,8 +138,8 @@ func TestMCPLongList(t *testing.T) {
 func TestMCPTaskAfterWait(t *testing.T) {
 	const text = "mcp task_after is longer than wait"
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
-	for options, want := range map[string]int{"wait 1s\ntask_after 2s": 1, "wait 1s": 0, "wait 2s\ntask_after 2s": 0, "wait 1s\ntask_after off": 0} {
-		c := testbed.StartCaddy(t, inSite(p, alone, "mcp {\n"+options+"\n}"))
+	for options, want := range map[string]int{"wait 1s\nmcp {\ntask_after 2s\n}": 1, "wait 1s\nmcp": 0, "wait 2s\nmcp {\ntask_after 2s\n}": 0, "wait 1s\nmcp {\ntask_after off\n}": 0} {
+		c := testbed.StartCaddy(t, inSite(p, alone, options))
 		c.Stop()
 		if got := strings.Count(c.Log.Text(), text); got != want {
 			t.Errorf("%q: %d warnings, want %d", options, got, want)

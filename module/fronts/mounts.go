@@ -1,10 +1,15 @@
 package fronts
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"path"
 	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
@@ -27,6 +32,10 @@ type Mounts struct {
 	// Serve MCP (Model Context Protocol) over Streamable HTTP, so that each skill is a tool. Default: none. Example: `{"path": "/mcp"}`.
 	MCP *MCP `json:"mcp,omitempty"`
 
+	// How long a request of A2A or MCP waits for the end of its task or run. Then it is answered with the task, or with a run token, with which
+	// the tool `get_run` follows the run. Most clients give up after 60 seconds. Default: `50s`.
+	Wait caddy.Duration `json:"wait,omitempty"`
+
 	// Serve `/.well-known/agent-skills/index.json` (Agent Skills Discovery 0.2.0) and a `SKILL.md` for each skill that the caller may see, so
 	// that coding agents can install the skills, for example with `npx skills add <origin>`. Default: none. Example: `{}`.
 	AgentSkills *AgentSkills `json:"agent_skills,omitempty"`
@@ -45,7 +54,11 @@ type RPC struct {
 const (
 	defaultRPCPath = "/rpc"
 	defaultA2APath = "/a2a"
+	defaultWait    = 50 * time.Second // clients give up after 60 s
 )
+
+// Patience returns how long a request of A2A or MCP waits for the end of its run.
+func (m *Mounts) Patience() time.Duration { return cmp.Or(time.Duration(m.Wait), defaultWait) }
 
 // Any reports whether any protocol has a path of its own.
 func (m *Mounts) Any() bool { return m.RPC != nil || m.A2A != nil || m.MCP != nil }
@@ -106,6 +119,7 @@ func (m *Mounts) Targets(r *options.Reader) options.Targets {
 			m.MCP = new(MCP)
 			return m.MCP.read(r)
 		},
+		"wait": &m.Wait,
 		"agent_skills": func() error {
 			m.AgentSkills = new(AgentSkills)
 			return m.AgentSkills.read(r)
@@ -128,6 +142,12 @@ func (m *Mounts) Check(c *options.Checker) {
 	if m.MCP != nil {
 		m.MCP.check(c)
 		m.checkPaths(c)
+	}
+	switch {
+	case m.Wait < 0 || 0 < m.Wait && m.Wait < caddy.Duration(time.Millisecond):
+		c.Check("wait", fmt.Errorf("wait %s is too short: the minimum is 1ms", time.Duration(m.Wait)))
+	case m.Wait != 0 && m.A2A == nil && m.MCP == nil:
+		c.Check("wait", errors.New("wait is for A2A and MCP, which are not served: add a2a or mcp, or remove wait"))
 	}
 	if m.AgentSkills != nil {
 		m.AgentSkills.check(c, m)

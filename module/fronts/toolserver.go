@@ -44,7 +44,7 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 		namespaces = s.Bridge.Namespaces("")
 	}
 	front := &mcp.Front{
-		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(namespaces), RequirePrincipal: s.RequirePrincipal,
+		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Wait, namespaces), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
 		Challenge: told.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
 	}

@@ -253,7 +253,7 @@ func TestTasksInBackground(t *testing.T) {
 
 // TestRunThatIsLeft: a call whose run goes on after the request has waited for it has not failed.
 func TestRunThatIsLeft(t *testing.T) {
-	a := startAgent(t, "", nil, []string{"a2a {", "wait 500ms", "}"})
+	a := startAgent(t, "", nil, []string{"a2a", "wait 500ms"})
 	id := taskID(t, a.post("", "", "SendMessage", message("acme.slow", "")))
 	testbed.Eventually(t, 10*time.Second, func() bool { return len(a.Log.Lines(`"msg":"call`, `"task":"`+id+`"`)) == 2 }, "the log and the audit log have the call")
 	for _, line := range a.Log.Lines(`"msg":"call`, `"task":"`+id+`"`) {

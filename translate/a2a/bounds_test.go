@@ -95,7 +95,7 @@ func TestBrokenStore(t *testing.T) {
 			a.front.Options.Wait = time.Millisecond
 			a.call(t, d.send, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.slow"}`)).check(t, executed("maybe")+";error.message~Its run goes on")
 			eventually(t, func() bool { return len(a.Requests("POST /run/slow")) == 1 }, "the provider is called")
-			a.front.Options.Wait = a2a.DefaultWait
+			a.front.Options.Wait = 50 * time.Second
 		}
 		a.call(t, d.stream, d.params("", text(d.version, "x"), `"metadata":{"skill":"acme.echo"}`)).check(t, "error.code=-32603")
 		a.Received(t, "POST /run/echo", 0)

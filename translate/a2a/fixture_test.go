@@ -72,7 +72,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 	a := &agent{Provider: providertest.New(), skills: skills(), say: http.Header{}}
 	a.front = &a2a.Front{
 		Streams:  new(share.Pool),
-		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: a2a.DefaultWait},
+		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: 50 * time.Second},
 		Observer: &streaming{n: &a.streams},
 	}
 	a.front.Panicked = func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) }

@@ -23,9 +23,6 @@ type Options struct {
 	Challenge string
 }
 
-// DefaultWait is the default of Wait.
-const DefaultWait = 50 * time.Second
-
 const (
 	// maxWait01 bounds Wait for clients of A2A 0.1, which give up after 30 seconds.
 	maxWait01 = 25 * time.Second

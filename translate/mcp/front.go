@@ -78,11 +78,8 @@ type Options struct {
 	Search bool
 }
 
-// Default values of [Options].
-const (
-	DefaultWait      = 50 * time.Second // clients give up after 60 s
-	DefaultTaskAfter = 2 * time.Second
-)
+// DefaultTaskAfter is the default of TaskAfter.
+const DefaultTaskAfter = 2 * time.Second
 
 // Front answers the methods of MCP. Its fields must not be changed while it serves.
 type Front struct {

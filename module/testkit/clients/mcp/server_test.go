@@ -95,7 +95,7 @@ func startServer(t *testing.T) *server {
 	p.On("acme/poem", hostile.Invoke, hostile.Complete("Roses are red."))
 	bridge := strings.Join([]string{
 		"skill_bridge {", "\tallow_http", "\tallow_networks 127.0.0.0/8", "\tprovider " + p.URL() + " {", "\t\tnamespace acme", "\t}",
-		"\tpoll_interval 10ms 50ms", "\tmcp {", "\t\twait 2s", "\t\ttask_after 0s", "\t}", "}",
+		"\tpoll_interval 10ms 50ms", "\twait 2s", "\tmcp {", "\t\ttask_after 0s", "\t}", "}",
 	}, "\n")
 	s := &server{provider: p, file: filepath.Join(t.TempDir(), "Caddyfile")}
 	if err := os.WriteFile(s.file, []byte(testbed.Site(bridge)), 0o600); err != nil {
