@@ -74,7 +74,7 @@ func New(config Config) (*Bridge, error) {
 				MaxResponseSize: config.MaxResponseSize, Limits: config.Limits,
 				Breakers: config.Breakers, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
 			}},
-			Anonymous: s.Kind == catalog.RegistrySource, Caller: config.Caller, Priority: config.Priority,
+			Anonymous: s.Kind == catalog.RegistrySource, Caller: config.Caller,
 			Polling: config.Polling, RetryBudget: exchange.NewRetryBudget(retryShare),
 		}}
 	}

@@ -29,6 +29,8 @@ type Call struct {
 	Answer exchange.AnswerBudget
 	// Version is the version that the skill must have; empty: any.
 	Version string
+	// Priority is the one that the agent asked for, as it wrote it; empty: it asked for none.
+	Priority string
 	// Timeout is the one that the agent asked for; 0: it asked for none.
 	Timeout time.Duration
 	// Wait is how long the agent waits for the end of an accepted run, from the call's arrival, within the timeout. A run

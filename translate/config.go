@@ -25,7 +25,7 @@ type Config struct {
 	Cache *cache.Cache
 	// Caller identifies the bridge towards providers.
 	Caller skillsharing.Caller
-	// Priority of every execution: low, normal or high.
+	// Priority is the highest that callers may ask for; empty: normal. A caller that asks for none gets normal, or this one if it is lower.
 	Priority skillsharing.Priority
 	// DefaultTimeout bounds a call for which neither the agent nor the descriptor states a timeout.
 	DefaultTimeout time.Duration

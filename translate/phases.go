@@ -30,6 +30,10 @@ func (x *execution) submit() *run.Failure {
 	if failure := x.acquire(&x.bridge.runs); failure != nil {
 		return failure
 	}
+	priority, failure := x.bridge.priority(x.call.Priority)
+	if failure != nil {
+		return failure
+	}
 	if failure := x.discover(x.findByName); failure != nil {
 		return failure
 	}
@@ -67,7 +71,7 @@ func (x *execution) submit() *run.Failure {
 		}
 	}
 	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
-		Inputs: x.call.Inputs.Text, TraceID: x.call.TraceID, Timeout: toldTimeout(x), TraceParent: x.call.TraceParent,
+		Inputs: x.call.Inputs.Text, Priority: priority, TraceID: x.call.TraceID, Timeout: toldTimeout(x), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
 	if err != nil {

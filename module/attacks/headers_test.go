@@ -185,7 +185,7 @@ func TestS17ParamsOfAgents(t *testing.T) {
 		testbed.Param("caller", claim), testbed.Param("credentials", claim), testbed.Param("auth", claim), testbed.Param("headers", claim),
 		testbed.Param("context", hostile.Object{"priority": "high", "trace_id": "of-the-agent", "timeout_ms": 1}), testbed.Param("skill_id", "of-the-agent"),
 		testbed.Param("inputs", claim), testbed.Param("endpoint", claim), testbed.Param("principal", "of-the-agent"), testbed.Param("execution_id", "of-the-agent"),
-		testbed.Param("url", "http://of-the-agent/"), testbed.Param("method", "DELETE"), testbed.Param("__proto__", claim), testbed.Param("priority", "high"),
+		testbed.Param("url", "http://of-the-agent/"), testbed.Param("method", "DELETE"), testbed.Param("__proto__", claim),
 	)
 	for _, name := range []string{"acme.x", "acme.key"} {
 		p.MustNotReceive("of-the-agent", "admin")

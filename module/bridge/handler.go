@@ -48,7 +48,8 @@ type Handler struct {
 
 	Callers
 
-	// Priority of every execution: `low`, `normal` or `high`. Default: `normal`.
+	// The highest priority of executions that callers may ask for: `low`, `normal` or `high`. A caller that
+	// asks for none gets `normal`, or this one if it is lower. Default: `normal`.
 	Priority string `json:"priority,omitempty"`
 
 	// Serve browsers a page that shows the skills and can run them: it answers GET requests

@@ -29,7 +29,7 @@ func TestR130NullIsAbsent(t *testing.T) {
 		{"/rpc", rpc("list_skills", `{"namespace":null,"capability_type":null,"query":null,"usable":null,"detail":null,"format":null,"limit":null,"cursor":null,"other":null}`), `{"skills":[{"name":"acme.echo","tool_name":"acme_echo"`},
 		{"/rpc", rpc("describe_skill", `{"name":"acme.echo","version":null,"detail":null}`), `"manifest"`},
 		{"/rpc", rpc("read_skill_file", `{"name":"acme.echo","path":"SKILL.md","version":null}`), `"content"`},
-		{"/rpc", rpc("execute_skill", `{"name":"acme.echo","args":null,"version":null,"timeout_ms":null,"wait_ms":null,"input_blobs":null,"idempotency_key":null,"notify":null}`), `"completed"`},
+		{"/rpc", rpc("execute_skill", `{"name":"acme.echo","args":null,"version":null,"timeout_ms":null,"priority":null,"wait_ms":null,"input_blobs":null,"idempotency_key":null,"notify":null}`), `"completed"`},
 		{"/rpc", "[" + rpc("execute_skill", `{"name":"acme.echo","args":null}`) + "]", `"completed"`},
 		{"/rpc", rpc("execute_skill", `null`), `"param":"name","reason":"required"`},
 		{"/rpc", rpc("execute_skill", `{"name":null}`), `"param":"name","reason":"required"`},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -34,8 +33,8 @@ func (c *choices) add(field, name string) {
 	}
 }
 
-// named returns the names of skills in a request with a message, and the timeout that it asks for; 0: none.
-func (r *request) named(send *wire.Send) (named choices, timeout time.Duration) {
+// named returns the names of skills in a request with a message, and what else it asks for.
+func (r *request) named(send *wire.Send) (named choices, asked message.Directions) {
 	named.add("the URL", r.skill)
 	named.add("tenant", send.Tenant)
 	for i := range send.Message.Parts {
@@ -51,9 +50,9 @@ func (r *request) named(send *wire.Send) (named choices, timeout time.Duration) 
 		for _, name := range said.Skills {
 			named.add(from.field, name)
 		}
-		timeout = cmp.Or(said.Timeout, timeout)
+		asked.Timeout, asked.Priority = cmp.Or(said.Timeout, asked.Timeout), cmp.Or(said.Priority, asked.Priority)
 	}
-	return named, timeout
+	return named, asked
 }
 
 // selection is the skill that a message selects.

@@ -25,15 +25,16 @@ import (
 // The request shares it with the goroutine that executes the call. The goroutine may change it until made is closed. After that,
 // both may only read it, except for the Run.
 type submission struct {
-	front   *Front
-	request *request
-	send    wire.Send
-	limit   time.Duration // the timeout that the client asks for; 0: none
-	chosen  selection
-	task    *task.Task    // that the message is for, or the first version of the one it makes; nil: none was made yet
-	until   time.Time     // when the request has waited long enough
-	made    chan struct{} // closed when the task was made or the message refused
-	ended   chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
+	front    *Front
+	request  *request
+	send     wire.Send
+	limit    time.Duration // the timeout that the client asks for; 0: none
+	priority string        // that the client asks for; empty: none
+	chosen   selection
+	task     *task.Task    // that the message is for, or the first version of the one it makes; nil: none was made yet
+	until    time.Time     // when the request has waited long enough
+	made     chan struct{} // closed when the task was made or the message refused
+	ended    chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
 
 	fault   *jsonrpc.Error // the message is refused with it
 	taken   bool           // another message or call has changed the task first, so that this one is looked at again
@@ -64,7 +65,7 @@ func (s *submission) execute(ctx context.Context) {
 	wait := time.Duration(math.MaxInt64) // the timeout of the call is shorter
 	s.follow(ctx, f.Bridge.Start(ctx, translate.Call{
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Unattended: true, Followed: true,
-		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Wait: &wait, Task: s.taskID, Answer: s.room(),
+		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Priority: s.prioritized(), Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
 		switch late := tasks.IsLate(s.task); {
 		case r.GoesOn() && late: // this is the last state before its timeout
@@ -166,6 +167,14 @@ func (s *submission) taskID() string {
 	return s.task.ID
 }
 
+// prioritized returns the priority that this message asks for, or an earlier one for the task.
+func (s *submission) prioritized() string {
+	if s.priority == "" && s.task != nil {
+		return s.task.Priority
+	}
+	return s.priority
+}
+
 func (s *submission) timeout() time.Duration {
 	if s.limit == 0 && s.task != nil {
 		return time.Duration(s.task.Timeout) * time.Millisecond
@@ -248,7 +257,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.Failure {
 	f, now := s.front, time.Now()
 	s.first = s.task == nil
-	first, timeout := s.first, s.timeout()
+	first, timeout, priority := s.first, s.timeout(), s.prioritized()
 	set := func(t *task.Task) { // it may be called again, so it reads nothing that changes
 		if first {
 			t.SetStatus(task.Submitted, nil, now)
@@ -262,6 +271,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		if timeout > 0 {
 			t.Timeout = timeout.Milliseconds()
 		}
+		t.Priority = priority
 		complete(t)
 	}
 	var cursor int64

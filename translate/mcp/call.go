@@ -41,6 +41,7 @@ func start(r *request, call translate.Call) (jsontext.Value, *jsonrpc.Error) {
 	if err := r.front.Tokens.Ready(r.ctx); err != nil { // without a run token, the client could not follow the run
 		return r.refuse(tokensUnavailable())
 	}
+	call.Priority = r.meta.Priority
 	call.Caller, call.Patient, call.Unattended, call.Wait, call.Checks = r.caller, true, r.takesTasks(), r.wait(), &translate.RequestOf(r.ctx).Checks
 	return r.await(r.front.Bridge.Start(r.ctx, call), call.Name)
 }

@@ -12,9 +12,8 @@ type Client struct {
 	// Anonymous keeps the transport's client certificate from invocations, status and result requests. It is set for the skills
 	// of a registry that no provider lists.
 	Anonymous bool
-	// Caller and Priority are sent in every invocation.
-	Caller   Caller
-	Priority Priority
+	// Caller is sent in every invocation.
+	Caller Caller
 	// Polling says when the client asks for the state of a run.
 	Polling Polling
 	// RetryBudget bounds the share of calls that repeat their invocation at a time; nil: there is no bound.

@@ -1,6 +1,7 @@
 package skillsharing
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/url"
@@ -33,10 +34,15 @@ const (
 	PriorityHigh   Priority = "high"
 )
 
+// Priorities are all priorities, the lowest first.
+var Priorities = []Priority{PriorityLow, PriorityNormal, PriorityHigh}
+
 // Invocation is one call of a skill (section 5.3).
 type Invocation struct {
 	// Inputs is a JSON object, which is sent unchanged; nil: an empty object.
 	Inputs jsontext.Value
+	// Priority is sent as context.priority; empty: normal.
+	Priority Priority
 	// TraceID is sent as context.trace_id.
 	TraceID string
 	// Timeout is sent as context.timeout_ms; 0: none is sent. It sets no deadline: that is the context's.
@@ -97,7 +103,7 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 	body = append(body, `,"context":{"trace_id":`...)
 	body = appendString(body, inv.TraceID)
 	body = append(body, `,"priority":`...)
-	body = appendString(body, string(c.Priority))
+	body = appendString(body, string(cmp.Or(inv.Priority, PriorityNormal)))
 	if inv.Timeout > 0 {
 		body = append(body, `,"timeout_ms":`...)
 		body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)

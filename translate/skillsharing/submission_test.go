@@ -45,10 +45,9 @@ func TestSubmitSendsAnInvocationRequest(t *testing.T) {
 		}
 		client := newClient(t, p.URL, newTransport(t))
 		client.Caller = skillsharing.Caller{ID: `"edge"\`, Type: "über\xff"}
-		client.Priority = skillsharing.PriorityHigh
 		effort := skillsharing.Stats{Attempts: 5}
 		r, e := client.Submit(t.Context(), skillAt(t, p.URL, edits...), &skillsharing.Invocation{
-			Inputs: []byte(inputs), TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Timeout: 12345678 * time.Microsecond,
+			Inputs: []byte(inputs), Priority: skillsharing.PriorityHigh, TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Timeout: 12345678 * time.Microsecond,
 		}, &effort)
 		if e != nil {
 			t.Fatal(e)

@@ -24,7 +24,7 @@ func (a Attempts) With(credentials credential.Credentials) Attempts {
 	sender := c.Sender
 	sender.Credentials, sender.Secrets = credentials, nil
 	return Attempts{
-		&Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous, Caller: c.Caller, Priority: c.Priority},
+		&Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous, Caller: c.Caller},
 		a.Skill,
 	}
 }

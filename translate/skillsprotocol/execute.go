@@ -73,7 +73,7 @@ func executeCall(ctx context.Context, p *params) translate.Call {
 	call := describeCall(ctx, p)
 	call.Inputs = p.inputs()
 	call.Checks = &translate.RequestOf(ctx).Checks
-	call.Timeout = p.milliseconds(paramTimeout)
+	call.Timeout, call.Priority = p.milliseconds(paramTimeout), p.text(paramPriority)
 	p.noBlobs()
 	return call
 }

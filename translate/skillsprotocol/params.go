@@ -38,6 +38,7 @@ const (
 	paramArgs
 	paramVersion
 	paramTimeout
+	paramPriority
 	paramWait
 	paramRunToken
 	paramBlobs
@@ -62,6 +63,7 @@ var paramNames = [paramCount]string{
 	paramArgs:      "args",
 	paramVersion:   "version",
 	paramTimeout:   "timeout_ms",
+	paramPriority:  "priority",
 	paramWait:      "wait_ms",
 	paramRunToken:  "run_token",
 	paramBlobs:     "input_blobs",
@@ -82,7 +84,7 @@ var paramNames = [paramCount]string{
 
 // methodParams are the params of the methods.
 var methodParams = map[string][]param{
-	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramWait, paramKey, paramNotify, paramBlobs},
+	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramPriority, paramWait, paramKey, paramNotify, paramBlobs},
 	methodGetRun:   {paramRunToken, paramWait},
 	methodCancel:   {paramRunToken},
 	methodListRuns: {paramStatus, paramSkill, paramLimit, paramCursor},

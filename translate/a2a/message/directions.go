@@ -32,8 +32,9 @@ func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Val
 
 // Directions are the values for the bridge in the metadata of a message or request.
 type Directions struct {
-	Skills  []string      // the names of skills, up to MaxNames
-	Timeout time.Duration // 0: none
+	Skills   []string      // the names of skills, up to MaxNames
+	Timeout  time.Duration // 0: none
+	Priority string        // empty: none
 }
 
 // MaxNames bounds the names of skills that are read from a message. A skill has fewer spellings of its name.
@@ -42,7 +43,7 @@ const MaxNames = 16
 // maxTimeout bounds the timeout that a client may ask for. The bridge's own maximum is shorter.
 const maxTimeout = 1000 * time.Hour
 
-// DirectionsIn reads metadata: names of skills, and from the object of the extension a name and timeoutMs.
+// DirectionsIn reads metadata: names of skills, and from the object of the extension a name, timeoutMs and priority.
 func DirectionsIn(metadata jsontext.Value) (d Directions) {
 	name := func(value jsontext.Value) {
 		if s := textOf(value); s != "" && len(d.Skills) < MaxNames {
@@ -58,6 +59,8 @@ func DirectionsIn(metadata jsontext.Value) (d Directions) {
 				switch string(key) {
 				case "skill":
 					name(value)
+				case "priority":
+					d.Priority = textOf(value)
 				case "timeoutMs":
 					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
 						d.Timeout = time.Duration(n) * time.Millisecond

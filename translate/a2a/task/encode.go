@@ -23,6 +23,7 @@ func appendTask(b []byte, t *Task) ([]byte, error) {
 	e.value("inputs", t.Inputs)
 	e.Optional("output_type", t.OutputType)
 	e.optionalInteger("timeout_ms", t.Timeout)
+	e.Optional("priority", t.Priority)
 	if !t.Deadline.IsZero() {
 		e.time("deadline", t.Deadline)
 	}

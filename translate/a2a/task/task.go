@@ -34,6 +34,8 @@ type Task struct {
 	OutputType string `json:"output_type,omitzero"`
 	// Timeout is the timeout that the client has set, in milliseconds; 0: none.
 	Timeout int64 `json:"timeout_ms,omitzero"`
+	// Priority is the one that the client has asked for; empty: none.
+	Priority string `json:"priority,omitzero"`
 	// Deadline is the time at which the run has to end; zero: no run was submitted, or it has no timeout.
 	Deadline time.Time `json:"deadline,omitzero"`
 

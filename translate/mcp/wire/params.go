@@ -94,6 +94,7 @@ const (
 	// ExtensionTasks is the extension for tasks (SEP-2663).
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
 
+	MetaPriority    = "io.github.skill-bridge/priority"
 	MetaError       = "io.github.skill-bridge/error"
 	MetaUnavailable = "io.github.skill-bridge/unavailable"
 	MetaWarnings    = "io.github.skill-bridge/warnings"
@@ -116,6 +117,7 @@ type Meta struct {
 	Version, Capabilities jsontext.Value // nil: absent
 	ProgressToken         jsontext.Value
 	TraceParent           string
+	Priority              string // that the client asks for; empty: none
 	Tasks                 bool // the client takes tasks as answers
 }
 
@@ -123,11 +125,11 @@ type Meta struct {
 // there twice.
 func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
 	object := meta.Value
-	var trace jsontext.Value
+	var trace, priority jsontext.Value
 	known := [...]struct {
 		name string
 		to   *jsontext.Value
-	}{{MetaVersion, &m.Version}, {MetaCapabilities, &m.Capabilities}, {MetaProgress, &m.ProgressToken}, {MetaTraceParent, &trace}}
+	}{{MetaVersion, &m.Version}, {MetaCapabilities, &m.Capabilities}, {MetaProgress, &m.ProgressToken}, {MetaTraceParent, &trace}, {MetaPriority, &priority}}
 	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
 		text := jsonrpc.Unquote(name)
 		for _, k := range known {
@@ -138,7 +140,7 @@ func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
 		return true
 	})
 	m.Tasks = Member(Member(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
-	m.TraceParent = Text(trace)
+	m.TraceParent, m.Priority = Text(trace), Text(priority)
 	if name, twice = repeated(meta.Members, object); twice {
 		return name, true
 	}

@@ -1,0 +1,35 @@
+package translate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
+)
+
+// priority returns the priority of an execution for which an agent has asked for one; empty: it has not.
+func (b *Bridge) priority(asked string) (skillsharing.Priority, *run.Failure) {
+	all := skillsharing.Priorities
+	highest := slices.Index(all, cmp.Or(b.config.Priority, skillsharing.PriorityNormal))
+	if asked == "" {
+		return all[min(highest, slices.Index(all, skillsharing.PriorityNormal))], nil
+	}
+	if i := slices.Index(all, skillsharing.Priority(asked)); 0 <= i && i <= highest {
+		return all[i], nil
+	}
+	var allowed []string
+	for _, p := range all[:highest+1] {
+		allowed = append(allowed, string(p))
+	}
+	return "", &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
+		Message:  "The priority " + safetext.Field(asked, maxPriority) + " is none of those that callers of this bridge may ask for: " + strings.Join(allowed, ", ") + ".",
+		Argument: &run.Argument{Field: run.FieldOther, Name: "priority", Reason: run.OverLimit, Candidates: allowed},
+	}
+}
+
+// maxPriority bounds a priority in a message, in bytes.
+const maxPriority = 20
