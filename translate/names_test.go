@@ -157,20 +157,17 @@ func TestPrivateSkills(t *testing.T) {
 	tests := []struct {
 		about       string
 		credentials bool
-		listPrivate bool
 		principal   string
 		listed      []string
 		unknown     []string
 	}{
-		{"anonymous, read with a credential", true, false, "", []string{"acme.open", "mine"}, []string{"acme.secret", "acme/secret", "secret"}},
-		{"a principal", true, false, "alice", []string{"acme.open", "acme.secret", "mine"}, nil},
-		{"list_private", true, true, "", []string{"acme.open", "acme.secret", "mine"}, nil},
-		{"read without a credential", false, false, "", []string{"acme.open", "mine"}, nil},
+		{"anonymous, read with a credential", true, "", []string{"acme.open", "mine"}, []string{"acme.secret", "acme/secret", "secret"}},
+		{"a principal", true, "alice", []string{"acme.open", "acme.secret", "mine"}, nil},
+		{"read without a credential", false, "", []string{"acme.open", "mine"}, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.about, func(t *testing.T) {
 			s := p.Source(t, "acme")
-			s.ListPrivate = test.listPrivate
 			s.Aliases = []catalog.Alias{{Name: "mine", SkillID: "acme/named"}}
 			if test.credentials {
 				s.DiscoveryCredentials = key("k")

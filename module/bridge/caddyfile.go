@@ -64,7 +64,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			credentials           <module> ... { ... }
 //			discovery_credentials <module> ... { ... }
 //			capability_types      <type>...
-//			list_private
 //			require_principal
 //			on_change             warn|hold|off
 //			transport             http { ... }

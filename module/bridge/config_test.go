@@ -202,7 +202,7 @@ func TestSources(t *testing.T) {
 	_, c := configOf(t, `{
 		"allow_anonymous":true, "allow_http":true,
 		"providers":[
-			{"origin":"https://A.example:8443/","aliases":[{"name":"n","skill_id":"i"}],"trust":["t.example"],"capability_types":["api"],"list_private":true,"require_principal":true,
+			{"origin":"https://A.example:8443/","aliases":[{"name":"n","skill_id":"i"}],"trust":["t.example"],"capability_types":["api"],"require_principal":true,
 			 "credentials":{"type":"api_key","key":"one"},"discovery_credentials":{"type":"api_key","key":"two"},"transport":{"protocol":"http"}},
 			{"origin":"http://b.example","namespace":"bee"}],
 		"skills":[{"name":"s","url":"https://c.example/s.json?x=1","trust":["u.example"],"require_principal":true,"credentials":{"type":"api_key","key":"three"},"transport":{"protocol":"http"}}],
@@ -214,11 +214,11 @@ func TestSources(t *testing.T) {
 	}
 	standard := c.Sources[1].Transport
 	for i, want := range []string{
-		`0 a.example https://A.example:8443 [{n i}] [t.example] [one] [two] [api] private:true closed:true own:true`,
-		`0 bee http://b.example [] [] [] [] [] private:false closed:false own:false`,
-		`1 s https://c.example/s.json?x=1 [] [u.example] [three] [] [] private:false closed:true own:true`,
-		`2 a https://D.example/v1 [] [] [] [four] [task] private:false closed:false own:false`,
-		`2 reg https://e.example [] [] [] [] [] private:false closed:true own:false`,
+		`0 a.example https://A.example:8443 [{n i}] [t.example] [one] [two] [api] closed:true own:true`,
+		`0 bee http://b.example [] [] [] [] [] closed:false own:false`,
+		`1 s https://c.example/s.json?x=1 [] [u.example] [three] [] [] closed:true own:true`,
+		`2 a https://D.example/v1 [] [] [] [four] [task] closed:false own:false`,
+		`2 reg https://e.example [] [] [] [] [] closed:true own:false`,
 	} {
 		s := c.Sources[i]
 		if i == 3 {
@@ -226,7 +226,7 @@ func TestSources(t *testing.T) {
 			s.Namespace = "a"
 		}
 		got := fmt.Sprint(s.Kind, " ", s.Namespace, " ", s.URL, " ", s.Aliases, " ", s.Trust, " ", secrets(s.Credentials), " ",
-			secrets(s.DiscoveryCredentials), " ", s.CapabilityTypes, " private:", s.ListPrivate, " closed:", s.RequirePrincipal, " own:", s.Transport != standard)
+			secrets(s.DiscoveryCredentials), " ", s.CapabilityTypes, " closed:", s.RequirePrincipal, " own:", s.Transport != standard)
 		equal(t, "source", got, want)
 		if s.Transport == nil || len(s.Partition) != 64 {
 			t.Errorf("source %d: transport %v, partition %q", i, s.Transport, s.Partition)

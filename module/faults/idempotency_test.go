@@ -52,7 +52,7 @@ func TestR90IdempotencyKeys(t *testing.T) {
 		t.Errorf("another skill: %s", a)
 	}
 	for _, c := range instances {
-		if err := c.Reload(strings.Replace(config, "namespace acme", "namespace acme\n\t\tlist_private", 1), folder); err != nil {
+		if err := c.Reload(strings.Replace(config, "namespace acme", "namespace acme\n\t\ttrust b.example", 1), folder); err != nil {
 			t.Fatal(err)
 		}
 	}

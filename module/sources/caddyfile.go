@@ -29,8 +29,8 @@ var places = map[string]string{
 	"api_key": "in provider or skill, behind credentials", "oauth2": "in provider or skill, behind credentials",
 	"headers": "in provider or skill, behind credentials", "hmac": "in provider or skill, behind credentials",
 	"namespace": "in provider, registry or agent_skills", "alias": "in provider or agent_skills", "trust": "in provider, skill or agent_skills",
-	"capability_types": "in provider or registry", "list_private": "in provider",
-	"on_change": "in provider, skill or registry",
+	"capability_types": "in provider or registry",
+	"on_change":        "in provider, skill or registry",
 }
 
 // parser parses sources.
@@ -56,7 +56,6 @@ func (p parser) provider(to *Sources) error {
 		},
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
 		"capability_types":      &v.CapabilityTypes,
-		"list_private":          &v.ListPrivate,
 		"require_principal":     &v.RequirePrincipal,
 		"on_change":             &v.OnChange,
 		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),

@@ -40,16 +40,13 @@ type Provider struct {
 	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
 
 	// How to authenticate when reading the index and the descriptors. Private skills found
-	// this way are hidden from anonymous callers unless `list_private` is set. Needs
+	// this way are hidden from anonymous callers unless they have an alias. Needs
 	// `require_principal` or `allow_anonymous`, as `credentials` does. Default: none.
 	DiscoveryCredentialsRaw json.RawMessage `json:"discovery_credentials,omitempty" caddy:"namespace=http.skill_bridge.credentials inline_key=type"`
 
 	// Use only skills of these types: `plugin`, `api`, `knowledge`, `task`.
 	// Default: all. Example: `["api", "task"]`.
 	CapabilityTypes []string `json:"capability_types,omitempty"`
-
-	// Show private skills to anonymous callers, too. Default: false.
-	ListPrivate bool `json:"list_private,omitempty"`
 
 	// Answer callers without a principal with AUTH_REQUIRED for all skills of this
 	// provider, and hide these skills from their lists, even if the handler has

@@ -52,7 +52,7 @@ func (from *Sources) sources() []source {
 			module: p, credentials: p.CredentialsRaw, discovery: p.DiscoveryCredentialsRaw, transport: p.TransportRaw, onChange: p.OnChange,
 			Source: catalog.Source{
 				Kind: catalog.ProviderSource, Trust: p.Trust,
-				CapabilityTypes: capabilityTypes(p.CapabilityTypes), ListPrivate: p.ListPrivate,
+				CapabilityTypes:  capabilityTypes(p.CapabilityTypes),
 				RequirePrincipal: p.RequirePrincipal,
 			},
 		}

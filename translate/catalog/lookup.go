@@ -41,7 +41,7 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 // entry says of its access does not count.
 func (t *nameTable) leftOut(v viewer, name string) *document.LeftOut {
 	s := t.section
-	if v.role != nil || v.principal == "" && s.DiscoveryCredentials != nil && !s.ListPrivate {
+	if v.role != nil || v.principal == "" && s.DiscoveryCredentials != nil {
 		return nil
 	}
 	for _, index := range t.indexes {

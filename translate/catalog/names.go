@@ -113,7 +113,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	var public []string
 	for i, e := range t.entries {
 		e.at = i
-		e.listed.Hidden = e.hidden() && !s.ListPrivate
+		e.listed.Hidden = e.hidden()
 		t.hides = t.hides || e.listed.Hidden
 		dotted, plain := dot(e.ID), s.nameOf(e.ID)
 		if t.byName[dotted] == nil {

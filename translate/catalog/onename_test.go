@@ -28,7 +28,6 @@ type indexProvider struct {
 	private     map[string]bool
 	aliases     []Alias
 	credentials bool // for reading the index
-	listPrivate bool
 }
 
 func (s *indexProvider) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -67,7 +66,7 @@ func catalogOf(tb testing.TB, shelves ...*indexProvider) *Catalog {
 	var sections []*Section
 	for i, s := range shelves {
 		u := &url.URL{Scheme: "https", Host: strings.ToLower(s.namespace) + ".example"}
-		source := Source{Namespace: s.namespace, URL: u, Faults: new(faults.Faults), Aliases: s.aliases, ListPrivate: s.listPrivate}
+		source := Source{Namespace: s.namespace, URL: u, Faults: new(faults.Faults), Aliases: s.aliases}
 		if s.credentials {
 			source.DiscoveryCredentials = anyKey{}
 		}
@@ -152,7 +151,7 @@ func TestOneNameOneSkill(t *testing.T) {
 			if r.IntN(2) == 0 {
 				continue
 			}
-			s := &indexProvider{namespace: namespace, ids: words(12), private: map[string]bool{}, credentials: r.IntN(2) == 0, listPrivate: r.IntN(4) == 0}
+			s := &indexProvider{namespace: namespace, ids: words(12), private: map[string]bool{}, credentials: r.IntN(2) == 0}
 			for _, id := range s.ids {
 				s.private[id] = r.IntN(4) == 0
 			}

@@ -41,8 +41,6 @@ type Source struct {
 	DiscoveryCredentials credential.Credentials
 	// CapabilityTypes restricts the source to skills of these types; empty: all.
 	CapabilityTypes []document.CapabilityType
-	// ListPrivate shows private skills to every caller.
-	ListPrivate bool
 	// RequirePrincipal refuses all calls of anonymous callers.
 	RequirePrincipal bool
 	// Transport carries all requests to the source. It must refuse forbidden
@@ -91,9 +89,9 @@ type Section struct {
 }
 
 // visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not see private skills of an index that
-// was read with credentials, unless the operator gave the skill an alias or set ListPrivate. No caller sees skills that the access rules deny.
+// was read with credentials, unless the operator gave the skill an alias. No caller sees skills that the access rules deny.
 func (t *nameTable) visible(entries []*entry, v viewer, most int) []*entry {
-	all := v.principal != "" || t.section.ListPrivate || t.section.DiscoveryCredentials == nil
+	all := v.principal != "" || t.section.DiscoveryCredentials == nil
 	if len(entries) == 1 && (all || !entries[0].hidden()) && t.permits(v.role, entries[0]) {
 		return entries
 	}

@@ -161,7 +161,7 @@ func TestToolNamesOfAnySources(t *testing.T) {
 			if r.IntN(3) > 0 {
 				continue
 			}
-			s := &indexProvider{namespace: namespace, private: map[string]bool{}, credentials: r.IntN(2) == 0, listPrivate: r.IntN(4) == 0}
+			s := &indexProvider{namespace: namespace, private: map[string]bool{}, credentials: r.IntN(2) == 0}
 			for range 15 {
 				if id := text(); !slices.Contains(s.ids, id) {
 					s.ids = append(s.ids, id)

@@ -116,7 +116,6 @@ func TestScopeOfLists(t *testing.T) {
 	}{
 		"public":           {"public", nil, "public"},
 		"private":          {"private", nil, "private"},
-		"listed for all":   {"private", func(s *server) { s.config.Sources[0].ListPrivate = true }, "public"},
 		"with an alias":    {"private", func(s *server) { s.config.Sources[0].Aliases = []catalog.Alias{{Name: "known", SkillID: "acme/s-149"}} }, "public"},
 		"of another alias": {"private", func(s *server) { s.config.Sources[0].Aliases = []catalog.Alias{{Name: "known", SkillID: "acme/s-001"}} }, "private"},
 	} {

@@ -78,7 +78,7 @@ func benchClient(b *testing.B, s *discovery.Skill, transport http.RoundTripper) 
 			Source: "acme", Origin: origin, AllowedHosts: audience, Credentials: benchKey{}, Transport: transport,
 			MaxResponseSize: 10 << 20, Observer: benchNobody{},
 		}},
-		Caller: Caller{ID: "skill-bridge", Type: "service"},
+		Caller:  Caller{ID: "skill-bridge", Type: "service"},
 		Polling: Polling{Plan: polling.Backoff{Initial: time.Second, Longest: time.Second}},
 	}
 }

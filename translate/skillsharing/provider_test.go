@@ -397,7 +397,7 @@ func newClient(tb testing.TB, origin string, transport http.RoundTripper, trust 
 			Source: "acme", Origin: u, AllowedHosts: audience, Transport: transport,
 			MaxResponseSize: 1 << 20, Limits: document.DefaultLimits(), AllowHTTP: true, Observer: new(watcher),
 		}},
-		Caller: skillsharing.Caller{ID: "edge-1", Type: "service"},
+		Caller:  skillsharing.Caller{ID: "edge-1", Type: "service"},
 		Polling: skillsharing.Polling{Plan: polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 * time.Second}},
 	}
 }

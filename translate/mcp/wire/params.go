@@ -118,7 +118,7 @@ type Meta struct {
 	ProgressToken         jsontext.Value
 	TraceParent           string
 	Priority              string // that the client asks for; empty: none
-	Tasks                 bool // the client takes tasks as answers
+	Tasks                 bool   // the client takes tasks as answers
 }
 
 // Read reads the member _meta of params. It returns the name of a member of it, or of the capabilities, that is
