@@ -88,8 +88,7 @@ func addFields(to map[string]bool, path string, of reflect.Type) {
 	if of.Kind() != reflect.Struct {
 		return
 	}
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
