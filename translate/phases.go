@@ -30,7 +30,7 @@ func (x *execution) submit() *run.Failure {
 	if failure := x.acquire(&x.bridge.runs); failure != nil {
 		return failure
 	}
-	priority, failure := x.bridge.priority(x.call.Priority)
+	priority, failure := priorityOf(x.call.Priority, x.bridge.config.Priority)
 	if failure != nil {
 		return failure
 	}

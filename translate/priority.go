@@ -10,10 +10,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 )
 
-// priority returns the priority of an execution for which an agent has asked for one; empty: it has not.
-func (b *Bridge) priority(asked string) (skillsharing.Priority, *run.Failure) {
+// priorityOf returns the priority of an execution for which an agent has asked for one; empty: it has not. The highest is the operator's; empty: normal.
+func priorityOf(asked string, highestAllowed skillsharing.Priority) (skillsharing.Priority, *run.Failure) {
 	all := skillsharing.Priorities
-	highest := slices.Index(all, cmp.Or(b.config.Priority, skillsharing.PriorityNormal))
+	highest := slices.Index(all, cmp.Or(highestAllowed, skillsharing.PriorityNormal))
 	if asked == "" {
 		return all[min(highest, slices.Index(all, skillsharing.PriorityNormal))], nil
 	}
