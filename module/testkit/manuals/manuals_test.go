@@ -146,6 +146,43 @@ func anchors(t *testing.T, file string) []string {
 	return all
 }
 
+// TestBounds: the defaults of options in the table of bounds are those of the list of options, which
+// other tests compare with the code.
+func TestBounds(t *testing.T) {
+	_, table, _ := strings.Cut(manuals.Read(t, "SECURITY.md"), "\n## All bounds\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	defaults := map[string]string{}
+	block := ""
+	for line := range strings.Lines(manuals.Listing(t, manuals.Configuration, "skill_bridge")) {
+		option, comment, _ := strings.Cut(strings.TrimSpace(line), "#")
+		fields := strings.Fields(option)
+		switch {
+		case len(fields) == 0:
+			continue
+		case fields[0] == "}":
+			block = ""
+			continue
+		case fields[len(fields)-1] == "{":
+			block = fields[0] + " "
+			continue
+		}
+		_, standard, _ := strings.Cut(comment, "default")
+		defaults[block+fields[0]] = standard
+	}
+	compared := 0
+	for line := range strings.Lines(table) {
+		for _, found := range regexp.MustCompile("`([a-z_ ]+)` ([\\d,]+ ?(?:[KMG]iB|s\\b|h\\b)?)").FindAllStringSubmatch(line, -1) {
+			value := regexp.MustCompile(`\b` + strings.NewReplacer(",", "", " ", "").Replace(found[2]) + `\b`)
+			if compared++; !value.MatchString(defaults[found[1]]) {
+				t.Errorf("%s is %s in the table of bounds, and its default is%s", found[1], found[2], defaults[found[1]])
+			}
+		}
+	}
+	if compared < 10 {
+		t.Errorf("the table has only %d options with defaults", compared)
+	}
+}
+
 // TestPicture: the picture of the page is small.
 func TestPicture(t *testing.T) {
 	info, err := os.Stat(filepath.Join(manuals.Repository(t), "module/browse/page.png"))
