@@ -55,7 +55,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 		}
 	}
 	s := &submission{
-		front: f, request: r, send: send, limit: asked.Timeout, priority: asked.Priority, task: t, until: time.Now().Add(longestWait(r)),
+		front: f, request: r, send: send, wishes: task.Wishes{Timeout: asked.Timeout.Milliseconds(), Priority: asked.Priority}, task: t, until: time.Now().Add(longestWait(r)),
 		made: make(chan struct{}), ended: make(chan struct{}), full: make(chan struct{}),
 	}
 	s.Tasks, s.Unkept = &f.Tasks, s.isReply

@@ -25,16 +25,15 @@ import (
 // The request shares it with the goroutine that executes the call. The goroutine may change it until made is closed. After that,
 // both may only read it, except for the Run.
 type submission struct {
-	front    *Front
-	request  *request
-	send     wire.Send
-	limit    time.Duration // the timeout that the client asks for; 0: none
-	priority string        // that the client asks for; empty: none
-	chosen   selection
-	task     *task.Task    // that the message is for, or the first version of the one it makes; nil: none was made yet
-	until    time.Time     // when the request has waited long enough
-	made     chan struct{} // closed when the task was made or the message refused
-	ended    chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
+	front   *Front
+	request *request
+	send    wire.Send
+	wishes  task.Wishes // of this message
+	chosen  selection
+	task    *task.Task    // that the message is for, or the first version of the one it makes; nil: none was made yet
+	until   time.Time     // when the request has waited long enough
+	made    chan struct{} // closed when the task was made or the message refused
+	ended   chan struct{} // closed when nothing more is done for the message, and its call was reported; nil: it has none
 
 	fault   *jsonrpc.Error // the message is refused with it
 	taken   bool           // another message or call has changed the task first, so that this one is looked at again
@@ -62,10 +61,11 @@ func (s *submission) execute(ctx context.Context) {
 		s.resume(ctx)
 		return
 	}
+	wanted := s.wanted()
 	wait := time.Duration(math.MaxInt64) // the timeout of the call is shorter
 	s.follow(ctx, f.Bridge.Start(ctx, translate.Call{
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Unattended: true, Followed: true,
-		Checks: &translate.RequestOf(ctx).Checks, Timeout: s.timeout(), Priority: s.prioritized(), Wait: &wait, Task: s.taskID, Answer: s.room(),
+		Checks: &translate.RequestOf(ctx).Checks, Timeout: time.Duration(wanted.Timeout) * time.Millisecond, Priority: wanted.Priority, Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
 		switch late := tasks.IsLate(s.task); {
 		case r.GoesOn() && late: // this is the last state before its timeout
@@ -167,19 +167,13 @@ func (s *submission) taskID() string {
 	return s.task.ID
 }
 
-// prioritized returns the priority that this message asks for, or an earlier one for the task.
-func (s *submission) prioritized() string {
-	if s.priority == "" && s.task != nil {
-		return s.task.Priority
+// wanted returns what this message asks of the execution, or else what earlier ones for the task have asked.
+func (s *submission) wanted() task.Wishes {
+	wanted := s.wishes
+	if s.task != nil {
+		wanted.Timeout, wanted.Priority = cmp.Or(wanted.Timeout, s.task.Timeout), cmp.Or(wanted.Priority, s.task.Priority)
 	}
-	return s.priority
-}
-
-func (s *submission) timeout() time.Duration {
-	if s.limit == 0 && s.task != nil {
-		return time.Duration(s.task.Timeout) * time.Millisecond
-	}
-	return s.limit
+	return wanted
 }
 
 // Inputs implements [translate.Preparation]: it collects the inputs, and asks for those that are missing.
@@ -257,7 +251,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.Failure {
 	f, now := s.front, time.Now()
 	s.first = s.task == nil
-	first, timeout, priority := s.first, s.timeout(), s.prioritized()
+	first, wanted := s.first, s.wanted()
 	set := func(t *task.Task) { // it may be called again, so it reads nothing that changes
 		if first {
 			t.SetStatus(task.Submitted, nil, now)
@@ -268,10 +262,7 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		}
 		t.AddMessage(s.send.Message)
 		t.Pushed = t.Pushed || s.send.Push != nil
-		if timeout > 0 {
-			t.Timeout = timeout.Milliseconds()
-		}
-		t.Priority = priority
+		t.Wishes = wanted
 		complete(t)
 	}
 	var cursor int64

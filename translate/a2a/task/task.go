@@ -32,10 +32,7 @@ type Task struct {
 	Ref run.Ref `json:"-"`
 	// OutputType is the media type of the skill's output, once it is known.
 	OutputType string `json:"output_type,omitzero"`
-	// Timeout is the timeout that the client has set, in milliseconds; 0: none.
-	Timeout int64 `json:"timeout_ms,omitzero"`
-	// Priority is the one that the client has asked for; empty: none.
-	Priority string `json:"priority,omitzero"`
+	Wishes
 	// Deadline is the time at which the run has to end; zero: no run was submitted, or it has no timeout.
 	Deadline time.Time `json:"deadline,omitzero"`
 
@@ -56,6 +53,14 @@ type Task struct {
 	Before uint64 `json:"before,omitzero"`
 	// News are the events of the newest version of the entry, which are the last ones up to Told. A message has none.
 	News []Event `json:"news,omitempty"`
+}
+
+// Wishes are what a client asks of an execution.
+type Wishes struct {
+	// Timeout is in milliseconds; 0: the client has set none.
+	Timeout int64 `json:"timeout_ms,omitzero"`
+	// Priority is empty if the client has asked for none.
+	Priority string `json:"priority,omitzero"`
 }
 
 // Status is a state of a task, with the time since when, and a message of the bridge about it.
