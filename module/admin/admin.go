@@ -10,7 +10,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
@@ -58,7 +57,7 @@ func (adminAPI) CaddyModule() caddy.ModuleInfo {
 // configurations are answered before the process exits, even if the last configuration has
 // no bridge. Caddy provisions the admin API with each configuration, before its apps.
 func (adminAPI) Provision(ctx caddy.Context) error {
-	stdlog.KeepQuiet()
+	observe.KeepQuiet()
 	if _, err := ctx.App("events"); err != nil {
 		return nil //nolint:nilerr // Caddy reports the error when it loads the app
 	}

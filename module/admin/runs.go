@@ -13,7 +13,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe/keptmetrics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
@@ -130,7 +129,7 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 // runsOf returns the runs that a query selects.
 func runsOf(ctx context.Context, q *ledger.Query) Runs {
 	answer := Runs{Open: map[string]map[string]int{}, Runs: []Run{}}
-	counts, failed := keptmetrics.Of(ctx, observe.Databases())
+	counts, failed := observe.FiguresOf(ctx, observe.Databases())
 	answer.Kept = counts.Kept
 	for of, n := range counts.Open {
 		answer.open(of.Front, of.State, n)

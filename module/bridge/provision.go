@@ -13,7 +13,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -239,7 +238,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
 		config.Breakers = h.shared.breakers
 	}
-	loud, err := stdlog.QuietWhileRunning(ctx)
+	loud, err := observe.QuietWhileRunning(ctx)
 	if err != nil {
 		return err
 	}

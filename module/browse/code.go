@@ -12,7 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/tools"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // code returns how programs call a skill with example inputs, and the definitions of the skill as a tool. The examples work as they stand, apart
@@ -64,9 +64,9 @@ console.log(answer.result);
 		return list
 	}
 	for _, format := range []struct{ label, format string }{
-		{"Anthropic tool", tools.FormatAnthropic}, {"OpenAI tool", tools.FormatOpenAI}, {"MCP tool", tools.FormatMCP},
+		{"Anthropic tool", skillsprotocol.FormatAnthropic}, {"OpenAI tool", skillsprotocol.FormatOpenAI}, {"MCP tool", skillsprotocol.FormatMCP},
 	} {
-		definition, err := tools.Of(ctx, tool, d.Descriptor, format.format)
+		definition, err := skillsprotocol.Tool(ctx, tool, d.Descriptor, format.format)
 		if err != nil {
 			return list // nobody reads the page
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe/stdlog"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 )
 
@@ -122,7 +121,7 @@ func provision(file, adapter string, logging *caddy.Logging) error {
 		}
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	stdlog.Quiet() // until the process ends
+	observe.Quiet() // until the process ends
 	return nil
 }
 

@@ -62,7 +62,7 @@ func TestR52RunsOfGetRunAreShown(t *testing.T) {
 func TestR52StandardLogger(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
 	writer := func() string { return fmt.Sprintf("%T", log.Writer()) }
-	const ours = "*stdlog.quietWriter"
+	const ours = "*observe.quietWriter"
 	config := withProvider(p)
 	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte("{\n\tadmin off\n\tpersist_config off\n}\n"+strings.ReplaceAll(config, "{$PORT}", "0")), nil)
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -49,7 +48,7 @@ type Setup struct {
 	Server   func(jsonrpc.Handler, jsonrpc.Profile) *jsonrpc.Server
 	MaxBatch int
 	// Tokens makes and opens run tokens.
-	Tokens mcp.Tokens
+	Tokens front.Tokens
 	// Name is that of the handler, and Realm identifies its principals.
 	Name, Realm      string
 	RequirePrincipal bool
@@ -87,7 +86,7 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (agent *Agent, 
 	front := &a2a.Front{
 		Elsewhere: s.Elsewhere,
 		Bridge:    s.Bridge, Options: a.options(s.Wait, &s.Keeping.Bounds), RequirePrincipal: s.RequirePrincipal, Panicked: s.Observer.Panicked,
-		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Observer: callReporter{s.Observer},
+		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Observer: s.Observer,
 		NoDefault: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Message: "a message that names no skill gets an error: the default_skill of a2a does not exist, or the caller may not see it",

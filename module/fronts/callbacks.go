@@ -6,7 +6,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -26,17 +25,7 @@ func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body fun
 	}
 	c := &callbacks.Sender{
 		Sender: delivery.Sender{
-			Served: delivery.Served{Realm: s.Realm, Front: skillsprotocol.Name}, Client: s.Webhooks, Panicked: s.Observer.Panicked,
-			Attempted: func(a *delivery.Attempt) {
-				report := observe.Notification{
-					ID: a.Delivery.Run.ID, Caller: a.Delivery.Run.Owner.Principal, Host: a.Host, Try: a.Try, Outcome: string(a.Outcome), Status: a.Status, Problem: a.Problem,
-					Duration: a.Duration, Retry: a.Retry, GivenUp: a.GivenUp,
-				}
-				if a.Entry != nil {
-					report.Skill, report.RunID = a.Entry.Skill, a.Entry.Ref.ExecutionID
-				}
-				report.Report(s.Observer)
-			},
+			Served: delivery.Served{Realm: s.Realm, Front: skillsprotocol.Name}, Client: s.Webhooks, Panicked: s.Observer.Panicked, Attempted: s.Observer.Notified,
 		},
 		Deliverer: kept.deliverer, Secrets: secrets, Sealer: s.Outbound.Sealer, Outcome: kept.Outcome, Body: body,
 	}

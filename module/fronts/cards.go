@@ -14,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -45,10 +46,7 @@ func (a *Agent) serveCard(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if caller.Ambiguous != "" {
 		caller.Principal = ""
 	}
-	request := card.Request{Base: a.base(r), Skill: to.skill, Version: r.Header.Get(a2a.VersionHeader), Caller: caller}
-	if to.old {
-		request.Document = card.Agent
-	}
+	request := card.Request{Base: a.base(r), Skill: to.skill, Version: r.Header.Get(a2a.VersionHeader), Caller: caller, Old: to.old}
 	made, err := a.cards.Card(ctx, request) // the caller has no front, so that List and Describe report no call
 	a.report(ctx, caller, a2a.MethodCard, cardFailure(err))
 	switch {
@@ -90,9 +88,7 @@ func (a *Agent) extendedCard(ctx context.Context, r *http.Request, v wire.Versio
 		}
 	}
 	to, _ := a.routeOf(r.URL.Path)
-	quiet := *caller
-	quiet.Front, quiet.Method = "", "" // so that List and Describe report no call
-	made, err := a.cards.Card(ctx, card.Request{Base: a.base(r), Skill: to.skill, Version: v.String(), Extended: true, Caller: quiet})
+	made, err := a.cards.Card(ctx, card.Request{Base: a.base(r), Skill: to.skill, Version: v.String(), Extended: true, Caller: front.Quiet(*caller)})
 	if err != nil {
 		return nil, cardFailure(err)
 	}

@@ -269,19 +269,19 @@ func TestRunEndsBeforeItsRequestIsLogged(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 	ctx, served := NewRequest(httptest.NewRecorder(), r, run.Caller{})
 	o, _ := observed(zapcore.InfoLevel)
-	task := &Task{ID: "t1", Name: "acme.echo", Ref: run.Ref{Source: "acme", SkillID: "acme/echo", ExecutionID: "e1"}}
-	LeftRunning(ctx, &run.Caller{Method: "SendMessage"}, task)
+	ref := run.Ref{Source: "acme", SkillID: "acme/echo", ExecutionID: "e1"}
+	o.LeftRunning(ctx, &translate.Call{Caller: run.Caller{Method: "SendMessage"}, Name: "acme.echo", Task: func() string { return "t1" }}, &ref)
 	ended := func(id string) {
 		o.Called(ctx, &translate.Call{Caller: run.Caller{Front: "a2a", Method: "SendMessage"}, Task: func() string { return id }},
-			&run.Run{Ref: task.Ref, State: run.Completed}, &translate.Statistics{Operation: translate.OperationExecute, Source: "acme"})
+			&run.Run{Ref: ref, State: run.Completed}, &translate.Statistics{Operation: translate.OperationExecute, Source: "acme"})
 	}
 	ended("t1")
-	if served.ctx.calls.count != 1 || served.ctx.calls.first.outcome != outcomeCompleted || served.ctx.calls.first.task != "t1" {
-		t.Errorf("%+v", &served.ctx.calls)
+	if served.calls.count != 1 || served.calls.first.outcome != outcomeCompleted || served.calls.first.task != "t1" {
+		t.Errorf("%+v", &served.calls)
 	}
 	ended("t2") // of the same batch
-	if served.ctx.calls.count != 2 || served.ctx.calls.first.task != "t1" {
-		t.Errorf("%+v", &served.ctx.calls)
+	if served.calls.count != 2 || served.calls.first.task != "t1" {
+		t.Errorf("%+v", &served.calls)
 	}
 }
 

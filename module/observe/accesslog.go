@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,32 +18,18 @@ import (
 
 // Request collects the fields about the calls of a request for its line in Caddy's access log.
 type Request struct {
-	ctx callsContext
-	to  answerWriter
-}
-
-// callsContext is the context of the calls of a request. It has them as a value, without an allocation.
-type callsContext struct {
-	context.Context
 	calls servedCalls
-}
-
-// Value implements context.Context.
-func (c *callsContext) Value(key any) any {
-	if key == (servedCallsKey{}) {
-		return &c.calls
-	}
-	return c.Context.Value(key)
+	to    answerWriter
 }
 
 // NewRequest returns the context for the calls of a request, and adds the placeholders about them to the request's
 // replacer. Write the answer to the Writer of the returned Request.
 func NewRequest(w http.ResponseWriter, r *http.Request, caller run.Caller) (context.Context, *Request) {
-	served := &Request{callsContext{Context: translate.WithCaller(r.Context(), caller)}, answerWriter{w, r.Context()}}
+	served := &Request{to: answerWriter{w, r.Context()}}
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		replacer.Map(served.ctx.calls.placeholder)
+		replacer.Map(served.calls.placeholder)
 	}
-	return &served.ctx, served
+	return context.WithValue(translate.WithCaller(r.Context(), caller), servedCallsKey{}, &served.calls), served
 }
 
 // Writer returns the writer for the answer.
@@ -109,7 +96,7 @@ func (c *Request) Log(r *http.Request) {
 	if server, served := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); !ok || !served || server.Logs == nil {
 		return // there is no access log
 	}
-	for _, f := range c.ctx.calls.fields("skill_bridge_") {
+	for _, f := range c.calls.fields("skill_bridge_") {
 		extra.Add(f)
 	}
 }
@@ -123,15 +110,7 @@ func (s *servedCalls) fields(prefix string) []zap.Field {
 		return nil
 	}
 	fields := make([]zap.Field, 0, 8)
-	for _, f := range []struct{ name, value string }{
-		{"method", s.first.method},
-		{"source", s.first.source},
-		{"skill", safetext.Field(s.first.skill, MaxLogged)},
-		{"outcome", s.first.outcome},
-		{"execution_id", safetext.Field(s.first.executionID, MaxLogged)},
-		{"task", s.first.task},
-		{"trace_id", s.first.traceID},
-	} {
+	for _, f := range s.first.texts() {
 		if f.value != "" {
 			fields = append(fields, zap.String(prefix+f.name, f.value))
 		}
@@ -142,11 +121,27 @@ func (s *servedCalls) fields(prefix string) []zap.Field {
 	return fields
 }
 
+// texts returns what is known of the call, with its names in logs.
+func (c *servedCall) texts() []struct{ name, value string } {
+	return []struct{ name, value string }{
+		{"method", c.method},
+		{"source", c.source},
+		{"skill", safetext.Field(c.skill, MaxLogged)},
+		{"outcome", c.outcome},
+		{"execution_id", safetext.Field(c.executionID, MaxLogged)},
+		{"task", c.task},
+		{"trace_id", c.traceID},
+	}
+}
+
+// placeholders are the placeholders about a call, with their names in logs.
+var placeholders = map[string]string{"source": "source", "skill": "skill", "outcome": "outcome", "run_id": "execution_id"}
+
 // placeholder returns the value of a placeholder about the call, as the access log has it. Without a call, and for a
 // batch of several, whose calls differ, it is empty.
 func (s *servedCalls) placeholder(key string) (any, bool) {
 	name, ok := strings.CutPrefix(key, "http.skill_bridge.")
-	if !ok {
+	if name = placeholders[name]; !ok || name == "" {
 		return nil, false
 	}
 	s.mu.Lock()
@@ -155,10 +150,6 @@ func (s *servedCalls) placeholder(key string) (any, bool) {
 	if s.count == 1 {
 		call = s.first
 	}
-	for _, f := range [...]struct{ name, value string }{{"source", call.source}, {"skill", call.skill}, {"outcome", call.outcome}, {"run_id", call.executionID}} {
-		if f.name == name {
-			return safetext.Field(f.value, MaxLogged), true
-		}
-	}
-	return nil, false
+	i := slices.IndexFunc(call.texts(), func(f struct{ name, value string }) bool { return f.name == name })
+	return call.texts()[i].value, true
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 // audit logs who executed which skill, and which secrets were not sent, with a logger of
@@ -56,16 +58,24 @@ func (a *audit) called(c *translate.Call, o *run.Run, s *translate.Statistics) {
 		zap.String("trace_id", c.TraceID))
 }
 
-// changed logs what a caller has done to a task, with further fields. Unlike the other methods, it needs an audit log.
-func (a *audit) changed(what string, c *run.Caller, t *Task, further ...zap.Field) {
-	a.logger.Info(what, append(further,
+// TaskChanged implements the observer of package a2a: it writes to the audit log what a caller has done to a task, or to a webhook of it.
+func (o *Observer) TaskChanged(ctx context.Context, what string, c *translate.Call, ref *run.Ref, receiver, url string) {
+	if o.audit == nil {
+		return
+	}
+	fields := []zap.Field{
 		zap.String("principal", safetext.Field(c.Principal, MaxLogged)),
-		zap.String("task", safetext.Field(t.ID, MaxLogged)),
-		optional("name", safetext.Field(t.Name, MaxLogged)),
-		optional("source", t.Source),
-		optional("skill_id", safetext.Field(t.SkillID, MaxLogged)),
-		optional("execution_id", safetext.Field(t.ExecutionID, MaxLogged)),
-		zap.String("trace_id", c.TraceID))...)
+		zap.String("task", taskOf(c)),
+		optional("name", safetext.Field(c.Name, MaxLogged)),
+		optional("source", ref.Source),
+		optional("skill_id", safetext.Field(ref.SkillID, MaxLogged)),
+		optional("execution_id", safetext.Field(ref.ExecutionID, MaxLogged)),
+		zap.String("trace_id", spanTraceID(ctx, &c.Caller)),
+	}
+	if receiver != "" {
+		fields = append(fields, zap.String("webhook", safetext.Field(receiver, MaxLogged)), zap.String("host", safetext.Field(webhook.HostOf(url), MaxLogged)))
+	}
+	o.audit.logger.Info(what, fields...)
 }
 
 // denied logs a notice that a secret was not sent.
@@ -96,4 +106,25 @@ func clientOf(ctx context.Context) string {
 	vars, _ := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
 	client, _ := vars[caddyhttp.ClientIPVarKey].(string)
 	return client
+}
+
+// Streaming counts the streams that are open: n is 1 when one begins, and -1 when it ends.
+func (o *Observer) Streaming(n int) { o.metrics.streams.Add(int64(n)) }
+
+// LeftRunning implements the observer of package a2a: it adds a call to the access log whose request has ended before its run. The call is reported once the run has ended.
+func (*Observer) LeftRunning(ctx context.Context, c *translate.Call, ref *run.Ref) {
+	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
+		served.note(servedCall{
+			method: c.Method, source: ref.Source, skill: ref.SkillID, outcome: outcomeRunning, executionID: ref.ExecutionID, task: taskOf(c),
+			traceID: spanTraceID(ctx, &c.Caller), left: true,
+		})
+	}
+}
+
+// spanTraceID returns the id of the trace that a tracing directive has begun; if there is none, that of the caller.
+func spanTraceID(ctx context.Context, c *run.Caller) string {
+	if s := trace.SpanContextFromContext(ctx); s.IsValid() {
+		return s.TraceID().String()
+	}
+	return c.TraceID
 }

@@ -1,14 +1,22 @@
 package observe
 
 import (
+	"context"
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -89,5 +97,100 @@ func (o *Observer) Show(b *Bridge) (end func()) {
 		live.mu.Lock()
 		defer live.mu.Unlock()
 		live.bridges = slices.DeleteFunc(live.bridges, func(other *Bridge) bool { return other == b })
+	}
+}
+
+// health is the health of each source, by namespace. The map does not change after Provision.
+type health map[string]*sourceHealth
+
+type sourceHealth struct {
+	faults   faults.Faults
+	answered [healthKinds]atomic.Int64 // time of the last success, in Unix nanoseconds; 0: never
+	trouble  atomic.Pointer[Trouble]
+	events   sourceEvents
+}
+
+// Kinds of requests to a source. A success ends only a failure of the same kind.
+const (
+	indexHealth = iota
+	descriptorHealth
+	runHealth
+	healthKinds
+)
+
+func healthKindOf(p run.Phase) int {
+	switch p {
+	case run.PhaseDiscovery:
+		return indexHealth
+	case run.PhaseDescriptor:
+		return descriptorHealth
+	}
+	return runHealth
+}
+
+// state returns when the source last answered (in Unix nanoseconds; 0: never), its newest failure,
+// and whether no success has followed that.
+func (s *sourceHealth) state() (answered int64, newest *Trouble, lasting bool) {
+	for i := range s.answered {
+		answered = max(answered, s.answered[i].Load())
+	}
+	newest = s.trouble.Load()
+	return answered, newest, newest != nil && newest.At.UnixNano() > s.answered[healthKindOf(newest.Phase)].Load()
+}
+
+// Trouble is a failed exchange with a source.
+type Trouble struct {
+	At      time.Time
+	Phase   run.Phase
+	Address string
+	Status  int // 0: there was no answer
+	Reason  string
+}
+
+// healthPool keeps the health of configured sources across reloads. Its keys are digests of the
+// handler's shared settings, the namespace and the URL.
+var healthPool = lifetime.NewPool[*sourceHealth]()
+
+// hold takes the health of the sources from the pool until the use ends.
+func (h health) hold(settings string, sources []catalog.Source, use *lifetime.Usage) {
+	for i, s := range sources {
+		key := lifetime.NewDigest(settings, s.Namespace, s.URL.String()).String()
+		known, release, _ := healthPool.Hold(key, func() (*sourceHealth, error) { return new(sourceHealth), nil }) // never fails
+		use.OnRelease(release)
+		h[s.Namespace] = known
+		sources[i].Faults = &known.faults
+	}
+}
+
+// isTrouble reports whether the status of an answer is a fault of the source. Most HTTP 4xx of an
+// invocation are faults of its arguments; requests for documents and tokens should always succeed.
+func isTrouble(e *exchange.Exchange) bool {
+	switch e.Phase {
+	case run.PhaseDiscovery, run.PhaseDescriptor, run.PhaseAuth:
+		return e.Status >= http.StatusBadRequest
+	}
+	return e.Status >= http.StatusInternalServerError || e.Status == http.StatusUnauthorized || e.Status == http.StatusTooManyRequests
+}
+
+// unusable records why a source can't be used although it answers.
+func (h health) unusable(source string, e *run.Failure) {
+	if s := h[source]; s != nil {
+		s.trouble.Store(&Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.URL, MaxLoggedError), Status: e.HTTPStatus, Reason: safetext.Field(e.OperatorMessage(), MaxLoggedError)})
+	}
+}
+
+// note records the result of an exchange with a source.
+func (h health) note(ctx context.Context, e *exchange.Exchange) {
+	s := h[e.Source]
+	switch {
+	case s == nil, e.SaysNothing(ctx):
+	case e.Err == nil && !isTrouble(e):
+		s.answered[healthKindOf(e.Phase)].Store(time.Now().UnixNano())
+	default:
+		t := &Trouble{At: time.Now(), Phase: e.Phase, Address: safetext.Field(e.Address(), MaxLoggedError), Status: e.Status}
+		if e.Err != nil {
+			t.Reason = safetext.Field(exchange.ExactReason(e.Err), MaxLoggedError) // the log has the cause
+		}
+		s.trouble.Store(t)
 	}
 }

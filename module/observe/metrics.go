@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe/keptmetrics"
 	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -25,7 +24,7 @@ import (
 var processMetrics = newMetrics()
 
 // kept are the metrics of what the databases keep.
-var kept keptmetrics.Metrics
+var kept keptMetrics
 
 // webhookMetrics are about requests to URLs of callers.
 type webhookMetrics struct {
@@ -55,18 +54,12 @@ type metrics struct {
 	versions atomic.Pointer[[2]string] // of the bridge and of Caddy; nil: not known yet
 	streams  atomic.Int64              // that are open
 
-	phases phases
 	skills labelSet
 	usage  *usage.Table
 
 	mu      sync.Mutex
 	caches  map[*cache.Cache]struct{} // open caches
 	dropped cache.Statistics          // sums of the closed caches
-}
-
-// phases are the histograms of a call's phases.
-type phases struct {
-	discovery, credentials, submit, run, polls, result prometheus.Observer
 }
 
 const (
@@ -100,7 +93,7 @@ var (
 	evictionsDesc  = metricDesc("cache_evictions_total", "Documents removed from the cache because it was full or they had expired.")
 	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
 	streamsDesc    = metricDesc("streams", "Open streams of events.")
-	readDescs      = []*prometheus.Desc{buildDesc, inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, streamsDesc}
+	readDescs      = []*prometheus.Desc{buildDesc, inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, streamsDesc, keptDesc, openDesc, deliveriesDesc, usableDesc}
 )
 
 func metricDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -137,13 +130,8 @@ func newMetrics() *metrics {
 		usage.LabelPrincipal, usage.LabelSkill, usage.LabelEvent), time.Now)
 	m.notifications = counter("notification_attempts_total", "Requests that tell callers the ends of their runs.", labelOutcome)
 	m.notificationLosses = counter("notifications_lost_total", "Ends of runs that callers were not told, since the receiver did not take them.").WithLabelValues()
-	m.phases = phases{
-		discovery:   m.phaseDuration.WithLabelValues("discovery"),
-		credentials: m.phaseDuration.WithLabelValues("credentials"),
-		submit:      m.phaseDuration.WithLabelValues("submit"),
-		run:         m.phaseDuration.WithLabelValues("run"),
-		polls:       m.phaseDuration.WithLabelValues("polls"),
-		result:      m.phaseDuration.WithLabelValues("result"),
+	for _, phase := range []string{"discovery", "credentials", "submit", "run", "polls", "result"} {
+		m.phaseDuration.WithLabelValues(phase)
 	}
 	for _, reason := range []string{string(run.RuleAddress), string(run.RulePort), string(run.RuleHost)} {
 		m.refusals.WithLabelValues(reason)
@@ -190,23 +178,20 @@ func (m *metrics) observePhases(c *translate.Call, s *translate.Statistics) {
 	if s.Found.IsZero() {
 		return
 	}
-	m.phases.discovery.Observe(s.Found.Sub(c.Arrived).Seconds())
+	observe := func(phase string, d time.Duration) { m.phaseDuration.WithLabelValues(phase).Observe(d.Seconds()) }
+	observe("discovery", s.Found.Sub(c.Arrived))
 	before := s.Found
 	if !s.Submitted.IsZero() && s.Stats.Attempts > 0 { // otherwise this call submitted nothing
-		m.phases.submit.Observe(s.Submitted.Sub(s.Found).Seconds())
+		observe("submit", s.Submitted.Sub(s.Found))
 		before = s.Submitted
 	}
 	if !s.Followed.IsZero() {
-		m.phases.run.Observe(s.Followed.Sub(before).Seconds())
+		observe("run", s.Followed.Sub(before))
 	}
-	observeIfAny(m.phases.credentials, s.Stats.Credentials)
-	observeIfAny(m.phases.polls, s.Stats.Polling)
-	observeIfAny(m.phases.result, s.Stats.Result)
-}
-
-func observeIfAny(phase prometheus.Observer, d time.Duration) {
-	if d > 0 {
-		phase.Observe(d.Seconds())
+	for phase, d := range map[string]time.Duration{"credentials": s.Stats.Credentials, "polls": s.Stats.Polling, "result": s.Stats.Result} {
+		if d > 0 {
+			observe(phase, d)
+		}
 	}
 }
 
@@ -336,7 +321,7 @@ func (m *metrics) Describe(descs chan<- *prometheus.Desc) {
 	for _, c := range m.counted {
 		c.Describe(descs)
 	}
-	for _, d := range append(keptmetrics.Descs(), readDescs...) {
+	for _, d := range readDescs {
 		descs <- d
 	}
 }
@@ -364,7 +349,7 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 
 	send(streamsDesc, prometheus.GaugeValue, float64(m.streams.Load()))
 
-	kept.Send(Databases(), send)
+	kept.send(Databases(), send)
 
 	running := activityOf(Live())
 	send(waitingDesc, prometheus.GaugeValue, float64(running.waiting))

@@ -9,6 +9,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 // Requests with the ends of runs are counted. Callers choose the hosts, so the lines about them are bounded.
@@ -36,10 +41,16 @@ func TestNotification(t *testing.T) {
 	}
 	before := count()
 	for try := range 8 {
-		(&Notification{Host: "a.example\x1b[2J", Outcome: "refused", Status: 503, Problem: "Service Unavailable", Try: try + 1, GivenUp: try == 7}).Report(o)
+		o.Notified(&delivery.Attempt{
+			Answer:   webhook.Answer{Host: "a.example\x1b[2J", Outcome: webhook.Refused, Status: 503, Problem: "Service Unavailable"},
+			Delivery: new(delivery.Delivery), Try: try + 1, GivenUp: try == 7,
+		})
 	}
-	(&Notification{Host: "a.example", Outcome: "delivered", Status: 200, Try: 1}).Report(o)
-	(&Notification{Host: "b.example", Caller: "ada", RunID: "exec-1\x1b", Problem: "the run has expired", GivenUp: true}).Report(o)
+	o.Notified(&delivery.Attempt{Answer: webhook.Answer{Host: "a.example", Outcome: webhook.Delivered, Status: 200}, Delivery: new(delivery.Delivery), Try: 1})
+	o.Notified(&delivery.Attempt{
+		Answer:   webhook.Answer{Host: "b.example", Problem: "the run has expired"},
+		Delivery: &delivery.Delivery{Run: ledger.Identity{Owner: ledger.Owner{Principal: "ada"}}}, Entry: &ledger.Entry{Ref: run.Ref{ExecutionID: "exec-1\x1b"}}, GivenUp: true,
+	})
 	warned := lines.FilterLevelExact(zapcore.WarnLevel).All()
 	if last := warned[len(warned)-1].ContextMap(); last["principal"] != "ada" || !strings.HasPrefix(fmt.Sprint(last["execution_id"]), "exec-1") || strings.Contains(fmt.Sprint(last), "\x1b") {
 		t.Errorf("%v", last)
@@ -59,7 +70,7 @@ func TestNotification(t *testing.T) {
 		t.Errorf("%d warnings", n)
 	}
 	for i := range 1000 {
-		(&Notification{Host: strings.Repeat("h", i), Outcome: "failed", Problem: "no answer", Try: 1}).Report(o)
+		o.Notified(&delivery.Attempt{Answer: webhook.Answer{Host: strings.Repeat("h", i), Outcome: webhook.Failed, Problem: "no answer"}, Delivery: new(delivery.Delivery), Try: 1})
 	}
 	if n := lines.FilterLevelExact(zapcore.WarnLevel).Len(); n > 2*maxPushHosts {
 		t.Errorf("%d warnings", n)

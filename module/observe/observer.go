@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -263,8 +262,7 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	if line == nil {
 		return
 	}
-	fields := fieldLists.Get().(*[]zap.Field)
-	*fields = append((*fields)[:0],
+	fields := append(make([]zap.Field, 0, 32),
 		optional("front", c.Front),
 		optional("method", c.Method),
 		optional("operation", operationOf(s)),
@@ -278,32 +276,30 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 		zap.Duration("duration", s.Duration),
 	)
 	if asksForRun(s) {
-		*fields = append(*fields,
+		fields = append(fields,
 			zap.Int("attempts", s.Stats.Attempts),
 			zap.Int("retries", max(s.Stats.Attempts-1, 0)),
 			zap.Int("polls", s.Stats.Polls))
 	}
 	if s.Operation == translate.OperationList && s.Listed >= 0 {
-		*fields = append(*fields, zap.Int("skills", s.Listed), zap.Int("unavailable", s.Unavailable))
+		fields = append(fields, zap.Int("skills", s.Listed), zap.Int("unavailable", s.Unavailable))
 	}
 	if s.Descriptor != 0 {
-		*fields = append(*fields, zap.String("descriptor", s.Descriptor.String()))
+		fields = append(fields, zap.String("descriptor", s.Descriptor.String()))
 	}
-	*fields = appendPhases(*fields, c, s)
+	fields = appendPhases(fields, c, s)
 	if out.State != 0 {
-		*fields = append(*fields,
+		fields = append(fields,
 			zap.String("execution_id", safetext.Field(out.ExecutionID, MaxLogged)),
 			zap.String("status", out.State.String()))
 	}
 	switch {
 	case asks(out):
-		*fields = append(*fields, zap.String("param", safetext.Field(o.fronts.param(c.Front, out.Failure.Argument), MaxLogged)))
+		fields = append(fields, zap.String("param", safetext.Field(o.fronts.param(c.Front, out.Failure.Argument), MaxLogged)))
 	case out.Failure != nil:
-		*fields = append(*fields, o.failureFields(c.Front, out.Failure)...)
+		fields = append(fields, o.failureFields(c.Front, out.Failure)...)
 	}
-	line.Write(*fields...) // does not keep the slice
-	clear(*fields)
-	fieldLists.Put(fields)
+	line.Write(fields...)
 }
 
 // appendPhases appends the durations of the phases that the call completed.
@@ -326,9 +322,6 @@ func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics
 	}
 	return fields
 }
-
-// fieldLists pools the lists of fields, the largest allocation of a call's line.
-var fieldLists = sync.Pool{New: func() any { return new([]zap.Field) }}
 
 // clientKey is the key of an attribute of notices that does not make them different: lines for each of many clients would be too many.
 const clientKey = "client"

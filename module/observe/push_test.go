@@ -8,6 +8,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
 func TestPushed(t *testing.T) {
@@ -30,9 +33,12 @@ func TestPushed(t *testing.T) {
 	}
 	before := count()
 	for try := range 6 {
-		o.Pushed(&Push{Host: "a.example\x1b[2J", Outcome: "refused", Status: 503, Problem: "Service Unavailable", Try: try + 1, Lost: try == 5, GivenUp: try == 5})
+		o.Pushed(&delivery.Attempt{
+			Answer:   webhook.Answer{Host: "a.example\x1b[2J", Outcome: webhook.Refused, Status: 503, Problem: "Service Unavailable"},
+			Delivery: new(delivery.Delivery), Try: try + 1, Lost: try == 5, GivenUp: try == 5,
+		})
 	}
-	o.Pushed(&Push{Host: "a.example", Outcome: "delivered", Status: 200})
+	o.Pushed(&delivery.Attempt{Answer: webhook.Answer{Host: "a.example", Outcome: webhook.Delivered, Status: 200}, Delivery: new(delivery.Delivery)})
 	after := count()
 	for name, want := range map[string]float64{"refused": 6, "delivered": 1, "event": 1, "webhook": 1} {
 		if n := after[name] - before[name]; n != want {
@@ -53,7 +59,7 @@ func TestPushed(t *testing.T) {
 	}
 	// Clients choose the hosts.
 	for i := range 1000 {
-		o.Pushed(&Push{Host: strings.Repeat("h", i), Outcome: "failed", Problem: "no answer"})
+		o.Pushed(&delivery.Attempt{Answer: webhook.Answer{Host: strings.Repeat("h", i), Outcome: webhook.Failed, Problem: "no answer"}, Delivery: new(delivery.Delivery)})
 	}
 	if n := lines.FilterLevelExact(zapcore.WarnLevel).Len(); n > maxPushHosts {
 		t.Errorf("%d warnings", n)

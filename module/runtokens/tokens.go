@@ -7,9 +7,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
 // Tokens makes and reads the run tokens of one handler.
@@ -20,7 +20,7 @@ type Tokens struct {
 	blocks map[string]runtoken.Block // by the namespace of the source
 }
 
-var _ skillsprotocol.Tokens = (*Tokens)(nil)
+var _ front.Tokens = (*Tokens)(nil)
 
 // New returns the tokens of a handler, which are valid for a time. Its name and its principal are the options; both may be the default. A reload
 // changes what tokens are bound to only if it changes the source's URL or one of these options, and so do instances differ.
@@ -33,7 +33,7 @@ func New(name, principal string, sources []catalog.Source, keys Keys, valid time
 	return t
 }
 
-// Ready implements skillsprotocol.Tokens.
+// Ready implements front.Tokens.
 func (t *Tokens) Ready(ctx context.Context) error {
 	_, err := t.keys.Current(ctx)
 	return err
@@ -42,18 +42,18 @@ func (t *Tokens) Ready(ctx context.Context) error {
 // Prepare makes a key in the background if there is none.
 func (t *Tokens) Prepare() { t.keys.Prepare() }
 
-// Lifetime implements skillsprotocol.Tokens.
+// Lifetime implements front.Tokens.
 func (t *Tokens) Lifetime() time.Duration { return t.sealer.Lifetime() }
 
 // Sealer returns what encrypts tokens, and other texts that are stored.
 func (t *Tokens) Sealer() *runtoken.Sealer { return t.sealer }
 
-// Seal implements skillsprotocol.Tokens.
+// Seal implements front.Tokens.
 func (t *Tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {
 	return t.sealer.Seal(ctx, ref, t.blocks[ref.Source], principal)
 }
 
-// Open implements skillsprotocol.Tokens.
+// Open implements front.Tokens.
 func (t *Tokens) Open(ctx context.Context, token, principal string) (run.Ref, error) {
 	return t.sealer.Open(ctx, token, func(source string) runtoken.Block { return t.blocks[source] }, principal)
 }

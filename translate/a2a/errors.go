@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -32,42 +33,42 @@ const (
 const maxQuoted = 200
 
 func taskNotFound(v wire.Version, id string) *jsonrpc.Error {
-	return wire.Error(v, wire.CodeTaskNotFound, "", "", map[string]string{"taskId": id})
+	return wire.Error(v, wire.CodeTaskNotFound, "", map[string]string{"taskId": id})
 }
 
 func notCancelable(v wire.Version, t *task.Task, why string) *jsonrpc.Error {
-	return wire.Error(v, wire.CodeTaskNotCancelable, "Task cannot be canceled: "+why, "", map[string]string{"state": t.Status.State.String()})
+	return wire.Error(v, wire.CodeTaskNotCancelable, "Task cannot be canceled: "+why, map[string]string{"state": t.Status.State.String()})
 }
 
 func pushNotSupported(v wire.Version) *jsonrpc.Error {
-	return wire.Error(v, wire.CodePushNotSupported, "", "", nil)
+	return wire.Error(v, wire.CodePushNotSupported, "", nil)
 }
 
 func unsupported(v wire.Version, why string) *jsonrpc.Error {
-	return wire.Error(v, wire.CodeUnsupportedOperation, "This operation is not supported: "+why, "", nil)
+	return wire.Error(v, wire.CodeUnsupportedOperation, "This operation is not supported: "+why, nil)
 }
 
 func contentTypeNotSupported(v wire.Version, why string) *jsonrpc.Error {
-	return wire.Error(v, wire.CodeContentTypeUnsupported, "Incompatible content types: "+why, "", nil)
+	return wire.Error(v, wire.CodeContentTypeUnsupported, "Incompatible content types: "+why, nil)
 }
 
 func versionNotSupported(v wire.Version, said string, served []string) *jsonrpc.Error {
 	list := strings.Join(served, ", ")
 	return wire.Error(v, wire.CodeVersionNotSupported, "A2A version "+quoted(said)+" is not supported; this agent speaks "+list,
-		"", map[string]string{"requested": said, "supported": list})
+		map[string]string{"requested": said, "supported": list})
 }
 
 // methodNotFound returns the error for a method that is not served. place is where it is as a method of another protocol; nil: it is none.
 func methodNotFound(v wire.Version, method string, place *front.Place) *jsonrpc.Error {
 	facts := map[string]string{"method": method}
 	if place == nil {
-		return wire.Error(v, jsonrpc.CodeMethodNotFound, "", "", facts)
+		return wire.Error(v, jsonrpc.CodeMethodNotFound, "", facts)
 	}
 	facts["protocol"] = place.Protocol
 	if place.Endpoint != "" {
 		facts["endpoint"] = place.Endpoint
 	}
-	return wire.Error(v, jsonrpc.CodeMethodNotFound, "Method not found: "+place.Text, "", facts)
+	return wire.Error(v, jsonrpc.CodeMethodNotFound, "Method not found: "+place.Text, facts)
 }
 
 // invalid returns the error for one wrong member of the params, and notes it for the report.
@@ -162,7 +163,7 @@ func Code(_ *translate.Call, r *run.Run) int {
 	if f == nil {
 		return 0
 	}
-	code, own := errors.AsType[codeError](f.Cause)
+	code, own := errors.AsType[front.CodeError](f.Cause)
 	switch {
 	case own:
 		return int(code)
@@ -295,19 +296,13 @@ func wrongRequest(message string) *run.Failure {
 	}
 }
 
-// codeError is the cause of a failure that the front has found: the code of the JSON-RPC error.
-type codeError int
-
-// Error implements error.
-func (e codeError) Error() string { return "the answer is the JSON-RPC error " + strconv.Itoa(int(e)) }
-
 // withCode returns a failure whose cause is the code of a JSON-RPC error. Both may be nil.
 func withCode(failure *run.Failure, fault *jsonrpc.Error) *run.Failure {
 	if failure == nil || fault == nil || failure.Cause != nil {
 		return failure
 	}
 	own := *failure
-	own.Cause = codeError(fault.Code)
+	own.Cause = front.CodeError(fault.Code)
 	return &own
 }
 
@@ -326,4 +321,73 @@ func noRoom(r *request, which string) *jsonrpc.Error {
 		Kind: run.RateLimited, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Retry: run.RetryIn(time.Second, 5),
 		Message: "There is no room for the answer at the moment, because other answers are being read. Read " + which + " later.",
 	})
+}
+
+// Names of methods in reports that do not exist in A2A.
+const (
+	// MethodUnknown is the method of calls with any other name.
+	MethodUnknown = "unknown"
+	// MethodCard is the method of requests for an agent card.
+	MethodCard = "agent_card"
+)
+
+// Observer gets reports of what calls do to tasks, and of streams. Its methods must not block.
+type Observer interface {
+	// Streaming is called with 1 when a stream begins, and with -1 when it ends.
+	Streaming(n int)
+	// TaskChanged is called for what a client has done to the task of a call, before it gets the answer. receiver and url are those of the webhook that it
+	// has set or deleted; empty: none.
+	TaskChanged(ctx context.Context, what string, call *translate.Call, ref *run.Ref, receiver, url string)
+	// LeftRunning is called when the request of a call ends before its run. The call itself is reported at the end of the run.
+	LeftRunning(ctx context.Context, call *translate.Call, ref *run.Ref)
+}
+
+// What a client has done to a task, for [Observer].
+const (
+	taskMade       = "task made"
+	taskCanceled   = "task canceled"
+	webhookSet     = "webhook set"
+	webhookDeleted = "webhook deleted"
+)
+
+// report reports a call that was answered without a call of the bridge; a nil failure means success.
+func (r *request) report(failure *run.Failure) {
+	operation := translate.OperationNone
+	switch {
+	case r.task != nil:
+		operation = translate.OperationTask
+	case r.method != nil:
+		operation = r.method.operation
+	}
+	reportAs(r, operation, r.task, failure)
+}
+
+// reportAs reports a call about a task; nil: the call has no task.
+func reportAs(r *request, o translate.Operation, t *task.Task, failure *run.Failure) {
+	call, outcome := translate.Call{Caller: r.caller}, run.Run{Failure: failure}
+	if t != nil {
+		call = r.about(t)
+		outcome.Ref = t.Ref
+		if t.Ref.ExecutionID != "" {
+			outcome.State = runStates[t.Status.State]
+		}
+	}
+	r.front.Bridge.ReportRun(r.ctx, call, o, &outcome)
+}
+
+// about returns the call about a task, for reports.
+func (r *request) about(t *task.Task) translate.Call {
+	return translate.Call{Caller: r.caller, Name: t.Skill, Task: func() string { return t.ID }}
+}
+
+// changed reports what the client has done to a task. receiver and url are those of a webhook; empty: none.
+func (r *request) changed(ctx context.Context, what string, t *task.Task, receiver, url string) {
+	call := r.about(t)
+	r.front.Observer.TaskChanged(ctx, what, &call, &t.Ref, receiver, url)
+}
+
+// runStates are the states of runs, by the states of their tasks.
+var runStates = [...]run.State{
+	task.Submitted: run.Accepted, task.Working: run.Working, task.InputRequired: run.Accepted, task.AuthRequired: run.Accepted,
+	task.Completed: run.Completed, task.Failed: run.Failed, task.Canceled: run.Canceled, task.Rejected: run.Failed,
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -74,6 +73,7 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 		Streams:  new(share.Pool),
 		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: 50 * time.Second},
 		Observer: &streaming{n: &a.streams},
+		Stopping: context.Background(),
 	}
 	a.front.Panicked = func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) }
 	a.config = providertest.Config(tb)
@@ -122,12 +122,10 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 // streaming counts the open streams.
 type streaming struct{ n *atomic.Int64 }
 
-func (s *streaming) Streaming(n int)                                    { s.n.Add(int64(n)) }
-func (*streaming) Made(context.Context, *run.Caller, *task.Task)        {}
-func (*streaming) Canceled(context.Context, *run.Caller, *task.Task)    {}
-func (*streaming) LeftRunning(context.Context, *run.Caller, *task.Task) {}
-func (*streaming) WebhookChanged(context.Context, *run.Caller, *task.Task, *wire.PushConfig, bool) {
+func (s *streaming) Streaming(n int) { s.n.Add(int64(n)) }
+func (*streaming) TaskChanged(context.Context, string, *translate.Call, *run.Ref, string, string) {
 }
+func (*streaming) LeftRunning(context.Context, *translate.Call, *run.Ref) {}
 
 func owner(principal string) ledger.Owner { return ledger.Owner{Realm: "main", Principal: principal} }
 

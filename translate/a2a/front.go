@@ -2,7 +2,10 @@ package a2a
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -47,7 +50,7 @@ type Front struct {
 	Server *jsonrpc.Server
 	// Push delivers events to webhooks; nil: clients can't set any.
 	Push *push.Webhooks
-	// Panicked is called after a panic in the background, with its stack. May be nil.
+	// Panicked is called after a panic in the background, with its stack. It is required.
 	Panicked func(ctx context.Context, value any, stack []byte)
 	// Options are the operator's options.
 	Options Options
@@ -59,13 +62,13 @@ type Front struct {
 	ExtendedCard func(ctx context.Context, r *http.Request, v wire.Version, c *run.Caller) (jsontext.Value, *run.Failure)
 	// Exiting is closed when the process begins to exit. Streams whose tasks wait for the client then end. May be nil.
 	Exiting <-chan struct{}
-	// Stopping ends when all calls have to end because the process will exit. May be nil.
+	// Stopping ends when all calls have to end because the process will exit. It is required.
 	Stopping context.Context //nolint:containedctx // of the process
 	// NoDefault is called for a message that gets the default skill, if its caller sees no such skill. May be nil.
 	NoDefault func(ctx context.Context)
 	// Elsewhere knows the methods of other protocols. May be nil.
 	Elsewhere *front.Elsewhere
-	// Observer gets reports about tasks and streams; nil: only calls are reported.
+	// Observer gets reports about tasks and streams. It is required.
 	Observer Observer
 	// Streams counts the open streams. Fronts may share it. Nil: their number has no bound.
 	Streams *share.Pool
@@ -131,13 +134,7 @@ func init() {
 }
 
 // Methods returns the names of all methods, in no order.
-func Methods() []string {
-	names := make([]string, 0, len(methods))
-	for name := range methods {
-		names = append(names, name)
-	}
-	return names
-}
+func Methods() []string { return slices.Collect(maps.Keys(methods)) }
 
 // request is one request of a method.
 type request struct {
@@ -190,10 +187,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	if !f.serves(r.method.generation, r.version) {
 		return r.refused(versionNotSupported(r.version, r.version.String(), f.versionNames()))
 	}
-	if reason, failure := front.Admit(f.RequirePrincipal, &r.caller); failure != nil {
-		if f.Refused != nil {
-			f.Refused(ctx, r.caller.Method, reason)
-		}
+	if failure := front.Admit(ctx, f.RequirePrincipal, &r.caller, f.Refused); failure != nil {
 		return r.refused(r.failureError(failure))
 	}
 	if r.skill != "" {
@@ -239,3 +233,35 @@ func (f *Front) versionNames() []string {
 	}
 	return names
 }
+
+// Options are the operator's options for the front.
+type Options struct {
+	// Versions are the versions that are served.
+	Versions Versions
+	// DefaultSkill is the name of the skill for messages that choose none; empty: there is none.
+	DefaultSkill string
+	// Restricted says that access rules may deny the DefaultSkill to a caller, for whom there is none then.
+	Restricted bool
+	// ReplyMessage has the names of the skills whose output is the answer itself, without a task, if the client waits for it.
+	ReplyMessage []string
+	// Wait is the time that a request waits for the end of a task.
+	Wait time.Duration
+	// Abandon lets clients cancel tasks with a submitted run. The run goes on at the provider, but is no longer followed.
+	Abandon bool
+	// Streams is how many streams are open at most, and StreamsOfOne how many of one principal; all anonymous callers count as one.
+	// 0: there is no limit.
+	Streams, StreamsOfOne int
+	// Challenge is the WWW-Authenticate header field in answers to callers without a principal (RFC 9110, section 11.6.1).
+	Challenge string
+}
+
+const (
+	// maxWait01 bounds Wait for clients of A2A 0.1, which give up after 30 seconds.
+	maxWait01 = 25 * time.Second
+	// keepAlive is the interval of comments in streams.
+	keepAlive = 15 * time.Second
+	// maxStream bounds the duration of a stream.
+	maxStream = time.Hour
+	// lastEvent is how much longer its client may read the last event.
+	lastEvent = time.Minute
+)

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -88,7 +90,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, r.taskError(q.ID, err)
 	}
 	r.task = now
-	f.observer().Canceled(r.ctx, &r.caller, now)
+	r.changed(r.ctx, taskCanceled, now, "", "")
 	return wire.AppendTask(r.ResultBuffer(0), r.version, now, q.HistoryLength, true), nil
 }
 
@@ -186,4 +188,27 @@ func extendedCard(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, r.failureError(failure)
 	}
 	return card, nil
+}
+
+// aboutPush returns the function that serves a method about the webhooks of a task.
+func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext.Value, *jsonrpc.Error)) func(*request) (jsontext.Value, *jsonrpc.Error) {
+	return func(r *request) (jsontext.Value, *jsonrpc.Error) {
+		if r.front.Push == nil {
+			return nil, pushNotSupported(r.version)
+		}
+		find := func(tenant, id string) (*task.Task, error) {
+			r.tenant = tenant
+			return r.find(id)
+		}
+		changed := func(t *task.Task, w *wire.PushConfig, deleted bool) {
+			what := webhookSet
+			if deleted {
+				what = webhookDeleted
+			}
+			r.changed(r.ctx, what, t, w.ID, w.URL)
+		}
+		return serve(r.front.Push, r.ctx, &push.Call{
+			Version: r.version, Params: r.params(), Find: find, Fail: r.taskError, Refuse: r.violated, Changed: changed,
+		})
+	}
 }

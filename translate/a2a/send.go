@@ -69,7 +69,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	if t != nil && tasks.IsOpen(t) {
 		return s.join(waits)
 	}
-	s.Go(r.ctx, s.panicked, s.execute, s.finish)
+	s.Go(r.ctx, f.Panicked, s.execute, s.finish)
 	if waits && !r.method.streams && !r.IsNotification() {
 		s.wait() // before made is read: most runs end at once, and then the request is woken once instead of twice
 	}

@@ -114,13 +114,6 @@ func (s *submission) resume(ctx context.Context) {
 	})
 }
 
-// panicked reports a panic of the call.
-func (s *submission) panicked(ctx context.Context, value any, stack []byte) {
-	if report := s.front.Panicked; report != nil {
-		report(ctx, value, stack)
-	}
-}
-
 // finish ends a submission.
 func (s *submission) finish(ctx context.Context, bug *run.Failure) {
 	switch {
@@ -331,7 +324,7 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		if s.late {
 			s.task = t
 			s.Draft(t)
-			f.observer().Made(ctx, &r.caller, t)
+			r.changed(ctx, taskMade, t, "", "")
 			return nil
 		}
 		present, failure := f.Ledger.Insert(ctx, e)
@@ -341,7 +334,7 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		case present == nil:
 			s.task = t
 			s.Keep(t)
-			f.observer().Made(ctx, &r.caller, t)
+			r.changed(ctx, taskMade, t, "", "")
 			return nil
 		case !present.State.Ended():
 			return errTaken
@@ -361,7 +354,7 @@ func (s *submission) attach(ctx context.Context, cursor int64) error {
 		if err != nil {
 			return err
 		}
-		f.observer().WebhookChanged(ctx, &r.caller, s.task, webhook, false)
+		r.changed(ctx, webhookSet, s.task, webhook.ID, webhook.URL)
 	}
 	if r.method.streams && !r.IsNotification() {
 		s.feed = f.Feed(s.task)

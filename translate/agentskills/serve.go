@@ -68,10 +68,9 @@ func (s *Site) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request
 
 // find returns the reply that a caller asks for.
 func (s *Site) find(ctx context.Context, caller run.Caller, t target, url string) (*reply, *run.Failure) {
-	if reason, failure := front.Admit(s.RequirePrincipal, &caller); failure != nil {
-		if s.Refused != nil {
-			s.Refused(ctx, Name, reason)
-		}
+	who := caller
+	who.Method = Name
+	if failure := front.Admit(ctx, s.RequirePrincipal, &who, s.Refused); failure != nil {
 		return nil, failure
 	}
 	url, err := s.urlOf(url)

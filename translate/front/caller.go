@@ -1,10 +1,62 @@
 package front
 
-import "github.com/skill-bridge/caddy-skill-bridge/translate/run"
+import (
+	"context"
+	"strconv"
+	"time"
 
-// Admit decides whether a front answers a caller. A nil failure admits the caller; otherwise reason is for the operator,
-// and the failure for the caller. require refuses anonymous callers.
-func Admit(require bool, c *run.Caller) (reason string, refused *run.Failure) {
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+)
+
+// Tokens makes and opens run tokens, with which a caller follows a run by further calls. A token is valid for one principal only.
+// Implementations must be safe for concurrent use.
+type Tokens interface {
+	// Ready returns an error if no token can be made at the moment.
+	Ready(ctx context.Context) error
+	// Seal makes the token of a run for a principal, which is valid for Lifetime.
+	Seal(ctx context.Context, ref run.Ref, principal string) (string, error)
+	// Open returns the run of a token. The error is [runtoken.ErrInvalid] unless the token was made by this bridge for
+	// this principal and has not expired. Any other error means that the keys can't be read at the moment.
+	Open(ctx context.Context, token, principal string) (run.Ref, error)
+	// Lifetime is how long a token is valid.
+	Lifetime() time.Duration
+}
+
+// TokenOf returns the token of a run for a principal; empty: no run was accepted, or the token can't be made. The context may have ended with the call.
+func TokenOf(ctx context.Context, tokens Tokens, r *run.Run, principal string) string {
+	if r.ExecutionID == "" || r.Source == "" {
+		return ""
+	}
+	token, err := tokens.Seal(context.WithoutCancel(ctx), r.Ref, principal)
+	if err != nil { // the implementation logs it
+		return ""
+	}
+	return token
+}
+
+// Quiet returns a caller without a front. The bridge does not report lists and descriptions for such a caller: they are parts of another call.
+func Quiet(c run.Caller) run.Caller {
+	c.Front, c.Method = "", ""
+	return c
+}
+
+// CodeError is the cause of a failure that a front has found: the code of the JSON-RPC error in its answer.
+type CodeError int
+
+// Error implements error.
+func (e CodeError) Error() string { return "the answer is the JSON-RPC error " + strconv.Itoa(int(e)) }
+
+// Admit decides whether a front answers a caller of a method. A nil failure admits the caller; otherwise refused, which may be nil, is called with the
+// reason for the operator. require refuses anonymous callers.
+func Admit(ctx context.Context, require bool, c *run.Caller, refused func(ctx context.Context, method, reason string)) *run.Failure {
+	reason, failure := admit(require, c)
+	if failure != nil && refused != nil {
+		refused(ctx, c.Method, reason)
+	}
+	return failure
+}
+
+func admit(require bool, c *run.Caller) (reason string, refused *run.Failure) {
 	switch {
 	case c.Ambiguous != "":
 		return c.Ambiguous, principalFailure(&run.Demand{By: run.Bridge, Reason: c.Ambiguous},

@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -184,5 +186,97 @@ func (o *output) fail(err error) {
 	unread := errors.Is(err, os.ErrDeadlineExceeded) || !o.deadline.IsZero() && !time.Now().Before(o.deadline)
 	if unread && o.server.OnUnread != nil {
 		o.server.OnUnread(o.ctx, o.written)
+	}
+}
+
+// appendResult appends the answer with a result (JSON-RPC 2.0, section 5). id and
+// result must be valid JSON; a nil id means null.
+func appendResult(dst []byte, id, result jsontext.Value) []byte {
+	dst = appendHead(dst, id)
+	dst = append(dst, `,"result":`...)
+	dst = append(dst, result...)
+	return append(dst, '}')
+}
+
+// appendError appends the answer with an error (JSON-RPC 2.0, section 5.1). id and
+// e.Data must be valid JSON; a nil id means null or, with OmitNullID, none. Empty data is
+// left out. Invalid UTF-8 in the message is replaced.
+func (p *Profile) appendError(dst []byte, id jsontext.Value, e *Error) []byte {
+	if id == nil && p.OmitNullID {
+		dst = append(dst, `{"jsonrpc":"2.0"`...)
+	} else {
+		dst = appendHead(dst, id)
+	}
+	dst = append(dst, `,"error":{"code":`...)
+	dst = strconv.AppendInt(dst, int64(e.Code), 10)
+	dst = append(dst, `,"message":`...)
+	// The only error is that invalid UTF-8 was replaced.
+	dst, _ = jsontext.AppendQuote(dst, e.Message)
+	if e.Data.Kind() != jsontext.KindInvalid {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
+	return append(dst, `}}`...)
+}
+
+func appendHead(dst []byte, id jsontext.Value) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	if id == nil {
+		return append(dst, `null`...)
+	}
+	return append(dst, id...)
+}
+
+const (
+	// minBuffer is enough for most requests and answers.
+	minBuffer = 4 << 10
+	// maxTrusted bounds how much memory is allocated for a declared Content-Length before any content has come. Once as much has come,
+	// up to maxAnnounced is allocated.
+	maxTrusted, maxAnnounced = 64 << 10, 2 << 20
+	// maxPooled is the largest capacity of a buffer in the pool.
+	maxPooled = 256 << 10
+)
+
+// buffers pools the buffers of bodies and answers.
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, minBuffer)
+	return &b
+}}
+
+func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+// putBuffer puts a buffer back. Nothing may use its memory afterwards.
+func putBuffer(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		*b = (*b)[:0]
+		buffers.Put(b)
+	}
+}
+
+// readBody reads all of r into a buffer from the pool, also if it fails. announced is the Content-Length, or -1.
+// The limit also applies to a body with a smaller Content-Length, because a handler in front may have replaced the body.
+func readBody(r io.Reader, announced, limit int64) (*[]byte, error) {
+	b := getBuffer()
+	// One byte more than announced, so that the Read that returns io.EOF needs no larger buffer.
+	*b = slices.Grow(*b, int(min(max(announced, 0), maxTrusted))+1)
+	for {
+		if len(*b) == cap(*b) {
+			whole := int(min(announced+1, maxAnnounced))
+			if len(*b) <= maxTrusted || whole <= len(*b) {
+				whole = 2 * len(*b)
+			}
+			*b = slices.Grow(*b, whole-len(*b))
+		}
+		n, err := r.Read((*b)[len(*b):cap(*b)])
+		*b = (*b)[:len(*b)+n]
+		if int64(len(*b)) > limit {
+			return b, &http.MaxBytesError{Limit: limit}
+		}
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
 	}
 }

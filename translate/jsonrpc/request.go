@@ -59,12 +59,8 @@ func (r *Request) ResultBuffer(size int) []byte {
 		return nil
 	}
 	b := getBuffer()
-	switch {
-	case size <= maxSmall:
+	if size <= maxAnnounced {
 		*b = slices.Grow(*b, size)
-	case size <= maxPooled:
-		putBuffer(b)
-		b = longBuffer(size)
 	}
 	r.message.result = b
 	return *b

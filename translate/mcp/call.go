@@ -1,15 +1,20 @@
 package mcp
 
 import (
-	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // callTool answers tools/call: it runs a skill, and waits for its end.
@@ -80,7 +85,7 @@ func (r *request) await(execution translate.Execution, name string) (jsontext.Va
 		} else {
 			_ = stream.Result(0, value) // as above
 		}
-		p.end()
+		r.front.Streaming(-1)
 	}
 	return value, fault
 }
@@ -103,17 +108,9 @@ func (r *request) answer(skill *translate.Skill, outcome *run.Run, name string) 
 	return value, nil
 }
 
-// tokenOf returns the token of a run, or nothing if none was accepted or the token can't be made.
+// tokenOf returns the token of a run; empty: there is none.
 func (r *request) tokenOf(o *run.Run) string {
-	if o.ExecutionID == "" || o.Source == "" {
-		return ""
-	}
-	// The context may have ended with the call.
-	token, err := r.front.Tokens.Seal(context.WithoutCancel(r.ctx), o.Ref, r.caller.Principal)
-	if err != nil {
-		return "" // the implementation of Tokens logs the error
-	}
-	return token
+	return front.TokenOf(r.ctx, r.front.Tokens, o, r.caller.Principal)
 }
 
 // tokensUnavailable returns the error for keys of run tokens that can't be read.
@@ -122,4 +119,210 @@ func tokensUnavailable() *jsonrpc.Error {
 		Code: jsonrpc.CodeInternalError, Message: "Internal error: the server can't read its keys for run tokens at the moment; try again later",
 		Data: jsontext.Value(`{"code":"INTERNAL_ERROR","executed":"no"}`),
 	}
+}
+
+// progressEvery is the time between two notifications of progress.
+const progressEvery = time.Second
+
+// progress reports the progress of a run to the client.
+type progress struct {
+	request *request
+	stream  *jsonrpc.Stream
+	token   jsontext.Value
+	begun   bool
+	last    int64 // milliseconds that were reported
+}
+
+// progressStream returns the stream for the progress of a call; nil: its token is none or too long, or the client can't read streams.
+func (r *request) progressStream() *jsonrpc.Stream {
+	token := r.meta.ProgressToken
+	isWhole := token.Kind() == '0' && !strings.ContainsAny(string(token), ".eE")
+	if token.Kind() != '"' && !isWhole || len(token) > jsonrpc.MaxStreamID || !acceptsStream(r) {
+		return nil
+	}
+	return r.Stream()
+}
+
+func newProgress(r *request, stream *jsonrpc.Stream) *progress {
+	return &progress{request: r, stream: stream, token: r.meta.ProgressToken.Clone()}
+}
+
+// watch waits for the end of a run. The stream begins when the run is accepted, unless it completes at once.
+func (p *progress) watch(execution translate.Execution) run.Run {
+	states := make(chan run.Run)
+	var panicked any
+	go func() {
+		defer close(states)
+		defer func() { panicked = recover() }()
+		for state := range execution.Watch() {
+			states <- state
+		}
+	}()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	var newest run.Run
+	var told run.State
+	for {
+		select {
+		case state, more := <-states:
+			if !more {
+				if panicked != nil {
+					panic(panicked) // of the goroutine that answers, which reports it
+				}
+				return newest
+			}
+			if newest = state; state.GoesOn() && state.State > told { // a poll may say again what was told
+				told = state.State
+				p.notify(told)
+			}
+		case <-tick.C:
+			if p.begun {
+				p.notify(told)
+			}
+		}
+	}
+}
+
+// notify reports the seconds since the call arrived, which only rise.
+func (p *progress) notify(state run.State) {
+	if !p.begun {
+		p.begun = true
+		p.request.front.Streaming(1)
+	}
+	now := max(time.Since(p.request.caller.Arrived).Milliseconds(), p.last+1)
+	p.last = now
+	var w front.Writer
+	w.Open()
+	w.Raw("progressToken", p.token)
+	w.Name("progress")
+	w.Buf = strconv.AppendFloat(w.Buf, float64(now)/1000, 'f', -1, 64)
+	w.Text("message", state.String())
+	w.Close()
+	_ = p.stream.Notify("notifications/progress", w.Buf) // an error means that the client is gone, which ends the call
+}
+
+// completed returns the result of a run that has completed, or the failure of the call if there is no room for it.
+func completed(r *request, skill *translate.Skill, o *run.Run) (jsontext.Value, *run.Failure) {
+	if o.State == run.Canceled {
+		return nil, &run.Failure{Kind: run.CallerCanceled, By: run.Bridge, Executed: run.ExecutedYes, Ref: o.Ref, Message: "The run was canceled: " + abandoned}
+	}
+	if failure := noRoom(r, o, len(o.Output)); failure != nil {
+		return nil, failure
+	}
+	value := resultOf(r, skill, o)
+	if failure := noRoom(r, o, len(value)); failure != nil {
+		return nil, failure
+	}
+	return value, nil
+}
+
+// noRoom reserves memory for the result of a run. It returns the failure of a call for whose result there is no room.
+func noRoom(r *request, o *run.Run, size int) *run.Failure {
+	const envelope, uncounted = 64, 64 << 10 // of each answer
+	need := int64(envelope + len(r.ID) + size)
+	budget := exchange.AnswerBudget(r.Request)
+	if r.room != nil {
+		budget = r.room
+	}
+	if budget.Reserve(need) {
+		return nil
+	}
+	failure := exchange.NoRoom(budget, run.PhaseResult, "", run.ExecutedYes, true)
+	failure.Ref = o.Ref
+	if name, most := budget.AnswerLimit(); need-uncounted > most {
+		failure.Lost, failure.Retry = true, nil
+		failure.Message = fmt.Sprintf("The skill has completed, but its output is too large for an answer (limits %s: %d bytes). "+
+			"Do not call the tool again: tell the user to ask the operator of this server for a larger limit, or use arguments for a smaller output.", name, most)
+	}
+	return failure
+}
+
+// resultOf returns the result of a run that has completed.
+func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
+	contentType := ""
+	if skill != nil {
+		contentType = skill.Descriptor.Output.ContentType
+	}
+	output := o.Output
+	parts := front.Parts(output, contentType)
+	if !wire.IsJSON(contentType) {
+		w := r.open(resultComplete)
+		w.OpenArray("content")
+		w.parts(parts, o)
+		w.CloseArray()
+		return w.end(wire.Warnings(o.Warnings)...)
+	}
+	if len(output) == 0 {
+		output = jsontext.Value("null")
+	}
+	var schema jsontext.Value
+	if skill != nil && r.front.Options.Validate {
+		schema = skill.OutputSchema()
+		if fault := skill.CheckOutput(r.ctx, output); fault != nil {
+			return misfit(r, fault, output, parts, o)
+		}
+	}
+	w := r.open(resultComplete)
+	media := slices.ContainsFunc(parts, func(p front.Part) bool { return p.Kind != front.PartData })
+	if media && schema == nil { // so that no client pays for the base64 twice
+		w.OpenArray("content")
+		w.parts(parts, o)
+		w.CloseArray()
+		return w.end(wire.Warnings(o.Warnings)...)
+	}
+	wrapped := !r.modern && (schema == nil && output.Kind() != '{' || schema != nil && !wire.IsOfObjects(schema)) // as the tool says
+	structured := func() {
+		if wrapped {
+			w.Buf = append(append(append(w.Buf, `{"result":`...), output...), '}')
+			return
+		}
+		w.Buf = append(w.Buf, output...)
+	}
+	w.Name("structuredContent")
+	start := len(w.Buf)
+	structured()
+	text := string(w.Buf[start:])
+	w.OpenArray("content")
+	if media {
+		w.parts(parts, o)
+	} else {
+		w.TextContent(text)
+	}
+	w.CloseArray()
+	return w.end(wire.Warnings(o.Warnings)...)
+}
+
+// parts adds the parts of an output to an array of content.
+func (w *result) parts(parts []front.Part, o *run.Run) {
+	for i := range parts {
+		w.Next()
+		w.Part(&parts[i], o.ExecutionID, i)
+	}
+}
+
+// misfit returns the result of a run whose output does not fit its schema. All of the output is there, but not as structured content.
+func misfit(r *request, fault *run.Failure, output jsontext.Value, parts []front.Part, o *run.Run) jsontext.Value {
+	w := r.open(resultComplete)
+	w.OpenArray("content")
+	w.TextContent("The skill has completed, but its output does not fit the schema that its provider has published (" + messageOf(fault) +
+		"). The output follows as it is.")
+	w.parts(parts, o)
+	if len(parts) == 0 {
+		w.TextContent(string(output))
+	}
+	w.CloseArray()
+	w.isError()
+	return w.end(append(wire.Warnings(o.Warnings), func(w *front.Writer) {
+		w.OpenMember(wire.MetaError)
+		w.Text("code", "INVALID_OUTPUT")
+		w.Text("executed", string(run.ExecutedYes))
+		w.Text("next", string(run.NextNone))
+		w.Text("source", string(run.Provider))
+		w.Close()
+	})...)
+}
+
+func (w *result) isError() {
+	w.Name("isError")
+	w.Buf = append(w.Buf, "true"...)
 }

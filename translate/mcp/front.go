@@ -1,10 +1,15 @@
+// Package mcp answers the methods of MCP (Model Context Protocol): each skill is a tool, and a slow skill is a task. It serves the
+// version 2026-07-28 ("modern"), whose requests describe themselves, and the versions 2025-11-25, 2025-06-18 and 2025-03-26
+// ("legacy") without sessions.
 package mcp
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -47,19 +52,6 @@ type Bridge interface {
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
 }
 
-// Tokens makes and opens run tokens, with which a client follows a run by further calls. A token is valid for one principal only.
-// Implementations must be safe for concurrent use.
-type Tokens interface {
-	// Ready returns an error if no token can be made at the moment.
-	Ready(ctx context.Context) error
-	// Seal makes the token of a run for a principal, which is valid for Lifetime.
-	Seal(ctx context.Context, ref run.Ref, principal string) (string, error)
-	// Open returns the run of a token. The error is [runtoken.ErrInvalid] unless the token was made by this bridge for
-	// this principal and has not expired. Any other error means that the keys can't be read at the moment.
-	Open(ctx context.Context, token, principal string) (run.Ref, error)
-	Lifetime() time.Duration
-}
-
 // Options are those of the operator.
 type Options struct {
 	// Name and Version are those of the server; Instructions are for the client's model. Empty ones are left out.
@@ -86,7 +78,7 @@ type Front struct {
 	// Bridge executes the calls. It is required.
 	Bridge Bridge
 	// Tokens makes and opens run tokens. It is required.
-	Tokens Tokens
+	Tokens front.Tokens
 	// Options are those of the operator.
 	Options Options
 	// RequirePrincipal refuses anonymous callers, whatever the method.
@@ -96,11 +88,11 @@ type Front struct {
 	// Challenge returns the WWW-Authenticate field for callers that have to authenticate; empty, or nil: they get no HTTP status
 	// 401, since they could not learn how.
 	Challenge func(r *http.Request) string
-	// Streaming is called when a stream begins (1) and ends (-1). May be nil.
+	// Streaming is called when a stream begins (1) and ends (-1). It is required.
 	Streaming func(n int)
 	// Stopping is closed when the front is about to be replaced, or the process exits: then subscriptions end. May be nil.
 	Stopping <-chan struct{}
-	// Canceled are the runs whose tasks were canceled, or that other fronts have canceled. Nil: the front has its own.
+	// Canceled are the runs whose tasks were canceled, or that other fronts have canceled. It is required.
 	Canceled *runtoken.Canceled
 	// Elsewhere knows the methods of other protocols. May be nil.
 	Elsewhere *front.Elsewhere
@@ -109,19 +101,10 @@ type Front struct {
 
 	polled    run.Memory[polledRun]
 	ended     endedRuns
-	own       runtoken.Canceled
 	listeners listeners.Listeners
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
-
-// canceled returns the canceled runs.
-func (f *Front) canceled() *runtoken.Canceled {
-	if f.Canceled != nil {
-		return f.Canceled
-	}
-	return &f.own
-}
 
 // The methods.
 const (
@@ -183,13 +166,7 @@ var OtherMethods = []string{
 }
 
 // Methods returns the names of all methods, in no order.
-func Methods() []string {
-	names := make([]string, 0, len(methods))
-	for name := range methods {
-		names = append(names, name)
-	}
-	return names
-}
+func Methods() []string { return slices.Collect(maps.Keys(methods)) }
 
 // request is one request of a method.
 type request struct {
@@ -220,10 +197,7 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 		r.caller.Method = req.Method
 	}
 	repeated := r.readParams()
-	if reason, failure := front.Admit(f.RequirePrincipal, &r.caller); failure != nil {
-		if f.Refused != nil {
-			f.Refused(ctx, r.caller.Method, reason)
-		}
+	if failure := front.Admit(ctx, f.RequirePrincipal, &r.caller, f.Refused); failure != nil {
 		r.report(failure)
 		return nil, unauthorized(r, failure)
 	}

@@ -66,10 +66,8 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	}
 	defer release()
 	defer r.report(nil)
-	if report := r.front.Streaming; report != nil {
-		report(1)
-		defer report(-1)
-	}
+	r.front.Streaming(1)
+	defer r.front.Streaming(-1)
 	s.stream = r.Stream()
 	s.stream.EndBy(time.Now().Add(listeners.Longest + time.Minute))
 	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
@@ -151,13 +149,11 @@ func (s *subscription) ListsChanged() <-chan struct{} {
 
 // ReadLists implements [listeners.Feed].
 func (s *subscription) ReadLists(ctx context.Context, sources []string) map[string]time.Time {
-	caller := s.request.caller
-	caller.Front, caller.Method = "", "" // the list is a part of the call
-	return s.request.front.Bridge.ReadLists(ctx, caller, sources)
+	return s.request.front.Bridge.ReadLists(ctx, front.Quiet(s.request.caller), sources)
 }
 
 // TasksCanceled implements [listeners.Feed].
-func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.canceled().Changed() }
+func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.Canceled.Changed() }
 
 // CanceledTask implements [listeners.Feed].
 func (s *subscription) CanceledTask(index int) jsontext.Value {

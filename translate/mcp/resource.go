@@ -2,6 +2,11 @@ package mcp
 
 import (
 	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -145,4 +151,189 @@ func failureError(f *run.Failure, token string) *jsonrpc.Error {
 	w.Close()
 	jsonrpc.Flatten(w.Buf)
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: w.Buf}
+}
+
+// listPrompts answers prompts/list: the skills of the type knowledge.
+func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
+	listing, fault := r.page(cursorPrompts, translate.Query{CapabilityType: document.Knowledge, Descriptors: PageSize})
+	if fault != nil {
+		return nil, fault
+	}
+	w := r.open(resultComplete)
+	w.OpenArray("prompts")
+	for i := range listing.Skills {
+		e := &listing.Skills[i]
+		if err := w.Prompt(r.ctx, e.Tool, e.Descriptor); err != nil {
+			return nil, callerGone(r)
+		}
+	}
+	w.CloseArray()
+	return w.endPage(cursorPrompts, listing), nil
+}
+
+// promptInputs makes the inputs of a skill of the texts that a client sends for its prompt.
+type promptInputs struct{ texts jsontext.Value }
+
+var _ translate.Preparation = promptInputs{}
+
+// Inputs implements [translate.Preparation].
+func (p promptInputs) Inputs(_ context.Context, s *translate.Skill) (jsonrpc.Object, *run.Failure) {
+	if s.Descriptor.CapabilityType != document.Knowledge {
+		return jsonrpc.Object{}, argumentFailure(run.FieldSkill, s.Name, "is no prompt: its tool can be called")
+	}
+	inputs, argument, problem := wire.PromptInputs(p.texts, s.Descriptor.Inputs)
+	if problem != "" {
+		return jsonrpc.Object{}, argumentFailure(run.FieldInput, argument, problem)
+	}
+	return jsonrpc.Object{Text: inputs}, nil
+}
+
+// Invoke implements [translate.Preparation].
+func (promptInputs) Invoke(context.Context, *translate.Skill) *run.Failure { return nil }
+
+func argumentFailure(field run.Field, name, problem string) *run.Failure {
+	name = safetext.Line(name, wire.MaxQuoted)
+	return &run.Failure{
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: name + " " + problem,
+		Argument: &run.Argument{Field: field, Name: name, Reason: run.NotFound},
+	}
+}
+
+// getPrompt answers prompts/get: it runs the skill, and each part of its output is a message.
+func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
+	name, fault := r.text(wire.ParamName)
+	if fault != nil {
+		return r.refuse(fault)
+	}
+	arguments := r.params[wire.ParamArguments].Value
+	if arguments != nil && arguments.Kind() != '{' {
+		return r.refuse(invalid("arguments must be an object"))
+	}
+	if _, problem := wire.RepeatedArgument(r.params[wire.ParamArguments]); problem != "" {
+		return r.refuse(invalid(problem))
+	}
+	wait := r.front.Options.Wait
+	execution := r.front.Bridge.Start(r.ctx, translate.Call{
+		Caller: r.caller, Answer: r.Request, Name: name, Patient: true, Wait: &wait, Checks: &translate.RequestOf(r.ctx).Checks,
+		Prepare: promptInputs{arguments},
+	})
+	outcome := execution.Wait()
+	switch f := outcome.Failure; {
+	case f != nil && f.Argument != nil && f.Argument.Reason == run.OnlyRead:
+		outcome.Output = front.AppendText(nil, string(execution.Skill().Main()))
+	case f != nil && isUnknownTool(f):
+		return nil, invalid("unknown prompt " + quoted(name))
+	case f != nil && f.Kind == run.InvalidArguments && f.By == run.Bridge:
+		return nil, invalid(messageOf(f))
+	case f != nil:
+		return nil, refusal(r, f, r.tokenOf(&outcome))
+	case !outcome.State.Ended():
+		text, add := runningOn(r.tokenOf(&outcome))
+		var w front.Writer
+		w.Open()
+		add(&w)
+		w.Close()
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: w.Buf}
+	}
+	d := execution.Skill().Descriptor
+	w := r.open(resultComplete)
+	w.Optional("description", safetext.Line(d.Description, wire.MaxDescription))
+	w.OpenArray("messages")
+	for i, p := range front.Parts(outcome.Output, d.Output.ContentType) {
+		w.Open()
+		w.Text("role", "user")
+		w.Name("content")
+		w.Part(&p, outcome.ExecutionID, i)
+		w.Close()
+	}
+	w.CloseArray()
+	return w.end(), nil
+}
+
+// maxCompletions bounds the values of an answer.
+const maxCompletions = 100
+
+// complete answers completion/complete: names for the template of resources, and values of the arguments of prompts.
+func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
+	reference, argument := r.params[wire.ParamReference].Value, r.params[wire.ParamArgument].Value
+	if reference == nil || argument == nil {
+		return nil, invalid("ref and argument are required")
+	}
+	if reference.Kind() != '{' || argument.Kind() != '{' {
+		return nil, invalid("ref and argument must be objects")
+	}
+	name, value := wire.Member(argument, "name"), wire.Member(argument, "value")
+	if name.Kind() != '"' || value.Kind() != '"' {
+		return nil, invalid("argument needs the texts name and value")
+	}
+	switch kind := wire.Text(wire.Member(reference, "type")); kind {
+	case "ref/resource":
+		if wire.Text(wire.Member(reference, "uri")) != wire.ResourceTemplate {
+			return nil, invalid("ref names no template of resources")
+		}
+		switch wire.Text(name) {
+		case "name":
+			return r.completion(namesOf(r), wire.Text(value)), nil
+		case "file":
+			return r.completion(slices.Values([]string{wire.FileSkill, wire.FileDescriptor}), wire.Text(value)), nil
+		}
+		return r.completion(slices.Values[[]string](nil), ""), nil
+	case "ref/prompt":
+		values, fault := valuesOf(r, wire.Text(wire.Member(reference, "name")), wire.Text(name))
+		if fault != nil {
+			return nil, fault
+		}
+		return r.completion(slices.Values(values), wire.Text(value)), nil
+	default:
+		return nil, invalid("ref must be of the type ref/resource or ref/prompt")
+	}
+}
+
+// completion returns the result with the first values that begin with a prefix, and the number of all.
+func (r *request) completion(values iter.Seq[string], prefix string) jsontext.Value {
+	var found []string
+	total := 0
+	for value := range values {
+		if !strings.HasPrefix(value, prefix) {
+			continue
+		}
+		if total++; total <= maxCompletions {
+			found = append(found, value)
+		}
+	}
+	w := r.open(resultComplete)
+	w.OpenMember("completion")
+	w.Texts("values", found)
+	w.Integer("total", int64(total))
+	w.Name("hasMore")
+	w.Buf = strconv.AppendBool(w.Buf, total > maxCompletions)
+	w.Close()
+	return w.end()
+}
+
+// namesOf returns the names of the skills that the caller may see.
+func namesOf(r *request) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, e := range r.front.Bridge.List(r.ctx, translate.Query{Caller: front.Quiet(r.caller)}).Skills {
+			if !yield(e.Name) {
+				return
+			}
+		}
+	}
+}
+
+// valuesOf returns the values of an argument of a prompt, if it has only some.
+func valuesOf(r *request, prompt, argument string) ([]string, *jsonrpc.Error) {
+	d, failure := r.front.Bridge.Describe(r.ctx, translate.Call{Caller: front.Quiet(r.caller), Name: prompt})
+	switch {
+	case failure != nil && (isUnknownTool(failure) || failure.Kind == run.InvalidArguments), failure == nil && d.Descriptor.CapabilityType != document.Knowledge:
+		return nil, invalid("ref names no prompt")
+	case failure != nil:
+		return nil, refusal(r, failure, "")
+	}
+	at := slices.IndexFunc(d.Descriptor.Inputs, func(in document.Parameter) bool { return in.Name == argument })
+	if at < 0 {
+		return nil, nil
+	}
+	return wire.ValuesOf(&d.Descriptor.Inputs[at]), nil
 }

@@ -5,9 +5,9 @@ import "slices"
 // MethodParams returns the sorted names of the params of each method.
 func MethodParams() map[string][]string {
 	all := map[string][]string{}
-	for _, method := range methods {
+	for _, method := range methodNames() {
 		all[method] = []string{}
-		for _, id := range methodParams[method] {
+		for _, id := range methods[method].params {
 			all[method] = append(all[method], paramNames[id])
 		}
 		slices.Sort(all[method])

@@ -2,9 +2,9 @@ package skillsprotocol
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -18,7 +18,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
 )
 
 // Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
@@ -47,12 +46,12 @@ type Front struct {
 	// RequirePrincipal refuses anonymous callers with AUTH_REQUIRED, whatever the method.
 	RequirePrincipal bool
 	// Tokens makes and opens run tokens. It is required.
-	Tokens Tokens
+	Tokens front.Tokens
 	// Kept are the runs of calls with idempotency keys, and of those that ask for a call-back; nil: such calls are refused.
 	Kept *KeptRuns
 	// Callbacks tell callers the ends of runs; nil: calls that ask for that are refused.
 	Callbacks *callbacks.Sender
-	// Canceled are the runs that callers have canceled, also with other fronts. Nil: the front has its own.
+	// Canceled are the runs that callers have canceled, also with other fronts. It is required.
 	Canceled *runtoken.Canceled
 	// Files says that skills may have other files than SKILL.md and descriptor.json, because a site publishes them.
 	Files bool
@@ -64,26 +63,9 @@ type Front struct {
 	Elsewhere *front.Elsewhere
 	// Page returns the SKILL.md of a skill; nil, or with an error: the front renders its own.
 	Page func(ctx context.Context, d *translate.Description) (string, error)
-
-	own      runtoken.Canceled
-	warnings warnings.Recent
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
-
-// Tokens makes and opens run tokens, with which an agent follows a run by further calls.
-// A token is valid for one principal only. Implementations must be safe for concurrent use.
-type Tokens interface {
-	// Ready returns an error if no token can be made at the moment.
-	Ready(ctx context.Context) error
-	// Seal makes the token of a run for a principal.
-	Seal(ctx context.Context, ref run.Ref, principal string) (string, error)
-	// Open returns the run of a token. The error is [runtoken.ErrInvalid] unless the token was made by this bridge for
-	// this principal and has not expired. Any other error means that the keys can't be read at the moment.
-	Open(ctx context.Context, token, principal string) (run.Ref, error)
-	// Lifetime is how long a token is valid.
-	Lifetime() time.Duration
-}
 
 // callerFor returns the caller of a method, for the bridge.
 func callerFor(ctx context.Context, method string) run.Caller {
@@ -98,7 +80,7 @@ func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
 		MaxBatch:   maxBatch,
 		NullID:     true,
-		Methods:    methods,
+		Methods:    methodNames(),
 		ErrorData:  envelopeData,
 		Refuse:     refuse,
 		TooLarge:   tooLarge,
@@ -123,14 +105,51 @@ const (
 	methodUnknown = "unknown" // any other method, in reports
 )
 
-// methods are the supported methods.
-var methods = []string{methodExecute, methodGetRun, methodListRuns, methodCancel, methodList, methodDescribe, methodReadFile, methodGuide, methodDiscover}
+// method is a method of the Skills Protocol.
+type method struct {
+	operation translate.Operation // in reports
+	params    []param
+	serve     func(*Front, context.Context, *params) (jsontext.Value, *jsonrpc.Error)
+	index     *near.Index // of the names of the params
+}
+
+// methods are the supported methods by name, and methodIndex finds their names by similar ones.
+var (
+	methods     map[string]*method
+	methodIndex *near.Index
+)
+
+func init() { // else they would refer to themselves
+	methods = map[string]*method{
+		methodExecute: {operation: translate.OperationExecute, serve: (*Front).executeSkill, params: []param{
+			paramName, paramArgs, paramVersion, paramTimeout, paramPriority, paramWait, paramKey, paramNotify, paramBlobs,
+		}},
+		methodGetRun:   {operation: translate.OperationFollow, serve: (*Front).getRun, params: []param{paramRunToken, paramWait}},
+		methodCancel:   {operation: translate.OperationTask, serve: (*Front).cancelRun, params: []param{paramRunToken}},
+		methodListRuns: {operation: translate.OperationTask, serve: (*Front).listRuns, params: []param{paramStatus, paramSkill, paramLimit, paramCursor}},
+		methodList: {operation: translate.OperationList, serve: (*Front).listSkills, params: []param{
+			paramNamespace, paramType, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor,
+		}},
+		methodDescribe: {operation: translate.OperationDescribe, serve: (*Front).describeSkill, params: []param{paramName, paramVersion, paramDetail}},
+		methodReadFile: {operation: translate.OperationDescribe, serve: (*Front).readSkillFile, params: []param{paramName, paramPath, paramVersion}},
+		methodGuide:    {operation: translate.OperationDescribe, serve: (*Front).loadGuide},
+		methodDiscover: {operation: translate.OperationDescribe, serve: (*Front).discover},
+	}
+	for _, m := range methods {
+		var names []string
+		for _, id := range m.params {
+			names = append(names, paramNames[id])
+		}
+		slices.Sort(names)
+		m.index = near.NewIndex(names)
+	}
+	methodIndex = near.NewIndex(methodNames())
+}
+
+func methodNames() []string { return slices.Sorted(maps.Keys(methods)) }
 
 // Methods returns the names of the methods of the Skills Protocol, also of those without a counterpart here.
-func Methods() []string { return slices.Concat(methods, unsupported) }
-
-// methodIndex finds methods by similar names.
-var methodIndex = near.NewIndex(slices.Sorted(slices.Values(methods)))
+func Methods() []string { return slices.Concat(methodNames(), unsupported) }
 
 // otherMethods are names that agents write for methods, beside misspelt ones, and methods of other protocols.
 var otherMethods = map[string]string{
@@ -146,15 +165,14 @@ var unsupported = []string{"run_code", "create_blob", "read_blob"}
 // ServeRPC answers one request, whose caller [translate.WithCaller] sets. A notification of execute_skill starts a run
 // without following it; other notifications have no effect.
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
-	if !slices.Contains(methods, req.Method) {
+	m := methods[req.Method]
+	if m == nil {
 		fault, failure := methodNotFound(req.Method, f.Elsewhere.Of(req.HTTP, Name, req.Method))
 		f.report(ctx, methodUnknown, failure)
 		return nil, fault
 	}
-	if reason, failure := front.Admit(f.RequirePrincipal, &translate.RequestOf(ctx).Caller); failure != nil {
-		if f.Refused != nil {
-			f.Refused(ctx, req.Method, reason)
-		}
+	caller := callerFor(ctx, req.Method)
+	if failure := front.Admit(ctx, f.RequirePrincipal, &caller, f.Refused); failure != nil {
 		f.report(ctx, req.Method, failure)
 		return nil, failureError(failure, subject{})
 	}
@@ -164,46 +182,18 @@ func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Va
 	var result jsontext.Value
 	var fault *jsonrpc.Error
 	p := readParams(req)
-	p.warnings = &f.warnings
 	switch {
 	case p.failure != nil:
 		_, fault = p.withRemarks(nil, p.refusal())
 	case req.IsNotification():
 		fault = f.submitSkill(ctx, &p)
 	default:
-		result, fault = p.withRemarks(f.serve(ctx, &p))
+		result, fault = p.withRemarks(m.serve(f, ctx, &p))
 	}
 	if !p.called {
 		f.report(ctx, req.Method, p.failure)
 	}
 	return result, fault
-}
-
-// serve answers a request of a supported method. A table of functions would move the params of each call
-// to the heap.
-func (f *Front) serve(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
-	switch p.request.Method {
-	case methodExecute:
-		return f.executeSkill(ctx, p)
-	case methodGetRun:
-		return f.getRun(ctx, p)
-	case methodListRuns:
-		return f.listRuns(ctx, p)
-	case methodCancel:
-		return f.cancelRun(ctx, p)
-	case methodList:
-		return f.listSkills(ctx, p)
-	case methodDescribe:
-		return f.describeSkill(ctx, p)
-	case methodReadFile:
-		return f.readSkillFile(ctx, p)
-	case methodGuide:
-		return f.loadGuide(ctx, p)
-	case methodDiscover:
-		return f.discover()
-	}
-	fault, _ := methodNotFound(p.request.Method, nil)
-	return nil, fault
 }
 
 // toolsOf returns the tool names of the skills that were probably meant by a name that means none.
@@ -222,18 +212,9 @@ func (f *Front) bridge(p *params) Bridge {
 
 // report reports a call that was answered without the bridge; a nil failure means success.
 func (f *Front) report(ctx context.Context, method string, failure *run.Failure) {
-	operation := translate.OperationDescribe
-	switch method {
-	case methodUnknown:
-		operation = translate.OperationNone
-	case methodExecute:
-		operation = translate.OperationExecute
-	case methodGetRun:
-		operation = translate.OperationFollow
-	case methodListRuns, methodCancel:
-		operation = translate.OperationTask
-	case methodList:
-		operation = translate.OperationList
+	operation := translate.OperationNone
+	if m := methods[method]; m != nil {
+		operation = m.operation
 	}
 	f.Bridge.Report(ctx, translate.Call{Caller: callerFor(ctx, method)}, operation, failure)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -65,4 +66,19 @@ func (f *Front) loadGuide(ctx context.Context, _ *params) (jsontext.Value, *json
 	b.Text("content", text.String())
 	b.Close()
 	return b.Buf, nil
+}
+
+// The OpenRPC document of the endpoint, with an empty version and the default lifetime of run tokens and of what is kept of runs.
+//
+//go:embed openrpc.json
+var openRPC string
+
+// discover answers rpc.discover, the service discovery method of OpenRPC.
+func (f *Front) discover(context.Context, *params) (jsontext.Value, *jsonrpc.Error) {
+	version := string(front.AppendText(nil, f.Version))
+	document := jsontext.Value(strings.NewReplacer(`"version": ""`, `"version": `+version, "24 hours", inWords(f.Tokens.Lifetime())).Replace(openRPC))
+	if err := document.Compact(); err != nil {
+		return nil, internalError(err)
+	}
+	return document, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -35,7 +36,7 @@ func send(t *testing.T, b *fakeBridge, principal, body string, keys ...string) (
 // sendTo is send to a front with a database.
 func sendTo(t *testing.T, s ledger.Store, b *fakeBridge, principal, body string, keys ...string) string {
 	t.Helper()
-	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Kept: &skillsprotocol.KeptRuns{
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled), Kept: &skillsprotocol.KeptRuns{
 		Ledger: ledger.New(ledger.Config{Store: s}), Owner: func(principal string) ledger.Owner { return ledger.Owner{Principal: principal} },
 	}}
 	server := &jsonrpc.Server{Handler: front, Profile: skillsprotocol.Profile(10)}

@@ -15,7 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/tools"
 )
 
 // The sizes of a page of list_skills.
@@ -51,15 +50,15 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 	q := listQuery{
 		words:  strings.TrimSpace(p.text(paramQuery)),
 		detail: p.oneOf(paramDetail, detailNames, detailSummary, detailTools),
-		format: p.oneOf(paramFormat, tools.Formats...),
+		format: p.oneOf(paramFormat, toolFormats...),
 		Query: translate.Query{
 			Caller: callerFor(ctx, p.request.Method), Namespace: p.text(paramNamespace), CapabilityType: typeOf(p), Usable: p.boolean(paramUsable),
 			Limit: p.integer(paramLimit, 1, maxLimit, defaultLimit), ByName: true, AfterName: p.cursor(),
 		},
 	}
 	most := maxRead
-	if q.detail == detailTools && q.format == tools.FormatOpenAI {
-		most = tools.MaxOpenAI
+	if q.detail == detailTools && q.format == FormatOpenAI {
+		most = maxOpenAITools
 	}
 	if q.hasGetRun() {
 		most--
@@ -114,7 +113,7 @@ func (f *Front) listSkills(ctx context.Context, p *params) (jsontext.Value, *jso
 			}
 		}
 		if q.hasGetRun() && (len(listing.Skills) > 0 || listing.NextAfter != "") {
-			tools.AddGetRun(&b.Writer, q.format)
+			addGetRunTool(&b.Writer, q.format)
 		}
 	} else {
 		b.OpenArray("skills")
@@ -153,7 +152,7 @@ const (
 // sizeOf returns about how many bytes a skill takes in the answer, at least.
 func (q *listQuery) sizeOf(e *catalog.Entry) int {
 	if q.detail == detailTools && e.Descriptor != nil {
-		return tools.Size(e.Descriptor)
+		return toolSize(e.Descriptor)
 	}
 	return 288 + 2*len(e.Name) + min(len(e.Description), 4*maxMessage)
 }
@@ -181,7 +180,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) bool {
 // tool adds the definition of a skill as a tool. A skill without a tool name has none. The error is that of a context that has ended.
 func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) error {
 	if name := e.ToolName(ctx, translate.RequestOf(ctx).Principal); name != "" && e.Descriptor != nil {
-		return tools.Add(ctx, &b.Writer, name, e.Descriptor, format)
+		return addTool(ctx, &b.Writer, name, e.Descriptor, format)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package skillsprotocol
 
 import (
 	"context"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -13,12 +12,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-)
-
-// The members of the param notify.
-const (
-	notifyURL   = "url"
-	notifyToken = "token"
 )
 
 // receiver is where the call-back of a run goes; its url is empty: there is none.
@@ -40,34 +33,10 @@ func (p *params) notify(ctx context.Context, f *Front) (to receiver) {
 	if p.failure != nil {
 		return receiver{}
 	}
-	var seen []string
-	for _, m := range membersOf(value) {
-		name := string(jsonrpc.Unquote(m.Name))
-		known := name == notifyURL || name == notifyToken
-		if known && slices.Contains(seen, name) {
-			rejectNotify(p, name, reasonDuplicate, "is there more than once")
-		}
-		seen = append(seen, name)
-		if jsonrpc.IsNull(m.Value) {
-			continue
-		}
-		if !known {
-			p.ignore([]byte(paramNames[paramNotify] + "." + name))
-			continue
-		}
-		text := ""
-		if m.Value.Kind() == '"' {
-			text = string(jsonrpc.Unquote(m.Value))
-		}
-		switch {
-		case text == "":
-			rejectNotify(p, name, reasonInvalid, "must be a non-empty string")
-		case name == notifyURL:
-			to.url = text
-		default:
-			to.token = text
-		}
+	if name := p.assign(inNotify, membersOf(value)); name != "" {
+		p.refuse(name, reasonDuplicate, "'"+name+"' is there more than once")
 	}
+	to = receiver{p.text(paramNotifyURL), p.text(paramNotifyToken)}
 	checkReceiver(ctx, p, f.Callbacks, to)
 	return to
 }
@@ -78,28 +47,22 @@ func checkReceiver(ctx context.Context, p *params, by *callbacks.Sender, to rece
 		return
 	}
 	if to.url == "" {
-		rejectNotify(p, notifyURL, run.Required, "is required: where the bridge sends the end of the run")
+		p.reject(paramNotifyURL, run.Required, "is required: where the bridge sends the end of the run")
 		return
 	}
 	if problem := by.Client.Check(ctx, to.url); problem != "" {
-		rejectNotify(p, notifyURL, reasonInvalid, problem)
+		p.reject(paramNotifyURL, reasonInvalid, problem)
 		return
 	}
 	if to.token == "" {
 		if len(by.Secrets) == 0 {
-			rejectNotify(p, notifyToken, run.Required, `is required: a secret of yours, with which the bridge signs the call-back: "whsec_" followed by 24 to 64 random bytes in base64`)
+			p.reject(paramNotifyToken, run.Required, `is required: a secret of yours, with which the bridge signs the call-back: "whsec_" followed by 24 to 64 random bytes in base64`)
 		}
 		return
 	}
 	if _, err := callbacks.ParseSecret(to.token); err != nil {
-		rejectNotify(p, notifyToken, reasonInvalid, err.Error())
+		p.reject(paramNotifyToken, reasonInvalid, err.Error())
 	}
-}
-
-// rejectNotify rejects a member of notify.
-func rejectNotify(p *params, name string, reason run.Reason, problem string) {
-	name = paramNames[paramNotify] + "." + name
-	p.refuse(name, reason, "'"+name+"' "+problem)
 }
 
 // The type of call-backs.
@@ -160,12 +123,7 @@ func omitted(e *ledger.Entry, token string) jsontext.Value {
 	if e.State != ledger.Completed {
 		status, verb = "failed", " failed."
 	}
-	b := builder{front.Writer{Buf: make([]byte, 0, 320+len(token)+2*len(e.Skill))}}
-	b.Open()
-	b.Text("status", status)
-	b.Text("run_id", e.Ref.ExecutionID)
-	b.Optional("run_token", token)
-	b.Text("summary", "Skill "+safetext.Line(e.Skill, maxName)+verb+" What it returned is too large for a call-back: "+methodGetRun+" with the run_token returns it.")
+	b := resultOf(nil, status, e.Ref.ExecutionID, token, "Skill "+safetext.Line(e.Skill, maxName)+verb+" What it returned is too large for a call-back: "+methodGetRun+" with the run_token returns it.")
 	b.Raw("omitted", jsontext.Value("true"))
 	b.Close()
 	return b.Buf

@@ -18,7 +18,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
 )
 
 // Reasons for which a param is refused.
@@ -26,7 +25,7 @@ const (
 	reasonInvalid     run.Reason = "invalid"
 	reasonDuplicate   run.Reason = "duplicate"
 	reasonUnsupported run.Reason = "unsupported"
-	reasonUnknown     run.Reason = warnings.Reason // also for a method that does not exist
+	reasonUnknown     run.Reason = "unknown" // also for a method that does not exist
 )
 
 // param is a known member of params.
@@ -55,6 +54,8 @@ const (
 	paramStatus
 	paramSkill
 	paramType
+	paramNotifyURL
+	paramNotifyToken
 	paramCount
 )
 
@@ -80,27 +81,21 @@ var paramNames = [paramCount]string{
 	paramStatus:    "status",
 	paramSkill:     "skill",
 	paramType:      "capability_type",
+
+	paramNotifyURL:   inNotify + "url",
+	paramNotifyToken: inNotify + "token",
 }
 
-// methodParams are the params of the methods.
-var methodParams = map[string][]param{
-	methodExecute:  {paramName, paramArgs, paramVersion, paramTimeout, paramPriority, paramWait, paramKey, paramNotify, paramBlobs},
-	methodGetRun:   {paramRunToken, paramWait},
-	methodCancel:   {paramRunToken},
-	methodListRuns: {paramStatus, paramSkill, paramLimit, paramCursor},
-	methodList:     {paramNamespace, paramType, paramQuery, paramUsable, paramDetail, paramFormat, paramLimit, paramCursor},
-	methodDescribe: {paramName, paramVersion, paramDetail},
-	methodReadFile: {paramName, paramPath, paramVersion},
-	methodGuide:    {},
-	methodDiscover: {},
-}
+// inNotify begins the paths of the members of notify, which are params, too.
+const inNotify = "notify."
 
 // knows reports whether a method has a param.
-func knows(method string, id param) bool { return slices.Contains(methodParams[method], id) }
+func knows(method string, id param) bool { return slices.Contains(methods[method].params, id) }
 
-func paramOf(name []byte) param {
+// paramOf returns the param with a name in the object of params with a path: empty, or ends in a dot.
+func paramOf(in string, name []byte) param {
 	for i, n := range paramNames {
-		if n == string(name) {
+		if own, ok := strings.CutPrefix(n, in); ok && own == string(name) && !strings.Contains(own, ".") {
 			return param(i)
 		}
 	}
@@ -117,11 +112,10 @@ type params struct {
 	unknown   []string         // names of arguments that the skill does not have, at most maxIgnored
 	faults    []string         // what was wrong with the provider's answer
 	skill     *translate.Skill // that has unknown arguments
-	warnings  *warnings.Recent
-	hinted    bool         // the answer has a hint already
-	advice    string       // the hint of the answer; empty: it has none, or another
-	failure   *run.Failure // why the request is answered without calling the bridge
-	called    bool         // the bridge was called, so that it reports the call
+	hinted    bool             // the answer has a hint already
+	advice    string           // the hint of the answer; empty: it has none, or another
+	failure   *run.Failure     // why the request is answered without calling the bridge
+	called    bool             // the bridge was called, so that it reports the call
 }
 
 // readParams reads the names of params, which must be unique. It does not parse the values,
@@ -143,7 +137,7 @@ func readParams(req *jsonrpc.Request) params {
 		}
 		members = membersOf(req.Params)
 	}
-	if repeated := p.assign(members); repeated != "" {
+	if repeated := p.assign("", members); repeated != "" {
 		p.ignored = nil
 		name := safetext.Line(repeated, maxName)
 		p.failure = invalidParam(name, reasonDuplicate, "'"+name+"' stands in params more than once", nil)
@@ -157,38 +151,37 @@ func (p *params) release() {
 	p.request.Release()
 }
 
-// assign sets the values. It returns the first repeated name, if there is one.
-func (p *params) assign(members []jsonrpc.Member) (repeated string) {
+// assign sets the values of the members of the object with a path. It returns the first repeated name, if there is one.
+func (p *params) assign(in string, members []jsonrpc.Member) (repeated string) {
 	var others map[string]bool // unknown names
 	var seen [paramCount]bool
 	for _, m := range members {
 		name := jsonrpc.Unquote(m.Name)
-		id := paramOf(name)
-		if id != paramUnknown {
-			if seen[id] {
-				return paramNames[id]
-			}
-			if seen[id] = true; jsonrpc.IsNull(m.Value) {
+		id := paramOf(in, name)
+		null := jsonrpc.IsNull(m.Value)
+		switch {
+		case id != paramUnknown && seen[id]:
+			return paramNames[id]
+		case id != paramUnknown:
+			if seen[id] = true; null {
 				continue
 			}
 			p.values[id] = m.Value
 			if id == paramArgs {
 				p.arguments = m.Members
 			}
-			if !knows(p.request.Method, id) {
-				p.ignore(name)
+			if in == "" && !knows(p.request.Method, id) {
+				p.ignore(string(name))
 			}
 			continue
-		}
-		if others[string(name)] {
+		case in == "" && others[string(name)]:
 			return string(name)
-		}
-		if others == nil {
+		case others == nil:
 			others = map[string]bool{}
 		}
 		others[string(name)] = true
-		if !jsonrpc.IsNull(m.Value) {
-			p.ignore(name)
+		if !null {
+			p.ignore(in + string(name))
 		}
 	}
 	return ""

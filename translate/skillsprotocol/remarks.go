@@ -1,6 +1,7 @@
 package skillsprotocol
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -8,8 +9,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/near"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol/warnings"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
 
 // otherNames are names that agents write for params, beside misspelt ones.
@@ -25,9 +27,9 @@ var otherNames = map[string]param{
 const maxIgnored = 8
 
 // ignore notes a member that the method does not have.
-func (p *params) ignore(name []byte) {
+func (p *params) ignore(name string) {
 	if len(p.ignored) < maxIgnored {
-		p.ignored = append(p.ignored, warnings.Visible(string(name)))
+		p.ignored = append(p.ignored, visible(name))
 	}
 }
 
@@ -51,7 +53,7 @@ func (p *params) remarks(object jsontext.Value) jsontext.Value {
 		}
 	}
 	if len(p.unknown) > 0 || len(p.faults) > 0 {
-		b.Raw("warnings", warnings.With(p.warnings.About(p.descriptor(), p.unknown), p.faults))
+		b.Raw("warnings", warnings(p.descriptor(), p.unknown, p.faults))
 	}
 	b.Close()
 	return b.Buf
@@ -70,13 +72,13 @@ func (p *params) hint(b *builder) {
 	method := p.request.Method
 	for _, name := range p.ignored {
 		meant := ""
-		if method == methodExecute && warnings.Takes(p.descriptor(), name) {
+		if method == methodExecute && takes(p.descriptor(), name) {
 			b.hintAt(name, paramNames[paramArgs], "'"+name+"' was ignored: it is an input of the skill; put it into 'args'")
 			return
 		}
 		if id := otherNames[name]; id != paramUnknown && knows(method, id) {
 			meant = paramNames[id]
-		} else if similar := near.Find(name, paramIndexes[method]); len(similar) > 0 {
+		} else if similar := near.Find(name, methods[method].index); len(similar) > 0 {
 			meant = similar[0]
 		}
 		if meant == "" {
@@ -97,20 +99,6 @@ func (b *builder) hintAt(name, meant, message string) {
 	b.Close()
 }
 
-// paramIndexes find the params of methods by similar names.
-var paramIndexes = func() map[string]*near.Index {
-	indexes := map[string]*near.Index{}
-	for method, ids := range methodParams {
-		var names []string
-		for _, id := range ids {
-			names = append(names, paramNames[id])
-		}
-		slices.Sort(names)
-		indexes[method] = near.NewIndex(names)
-	}
-	return indexes
-}()
-
 // withRemarks returns an answer with the remarks about its request.
 func (p *params) withRemarks(result jsontext.Value, fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
 	if fault == nil {
@@ -118,4 +106,66 @@ func (p *params) withRemarks(result jsontext.Value, fault *jsonrpc.Error) (jsont
 	}
 	fault.Data = p.remarks(fault.Data)
 	return nil, fault
+}
+
+const (
+	maxArgument = 64  // characters of the name of an argument; agents choose them
+	maxInputs   = 256 // inputs among which a similar one is looked for
+)
+
+// warnings returns a JSON array of what an answer says about arguments that the skill of a descriptor does not have, and that are likely to be
+// misspelt, and about a provider's answer that was not valid JSON. The descriptor may be nil: it is not known.
+func warnings(d *document.Descriptor, unknown, faults []string) jsontext.Value {
+	w := front.Writer{Buf: []byte{'['}}
+	if len(unknown) > 0 {
+		warn(&w, d, unknown)
+	}
+	w.AnswerFaults(faults)
+	w.CloseArray()
+	return w.Buf
+}
+
+// warn adds the warnings about arguments.
+func warn(w *front.Writer, d *document.Descriptor, unknown []string) {
+	var known []string
+	shown := map[string]string{} // by the inputs' own names
+	if d != nil && len(d.Inputs) <= maxInputs {
+		names := inputs.ModelNames(d.Inputs)
+		for i := range d.Inputs {
+			known = append(known, d.Inputs[i].Name)
+			if name, ok := names[i]; ok {
+				known = append(known, name)
+				shown[d.Inputs[i].Name] = name
+			}
+		}
+	}
+	slices.Sort(known)
+	index := near.NewIndex(known)
+	for _, name := range unknown {
+		name = visible(name)
+		w.Open()
+		w.Text("argument", name)
+		w.Text("reason", string(reasonUnknown))
+		message := "the skill has no input '" + name + "'"
+		if similar := near.Find(name, index); len(similar) > 0 {
+			meant := cmp.Or(shown[similar[0]], similar[0])
+			message += "; did you mean '" + meant + "'?"
+			w.Texts("candidates", []string{meant})
+		}
+		w.Text("message", message)
+		w.Close()
+	}
+}
+
+// visible returns a name with escapes for what is not visible in it, of at most 64 characters.
+func visible(name string) string {
+	if !safetext.Printable(name) {
+		name = safetext.Escape(safetext.Clip(name, maxArgument), "")
+	}
+	return safetext.Line(name, maxArgument)
+}
+
+// takes reports whether the skill of a descriptor has an input of a name; nil: it is not known.
+func takes(d *document.Descriptor, name string) bool {
+	return d != nil && len(d.Inputs) <= maxInputs && inputs.ByName(d.Inputs, inputs.ModelNames(d.Inputs), name) >= 0
 }

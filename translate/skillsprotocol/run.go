@@ -3,6 +3,7 @@ package skillsprotocol
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -23,7 +25,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	if fault != nil {
 		return nil, fault
 	}
-	if !f.canceled().When(ctx, call.Principal, &ref).IsZero() {
+	if !f.Canceled.When(ctx, call.Principal, &ref).IsZero() {
 		return f.answerCanceled(ctx, p, call, ref)
 	}
 	call.Answer = p.request
@@ -41,7 +43,7 @@ func followsRun(p *params) bool {
 		return false
 	}
 	jsonrpc.EachMember(p.values[paramArgs], func(name, value jsontext.Value) bool {
-		if id := paramOf(jsonrpc.Unquote(name)); knows(methodGetRun, id) && value.Kind() != 'n' {
+		if id := paramOf("", jsonrpc.Unquote(name)); knows(methodGetRun, id) && value.Kind() != 'n' {
 			p.values[id] = value
 		}
 		return true
@@ -77,14 +79,8 @@ func (f *Front) openToken(ctx context.Context, p *params, principal string) (ref
 
 // running returns the result of a run that goes on.
 func running(r *run.Run, skill, runToken string, lifetime time.Duration) jsontext.Value {
-	b := builder{front.Writer{Buf: make([]byte, 0, 256+len(r.ExecutionID)+2*len(skill)+len(runToken))}}
-	b.Open()
-	b.Text("status", "running")
-	b.Text("run_id", r.ExecutionID)
-	b.Optional("run_token", runToken)
-	b.Text("summary", "Skill "+safetext.Line(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
-	b.Name("retry_after_ms")
-	b.Buf = strconv.AppendInt(b.Buf, roundUp(min(r.RetryAfter, lifetime-lifetime/24)).Milliseconds(), 10) // the run token is still valid then
+	b := resultOf(nil, "running", r.ExecutionID, runToken, "Skill "+safetext.Line(skill, maxName)+" is still running; "+methodGetRun+" with the run_token tells how it ends.")
+	b.Integer("retry_after_ms", roundUp(min(r.RetryAfter, lifetime-lifetime/24)).Milliseconds()) // the run token is still valid then
 	b.Close()
 	return b.Buf
 }
@@ -118,3 +114,167 @@ func (p *params) tokensUnavailable(executed run.Executed, err error) *jsonrpc.Er
 	b.Close()
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.failure.Message, Data: b.Buf}
 }
+
+// cancelPoll bounds how long cancel_run waits to learn whether the run has ended.
+const cancelPoll = 5 * time.Second
+
+// cancelRun answers cancel_run. The Skill Sharing Protocol can't end a run, so the run is only followed no longer. A run that has
+// ended stays as it is.
+func (f *Front) cancelRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
+	call := translate.Call{Caller: callerFor(ctx, p.request.Method), Wait: new(time.Duration), Answer: p.request}
+	ref, fault := f.openToken(ctx, p, call.Principal)
+	if fault != nil {
+		return nil, fault
+	}
+	if !f.Canceled.When(ctx, call.Principal, &ref).IsZero() {
+		return f.answerCanceled(ctx, p, call, ref)
+	}
+	outcome := f.askOnce(ctx, p, ref, call)
+	if said := outcome.Failure; !outcome.State.Ended() && (said == nil || !said.Lost || said.NotOffered()) {
+		ended, failure := f.Canceled.Cancel(ctx, call.Principal, &ref)
+		switch {
+		case failure != nil:
+			outcome = run.Run{Ref: ref, State: run.Working, Failure: failure}
+			f.bridge(p).ReportRun(ctx, call, translate.OperationFollow, &outcome)
+		case ended: // in between
+			outcome = f.askOnce(ctx, p, ref, call)
+		default:
+			return canceled(&run.Run{Ref: ref}, ref.SkillID), nil
+		}
+	}
+	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
+}
+
+// askOnce asks how a run is, without waiting for its end.
+func (f *Front) askOnce(ctx context.Context, p *params, ref run.Ref, call translate.Call) run.Run {
+	ctx, cancel := context.WithTimeout(ctx, cancelPoll)
+	defer cancel()
+	return f.bridge(p).Resume(ctx, ref, call).Wait()
+}
+
+// answerCanceled answers a call about a run that was canceled before, and reports the call.
+func (f *Front) answerCanceled(ctx context.Context, p *params, call translate.Call, ref run.Ref) (jsontext.Value, *jsonrpc.Error) {
+	r := run.Run{Ref: ref, State: run.Canceled}
+	call.Name = ref.SkillID
+	f.bridge(p).ReportRun(ctx, call, translate.OperationFollow, &r)
+	return canceled(&r, ref.SkillID), nil
+}
+
+// canceled returns the result for a run that was canceled.
+func canceled(r *run.Run, skill string) jsontext.Value {
+	b := resultOf(nil, "canceled", r.ExecutionID, "", "The run of skill "+safetext.Line(skill, maxName)+" is no longer followed. Its provider was not told, since the Skill Sharing Protocol can't cancel runs: the run may go on there and have effects.")
+	b.Close()
+	return b.Buf
+}
+
+// The sizes of a page of list_runs. A page has a run token for each run.
+const (
+	defaultRuns = 50
+	maxRuns     = 200
+)
+
+// listRuns answers list_runs with the kept runs of the caller, the newest first.
+func (f *Front) listRuns(ctx context.Context, p *params) (jsontext.Value, *jsonrpc.Error) {
+	principal := translate.RequestOf(ctx).Principal
+	status, skill := p.optionalOneOf(paramStatus, []string{"running", "completed", "failed", "canceled", "unknown"}), p.text(paramSkill)
+	q := &ledger.Query{Limit: p.integer(paramLimit, 1, maxRuns, defaultRuns), Before: p.cursor(), States: statesOf[status], Fronts: []string{Name}}
+	if _, ok := run.TimeOfID(q.Before); q.Before != "" && !ok {
+		p.rejectCursor()
+	}
+	if p.failure != nil {
+		return nil, p.refusal()
+	}
+	if principal == "" {
+		p.failure = &run.Failure{
+			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
+			Message: methodListRuns + " is for authenticated callers: the runs of anonymous ones can't be told apart. A run_token finds a single run",
+		}
+		return nil, p.refusal()
+	}
+	var page []*ledger.Entry
+	var next, meant string
+	if f.Kept != nil {
+		listed := skill
+		if skill != "" {
+			if name, failure := f.Bridge.Find(ctx, skill, principal); failure == nil {
+				listed = name
+			} else if failure.Argument != nil && len(failure.Argument.Candidates) > 0 {
+				meant = failure.Argument.Candidates[0]
+			}
+		}
+		q.Owner = new(f.Kept.Owner(principal))
+		match := func(e *ledger.Entry) bool {
+			return (e.Ref.SkillID == "" || f.Bridge.Permits(&e.Ref, principal)) && (status == "" || statusOf(e) == status) && (skill == "" || e.Skill == listed || e.Asked == skill)
+		}
+		var err error
+		if page, next, err = f.Kept.List(ctx, q, match); err != nil {
+			p.failure = &run.Failure{
+				Kind: run.Internal, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
+				Message: "Internal error: the bridge can't read the runs in its database at the moment; " + run.StorageAdvice(err),
+			}
+			return nil, p.refusal()
+		}
+	}
+	if len(page) == 0 && q.Before == "" {
+		p.advice = "only runs of calls with 'idempotency_key' or 'notify' are listed, for " + inWords(f.Tokens.Lifetime())
+		if meant != "" {
+			p.advice = "no skill has the name in 'skill'; did you mean '" + meant + "'? " + p.advice
+		}
+	}
+	b := builder{front.Writer{Buf: make([]byte, 0, 64+512*len(page))}}
+	b.Open()
+	b.OpenArray("runs")
+	for _, e := range page {
+		b.listedRun(e, f.tokenOf(ctx, &run.Run{Ref: e.Ref}))
+	}
+	b.CloseArray()
+	if next == "" {
+		b.Raw("next_cursor", jsontext.Value("null"))
+	} else {
+		b.Text("next_cursor", cursorAfter(next))
+	}
+	b.Close()
+	return b.Buf, nil
+}
+
+// statesOf are the statuses of kept runs, each with the states that have it. Unknown is that of a submission without a usable answer, or without an
+// answer yet, and of a run whose end can't be learned.
+var statesOf = map[string][]ledger.State{
+	"running":   {ledger.Waiting, ledger.Accepted, ledger.Working},
+	"completed": {ledger.Completed},
+	"failed":    {ledger.Failed, ledger.TimedOut},
+	"canceled":  {ledger.Canceled},
+	"unknown":   {ledger.Submitting, ledger.Unknown, ledger.Lost},
+}
+
+// statusOf returns the status of a kept run.
+func statusOf(e *ledger.Entry) string {
+	for status, states := range statesOf {
+		if slices.Contains(states, e.State) {
+			return status
+		}
+	}
+	return ""
+}
+
+// listedRun adds a run of list_runs.
+func (b *builder) listedRun(e *ledger.Entry, token string) {
+	b.Open()
+	if token != "" || len(e.Ref.ExecutionID) <= maxName { // one without a token is too long for it, or the keys of tokens can't be read
+		b.Optional("run_id", e.Ref.ExecutionID)
+	}
+	b.Optional("run_token", token)
+	b.Text("skill", e.Skill)
+	b.Text("status", statusOf(e))
+	if e.Unkept() {
+		b.Raw("outcome_kept", jsontext.Value("false"))
+	}
+	b.Text("began", timeText(e.Created))
+	if e.State.Ended() || e.State == ledger.Unknown {
+		b.Text("ended", timeText(e.Changed))
+	}
+	b.Close()
+}
+
+// timeText returns a time as text (RFC 3339).
+func timeText(t time.Time) string { return t.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano) }

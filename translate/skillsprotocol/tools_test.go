@@ -11,6 +11,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -197,7 +198,7 @@ func TestToolsAreMadeOnce(t *testing.T) {
 		skills[i].Descriptor = describe(t, text).Descriptor
 	}
 	b := &fakeBridge{listing: translate.Listing{Skills: skills}, description: &translate.Description{Name: "x", Descriptor: skills[0].Descriptor}}
-	f := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}}
+	f := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for params, most := range map[string]float64{`{"detail":"tools"}`: 500, `{"detail":"tools","format":"openai"}`: 500, `{"detail":"tools","format":"mcp"}`: 500} {

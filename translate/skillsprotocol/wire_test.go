@@ -21,6 +21,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -102,7 +103,7 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.front = &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}}
+	w.front = &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
 	return w
 }
 

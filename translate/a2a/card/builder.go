@@ -62,15 +62,6 @@ const (
 	combined = "combined"
 )
 
-// Document is a well-known document with a card.
-type Document uint8
-
-// The documents.
-const (
-	AgentCard Document = iota // agent-card.json, of A2A 0.3 and later
-	Agent                     // agent.json, of A2A 0.2 and 0.1
-)
-
 // Request selects a card.
 type Request struct {
 	// Base is the URL of the mount as the client wrote it: scheme and host of the request, and the path.
@@ -79,8 +70,8 @@ type Request struct {
 	Skill string
 	// Version is the version of A2A that the client has named; empty: none.
 	Version string
-	// Document is the requested document.
-	Document Document
+	// Old selects agent.json, the document of A2A 0.2 and 0.1, instead of agent-card.json.
+	Old bool
 	// Extended selects the extended card, if the caller has a principal.
 	Extended bool
 	// Caller is the caller in the report that skills were listed or described. Concurrent requests share one report.
@@ -232,7 +223,7 @@ func (b *Builder) form(r *Request) string {
 		asked = major + "." + minor
 	}
 	switch {
-	case r.Document == Agent || !speaks(v10) && !speaks(v03):
+	case r.Old || !speaks(v10) && !speaks(v03):
 		return v01
 	case (asked == v10 || asked == v03) && speaks(asked):
 		return asked

@@ -1,10 +1,28 @@
+// Package card makes the agent cards of A2A 1.0, 0.3, 0.2 and 0.1. A card lists the skills of an agent, the URL of its endpoint
+// and the ways to authenticate.
+//
+// A [Builder] makes the card of all skills and the card of each skill. The combined card is valid in 1.0 and in 0.3;
+// a client that names a version gets a card of that version only. [Serve] answers an HTTP request with a card.
+//
+// # Cost
+//
+// Any client can request a card, without authentication. So the JSON of the skills is made only when the list of skills
+// changes, and kept for anonymous callers, for callers with a principal, and for the extended card. The bridge is asked again
+// for the list only after [recheck]. Concurrent requests share that query. If it takes longer than [patience], they get the old card.
+// With an empty cache of documents, a card costs one request for each index and, if there are at most [maxDescribed] skills,
+// one for each descriptor. The cache remembers failures, and the limits reads and failed_reads apply. If a descriptor could not be
+// read, descriptors are read again after [describeAgain]. A card has at most about 11 MB. Most of that memory is shared by all
+// requests: only the part with the URL is made for each request.
 package card
 
 import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -213,4 +231,74 @@ func (b *Builder) writeCapabilities(a *assembler, c *content, form string, compa
 	a.Close()
 	a.CloseArray()
 	a.Close()
+}
+
+// Serve answers a GET or HEAD request with a card, or with 304 if the client has this card already (RFC 9110, section 13). The
+// caller has to check the method.
+func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
+	header := w.Header()
+	scope, fresh := "public", ", max-age="+strconv.FormatInt(int64(c.MaxAge/time.Second), 10)
+	if c.Private {
+		scope = "private"
+		if c.Restricted { // a cookie or another header may name the principal, so the next request for the URL may be another's
+			fresh = ", no-cache"
+		}
+	}
+	header.Set("Cache-Control", scope+fresh)
+	header.Set("ETag", c.ETag)
+	header.Set("Last-Modified", c.LastModified.UTC().Format(http.TimeFormat))
+	header.Add("Vary", "A2A-Version")
+	if c.Restricted {
+		header.Add("Vary", "Authorization")
+	}
+	header.Set("Access-Control-Allow-Origin", "*")
+	if c.isHeldBy(r.Header) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(c.size))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	for _, piece := range c.pieces {
+		if _, err := w.Write(piece); err != nil {
+			return // the client has disconnected
+		}
+	}
+}
+
+// isHeldBy reports whether the header of a conditional request says that the client has this card.
+func (c *Card) isHeldBy(header http.Header) bool {
+	if tags := header.Values("If-None-Match"); len(tags) > 0 {
+		return matches(strings.Join(tags, ","), c.ETag)
+	}
+	since, err := http.ParseTime(header.Get("If-Modified-Since"))
+	return err == nil && !c.LastModified.Truncate(time.Second).After(since)
+}
+
+// matches reports whether a list of entity tags contains a tag, by weak comparison.
+func matches(list, tag string) bool {
+	for {
+		list = strings.TrimLeft(list, " \t,")
+		if list == "" {
+			return false
+		}
+		if list[0] == '*' {
+			return true
+		}
+		list = strings.TrimPrefix(list, "W/")
+		if list == "" || list[0] != '"' {
+			return false
+		}
+		end := strings.IndexByte(list[1:], '"')
+		if end < 0 {
+			return false
+		}
+		if list[:end+2] == tag {
+			return true
+		}
+		list = list[end+2:]
+	}
 }

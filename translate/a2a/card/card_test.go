@@ -188,7 +188,7 @@ func TestGoldens(t *testing.T) {
 		{"combined", b, full(), nil},
 		{"1.0", b, full(), func(r *card.Request) { r.Version = "1.0.1" }},
 		{"0.3", b, full(), func(r *card.Request) { r.Version = "0.3" }},
-		{"agent", b, full(), func(r *card.Request) { r.Document = card.Agent }},
+		{"agent", b, full(), func(r *card.Request) { r.Old = true }},
 		{"extended", b, full(), func(r *card.Request) { r.Version, r.Extended, r.Caller.Principal = "1.0", true, "alice" }},
 		{"default", b, plain, nil},
 		{"skill", b, plain, func(r *card.Request) { r.Skill = "acme.weather" }},
@@ -225,25 +225,25 @@ func TestForms(t *testing.T) {
 		versions []string
 		form     string
 		asked    string
-		document card.Document
+		document bool
 		want     string
 	}{
-		{all, "", "", card.AgentCard, "combined"},
-		{nil, "", "2.0", card.AgentCard, "combined"},
-		{all, "", "1.0", card.AgentCard, "1.0"},
-		{all, "", "1.0.7", card.AgentCard, "1.0"},
-		{all, "", "0.3.0", card.AgentCard, "0.3"},
-		{all, "", "1", card.AgentCard, "combined"},
-		{all, "1.0", "", card.AgentCard, "1.0"},
-		{all, "1.0", "0.3", card.AgentCard, "0.3"},
-		{all, "0.3", "", card.AgentCard, "0.3"},
-		{all, "", "1.0", card.Agent, "0.1"},
-		{[]string{"1.0"}, "", "0.3", card.AgentCard, "1.0"},
-		{[]string{"0.3", "0.1"}, "combined", "1.0", card.AgentCard, "0.3"},
-		{[]string{"0.1"}, "", "1.0", card.AgentCard, "0.1"},
+		{all, "", "", false, "combined"},
+		{nil, "", "2.0", false, "combined"},
+		{all, "", "1.0", false, "1.0"},
+		{all, "", "1.0.7", false, "1.0"},
+		{all, "", "0.3.0", false, "0.3"},
+		{all, "", "1", false, "combined"},
+		{all, "1.0", "", false, "1.0"},
+		{all, "1.0", "0.3", false, "0.3"},
+		{all, "0.3", "", false, "0.3"},
+		{all, "", "1.0", true, "0.1"},
+		{[]string{"1.0"}, "", "0.3", false, "1.0"},
+		{[]string{"0.3", "0.1"}, "combined", "1.0", false, "0.3"},
+		{[]string{"0.1"}, "", "1.0", false, "0.1"},
 	} {
 		text := cardOf(t, newBuilder(t, b, card.Config{Versions: c.versions, Form: c.form}), request(func(r *card.Request) {
-			r.Version, r.Document = c.asked, c.document
+			r.Version, r.Old = c.asked, c.document
 		})).JSON()
 		if got := validate(t, text); got != c.want {
 			t.Errorf("%+v: %s", c, got)

@@ -106,15 +106,15 @@ func TestHostileDescriptors(t *testing.T) {
 	}
 	for _, name := range []string{"acme.texts", "acme.large", "acme.deep"} {
 		check(t, cardOf(t, builder, request(func(r *card.Request) { r.Skill = name })))
-		check(t, cardOf(t, builder, request(func(r *card.Request) { r.Skill, r.Document = name, card.Agent })))
+		check(t, cardOf(t, builder, request(func(r *card.Request) { r.Skill, r.Old = name, true })))
 	}
 	var many []catalog.Entry
 	for i := range 200 {
 		many = append(many, entry(fmt.Sprintf("acme.s%03d", i), texts))
 	}
 	b.set(many...)
-	for _, d := range []card.Document{card.AgentCard, card.Agent} {
-		check(t, cardOf(t, newBuilder(t, b, card.Config{}), request(func(r *card.Request) { r.Document = d })))
+	for _, d := range []bool{false, true} {
+		check(t, cardOf(t, newBuilder(t, b, card.Config{}), request(func(r *card.Request) { r.Old = d })))
 	}
 }
 
@@ -186,7 +186,7 @@ func FuzzCard(f *testing.F) {
 		}))
 		builder := newBuilder(t, b, card.Config{Push: form&1 == 0})
 		r := request(func(r *card.Request) {
-			r.Version, r.Document = []string{"", "1.0", "0.3"}[form%3], card.Document(form%2)
+			r.Version, r.Old = []string{"", "1.0", "0.3"}[form%3], form%2 == 1
 		})
 		whole := cardOf(t, builder, r)
 		check(t, whole)

@@ -7,27 +7,26 @@ import (
 	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
-	"strings"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/crypto/cryptobyte"
-	"golang.org/x/crypto/cryptobyte/asn1"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
 // Signer signs cards of A2A 1.0 (section 8.4): JWS with ES256 over the canonical JSON (RFC 8785) of the card without its
-// signatures. It is safe for concurrent use.
+// signatures. It is safe for concurrent use. Its signatures are deterministic (RFC 6979), so that all instances make the same bytes for the same card.
 type Signer struct {
-	kid string
-	jws jose.Signer
+	kid       string
+	protected string // the header of the signatures (RFC 7515, section 4)
+	key       *ecdsa.PrivateKey
 }
 
 // NewSigner returns a Signer for a private key on the curve P-256 in PEM: PRIVATE KEY (PKCS #8) or EC PRIVATE KEY. kid is the
@@ -38,19 +37,24 @@ func NewSigner(text []byte, kid string) (*Signer, error) {
 		return nil, err
 	}
 	if kid == "" {
-		sum, err := (&jose.JSONWebKey{Key: key.Public()}).Thumbprint(crypto.SHA256)
+		point, err := key.PublicKey.Bytes() // 4, and both coordinates
 		if err != nil {
 			return nil, fmt.Errorf("the thumbprint of the key: %w", err)
 		}
-		kid = base64.RawURLEncoding.EncodeToString(sum)
+		x, y := encode(point[1:33]), encode(point[33:])
+		sum := sha256.Sum256([]byte(`{"crv":"P-256","kty":"EC","x":"` + x + `","y":"` + y + `"}`))
+		kid = encode(sum[:])
 	}
-	opaque := &signingKey{key: key, public: jose.JSONWebKey{Key: key.Public(), KeyID: kid, Algorithm: string(jose.ES256), Use: "sig"}}
-	jws, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: opaque}, (&jose.SignerOptions{}).WithType("JOSE"))
-	if err != nil {
-		return nil, fmt.Errorf("the key can't sign: %w", err)
-	}
-	return &Signer{kid: kid, jws: jws}, nil
+	var w front.Writer
+	w.Open()
+	w.Text("alg", "ES256")
+	w.Text("kid", kid)
+	w.Text("typ", "JOSE")
+	w.Close()
+	return &Signer{kid: kid, protected: encode(w.Buf), key: key}, nil
 }
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 // parseKey returns the first private key of a PEM file.
 func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
@@ -141,62 +145,24 @@ func fill(value any) any {
 	return value
 }
 
-// signature returns the signature of a payload, as an element of the member signatures of a card.
+// signature returns the signature of a payload, as an element of the member signatures of a card: r and s, of 32 bytes each (RFC 7518, section 3.4).
 func (s *Signer) signature(payload []byte) []byte {
-	signed, err := s.jws.Sign(payload)
+	digest := sha256.Sum256([]byte(s.protected + "." + encode(payload)))
+	der, err := s.key.Sign(nil, digest[:], crypto.SHA256)
 	if err != nil {
 		panic(err) // the key is valid
 	}
-	text, err := signed.DetachedCompactSerialize()
-	if err != nil {
-		panic(err) // it has one signature
+	var pair struct{ R, S *big.Int }
+	if _, err := asn1.Unmarshal(der, &pair); err != nil {
+		panic(err) // package ecdsa has made it
 	}
-	protected, rest, _ := strings.Cut(text, ".")
+	signed := make([]byte, 64)
+	pair.R.FillBytes(signed[:32])
+	pair.S.FillBytes(signed[32:])
 	var w front.Writer
 	w.Open()
-	w.Text("protected", protected)
-	w.Text("signature", strings.TrimPrefix(rest, "."))
+	w.Text("protected", s.protected)
+	w.Text("signature", encode(signed))
 	w.Close()
 	return w.Buf
-}
-
-// signingKey implements [jose.OpaqueSigner]. Its signatures are deterministic (RFC 6979), so that all instances make the same
-// bytes for the same card.
-type signingKey struct {
-	key    *ecdsa.PrivateKey
-	public jose.JSONWebKey
-}
-
-// Public implements [jose.OpaqueSigner].
-func (k *signingKey) Public() *jose.JSONWebKey { return &k.public }
-
-// Algs implements [jose.OpaqueSigner].
-func (*signingKey) Algs() []jose.SignatureAlgorithm {
-	return []jose.SignatureAlgorithm{jose.ES256}
-}
-
-// SignPayload implements [jose.OpaqueSigner]. The signature is r and s, of 32 bytes each (RFC 7518, section 3.4).
-func (k *signingKey) SignPayload(payload []byte, _ jose.SignatureAlgorithm) ([]byte, error) {
-	digest := sha256.Sum256(payload)
-	der, err := k.key.Sign(nil, digest[:], crypto.SHA256)
-	if err != nil {
-		return nil, err
-	}
-	var r, s, inner cryptobyte.String
-	input := cryptobyte.String(der)
-	if !input.ReadASN1(&inner, asn1.SEQUENCE) || !inner.ReadASN1(&r, asn1.INTEGER) || !inner.ReadASN1(&s, asn1.INTEGER) {
-		return nil, errors.New("the signature is malformed")
-	}
-	signature := make([]byte, 64)
-	setInteger(signature[:32], r)
-	setInteger(signature[32:], s)
-	return signature, nil
-}
-
-// setInteger writes a positive integer of ASN.1 into a field of fixed length.
-func setInteger(field, integer []byte) {
-	for len(integer) > len(field) { // a zero byte precedes an integer whose first bit is 1
-		integer = integer[1:]
-	}
-	copy(field[len(field)-len(integer):], integer)
 }

@@ -26,14 +26,9 @@ type Inputs struct {
 	Unread string
 
 	list []input
-	at   map[string]int // indexes by name; nil: there are fewer inputs than manyInputs
+	at   map[string]int // indexes by name
 	text jsontext.Value // the JSON object of all inputs; nil: not encoded yet
-	// members are those of text; nil: not collected yet, or there are none.
-	members []jsonrpc.Member
 }
-
-// manyInputs is the number of inputs from which on a map is faster than a search.
-const manyInputs = 9
 
 type input struct {
 	name  string
@@ -128,9 +123,6 @@ func isStructured(p task.Part) bool {
 // merge adds the members of an object as inputs.
 func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failure) {
 	alone := len(l.list) == 0
-	if alone && len(object) > 0 {
-		l.list = make([]input, 0, 4)
-	}
 	eachMember(object, func(name []byte, value jsontext.Value) bool {
 		failure = l.add(string(name), value, field)
 		return failure == nil
@@ -143,16 +135,14 @@ func (l *Inputs) merge(object jsontext.Value, field string) (failure *run.Failur
 
 // add adds an input. field is its path in the request.
 func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failure {
-	l.text, l.members = nil, nil
-	i, given := l.find(name)
+	l.text = nil
+	i, given := l.at[name]
 	if !given {
-		l.list = append(l.list, input{name, value, field})
-		switch {
-		case l.at != nil:
-			l.at[name] = len(l.list) - 1
-		case len(l.list) >= manyInputs:
-			l.index()
+		if l.at == nil {
+			l.at = map[string]int{}
 		}
+		l.at[name] = len(l.list)
+		l.list = append(l.list, input{name, value, field})
 		return nil
 	}
 	if earlier := l.list[i].field; earlier != "" {
@@ -176,9 +166,9 @@ const (
 
 // has reports whether the i-th parameter is given, by one of its names.
 func (l *Inputs) has(p parameters, i int) bool {
-	_, given := l.find(p.list[i].Name)
+	_, given := l.at[p.list[i].Name]
 	if shown, renamed := p.names[i]; renamed && !given {
-		_, given = l.find(shown)
+		_, given = l.at[shown]
 	}
 	return given
 }
@@ -212,22 +202,6 @@ func (p *parameters) sort(names []string) {
 
 // find returns the place of the parameter with one of these names; -1: there is none.
 func (p *parameters) find(name string) int { return inputs.ByName(p.list, p.names, name) }
-
-func (l *Inputs) find(name string) (int, bool) {
-	if l.at != nil {
-		i, given := l.at[name]
-		return i, given
-	}
-	i := slices.IndexFunc(l.list, func(in input) bool { return in.name == name })
-	return i, i >= 0
-}
-
-func (l *Inputs) index() {
-	l.at = make(map[string]int, 2*len(l.list))
-	for i, in := range l.list {
-		l.at[in.name] = i
-	}
-}
 
 // addText adds the text of a message without data: as an object of inputs, or as the value of one input.
 func (l *Inputs) addText(text string, params parameters) *run.Failure {
@@ -352,11 +326,7 @@ func fits(given, wanted string) bool {
 // Object returns the inputs as a JSON object.
 func (l *Inputs) Object() jsonrpc.Object {
 	if l.text == nil {
-		size := 2
-		for _, in := range l.list {
-			size += len(in.name) + len(in.value) + 8
-		}
-		w := front.Writer{Buf: make([]byte, 0, size)}
+		var w front.Writer
 		w.Open()
 		for _, in := range l.list {
 			w.Next()
@@ -365,21 +335,21 @@ func (l *Inputs) Object() jsonrpc.Object {
 		w.Close()
 		l.text = w.Buf
 	}
-	if l.members == nil && len(l.list) > 0 { // else the object is parsed, to be checked
-		l.members = make([]jsonrpc.Member, 0, len(l.list))
-		jsonrpc.EachMember(l.text, func(name, value jsontext.Value) bool {
-			l.members = append(l.members, jsonrpc.Member{Name: name, Value: value})
-			return true
-		})
-	}
-	return jsonrpc.Object{Text: l.text, Members: l.members}
+	o := jsonrpc.Object{Text: l.text}
+	jsonrpc.EachMember(l.text, func(name, value jsontext.Value) bool {
+		o.Members = append(o.Members, jsonrpc.Member{Name: name, Value: value})
+		return true
+	})
+	return o
 }
 
 // Remove removes an input.
 func (l *Inputs) Remove(name string) {
 	l.list = slices.DeleteFunc(l.list, func(in input) bool { return in.name == name })
-	l.text, l.members = nil, nil
-	l.index()
+	l.text, l.at = nil, map[string]int{}
+	for i, in := range l.list {
+		l.at[in.name] = i
+	}
 }
 
 func wrongPart(where, problem string) *run.Failure {

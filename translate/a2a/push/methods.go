@@ -86,7 +86,7 @@ func (w *Webhooks) Get(ctx context.Context, c *Call) (jsontext.Value, *jsonrpc.E
 		i = max(indexOf(all, defaultID), min(0, len(all)-1)) // without a default one, the first
 	}
 	if i < 0 {
-		return nil, wire.Error(c.Version, wire.CodeTaskNotFound, "The task has no push notification config with this id", "",
+		return nil, wire.Error(c.Version, wire.CodeTaskNotFound, "The task has no push notification config with this id",
 			map[string]string{"taskId": p.Task, "pushNotificationConfigId": p.ID})
 	}
 	return wire.AppendPush(nil, c.Version, t, &all[i]), nil

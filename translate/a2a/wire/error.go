@@ -54,20 +54,16 @@ const (
 // Message returns the standard message of a code; empty: it has none.
 func Message(code int) string { return standard[code].message }
 
-// Error returns an error with facts about it. Facts with the names reason and domain are left out. An empty message or reason
-// stands for the standard one of the code.
-func Error(v Version, code int, message, reason string, facts map[string]string) *jsonrpc.Error {
+// Error returns an error with facts about it. An empty message stands for the standard one of the code.
+func Error(v Version, code int, message string, facts map[string]string) *jsonrpc.Error {
 	domain := domainBridge
 	if code <= CodeTaskNotFound && code >= CodeVersionNotSupported {
 		domain = domainA2A
 	}
 	w := detailWriter{version: v}
 	w.open()
-	w.info(cmp.Or(reason, standard[code].reason), domain)
+	w.info(standard[code].reason, domain)
 	for _, name := range slices.Sorted(maps.Keys(facts)) {
-		if name == "reason" || name == "domain" {
-			continue
-		}
 		w.Next()
 		w.Buf = append(front.AppendText(w.Buf, name), ':')
 		w.Buf = front.AppendText(w.Buf, safetext.Line(facts[name], maxQuotation))

@@ -22,17 +22,17 @@ func checkError(t *testing.T, what string, got *jsonrpc.Error, message, data str
 }
 
 func TestError(t *testing.T) {
-	facts := map[string]string{"taskId": "a\r\nb", "reason": "ignored"}
+	facts := map[string]string{"taskId": "a\r\nb"}
 	const info = `"@type":"type.googleapis.com/google.rpc.ErrorInfo"`
-	checkError(t, "1.0", wire.Error(wire.V10, wire.CodeTaskNotFound, "", "", facts), "Task not found",
+	checkError(t, "1.0", wire.Error(wire.V10, wire.CodeTaskNotFound, "", facts), "Task not found",
 		`[{`+info+`,"reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org","metadata":{"taskId":"a  b"}}]`)
-	checkError(t, "0.3", wire.Error(wire.V03, wire.CodeTaskNotFound, "", "", facts), "Task not found",
+	checkError(t, "0.3", wire.Error(wire.V03, wire.CodeTaskNotFound, "", facts), "Task not found",
 		`{"reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org","taskId":"a  b"}`)
-	checkError(t, "the bridge's", wire.Error(wire.V10, jsonrpc.CodeParseError, "", "", nil), "Invalid JSON payload",
+	checkError(t, "the bridge's", wire.Error(wire.V10, jsonrpc.CodeParseError, "", nil), "Invalid JSON payload",
 		`[{`+info+`,"reason":"PARSE_ERROR","domain":"github.com/skill-bridge","metadata":{}}]`)
-	checkError(t, "own words", wire.Error(wire.V01, wire.CodeUnsupportedOperation, "The task\x1b has ended.", "TASK_ENDED", nil), "The task  has ended.",
-		`{"reason":"TASK_ENDED","domain":"a2a-protocol.org"}`)
-	long := wire.Error(wire.V03, wire.CodeTaskNotFound, "", "", map[string]string{"taskId": strings.Repeat("t", 256)})
+	checkError(t, "own words", wire.Error(wire.V01, wire.CodeUnsupportedOperation, "The task\x1b has ended.", nil), "The task  has ended.",
+		`{"reason":"UNSUPPORTED_OPERATION","domain":"a2a-protocol.org"}`)
+	long := wire.Error(wire.V03, wire.CodeTaskNotFound, "", map[string]string{"taskId": strings.Repeat("t", 256)})
 	if want := `{"reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org","taskId":"` + strings.Repeat("t", 199) + `…"}`; string(long.Data) != want {
 		t.Errorf("got %s", long.Data)
 	}
@@ -41,7 +41,7 @@ func TestError(t *testing.T) {
 // TestStandardErrors: each code of A2A that occurs has a reason and a message.
 func TestStandardErrors(t *testing.T) {
 	for _, code := range []int{-32700, -32600, -32601, -32602, -32603, -32001, -32002, -32003, -32004, -32005, -32009} {
-		e := wire.Error(wire.V10, code, "", "", nil)
+		e := wire.Error(wire.V10, code, "", nil)
 		if e.Code != code || e.Message == "" || e.Message != wire.Message(code) || strings.Contains(string(e.Data), `"reason":""`) {
 			t.Errorf("%d: %+v", code, e)
 		}

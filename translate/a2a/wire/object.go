@@ -76,36 +76,19 @@ type object struct {
 // object reads an object. An absent object is one without members.
 func (d *decoder) object(path string, known []string, from jsonrpc.Object) object {
 	o := object{decoder: d, path: path, known: known}
-	if from.Members != nil {
-		for i := range from.Members {
-			o.add(from.Members[i])
-		}
-		return o
-	}
-	if len(from.Text) == 0 {
-		return o
-	}
-	r := read(from.Text)
-	defer r.release()
-	if !r.enter('{') {
+	if len(from.Text) > 0 && from.Text.Kind() != '{' {
 		o.fault(o.name(), "must be an object")
-		return o
 	}
-	o.readMembers(r)
+	for _, m := range from.Members {
+		o.add(m)
+	}
+	if from.Members == nil {
+		jsonrpc.EachMember(from.Text, func(name, value jsontext.Value) bool {
+			o.add(jsonrpc.Member{Name: name, Value: value})
+			return true
+		})
+	}
 	return o
-}
-
-// readMembers reads the members and the closing bracket.
-func (o *object) readMembers(r *reader) {
-	for r.more() {
-		name := r.value()
-		value := r.value()
-		if name == nil || value == nil {
-			o.fault(o.name(), "is not JSON")
-			return
-		}
-		o.add(jsonrpc.Member{Name: name, Value: value})
-	}
 }
 
 // add adds a member, if its name is known. has treats null as absent.
@@ -309,39 +292,44 @@ func (o *object) raw(i int) jsontext.Value {
 }
 
 // texts returns a list of strings, which may have to be ids. Their cost is taken from the budget.
-func (o *object) texts(i int, ids bool) []string {
+func (o *object) texts(i int, ids bool) (list []string) {
 	const cost = 16 // memory of a string without its text
-	v := o.values[i].Value
-	if v == nil || o.budget < 0 {
-		return nil
-	}
-	r := read(v)
-	defer r.release()
-	if !r.enter('[') {
-		o.wrong(i, "must be an array")
-		return nil
-	}
-	var list []string
-	for o.index = 0; r.more() && !o.full(); o.index++ {
-		element := r.value()
+	path := o.path + o.known[i] + "[]"
+	o.each(i, func(element jsontext.Value) bool {
 		if element.Kind() != '"' {
-			o.fault(o.path+o.known[i]+"[]", "must be a string")
-			if element == nil {
-				return nil
-			}
-			continue
+			o.fault(path, "must be a string")
+			return true
 		}
 		if o.budget -= cost + len(element); o.budget < 0 {
 			o.wrong(i, tooMany)
-			return nil
+			return false
 		}
 		s := string(jsonrpc.Unquote(element))
 		if problem := idProblem(s); ids && problem != "" {
-			o.fault(o.path+o.known[i]+"[]", problem)
+			o.fault(path, problem)
 		}
 		list = append(list, s)
-	}
+		return true
+	})
 	return list
+}
+
+// each calls a function for each element of a member that is an array, until it returns false or no further violations are reported.
+func (o *object) each(i int, do func(element jsontext.Value) bool) {
+	v := o.values[i].Value
+	if v == nil || o.budget < 0 {
+		return
+	}
+	if v.Kind() != '[' {
+		o.wrong(i, "must be an array")
+		return
+	}
+	o.index = 0
+	jsonrpc.EachItem(v, func(element jsontext.Value) bool {
+		goOn := !o.full() && do(element)
+		o.index++
+		return goOn
+	})
 }
 
 // tooMany describes a list whose elements would take much more memory than their text.

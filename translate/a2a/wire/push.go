@@ -3,6 +3,8 @@ package wire
 import (
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -151,15 +153,17 @@ func (o *object) firstText(i int) string {
 		o.wrong(i, required)
 		return ""
 	}
-	r := read(o.values[i].Value)
-	defer r.release()
-	if r.enter('[') && r.more() {
-		if v := r.value(); v.Kind() == '"' && len(v) > len(`""`) {
-			return string(jsonrpc.Unquote(v))
+	first := ""
+	jsonrpc.EachItem(o.values[i].Value, func(v jsontext.Value) bool {
+		if v.Kind() == '"' {
+			first = string(jsonrpc.Unquote(v))
 		}
+		return false
+	})
+	if first == "" {
+		o.wrong(i, "must be a list of strings that is not empty")
 	}
-	o.wrong(i, "must be a list of strings that is not empty")
-	return ""
+	return first
 }
 
 // notToken reports whether a character is not allowed in a token (RFC 9110, section 5.6.2).

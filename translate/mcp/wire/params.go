@@ -1,10 +1,20 @@
+// Package wire reads and writes what the versions of MCP have in common: header fields, JSON values, definitions of tools and content.
 package wire
 
 import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Param is a known member of params.
@@ -145,4 +155,135 @@ func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
 		return name, true
 	}
 	return repeatedIn(m.Capabilities)
+}
+
+// Member returns the first member of an object that has one of the names; nil: it has none, or it is null.
+func Member(object jsontext.Value, names ...string) jsontext.Value {
+	_, found := Given(object, names...)
+	return found
+}
+
+// Given is [Member] with the name of the member.
+func Given(object jsontext.Value, names ...string) (name string, found jsontext.Value) {
+	jsonrpc.EachMember(object, func(n, value jsontext.Value) bool {
+		if !jsonrpc.IsNull(value) && slices.Contains(names, string(jsonrpc.Unquote(n))) {
+			name, found = string(jsonrpc.Unquote(n)), value
+		}
+		return found == nil
+	})
+	return name, found
+}
+
+// Text returns the text of a JSON string; empty: it is none.
+func Text(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	return string(jsonrpc.Unquote(v))
+}
+
+// Field returns the value of a header field, trimmed, and whether there is exactly one.
+func Field(h http.Header, name string) (value string, ok bool) {
+	values := h[name]
+	if len(values) != 1 {
+		return "", false
+	}
+	return Trim(values[0]), true
+}
+
+// DecodeField returns the text of a field's value, which clients encode if it has other characters than visible ASCII.
+func DecodeField(value string) (decoded string, ok bool) {
+	const prefix, suffix = "=?base64?", "?="
+	coded, found := strings.CutPrefix(value, prefix)
+	if !found {
+		return value, true
+	}
+	if coded, found = strings.CutSuffix(coded, suffix); !found {
+		return "", false
+	}
+	raw, err := base64.StdEncoding.DecodeString(coded)
+	return string(raw), err == nil && utf8.Valid(raw)
+}
+
+// Repeats reports whether the header has one field that says a value.
+func Repeats(h http.Header, name, value string) bool {
+	said, ok := Field(h, name)
+	if ok {
+		said, ok = DecodeField(said)
+	}
+	return ok && said == value
+}
+
+// Trim removes the white space that HTTP permits around a field's value (RFC 9110, section 5.5).
+func Trim(s string) string { return strings.Trim(s, " \t") }
+
+// RepeatedArgument returns the name of an argument that is there twice, and the problem in words; empty: none is.
+func RepeatedArgument(arguments jsonrpc.Member) (name, problem string) {
+	name, twice := repeated(arguments.Members, arguments.Value)
+	if !twice {
+		return "", ""
+	}
+	return name, "The argument \"" + name + "\" is there more than once."
+}
+
+// RepeatedInArguments is RepeatedArgument that also returns the name of an argument with a member that is there twice, at any depth.
+func RepeatedInArguments(arguments jsonrpc.Member) (name, problem string) {
+	if name, problem = RepeatedArgument(arguments); problem != "" {
+		return name, problem
+	}
+	path := repeatedWithin(arguments.Value)
+	if path == "" {
+		return "", ""
+	}
+	for name = range path.Tokens() {
+		break
+	}
+	return safetext.Line(name, MaxQuoted), "In the arguments, \"" + safetext.Line(string(path), MaxQuoted) + "\" is there more than once."
+}
+
+// repeatedWithin returns where a value, or a value in it, has a member twice; empty: nowhere. The members of the value itself were compared before,
+// so a value without objects in it is not read.
+func repeatedWithin(value jsontext.Value) jsontext.Pointer {
+	if bytes.Count(value, []byte("{")) < 2 || value.IsValid() {
+		return ""
+	}
+	_, err := jsontext.NewDecoder(bytes.NewReader(value)).ReadValue()
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
+		return syntax.JSONPointer
+	}
+	return ""
+}
+
+// repeatedIn returns the name of a member that an object, or a value in it, has twice, cleaned.
+func repeatedIn(object jsontext.Value) (name string, twice bool) {
+	if object.Kind() != '{' {
+		return "", false
+	}
+	if name, twice = repeated(nil, object); twice {
+		return name, true
+	}
+	path := repeatedWithin(object)
+	return safetext.Line(path.LastToken(), MaxQuoted), path != ""
+}
+
+// repeated returns the name of the first member that an object has twice, cleaned. members may be nil, if they are not known.
+func repeated(members []jsonrpc.Member, object jsontext.Value) (name string, twice bool) {
+	seen := map[string]bool{}
+	see := func(quoted jsontext.Value) {
+		text := jsonrpc.Unquote(quoted)
+		if twice = seen[string(text)]; twice {
+			name = safetext.Line(string(text), MaxQuoted)
+		}
+		seen[string(text)] = true
+	}
+	for i := 0; i < len(members) && !twice; i++ {
+		see(members[i].Name)
+	}
+	if members == nil {
+		jsonrpc.EachMember(object, func(quoted, _ jsontext.Value) bool {
+			see(quoted)
+			return !twice
+		})
+	}
+	return name, twice
 }

@@ -1,6 +1,4 @@
-// Package stdlog shortens and limits what package net/http writes to the standard logger, and so to Caddy's log, about servers that violate HTTP. A
-// provider can cause any number of these lines, and the line about an unsolicited answer quotes its first bytes, which may be outputs or secrets.
-package stdlog
+package observe
 
 import (
 	"bytes"
@@ -14,8 +12,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 )
 
-// reports are the beginnings of such lines. The rest of such a line is not logged.
-var reports = [][]byte{
+// violations are the beginnings of what package net/http writes to the standard logger, and so to Caddy's log, about servers that violate HTTP. A provider
+// can cause any number of these lines, and the line about an unsolicited answer quotes its first bytes, which may be outputs or secrets. So the rest of
+// such a line is not logged, and equal ones once a minute.
+var violations = [][]byte{
 	[]byte("Unsolicited response received on idle HTTP channel"),
 	[]byte("Transport: unhandled response frame type"),
 	[]byte("http2: Transport received unsolicited DATA frame"),
@@ -59,7 +59,7 @@ func KeepQuiet() {
 
 func (*quietLog) install() {
 	if _, ok := log.Writer().(*quietWriter); !ok {
-		log.SetOutput(&quietWriter{Writer: log.Writer(), logged: map[string]time.Time{}})
+		log.SetOutput(&quietWriter{log.Writer(), newLimiter(len(violations))})
 	}
 }
 
@@ -75,32 +75,17 @@ func (q *quietLog) end() {
 // quietWriter is the writer of the standard logger.
 type quietWriter struct {
 	io.Writer
-	mu     sync.Mutex
-	logged map[string]time.Time // when each report was logged last
-}
-
-// interval is the shortest time between two lines with the same report.
-const interval = time.Minute
-
-// due reports whether a report is to be logged now.
-func (w *quietWriter) due(report string, now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if last, ok := w.logged[report]; ok && now.Sub(last) < interval {
-		return false
-	}
-	w.logged[report] = now
-	return true
+	lines *limiter
 }
 
 // Write implements io.Writer.
 func (w *quietWriter) Write(line []byte) (int, error) {
-	for _, report := range reports {
+	for _, report := range violations {
 		before, _, found := bytes.Cut(line, report)
 		if !found {
 			continue
 		}
-		if w.due(string(report), time.Now()) {
+		if _, due := w.lines.due(string(report), time.Now()); due {
 			if _, err := w.Writer.Write(append(bytes.Clone(before), report...)); err != nil {
 				return 0, err
 			}
