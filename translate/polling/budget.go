@@ -7,12 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // Budgets bound the polls per second of each host. They are safe for concurrent use. A
 // nil *Budgets sets no bound.
 type Budgets struct {
-	each, burst time.Duration // see bucket
+	each, burst time.Duration // see share.Rate
 	vain        time.Duration // interval of polls that find no end; 0: each
 
 	mu      sync.Mutex
@@ -57,9 +59,10 @@ func (b *Budgets) Of(host string) *Budget {
 	if len(b.budgets) >= b.sweepAt {
 		b.sweep()
 	}
-	made := &Budget{all: b, host: host, turns: newBucket(b.each, b.burst), last: newBucket(b.each, b.burst)}
+	now := time.Now()
+	made := &Budget{all: b, host: host, turns: share.NewRate(now, b.each, b.burst), last: share.NewRate(now, b.each, b.burst)}
 	if b.vain > 0 {
-		made.vain = newBucket(b.vain, time.Second)
+		made.vain = share.NewRate(now, b.vain, time.Second)
 	}
 	made.open.Store(true)
 	b.budgets[host] = made
@@ -89,9 +92,9 @@ func (b *Budgets) sweep() {
 type Budget struct {
 	all   *Budgets
 	host  string
-	turns *bucket
-	vain  *bucket     // each poll takes a token of it, too, and one that finds the end of a run gives more back; nil: there is none
-	last  *bucket     // of polls that left the queue because their turn did not come in time
+	turns *share.Rate
+	vain  *share.Rate // each poll takes a token of it, too, and one that finds the end of a run gives more back; nil: there is none
+	last  *share.Rate // of polls that left the queue because their turn did not come in time
 	open  atomic.Bool // it is idle and in use, so that a poll may be made without the lock
 
 	mu      sync.Mutex // locked after all.mu, if both are
@@ -115,7 +118,7 @@ func (b *Budget) lock() *Budget {
 }
 
 // isIdle reports whether nothing waits, and the rate is the full one.
-func (b *Budget) isIdle() bool { return len(b.queue) == 0 && b.turns.interval() == b.all.each }
+func (b *Budget) isIdle() bool { return len(b.queue) == 0 && b.turns.Interval() == b.all.each }
 
 func (b *Budget) unlock() {
 	b.open.Store(b.isIdle() && !b.dropped)
@@ -128,7 +131,7 @@ func (b *Budget) drop() bool {
 	defer b.unlock()
 	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
-	b.dropped = b.isIdle() && b.turns.isFull(now) && (b.vain == nil || b.vain.isFull(now))
+	b.dropped = b.isIdle() && b.turns.IsFull(now) && (b.vain == nil || b.vain.IsFull(now))
 	return b.dropped
 }
 
@@ -167,7 +170,7 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 		case ctx.Err() != nil:
 			return false
 		case !end.IsZero() && left <= 0:
-			return last && b.last.take(now)
+			return last && b.last.Take(now)
 		default:
 			if end.IsZero() {
 				left = Never
@@ -181,14 +184,14 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 // take takes the turn of a poll, if there is one.
 func (b *Budget) take(now time.Time) bool {
 	if b.vain == nil {
-		return b.turns.take(now)
+		return b.turns.Take(now)
 	}
-	if !b.vain.take(now) {
+	if !b.vain.Take(now) {
 		return false
 	}
-	taken := b.turns.take(now)
+	taken := b.turns.Take(now)
 	if !taken {
-		b.vain.give(1)
+		b.vain.Give(1)
 	}
 	return taken
 }
@@ -196,9 +199,9 @@ func (b *Budget) take(now time.Time) bool {
 // delay returns the time until there may be a turn.
 func (b *Budget) delay(now time.Time) time.Duration {
 	if b.vain == nil {
-		return b.turns.delay(now)
+		return b.turns.Delay(now)
 	}
-	return max(b.turns.delay(now), b.vain.delay(now))
+	return max(b.turns.Delay(now), b.vain.Delay(now))
 }
 
 // earned is how many polls one that finds the end of a run earns. A run needs two to eight polls if its skill is known, and twice as many if not.
@@ -209,7 +212,7 @@ func (b *Budget) found() {
 	if b == nil || b.vain == nil {
 		return
 	}
-	b.vain.give(earned)
+	b.vain.Give(earned)
 	if !b.open.Load() { // polls may wait
 		b = b.lock()
 		defer b.unlock()
@@ -234,14 +237,14 @@ func (b *Budget) slow() {
 	now := time.Now()
 	b.recover(now)
 	if now.Sub(b.slowed) >= slowStorm {
-		b.setInterval(min(2*b.turns.interval(), slowest*b.all.each))
+		b.setInterval(min(2*b.turns.Interval(), slowest*b.all.each))
 		b.slowed = now
 	}
 }
 
 // recover doubles the rate if it is time for that.
 func (b *Budget) recover(now time.Time) {
-	each := b.turns.interval()
+	each := b.turns.Interval()
 	for ; each > b.all.each && now.Sub(b.slowed) >= rateDoubling; b.slowed = b.slowed.Add(rateDoubling) {
 		each = max(each/2, b.all.each)
 	}
@@ -250,9 +253,9 @@ func (b *Budget) recover(now time.Time) {
 
 // setInterval sets the interval of polls, and in proportion that of those in vain.
 func (b *Budget) setInterval(each time.Duration) {
-	b.turns.setInterval(each)
+	b.turns.SetInterval(each)
 	if b.vain != nil {
-		b.vain.setInterval(time.Duration(float64(b.all.vain) * each.Seconds() / b.all.each.Seconds()))
+		b.vain.SetInterval(time.Duration(float64(b.all.vain) * each.Seconds() / b.all.each.Seconds()))
 	}
 }
 

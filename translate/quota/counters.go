@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // Bounds of what counters keep.
@@ -54,9 +55,8 @@ type count struct {
 	rule  *Rule // a copy: a count outlives its policy
 	named bool  // a rule or a group names the caller
 
-	tokens float64   // calls that may begin now, under Rate
-	filled time.Time // when tokens was computed
-	runs   int       // since window, under Runs
+	rate   *share.Rate // of calls that begin; nil: Rate does not bound them
+	runs   int         // since window, under Runs
 	window time.Time
 	calls  int      // in progress
 	left   []*runOn // runs that go on without a call, under Concurrent
@@ -115,8 +115,8 @@ func (c *Counters) take(g *Grant, named bool) *run.Failure {
 			p.count.calls--
 			continue
 		}
-		if p.count.rule.Rate.Count > 0 {
-			p.count.tokens--
+		if p.count.rate != nil {
+			p.count.rate.Take(now)
 		}
 		p.count.runs++
 		p.window = p.count.window
@@ -135,7 +135,11 @@ func (c *Counters) of(k key, r *Rule, named bool, now time.Time) *count {
 				return nil
 			}
 		}
-		n = &count{rule: new(*r), named: named, tokens: float64(r.Rate.Count), filled: now, window: now}
+		n = &count{rule: new(*r), named: named, window: now}
+		if of := r.Rate; of.Count > 0 {
+			each := max(of.Per/time.Duration(of.Count), 1)
+			n.rate = share.NewRate(now, each, each*time.Duration(of.Count))
+		}
 		c.counts[k] = n
 		if !named {
 			c.others++
@@ -145,21 +149,12 @@ func (c *Counters) of(k key, r *Rule, named bool, now time.Time) *count {
 	return n
 }
 
-// refresh adds what has become free since the last time.
+// refresh begins a new window if it is time for that.
 func (n *count) refresh(now time.Time) {
-	if r := n.rule.Rate; r.Count > 0 {
-		if passed := now.Sub(n.filled); passed > 0 {
-			n.tokens = min(float64(r.Count), n.tokens+float64(r.Count)*(float64(passed)/float64(r.Per)))
-			n.filled = now
-		}
-	}
 	if n.runs == 0 || now.Sub(n.window) >= n.rule.Runs.Per {
 		n.runs, n.window = 0, now
 	}
 }
-
-// almost is where a token counts as whole: computing with fractions is not exact.
-const almost = 1 - 1e-6
 
 // exceeded returns the failure of a call that the count does not allow; nil: it does. The call is one of those in progress.
 func (c *Counters) exceeded(n *count, now time.Time) *run.Failure {
@@ -167,8 +162,8 @@ func (c *Counters) exceeded(n *count, now time.Time) *run.Failure {
 	switch {
 	case r.Runs.Count > 0 && n.runs >= r.Runs.Count:
 		return r.exceeded(limitRuns, r.Runs.Count, "runs", r.Runs.Per, wait(n.window.Add(r.Runs.Per).Sub(now)))
-	case r.Rate.Count > 0 && n.tokens < almost:
-		return r.exceeded(limitRate, r.Rate.Count, "calls", r.Rate.Per, wait(time.Duration((1-n.tokens)*float64(r.Rate.Per)/float64(r.Rate.Count))))
+	case n.rate != nil && n.rate.Delay(now) > 0:
+		return r.exceeded(limitRate, r.Rate.Count, "calls", r.Rate.Per, wait(n.rate.Delay(now)))
 	case r.Concurrent > 0 && n.calls+len(n.left) > r.Concurrent:
 		if c.forget(n, now); n.calls+len(n.left) > r.Concurrent {
 			return c.full(n, now)
@@ -234,7 +229,7 @@ func (c *Counters) tidy(most int, now time.Time) {
 		}
 		n.refresh(now)
 		c.forget(n, now)
-		if n.calls > 0 || len(n.left) > 0 || n.runs > 0 && n.rule.Runs.Count > 0 || n.tokens < float64(n.rule.Rate.Count) {
+		if n.calls > 0 || len(n.left) > 0 || n.runs > 0 && n.rule.Runs.Count > 0 || n.rate != nil && !n.rate.IsFull(now) {
 			continue
 		}
 		delete(c.counts, k)
