@@ -347,3 +347,11 @@ func (f *Failure) Rewrite(text func(string) string, value func(jsontext.Value) j
 
 // RetryIn returns a [Retry].
 func RetryIn(after time.Duration, attempts int) *Retry { return &Retry{after, attempts} }
+
+// Busy is the failure of a call whose deadline passed before its work in the bridge had a turn.
+func Busy(phase Phase, message string) *Failure {
+	return &Failure{
+		Kind: RateLimited, Phase: phase, By: Bridge, Executed: ExecutedNo, Message: message,
+		Reach: &Reach{Reason: "the bridge is busy"}, Retry: RetryIn(time.Second, 3),
+	}
+}

@@ -3,4 +3,5 @@
 //   - A [Pool] bounds a number or bytes of all owners together, by the rule of [Fits]: one owner has at most half, and an owner that has nothing finds room
 //     until all of it is taken. A [Part] of it is refused or waits.
 //   - A [Rate] bounds how often something begins.
+//   - In a [Queue], work waits for one of a number of places, which sources and their callers get in [Turns].
 package share

@@ -15,7 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // documentFailure returns the failure of a call that needs a document which can't be read. If the cache remembers
@@ -59,7 +58,7 @@ func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 		return tooManyReads(phase, r.Limits.Reads)
 	}
 	if errors.Is(err, cache.ErrParsing) && timeIsUp(ctx) {
-		return turns.BusyError(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
+		return run.Busy(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
 	}
 	if ctx.Err() != nil {
 		return exchange.Interrupted(ctx, phase, "", run.ExecutedNo)

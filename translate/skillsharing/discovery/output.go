@@ -9,11 +9,11 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // outputName is the name under which an output is checked.
@@ -59,7 +59,7 @@ func (s *Skill) CheckOutput(ctx context.Context, principal string, output jsonte
 		return nil
 	}
 	only := jsonrpc.Object{Members: []jsonrpc.Member{{Name: jsontext.Value(`"` + outputName + `"`), Value: output}}}
-	fault := of.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, only, checks)
+	fault := of.Check(ctx, share.Line{Principal: principal, SkillID: s.ID}, only, checks)
 	if fault != nil { // it calls the output an argument
 		problem := strings.TrimPrefix(fault.Message, `argument "`+outputName+`"`)
 		fault.Message = "the output" + strings.Replace(problem, ": /"+outputName+"/", ": /", 1)

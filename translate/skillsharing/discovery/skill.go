@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -23,7 +24,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/skillsite"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // Skill is a valid descriptor with the values that are computed from it once.
@@ -148,7 +148,7 @@ func invalidURL(pointer string, err error) *run.Failure {
 // request; nil: this is the only check. Long checks wait for turns, which the skills and principals of
 // a source get in rotation.
 func (s *Skill) CheckInputs(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) *run.Failure {
-	return s.about(s.inputs.Check(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments, checks))
+	return s.about(s.inputs.Check(ctx, share.Line{Principal: principal, SkillID: s.ID}, arguments, checks))
 }
 
 // about adds the skill to a failure, which may be nil.
@@ -174,7 +174,7 @@ func (s *Skill) UnknownInputs(arguments jsonrpc.Object, most int) []string {
 // CheckGiven is [Skill.CheckInputs] without the failure of a required input that is missing. The names of those are missing,
 // in the order of the descriptor.
 func (s *Skill) CheckGiven(ctx context.Context, principal string, arguments jsonrpc.Object, checks *inputs.Checks) (missing []string, invalid *run.Failure) {
-	missing, invalid = s.inputs.CheckGiven(ctx, turns.Line{Principal: principal, SkillID: s.ID}, arguments, checks)
+	missing, invalid = s.inputs.CheckGiven(ctx, share.Line{Principal: principal, SkillID: s.ID}, arguments, checks)
 	return missing, s.about(invalid)
 }
 

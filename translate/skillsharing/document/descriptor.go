@@ -11,8 +11,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // ParseDescriptor validates and reads a descriptor (section 9.3, parse). Its error is
@@ -41,7 +41,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	if flaw := l.tooLarge(def, doc); flaw != nil {
 		return invalid([]run.Violation{*flaw})
 	}
-	descriptorTurns.Take(context.Background(), l.Owner, turns.Line{})
+	descriptorTurns.Take(context.Background(), l.Owner, share.Line{})
 	defer descriptorTurns.End(l.Owner)
 	if version := declaredVersion(doc); isNewer(version) {
 		return nil, versionError(version)
@@ -86,4 +86,4 @@ func read(doc []byte, into any) error {
 
 // descriptorTurns limits how many descriptors are validated at a time. Validating one takes up to some 20 ms of processor
 // time, and can't be interrupted.
-var descriptorTurns = turns.NewQueue(max(1, runtime.GOMAXPROCS(0)/4))
+var descriptorTurns = share.NewQueue(max(1, runtime.GOMAXPROCS(0)/4))

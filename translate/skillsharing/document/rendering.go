@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // renderings are texts that were made of a descriptor.
@@ -36,7 +36,7 @@ const maxRenderings = 16
 
 // renderTurns limits how many texts are made of descriptors at a time. Making one takes up to some 100 ms of processor time, and can't
 // be interrupted.
-var renderTurns = turns.NewQueue(max(1, runtime.GOMAXPROCS(0)/4))
+var renderTurns = share.NewQueue(max(1, runtime.GOMAXPROCS(0)/4))
 
 // Rendering returns a text that render makes of the descriptor, such as a JSON Schema for models. It is made once for each form, and kept as
 // long as the descriptor, unless the texts of all forms are more than twice as long as what they are made of: then it is made again. A form is comparable
@@ -52,7 +52,7 @@ func (d *Descriptor) Rendering(ctx context.Context, form any, render func() json
 	if text, known := of.find(form); known {
 		return text, nil
 	}
-	if !renderTurns.Take(ctx, of.owner, turns.Line{}) {
+	if !renderTurns.Take(ctx, of.owner, share.Line{}) {
 		return nil, ctx.Err()
 	}
 	defer renderTurns.End(of.owner)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // Checks counts the work of checking arguments for one request so far, in steps of about
@@ -41,7 +41,7 @@ type check struct {
 	checks  *Checks
 	most    int64  // limit of the steps of the request
 	source  string // of the descriptor
-	asker   turns.Line
+	asker   share.Line
 	hasTurn bool
 }
 
@@ -50,7 +50,7 @@ type check struct {
 func (c *check) takeTurn(ctx context.Context, more int) bool {
 	if !c.hasTurn && c.checks.steps.Load()+int64(more) > costly {
 		// Copies, so that check does not escape to the heap if it needs no turn.
-		c.hasTurn = checkTurns.Take(ctx, strings.Clone(c.source), turns.Line{Principal: strings.Clone(c.asker.Principal), SkillID: strings.Clone(c.asker.SkillID)})
+		c.hasTurn = checkTurns.Take(ctx, strings.Clone(c.source), share.Line{Principal: strings.Clone(c.asker.Principal), SkillID: strings.Clone(c.asker.SkillID)})
 		return c.hasTurn
 	}
 	return true
@@ -68,8 +68,8 @@ func noTurn(ctx context.Context) *run.Failure {
 	if !errors.Is(run.CauseOf(ctx), context.DeadlineExceeded) {
 		return nil
 	}
-	return turns.BusyError(run.PhaseInvoke, "The deadline passed before the arguments could be checked: their check takes long, and the bridge was busy with others; try again later, or with smaller arguments.")
+	return run.Busy(run.PhaseInvoke, "The deadline passed before the arguments could be checked: their check takes long, and the bridge was busy with others; try again later, or with smaller arguments.")
 }
 
 // checkTurns limits how many long checks run at a time. They take up to a second each and can't be interrupted.
-var checkTurns = turns.NewQueue(max(2, runtime.GOMAXPROCS(0)/2))
+var checkTurns = share.NewQueue(max(2, runtime.GOMAXPROCS(0)/2))

@@ -13,9 +13,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // What waits for a processor is what a request takes in all: an ordinary call never
@@ -47,7 +47,7 @@ func TestChecksThatWait(t *testing.T) {
 func takeCheckTurns() (release func()) {
 	n := max(2, runtime.GOMAXPROCS(0)/2)
 	for i := range n {
-		checkTurns.Take(context.Background(), strconv.Itoa(i), turns.Line{})
+		checkTurns.Take(context.Background(), strconv.Itoa(i), share.Line{})
 	}
 	return func() {
 		for i := range n {
@@ -62,7 +62,7 @@ func checkWhileBusy(in *Inputs, args jsontext.Value, checks *Checks) *run.Failur
 	defer takeCheckTurns()()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return in.Check(ctx, turns.Line{}, jsonrpc.Object{Text: args}, checks)
+	return in.Check(ctx, share.Line{}, jsonrpc.Object{Text: args}, checks)
 }
 
 // checkUntil checks arguments while all processors for checks that take long are taken.
@@ -70,7 +70,7 @@ func checkUntil(deadline time.Time, in *Inputs, args jsontext.Value) *run.Failur
 	defer takeCheckTurns()()
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	return in.Check(ctx, turns.Line{}, jsonrpc.Object{Text: args}, new(Checks))
+	return in.Check(ctx, share.Line{}, jsonrpc.Object{Text: args}, new(Checks))
 }
 
 // That a schema was given up for others does not make a request dearer: its checks are
@@ -93,7 +93,7 @@ func TestCompilingAgainIsFree(t *testing.T) {
 	checked := func() int64 {
 		t.Helper()
 		var checks Checks
-		if e := in.Check(t.Context(), turns.Line{}, jsonrpc.Object{Text: []byte(`{"a":"x"}`)}, &checks); e == nil || e.Argument.Reason != "schema" {
+		if e := in.Check(t.Context(), share.Line{}, jsonrpc.Object{Text: []byte(`{"a":"x"}`)}, &checks); e == nil || e.Argument.Reason != "schema" {
 			t.Fatalf("%v", e)
 		}
 		return checks.steps.Load()

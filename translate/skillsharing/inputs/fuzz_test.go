@@ -10,9 +10,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 )
 
 // FuzzInputs: whatever the schema, whatever the arguments, checking them neither
@@ -45,7 +45,7 @@ func FuzzInputs(f *testing.F) {
 		}
 		var e *run.Failure
 		cost.Cheap(t, "check", func() { e = check(in, args) })
-		missing, invalid := in.CheckGiven(t.Context(), turns.Line{}, jsonrpc.Object{Text: args}, new(inputs.Checks))
+		missing, invalid := in.CheckGiven(t.Context(), share.Line{}, jsonrpc.Object{Text: args}, new(inputs.Checks))
 		if (e == nil) != (len(missing) == 0 && invalid == nil) {
 			t.Errorf("%+v, but missing %q, invalid %+v", e, missing, invalid)
 		}

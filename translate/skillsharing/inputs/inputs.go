@@ -13,11 +13,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
@@ -99,7 +99,7 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 // is missing, about the first invalid argument; or about all arguments, if they are not an object. It is
 // also nil if the context ends before the arguments were checked. checks counts the work; nil: this is the only check of the request. Long checks wait
 // for turns, which the skills and principals of a source get in rotation.
-func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) *run.Failure {
+func (in *Inputs) Check(ctx context.Context, who share.Line, arguments jsonrpc.Object, checks *Checks) *run.Failure {
 	given, first, broken := in.check(ctx, who, arguments, checks)
 	if broken != nil {
 		return broken
@@ -114,7 +114,7 @@ func (in *Inputs) Check(ctx context.Context, who turns.Line, arguments jsonrpc.O
 
 // CheckGiven is [Inputs.Check] without the failure of a required input that is missing. The names of those are missing, in
 // the order of the descriptor; they are only complete if the arguments are an object.
-func (in *Inputs) CheckGiven(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) (missing []string, invalid *run.Failure) {
+func (in *Inputs) CheckGiven(ctx context.Context, who share.Line, arguments jsonrpc.Object, checks *Checks) (missing []string, invalid *run.Failure) {
 	given, first, broken := in.check(ctx, who, arguments, checks)
 	for i := range in.inputs {
 		if in.inputs[i].required && given[i] == notGiven {
@@ -144,7 +144,7 @@ const maxUnknownName = 64 // bytes
 
 // check checks the arguments that are given, and returns which are. first is the failure of the first invalid one, and broken that of arguments that
 // are not an object.
-func (in *Inputs) check(ctx context.Context, who turns.Line, arguments jsonrpc.Object, checks *Checks) (given []naming, first, broken *run.Failure) {
+func (in *Inputs) check(ctx context.Context, who share.Line, arguments jsonrpc.Object, checks *Checks) (given []naming, first, broken *run.Failure) {
 	if checks == nil {
 		checks = new(Checks)
 	}

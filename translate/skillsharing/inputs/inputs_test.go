@@ -20,10 +20,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/turns"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 	} {
 		e := check(in, jsontext.Value(c.args))
 		if c.reason == "" || c.path != "" { // it is an object
-			if again := in.Check(t.Context(), turns.Line{}, jsonrpc.Object{Members: membersOf(t, c.args)}, new(inputs.Checks)); !reflect.DeepEqual(e, again) {
+			if again := in.Check(t.Context(), share.Line{}, jsonrpc.Object{Members: membersOf(t, c.args)}, new(inputs.Checks)); !reflect.DeepEqual(e, again) {
 				t.Errorf("%s: %v, of its members: %v", c.args, e, again)
 			}
 		}
@@ -186,7 +186,7 @@ func TestCheckGiven(t *testing.T) {
 			objects = append(objects, jsonrpc.Object{Text: jsontext.Value(c.args), Members: membersOf(t, c.args)})
 		}
 		for _, o := range objects {
-			missing, e := in.CheckGiven(t.Context(), turns.Line{}, o, new(inputs.Checks))
+			missing, e := in.CheckGiven(t.Context(), share.Line{}, o, new(inputs.Checks))
 			message := ""
 			if e != nil {
 				message = e.Message
@@ -497,15 +497,15 @@ func TestChecksOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var checks inputs.Checks
-	if e := in.Check(t.Context(), turns.Line{}, jsonrpc.Object{Text: jsontext.Value(text)}, &checks); e != nil {
+	if e := in.Check(t.Context(), share.Line{}, jsonrpc.Object{Text: jsontext.Value(text)}, &checks); e != nil {
 		t.Fatalf("the first: %v", e)
 	}
-	e := in.Check(t.Context(), turns.Line{}, jsonrpc.Object{Text: jsontext.Value(text)}, &checks)
+	e := in.Check(t.Context(), share.Line{}, jsonrpc.Object{Text: jsontext.Value(text)}, &checks)
 	if e == nil || e.Argument.Reason != run.OverLimit || string(front.Details(e)) != `{"limit":"argument_complexity","max":1000000}` ||
 		e.Executed != run.ExecutedNo || !strings.HasSuffix(e.Text(), ": send smaller arguments (limits argument_complexity: 1000000)") {
 		t.Errorf("the second: %+v", e)
 	}
-	if e := in.Check(t.Context(), turns.Line{}, jsonrpc.Object{Text: jsontext.Value(text)}, new(inputs.Checks)); e != nil {
+	if e := in.Check(t.Context(), share.Line{}, jsonrpc.Object{Text: jsontext.Value(text)}, new(inputs.Checks)); e != nil {
 		t.Errorf("by itself: %v", e)
 	}
 }
@@ -538,7 +538,7 @@ func TestS120StepsOfClasses(t *testing.T) {
 		in := compile(t, schemaInput(`{"pattern":`+string(jsonvalue.Quoted(c.pattern))+`}`))
 		check := func(letters int) *run.Failure {
 			var checks inputs.Checks
-			return in.Check(t.Context(), turns.Line{}, jsonrpc.Object{Text: jsontext.Value(`{"v":"` + strings.Repeat("a", letters) + `"}`)}, &checks)
+			return in.Check(t.Context(), share.Line{}, jsonrpc.Object{Text: jsontext.Value(`{"v":"` + strings.Repeat("a", letters) + `"}`)}, &checks)
 		}
 		if e := check(c.letters); c.letters > 0 && (e == nil || e.Argument.Reason != run.OverLimit) {
 			t.Errorf("%.40s: %d letters: %v", c.pattern, c.letters, e)
@@ -648,7 +648,7 @@ func standard() *document.Limits {
 
 // check checks arguments by themselves.
 func check(in *inputs.Inputs, args jsontext.Value) *run.Failure {
-	return in.Check(context.Background(), turns.Line{}, jsonrpc.Object{Text: args}, new(inputs.Checks))
+	return in.Check(context.Background(), share.Line{}, jsonrpc.Object{Text: args}, new(inputs.Checks))
 }
 
 // problem is the failure that an error is.

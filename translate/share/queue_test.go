@@ -1,4 +1,4 @@
-package turns
+package share
 
 import (
 	"context"
