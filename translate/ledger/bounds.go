@@ -30,12 +30,12 @@ type usage struct {
 
 	mu     sync.Mutex
 	bounds Bounds
-	all    share
-	owners map[Owner]*share
+	all    holding
+	owners map[Owner]*holding
 }
 
-// share is what an owner has, or all owners.
-type share struct {
+// holding is what an owner has, or all owners.
+type holding struct {
 	Usage
 	reserved  int64     // bytes for outcomes that only this instance gets
 	counted   time.Time // zero: never
@@ -49,17 +49,17 @@ func (u *usage) set(b Bounds) {
 	u.bounds = Bounds{cmp.Or(b.Runs, 100_000), cmp.Or(b.RunsOfOne, 10_000), cmp.Or(b.Output, 4<<30), cmp.Or(b.OutputOfOne, 256<<20)}
 }
 
-// of returns the share of an owner; nil: of all. The lock is held.
-func (u *usage) of(owner *Owner) *share {
+// of returns what an owner has; nil: of all. The lock is held.
+func (u *usage) of(owner *Owner) *holding {
 	if owner == nil {
 		return &u.all
 	}
 	s := u.owners[*owner]
 	if s == nil {
 		if len(u.owners)%1000 == 999 { // they are counted again when they are seen again
-			maps.DeleteFunc(u.owners, func(_ Owner, s *share) bool { return s.reserved == 0 && time.Since(s.counted) > time.Minute })
+			maps.DeleteFunc(u.owners, func(_ Owner, s *holding) bool { return s.reserved == 0 && time.Since(s.counted) > time.Minute })
 		}
-		s = new(share)
+		s = new(holding)
 		u.owners[*owner] = s
 	}
 	return s
@@ -136,7 +136,7 @@ func (u *usage) evicts(owner Owner) int {
 func (u *usage) evicted(owner Owner) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, s := range []*share{&u.all, u.of(&owner)} {
+	for _, s := range []*holding{&u.all, u.of(&owner)} {
 		s.counted, s.evictions = time.Now().Add(-countEvery), s.evictions+1
 	}
 }
@@ -162,7 +162,7 @@ func (u *usage) add(owner Owner, most int64) (exceeded *run.Failure) {
 }
 
 // full returns the bound that some more bytes of an owner would exceed; nil: there is place for them. The lock is held.
-func (u *usage) full(own *share, more int64) *run.Limit {
+func (u *usage) full(own *holding, more int64) *run.Limit {
 	switch {
 	case u.all.Bytes+u.all.reserved+more > u.bounds.Output:
 		return &run.Limit{Name: "bytes of outcomes", Max: u.bounds.Output}
@@ -176,7 +176,7 @@ func (u *usage) full(own *share, more int64) *run.Limit {
 func (u *usage) end(owner Owner, size int64, kept bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, s := range []*share{&u.all, u.of(&owner)} {
+	for _, s := range []*holding{&u.all, u.of(&owner)} {
 		s.Bytes += size
 		if !kept {
 			s.Entries = max(s.Entries-1, 0)

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -40,7 +40,6 @@ type planned struct {
 	at       time.Time
 	paced    time.Time // when it would be, if anyone waited for the run; zero: it was not asked about yet
 	source   string
-	place    int   // in the heap, counted from 1; 0: none is planned
 	running  bool  // a poll is in progress
 	failures uint8 // in a row
 	missed   int64 // the value of Ledger.missed when the entry was read
@@ -48,7 +47,7 @@ type planned struct {
 
 // polls are the planned polls of all runs. The lock of the Ledger guards them.
 type polls struct {
-	next     schedule
+	next     share.Heap[*live] // those with planned polls
 	wake     chan struct{}
 	running  int
 	ofSource map[portion]int
@@ -74,17 +73,17 @@ func (l *lives) plan(n *live) {
 		wanted = !p.at.IsZero() && n.calls == 0
 	}
 	switch {
-	case wanted && p.place == 0 && !p.running:
+	case wanted && !n.Waits() && !p.running:
 		if p.at.IsZero() { // many may have been adopted at once
 			p.at = time.Now().Add(max(rand.N(n.entry.gap()+shortestPause/10), time.Until(n.entry.Ref.NotBefore))) //nolint:gosec // not for secrets
 			p.source = n.entry.Ref.Source
 		}
-		heap.Push(&l.polls.next, n)
-		if p.place == 1 {
+		l.polls.next.Push(n)
+		if l.polls.next.First() == n {
 			Wake(l.polls.wake)
 		}
-	case !wanted && p.place > 0:
-		heap.Remove(&l.polls.next, p.place-1)
+	case !wanted:
+		l.polls.next.Remove(n)
 	}
 }
 
@@ -118,9 +117,9 @@ func (l *lives) after(n *live, d time.Duration, notBefore time.Time) {
 // hurry makes the next poll of a run the one for which someone waits. The lock is held.
 func (l *lives) hurry(n *live) {
 	p := &n.poll
-	if at := p.paced; p.place > 0 && !at.IsZero() && at.Before(p.at) {
+	if at := p.paced; n.Waits() && !at.IsZero() && at.Before(p.at) {
 		p.at = at
-		heap.Fix(&l.polls.next, p.place-1)
+		l.polls.next.Fix(n)
 		Wake(l.polls.wake)
 	}
 }
@@ -145,8 +144,8 @@ func (l *instance) pollDue() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &l.polls
-	for looks := 0; len(p.next) > 0 && p.running < mostPolls; looks++ {
-		n := p.next[0]
+	for looks := 0; p.next.Len() > 0 && p.running < mostPolls; looks++ {
+		n := p.next.First()
 		switch left := time.Until(n.poll.at); {
 		case left > 0:
 			return left
@@ -158,10 +157,10 @@ func (l *instance) pollDue() time.Duration {
 		source, owner := n.portions()
 		if p.ofSource[source] >= ofOneSource || p.ofOwner[owner] >= ofOneOwner { // those of a source that does not answer, or of an owner of many runs, must not delay others
 			n.poll.at = time.Now().Add(shortestPause + rand.N(10*shortestPause)) //nolint:gosec // not for secrets
-			heap.Fix(&p.next, 0)
+			p.next.Fix(n)
 			continue
 		}
-		heap.Pop(&p.next)
+		p.next.Pop()
 		n.users++
 		n.poll.running = true
 		p.running++
@@ -342,30 +341,5 @@ func (s *Settling) settle(l *Ledger, next *Entry, o *run.Run) error {
 	return nil
 }
 
-// schedule is a heap of live entries by the times of their next polls.
-type schedule []*live
-
-func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].poll.at.Before(s[j].poll.at) }
-
-func (s schedule) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].poll.place, s[j].poll.place = i+1, j+1
-}
-
-// Push implements [heap.Interface].
-func (s *schedule) Push(x any) {
-	n := x.(*live)
-	*s = append(*s, n)
-	n.poll.place = len(*s)
-}
-
-// Pop implements [heap.Interface].
-func (s *schedule) Pop() any {
-	last := len(*s) - 1
-	n := (*s)[last]
-	(*s)[last] = nil
-	*s = (*s)[:last]
-	n.poll.place = 0
-	return n
-}
+// Before orders live entries by the times of their next polls.
+func (n *live) Before(other *live) bool { return n.poll.at.Before(other.poll.at) }

@@ -6,11 +6,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // live is an entry that this instance has to do with: a call of it submits or follows the run, its next poll is planned, it is being changed, or someone
 // watches it. An entry without that takes no memory.
 type live struct {
+	share.Spot // among the planned polls
+
 	of      Identity
 	entry   *Entry // the newest known version; nil: it is not in memory
 	version int64  // of it; 0: none is known
@@ -88,7 +92,7 @@ func (l *lives) tidy(n *live) {
 	if n.users > 0 || len(n.watches) > 0 || n.telling {
 		return
 	}
-	if n.poll.place == 0 {
+	if !n.Waits() {
 		delete(l.all, n.of)
 		delete(l.named, n.of.ID)
 	} else if n.entry != nil && len(n.entry.Notes)+len(n.entry.Outcome) > 1<<10 {

@@ -10,7 +10,7 @@ func TestCountDuringEviction(t *testing.T) {
 	owner := Owner{Realm: "r", Principal: "ann"}
 	entries, counting, counted := 5, make(chan struct{}), make(chan struct{})
 	slow := false
-	u := &usage{owners: map[Owner]*share{}, count: func(_ context.Context, of *Owner) (Usage, error) {
+	u := &usage{owners: map[Owner]*holding{}, count: func(_ context.Context, of *Owner) (Usage, error) {
 		n := entries
 		if slow && of != nil {
 			slow = false
@@ -44,7 +44,7 @@ func TestCountDuringEviction(t *testing.T) {
 func TestEvictions(t *testing.T) {
 	owner := Owner{Realm: "r", Principal: "ann"}
 	for _, of := range []struct{ all, own, want int }{{1000, 400, 1}, {1003, 400, 4}, {2000, 400, 5}, {600, 500, 5}, {2000, 520, 25}, {9000, 9000, 1000}} {
-		u := &usage{owners: map[Owner]*share{}}
+		u := &usage{owners: map[Owner]*holding{}}
 		u.set(Bounds{Runs: 1000, RunsOfOne: 500})
 		u.all.Entries, u.of(&owner).Entries = of.all, of.own
 		if got := u.evicts(owner); got != of.want {

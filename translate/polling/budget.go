@@ -1,7 +1,6 @@
 package polling
 
 import (
-	"container/heap"
 	"context"
 	"math"
 	"sync"
@@ -97,11 +96,11 @@ type Budget struct {
 	last  *share.Rate // of polls that left the queue because their turn did not come in time
 	open  atomic.Bool // it is idle and in use, so that a poll may be made without the lock
 
-	mu      sync.Mutex // locked after all.mu, if both are
-	dropped bool       // Of returns another one now
-	slowed  time.Time  // when the rate last changed; zero: never
-	queue   queue
-	head    *waiter // first in the queue when it was last notified; it wakes when the next poll may be made
+	mu      sync.Mutex          // locked after all.mu, if both are
+	dropped bool                // Of returns another one now
+	slowed  time.Time           // when the rate last changed; zero: never
+	queue   share.Heap[*waiter] // by the likely ends of the runs
+	head    *waiter             // first in the queue when it was last notified; it wakes when the next poll may be made
 	order   uint64
 }
 
@@ -118,7 +117,7 @@ func (b *Budget) lock() *Budget {
 }
 
 // isIdle reports whether nothing waits, and the rate is the full one.
-func (b *Budget) isIdle() bool { return len(b.queue) == 0 && b.turns.Interval() == b.all.each }
+func (b *Budget) isIdle() bool { return b.queue.Len() == 0 && b.turns.Interval() == b.all.each }
 
 func (b *Budget) unlock() {
 	b.open.Store(b.isIdle() && !b.dropped)
@@ -151,7 +150,7 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	b = b.lock()
 	defer b.unlock()
 	b.serve(now)
-	if len(b.queue) == 0 && b.take(now) {
+	if b.queue.Len() == 0 && b.take(now) {
 		return ctx.Err() == nil
 	}
 	end, last := until, false
@@ -160,7 +159,7 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 	}
 	b.order++
 	p := &waiter{likely: likely, order: b.order, wake: make(chan struct{}, 1)}
-	heap.Push(&b.queue, p)
+	b.queue.Push(p)
 	defer b.remove(p)
 	for {
 		b.serve(now)
@@ -261,9 +260,10 @@ func (b *Budget) setInterval(each time.Duration) {
 
 // waiter is a poll in the queue.
 type waiter struct {
+	share.Spot
+
 	likely time.Time
 	order  uint64
-	index  int // in the queue
 	served bool
 	wake   chan struct{}
 }
@@ -271,7 +271,7 @@ type waiter struct {
 // sleep waits without the lock until something may have changed for a waiter. The first in
 // the queue wakes when the next poll may be made.
 func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
-	if b.queue[0] == p {
+	if b.queue.First() == p {
 		left = min(left, b.delay(time.Now()))
 	}
 	b.unlock()
@@ -288,8 +288,8 @@ func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 // serve marks the polls whose turn it is as served, and wakes the new head of the queue.
 func (b *Budget) serve(now time.Time) {
 	b.recover(now)
-	for len(b.queue) > 0 && b.take(now) {
-		first := heap.Pop(&b.queue).(*waiter)
+	for b.queue.Len() > 0 && b.take(now) {
+		first := b.queue.Pop()
 		first.served = true
 		first.notify()
 	}
@@ -297,8 +297,8 @@ func (b *Budget) serve(now time.Time) {
 }
 
 func (b *Budget) wakeHead() {
-	if len(b.queue) > 0 && b.queue[0] != b.head {
-		b.head = b.queue[0]
+	if b.queue.Len() > 0 && b.queue.First() != b.head {
+		b.head = b.queue.First()
 		b.head.notify()
 	}
 }
@@ -306,7 +306,7 @@ func (b *Budget) wakeHead() {
 // remove removes a waiter from the queue.
 func (b *Budget) remove(p *waiter) {
 	if !p.served {
-		heap.Remove(&b.queue, p.index)
+		b.queue.Remove(p)
 		p.served = true
 	}
 	if b.head == p {
@@ -322,36 +322,10 @@ func (p *waiter) notify() {
 	}
 }
 
-// queue orders waiters by the likely ends of their runs. It implements
-// [heap.Interface].
-type queue []*waiter
-
-func (q queue) Len() int { return len(q) }
-
-func (q queue) Less(i, j int) bool {
-	if c := q[i].likely.Compare(q[j].likely); c != 0 {
+// Before orders waiters by the likely ends of their runs.
+func (p *waiter) Before(other *waiter) bool {
+	if c := p.likely.Compare(other.likely); c != 0 {
 		return c < 0
 	}
-	return q[i].order < q[j].order
-}
-
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-
-// Push implements [heap.Interface].
-func (q *queue) Push(x any) {
-	p := x.(*waiter)
-	p.index = len(*q)
-	*q = append(*q, p)
-}
-
-// Pop implements [heap.Interface].
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	p := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return p
+	return p.order < other.order
 }

@@ -4,4 +4,5 @@
 //     until all of it is taken. A [Part] of it is refused or waits.
 //   - A [Rate] bounds how often something begins.
 //   - In a [Queue], work waits for one of a number of places, which sources and their callers get in [Turns].
+//   - A [Heap] says which of those that wait is next by a time or a rank.
 package share

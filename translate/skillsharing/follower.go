@@ -2,7 +2,6 @@ package skillsharing
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -28,9 +28,9 @@ type follower struct {
 
 	mu       sync.Mutex
 	asking   *watcher
-	waiting  crowd // the watchers that wait
-	looking  int   // number of watchers that show a state and may come back
-	ended    bool  // no watcher can join any more
+	waiting  share.Heap[*watcher] // the watchers that wait
+	looking  int                  // number of watchers that show a state and may come back
+	ended    bool                 // no watcher can join any more
 	schedule schedule
 	known    run.State          // the newest state; 0: none
 	trouble  *run.Failure       // failure of the newest request
@@ -82,7 +82,7 @@ func (f *follower) enter(w *watcher) (asks bool) {
 		f.asking = w
 	} else {
 		w.woken = make(chan struct{}, 1)
-		heap.Push(&f.waiting, w)
+		f.waiting.Push(w)
 	}
 	if end := w.end(); asks || later(end, f.schedule.deadline) {
 		f.schedule.until(end)
@@ -166,9 +166,7 @@ func (f *follower) stopWaiting(w *watcher, asks *bool) {
 	}
 	f.mu.Lock()
 	asking := f.asking == w
-	if w.place > 0 {
-		heap.Remove(&f.waiting, w.place-1)
-	}
+	f.waiting.Remove(w)
 	f.look(w)
 	f.mu.Unlock()
 	if asking {
@@ -195,8 +193,8 @@ func (f *follower) passOn(from *watcher) bool {
 	f.asking = nil
 	switch {
 	case f.response != nil, f.failure != nil:
-	case len(f.waiting) > 0:
-		f.asking = heap.Pop(&f.waiting).(*watcher)
+	case f.waiting.Len() > 0:
+		f.asking = f.waiting.Pop()
 		f.schedule.until(f.asking.end())
 		f.asking.wake()
 		return true
@@ -204,11 +202,9 @@ func (f *follower) passOn(from *watcher) bool {
 		return true
 	}
 	f.ended = true
-	for _, w := range f.waiting {
-		w.place = 0
-		w.wake()
+	for f.waiting.Len() > 0 {
+		f.waiting.Pop().wake()
 	}
-	f.waiting = nil
 	return false
 }
 
@@ -371,7 +367,7 @@ func (f *follower) goOn(ctx context.Context, w *watcher, r *document.Response, a
 	}
 	f.trouble = e
 	if f.mustAsk || e == nil && r.State != f.known {
-		for _, other := range f.waiting {
+		for other := range f.waiting.All() {
 			// This watcher has waited for the first answer, perhaps past its end; or it shows the new state.
 			if f.mustAsk || other.wants(r.State) {
 				other.wake()

@@ -53,7 +53,7 @@ func TestLeavingTakesNoLongerInACrowd(t *testing.T) {
 			start := time.Now()
 			disperse(f, all, asking)
 			best = min(best, time.Since(start)/time.Duration(size))
-			if f.asking != nil || len(f.waiting) != 0 || !f.ended {
+			if f.asking != nil || f.waiting.Len() != 0 || !f.ended {
 				t.Fatal("somebody is still there")
 			}
 		}
@@ -82,7 +82,8 @@ func BenchmarkLeave(b *testing.B) {
 // Those who wait are woken for the first news, and not for each answer.
 func TestWakesAreFew(t *testing.T) {
 	w, other := &watcher{ctx: t.Context()}, &watcher{ctx: t.Context(), woken: make(chan struct{}, 1)}
-	f := &follower{poller: poller{skill: new(discovery.Skill), phase: run.PhasePoll}, mustAsk: true, waiting: crowd{other}}
+	f := &follower{poller: poller{skill: new(discovery.Skill), phase: run.PhasePoll}, mustAsk: true}
+	f.waiting.Push(other)
 	f.schedule.run = polling.Start(polling.Backoff{Initial: time.Second}, nil, time.Now(), time.Time{})
 	for i, want := range []int{1, 0, 0} {
 		r, e := &document.Response{State: run.Working}, (*run.Failure)(nil)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // firstAnswer is the least time that a watcher waits for the first answer about a resumed run, even if its caller allows
@@ -15,6 +16,8 @@ const firstAnswer = time.Second
 
 // watcher is one caller that follows a run.
 type watcher struct {
+	share.Spot
+
 	ctx         context.Context
 	until       time.Time // when it leaves, even if the run has not ended; zero: it waits for the end of the run
 	patient     time.Time // it waits for the first answer at least until then
@@ -26,7 +29,6 @@ type watcher struct {
 	shows       bool         // it shows each state to its caller
 	seen        run.State    // the newest state that its caller knows
 	looking     bool         // it leaves to show the newest state
-	place       int          // in the crowd, counted from 1; 0: it does not wait
 }
 
 func newWatcher(ctx context.Context, options *FollowOptions, stats *Stats) *watcher {
@@ -98,31 +100,5 @@ func (w *watcher) wake() {
 	}
 }
 
-// crowd is a heap of watchers, for [container/heap]: the one that stays longest comes first.
-// Joining and leaving take logarithmic time.
-type crowd []*watcher
-
-func (c crowd) Len() int           { return len(c) }
-func (c crowd) Less(i, j int) bool { return later(c[i].end(), c[j].end()) }
-
-func (c crowd) Swap(i, j int) {
-	c[i], c[j] = c[j], c[i]
-	c[i].place, c[j].place = i+1, j+1
-}
-
-// Push implements heap.Interface.
-func (c *crowd) Push(x any) {
-	w := x.(*watcher)
-	*c = append(*c, w)
-	w.place = len(*c)
-}
-
-// Pop implements heap.Interface.
-func (c *crowd) Pop() any {
-	last := len(*c) - 1
-	w := (*c)[last]
-	(*c)[last] = nil // otherwise it would stay in memory
-	*c = (*c)[:last]
-	w.place = 0
-	return w
-}
+// Before orders watchers: the one that stays longest comes first.
+func (w *watcher) Before(other *watcher) bool { return later(w.end(), other.end()) }

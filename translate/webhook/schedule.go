@@ -2,8 +2,9 @@ package webhook
 
 import (
 	"cmp"
-	"container/heap"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // The largest numbers of requests at the same time.
@@ -32,7 +33,7 @@ func (p *Place) place() *Place { return p }
 // owners with many queues do not delay others. It is not safe for concurrent use.
 type Schedule[Q interface{ place() *Place }] struct {
 	rates Rates
-	later pauses[Q] // hosts and queues that have no turn yet
+	later share.Heap[*pausing[Q]] // hosts and queues that have no turn yet
 
 	active int
 	bodies int64
@@ -46,26 +47,16 @@ type pair struct{ owner, host string }
 
 // pausing is a host of an owner, or a queue, that has no turn before a time.
 type pausing[Q any] struct {
+	share.Spot
+
 	until time.Time
 	of    *ownerTurns[Q]
 	host  *hostTurns[Q] // nil: it is a queue
 	queue Q
 }
 
-// pauses are a heap. They implement [heap.Interface].
-type pauses[Q any] []pausing[Q]
-
-func (p pauses[Q]) Len() int           { return len(p) }
-func (p pauses[Q]) Less(i, j int) bool { return p[i].until.Before(p[j].until) }
-func (p pauses[Q]) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
-func (p *pauses[Q]) Push(x any)        { *p = append(*p, x.(pausing[Q])) } //nolint:forcetypeassert // it gets no others
-func (p *pauses[Q]) Pop() any {
-	last := len(*p) - 1
-	x := (*p)[last]
-	(*p)[last] = pausing[Q]{}
-	*p = (*p)[:last]
-	return x
-}
+// Before orders them by the ends of their pauses.
+func (p *pausing[Q]) Before(other *pausing[Q]) bool { return p.until.Before(other.until) }
 
 // ownerTurns are the queues of one owner that wait.
 type ownerTurns[Q any] struct {
@@ -122,13 +113,13 @@ func (s *Schedule[Q]) turn(o *ownerTurns[Q], h *hostTurns[Q]) {
 
 // AddLater adds a queue that has no turn before a time.
 func (s *Schedule[Q]) AddLater(q Q, at time.Time) {
-	heap.Push(&s.later, pausing[Q]{until: at, queue: q})
+	s.later.Push(&pausing[Q]{until: at, queue: q})
 }
 
 // resume gives the hosts and queues whose pauses are over turns again.
 func (s *Schedule[Q]) resume(now time.Time) {
-	for len(s.later) > 0 && !s.later[0].until.After(now) {
-		if l := heap.Pop(&s.later).(pausing[Q]); l.host != nil { //nolint:forcetypeassert // it has no others
+	for s.later.Len() > 0 && !s.later.First().until.After(now) {
+		if l := s.later.Pop(); l.host != nil {
 			s.turn(l.of, l.host)
 		} else {
 			s.Add(l.queue)
@@ -138,10 +129,10 @@ func (s *Schedule[Q]) resume(now time.Time) {
 
 // Wait returns the time after which [Schedule.Next] has to be called because a pause ends; 0: nothing pauses.
 func (s *Schedule[Q]) Wait(now time.Time) time.Duration {
-	if len(s.later) == 0 {
+	if s.later.Len() == 0 {
 		return 0
 	}
-	return max(s.later[0].until.Sub(now), 1)
+	return max(s.later.First().until.Sub(now), 1)
 }
 
 // admits counts a request of a queue to a host, unless its rate does not allow it yet. Then it returns how long that takes.
@@ -197,7 +188,7 @@ func (s *Schedule[Q]) nextOf(o *ownerTurns[Q], now time.Time) (q Q, ok bool) {
 		case len(h.queues) == 0:
 			delete(o.hosts, h.kind)
 		case wait > 0:
-			heap.Push(&s.later, pausing[Q]{until: now.Add(wait), of: o, host: h})
+			s.later.Push(&pausing[Q]{until: now.Add(wait), of: o, host: h})
 		default:
 			o.turns = append(o.turns, h)
 		}
