@@ -2,8 +2,8 @@
 // skill of the bridge is a skill of one A2A agent, and each execution is a task.
 //
 // [Front.ServeRPC] reads the version and the method of a request. A message (send.go) becomes a call in three steps: what it names (find.go finds its
-// task, selection.go its skill), the collection of its inputs and the claim, directly before the provider is invoked (submission.go), and its answer
-// (answer.go, stream.go). Its run may outlive its request.
+// task and its skill), the collection of its inputs and the claim, directly before the provider is invoked (submission.go), and its answer
+// (answer.go). Its run may outlive its request.
 //
 // Package message reads messages, package task is a task as a view of an entry of the ledger, package tasks changes them by the states of their runs,
 // package wire encodes and decodes each version, package push has the webhooks, and package card makes the agent cards.
