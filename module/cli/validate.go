@@ -267,7 +267,7 @@ func differs(path, message, there, here string) fault {
 func (by *Validator) index(text []byte, header http.Header) (*document.Index, []fault, []fault) {
 	found := []fault{}
 	if header != nil {
-		if f := discovery.CheckIndexType(header); f != nil {
+		if f := discovery.CheckMediaType(run.PhaseDiscovery, header); f != nil {
 			found = append(found, faultsOf(f)...)
 		}
 	}
@@ -290,7 +290,7 @@ func (by *Validator) index(text []byte, header http.Header) (*document.Index, []
 func (by *Validator) descriptor(ctx context.Context, text []byte, header http.Header) (*discovery.Skill, []fault, []fault) {
 	found := []fault{}
 	if header != nil {
-		if f := discovery.CheckDescriptorType(header); f != nil {
+		if f := discovery.CheckMediaType(run.PhaseDescriptor, header); f != nil {
 			found = append(found, faultsOf(f)...)
 		}
 	}

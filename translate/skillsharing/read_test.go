@@ -60,7 +60,7 @@ func TestReadScrubsTheHeader(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	fault := discovery.CheckDescriptorType(r.Header)
+	fault := discovery.CheckMediaType(run.PhaseDescriptor, r.Header)
 	if text := fault.Message + string(front.Details(fault)); strings.Contains(text, key) || !strings.Contains(text, "text/[redacted]") {
 		t.Errorf("got %s", text)
 	}

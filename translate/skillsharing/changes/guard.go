@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/url"
 	"slices"
 	"sync"
@@ -45,14 +44,13 @@ type Guard struct {
 	known map[string]*skill // with a store
 	notes map[string]*note  // without a store
 	owned map[string]*asked // by names, without a store
-	seed  maphash.Seed
 
 	words words
 }
 
 // New returns a guard.
 func New(config Config) *Guard {
-	return &Guard{config: config, known: map[string]*skill{}, notes: map[string]*note{}, owned: map[string]*asked{}, seed: maphash.MakeSeed(), words: words{of: map[string]*kept{}, owners: map[string]string{}, names: map[string]bool{}}}
+	return &Guard{config: config, known: map[string]*skill{}, notes: map[string]*note{}, owned: map[string]*asked{}, words: words{of: map[string]*kept{}, owners: map[string]string{}, names: map[string]bool{}}}
 }
 
 // skill is what is known about the descriptors of a skill, with a store.

@@ -1,7 +1,6 @@
 package changes
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -9,7 +8,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
-// note is what is known about the descriptors of a skill without a store. There is one for each skill in use, so it is small.
+// note is what is known about the descriptors of a skill without a store.
 type note struct {
 	last atomic.Pointer[compared] // nil: there was none
 
@@ -28,19 +27,10 @@ func (c *compared) is(read *discovery.Skill, names discovery.Names) bool {
 	return c != nil && c.skill == weak.Make(read) && c.names == names
 }
 
-// asked is what a skill asks for, by the last descriptor. The hashes are short, to save memory. The seed of the guard is secret, so that a
-// provider can't look for two descriptors with the same hashes.
+// asked is what a skill asks for, by the last descriptor.
 type asked struct {
-	key   string
-	parts [len(partNames)]uint64
-}
-
-func (g *Guard) askedBy(key string, p *fingerprint) *asked {
-	a := &asked{key: key}
-	for i := range p {
-		a.parts[i] = maphash.Bytes(g.seed, p[i][:])
-	}
-	return a
+	key string
+	fingerprint
 }
 
 // note notes a descriptor. It reports a change since the last one that this process has read for the skill, or for another one that had its name.
@@ -54,13 +44,12 @@ func (g *Guard) note(read *discovery.Skill, names discovery.Names) {
 	if n.last.Load().is(read, names) {
 		return
 	}
-	hashes := fingerprintOf(read.Descriptor)
-	before, now := n.asked, g.askedBy(g.key(read.ID), &hashes)
+	before, now := n.asked, &asked{g.key(read.ID), fingerprintOf(read.Descriptor)}
 	if other := g.takeOver(now, names); other != nil {
 		before = other
 	}
-	if before != nil && before.parts != now.parts {
-		g.report(&n.reported, Change{SkillID: read.ID, Digest: hashes.digest(), Parts: changed(now.parts, before.parts)})
+	if before != nil && before.fingerprint != now.fingerprint {
+		g.report(&n.reported, Change{SkillID: read.ID, Digest: now.digest(), Parts: changed(now.fingerprint, before.fingerprint)})
 	}
 	n.asked = now
 	n.last.Store(&compared{weak.Make(read), names})

@@ -218,7 +218,7 @@ func (p fingerprint) digest() string {
 }
 
 // changed returns the names of the parts that differ.
-func changed[Hash comparable](a, b [len(partNames)]Hash) (parts []string) {
+func changed(a, b fingerprint) (parts []string) {
 	for i := range a {
 		if a[i] != b[i] {
 			parts = append(parts, partNames[i])

@@ -12,18 +12,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// CheckIndexType checks the media type that an index is served with (section
-// 4.3.1). It returns nil if the type is valid.
-func CheckIndexType(h http.Header) *run.Failure { return checkMediaType(run.PhaseDiscovery, h) }
-
-// CheckDescriptorType is CheckIndexType for a descriptor.
-func CheckDescriptorType(h http.Header) *run.Failure { return checkMediaType(run.PhaseDescriptor, h) }
-
-// checkMediaType checks that the media type of a document is JSON (section 4.3.1). So a file that
+// CheckMediaType checks that the media type of a document is JSON (section 4.3.1). So a file that
 // users may upload to a provider's host, such as an image, can't be a descriptor. Some hosts serve
 // such files without a type, so a descriptor must have one. An index may have none: only its host can
 // publish something at its URL.
-func checkMediaType(phase run.Phase, h http.Header) *run.Failure {
+func CheckMediaType(phase run.Phase, h http.Header) *run.Failure {
 	value := h.Get("Content-Type")
 	if value == "" && phase == run.PhaseDiscovery {
 		return nil

@@ -94,7 +94,7 @@ func (r *Reader) below(path string) *url.URL {
 
 func (r *Reader) index(ctx context.Context, kind documentKind, u *url.URL, asked time.Time, parse func(*cache.Response) (*document.Index, error)) (*document.Index, *run.Failure) {
 	doc, err := r.document(ctx, kind, wanted{u: u, text: u.String(), asked: asked}, func(response *cache.Response) (any, error) {
-		if e := checkMediaType(run.PhaseDiscovery, response.Header); e != nil {
+		if e := CheckMediaType(run.PhaseDiscovery, response.Header); e != nil {
 			return nil, e
 		}
 		index, err := parse(response)
@@ -165,7 +165,7 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, name
 		if r.Site != isArtifact {
 			return nil, document.InvalidDescriptor("The index names an unusable descriptor URL.", run.Violation{Path: "/descriptor_url", Message: "must have the form of the source's descriptors"})
 		}
-		if e := checkMediaType(run.PhaseDescriptor, response.Header); e != nil && !r.Site { // the digest tells whether it is the file
+		if e := CheckMediaType(run.PhaseDescriptor, response.Header); e != nil && !r.Site { // the digest tells whether it is the file
 			return nil, e
 		}
 		source, way := u, []*url.URL(nil)

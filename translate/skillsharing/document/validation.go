@@ -37,6 +37,10 @@ func (l *Limits) validate(def definition, doc []byte) []run.Violation {
 	return found.Tidy()
 }
 
+// CheckResponse returns what the protocol's JSON Schema says against an InvocationResponse (section 5.4); nil: nothing. Runs are
+// followed by less: see [Response].
+func CheckResponse(body []byte) []run.Violation { return Standard.validate("InvocationResponse", body) }
+
 // valueOf reads a document and validates it, except for the schemas of inputs. The
 // value is nil if the document can't be read.
 func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations) {
