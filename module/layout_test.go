@@ -20,7 +20,7 @@ const (
 	maxPackageLines = 3000 // a command line of 14 commands is one concern
 	maxFileLines    = 450
 	maxFields       = 20
-	maxMethods      = 25
+	maxMethods      = 30
 )
 
 // namesWithoutNoun say nothing of what a package holds.
