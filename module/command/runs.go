@@ -21,20 +21,20 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
-// runFronts are the names of the fronts that can keep runs.
-var runFronts = []string{skillsprotocol.Name, a2a.Name, mcp.Name}
+// runFronts are the names of the fronts that keep runs.
+var runFronts = []string{skillsprotocol.Name, a2a.Name}
 
 func runsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [<id>]",
 		Short: "Shows the runs that the running bridge keeps",
 		Long: `Lists the runs in the database of the running bridge, or shows one: those that outlive
-their requests, of all protocols, and of all instances that share the database; those
-that were made last come first. A run is "submitting" until its provider has answered,
-"unknown" if the instance that submitted it has ended before, "waiting" if it waits for
-the client or for you, "accepted" or "working" while it goes on, and has ended as
-"completed", "failed", "timed_out" or "canceled"; "lost" means that its end can't be
-learned. No outputs are shown. With --json, writes what the admin API returns: {"kept",
+their requests, and of all instances that share the database; those that were made last
+come first. Tasks of MCP are sealed tokens, which are in no database. A run is
+"submitting" until its provider has answered, "unknown" if the instance that submitted it
+has ended before, "waiting" if it waits for the client or for you, "accepted" or "working"
+while it goes on, and has ended as "completed", "failed", "timed_out" or "canceled";
+"lost" means that its end can't be learned. No outputs are shown. With --json, writes what the admin API returns: {"kept",
 "open", "runs", "next", "unread"}, of one run its element of "runs", or {"error":
 {"message"}}.` + adminHelp,
 		Example: `  caddy skill-bridge runs --state open
@@ -60,6 +60,9 @@ learned. No outputs are shown. With --json, writes what the admin API returns: {
 			if flags.Changed(name) {
 				query.Set(name, flags.Lookup(name).Value.String())
 			}
+		}
+		if query.Get("front") == mcp.Name {
+			return 0, errors.New("--front mcp: tasks of MCP are sealed tokens, which are in no database")
 		}
 		for name, known := range map[string][]string{"state": admin.RunStates(), "front": runFronts} {
 			if text := query.Get(name); query.Has(name) && !slices.Contains(known, text) {

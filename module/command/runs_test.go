@@ -60,3 +60,11 @@ func TestRunsGoOn(t *testing.T) {
 		t.Errorf("%s, %v", shown, err)
 	}
 }
+
+// TestRunsOfMCP: MCP keeps no runs, which the command says instead of an empty list.
+func TestRunsOfMCP(t *testing.T) {
+	said, err := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "runs", "--front", "mcp").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "tasks of MCP are sealed tokens, which are in no database") {
+		t.Errorf("%s, %v", said, err)
+	}
+}

@@ -19,10 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The file storage of certmagic refreshes a lock until it notices, after
-		// some seconds, that it has been released.
-		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"))
+	goleak.VerifyTestMain(m)
 }
 
 // canary is a secret that may be only in requests.

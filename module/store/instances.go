@@ -107,7 +107,7 @@ func setLease(ctx context.Context, s session, id string, lease time.Duration, pr
 	return err
 }
 
-// leave ends the lease of this instance when it stops, so that others adopt at once what is open.
+// leave ends the lease of this instance when it stops, so that others adopt what is open when they look next, which is within 10 s.
 func (i *instance) leave() {
 	i.mu.Lock()
 	id, taken := i.id, !i.renewed.IsZero()

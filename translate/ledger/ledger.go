@@ -24,7 +24,7 @@ type Config struct {
 
 // Settings are what a reload may change.
 type Settings struct {
-	// Keep is how long an entry is kept, from its last change. Default: 24 hours.
+	// Keep is how long an entry is kept: while it is open, from its claim or its last question on; then from its end. Default: 24 hours.
 	Keep time.Duration
 	// Bounds are how much is kept. Zero fields have defaults.
 	Bounds Bounds

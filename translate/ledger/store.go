@@ -66,7 +66,7 @@ type Store interface {
 
 // Query selects entries for a list.
 type Query struct {
-	// Owner is whose entries are listed; nil: those of all owners, which is for the operator only. No index serves that.
+	// Owner is whose entries are listed; nil: those of all owners, which is for the operator only. An index serves that, too.
 	Owner *Owner
 	// Operator selects among the entries of all owners.
 	Operator Selection
