@@ -69,6 +69,27 @@ func TestStores(t *testing.T) {
 	}
 }
 
+// TestR201RawPassword: a DSN is refused if characters in its password, which are not encoded, could make a part of it a host, a database or a parameter.
+func TestR201RawPassword(t *testing.T) {
+	for password, works := range map[string]bool{
+		"p@ss/s3cret": false, "s3/ab": false, "12/s3cret": false, "12?s3cret": false, "12#s3cret": false, "@s3cret": false, "s3cret@": false, "s3cret@x@y": false,
+		"s3%zzcret": false, "s3%cret": false, "/@s3cret": false, "s3cret:a": true, "s3cret,a": true, "s3cret%40%2F%25": true, "s3cret&a=b": true,
+	} {
+		t.Setenv("PASSWORD", password)
+		for _, dsn := range []string{"postgres://bridge:{env.PASSWORD}@127.0.0.1:9739/bridge", "postgresql://bridge:{env.PASSWORD}@db/bridge?sslmode=disable"} {
+			o, err := held(t, `{"store":{"type":"postgres","dsn":"`+dsn+`"}}`)
+			if (err == nil) != works || err != nil && (strings.Contains(err.Error(), password) || !strings.Contains(err.Error(), "percent-encoded")) {
+				t.Errorf("%s: %v, %v", password, o, err)
+			}
+		}
+	}
+	for _, dsn := range []string{"postgres:bridge:s3cret=x@db/bridge", "POSTGRES://bridge:s3cret@db/bridge", "postgres:///bridge?password=s3cret@x"} {
+		if _, err := held(t, `{"store":{"type":"postgres","dsn":"`+dsn+`"}}`); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+}
+
 // TestDSNIsSecret: no error, and nothing that shows values, has the DSN or its password.
 func TestDSNIsSecret(t *testing.T) {
 	t.Setenv("DSN", "postgres://bridge:s3cret@db.example.com/bridge")

@@ -112,11 +112,16 @@ var pair = regexp.MustCompile(`^\s*[a-z_]+\s*=`)
 // errDSN does not contain the DSN.
 var errDSN = errors.New("the DSN of store postgres is neither a URL, such as postgres://user@host/database, nor pairs, such as host=/run/postgresql dbname=bridge; characters such as @ and / in a password of a URL have to be percent-encoded")
 
+// checkDSN checks that it is certain where a password ends: what comes after it is shown, and looked up.
 func checkDSN(dsn string) error {
 	if pair.MatchString(dsn) {
 		return nil
 	}
-	if u, err := url.Parse(dsn); err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+	u, err := url.Parse(dsn)
+	switch {
+	case err != nil, !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://"):
+		return errDSN
+	case strings.Contains(dsn, "@") && (u.User == nil || strings.Count(dsn, "@") > 1):
 		return errDSN
 	}
 	return nil

@@ -102,7 +102,11 @@ func TestNotOpened(t *testing.T) {
 			}
 		}), "malformed", "damaged"},
 
-		"unreadable DSN":   {replaced("127.0.0.1:", "127.0.0.1:port"), "DSN can't be read", "postgres://"},
+		"unreadable DSN":                      {replaced("127.0.0.1:", "127.0.0.1:port"), "DSN can't be read", "postgres://"},
+		"parameter that may be of a password": {replaced("/test", "/test?password=p&"+postgrestest.Password+"=x"), "DSN can't be read", "ercent-encode"},
+		"pair that may be of a password": {func(*testing.T) Settings {
+			return Settings{Kind: Postgres, DSN: "host=127.0.0.1 password=p " + postgrestest.Password + "=x"}
+		}, "DSN can't be read", "'…'"},
 		"wrong password":   {replaced(postgrestest.Password, "not-"+postgrestest.Password), "password authentication failed", "user or the password"},
 		"unknown user":     {replaced("//postgres:", "//nobody:"), "password authentication failed", "user or the password"},
 		"unknown database": {replaced("/test", "/no_test"), "does not exist", "no database of this name"},

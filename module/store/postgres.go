@@ -66,13 +66,25 @@ func (p *postgres) swept(context.Context, session) error { return nil }
 
 // errDSN is the error for a DSN that can't be read. It does not quote the DSN, as those of the driver do.
 var errDSN = &verdict.Error{
-	Text:   "the DSN can't be read",
-	Advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…",
+	Text: "the DSN can't be read",
+	Advice: "Write the DSN as postgres://<user>:<password>@<host>:5432/<database> or as host=… port=… dbname=… user=… password=…. " +
+		"Percent-encode characters such as @, / and & in a URL, quote a value with spaces ('…'), and set what is not of a connection with options=-c….",
+}
+
+// parameters are those that a DSN may have. The server quotes others in its error: they could be a part of a password.
+var parameters = []string{
+	"host", "port", "database", "user", "password", "passfile", "service", "servicefile", "connect_timeout", "target_session_attrs",
+	"ssl", "sslmode", "sslkey", "sslcert", "sslcertmode", "sslrootcert", "sslnegotiation", "sslpassword", "sslsni",
+	"krbspn", "krbsrvname", "channel_binding", "require_auth", "min_protocol_version", "max_protocol_version",
+	"statement_cache_capacity", "description_cache_capacity", "default_query_exec_mode",
+	"application_name", "client_encoding", "options", "role", "search_path", "timezone",
 }
 
 // config reads the DSN, and the files and environment variables that stand for what it leaves out.
 func (p *postgres) config() (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(p.settings.DSN)
+	config, err := pgx.ParseConfigWithOptions(p.settings.DSN, pgx.ParseConfigOptions{
+		ParseConfigOptions: pgconn.ParseConfigOptions{ConnStringAllowedKeys: parameters},
+	})
 	if err != nil {
 		return nil, errDSN
 	}
