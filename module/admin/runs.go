@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -135,7 +136,7 @@ func runsOf(ctx context.Context, q *ledger.Query) Runs {
 		answer.open(of.Front, of.State, n)
 	}
 	for db, err := range failed {
-		answer.failed(db, err)
+		answer.Unread = addUnread(answer.Unread, db, err)
 	}
 	names := fronts.BridgeNames()
 	for begun, more := time.Now(), q.Limit > 0; more; more = answer.Next != "" && q.Limit > 0 && len(answer.Unread) == 0 && time.Since(begun) < readPages {
@@ -150,7 +151,7 @@ func runsOf(ctx context.Context, q *ledger.Query) Runs {
 			answer.Runs = append(answer.Runs, r)
 		}
 		for _, u := range unread {
-			answer.failed(u.DB, u.Err)
+			answer.Unread = addUnread(answer.Unread, u.DB, u.Err)
 		}
 	}
 	return answer
@@ -177,10 +178,13 @@ func (a *Runs) open(front string, state ledger.State, n int) {
 	a.Open[front][state.String()] += n
 }
 
-func (a *Runs) failed(db *store.DB, err error) {
-	if place := shownError(db.Status().Place); !slices.ContainsFunc(a.Unread, func(u Unread) bool { return u.Place == place }) {
-		a.Unread = append(a.Unread, Unread{place, shownError(err.Error())})
+// addUnread adds a database, once. Its place is not in the error, too.
+func addUnread(all []Unread, db *store.DB, err error) []Unread {
+	place := db.Status().Place
+	if slices.ContainsFunc(all, func(u Unread) bool { return u.Place == shownError(place) }) {
+		return all
 	}
+	return append(all, Unread{shownError(place), shownError(strings.TrimPrefix(err.Error(), place+": "))})
 }
 
 // receiversOf returns the receivers that are not told everything yet.

@@ -108,6 +108,13 @@ func TestUnreadRuns(t *testing.T) {
 	if len(runs.Unread) != 1 || !strings.HasSuffix(runs.Unread[0].Place, "/dev/null/bridge.db") || runs.Unread[0].Error == "" {
 		t.Error(text)
 	}
+	if strings.Contains(runs.Unread[0].Error, "SQLite in") {
+		t.Errorf("the place is said twice: %+v", runs.Unread[0])
+	}
+	var waiting Notifications
+	if text := a.ask(http.MethodGet, "/skill_bridge/notifications", "", http.StatusOK, &waiting); len(waiting.Unread) != 1 || waiting.Unread[0] != runs.Unread[0] {
+		t.Error(text)
+	}
 	metrics := string(c.With(testbed.Fresh()).Send(http.MethodGet, a.url+"/metrics", "").Body)
 	if !strings.Contains(metrics, `caddy_skill_bridge_database_usable{database="SQLite in /dev/null/bridge.db"} 0`) || strings.Contains(metrics, "caddy_skill_bridge_kept_runs") {
 		t.Error(metrics)

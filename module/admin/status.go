@@ -4,18 +4,17 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 // Status is all that the command status shows.
 type Status struct {
 	Inventory
-	Providers     []Provider       `json:"providers"`
-	Calls         Calls            `json:"calls"`
-	Runs          Runs             `json:"runs"` // without the runs themselves
-	Notifications delivery.Waiting `json:"notifications"`
-	Stores        []Store          `json:"stores"`
+	Providers     []Provider    `json:"providers"`
+	Calls         Calls         `json:"calls"`
+	Runs          Runs          `json:"runs"` // without the runs themselves
+	Notifications Notifications `json:"notifications"`
+	Stores        []Store       `json:"stores"`
 	Changes
 }
 

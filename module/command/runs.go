@@ -84,13 +84,16 @@ while it goes on, and has ended as "completed", "failed", "timed_out" or "cancel
 		case len(args) > 0 && len(runs.Runs) == 0:
 			e := &adminError{fmt.Sprintf("no run %q is kept", args[0]), "see which there are: " + api.command("runs")}
 			if len(runs.Unread) > 0 {
-				e = &adminError{"the database can't be read: " + runs.Unread[0].Error, "see what is wrong with it: " + api.command("status")}
+				e = &adminError{runs.Unread[0].Place + " can't be read: " + runs.Unread[0].Error, "see what is wrong with it: " + api.command("status")}
 			}
 			return screen.Fail(e, e.next), nil
 		case len(args) > 0:
 			screen.Show(runs.Runs[0], func() { showRun(screen, &runs.Runs[0]) })
 		default:
 			screen.Show(answer, func() { showRuns(screen, &runs) })
+			if len(runs.Unread) > 0 {
+				return cli.ProtocolError, nil
+			}
 		}
 		return cli.OK, nil
 	})

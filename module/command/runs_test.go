@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
 
 // TestRunsGoOn: if few runs of many fit, pages have fewer than their limit, or none. The command goes on until it has as many as wanted, or all.
@@ -66,5 +69,27 @@ func TestRunsOfMCP(t *testing.T) {
 	said, err := exec.CommandContext(t.Context(), "caddy", "skill-bridge", "runs", "--front", "mcp").CombinedOutput()
 	if err == nil || !strings.Contains(string(said), "tasks of MCP are sealed tokens, which are in no database") {
 		t.Errorf("%s, %v", said, err)
+	}
+}
+
+// TestUnreadDatabase: runs that can't be read are not none.
+func TestUnreadDatabase(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	c := testbed.StartCaddy(t, "{\n\tadmin 127.0.0.1:{$ADMIN}\n}\n"+testbed.Site("skill_bridge /rpc {\n\tstore sqlite /dev/null/bridge.db\n\tallow_http\n\tallow_networks 127.0.0.0/8\n\tprovider "+
+		p.URL()+" {\n\t\tnamespace acme\n\t}\n}"))
+	for _, command := range []string{"runs", "status"} {
+		cmd := exec.CommandContext(t.Context(), "caddy", "skill-bridge", command, "--address", "127.0.0.1:"+c.Port("ADMIN"))
+		text, _ := cmd.Output()
+		if status := cmd.ProcessState.ExitCode(); status == 0 && command == "runs" || status != 0 && command == "status" {
+			t.Errorf("%s: exit status %d", command, status)
+		}
+		for _, want := range []string{"kept: not known\n", "Not read: SQLite in /dev/null/bridge.db: "} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: %q is not in %s", command, want, text)
+			}
+		}
+		if strings.Contains(string(text), "bridge.db: SQLite") && command == "runs" || strings.Contains(string(text), "yet: not known of SQLite") != (command == "status") {
+			t.Errorf("%s: %s", command, text)
+		}
 	}
 }

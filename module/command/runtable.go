@@ -11,7 +11,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 )
 
 // ago returns how long ago a time was.
@@ -65,6 +64,12 @@ func summarizeRuns(s *cli.Screen, runs *admin.Runs) {
 		}
 	}
 	text := "Runs that are kept: " + strconv.Itoa(runs.Kept)
+	if len(runs.Unread) > 0 {
+		text = "Runs that are kept: not known"
+		if runs.Kept > 0 {
+			text += "; in the databases that could be read: " + strconv.Itoa(runs.Kept)
+		}
+	}
 	if len(open) > 0 {
 		text += ", of which go on: " + strings.Join(open, ", ")
 	}
@@ -138,11 +143,14 @@ func showStores(s *cli.Screen, stores []admin.Store) {
 }
 
 // showNotifications writes how many webhooks of callers wait for events, and at which hosts most of them are.
-func showNotifications(s *cli.Screen, n *delivery.Waiting) {
-	if n.Waiting == 0 {
+func showNotifications(s *cli.Screen, n *admin.Notifications) {
+	for _, u := range n.Unread {
+		fmt.Fprintf(s.Out, "\nWebhooks of callers with events that were not delivered yet: not known of %s\n", u.Place)
+	}
+	if n.Waiting.Waiting == 0 {
 		return
 	}
-	fmt.Fprintf(s.Out, "\nWebhooks of callers with events that were not delivered yet: %d\n", n.Waiting)
+	fmt.Fprintf(s.Out, "\nWebhooks of callers with events that were not delivered yet: %d\n", n.Waiting.Waiting)
 	var rows [][]string
 	for _, r := range n.Receivers[:min(len(n.Receivers), shownReceivers)] {
 		rows = append(rows, []string{r.Host, cmp.Or(r.Principal, anonymous), strconv.Itoa(r.Waiting), ago(r.Oldest), nextRequest(r.Oldest, r.Next)})

@@ -10,13 +10,13 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// WaitingNotifications returns what webhooks of callers were not told yet, of all databases of this process. The error is that of one which can't be read.
-func WaitingNotifications(ctx context.Context) (*delivery.Waiting, error) {
-	all, failed := &delivery.Waiting{Receivers: []delivery.Receiver{}}, error(nil)
+// WaitingNotifications returns what webhooks of callers were not told yet, of all databases of this process.
+func WaitingNotifications(ctx context.Context) (all *delivery.Waiting, unread []Unread) {
+	all = &delivery.Waiting{Receivers: []delivery.Receiver{}}
 	for kept := range ledgers.All() {
 		of, err := kept.db.Deliveries().Waiting(ctx)
 		if err != nil {
-			failed = err
+			unread = append(unread, Unread{kept.db, err})
 			continue
 		}
 		all.Waiting += of.Waiting
@@ -32,7 +32,7 @@ func WaitingNotifications(ctx context.Context) (*delivery.Waiting, error) {
 		return strings.Compare(a.Host, b.Host)
 	})
 	all.Receivers = all.Receivers[:min(len(all.Receivers), delivery.MaxReceivers)]
-	return all, failed
+	return all, unread
 }
 
 // Unread is a database that can't be read.
