@@ -187,6 +187,7 @@ func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Re
 func (s *keptRunStates) Cancel(ctx context.Context, principal string, ref *run.Ref) (run.State, error) {
 	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
 	if err == nil {
+		defer s.runs.OnChange(e, func(*ledger.Entry) {})() // so that it is not read again
 		e, err = s.runs.Cancel(context.WithoutCancel(ctx), e.Identity())
 	}
 	switch {

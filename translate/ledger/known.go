@@ -56,8 +56,20 @@ func (e *Entry) Known() bool {
 	return e != nil && (e.State == Canceled || e.State.Ended() && (e.Outcome != nil || e.Apart > 0))
 }
 
+// read is the key of what [Ledger.Read] has read.
+type read Identity
+
+// Read reads the entry of a run for a call that asks for it several times: in the context, Of returns it, or the error, without reading it again.
+func (l *Ledger) Read(ctx context.Context, owner Owner, ref *run.Ref) context.Context {
+	e, err := l.Of(ctx, owner, ref)
+	return context.WithValue(ctx, read{owner, ref.Kept}, func() (*Entry, error) { return e, err })
+}
+
 // Of returns the entry of a run. The error is [ErrNoEntry] if there is none.
 func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, error) {
+	if known, ok := ctx.Value(read{owner, ref.Kept}).(func() (*Entry, error)); ok {
+		return known()
+	}
 	e, err := l.Get(ctx, Identity{owner, ref.Kept})
 	if err == nil && (e.Ref.Source != ref.Source || e.Ref.SkillID != ref.SkillID || e.Ref.ExecutionID != ref.ExecutionID) {
 		err = ErrNoEntry

@@ -25,6 +25,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	if fault != nil {
 		return nil, fault
 	}
+	ctx = f.read(ctx, call.Principal, &ref)
 	if !f.Canceled.When(ctx, call.Principal, &ref).IsZero() {
 		return f.answerCanceled(ctx, p, call, ref)
 	}
@@ -32,6 +33,14 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	outcome := f.bridge(p).Resume(ctx, ref, call).Wait()
 	p.faults = outcome.Warnings
 	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
+}
+
+// read reads the entry of a run once for a call, if the bridge keeps one. While the database does not respond, the call waits for it once, too.
+func (f *Front) read(ctx context.Context, principal string, ref *run.Ref) context.Context {
+	if ref.Kept == "" || f.Kept == nil {
+		return ctx
+	}
+	return f.Kept.Read(ctx, f.Kept.Owner(principal), ref)
 }
 
 const aboutRunToken = "the run_token of an earlier answer"
@@ -126,12 +135,13 @@ func (f *Front) cancelRun(ctx context.Context, p *params) (jsontext.Value, *json
 	if fault != nil {
 		return nil, fault
 	}
-	if !f.Canceled.When(ctx, call.Principal, &ref).IsZero() {
+	read := f.read(ctx, call.Principal, &ref)
+	if !f.Canceled.When(read, call.Principal, &ref).IsZero() {
 		return f.answerCanceled(ctx, p, call, ref)
 	}
-	outcome := f.askOnce(ctx, p, ref, call)
+	outcome := f.askOnce(read, p, ref, call)
 	if said := outcome.Failure; !outcome.State.Ended() && (said == nil || !said.Lost || said.NotOffered()) {
-		ended, failure := f.Canceled.Cancel(ctx, call.Principal, &ref)
+		ended, failure := f.Canceled.Cancel(read, call.Principal, &ref)
 		switch {
 		case failure != nil:
 			outcome = run.Run{Ref: ref, State: run.Working, Failure: failure}
