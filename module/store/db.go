@@ -53,7 +53,13 @@ type DB struct {
 	using   sync.RWMutex
 	conns   *connections // nil: not open
 	trouble atomic.Pointer[ledger.Unavailable]
-	older   atomic.Pointer[olderSchema] // nil: the schema is that of the program
+	tables  atomic.Pointer[ledger.Unavailable] // the trouble with tables that was the last
+	said    struct {
+		sync.Mutex
+		advice string // of the log line that was the last, and when it was written
+		at     time.Time
+	}
+	older atomic.Pointer[olderSchema] // nil: the schema is that of the program
 }
 
 // dialect is what databases do differently.
@@ -134,6 +140,9 @@ func (d *DB) run() {
 	defer runs.Wait()
 	runs.Go(d.runs.work)
 	for d.wait(sweepInterval) {
+		if d.tables.Load() != nil {
+			_ = d.Check(d.ctx)
+		}
 		_ = d.sweep(d.ctx) // the next one deletes it; statements log errors
 	}
 }
@@ -243,7 +252,7 @@ func (d *DB) Status() Status {
 	return s
 }
 
-// Check writes a row and deletes it. If the database is empty and only checked, it also makes the tables, and undoes that.
+// Check writes a thing and a run, and deletes them. If the database is empty and only checked, it also makes the tables, and undoes that.
 func (d *DB) Check(ctx context.Context) error {
 	older := d.older.Load()
 	err := d.transaction(ctx, func(ctx context.Context, s session) error {
@@ -256,14 +265,38 @@ func (d *DB) Check(ctx context.Context) error {
 		if _, err := s.exec(ctx, "INSERT INTO things (kind, name, value, version, expires) VALUES ($1, $2, $3, 1, {now})", "check", name, []byte{}); err != nil {
 			return err
 		}
-		if _, err := s.exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", "check", name); err != nil || older == nil {
+		if _, err := s.exec(ctx, "DELETE FROM things WHERE kind = $1 AND name = $2", "check", name); err != nil {
 			return err
 		}
-		return errUndone
-	})
-	if errors.Is(err, errUndone) {
+		if older == nil || older.version == 0 {
+			if err := checkRuns(ctx, s); err != nil {
+				return err
+			}
+		}
+		if older != nil {
+			return errUndone
+		}
 		return nil
+	})
+	if err != nil && !errors.Is(err, errUndone) {
+		return err
 	}
+	d.tables.Store(nil)
+	d.answered(true)
+	return nil
+}
+
+// checkRuns adds a run, of a realm of its own, and deletes it.
+func checkRuns(ctx context.Context, s session) error {
+	e := &ledger.Entry{Owner: ledger.Owner{Realm: "check"}, ID: newID()}
+	values, err := entryValues(e)
+	if err != nil {
+		return err
+	}
+	if _, err := s.exec(ctx, addEntry, append(values, int64(0), entrySize(e))...); err != nil {
+		return err
+	}
+	_, err = s.exec(ctx, "DELETE FROM runs WHERE "+isEntry, identity(e.Identity())...)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -57,6 +58,9 @@ func (d *DB) judged(ctx context.Context, err error, p purpose, k kind) error {
 	if ctx.Err() != nil {
 		return trouble.Err
 	}
+	if v.Tables {
+		d.tables.Store(trouble)
+	}
 	d.suffered(trouble)
 	if v.Unsure && p != reading {
 		return trouble.Err
@@ -64,10 +68,11 @@ func (d *DB) judged(ctx context.Context, err error, p purpose, k kind) error {
 	return trouble
 }
 
-// answered notes that the database works. That it can be written again is said only by what has changed rows, as the renewal of the lease does.
+// answered notes that the database works. That it can be written again is said only by what has changed rows, as the renewal of the lease does,
+// and that its tables can be used only by [DB.Check].
 func (d *DB) answered(wrote bool) {
 	trouble := d.trouble.Load()
-	if trouble == nil || trouble.Full && !wrote {
+	if trouble == nil || trouble.Full && !wrote || trouble == d.tables.Load() {
 		return
 	}
 	if d.trouble.CompareAndSwap(trouble, nil) {
@@ -75,10 +80,15 @@ func (d *DB) answered(wrote bool) {
 	}
 }
 
-// suffered notes why the database can't be used, and logs it once for each cause.
+// causeInterval is between two log lines about a database that can't be used: causes alternate when a server fails.
+const causeInterval = time.Minute
+
+// suffered notes why the database can't be used, and logs it once for each cause, and at most once in an interval while it can't.
 func (d *DB) suffered(trouble *ledger.Unavailable) {
-	before := d.trouble.Swap(trouble)
-	if before == nil || before.Advice != trouble.Advice {
+	d.said.Lock()
+	defer d.said.Unlock()
+	if before := d.trouble.Swap(trouble); before == nil || d.said.advice != trouble.Advice && time.Since(d.said.at) >= causeInterval {
+		d.said.advice, d.said.at = trouble.Advice, time.Now()
 		d.log.Load().Error("the database can't be used", zap.String("advice", trouble.Advice), zap.Error(trouble.Err))
 	}
 }

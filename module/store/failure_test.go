@@ -330,3 +330,66 @@ func TestErrorsOfSQLite(t *testing.T) {
 		t.Error("a connection that reads has written")
 	}
 }
+
+// That claims fail is found by the check, and does not end with what uses other tables.
+func TestTablesThatCantBeUsed(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		log, logs := observed()
+		db := begin(t, settings, log)
+		claim := func() error {
+			_, err := db.Runs().Claim(t.Context(), &ledger.Entry{ID: newID()}, time.Hour)
+			return err
+		}
+		if err := errors.Join(db.Check(t.Context()), claim()); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, "ALTER TABLE runs RENAME TO elsewhere")
+		before := logs.Len()
+		for range 3 {
+			wantUnavailable(t, claim(), "runs", "backup")
+			if _, err := db.Runs().Renew(t.Context()); err != nil || db.Status().Trouble == nil {
+				t.Errorf("%v, %+v", err, db.Status())
+			}
+		}
+		wantUnavailable(t, db.Check(t.Context()), "runs", "backup")
+		exec(t, db, "ALTER TABLE elsewhere RENAME TO runs")
+		if err := errors.Join(db.Check(t.Context()), claim()); err != nil || db.Status().Trouble != nil {
+			t.Errorf("%v, %+v", err, db.Status())
+		}
+		if lines := logs.All()[before:]; len(lines) != 2 || lines[1].Message != "the database works again" {
+			t.Errorf("%v", lines)
+		}
+		if n := scalar[int](t, db, reading, "SELECT count(*) FROM runs"); n != 2 {
+			t.Errorf("%d runs are left", n)
+		}
+	})
+}
+
+// Causes that alternate are not logged each time.
+func TestCausesThatAlternate(t *testing.T) {
+	log, logs := observed()
+	db := begin(t, Settings{Kind: Memory, File: t.Name()}, log)
+	if err := db.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := logs.Len()
+	suffer := func(advice string) { db.suffered(&ledger.Unavailable{Err: errors.New("down"), Advice: advice}) }
+	for range 5 {
+		suffer("EOF")
+		suffer("refused")
+	}
+	db.said.at = db.said.at.Add(-causeInterval)
+	suffer("EOF")
+	suffer("refused")
+	suffer("EOF")
+	suffer("refused")
+	db.answered(false)
+	suffer("EOF")
+	var said []string
+	for _, line := range logs.All()[before:] {
+		said = append(said, fmt.Sprint(line.ContextMap()["advice"]))
+	}
+	if got := strings.Join(said, " "); got != "EOF refused <nil> EOF" {
+		t.Error(got)
+	}
+}

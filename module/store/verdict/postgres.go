@@ -35,11 +35,11 @@ var postgresVerdicts = map[string]Verdict{
 	"3D000": {Advice: "The server has no database of this name. Create it, or name another one in the DSN of: store postgres <dsn>"},
 	"3F000": {Advice: "The user has no schema for tables. Create one, or set search_path: ALTER ROLE <user> SET search_path = <schema>"},
 	"40":    {Refused: true, Advice: "Other transactions are in the way for a long time. Look at the load of the database and at pg_locks."},
-	"42501": {Advice: "The user lacks privileges. It must be able to create tables, and must own those of the bridge."},
-	"42P01": {Advice: "A table of the bridge is missing. Restore the database from a backup, or give the bridge an empty one."},
+	"42501": {Tables: true, Advice: "The user lacks privileges. It must be able to create tables, and must own those of the bridge."},
+	"42P01": {Tables: true, Advice: "A table of the bridge is missing. Restore the database from a backup, or give the bridge an empty one."},
 	"42P05": {Advice: advicePooler},
 	"42P07": {Advice: "The schema has tables of another program. Give the bridge a database of its own."},
-	"42703": {Advice: "A table of the bridge was changed. Restore the database from a backup, or give the bridge an empty one."},
+	"42703": {Tables: true, Advice: "A table of the bridge was changed. Restore the database from a backup, or give the bridge an empty one."},
 	"53":    {Advice: "The server lacks memory or connections. See max_connections and its log."},
 	"53100": {Full: true, Advice: "The disk of the server is full. Free space on it."},
 	"57014": {Advice: AdviceSlow},
@@ -59,7 +59,7 @@ func Postgres(err error) *Verdict {
 			v, ok = postgresVerdicts[e.Code[:min(2, len(e.Code))]]
 		}
 		if ok {
-			v.Unsure = v.Unsure && !connecting
+			v.Unsure, v.Tables = v.Unsure && !connecting, v.Tables && !connecting
 			return &v
 		}
 		if !connecting {

@@ -44,7 +44,7 @@ func SQLite(err error) *Verdict {
 	case codes.SQLITE_INTERRUPT:
 		return &Verdict{Unsure: true, Advice: AdviceSlow}
 	case codes.SQLITE_ERROR:
-		return &Verdict{Advice: "The file has not the tables of the bridge. Name another file with: store sqlite <file>, or restore this one from a backup."}
+		return &Verdict{Tables: true, Advice: "The file has not the tables of the bridge. Name another file with: store sqlite <file>, or restore this one from a backup."}
 	case codes.SQLITE_NOMEM:
 		return &Verdict{Advice: "The process has not enough memory."}
 	}

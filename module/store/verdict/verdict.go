@@ -11,6 +11,8 @@ type Verdict struct {
 	Refused bool
 	// Unsure says that a statement that writes may have had its effect.
 	Unsure bool
+	// Tables says that tables are not as they should be: what uses others says nothing about them.
+	Tables bool
 	// Gone says that the connection broke. Another one may work.
 	Gone bool
 }
