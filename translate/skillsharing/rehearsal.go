@@ -32,7 +32,7 @@ func (c *Client) Rehearse(ctx context.Context, s *discovery.Skill) (*run.Failure
 	if !s.NeedsCredential() {
 		return nil, nil
 	}
-	u, body, err := c.invocation(s, new(Invocation))
+	u, body, _, err := c.invocation(s, new(Invocation))
 	if err != nil { // the inputs are valid
 		return c.finish(s, &run.Failure{Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Cause: err}), nil
 	}

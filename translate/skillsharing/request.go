@@ -80,18 +80,25 @@ func (c *Client) ofSkill(s *discovery.Skill) exchange.Identity {
 	return exchange.Identity{Hosts: c.AllowedHosts, Descriptor: s}
 }
 
-// invocation returns the URL and the body of an invocation. The body is an
+// invocation returns the URL and the body of an invocation, and the memory of a long body, which has to be released. The body is an
 // InvocationRequest. If the method has no body, the inputs are in the query.
-func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []byte, error) {
+func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []byte, *exchange.Memory, error) {
 	inputs := inv.Inputs
 	if inputs == nil {
 		inputs = jsontext.Value("{}")
 	}
 	if !s.SendsBody() {
 		u, err := withQuery(s.InvokeURL, inputs)
-		return u, nil, err
+		return u, nil, nil, err
 	}
-	body := make([]byte, 0, len(inputs)+len(s.ID)+len(c.Caller.ID)+256)
+	size := len(inputs) + len(s.ID) + len(c.Caller.ID) + 256
+	var body []byte
+	memory := exchange.BorrowMemory(size)
+	if memory != nil {
+		body = memory.Text
+	} else {
+		body = make([]byte, 0, size)
+	}
 	body = append(body, `{"caller":{"id":`...)
 	body = appendString(body, c.Caller.ID)
 	body = append(body, `,"type":`...)
@@ -109,7 +116,10 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 		body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)
 	}
 	body = append(body, "}}"...)
-	return s.InvokeURL, body, nil
+	if memory != nil {
+		memory.Text = body
+	}
+	return s.InvokeURL, body, memory, nil
 }
 
 // appendString appends a JSON string. It replaces invalid UTF-8.

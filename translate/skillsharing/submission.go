@@ -41,13 +41,14 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 	if e := c.judgeURLs(ctx, s); e != nil {
 		return nil, c.finish(s, e)
 	}
-	u, body, err := c.invocation(s, inv)
+	u, body, memory, err := c.invocation(s, inv)
 	if err != nil {
 		return nil, c.finish(s, &run.Failure{
 			Kind: run.InvalidArguments, Message: "The arguments can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge,
 			Executed: run.ExecutedNo, Argument: &run.Argument{Reason: run.WrongSchema},
 		})
 	}
+	defer memory.Release()
 	var call *exchange.Spending
 	defer func() { call.End() }()
 	renewed, executed := false, run.ExecutedNo
@@ -66,6 +67,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		if e != nil {
 			return fail(e)
 		}
+		req.ReadFrom(memory)
 		preventReplay(&req.Request)
 		if call == nil {
 			call = &req.First

@@ -34,7 +34,7 @@ func (a Attempts) Invoke(ctx context.Context, inv *Invocation) (*exchange.Answer
 	if e := a.Skill.Unsupported(); e != nil {
 		return nil, e
 	}
-	u, body, err := a.Client.invocation(a.Skill, inv)
+	u, body, _, err := a.Client.invocation(a.Skill, inv)
 	if err != nil {
 		return nil, &run.Failure{Kind: run.InvalidArguments, Message: "The inputs can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo}
 	}
