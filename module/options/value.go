@@ -63,7 +63,7 @@ func setSize(to *int64, name, text string) error {
 func parseDuration(name, text string) (caddy.Duration, error) {
 	d, err := caddy.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s %q is not a duration, such as 500ms, 30s or 10m", name, text)
+		return 0, fmt.Errorf("%s %q is not a duration, such as 500ms, 30s, 10m or 7d: the units are ns, us, ms, s, m, h and d", name, text)
 	}
 	return caddy.Duration(d), nil
 }

@@ -72,6 +72,10 @@ func (s *Sender) Differs(ctx context.Context, url, token string) func(e *ledger.
 	return func(e *ledger.Entry) string {
 		to := targetIn(e.Notes)
 		switch {
+		case to.URL == "" && url != "":
+			return "no 'notify'"
+		case to.URL != "" && url == "":
+			return "'notify'"
 		case to.URL != url:
 			return "another 'notify.url'"
 		case url == "":

@@ -223,9 +223,9 @@ func TestSenderDiffers(t *testing.T) {
 			{with, hook, secret(2), "another 'notify.token'"},
 			{with, hook, "", "another 'notify.token'"},
 			{with, hook + "?", token, "another 'notify.url'"},
-			{with, "", "", "another 'notify.url'"},
+			{with, "", "", "'notify'"},
 			{without, "", "", ""},
-			{without, hook, token, "another 'notify.url'"},
+			{without, hook, token, "no 'notify'"},
 		} {
 			if got := b.Differs(t.Context(), c.url, c.token)(c.e); got != c.want {
 				t.Errorf("%d: %q, want %q", n, got, c.want)

@@ -62,8 +62,8 @@ func TestStoreThatRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	found := findings.OfStores(ctx, []*observe.Bridge{{Store: open()}})
-	if len(found) != 1 || found[0].Result != findings.Failed || !strings.Contains(found[0].What, "refused by a trigger") || ctx.Err() != nil {
+	found := findings.OfStores(ctx, []*observe.Bridge{{Store: open(), Number: 3}})
+	if len(found) != 1 || found[0].Result != findings.Failed || found[0].Bridge != 3 || !strings.Contains(found[0].What, "refused by a trigger") || ctx.Err() != nil {
 		t.Errorf("%+v, %v", found, ctx.Err())
 	}
 }

@@ -73,7 +73,7 @@ func ofRules(bridge int, unknown []inspection.UnknownName, line func(path string
 	return l.findings
 }
 
-// OfStores returns the findings about the databases of bridges. It opens them, and waits until they are open.
+// OfStores returns the findings about the databases of bridges, each with the number of the first that uses it. It opens them, and waits until they are open.
 func OfStores(ctx context.Context, bridges []*observe.Bridge) (all []Finding) {
 	all, known := []Finding{}, map[*store.DB]bool{}
 	for _, b := range bridges {
@@ -101,6 +101,7 @@ func OfStores(ctx context.Context, bridges []*observe.Bridge) (all []Finding) {
 				f.Fix = u.Advice
 			}
 		}
+		f.Bridge = b.Number
 		all = append(all, f)
 	}
 	return all
