@@ -63,7 +63,7 @@ func (f *follower) Poll(ctx context.Context, e *ledger.Entry, _ bool) run.Run {
 }
 
 // open starts a ledger of an instance of a database.
-func open(t *testing.T, store *ledgertest.Store, f *follower, keep time.Duration) *ledger.Ledger {
+func open(t *testing.T, store ledger.Store, f *follower, keep time.Duration) *ledger.Ledger {
 	t.Helper()
 	l := ledger.New(ledger.Config{
 		Store: store, Settings: ledger.Settings{Keep: keep, Bounds: ledger.Bounds{Runs: 1e6, RunsOfOne: 1e6}}, Trouble: func(err error) { t.Error(err) },
