@@ -223,6 +223,13 @@ func isUnshown(f *run.Failure) bool {
 
 // untold returns the failure of a call whose task goes on, but can't be shown to the client because the database has failed.
 func untold(v wire.Version, t *task.Task, err error) *run.Failure {
+	if errors.Is(err, tasks.ErrLost) {
+		return &run.Failure{
+			Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Cause: err,
+			Message: "The bridge can't store tasks at the moment, and too much waits for that already, so how the task " + t.ID + " ends may be lost. " +
+				"Its skill was executed: don't repeat the message, unless executing it twice does no harm.",
+		}
+	}
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
 		Message: "The bridge can't store tasks at the moment, so it can't show how the task " + t.ID + " is. Its run goes on: don't repeat the message, read the task with " + wire.GetMethod(v) + " later.",

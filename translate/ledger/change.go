@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,13 +118,14 @@ const (
 // writes it later. It returns the newest version.
 func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, error) {
 	id := known.Identity()
+	var first *Entry
 	earlier := l.pending.find(id)
 	if earlier != nil {
 		if earlier.entry.State.Ended() {
 			return earlier.entry, ErrEnded
 		}
 		last := decide
-		known, decide = earlier.entry, func(next *Entry) error {
+		first, known, decide = earlier.first, earlier.entry, func(next *Entry) error {
 			if first, then := earlier.decide(next), last(next); first != nil || !errors.Is(then, ErrUnchanged) {
 				return then
 			}
@@ -132,7 +134,7 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	e, err := l.change(ctx, id, decide)
+	e, err := l.insertAndChange(ctx, first, id, decide)
 	if err == nil || isOver(err) {
 		l.pending.done(id, earlier, e)
 		return e, err
@@ -145,15 +147,39 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	if decide(&next) != nil {
 		return e, nil
 	}
-	for _, dropped := range l.pending.add(&unwritten{&next, decide, e.State.Followed() && next.State.Ended() && !next.Single}) {
+	l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first})
+	return &next, nil
+}
+
+// writeLater keeps in memory what could not be written. It reports whether there was place for it.
+func (l *lives) writeLater(u *unwritten) bool {
+	dropped := l.pending.add(u)
+	for _, other := range dropped {
 		l.mu.Lock() // its run is asked about again
-		if n := l.all[dropped.entry.Identity()]; n != nil {
+		if n := l.all[other.entry.Identity()]; n != nil {
 			l.tidy(n)
 		}
 		l.mu.Unlock()
 	}
-	l.tellWatches(id, &next)
-	return &next, nil
+	l.tellWatches(u.entry.Identity(), u.entry)
+	return !slices.Contains(dropped, u)
+}
+
+// insertAndChange is change for an entry that the store perhaps does not have yet; nil: it has it.
+func (l *Ledger) insertAndChange(ctx context.Context, first *Entry, id Identity, decide func(next *Entry) error) (*Entry, error) {
+	if first == nil {
+		return l.change(ctx, id, decide)
+	}
+	_, leave := l.use(id, 0)
+	defer leave()
+	if _, err := l.store.Claim(ctx, new(*first), time.Duration(l.keep.Load())); err != nil {
+		return nil, err
+	}
+	e, err := l.change(ctx, id, decide)
+	if e != nil {
+		l.learn(e, true)
+	}
+	return e, err
 }
 
 // The bounds of what waits to be written.
@@ -166,7 +192,8 @@ const (
 type unwritten struct {
 	entry   *Entry
 	decide  func(next *Entry) error
-	askable bool // it is the end of a run, and the provider can be asked about that again
+	askable bool   // it is the end of a run, and the provider can be asked about that again
+	first   *Entry // has to be inserted before the change, unless that was done already; nil: the store has the entry
 }
 
 func (u *unwritten) size() int { return len(u.entry.Outcome) + len(u.entry.Notes) }
@@ -294,7 +321,7 @@ func (u *unwritten) write(ctx context.Context, l *Ledger) error {
 	id := u.entry.Identity()
 	_, leave := l.use(id, 0)
 	defer leave()
-	e, err := l.change(ctx, id, u.decide)
+	e, err := l.insertAndChange(ctx, u.first, id, u.decide)
 	if err != nil && !isOver(err) {
 		return err
 	}

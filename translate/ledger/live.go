@@ -312,7 +312,7 @@ func (l *instance) look(ids []string) {
 	for _, e := range newer {
 		if e.Version > 0 {
 			l.learn(e, false)
-		} else if l.pending.find(e.Identity()) == nil {
+		} else if known[e.Identity()] > 0 && l.pending.find(e.Identity()) == nil { // it was in the store
 			l.tellWatches(e.Identity(), nil)
 		}
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (l Viewed) Write(e *Entry, decide func(next *Entry) error) (*Entry, error) 
 
 // WriteLater is Write in the background, for a change of a version that stays as it is until then.
 func (l Viewed) WriteLater(e *Entry, decide func(next *Entry) error) {
-	l.pending.add(&unwritten{e, decide, false})
+	l.pending.add(&unwritten{e, decide, false, nil})
 }
 
 // Ended returns what to store of how a run has ended, for which some bytes may be reserved. exceeded is the bound that leaves no place; empty: there is place.
@@ -142,6 +143,47 @@ func (l Viewed) Place(ctx context.Context, e *Entry, most int64) *run.Failure {
 		}
 	}
 	return failure
+}
+
+// Record is Insert for an entry without a key whose run was begun before: if the store fails, this instance answers with it from memory, and writes it later.
+// It returns the newest version. With an error it is not written; nil: too much waits for that already.
+func (l Viewed) Record(e *Entry) (*Entry, error) {
+	first := e
+	if len(e.Outcome) > MaxInline { // it is stored apart, by a change
+		first = new(*e)
+		first.Outcome, first.State = nil, Submitting
+	}
+	whole := func(next *Entry) error {
+		if next.State == e.State && bytes.Equal(next.Notes, e.Notes) {
+			return ErrUnchanged
+		}
+		next.Skill, next.Ref, next.State, next.Notes, next.Label, next.Outcome = e.Skill, e.Ref, e.State, e.Notes, e.Label, e.Outcome
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if _, err := Insist(ctx, func(ctx context.Context) error {
+		first.Follower = l.store.Instance()
+		_, err := l.store.Claim(ctx, first, time.Duration(l.keep.Load()))
+		return err
+	}); err != nil {
+		l.trouble(err)
+		first.Version = 0 // it is not known
+		if !l.writeLater(&unwritten{e, whole, false, first}) {
+			e = nil
+		}
+		return e, err
+	}
+	if first.State.Ended() {
+		l.usage.end(e.Owner, int64(len(e.Outcome)), true)
+	}
+	_, leave := l.use(e.Identity(), 0)
+	defer leave()
+	l.learn(first, true)
+	if first != e {
+		return l.write(first, whole)
+	}
+	return e, nil
 }
 
 // Unplace gives back the place of an entry that is not inserted.

@@ -13,8 +13,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// errNotWritten says that a task could not be written before.
-var errNotWritten = errors.New("the task could not be written")
+// ErrLost says that a task of a run could not be written, and that too much waits for that already.
+var ErrLost = errors.New("the task is lost")
 
 // Run is the run of a task, as the call follows it that has begun it, which may outlive its request.
 type Run struct {
@@ -27,7 +27,7 @@ type Run struct {
 	newest  atomic.Pointer[task.Task] // of the task, as far as this call knows
 	late    atomic.Bool               // the task is not in the ledger yet: no client knows it, and a short run is written once
 	writing sync.Mutex                // held while the task is written
-	unsure  bool                      // an attempt to write it has failed, so that it may be stored as submitted, and deleted later
+	lost    error                     // why the task is not in the ledger, and will not be
 }
 
 // Draft makes a task the one of this call, which is not in the ledger yet.
@@ -90,54 +90,64 @@ func (s *Run) advanceDraft(ctx context.Context, o *run.Run) {
 	}
 }
 
-// Show writes the task into the ledger, so that its client can hear of it.
+// Show writes the task into the ledger, so that its client can hear of it. A client hears of the end of a run also if the ledger writes it later.
 func (s *Run) Show(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return s.write(ctx)
+	e := s.Now().Entry
+	if s.IsLate() || s.lost != nil || e.Version > 0 || e.State.Ended() {
+		return s.write(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	_, err := s.Tasks.Ledger.Change(ctx, e.Identity(), func(*ledger.Entry) error { return ledger.ErrUnchanged })
+	if errors.Is(err, ledger.ErrEnded) {
+		err = nil
+	}
+	return err
 }
 
 // write is Show for those who hold the lock.
 func (s *Run) write(ctx context.Context) error {
 	if !s.IsLate() {
-		return nil
+		return s.lost
 	}
 	t := s.Now()
-	e := t.Entry
+	if t.Status.State.Interrupted() && t.Ref.ExecutionID == "" {
+		return s.insert(ctx, t)
+	}
+	var err error
+	s.Write(t.Entry.State.Ended(), func() {
+		var now *ledger.Entry
+		switch now, err = s.Tasks.Ledger.Record(t.Entry); {
+		case now == nil:
+			s.lost = errors.Join(ErrLost, err)
+			err = s.lost
+		case now.State.Ended():
+			err = nil
+		}
+		if now != nil && now != t.Entry {
+			own := *t
+			own.Entry = now
+			t = s.Tasks.readers.keep(versionOf(now), &own)
+		}
+		s.Keep(t)
+	})
+	return err
+}
+
+// insert is write for a task that asks its client, for which nothing was executed: if it can't be written, the client sends the message again.
+func (s *Run) insert(ctx context.Context, t *task.Task) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	whole, state := e.Outcome, e.State
-	if s.unsure && (state < ledger.Waiting || len(whole) > ledger.MaxInline) {
-		return errNotWritten
-	}
-	if len(whole) > ledger.MaxInline { // it is stored apart, by a change
-		e.Outcome, e.State = nil, ledger.Submitting
-	}
-	if _, failure := s.Tasks.Ledger.Insert(ctx, e); failure != nil {
-		e.Outcome, e.State, s.unsure = whole, state, true
-		if again := s.Tasks.Ledger.Place(ctx, &ledger.Entry{Owner: e.Owner}, 0); again != nil { // Insert has given its place back
+	if _, failure := s.Tasks.Ledger.Insert(ctx, t.Entry); failure != nil {
+		if again := s.Tasks.Ledger.Place(ctx, &ledger.Entry{Owner: t.Owner}, 0); again != nil { // Insert has given its place back
 			return NoPlace(again)
 		}
 		return NoPlace(failure)
 	}
 	s.Keep(t)
-	if e.State == state {
-		return nil
-	}
-	var now *ledger.Entry
-	var err error
-	s.Write(true, func() {
-		now, err = s.Tasks.Ledger.Write(e, func(next *ledger.Entry) error {
-			next.Outcome, next.State = whole, state
-			return nil
-		})
-	})
-	if err == nil && now != nil {
-		own := *t
-		own.Entry = now
-		s.Set(s.Tasks.readers.keep(version{now.Identity(), now.Version}, &own))
-	}
-	return err
+	return nil
 }
 
 // writeTimeout is how long the answer to a message waits until its task is written.

@@ -24,11 +24,14 @@ type Tasks struct {
 	readers readers
 }
 
-// version identifies a version of a task.
+// version identifies a version of a task. One that is not written yet has the number of that before.
 type version struct {
 	of     ledger.Identity
 	number int64
+	state  ledger.State
 }
+
+func versionOf(e *ledger.Entry) version { return version{e.Identity(), e.Version, e.State} }
 
 // readers have the tasks that were read from entries, while anyone uses them, so that all who read a version share it.
 type readers struct {
@@ -39,7 +42,7 @@ type readers struct {
 
 // of returns the task of a version, which read returns unless someone has it.
 func (r *readers) of(e *ledger.Entry, read func() (*task.Task, error)) (*task.Task, error) {
-	key := version{e.Identity(), e.Version}
+	key := versionOf(e)
 	for {
 		t, other := r.enter(key)
 		switch {
@@ -160,7 +163,7 @@ func (m *made) of(f *Tasks, e *ledger.Entry) (*task.Task, error) {
 	if t == nil || t.Entry != e {
 		return f.readers.of(e, func() (*task.Task, error) { return task.FromEntry(e, nil) })
 	}
-	return f.readers.keep(version{e.Identity(), e.Version}, t), nil
+	return f.readers.keep(versionOf(e), t), nil
 }
 
 // Change changes a task that has not ended. The error is [ledger.ErrEnded] if it has.

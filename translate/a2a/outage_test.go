@@ -1,0 +1,142 @@
+package a2a_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
+// outages are how a database can be away: its statements have no effect, or their answers are lost.
+var outages = map[string]func(a *agent, away func(statement string) error){
+	"no effect":     func(a *agent, away func(string) error) { a.store.Fail(away, nil) },
+	"answer lost":   func(a *agent, away func(string) error) { a.store.Fail(nil, away) },
+	"not available": func(a *agent, away func(string) error) { a.store.Fail(away, nil) },
+}
+
+// breaks lets all statements of an agent fail until a time.
+func breaks(a *agent, how string, d time.Duration) {
+	until, err := time.Now().Add(d), errors.New("the connection broke")
+	if how == "not available" {
+		err = &ledger.Unavailable{Full: true, Err: err}
+	}
+	outages[how](a, func(string) error {
+		if time.Now().Before(until) {
+			return err
+		}
+		return nil
+	})
+}
+
+// R200: a run ends while the database is away. Its client is told so within 2 seconds, this instance shows the task meanwhile, and all do later.
+func TestEndWithoutDatabase(t *testing.T) {
+	for how := range outages {
+		for name, output := range map[string]string{"short": "ok", "long": strings.Repeat("x", 2*ledger.MaxInline)} {
+			for _, accepted := range []string{"never", "before", "meanwhile"} {
+				t.Run(how+" "+name+" "+accepted, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						a, other := together(t, inBubble)
+						other.say.Set("User", "ada")
+						a.say.Set("User", "ada")
+						synctest.Wait()
+						a.send10(t, text("", "a question"), "", "").check(t, "result.task")
+						a.On("POST /run/free", func(w http.ResponseWriter, r *http.Request) {
+							time.Sleep(time.Second)
+							providertest.Completed("e1", output)(w, r)
+						})
+						away := 500 * time.Millisecond
+						if accepted != "never" {
+							end := a.Accept("free")
+							time.AfterFunc(6*time.Second, func() { end(output) })
+							if away = 0; accepted == "before" {
+								away = time.Second
+							}
+						}
+						time.AfterFunc(away, func() { breaks(a, how, 12*time.Second) })
+						if away == 0 {
+							time.Sleep(time.Nanosecond)
+							synctest.Wait()
+						}
+						began, longest := time.Now(), 3*time.Second
+						if accepted != "never" {
+							longest = 9 * time.Second
+						}
+						got := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "")
+						got.check(t, "result.task.status.state=TASK_STATE_COMPLETED;result.task.artifacts.#=1")
+						if took := time.Since(began); took > longest {
+							t.Errorf("answered after %v", took)
+						}
+						get := fmt.Sprintf(`{"id":%q}`, got.at("result.task.id"))
+						a.call(t, "GetTask", get).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts.#=1")
+						time.Sleep(20 * time.Second)
+						for _, at := range []*agent{a, other} {
+							at.call(t, "GetTask", get).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts.#=1")
+							at.call(t, "ListTasks", "{}").check(t, "result.totalSize=2")
+						}
+						if id := got.at("result.task.id"); a.db.Ends(id) != 1 {
+							t.Errorf("it ended %d times", a.db.Ends(id))
+						}
+						a.Received(t, "POST /run/free", 1)
+					})
+				})
+			}
+		}
+	}
+}
+
+// R200: a run goes on while the database is away: its client gets no open task, but can read it later, and the run is followed.
+func TestOpenTaskWithoutDatabase(t *testing.T) {
+	for how := range outages {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, other := together(t, inBubble)
+				synctest.Wait()
+				a.send10(t, text("", "a question"), "", "").check(t, "result.task")
+				end := a.Accept("free")
+				a.front.Options.Wait = 3 * time.Second // longer than a try to write the task
+				breaks(a, how, 8*time.Second)
+				got := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "")
+				got.check(t, "error.code=-32603;error.message~Its run goes on")
+				_, id, _ := strings.Cut(got.at("error.message"), "how the task ")
+				id, _, _ = strings.Cut(id, " ")
+				get := fmt.Sprintf(`{"id":%q}`, id)
+				time.Sleep(10 * time.Second)
+				for _, at := range []*agent{a, other} {
+					at.call(t, "GetTask", get).check(t, "result.status.state=TASK_STATE_WORKING")
+				}
+				end("ok")
+				time.Sleep(time.Minute)
+				for _, at := range []*agent{a, other} {
+					at.call(t, "GetTask", get).check(t, "result.status.state=TASK_STATE_COMPLETED;result.artifacts.#=1")
+				}
+				a.Received(t, "POST /run/free", 1)
+			})
+		})
+	}
+}
+
+// R200: too much waits for the database: who is told that the task ended, and who that its outcome may be lost, is told the truth.
+func TestTooManyEndsWithoutDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, inBubble)
+		synctest.Wait()
+		a.send10(t, text("", "a question"), "", "").check(t, "result.task")
+		breaks(a, "no effect", time.Minute)
+		for lost := 0; lost == 0; {
+			a.front.Ledger.WriteLater(&ledger.Entry{Owner: owner("all"), ID: "all", Outcome: make([]byte, 64<<20)}, func(*ledger.Entry) error { return ledger.ErrUnchanged })
+			got := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.free"}`, "")
+			if got.at("error.code") == "null" {
+				got.check(t, "result.task.status.state=TASK_STATE_COMPLETED")
+				continue
+			}
+			got.check(t, "error.code=-32603;error.message~may be lost;error.data.0.metadata.executed=yes")
+			lost++
+		}
+	})
+}
