@@ -23,7 +23,7 @@ type Part struct {
 	Pool  *Pool // nil: there is no bound
 	Owner string
 	Most  int64 // that all owners have together
-	OfOne int64 // that the owner has; 0: only the rule of Fits bounds it
+	OfOne int64 // that the owner has; 0: only the rule of Fits bounds it. If it takes many owners to have all, the rule does not hold
 
 	has atomic.Int64 // changes with the lock of the pool only
 }
@@ -85,11 +85,18 @@ func (p *Part) Count(size int64) {
 	}
 }
 
+// many owners leave room for others without the rule of [Fits].
+const many = 16
+
 // set is Set with the lock.
 func (p *Part) set(size int64) bool {
 	m, has := p.Pool, p.Has()
 	own, left := m.of[p.Owner]-has, p.Most-(m.used-has)-size
-	if size > has && (!Fits(own, size, left) || p.OfOne > 0 && own+size > p.OfOne) {
+	fits := Fits(own, size, left)
+	if p.OfOne > 0 {
+		fits = own+size <= p.OfOne && (fits || left >= 0 && p.OfOne <= p.Most/many)
+	}
+	if size > has && !fits {
 		return false
 	}
 	p.count(size)

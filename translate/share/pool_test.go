@@ -67,6 +67,15 @@ func TestOfOne(t *testing.T) {
 	if !enter("bob") {
 		t.Error("another has no room")
 	}
+	for i := range 1000 - 4 { // the rule for few owners does not hold
+		if !enter("user " + strconv.Itoa(i/3)) {
+			t.Errorf("owner %d has no room", i/3)
+		}
+	}
+	if enter("eve") {
+		t.Error("more than all")
+	}
+	pool = share.Pool{}
 	never := &share.Part{Pool: &pool, Owner: "eve", Most: 1000, OfOne: 3}
 	if never.Await(t.Context(), 4) || !never.Await(t.Context(), 3) {
 		t.Error("more than one may have")
@@ -132,7 +141,7 @@ func FuzzPool(f *testing.F) {
 	f.Add([]byte{0, 60, 1, 40, 8, 20, 0, 0, 1, 200, 9, 10, 2, 255, 3, 1})
 	f.Add([]byte("one after the other takes what there is"))
 	f.Fuzz(func(t *testing.T, steps []byte) {
-		const owners, most, ofOne = 4, 128, 100
+		const owners, most, ofOne, small = 4, 128, 100, 8
 		var pool share.Pool
 		var parts [16]share.Part
 		has := func(counts func(i int) bool) (sum int64) {
@@ -145,8 +154,11 @@ func FuzzPool(f *testing.F) {
 		}
 		for i := range parts {
 			parts[i].Pool, parts[i].Owner, parts[i].Most = &pool, fmt.Sprint(i%owners), most
-			if i%owners == 0 {
+			switch i % owners {
+			case 0:
 				parts[i].OfOne = ofOne
+			case 1:
+				parts[i].OfOne = small
 			}
 		}
 		for ; len(steps) > 1; steps = steps[2:] {
@@ -154,7 +166,7 @@ func FuzzPool(f *testing.F) {
 			part, before := &parts[i], parts[i].Has()
 			own := has(func(other int) bool { return other != i && other%owners == i%owners })
 			left := most - size - has(func(other int) bool { return other != i })
-			want := size <= before || left >= 0 && (own == 0 || own+size <= left) && (part.OfOne == 0 || own+size <= part.OfOne)
+			want := size <= before || left >= 0 && (own == 0 || own+size <= left || part.OfOne == small) && (part.OfOne == 0 || own+size <= part.OfOne)
 			if got := part.Set(size); got != want || got && part.Has() != size || !got && part.Has() != before {
 				t.Fatalf("part %d from %d to %d, own %d, left %d: %t, has %d", i, before, size, own, left, got, part.Has())
 			}
