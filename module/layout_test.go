@@ -26,13 +26,69 @@ const (
 // namesWithoutNoun say nothing of what a package holds.
 var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", "misc", "base", "shared"}
 
-// ceilings bound the code of areas, without blank lines, comments, tests and their kits. Raising one is a line in the commit that says what users get for it.
-var ceilings = []struct {
-	area    string
-	folders []string
-	lines   int
-}{
-	{"what keeps, follows, delivers and stores runs", []string{"module/store", "translate/ledger", "translate/keptcalls", "translate/delivery"}, 5727}, // 4800 is the goal
+// ceilings bound the code of areas, which are folders of the second level with all below them, without blank lines, comments, tests and their kits:
+// what they had on 29 November 2026, and 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
+// get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
+var ceilings = map[string]int{
+	"translate/skillsharing":   14436,
+	"translate/a2a":            6708,
+	"translate/mcp":            4270,
+	"translate/catalog":        3495,
+	"module/command":           3083,
+	"module/store":             2624,
+	"module/cli":               2385,
+	"module/observe":           2185,
+	"translate/skillsprotocol": 2146,
+	"module/credentials":       2121,
+	"translate/ledger":         2082,
+	"translate":                1931,
+	"module/bridge":            1720,
+	"module/fronts":            1707,
+	"translate/jsonrpc":        1669,
+	"translate/front":          1461,
+	"module/browse":            1294,
+	"translate/polling":        1254,
+	"translate/agentskills":    1221,
+	"module/cmd":               1193,
+	"cache":                    1184,
+	"module/network":           1083,
+	"module/sources":           997,
+	"module/admin":             852,
+	"translate/delivery":       828,
+	"translate/run":            610,
+	"translate/strictjson":     570,
+	"module/keeping":           565,
+	"translate/webhook":        493,
+	"translate/quota":          429,
+	"module/routes":            399,
+	"translate/runtoken":       386,
+	"module/runtokens":         368,
+	"module/options":           352,
+	"module/lifetime":          321,
+	"translate/share":          320,
+	"translate/keptcalls":      310,
+	"module/callers":           288,
+	"translate/inspection":     224,
+	"module/usage":             198,
+	"translate/callbacks":      187,
+	"translate/access":         186,
+	"translate/safetext":       123,
+}
+
+// Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
+const (
+	maxProduct = 69580
+	maxKeeping = 5800
+)
+
+// areaOf returns the area of a folder; empty: tests, their kits and the benchmarks.
+func areaOf(folder string) string {
+	parts := strings.SplitN(folder, "/", 3)
+	area := strings.Join(parts[:min(2, len(parts))], "/")
+	if area == "module/testkit" || area == "module/attacks" || area == "module/faults" || strings.HasPrefix(folder, "module/cmd/bench") {
+		return ""
+	}
+	return area
 }
 
 // measured is what the bounds are about in one folder.
@@ -70,14 +126,18 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: %d, at most %d: %s", place, got, most, advice)
 		}
 	}
-	for _, c := range ceilings {
-		code := 0
-		for folder, m := range packages {
-			if slices.ContainsFunc(c.folders, func(f string) bool { return folder == f || strings.HasPrefix(folder, f+"/") }) {
-				code += m.code
-			}
+	const advice = "prefer deleting: before adding a type that keeps, bounds, follows, retries or delivers, look whether it exists"
+	code := make(map[string]int)
+	for folder, m := range packages {
+		if area := areaOf(folder); area != "" {
+			code[area] += m.code
+			code[""] += m.code
 		}
-		check("code of "+c.area, code, c.lines, "prefer deleting: before adding a type that keeps, bounds, follows, retries or delivers, look whether it exists")
+	}
+	check("code of the product", code[""], maxProduct, advice)
+	check("code that keeps, follows, delivers and stores runs", code["module/store"]+code["translate/ledger"]+code["translate/keptcalls"]+code["translate/delivery"], maxKeeping, advice)
+	for area, most := range ceilings {
+		check("code of "+area, code[area], most, advice)
 	}
 	for folder, m := range packages {
 		if slices.Contains(namesWithoutNoun, m.name) {
