@@ -200,7 +200,7 @@ func TestS65InjectedEvents(t *testing.T) {
 	}
 }
 
-// S66: tasks with large outputs are listed on short pages, and the memory of all answers is bounded by limits answers: what has no
+// S66: tasks with large outputs are listed on short pages, and the memory of all answers is bounded by limits memory: what has no
 // room is refused, and can be read later.
 func TestS66LargeOutputs(t *testing.T) {
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestS66LargeOutputs(t *testing.T) {
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/large"})
 	p.On("acme/large", hostile.Invoke, hostile.RawOutput(`"`+strings.Repeat("x", size)+`"`))
-	c := testbed.StartProcess(t, testbed.Limits{Env: []string{"GOMEMLIMIT=600MiB"}}, testbed.Site(agents(p, fmt.Sprintf("\tlimits {\n\t\tanswers %d\n\t}", room))))
+	c := testbed.StartProcess(t, testbed.Limits{Env: []string{"GOMEMLIMIT=600MiB"}}, testbed.Site(agents(p, fmt.Sprintf("\tlimits {\n\t\tmemory %d\n\t}", room+8<<20))))
 	ann := c.Agent(user("ann"))
 	var ids []string
 	for range count {

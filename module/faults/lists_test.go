@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -96,7 +97,8 @@ func TestR101LimitOfOneHost(t *testing.T) {
 	allow += strings.TrimPrefix(elsewhere.URL(), "http://127.0.0.1:")
 	registry := hostile.NewProvider(t, append(dead, hostile.Skill{ID: "zeta/good"})...)
 	other := hostile.NewProvider(t, hostile.Skill{ID: "other/fine"})
-	c := testbed.StartCaddy(t, lists(allow, "\tlimits {", "\t\treads 4", "\t\tfailed_reads 1", "\t}",
+	testbed.Guard(t, func(g *guards.Guards) { g.Reading.Reads, g.Reading.FailedReads = 4, 1 })
+	c := testbed.StartCaddy(t, lists(allow,
 		"\tprovider "+registry.URL()+" {\n\tnamespace all\n}", "\tprovider "+other.URL()+" {\n\tnamespace other\n}"))
 	base := strings.TrimSuffix(c.URL, "/rpc")
 	for path, wanted := range map[string][]string{
