@@ -22,6 +22,9 @@ const (
 	DefaultTimeout = 25 * time.Second
 	// followWait is how long the bridge is asked to wait for the end of a run: less than the timeouts of most proxies.
 	followWait = 20 * time.Second
+	// localWait is the same for the bridge in the process. It is longer than a provider may not know a run that it has accepted, so that the
+	// command learns that the run is lost.
+	localWait = time.Minute
 	// shortestPause is the shortest time between two questions about a run that the bridge has answered at once.
 	shortestPause = time.Second
 )
@@ -69,7 +72,7 @@ func (w *waiting) pause(ctx context.Context, d time.Duration) bool {
 
 // wholeOutcome is the result of a call as JSON.
 type wholeOutcome struct {
-	Status      string         `json:"status"` // of the run; "error" if none was accepted
+	Status      string         `json:"status"` // of the run; "error" if it is not known
 	SkillID     string         `json:"skill_id,omitzero"`
 	ExecutionID string         `json:"execution_id,omitzero"`
 	ElapsedMS   int64          `json:"elapsed_ms"`
@@ -244,6 +247,9 @@ func (c *endpointCall) asked(err error) error {
 func (c *endpointCall) follow(ctx context.Context) error {
 	for c.runToken != "" && c.left() > 0 {
 		asked, wait := time.Now(), min(followWait, c.left())
+		if c.Provider != nil {
+			wait = min(localWait, c.left())
+		}
 		err := c.asked(c.ask(ctx, wait, methodGetRun, map[string]any{"run_token": c.runToken, "wait_ms": wait.Milliseconds()}, &c.outcome))
 		if err != nil || c.outcome.Status != running {
 			return err
