@@ -142,7 +142,7 @@ type Query struct {
 	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.
 	CapabilityType document.CapabilityType
 	// Descriptors is how many skills the listing may have for their descriptors to be read, too; 0: none is read.
-	// They come from the cache where they are fresh. The others are read as package patience says, in at most 10 seconds.
+	// They come from the cache where they are fresh. The others are read as [discovery.Stalls] says, in at most 10 seconds.
 	// A page, and the results of a search, have only those that could be read. Those whose descriptors can't be used are logged.
 	// The others are missing because of their source, which is Unavailable: there was no time, or a host can't be reached.
 	Descriptors int

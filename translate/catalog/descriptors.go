@@ -9,7 +9,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
-// ReadDescriptors reads the descriptors of entries of one source, of which there is at least one, those that the cache does not have as package patience says. It sets those that it
+// ReadDescriptors reads the descriptors of entries of one source, of which there is at least one, those that the cache does not have as discovery.Stalls says. It sets those that it
 // could read and use, and returns the failures of the others, in the order of the entries. It begins to read no further one when it has read most bytes; 0: no bound.
 func ReadDescriptors(ctx context.Context, entries []*Entry, most int64) []*run.Failure {
 	failures := make([]*run.Failure, len(entries))

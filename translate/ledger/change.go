@@ -126,8 +126,8 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 		}
 		last := decide
 		first, known, decide = earlier.first, earlier.entry, func(next *Entry) error {
-			if first, then := earlier.decide(next), last(next); first != nil || !errors.Is(then, ErrUnchanged) {
-				return then
+			if before, err := earlier.decide(next), last(next); before != nil || !errors.Is(err, ErrUnchanged) {
+				return err
 			}
 			return nil
 		}
@@ -239,13 +239,14 @@ func (p *pending) add(u *unwritten) (dropped []*unwritten) {
 	p.changes[u.entry.Identity()] = u
 	p.bytes += u.size()
 	for len(p.changes) > mostUnwritten || p.bytes > mostUnwrittenBytes {
-		for _, u = range p.changes {
-			if u.askable {
+		var one *unwritten
+		for _, one = range p.changes {
+			if one.askable {
 				break
 			}
 		}
-		dropped = append(dropped, u)
-		p.drop(u.entry.Identity())
+		dropped = append(dropped, one)
+		p.drop(one.entry.Identity())
 	}
 	Wake(p.wake)
 	return dropped
