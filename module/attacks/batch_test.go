@@ -223,7 +223,13 @@ func TestS47BatchOfLargeDescriptions(t *testing.T) {
 	for i := range skills {
 		skills[i] = hostile.Skill{ID: "acme/s" + strconv.Itoa(i), EditEntry: func(e hostile.Object) { e["description"] = large(1000) }}
 	}
-	skills[0].Edit = func(d hostile.Object) { d["output"].(hostile.Object)["description"] = large(40 << 10) }
+	skills[0].Edit = func(d hostile.Object) {
+		var inputs []any
+		for i := range 3 { // each answer has all of them, so that ten answers have no room, however few are made at a time
+			inputs = append(inputs, hostile.Object{"name": "i" + strconv.Itoa(i), "type": "string", "description": large(6 << 10), "required": false})
+		}
+		d["inputs"] = inputs
+	}
 	p := inHouse(t, skills...)
 	testbed.Guard(t, func(g *guards.Guards) { g.AnswerSize = 0 })
 	c := testbed.StartCaddy(t, bridge("allow_networks "+house, "max_response_size 64KiB", provider(p.URL(), "acme")))
