@@ -82,7 +82,7 @@ func Execute(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request) Answer
 	defer cancel()
 	for {
 		e := newEntry(q)
-		found, failure := l.Add(ctx, e, maxOutcome(q))
+		found, failure := l.Add(waiting, e, maxOutcome(q))
 		if failure == nil && found == nil {
 			return submit(ctx, l, b, q, e)
 		}

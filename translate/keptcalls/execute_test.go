@@ -185,6 +185,30 @@ func TestNotExecuted(t *testing.T) {
 	})
 }
 
+// While the store does not answer, a call waits for its claim as long as its timeout says. Its key is free when the store answers.
+func TestClaimWithinTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider()
+		p.On("POST /run/sum", providertest.Completed("e1", 3))
+		i := start(t, p, ledgertest.New(), func(c *ledger.Config) { c.Trouble = func(error) {} })
+		i.Store.Fail(nil, func(statement string) error {
+			if statement == "claim" || statement == "delete" {
+				return errors.New("the answer is lost")
+			}
+			return nil
+		})
+		began := time.Now()
+		a := i.Call("k", "acme.sum", "", func(q *keptcalls.Request) { q.Call.Timeout = time.Second })
+		if took := time.Since(began); a.Failure == nil || a.Failure.Executed != run.ExecutedNo || took > time.Second {
+			t.Errorf("after %v: %+v", took, a)
+		}
+		i.Store.Fail(nil, nil)
+		time.Sleep(time.Minute)
+		expect(t, i.Call("k", "acme.sum", `{"a":5}`), "3", false)
+		p.Received(t, "POST /run/sum", 1)
+	})
+}
+
 // If it is not known whether a submission was executed, the key stays in use, and each call with it says so.
 func TestMaybeExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
