@@ -1,7 +1,6 @@
 package manuals_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -191,31 +190,17 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestLayout: the layout in CONTRIBUTING.md has all folders of translate and module, and no others.
+// TestLayout: each folder in the layout of CONTRIBUTING.md exists.
 func TestLayout(t *testing.T) {
 	root := manuals.Repository(t)
-	var folders, drawn []string
+	var folders []string
 	for line := range strings.Lines(manuals.Listing(t, manuals.Contributing, "module/")) {
 		name := strings.Fields(line)[0]
 		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
 		folders = append(folders[:depth], name)
 		path := filepath.Join(folders...)
-		drawn = append(drawn, path)
 		if info, err := os.Stat(filepath.Join(root, path)); err != nil || !info.IsDir() {
 			t.Errorf("%s is no folder: %v", path, err)
-		}
-	}
-	for _, room := range []string{"module", "translate", filepath.Join("translate", "skillsharing")} {
-		entries, err := os.ReadDir(filepath.Join(root, room))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range entries {
-			path := filepath.Join(room, entry.Name())
-			isDrawn := slices.ContainsFunc(drawn, func(d string) bool { return d == path || strings.HasPrefix(d, path+string(filepath.Separator)) })
-			if entry.IsDir() && entry.Name() != "testdata" && !isDrawn {
-				t.Errorf("%s is not in the layout", path)
-			}
 		}
 	}
 }
@@ -242,40 +227,6 @@ func TestDependencies(t *testing.T) {
 	}
 	if len(named) > 0 {
 		t.Errorf("the table has modules that go.mod does not require: %v", named)
-	}
-}
-
-// TestFuzzTargets: each target of the table is in its package, and the table has all targets.
-func TestFuzzTargets(t *testing.T) {
-	_, section, _ := strings.Cut(manuals.Read(t, manuals.Contributing), "\n## Fuzz the parsers\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var targets []string
-	for _, row := range regexp.MustCompile("(?m)^\\| (`\\./.*) \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
-		var source strings.Builder
-		for _, found := range regexp.MustCompile("`\\./([^`]+)`").FindAllStringSubmatch(row[1], -1) {
-			source.WriteString(testsOf(t, found[1]))
-		}
-		for _, found := range regexp.MustCompile("`(Fuzz\\w+)`").FindAllStringSubmatch(row[2], -1) {
-			if targets = append(targets, found[1]); !strings.Contains(source.String(), "\nfunc "+found[1]+"(f *testing.F)") {
-				t.Errorf("%s is not in %s", found[1], row[1])
-			}
-		}
-	}
-	var all []string
-	err := filepath.WalkDir(manuals.Repository(t), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, found := range regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`).FindAllStringSubmatch(string(text), -1) {
-			all = append(all, found[1])
-		}
-		return err
-	})
-	slices.Sort(all)
-	slices.Sort(targets)
-	if err != nil || !slices.Equal(targets, all) {
-		t.Errorf("the table has the targets %q, and there are %q: %v", targets, all, err)
 	}
 }
 
@@ -328,22 +279,4 @@ func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
 // declares reports whether code declares a type, a function or a method with this name.
 func declares(source, name string) bool {
 	return regexp.MustCompile(`(?m)^(?:type |func (?:\([^)]*\) )?)` + name + `\b`).MatchString(source)
-}
-
-// testsOf returns the tests of a package.
-func testsOf(t *testing.T, folder string) string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(manuals.Repository(t), folder, "*_test.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no tests: %v", folder, err)
-	}
-	var all strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.Write(text)
-	}
-	return all.String()
 }
