@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -352,37 +351,22 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// failing is a testing.TB that records failures.
-type failing struct {
-	testing.TB
-	failures []string
-}
-
-func (f *failing) Helper()                      {}
-func (f *failing) Errorf(text string, _ ...any) { f.failures = append(f.failures, text) }
-func (f *failing) Fatalf(text string, _ ...any) {
-	f.failures = append(f.failures, text)
-	runtime.Goexit()
-}
-
-func (f *failing) Error(arguments ...any) { f.failures = append(f.failures, fmt.Sprint(arguments...)) }
-
 func TestMustNotReceive(t *testing.T) {
-	f := &failing{TB: t}
+	f := &testbed.Recorder{TB: t}
 	p := hostile.NewProvider(f, hostile.Skill{ID: "acme/echo"})
 	p.MustNotReceive("s3cret", "another")
 	client := newClient(t)
 	invoke(t.Context(), client, p.URLOf("acme/echo", hostile.Invoke), "harmless")
-	if len(f.failures) != 0 {
-		t.Errorf("%v", f.failures)
+	if len(f.Failures) != 0 {
+		t.Errorf("%v", f.Failures)
 	}
 	invoke(t.Context(), client, p.URLOf("acme/echo", hostile.Invoke), "s3cret")
-	if len(f.failures) != 1 {
-		t.Errorf("%v", f.failures)
+	if len(f.Failures) != 1 {
+		t.Errorf("%v", f.Failures)
 	}
 	p.MustNotReceive("harmless")
-	if len(f.failures) != 2 {
-		t.Errorf("%v", f.failures)
+	if len(f.Failures) != 2 {
+		t.Errorf("%v", f.Failures)
 	}
 }
 

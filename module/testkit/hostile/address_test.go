@@ -111,7 +111,7 @@ func TestBrokenTLSConnections(t *testing.T) {
 }
 
 func TestCanary(t *testing.T) {
-	c := hostile.NewCanary(&failing{TB: t}) // this test connects to it
+	c := hostile.NewCanary(&testbed.Recorder{TB: t}) // this test connects to it
 	for want := range 3 {
 		if n := c.Connections(); n != want {
 			t.Errorf("%d connections, want %d", n, want)
@@ -127,7 +127,7 @@ func TestCanary(t *testing.T) {
 }
 
 func TestCanaryFails(t *testing.T) {
-	f := &failing{TB: t}
+	f := &testbed.Recorder{TB: t}
 	t.Run("reached", func(t *testing.T) {
 		f.TB = t
 		c := hostile.NewCanary(f)
@@ -137,8 +137,8 @@ func TestCanaryFails(t *testing.T) {
 		}
 		conn.Close()
 	})
-	if len(f.failures) != 1 {
-		t.Errorf("%v", f.failures)
+	if len(f.Failures) != 1 {
+		t.Errorf("%v", f.Failures)
 	}
 }
 

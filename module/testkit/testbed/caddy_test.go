@@ -98,7 +98,7 @@ https://127.0.0.1:{$PORT2} {
 }
 
 func TestCheckLeaks(t *testing.T) {
-	f := &failing{TB: t}
+	f := &testbed.Recorder{TB: t}
 	stop := make(chan struct{})
 	t.Run("leaking", func(t *testing.T) {
 		f.TB = t
@@ -106,8 +106,8 @@ func TestCheckLeaks(t *testing.T) {
 		go func() { <-stop }()
 	})
 	close(stop)
-	if len(f.failures) != 1 {
-		t.Errorf("%v", f.failures)
+	if len(f.Failures) != 1 {
+		t.Errorf("%v", f.Failures)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestClient(t *testing.T) {
 }
 
 func TestLogMustNotShow(t *testing.T) {
-	f := &failing{TB: t}
+	f := &testbed.Recorder{TB: t}
 	t.Run("showing", func(t *testing.T) {
 		f.TB = t
 		p := newEcho(t)
@@ -172,20 +172,20 @@ func TestLogMustNotShow(t *testing.T) {
 		if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" {
 			t.Errorf("%v", a)
 		}
-		if len(f.failures) != 0 {
-			t.Errorf("%v", f.failures)
+		if len(f.Failures) != 0 {
+			t.Errorf("%v", f.Failures)
 		}
 		c.Log.MustNotShow("acme/echo")
-		if len(f.failures) == 0 {
+		if len(f.Failures) == 0 {
 			t.Error("what was logged was not seen")
 		}
-		f.failures = nil
+		f.Failures = nil
 		c.Log.Lean()
 		if a := c.Execute("acme.echo", nil); a.Outcome() != "completed" {
 			t.Errorf("%v", a)
 		}
-		if len(f.failures) == 0 || c.Log.Has("acme/echo") {
-			t.Errorf("%v, %s", f.failures, c.Log.Text())
+		if len(f.Failures) == 0 || c.Log.Has("acme/echo") {
+			t.Errorf("%v, %s", f.Failures, c.Log.Text())
 		}
 	})
 }
@@ -204,10 +204,10 @@ func TestLoad(t *testing.T) {
 	if report.Total != 100 || report.Outcomes["completed"] != 90 || report.Outcomes["http 500"] != 10 || len(report.Samples["http 500"]) != 3 {
 		t.Errorf("%v", report)
 	}
-	f := &failing{TB: t}
+	f := &testbed.Recorder{TB: t}
 	report.Only(f, "completed")
-	if len(f.failures) != 1 {
-		t.Errorf("%v", f.failures)
+	if len(f.Failures) != 1 {
+		t.Errorf("%v", f.Failures)
 	}
 	begun := make(chan struct{}, 1000)
 	stop := testbed.Load{
@@ -239,15 +239,15 @@ func TestMeasures(t *testing.T) {
 		t.Errorf("%d connections", p.Open())
 	}
 	runtime.KeepAlive(block)
-	f := &failing{TB: t}
+	f := &testbed.Recorder{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		testbed.Eventually(f, time.Millisecond, func() bool { return false }, "something")
 	}()
 	<-done
-	if len(f.failures) != 1 {
-		t.Errorf("%v", f.failures)
+	if len(f.Failures) != 1 {
+		t.Errorf("%v", f.Failures)
 	}
 }
 

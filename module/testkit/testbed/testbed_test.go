@@ -1,9 +1,7 @@
 package testbed_test
 
 import (
-	"fmt"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -29,18 +27,3 @@ func readFile(t *testing.T, path string) string {
 	}
 	return string(text)
 }
-
-// failing is a testing.TB that records failures.
-type failing struct {
-	testing.TB
-	failures []string
-}
-
-func (f *failing) Helper()                      {}
-func (f *failing) Errorf(text string, _ ...any) { f.failures = append(f.failures, text) }
-func (f *failing) Fatalf(text string, _ ...any) {
-	f.failures = append(f.failures, text)
-	runtime.Goexit()
-}
-
-func (f *failing) Error(arguments ...any) { f.failures = append(f.failures, fmt.Sprint(arguments...)) }
