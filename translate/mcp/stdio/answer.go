@@ -3,17 +3,18 @@ package stdio
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
 // errAnswerSize is the error of a message of the server that is larger than maxAnswer.
@@ -65,8 +66,9 @@ func (s *server) whole(c *call, resp *http.Response) {
 		s.broken(c, err)
 	case len(body) > maxAnswer:
 		s.broken(c, errAnswerSize)
-	case len(bytes.TrimSpace(body)) == 0 && resp.StatusCode < 300:
-		s.fail(c, jsonrpc.CodeInternalError, s.unanswered(resp.StatusCode))
+	case len(bytes.TrimSpace(body)) == 0 && resp.StatusCode < 300: // Caddy answers so where it serves nothing
+		s.fail(c, jsonrpc.CodeInternalError, fmt.Sprintf("%s answered with HTTP %d and an empty body: probably nothing serves MCP there. %s "+
+			"If it is one, the request may have been executed without answering.", s.where, resp.StatusCode, endpointAdvice))
 	case c.isBatch:
 		switch {
 		case !s.settle(c, body):
@@ -114,10 +116,10 @@ func (s *server) readWhole(c *call, r io.Reader) ([]byte, error) {
 
 // stream writes the messages of server-sent events until the answer.
 func (s *server) stream(c *call, body io.Reader) {
-	events := eventReader{lines: newLineReader(body, maxAnswer)}
-	events.lines.hold = func() error { return s.hold(c) }
+	lines := newLineReader(body, maxAnswer)
+	lines.hold = func() error { return s.hold(c) }
 	for {
-		data, err := events.next()
+		data, err := lines.nextEvent()
 		if err != nil {
 			s.broken(c, err)
 			return
@@ -146,42 +148,22 @@ func (s *server) stream(c *call, body io.Reader) {
 }
 
 // respond writes the response to a request.
-func (s *server) respond(c *call, r reply) {
+func (s *server) respond(c *call, r message) {
 	if c.method == methodInitialize {
-		if version := negotiatedVersion(r.text); isVersion(version) {
+		version := wire.Text(wire.Member(wire.Member(r.text, "result"), "protocolVersion"))
+		if isVersion(version) {
 			s.version.Store(&version) // before the client can use it
 		}
 	}
 	s.write(c, r.text)
 }
 
-// negotiatedVersion returns the version that the answer to initialize has; empty: none.
-func negotiatedVersion(response jsontext.Value) (version string) {
-	jsonrpc.EachMember(response, func(name, value jsontext.Value) bool {
-		if string(jsonrpc.Unquote(name)) == "result" {
-			jsonrpc.EachMember(value, func(name, value jsontext.Value) bool {
-				if string(jsonrpc.Unquote(name)) == "protocolVersion" {
-					version = stringOf(value)
-				}
-				return true
-			})
-		}
-		return true
-	})
-	return version
-}
-
-// eventReader reads the data of server-sent events (HTML Standard, section 9.2). Names and ids of events do not count in MCP.
-type eventReader struct {
-	lines *lineReader
-}
-
-// next returns the data of the next event that has some. The error is io.ErrUnexpectedEOF at the end of the stream; an event that the
-// stream ends in does not count.
-func (e *eventReader) next() ([]byte, error) {
+// nextEvent returns the data of the next of the server-sent events (HTML Standard, section 9.2) that has some. Names and ids of events do not count
+// in MCP. The error is io.ErrUnexpectedEOF at the end of the stream; an event that the stream ends in does not count.
+func (l *lineReader) nextEvent() ([]byte, error) {
 	var data []byte
 	for {
-		line, tooLong, err := e.lines.next()
+		line, tooLong, err := l.next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil, io.ErrUnexpectedEOF
@@ -199,7 +181,7 @@ func (e *eventReader) next() ([]byte, error) {
 			continue
 		}
 		if len(data)+len(line) > smallAnswer {
-			if err := e.lines.hold(); err != nil {
+			if err := l.hold(); err != nil {
 				return nil, err
 			}
 		}
@@ -208,13 +190,4 @@ func (e *eventReader) next() ([]byte, error) {
 		}
 		data = append(data, '\n')
 	}
-}
-
-// mediaTypeOf returns the media type of an answer for a message.
-func mediaTypeOf(resp *http.Response) string {
-	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil || !strings.Contains(mediaType, "/") {
-		return "no media type"
-	}
-	return mediaType
 }

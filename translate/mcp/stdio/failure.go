@@ -3,11 +3,14 @@ package stdio
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -27,37 +30,31 @@ func whereOf(address string) string {
 
 // fail answers a message with an error, or reports it, if the message has no answer.
 func (s *server) fail(c *call, code int, text string) {
-	if !c.wantsAnswer() && c.method != "" {
+	switch {
+	case c.wantsAnswer():
+	case c.method != "":
 		s.warn("the notification " + safetext.Line(c.method, maxText) + " was not delivered: " + text)
 		return
-	}
-	if !c.wantsAnswer() {
+	default:
 		s.warn("a response of the client was not delivered: " + text)
 		return
 	}
-	message, err := jsontext.AppendQuote(nil, text)
-	if err != nil {
-		message = []byte(`"Internal error"`)
-	}
-	one := func(line []byte, id jsontext.Value) []byte {
-		line = append(line, `{"jsonrpc":"2.0"`...)
+	one := func(id jsontext.Value) string {
+		line := `{"jsonrpc":"2.0"`
 		if id != nil {
-			line = append(append(line, `,"id":`...), id...)
+			line += `,"id":` + string(id)
 		}
-		return fmt.Appendf(line, `,"error":{"code":%d,"message":%s}}`, code, message)
+		return line + fmt.Sprintf(`,"error":{"code":%d,"message":%s}}`, code, front.AppendText(nil, text))
 	}
 	if len(c.ids) == 0 {
-		s.write(c, one(nil, c.id))
+		s.write(c, []byte(one(c.id)))
 		return
 	}
-	all := []byte{'['} // of a batch
-	for i, id := range c.ids {
-		if i > 0 {
-			all = append(all, ',')
-		}
-		all = one(all, id)
+	var all []string // of a batch
+	for _, id := range c.ids {
+		all = append(all, one(id))
 	}
-	s.write(c, append(all, ']'))
+	s.write(c, []byte("["+strings.Join(all, ",")+"]"))
 }
 
 // broken answers a message after an error of the connection. The message is not sent again, since it may have been executed.
@@ -78,11 +75,6 @@ func (s *server) broken(c *call, err error) {
 
 // endpointAdvice says what to do about a URL that may be wrong.
 const endpointAdvice = "Check that the URL is that of an MCP endpoint, such as https://bridge.example.com/mcp."
-
-// unanswered says what an HTTP answer without a body means. Caddy answers so where it serves nothing.
-func (s *server) unanswered(status int) string {
-	return fmt.Sprintf("%s answered with HTTP %d and an empty body: probably nothing serves MCP there. %s If it is one, the request may have been executed without answering.", s.where, status, endpointAdvice)
-}
 
 // refusal says why an HTTP answer is no answer to a message, and what to do.
 func (s *server) refusal(resp *http.Response) string {
@@ -109,5 +101,9 @@ func (s *server) refusal(resp *http.Response) string {
 	case code >= 500:
 		return status + ": the server, or a proxy before it, failed. The request may have been executed: check before you send it again."
 	}
-	return status + " and " + mediaTypeOf(resp) + " instead of a message of JSON-RPC. " + endpointAdvice
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || !strings.Contains(mediaType, "/") {
+		mediaType = "no media type"
+	}
+	return status + " and " + mediaType + " instead of a message of JSON-RPC. " + endpointAdvice
 }

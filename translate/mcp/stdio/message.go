@@ -6,24 +6,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
 const (
 	methodCancelled  = "notifications/cancelled"
 	methodInitialize = "initialize"
 	methodPing       = "ping"
-	methodCall       = "tools/call"
 	methodListen     = "subscriptions/listen"
-	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 )
 
 // nameMembers are the params that are repeated in the header Mcp-Name, by method.
 var nameMembers = map[string]string{
-	methodCall: "name", "prompts/get": "name", "resources/read": "uri",
+	"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
 	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId", "tasks/list": "taskId", "tasks/result": "taskId",
 }
 
-// message is a message of the client, of which only what the transport needs is read. The server checks the rest.
+// message is a message of the client or of the server, of which only what the transport needs is read. The server checks the rest.
 type message struct {
 	text   []byte
 	id     jsontext.Value // as it was sent; nil: there is none that an answer can have
@@ -32,10 +31,8 @@ type message struct {
 	isNotification bool
 	isResponse     bool
 
-	version  string         // that params._meta names
-	modern   bool           // params._meta names a version
-	name     string         // that the header Mcp-Name repeats
-	named    bool           // there is such a name
+	version  jsontext.Value // that params._meta names; nil: it names none
+	name     jsontext.Value // that the header Mcp-Name repeats, if it is a string
 	requests jsontext.Value // the id of the request that the notification cancels
 
 	isBatch bool
@@ -48,7 +45,7 @@ func validJSON(text []byte) bool {
 	return jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true))
 }
 
-// parse reads a message. It returns false if the text is not JSON.
+// parse reads a message of the client. It returns false if the text is not JSON.
 func parse(text []byte) (m message, ok bool) {
 	m.text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !validJSON(m.text) {
@@ -77,8 +74,8 @@ func (m *message) readBatch() {
 		case element.wantsAnswer() && element.id != nil:
 			m.ids = append(m.ids, element.id)
 		}
-		if element.modern {
-			m.modern, m.version = true, element.version // the server refuses it
+		if element.version != nil {
+			m.version = element.version // the server refuses it
 		}
 	}
 }
@@ -93,7 +90,7 @@ func (m *message) read() {
 			ids++
 			m.id = value
 		case "method":
-			m.method = stringOf(value)
+			m.method = wire.Text(value)
 		case "params":
 			params = value
 		case "result", "error":
@@ -106,42 +103,18 @@ func (m *message) read() {
 	if ids > 1 || !isID(m.id) {
 		m.id = nil
 	}
-	if m.method != "" {
-		m.readParams(params)
+	m.version = wire.Member(wire.Member(params, "_meta"), wire.MetaVersion)
+	if member, named := nameMembers[m.method]; named {
+		m.name = wire.Member(params, member)
 	}
-}
-
-func (m *message) readParams(params jsontext.Value) {
-	nameMember := nameMembers[m.method]
-	jsonrpc.EachMember(params, func(name, value jsontext.Value) bool {
-		switch member := string(jsonrpc.Unquote(name)); {
-		case member == "_meta":
-			jsonrpc.EachMember(value, func(name, value jsontext.Value) bool {
-				if string(jsonrpc.Unquote(name)) == metaVersion && !jsonrpc.IsNull(value) {
-					m.version, m.modern = stringOf(value), true
-				}
-				return true
-			})
-		case nameMember != "" && member == nameMember && value.Kind() == '"':
-			m.name, m.named = stringOf(value), true
-		case member == "requestId" && m.method == methodCancelled && isID(value):
-			m.requests = value
-		}
-		return true
-	})
+	if canceled := wire.Member(params, "requestId"); m.method == methodCancelled && isID(canceled) {
+		m.requests = canceled
+	}
 }
 
 // wantsAnswer reports whether an answer to the message is passed on to the client. Some faulty messages without an id are answered,
 // too.
 func (m *message) wantsAnswer() bool { return !m.isNotification && !m.isResponse }
-
-// stringOf returns the text of a JSON string; empty for any other value.
-func stringOf(v jsontext.Value) string {
-	if v.Kind() != '"' {
-		return ""
-	}
-	return string(jsonrpc.Unquote(v))
-}
 
 // isID reports whether a value can be the id of a request: a string or a whole number.
 func isID(v jsontext.Value) bool {
@@ -151,64 +124,40 @@ func isID(v jsontext.Value) bool {
 // keyOf returns what equal ids have in common, however they are written.
 func keyOf(id jsontext.Value) string {
 	if id.Kind() == '"' {
-		return `"` + string(jsonrpc.Unquote(id))
+		return `"` + wire.Text(id)
 	}
 	return string(id)
 }
 
-// reply is a message of the server.
-type reply struct {
-	text       []byte // on one line
-	isResponse bool
-}
-
 // parseReply reads a message of the server and makes it one line. If it is a response and id is not nil, the line has that id, byte
 // for byte: some servers and proxies change large numbers, or leave the id out of errors. It returns false if the text is no message.
-func parseReply(text []byte, id jsontext.Value) (r reply, ok bool) {
-	text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
-	if !validJSON(text) || jsontext.Value(text).Kind() != '{' {
-		return r, false
+func parseReply(text []byte, id jsontext.Value) (m message, ok bool) {
+	m.text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
+	if !validJSON(m.text) {
+		return m, false
 	}
-	var own jsontext.Value
-	hasMethod, answers, ids := false, 0, 0
-	jsonrpc.EachMember(text, func(name, value jsontext.Value) bool {
-		switch string(jsonrpc.Unquote(name)) {
-		case "id":
-			own = value
-			ids++
-		case "method":
-			hasMethod = true
-		case "result", "error":
-			answers++
-		}
-		return true
-	})
-	r.isResponse = !hasMethod && answers > 0
-	if !hasMethod && !r.isResponse {
-		return r, false
+	m.read()
+	if m.method == "" && !m.isResponse {
+		return m, false
 	}
-	if r.isResponse && id != nil && (ids != 1 || !bytes.Equal(own, id)) {
-		text = withID(text, id)
+	if m.isResponse && id != nil && !bytes.Equal(m.id, id) {
+		m.text = withID(m.text, id)
 	}
-	jsonrpc.Flatten(text)
-	r.text = text
-	return r, true
+	jsonrpc.Flatten(m.text)
+	return m, true
 }
 
 // parseBatchReply reads an answer to a batch, which is an array, or one message, and makes it one line. It returns the ids of the responses in it, and
 // false if the text is no answer.
 func parseBatchReply(text []byte) (line []byte, ids []jsontext.Value, ok bool) {
 	text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
-	if !validJSON(text) {
+	kind := jsontext.Value(text).Kind()
+	if !validJSON(text) || kind != '[' && kind != '{' {
 		return nil, nil, false
 	}
 	elements := []jsontext.Value{text}
-	switch jsontext.Value(text).Kind() {
-	case '[':
+	if kind == '[' {
 		elements = jsonrpc.Items(text)
-	case '{':
-	default:
-		return nil, nil, false
 	}
 	for _, e := range elements {
 		m := message{text: e}

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
 // Headers of Streamable HTTP.
@@ -24,16 +26,16 @@ func (m *message) request(ctx context.Context, url, negotiated string) (*http.Re
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	switch {
-	case m.modern:
+	case m.version != nil:
 		// A version that no header can have is no version of MCP; the server refuses the request without it.
-		if isVersion(m.version) {
-			r.Header.Set(headerVersion, m.version)
+		if version := wire.Text(m.version); isVersion(version) {
+			r.Header.Set(headerVersion, version)
 		}
 		if m.method != "" {
 			r.Header.Set(headerMethod, encodeHeader(m.method))
 		}
-		if m.named {
-			r.Header.Set(headerName, encodeHeader(m.name))
+		if m.name.Kind() == '"' {
+			r.Header.Set(headerName, encodeHeader(wire.Text(m.name)))
 		}
 	case negotiated != "" && m.method != methodInitialize:
 		r.Header.Set(headerVersion, negotiated)
@@ -46,25 +48,16 @@ func isVersion(text string) bool {
 	return text != "" && len(text) <= 64 && isVisible(text) && !strings.Contains(text, " ")
 }
 
-const (
-	encodedPrefix = "=?base64?"
-	encodedSuffix = "?="
-)
-
 // encodeHeader returns a text as the value of a header: as it is, if it survives there, else in base64.
 func encodeHeader(text string) string {
-	if text != "" && isVisible(text) && strings.TrimSpace(text) == text && !strings.HasPrefix(text, encodedPrefix) {
+	const prefix, suffix = "=?base64?", "?="
+	if text != "" && isVisible(text) && strings.TrimSpace(text) == text && !strings.HasPrefix(text, prefix) {
 		return text
 	}
-	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
+	return prefix + base64.StdEncoding.EncodeToString([]byte(text)) + suffix
 }
 
 // isVisible reports whether a text has only visible ASCII characters and spaces.
 func isVisible(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }

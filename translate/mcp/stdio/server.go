@@ -9,12 +9,14 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
@@ -29,6 +31,16 @@ const (
 	// smallAnswer is the size above which a message of the server is large: only maxLarge of these are read or written at the same time.
 	smallAnswer = 64 << 10
 	maxLarge    = 4
+	// maxCalls is how many requests are with the server at the same time.
+	maxCalls = 64
+	// maxQuick is the same for messages that take no time: pings, notifications, responses, and what is answered without the server.
+	maxQuick = 8
+	// maxWaiting bounds the messages that wait for a place, in bytes.
+	maxWaiting = 32 << 20
+	// maxRefused bounds, beyond maxWaiting, the answers to messages that found no room to wait.
+	maxRefused = 4 << 20
+	// callSize and idSize are about what a message that waits, and each id in it, take beside their texts.
+	callSize, idSize = 4 << 10, 48
 )
 
 // Do sends an HTTP request, as [http.Client.Do] does. It must not follow redirects.
@@ -65,19 +77,22 @@ func (o *Options) tooLong() string {
 // It returns after the end of in, or after ctx is done. What was read has 2 s to end before. If the client has closed out,
 // Serve returns at once and without an error. Reads of in may still wait after the return.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, do Do, o Options) error {
-	calls, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
 	s := &server{
-		do: do, options: o, where: whereOf(o.URL), ctx: calls,
-		out: newOutput(out), queue: newQueue(), large: make(chan struct{}, maxLarge), calls: map[string][]*call{},
+		do: do, options: o, where: whereOf(o.URL), out: out, writing: make(chan struct{}, 1),
+		places: semaphore.NewWeighted(maxCalls), quick: semaphore.NewWeighted(maxQuick), large: make(chan struct{}, maxLarge), calls: map[*call]bool{},
 	}
+	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer s.end(nil)
 	returned := make(chan struct{})
 	defer close(returned)
 	lines := make(chan line)
 	go readLines(in, cmp.Or(o.MaxMessage, defaultMaxMessage), lines, returned)
 	err := s.receive(ctx, lines)
 	s.finish()
-	return errors.Join(err, s.out.result())
+	if cause := context.Cause(s.ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(err, cause)
+	}
+	return err
 }
 
 // line is a line of the input, or the error with which it ended.
@@ -107,28 +122,31 @@ func readLines(in io.Reader, longest int, lines chan<- line, returned <-chan str
 type server struct {
 	do      Do
 	options Options
-	where   string          // the URL in messages
-	ctx     context.Context //nolint:containedctx // of all calls
-	out     *output
+	where   string                 // the URL in messages
+	ctx     context.Context        //nolint:containedctx // of all calls; its cause is the error of a write
+	end     func(error)            // ends ctx
 	version atomic.Pointer[string] // that the answer to initialize had; nil: there was none
 
-	queue   *queue
-	full    sync.Once     // warns that messages are left out
-	large   chan struct{} // has a value for each large message of the server in memory
-	running sync.WaitGroup
-	mu      sync.Mutex
-	calls   map[string][]*call // by the keys of their ids; those of a client are unique, but that is not checked
+	out     io.Writer
+	writing chan struct{} // has a value while a line is written
+
+	places, quick *semaphore.Weighted // of the messages that are with the server
+	waiting       atomic.Int64        // bytes of the messages that wait for a place
+	full          sync.Once           // warns that messages are left out
+	large         chan struct{}       // has a value for each large message of the server in memory
+	running       sync.WaitGroup
+	mu            sync.Mutex
+	calls         map[*call]bool // whose answer the client waits for
 }
 
-// call is a message that is with the server.
+// call is a message that is with the server, or waits for a place.
 type call struct {
 	message
-	ctx       context.Context //nolint:containedctx // of this call
-	end       context.CancelFunc
-	sent      atomic.Bool // a part of it may have reached the server
-	cancelled atomic.Bool // by the client, which expects no answer any more
-	fault     *fault      // why it is answered without the server; nil: it goes to the server
-	large     bool        // it has a place among the large messages of the server
+	ctx   context.Context //nolint:containedctx // of this call; the client expects no answer after its end
+	end   context.CancelFunc
+	sent  atomic.Bool // a part of it may have reached the server
+	fault *fault      // why it is answered without the server; nil: it goes to the server
+	large bool        // it has a place among the large messages of the server
 }
 
 // fault is an error that a message is answered with.
@@ -143,7 +161,7 @@ func (s *server) receive(ctx context.Context, lines <-chan line) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.out.failed:
+		case <-s.ctx.Done():
 			return nil
 		case l := <-lines:
 			switch {
@@ -159,7 +177,7 @@ func (s *server) receive(ctx context.Context, lines <-chan line) error {
 
 // take handles a line. It does not wait, so that cancellations and the end of the input are read at any time.
 func (s *server) take(l line) {
-	if !l.tooLong && isBlank(l.text) {
+	if !l.tooLong && len(bytes.Trim(l.text, " \t\r")) == 0 {
 		return
 	}
 	m, isJSON := parse(l.text)
@@ -178,90 +196,89 @@ func (s *server) take(l line) {
 		c.text, c.fault = nil, &fault{jsonrpc.CodeParseError, "Parse error: the line is not one JSON message in UTF-8."}
 	}
 	c.ctx, c.end = context.WithCancel(s.ctx)
-	s.add(c)
-	admitted := s.queue.enter(c, maxWaiting)
-	if admitted == refused {
-		c.text, c.id = nil, bytes.Clone(c.id) // the rest of the message is not kept
-		for i, id := range c.ids {
-			c.ids[i] = bytes.Clone(id)
-		}
-		c.cancels = nil
-		c.fault = &fault{jsonrpc.CodeInternalError, "Too many requests wait for their turn. This one was not executed: send it again when others have been answered."}
-		if admitted = s.queue.enter(c, maxWaiting+maxRefused); admitted == refused {
-			s.done(c)
-			s.full.Do(func() { s.warn("messages are left out, since the client reads no answers") })
-		}
+	if c.id != nil && c.wantsAnswer() {
+		s.mu.Lock()
+		s.calls[c] = true
+		s.mu.Unlock()
 	}
-	if admitted == starts {
-		s.running.Go(func() { s.run(c) })
+	if s.enter(c, maxWaiting) {
+		return
+	}
+	c.text, c.cancels, c.id = nil, nil, bytes.Clone(c.id) // the rest of the message is not kept
+	for i, id := range c.ids {
+		c.ids[i] = bytes.Clone(id)
+	}
+	c.fault = &fault{jsonrpc.CodeInternalError, "Too many requests wait for their turn. This one was not executed: send it again when others have been answered."}
+	if !s.enter(c, maxWaiting+maxRefused) {
+		s.done(c)
+		s.full.Do(func() { s.warn("messages are left out, since the client reads no answers") })
 	}
 }
 
-// run handles a message, and then those that wait for its place.
-func (s *server) run(c *call) {
-	for c != nil {
+// enter gives a message a place, or lets it wait for one if no more than so many bytes wait then. It returns false if there is no room to wait.
+func (s *server) enter(c *call, room int64) bool {
+	lane := s.places
+	if c.fault != nil || !c.wantsAnswer() || c.method == methodPing {
+		lane = s.quick
+	}
+	size := c.size()
+	starts := lane.TryAcquire(1)
+	if waiting := s.waiting.Load(); !starts && waiting > 0 && waiting+size > room {
+		return false
+	}
+	s.waiting.Add(size)
+	s.running.Go(func() {
+		defer s.done(c)
+		has := starts || lane.Acquire(c.ctx, 1) == nil // else it was cancelled while it waited
+		s.waiting.Add(-size)
+		if !has {
+			return
+		}
+		defer lane.Release(1)
 		switch {
-		case c.cancelled.Load(): // while it waited
+		case s.ctx.Err() != nil: // Serve has ended
 		case c.fault != nil:
 			s.fail(c, c.fault.code, c.fault.text)
 		default:
 			s.exchange(c)
 			s.release(c)
 		}
-		s.done(c)
-		c = s.queue.next(c)
+	})
+	return true
+}
+
+// size is about what the message takes while it waits, in bytes.
+func (c *call) size() int64 {
+	size := callSize + len(c.text)
+	for _, id := range append(c.ids, c.id) {
+		size += idSize + len(id)
 	}
+	return int64(size)
 }
 
 // done forgets a message.
 func (s *server) done(c *call) {
-	s.remove(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, c)
 	c.end()
 }
 
-func isBlank(text []byte) bool {
-	return !slices.ContainsFunc(text, func(c byte) bool { return c != ' ' && c != '\t' && c != '\r' })
+// cancel ends the calls with an id; nil: none. Those of a client are unique, but that is not checked. Their answers are not written any more. A bridge
+// ends what a client does not wait for, so the notification is not passed on.
+func (s *server) cancel(id jsontext.Value) {
+	if id != nil {
+		s.endThose(func(c *call) bool { return keyOf(c.id) == keyOf(id) })
+	}
 }
 
-func (s *server) add(c *call) {
-	if c.id == nil || !c.wantsAnswer() {
-		return
-	}
+// endThose ends some calls.
+func (s *server) endThose(those func(*call) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := keyOf(c.id)
-	s.calls[key] = append(s.calls[key], c)
-}
-
-func (s *server) remove(c *call) {
-	if c.id == nil || !c.wantsAnswer() {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := keyOf(c.id)
-	rest := slices.DeleteFunc(s.calls[key], func(other *call) bool { return other == c })
-	if len(rest) > 0 {
-		s.calls[key] = rest
-	} else {
-		delete(s.calls, key)
-	}
-}
-
-// cancel ends the calls with an id; nil: none. Their answers are not written any more. A bridge ends what a client does not wait for,
-// so the notification is not passed on.
-func (s *server) cancel(id []byte) {
-	if id == nil {
-		return
-	}
-	s.mu.Lock()
-	same := slices.Clone(s.calls[keyOf(id)])
-	s.mu.Unlock()
-	for _, c := range same {
-		c.cancelled.Store(true)
-		c.end()
-		if s.queue.withdraw(c) {
-			s.remove(c)
+	for c := range s.calls {
+		if those(c) {
+			c.end()
 		}
 	}
 }
@@ -290,16 +307,7 @@ func (s *server) release(c *call) {
 
 // finish waits for the calls, at most for the grace. Subscriptions, which last until a client cancels them, end at once.
 func (s *server) finish() {
-	s.mu.Lock()
-	for _, same := range s.calls {
-		for _, c := range same {
-			if c.method == methodListen {
-				c.cancelled.Store(true)
-				c.end()
-			}
-		}
-	}
-	s.mu.Unlock()
+	s.endThose(func(c *call) bool { return c.method == methodListen })
 	ended := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -309,72 +317,35 @@ func (s *server) finish() {
 	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-s.out.failed:
+	case <-s.ctx.Done():
 	case <-timer.C:
 	}
-	s.queue.end()
-	close(s.out.closed)
 }
 
-// write writes a message of the server.
-func (s *server) write(c *call, text []byte) { s.out.write(text, &c.cancelled) }
+// write writes a message of the server as a line, unless the client expects it no more. A client that does not read makes it wait.
+func (s *server) write(c *call, text []byte) {
+	text = append(text, '\n')
+	select {
+	case s.writing <- struct{}{}:
+	case <-c.ctx.Done():
+		return
+	}
+	defer func() { <-s.writing }()
+	if c.ctx.Err() != nil {
+		return
+	}
+	switch _, err := s.out.Write(text); {
+	case err == nil:
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed), errors.Is(err, io.ErrClosedPipe): // the client has closed the output
+		s.end(nil)
+	default:
+		s.end(fmt.Errorf("writing the output: %w", err))
+	}
+}
 
 // warn reports what no answer can say.
 func (s *server) warn(text string) {
 	if s.options.Warn != nil {
 		s.options.Warn(text)
 	}
-}
-
-// output writes messages as lines.
-type output struct {
-	writer io.Writer
-	turn   chan struct{} // holds a value while a line is written
-	err    error         // of a write
-	failed chan struct{} // is closed after the first error
-	closed chan struct{} // is closed when nothing more is to be written
-}
-
-func newOutput(w io.Writer) *output {
-	return &output{writer: w, turn: make(chan struct{}, 1), failed: make(chan struct{}), closed: make(chan struct{})}
-}
-
-// write writes a line, unless its call was cancelled. A client that does not read makes it wait.
-func (o *output) write(text []byte, cancelled *atomic.Bool) {
-	text = append(text, '\n')
-	select {
-	case o.turn <- struct{}{}:
-	case <-o.closed:
-		return
-	}
-	defer func() { <-o.turn }()
-	if o.err != nil || o.isClosed() || cancelled.Load() {
-		return
-	}
-	if _, o.err = o.writer.Write(text); o.err != nil {
-		close(o.failed)
-	}
-}
-
-func (o *output) isClosed() bool {
-	select {
-	case <-o.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-// result returns the first error; nil, if the client has closed the output.
-func (o *output) result() error {
-	select {
-	case <-o.failed:
-	default:
-		return nil
-	}
-	// The error was stored before the channel was closed.
-	if errors.Is(o.err, syscall.EPIPE) || errors.Is(o.err, os.ErrClosed) || errors.Is(o.err, io.ErrClosedPipe) {
-		return nil
-	}
-	return fmt.Errorf("writing the output: %w", o.err)
 }

@@ -448,8 +448,10 @@ func TestCancelledStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, stdio.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.Copy(io.Discard, r.Body)
 			for r.Context().Err() == nil {
 				_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n")
+				_ = http.NewResponseController(w).Flush()
 				time.Sleep(time.Second)
 			}
 		})), stdio.Options{}).reads()
