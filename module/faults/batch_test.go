@@ -134,7 +134,7 @@ func TestR57RequestLimitsAreNamed(t *testing.T) {
 		limit        string
 		most         int
 	}{
-		{"depth", strings.Repeat("[", 8) + strings.Repeat("]", 8), 400, -32700, "limits depth: 7", "depth", 7},
+		{"depth", strings.Repeat("[", 8) + strings.Repeat("]", 8), 400, -32700, "nested deeper than 7 levels", "depth", 7},
 		{"body", strings.Repeat(" ", 2049), 413, -32600, "max_request_size: 2048", "max_request_size", 2048},
 		{"batch", "[1,2,3,4]", 200, -32600, "max_batch: 3", "max_batch", 3},
 	} {

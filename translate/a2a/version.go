@@ -118,7 +118,6 @@ func Profile(maxBatch int) jsonrpc.Profile {
 		ErrorForm:   errorForm,
 		Refuse:      refuse,
 		TooLarge:    tooLarge,
-		LimitNames:  front.LimitNames(),
 	}
 }
 
@@ -153,7 +152,7 @@ func errorForm(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
 func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value {
 	facts := map[string]string{"detail": reason}
 	if limit != nil && limit.Name != "" {
-		facts["limit"] = limit.String()
+		facts["limit"] = limit.Name
 	}
 	return wire.Error(wire.V10, code, "", facts).Data
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
@@ -14,13 +15,10 @@ const leastAnswer = 8 << 10
 
 // batch is a batch in progress.
 type batch struct {
-	server   *Server
-	elements []element
-	answers  []answer // by element; each is set before the element's index is sent to ended
-	ended    chan int // the indexes of elements that have ended
-	received []bool   // by element: its index was received from ended, or it is invalid and was not served
-	aborted  bool     // an element was aborted, so no more answers are written
-	cancel   context.CancelFunc
+	answers []answer        // by element
+	ended   []chan struct{} // by element: is closed once its answer is set
+	aborted atomic.Bool     // an element was aborted, so no more answers are written
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	least  int64      // bytes of MaxAnswerSize reserved for each element
@@ -34,43 +32,36 @@ type batch struct {
 func (s *Server) serveBatch(o *output, elements []element) {
 	ctx, cancel := context.WithCancel(o.ctx)
 	defer cancel()
-	b := &batch{
-		server: s, elements: elements, answers: make([]answer, len(elements)),
-		ended: make(chan int, len(elements)), received: make([]bool, len(elements)), cancel: cancel,
-	}
-	b.answer = s.part(s.owner(o.ctx))
+	b := &batch{answers: make([]answer, len(elements)), ended: make([]chan struct{}, len(elements)), cancel: cancel, answer: s.part(s.owner(o.ctx))}
 	b.least = min(leastAnswer, s.MaxAnswerSize/int64(len(elements)))
 	b.left = s.MaxAnswerSize - b.least*int64(len(elements))
+	var group sync.WaitGroup
 	for i := range elements {
-		if elements[i].Err != nil {
-			b.answers[i], b.received[i] = answer{err: elements[i].Err}, true
+		b.ended[i] = make(chan struct{})
+		if b.answers[i].err = elements[i].Err; b.answers[i].err != nil {
+			close(b.ended[i])
 			continue
 		}
 		req := &elements[i].Request
 		req.batch, req.server, req.answer, req.HTTP = b, s, s.part(b.answer.Owner), o.request
 		defer req.end()
-		go b.serve(ctx, i)
+		group.Go(func() {
+			defer close(b.ended[i]) // deferred, since the handler may call runtime.Goexit
+			a := s.call(ctx, req)
+			if fault := a.fault(&s.Profile); !a.aborted && !req.IsNotification() && !req.Reserve(a.size(req, fault)) {
+				a = answer{err: s.Profile.tooLarge(req, fault)}
+			}
+			if b.answers[i] = a; a.aborted {
+				b.aborted.Store(true)
+				cancel() // the client will not see the other answers
+			}
+		})
 	}
-	w := batchWriter{output: *o, batch: b, buffer: getBuffer()}
-	for i := range elements {
-		w.add(i)
-	}
-	if b.aborted {
+	o.batch(b, elements)
+	group.Wait()
+	if b.aborted.Load() {
 		panic(http.ErrAbortHandler)
 	}
-	w.end()
-	putBuffer(w.buffer)
-}
-
-// serve serves one element.
-func (b *batch) serve(ctx context.Context, i int) {
-	defer func() { b.ended <- i }() // deferred, since the handler may call runtime.Goexit
-	req := &b.elements[i].Request
-	a := b.server.call(ctx, req)
-	if fault := a.fault(&b.server.Profile); !a.aborted && !req.IsNotification() && !req.Reserve(a.size(req, fault)) {
-		a = answer{err: b.server.Profile.tooLarge(req, fault)}
-	}
-	b.answers[i] = a
 }
 
 // size returns the approximate length of the answer.
@@ -83,7 +74,7 @@ func (a *answer) size(req *Request, fault *Error) int64 {
 }
 
 func (b *batch) reserve(r *Request, size int64) bool {
-	if b.server.MaxAnswerSize <= 0 {
+	if r.server.MaxAnswerSize <= 0 {
 		return true
 	}
 	b.mu.Lock()
@@ -99,113 +90,75 @@ func (b *batch) reserve(r *Request, size int64) bool {
 	return true
 }
 
-// await waits until another element has ended.
-func (b *batch) await() {
-	i := <-b.ended
-	b.received[i] = true
-	if b.answers[i].aborted {
-		b.aborted = true
-		b.cancel() // the client will not see the other answers
-	}
-}
-
-// batchWriter writes the answer to a batch: at once if it is short, else in parts while
-// elements end.
-type batchWriter struct {
-	output   output
-	batch    *batch
-	buffer   *[]byte // to be written
-	answered bool    // an element was answered
-	started  bool    // the header was written
-	flushed  bool    // nothing was written since the last flush
-
-	refused   *Error // that answers the first element; nil: none does
-	otherwise bool   // an element was answered otherwise than with the HTTP status 401
-}
-
-// add waits for the end of an element and writes its answer.
-func (w *batchWriter) add(i int) {
-	b := w.batch
-	for !b.received[i] {
-		if len(b.ended) == 0 {
-			w.pause()
+// batch writes the answer to a batch: at once if it is short, else in parts while elements end. A batch of notifications has none (JSON-RPC 2.0,
+// section 6).
+func (o *output) batch(b *batch, elements []element) {
+	p, buffer, started := &o.server.Profile, getBuffer(), false
+	defer putBuffer(buffer)
+	write := func(text []byte) {
+		if !started {
+			started = true
+			o.header(http.StatusOK, "")
 		}
-		b.await()
+		if o.write(text); o.err != nil {
+			b.cancel() // the client is gone or does not read
+		}
 	}
-	element, a := &b.elements[i], b.answers[i]
-	b.answers[i] = answer{} // frees the memory once it is written
-	silent := element.Err == nil && element.Request.IsNotification() || element.response && b.server.Profile.TakesResponse(w.output.request)
-	if b.aborted || silent {
-		return
-	}
+	var refused *Error   // that answers the first element; nil: none does
+	unauthorized := true // all answers have the HTTP status 401
 	separator := byte('[')
-	if w.answered {
-		separator = ','
+	for i := range elements {
+		select {
+		case <-b.ended[i]:
+		default:
+			if started {
+				write(*buffer)
+				*buffer = (*buffer)[:0]
+				o.pause()
+			}
+			<-b.ended[i]
+		}
+		e, a := &elements[i], b.answers[i]
+		b.answers[i] = answer{} // frees the memory once it is written
+		switch {
+		case b.aborted.Load():
+			return
+		case e.Err == nil && e.Request.IsNotification() || e.response && p.TakesResponse(o.request):
+			continue
+		}
+		*buffer = append(*buffer, separator)
+		fault := a.fault(p)
+		unauthorized = unauthorized && fault != nil && fault.Status == http.StatusUnauthorized
+		if separator == '[' {
+			refused, separator = fault, ','
+		}
+		switch {
+		case fault != nil:
+			*buffer = p.appendError(*buffer, e.Request.ID, p.form(o.request, fault))
+		case len(a.result) < pieceSize:
+			*buffer = appendResult(*buffer, e.Request.ID, a.result)
+		default:
+			// A long result is not copied into the buffer, except for its beginning: Caddy's encode handler decides
+			// by the size of the first write whether to compress.
+			*buffer = append(appendHead(*buffer, e.Request.ID), `,"result":`...)
+			write(append(*buffer, a.result[:firstWrite]...))
+			write(a.result[firstWrite:])
+			*buffer = append((*buffer)[:0], '}')
+		}
+		if len(*buffer) >= pieceSize {
+			write(*buffer)
+			*buffer = (*buffer)[:0]
+		}
 	}
-	w.answered = true
-	*w.buffer = append(*w.buffer, separator)
-	fault := a.fault(&b.server.Profile)
-	if w.refused == nil {
-		w.refused = fault
-	}
-	w.otherwise = w.otherwise || fault == nil || fault.Status != http.StatusUnauthorized
 	switch {
-	case fault != nil:
-		*w.buffer = b.server.Profile.appendError(*w.buffer, element.Request.ID, b.server.Profile.form(w.output.request, fault))
-	case len(a.result) < pieceSize:
-		*w.buffer = appendResult(*w.buffer, element.Request.ID, a.result)
+	case separator == '[':
+		o.noContent()
+	case started:
+		write(append(*buffer, ']'))
+	case unauthorized: // so that clients authenticate as after a single request
+		o.fields(refused)
+		o.whole(http.StatusUnauthorized, append(*buffer, ']'))
 	default:
-		// A long result is not copied into the buffer, except for its beginning: Caddy's encode handler decides
-		// by the size of the first write whether to compress.
-		*w.buffer = append(appendHead(*w.buffer, element.Request.ID), `,"result":`...)
-		*w.buffer = append(*w.buffer, a.result[:firstWrite]...)
-		w.write()
-		w.output.write(a.result[firstWrite:])
-		*w.buffer = append(*w.buffer, '}')
-	}
-	if len(*w.buffer) >= pieceSize {
-		w.write()
-	}
-}
-
-// write writes the buffer.
-func (w *batchWriter) write() {
-	if !w.started {
-		w.started = true
-		w.output.header(http.StatusOK, "")
-	}
-	w.output.write(*w.buffer)
-	*w.buffer = (*w.buffer)[:0]
-	w.flushed = false
-	if w.output.err != nil {
-		w.batch.cancel() // the client is gone or does not read
-	}
-}
-
-// pause flushes an answer that has started, before waiting for the next element.
-func (w *batchWriter) pause() {
-	if !w.started || w.flushed {
-		return
-	}
-	w.write()
-	w.output.pause()
-	w.flushed = true
-}
-
-// end writes the end of the answer. A batch of notifications has none (JSON-RPC 2.0, section 6).
-func (w *batchWriter) end() {
-	if !w.answered {
-		w.output.noContent()
-		return
-	}
-	*w.buffer = append(*w.buffer, ']')
-	switch {
-	case w.started:
-		w.write()
-	case w.otherwise:
-		w.output.whole(http.StatusOK, *w.buffer)
-	default: // so that clients authenticate as after a single request
-		w.output.fields(w.refused)
-		w.output.whole(http.StatusUnauthorized, *w.buffer)
+		o.whole(http.StatusOK, append(*buffer, ']'))
 	}
 }

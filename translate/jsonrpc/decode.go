@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -97,7 +98,7 @@ func (m *message) decode(body []byte, p *Profile) *Error {
 	if !ok {
 		if Deeper(text, depth) {
 			m.Elements = nil
-			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", Limit{p.LimitNames.Depth, int64(depth)})
+			return p.exceeded(CodeParseError, "nested deeper than "+strconv.Itoa(depth)+" levels", Limit{limitDepth, int64(depth)})
 		}
 		decoder := strictjson.BorrowDecoder(text, true)
 		defer decoder.GiveBack()
@@ -178,8 +179,8 @@ func (s *scanner) oversized(p *Profile, most int) *Error {
 	if most <= 0 {
 		return p.fault(CodeInvalidRequest, "batches are not supported here: send one request at a time")
 	}
-	reason := "the batch has more than " + strconv.Itoa(most) + " elements: send several smaller ones"
-	return p.exceeded(CodeInvalidRequest, reason, Limit{p.LimitNames.Batch, int64(most)})
+	reason := fmt.Sprintf("the batch has more than %d elements: send several smaller ones (%s: %d)", most, limitBatch, most)
+	return p.exceeded(CodeInvalidRequest, reason, Limit{limitBatch, int64(most)})
 }
 
 // element reads one element, which should be a Request object.

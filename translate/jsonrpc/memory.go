@@ -30,8 +30,7 @@ type Room struct {
 	// OnWait is called when Await has to wait. May be nil.
 	OnWait func()
 
-	part  share.Part
-	limit string // its name
+	part share.Part
 }
 
 // Room returns an empty room of an owner. Its user has to call Release at the end. s may be nil: there is no bound.
@@ -39,7 +38,7 @@ func (s *Server) Room(owner string) *Room {
 	if s == nil {
 		return new(Room)
 	}
-	return &Room{part: s.part(owner), limit: s.Profile.LimitNames.Answers.Name}
+	return &Room{part: s.part(owner)}
 }
 
 // Room returns an empty room of the sender of the request, for texts that are read while the request is answered.
@@ -81,4 +80,4 @@ func (r *Room) Reserve(size int64) bool {
 func (r *Room) Release() { r.part.Set(0) }
 
 // AnswerLimit returns the limit that a failed Reserve or Await has exceeded.
-func (r *Room) AnswerLimit() (name string, most int64) { return r.limit, r.part.Most }
+func (r *Room) AnswerLimit() (name string, most int64) { return limitAnswers, r.part.Most }

@@ -44,8 +44,6 @@ type Profile struct {
 	// ErrorForm returns an error with ErrorData, or of Refuse, in the form for the client of an HTTP request, which is another
 	// for each version of some protocols. It must not change the error. May be nil.
 	ErrorForm func(r *http.Request, e *Error) *Error
-	// LimitNames are the names of the limits in errors.
-	LimitNames LimitNames
 	// TooLarge returns the error for a request whose answer exceeds MaxAnswerSize or
 	// MaxAnswers; fault is the error that would have been the answer; nil: the answer
 	// would have been a result. The error must be short, since no limit applies to
@@ -80,39 +78,18 @@ type Profile struct {
 
 // Limit is a limit that a request exceeded.
 type Limit struct {
-	LimitName
-	Max int64
+	Name string // empty: it is not one of this package
+	Max  int64
 }
 
-// explain adds the limit to a reason, if it has a name.
-func (l Limit) explain(reason string) string {
-	if l.Name == "" {
-		return reason
-	}
-	return reason + " (" + l.String() + ": " + strconv.FormatInt(l.Max, 10) + ")"
-}
-
-// LimitName is the name of the option that sets a limit.
-type LimitName struct {
-	Block string // of options that the option is in; empty: none
-	Name  string // empty: there is no option
-}
-
-func (n LimitName) String() string {
-	if n.Block == "" {
-		return n.Name
-	}
-	return n.Block + " " + n.Name
-}
-
-// LimitNames are the names of the options that set the limits of requests.
-type LimitNames struct {
-	Depth   LimitName // MaxDepth
-	Batch   LimitName // MaxBatch
-	Request LimitName // MaxRequestSize
-	Answer  LimitName // MaxAnswerSize
-	Answers LimitName // MaxAnswers
-}
+// The names of limits. Operators can set those that begin with max.
+const (
+	limitDepth   = "depth"            // [Profile.MaxDepth]
+	limitBatch   = "max_batch"        // [Profile.MaxBatch]
+	limitRequest = "max_request_size" // [Server.MaxRequestSize]
+	limitAnswer  = "answer_size"      // [Server.MaxAnswerSize]
+	limitAnswers = "answers"          // [Server.MaxAnswers]
+)
 
 func (p *Profile) maxDepth() int {
 	if p.MaxDepth <= 0 {
@@ -154,7 +131,6 @@ func (p *Profile) fault(code int, reason string) *Error {
 func (p *Profile) exceeded(code int, reason string, limit Limit) *Error {
 	e := &Error{Code: code, Message: p.message(code), general: true}
 	if limit.Name != "" {
-		reason = limit.explain(reason)
 		e.Message += ": " + reason
 	}
 	if p.ErrorData != nil {

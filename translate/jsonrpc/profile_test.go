@@ -128,7 +128,6 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newToyServer()
 			s.Profile, s.MaxRequestSize = agentProfile, 100
-			s.Profile.LimitNames.Request.Name = "max_request_size"
 			for _, announced := range []int64{int64(len(c.body)), -1} {
 				r := httptest.NewRequestWithContext(t.Context(), c.method, "/", strings.NewReader(c.body))
 				r.Header["Content-Type"], r.ContentLength = c.types, announced

@@ -74,14 +74,14 @@ func (r *Request) ResultBuffer(size int) []byte {
 // the memory of all answers. The server itself calls it with the length of the answer.
 func (r *Request) Reserve(size int64) bool {
 	if r.batch != nil && !r.batch.reserve(r, size) {
-		r.exceeded = Limit{r.server.Profile.LimitNames.Answer, r.server.MaxAnswerSize}
+		r.exceeded = Limit{limitAnswer, r.server.MaxAnswerSize}
 		r.hold(0)
 		return false
 	}
 	if r.hold(size) {
 		return true
 	}
-	r.exceeded = Limit{r.server.Profile.LimitNames.Answers, r.server.MaxAnswers}
+	r.exceeded = Limit{limitAnswers, r.server.MaxAnswers}
 	if r.batch != nil {
 		r.batch.reserve(r, 0)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"runtime/debug"
@@ -175,14 +176,13 @@ func (o *output) unreadable(err error, limit int64) {
 
 // tooLarge answers a body that exceeds a limit. own says that the limit is MaxRequestSize.
 func (o *output) tooLarge(limit int64, own bool) {
-	p, name := &o.server.Profile, LimitName{}
+	p, name, reason := &o.server.Profile, "", fmt.Sprintf("the body is larger than %d bytes", limit)
 	if own {
-		name = p.LimitNames.Request
+		name, reason = limitRequest, fmt.Sprintf("%s (%s: %d)", reason, limitRequest, limit)
 	}
-	exceeded, reason := Limit{name, limit}, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes"
-	fault := p.refusal(http.StatusRequestEntityTooLarge, exceeded.explain(reason))
+	fault := p.refusal(http.StatusRequestEntityTooLarge, reason)
 	if fault == nil {
-		fault = p.exceeded(CodeInvalidRequest, reason, exceeded)
+		fault = p.exceeded(CodeInvalidRequest, reason, Limit{name, limit})
 	}
 	o.error(http.StatusRequestEntityTooLarge, nil, fault)
 }

@@ -229,10 +229,10 @@ func noRoom(r *request, o *run.Run, size int) *run.Failure {
 	}
 	failure := exchange.NoRoom(budget, run.PhaseResult, "", run.ExecutedYes, true)
 	failure.Ref = o.Ref
-	if name, most := budget.AnswerLimit(); need-uncounted > most {
+	if _, most := budget.AnswerLimit(); need-uncounted > most {
 		failure.Lost, failure.Retry = true, nil
-		failure.Message = fmt.Sprintf("The skill has completed, but its output is too large for an answer (limits %s: %d bytes). "+
-			"Do not call the tool again: tell the user to ask the operator of this server for a larger limit, or use arguments for a smaller output.", name, most)
+		failure.Message = fmt.Sprintf("The skill has completed, but its output is too large for an answer, which has at most %d bytes. "+
+			"Do not call the tool again: tell the user to ask the operator of this server for a larger limit, or use arguments for a smaller output.", most)
 	}
 	return failure
 }

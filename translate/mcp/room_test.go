@@ -56,7 +56,7 @@ func TestNoRoomForResults(t *testing.T) {
 	}
 	s.On("POST /run/large", providertest.Completed("e1", tooLarge))
 	progress := object{"name": "acme_large", "_meta": object{"progressToken": 1}}
-	check("always", s.call(t, "acme_large", object{}).result(), "none", "too large for an answer (limits answers: 1048576 bytes). Do not call the tool again")
+	check("always", s.call(t, "acme_large", object{}).result(), "none", "too large for an answer, which has at most 1048576 bytes. Do not call the tool again")
 	check("legacy", s.legacy(t, "tools/call", object{"name": "acme_large"}).result(), "none", "too large")
 	check("with progress", s.modern(t, "tools/call", progress, "Accept", "text/event-stream").result(), "none", "too large")
 	end := s.Accept("slow")
@@ -169,7 +169,7 @@ func TestListenersTakeTurns(t *testing.T) {
 				}
 				continue
 			}
-			if text, _ := at(result, "content", 0, "text").(string); at(result, "isError") != true || !strings.Contains(text, "too large for an answer (limits answers: 524288 bytes)") {
+			if text, _ := at(result, "content", 0, "text").(string); at(result, "isError") != true || !strings.Contains(text, "too large for an answer, which has at most 524288 bytes") {
 				t.Errorf("%.500v", e)
 			}
 		}

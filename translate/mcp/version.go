@@ -126,10 +126,9 @@ func (o *Options) Profile(maxBatch int) jsonrpc.Profile {
 			}
 			return 0
 		},
-		ErrorData:  wire.EnvelopeData,
-		Refuse:     refuse,
-		TooLarge:   tooLarge,
-		LimitNames: front.LimitNames(),
+		ErrorData: wire.EnvelopeData,
+		Refuse:    refuse,
+		TooLarge:  tooLarge,
 	}
 }
 

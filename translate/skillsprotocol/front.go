@@ -78,13 +78,12 @@ func callerFor(ctx context.Context, method string) run.Caller {
 // elements, and null is a valid id.
 func Profile(maxBatch int) jsonrpc.Profile {
 	return jsonrpc.Profile{
-		MaxBatch:   maxBatch,
-		NullID:     true,
-		Methods:    methodNames(),
-		ErrorData:  envelopeData,
-		Refuse:     refuse,
-		TooLarge:   tooLarge,
-		LimitNames: front.LimitNames(),
+		MaxBatch:  maxBatch,
+		NullID:    true,
+		Methods:   methodNames(),
+		ErrorData: envelopeData,
+		Refuse:    refuse,
+		TooLarge:  tooLarge,
 	}
 }
 

@@ -315,7 +315,7 @@ func TestProfile(t *testing.T) {
 		}
 	}
 	const named = `{"reason":"deep","details":{"limit":"depth","max":7},"source":"bridge","executed":"no","next":"fix_params"}`
-	if got := string(p.ErrorData(jsonrpc.CodeParseError, "deep", &jsonrpc.Limit{LimitName: p.LimitNames.Depth, Max: 7})); got != named {
+	if got := string(p.ErrorData(jsonrpc.CodeParseError, "deep", &jsonrpc.Limit{Name: "depth", Max: 7})); got != named {
 		t.Errorf("%s", got)
 	}
 }
