@@ -117,7 +117,7 @@ func (f *Figures) add(ctx context.Context, db *store.DB) error {
 		err := rows.Scan(&of.Front, &of.State, &n)
 		f.Open[of] += n
 		return err
-	}, "SELECT front, state, count(*) FROM runs WHERE state < 16 GROUP BY front, state") // in an index that has only these
+	}, "SELECT front, state, count(*) FROM runs WHERE state < {ended} GROUP BY front, state") // in an index that has only these
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const (
 	// isRun joins a delivery and its run.
 	isRun = "r.realm = d.realm AND r.owner = d.owner AND r.id = d.id"
 	// hasNews holds for a run with news for a delivery after a position.
-	hasNews = "r.version > {position} AND (NOT d.end_only OR r.state >= 16 OR r.state = 1)"
+	hasNews = "r.version > {position} AND (NOT d.end_only OR r.state >= {ended} OR r.state = {unknown})"
 )
 
 // Deliveries are what the events of runs are delivered to.

@@ -15,7 +15,7 @@ import (
 const (
 	entryColumns = "realm, owner, id, key, front, skill, asked, ref, state, follower, args, single, notes, outcome, apart, grp, stage, at, version, created, changed, expires"
 	// isOver holds for an entry that has ended and expired, and is not deleted yet.
-	isOver = "(state >= 16 AND expires <= {now})"
+	isOver = "(state >= {ended} AND expires <= {now})"
 	// entryResult is what a record is read from.
 	entryResult = entryColumns + ", " + isOver + " AS past"
 )

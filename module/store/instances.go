@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// lease is how long an instance is taken for alive after it has renewed its lease.
-	lease = 15 * time.Second
 	// forgetAfter is how long the row of an instance is kept after its lease: one that was paused may claim before it looks at its lease.
 	forgetAfter = time.Hour
 	// leaveTimeout bounds how long an instance that stops waits for the end of its lease.
@@ -41,7 +39,7 @@ func (i *instance) Instance() string {
 // hold makes sure that this instance has a lease, as far as the clock of the process can say: otherwise its claims could never be adopted.
 func (i *instance) hold(ctx context.Context) error {
 	i.mu.Lock()
-	holds := !i.renewed.IsZero() && time.Since(i.renewed) < lease
+	holds := !i.renewed.IsZero() && time.Since(i.renewed) < ledger.Lease
 	i.mu.Unlock()
 	if holds {
 		return nil
@@ -73,14 +71,14 @@ func (i *instance) renew(ctx context.Context) error {
 	i.mu.Unlock()
 	id := before
 	s := i.db.session(leasing)
-	n, err := s.exec(ctx, "UPDATE instances SET lease = {now} + $2 WHERE id = $1 AND lease > {now}", id, lease.Milliseconds())
+	n, err := s.exec(ctx, "UPDATE instances SET lease = {now} + $2 WHERE id = $1 AND lease > {now}", id, ledger.Lease.Milliseconds())
 	if err == nil && n == 0 {
 		if first {
 			i.endOfDead(ctx, s)
 		} else {
 			id = newID()
 		}
-		err = setLease(ctx, s, id, lease, machine.Process(os.Getpid()))
+		err = setLease(ctx, s, id, ledger.Lease, machine.Process(os.Getpid()))
 		if err == nil && !first { // what it still submits goes on, and what it followed can be adopted, also if its row was deleted meanwhile
 			if _, err = s.exec(ctx, handOver, before, id); err == nil {
 				err = setLease(ctx, s, before, -1, "")
@@ -98,7 +96,7 @@ func (i *instance) renew(ctx context.Context) error {
 }
 
 // handOver makes an instance with a new id the one that submits what no other has adopted meanwhile. The index is of what is below 16.
-const handOver = "UPDATE runs SET follower = $2, version = version + 1 WHERE follower = $1 AND state < 16 AND state = 0"
+const handOver = "UPDATE runs SET follower = $2, version = version + 1 WHERE follower = $1 AND state < {ended} AND state = {submitting}"
 
 // setLease gives an instance a lease; one that is not positive has ended.
 func setLease(ctx context.Context, s session, id string, lease time.Duration, process string) error {
@@ -149,7 +147,7 @@ func (r *Runs) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.
 
 // freshFor is for how long the lease of an instance that adopts has to go on: otherwise the database could not be reached for a while, and others that live
 // may have had no time to renew theirs. A statement that waited for the database finds that out.
-const freshFor = lease / 2
+const freshFor = ledger.Lease / 2
 
 // adoption returns the statement of Adopt. Of those who adopt at the same time, each takes other rows.
 func (r *Runs) adoption(realms []string, most int) (text string, args arguments) {
@@ -159,15 +157,15 @@ func (r *Runs) adoption(realms []string, most int) (text string, args arguments)
 	}
 	args = arguments{r.Instance(), most, freshFor.Milliseconds()}
 	ofRealms := args.in("realm", of...)
-	return "UPDATE runs SET follower = CASE WHEN state = 0 THEN '' ELSE $1 END, version = version + 1, " +
-		"changed = CASE WHEN state = 0 THEN {now} ELSE changed END, state = CASE WHEN state = 0 THEN 1 ELSE state END WHERE " +
-		r.rows("SELECT {row} FROM runs WHERE state < 16 AND follower IN (SELECT id FROM instances WHERE lease <= {now} AND id <> $1)"+
+	return "UPDATE runs SET follower = CASE WHEN state = {submitting} THEN '' ELSE $1 END, version = version + 1, " +
+		"changed = CASE WHEN state = {submitting} THEN {now} ELSE changed END, state = CASE WHEN state = {submitting} THEN {unknown} ELSE state END WHERE " +
+		r.rows("SELECT {row} FROM runs WHERE state < {ended} AND follower IN (SELECT id FROM instances WHERE lease <= {now} AND id <> $1)"+
 			ofRealms+" AND EXISTS (SELECT 1 FROM instances WHERE id = $1 AND lease > {now} + $3) LIMIT $2{skip}", entryKey) + " RETURNING " + entryResult, args
 }
 
 // forgotten deletes the rows of instances that are long gone and that no open run names.
 const forgotten = "DELETE FROM instances WHERE lease <= {now} - $1 AND " +
-	"NOT EXISTS (SELECT 1 FROM runs WHERE runs.follower = instances.id AND runs.state < 16)"
+	"NOT EXISTS (SELECT 1 FROM runs WHERE runs.follower = instances.id AND runs.state < {ended})"
 
 func (r *Runs) forget(ctx context.Context) error {
 	_, err := r.db.session(leasing).exec(ctx, forgotten, forgetAfter.Milliseconds())

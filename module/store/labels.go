@@ -68,11 +68,11 @@ func labelled(q *ledger.LabelQuery) (text string, args arguments) {
 
 // Unname implements [ledger.Store].
 func (r *Runs) Unname(ctx context.Context, id ledger.Identity) error {
-	_, err := r.db.session(writing).exec(ctx, "UPDATE runs SET key = NULL WHERE "+isEntry+" AND state >= 16", identity(id)...)
+	_, err := r.db.session(writing).exec(ctx, "UPDATE runs SET key = NULL WHERE "+isEntry+" AND state >= {ended}", identity(id)...)
 	return err
 }
 
-const oldest = "SELECT {row} FROM runs WHERE realm = $1 AND owner = $2 AND state >= 16 AND stage IS NOT NULL ORDER BY id LIMIT $3{skip}"
+const oldest = "SELECT {row} FROM runs WHERE realm = $1 AND owner = $2 AND state >= {ended} AND stage IS NOT NULL ORDER BY id LIMIT $3{skip}"
 
 // Evict implements [ledger.Store].
 func (r *Runs) Evict(ctx context.Context, owner ledger.Owner, most int) (int, error) {

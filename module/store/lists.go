@@ -87,7 +87,7 @@ func list(q *ledger.Query, realms []any) (text string, looks int, args arguments
 	switch {
 	case principal != nil:
 	case len(q.States) > 0 && !slices.ContainsFunc(q.States, ledger.State.Ended): // the open ones are few, and have an index
-		add("id", " AND state < 16"+fits)
+		add("id", " AND state < {ended}"+fits)
 		fits = ""
 	default:
 		add("substr(id, 1)", "") // an index of its own, which other statements can't use instead of a better one
@@ -178,7 +178,7 @@ const noEntry = "NULL, '', '', '', NULL, 0, '', NULL, false, NULL, NULL, 0, NULL
 func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, err error) {
 	text, args := "SELECT COALESCE(sum(entries), 0), COALESCE(sum(open), 0), COALESCE(sum(bytes), 0) FROM owners", []any(nil)
 	if r.db.settings.Kind == Postgres {
-		text = "SELECT count(*), count(*) FILTER (WHERE state < 16), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs"
+		text = "SELECT count(*), count(*) FILTER (WHERE state < {ended}), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs"
 	}
 	if owner != nil {
 		text, args = text+" WHERE realm = $1 AND owner = $2", []any{[]byte(owner.Realm), []byte(owner.Principal)}

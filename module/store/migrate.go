@@ -79,7 +79,7 @@ func (d *DB) migrateFrom(ctx context.Context, s session, files []fs.DirEntry) er
 		if err != nil {
 			return err
 		}
-		if err := d.dialect.script(ctx, s.tx, string(text)); err != nil {
+		if err := d.dialect.script(ctx, s.tx, s.conns.replace.Replace(string(text))); err != nil {
 			return fmt.Errorf("version %d of the schema: %w", number, err)
 		}
 	}

@@ -97,8 +97,8 @@ func (r *Runs) present(ctx context.Context, values []any) (*record, error) {
 // changeEntry is the compare-and-swap. Only what ends, waits or waited is kept for another while.
 const changeEntry = "UPDATE runs SET skill = $4, asked = $5, ref = $6, state = $7, follower = $8, args = $9, single = $10, notes = $11, outcome = $12, " +
 	"apart = $13, grp = $14, stage = $15, at = $16, size = $17, version = version + 1, changed = {now}, " +
-	"expires = CASE WHEN $18 OR state = 2 THEN {now} + $19 ELSE expires END " +
-	"WHERE " + isEntry + " AND version = $20 AND state < 16 RETURNING version, changed, expires"
+	"expires = CASE WHEN $18 OR state = {waiting} THEN {now} + $19 ELSE expires END " +
+	"WHERE " + isEntry + " AND version = $20 AND state < {ended} RETURNING version, changed, expires"
 
 // Change implements [ledger.Store].
 func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep time.Duration) (ok bool, err error) {
@@ -137,7 +137,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 
 // Delete implements [ledger.Store].
 func (r *Runs) Delete(ctx context.Context, id ledger.Identity) error {
-	_, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+isEntry+" AND state < 2", identity(id)...)
+	_, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+isEntry+" AND state IN ({submitting}, {unknown})", identity(id)...)
 	return err
 }
 
@@ -175,8 +175,8 @@ func (r *Runs) Outcome(ctx context.Context, id ledger.Identity) (outcome []byte,
 
 // overdue selects what has to be ended, and expired what is to be deleted.
 const (
-	overdue = "SELECT " + entryResult + " FROM runs WHERE state < 16 AND expires <= {now} ORDER BY expires LIMIT $1"
-	expired = "SELECT {row} FROM runs WHERE state >= 16 AND expires <= {now} ORDER BY expires LIMIT $1{skip}"
+	overdue = "SELECT " + entryResult + " FROM runs WHERE state < {ended} AND expires <= {now} ORDER BY expires LIMIT $1"
+	expired = "SELECT {row} FROM runs WHERE state >= {ended} AND expires <= {now} ORDER BY expires LIMIT $1{skip}"
 )
 
 // Overdue implements [ledger.Store].

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 const (
@@ -34,7 +36,7 @@ const (
 // session executes statements: each as a transaction of its own, or all in one.
 //
 // The texts of statements are the same for all databases. Their parameters are $1, $2 and so on; {now} is the time of the database's clock
-// in Unix milliseconds, {skip} skips rows that other transactions have locked.
+// in Unix milliseconds, {skip} skips rows that other transactions have locked, and {ended} and the like are states.
 type session struct {
 	db      *DB
 	purpose purpose
@@ -250,6 +252,12 @@ func (c *connections) statement(ctx context.Context, p purpose, text string, tx 
 	}
 	pool.statements[text] = st
 	return st, nil
+}
+
+// words returns what replaces the words in braces. Ended is the first state that has ended.
+func words(now, skip string) *strings.Replacer {
+	all := strings.Fields(fmt.Sprintf("{submitting} %d {unknown} %d {waiting} %d {ended} %d", ledger.Submitting, ledger.Unknown, ledger.Waiting, ledger.Completed))
+	return strings.NewReplacer(append(all, "{now}", now, "{skip}", skip)...)
 }
 
 // clockParameter is how the time is written in statements of databases that don't say it themselves.

@@ -25,8 +25,8 @@ const (
 	lastPart, lastPoll = 10, 2 * time.Minute
 	// shortestPause and longestPause are the pauses after polls that fail. They double.
 	shortestPause, longestPause = time.Second, time.Minute
-	// leaseTime is for how long an instance that can't renew its lease goes on: then another one follows its runs.
-	leaseTime = 15 * time.Second
+	// Lease is for how long an instance is taken for alive after it has renewed its lease: then another one follows its runs.
+	Lease = 15 * time.Second
 
 	pollTimeout = time.Minute
 	mostPolls   = 128 // at the same time
@@ -149,7 +149,7 @@ func (l *instance) pollDue() time.Duration {
 		switch left := time.Until(n.poll.at); {
 		case left > 0:
 			return left
-		case time.Since(l.renewed) >= leaseTime: // another instance may follow its runs; the next renewal wakes this loop
+		case time.Since(l.renewed) >= Lease: // another instance may follow its runs; the next renewal wakes this loop
 			return time.Hour
 		case looks == mostLooks:
 			return 0

@@ -11,7 +11,7 @@ import (
 
 const (
 	renewEvery, renewTimeout = 5 * time.Second, 4 * time.Second
-	freshLease               = leaseTime - renewEvery // if it was renewed in this time, the others that live have their leases, too
+	freshLease               = Lease - renewEvery // if it was renewed in this time, the others that live have their leases, too
 	adoptEvery, adoptAtOnce  = 10 * time.Second, 50
 	expireEvery              = time.Minute
 	overdueAtOnce            = 100
@@ -80,7 +80,7 @@ func (l *instance) renew(adopt chan<- struct{}) {
 		return
 	}
 	l.mu.Lock()
-	first, waited := l.renewed.IsZero(), time.Since(l.renewed) >= leaseTime
+	first, waited := l.renewed.IsZero(), time.Since(l.renewed) >= Lease
 	if !first && time.Since(l.renewed) >= freshLease {
 		l.returned = time.Now()
 	}
@@ -103,7 +103,7 @@ func (l *instance) renew(adopt chan<- struct{}) {
 func (l *instance) adopt() {
 	realms := l.followers.Served()
 	l.mu.Lock()
-	if time.Since(l.renewed) >= freshLease || time.Since(l.returned) < leaseTime {
+	if time.Since(l.renewed) >= freshLease || time.Since(l.returned) < Lease {
 		realms = nil
 	}
 	l.mu.Unlock()

@@ -16,8 +16,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-const lease = 15 * time.Second
-
 // DB is a database in memory. Its clock is [time.Now].
 type DB struct {
 	mu        sync.Mutex
@@ -127,7 +125,7 @@ func clock() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 func (s *Store) renamed() {
 	s.made++
 	s.id = fmt.Sprintf("instance %d", s.made)
-	s.leases[s.id] = time.Now().Add(lease)
+	s.leases[s.id] = time.Now().Add(ledger.Lease)
 }
 
 // statement does something as one statement.
@@ -369,7 +367,7 @@ func (s *Store) Renew(ctx context.Context) (lost bool, err error) {
 			s.renamed()
 			return true, nil
 		}
-		s.leases[s.id] = now.Add(lease)
+		s.leases[s.id] = now.Add(ledger.Lease)
 		return false, nil
 	})
 }
@@ -378,7 +376,7 @@ func (s *Store) Renew(ctx context.Context) (lost bool, err error) {
 func (s *Store) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.Entry, error) {
 	return statement(ctx, s, "adopt", func() (list []*ledger.Entry, _ error) {
 		for _, e := range s.entries {
-			if s.leases[s.id].Before(time.Now().Add(lease/2)) || e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(time.Now()) {
+			if s.leases[s.id].Before(time.Now().Add(ledger.Lease/2)) || e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(time.Now()) {
 				continue
 			}
 			if len(list) == most {

@@ -25,8 +25,8 @@ CREATE TABLE runs (
 	PRIMARY KEY (realm, owner, id) INCLUDE (state, size) -- counts what an owner has
 );
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
-CREATE INDEX runs_open ON runs (follower, realm, expires) INCLUDE (front, state, owner, id) WHERE state < 16; -- also counts and lists what is open
-CREATE INDEX runs_expires ON runs (expires) WHERE state >= 16;
+CREATE INDEX runs_open ON runs (follower, realm, expires) INCLUDE (front, state, owner, id) WHERE state < {ended}; -- also counts and lists what is open
+CREATE INDEX runs_expires ON runs (expires) WHERE state >= {ended};
 CREATE INDEX runs_label ON runs (realm, owner, at, id) WHERE stage IS NOT NULL;
 CREATE INDEX runs_listed ON runs (substr(id, 1)); -- for the operator; an expression, since the lists of owners must not use it
 

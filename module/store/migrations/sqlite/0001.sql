@@ -26,8 +26,8 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 -- A run that ends at once changes each of these indexes at most twice: most of the time of a claim goes into them.
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
-CREATE INDEX runs_open ON runs (follower, realm, expires, front, state) WHERE state < 16; -- also counts and lists what is open
-CREATE INDEX runs_expires ON runs (expires) WHERE state >= 16;
+CREATE INDEX runs_open ON runs (follower, realm, expires, front, state) WHERE state < {ended}; -- also counts and lists what is open
+CREATE INDEX runs_expires ON runs (expires) WHERE state >= {ended};
 CREATE INDEX runs_label ON runs (realm, owner, at, id) WHERE stage IS NOT NULL;
 CREATE INDEX runs_listed ON runs (substr(id, 1)); -- for the operator; an expression, since the lists of owners must not use it
 
@@ -89,13 +89,13 @@ CREATE TABLE owners (
 ) WITHOUT ROWID;
 
 CREATE TRIGGER runs_inserted AFTER INSERT ON runs BEGIN
-	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.state < 16, NEW.size)
+	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.state < {ended}, NEW.size)
 		ON CONFLICT (realm, owner) DO UPDATE SET entries = entries + 1, open = open + excluded.open, bytes = bytes + excluded.bytes;
 END;
-CREATE TRIGGER runs_updated AFTER UPDATE OF state, size ON runs WHEN (NEW.state < 16) <> (OLD.state < 16) OR NEW.size <> OLD.size BEGIN
-	UPDATE owners SET open = open + (NEW.state < 16) - (OLD.state < 16), bytes = bytes + NEW.size - OLD.size
+CREATE TRIGGER runs_updated AFTER UPDATE OF state, size ON runs WHEN (NEW.state < {ended}) <> (OLD.state < {ended}) OR NEW.size <> OLD.size BEGIN
+	UPDATE owners SET open = open + (NEW.state < {ended}) - (OLD.state < {ended}), bytes = bytes + NEW.size - OLD.size
 		WHERE realm = NEW.realm AND owner = NEW.owner;
 END;
 CREATE TRIGGER runs_deleted AFTER DELETE ON runs BEGIN
-	UPDATE owners SET entries = entries - 1, open = open - (OLD.state < 16), bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner;
+	UPDATE owners SET entries = entries - 1, open = open - (OLD.state < {ended}), bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner;
 END;
