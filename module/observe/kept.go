@@ -98,7 +98,7 @@ func FiguresOf(ctx context.Context, databases []*store.DB) (all Figures, unread 
 const roughly = "SELECT CASE WHEN reltuples > 100000 THEN CAST(reltuples AS bigint) ELSE (SELECT count(*) FROM runs) END FROM pg_class WHERE oid = CAST('runs' AS regclass)"
 
 func (f *Figures) add(ctx context.Context, db *store.DB) error {
-	runs, kept := db.Runs(), "SELECT COALESCE(sum(entries), 0) FROM owners" // which has what SQLite counts with each change
+	runs, kept := db.Runs(), "SELECT entries FROM owners WHERE realm = X'FF'" // which has what SQLite counts with each change
 	if db.Status().Kind == store.Postgres {
 		kept = roughly
 	}

@@ -269,7 +269,7 @@ func (d *DB) Check(ctx context.Context) error {
 			return err
 		}
 		if older == nil || older.version == 0 {
-			if err := checkRuns(ctx, s); err != nil {
+			if err := d.runs.check(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -286,14 +286,14 @@ func (d *DB) Check(ctx context.Context) error {
 	return nil
 }
 
-// checkRuns adds a run, of a realm of its own, and deletes it.
-func checkRuns(ctx context.Context, s session) error {
+// check adds a run, of a realm of its own, and deletes it.
+func (r *Runs) check(ctx context.Context, s session) error {
 	e := &ledger.Entry{Owner: ledger.Owner{Realm: "check"}, ID: newID()}
-	values, err := entryValues(e)
+	values, err := r.claimValues(e, 0, ledger.Bounds{})
 	if err != nil {
 		return err
 	}
-	if _, err := s.exec(ctx, addEntry, append(values, int64(0), entrySize(e))...); err != nil {
+	if _, err := s.exec(ctx, addEntry, values...); err != nil {
 		return err
 	}
 	_, err = s.exec(ctx, "DELETE FROM runs WHERE "+isEntry, identity(e.Identity())...)

@@ -337,7 +337,7 @@ func TestTablesThatCantBeUsed(t *testing.T) {
 		log, logs := observed()
 		db := begin(t, settings, log)
 		claim := func() error {
-			_, err := db.Runs().Claim(t.Context(), &ledger.Entry{ID: newID()}, time.Hour)
+			_, err := db.Runs().Claim(t.Context(), &ledger.Entry{ID: newID()}, time.Hour, ledger.Bounds{})
 			return err
 		}
 		if err := errors.Join(db.Check(t.Context()), claim()); err != nil {

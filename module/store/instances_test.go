@@ -22,7 +22,7 @@ import (
 func working(t *testing.T, r *Runs, key string) *ledger.Entry {
 	t.Helper()
 	e := &ledger.Entry{Owner: ledger.Owner{Realm: "main"}, ID: uuid.Must(uuid.NewV7()).String(), Key: []byte(key), Front: "a2a", State: ledger.Working}
-	if present, err := r.Claim(t.Context(), e, time.Hour); present != nil || err != nil {
+	if present, err := r.Claim(t.Context(), e, time.Hour, ledger.Bounds{}); present != nil || err != nil {
 		t.Fatalf("claim: %v, %v", present, err)
 	}
 	return e
@@ -149,12 +149,12 @@ func TestReadOnly(t *testing.T) {
 			r.instance.mu.Unlock()
 			again := *e
 			again.ID = uuid.NewString()
-			present, err := r.Claim(t.Context(), &again, time.Hour)
+			present, err := r.Claim(t.Context(), &again, time.Hour, ledger.Bounds{})
 			if err != nil || present == nil || present.ID != e.ID {
 				t.Fatalf("present %+v, %v", present, err)
 			}
 			again.Key = []byte("other")
-			present, err = r.Claim(t.Context(), &again, time.Hour)
+			present, err = r.Claim(t.Context(), &again, time.Hour, ledger.Bounds{})
 			if u := wantUnavailable(t, err, "", ""); !u.Full || present != nil {
 				t.Fatalf("present %+v, %v", present, err)
 			}
@@ -294,7 +294,7 @@ func TestLostLease(t *testing.T) {
 		r := another(t, settings)
 		followed := working(t, r, "followed")
 		submitted := &ledger.Entry{Owner: followed.Owner, ID: uuid.Must(uuid.NewV7()).String(), Key: []byte("submitted"), Front: "a2a"}
-		if _, err := r.Claim(t.Context(), submitted, time.Hour); err != nil {
+		if _, err := r.Claim(t.Context(), submitted, time.Hour, ledger.Bounds{}); err != nil {
 			t.Fatal(err)
 		}
 		exec(t, r.db, "UPDATE instances SET lease = $1", 1)

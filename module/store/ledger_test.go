@@ -270,3 +270,53 @@ func TestClockJumps(t *testing.T) {
 		t.Errorf("%+v, %d executions", a, p.executed["slow"].Load())
 	}
 }
+
+// TestBoundsOfProcesses tests that processes that share a file keep no more than the bounds allow together, and that the oldest ended tasks make place, whichever
+// process has begun them.
+func TestBoundsOfProcesses(t *testing.T) {
+	t.Parallel()
+	for name, bounds := range map[string]ledger.Bounds{"of one": {RunsOfOne: 10}, "of all": {Runs: 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settings, members := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}, [2]*member{}
+			owner := ledger.Owner{Realm: "main", Principal: "ann"}
+			for i := range members {
+				members[i] = join(t, settings, newProvider())
+				members[i].Set(ledger.Settings{Bounds: bounds})
+				if _, failure := members[i].Add(t.Context(), &ledger.Entry{Owner: owner, Key: []byte{byte(i)}}, 0); failure != nil { // now each has counted
+					t.Fatal(failure)
+				}
+			}
+			var added, refused atomic.Int64
+			var wg sync.WaitGroup
+			for n := range 40 {
+				wg.Go(func() {
+					switch _, failure := members[n%2].Add(t.Context(), &ledger.Entry{Owner: owner, Key: []byte{byte(n), 1}}, 0); {
+					case failure == nil:
+						added.Add(1)
+					case failure.Kind == run.RateLimited && failure.Limit != nil && failure.Limit.Max == 10:
+						refused.Add(1)
+					default:
+						t.Error(failure)
+					}
+				})
+			}
+			wg.Wait()
+			if added.Load() != 8 || refused.Load() != 32 {
+				t.Errorf("%d more runs were added, %d refused", added.Load(), refused.Load())
+			}
+			exec(t, members[0].db, "UPDATE runs SET state = {ended}, stage = 1, at = 1")
+			task := &ledger.Entry{Owner: owner, State: ledger.Completed, Label: ledger.Label{State: 1, At: time.Now()}}
+			if _, failure := members[1].Add(t.Context(), task, 0); failure != nil {
+				t.Error(failure)
+			}
+			late := &ledger.Entry{Owner: owner, ID: task.ID[:35] + "x", State: ledger.Completed, Label: task.Label}
+			if _, err := (ledger.Viewed{Ledger: members[0].Ledger}).Record(late); err != nil {
+				t.Error(err)
+			}
+			if u, err := members[0].db.Runs().Count(t.Context(), &owner); err != nil || u.Entries != 10 {
+				t.Errorf("%+v, %v", u, err)
+			}
+		})
+	}
+}

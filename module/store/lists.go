@@ -176,13 +176,13 @@ const noEntry = "NULL, '', '', '', NULL, 0, '', NULL, false, NULL, NULL, 0, NULL
 
 // Count implements [ledger.Store]. SQLite counts with each change; in PostgreSQL that would make an owner's changes wait for each other.
 func (r *Runs) Count(ctx context.Context, owner *ledger.Owner) (u ledger.Usage, err error) {
-	text, args := "SELECT COALESCE(sum(entries), 0), COALESCE(sum(open), 0), COALESCE(sum(bytes), 0) FROM owners", []any(nil)
+	text, args, of := "SELECT entries, bytes FROM owners", []any(nil), " WHERE realm = X'FF' AND owner = X''"
 	if r.db.settings.Kind == Postgres {
-		text = "SELECT count(*), count(*) FILTER (WHERE state < {ended}), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs"
+		text, of = "SELECT count(*), CAST(COALESCE(sum(size), 0) AS bigint) FROM runs", ""
 	}
 	if owner != nil {
-		text, args = text+" WHERE realm = $1 AND owner = $2", []any{[]byte(owner.Realm), []byte(owner.Principal)}
+		args, of = []any{[]byte(owner.Realm), []byte(owner.Principal)}, " WHERE realm = $1 AND owner = $2"
 	}
-	_, err = r.db.session(reading).row(ctx, []any{&u.Entries, &u.Open, &u.Bytes}, text, args...)
+	_, err = r.db.session(reading).row(ctx, []any{&u.Entries, &u.Bytes}, text+of, args...)
 	return u, err
 }

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -25,22 +27,35 @@ const isEntry = "realm = $1 AND owner = $2 AND id = $3"
 
 // addEntry adds an entry, unless there is one of its id or of its key. A conflict takes no lock: a claim of a key in use does not wait for changes of the
 // entry that has it.
+// In SQLite, it is not added beyond the bounds either.
 const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
-	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE true " + //nolint:dupword // columns
-	"ON CONFLICT DO NOTHING RETURNING " + entryColumns + ", CAST(NULL AS boolean) AS past"
+	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE {within}" + //nolint:dupword // columns
+	" ON CONFLICT DO NOTHING RETURNING " + entryColumns + ", CAST(NULL AS boolean) AS past"
+
+// beyond selects what SQLite has counted of the owner and of all, as far as it leaves no place.
+const beyond = "SELECT 1 FROM owners WHERE realm = $1 AND owner = $2 AND (entries >= $21 OR bytes > $22) OR realm = X'FF' AND owner = X'' AND (entries >= $23 OR bytes > $24)"
 
 // presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.
 const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND owner = $2 AND (id = $3 OR key = $4)"
 
+// claimValues are the arguments of addEntry.
+func (r *Runs) claimValues(e *ledger.Entry, keep time.Duration, most ledger.Bounds) ([]any, error) {
+	values, err := entryValues(e)
+	values = append(values, keep.Milliseconds(), entrySize(e))
+	if r.db.settings.Kind != Postgres {
+		values = append(values, cmp.Or(most.RunsOfOne, math.MaxInt), cmp.Or(most.OutputOfOne, math.MaxInt64), cmp.Or(most.Runs, math.MaxInt), cmp.Or(most.Output, math.MaxInt64))
+	}
+	return values, err
+}
+
 // Claim implements [ledger.Store].
-func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration) (*ledger.Entry, error) {
+func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration, most ledger.Bounds) (*ledger.Entry, error) {
 	hold := r.hold(ctx)
 	e.Follower = r.Instance()
-	values, err := entryValues(e)
+	values, err := r.claimValues(e, keep, most)
 	if err != nil {
 		return nil, err
 	}
-	values = append(values, keep.Milliseconds(), entrySize(e))
 	for {
 		found, err := (*record)(nil), hold
 		if err == nil {
@@ -83,11 +98,17 @@ func (r *Runs) add(ctx context.Context, values []any) (*record, error) {
 	if r.db.settings.Kind == Postgres {
 		return r.one(ctx, writing, "WITH added AS ("+addEntry+") SELECT * FROM added UNION ALL "+presentEntry+" AND NOT EXISTS (SELECT FROM added)", values...)
 	}
-	added, err := r.one(ctx, writing, addEntry, values...)
-	if added == nil && err == nil {
-		return r.present(ctx, values[:4])
+	found, err := r.one(ctx, writing, addEntry, values...)
+	if found == nil && err == nil {
+		found, err = r.present(ctx, values[:4])
 	}
-	return added, err
+	if found == nil && err == nil {
+		var full bool
+		if full, err = r.db.session(reading).row(ctx, []any{new(int)}, beyond, values...); full {
+			err = ledger.ErrTooMany
+		}
+	}
+	return found, err
 }
 
 func (r *Runs) present(ctx context.Context, values []any) (*record, error) {

@@ -69,7 +69,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		// A transaction that deletes many runs touches a page for each, in each index: in the smaller default cache, they are written several times.
 		options["_pragma"] = []string{"secure_delete(1)", "cache_size(-16000)", "wal_autocheckpoint(8000)"}
 	}
-	c := &connections{batches: newBatches(), replace: words(clockParameter, ""), clock: q.settings.Clock}
+	c := &connections{batches: newBatches(), replace: words(clockParameter, "", "NOT EXISTS ("+beyond+")"), clock: q.settings.Clock}
 	var err error
 	var opened []*sql.DB
 	c.close = func() error {

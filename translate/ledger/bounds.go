@@ -11,7 +11,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// Bounds are how much is kept. Those of a principal hold over all instances, but for what the others begin in some 10 seconds.
+// Bounds are how much is kept. They hold over all instances; with PostgreSQL, but for what the others begin in some 10 seconds.
 type Bounds struct {
 	Runs, RunsOfOne     int   // kept runs, in all and of one principal. Default: 100,000 and 10,000
 	Output, OutputOfOne int64 // bytes of outcomes and notes. Default: 4 GiB and 256 MiB
@@ -40,7 +40,7 @@ type holding struct {
 	reserved  int64     // bytes for outcomes that only this instance gets
 	counted   time.Time // zero: never
 	recounted time.Time // when the last recount in the background began
-	evictions int       // a count that began before the last one says too much
+	outdated  int       // how often; a count that began before says something else
 }
 
 func (u *usage) set(b Bounds) {
@@ -93,7 +93,7 @@ func (u *usage) load(ctx context.Context, owner Owner) error {
 // recount counts what an owner has, unless that was counted just now.
 func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	u.mu.Lock()
-	fresh, evictions := time.Since(u.of(owner).counted) < time.Second, u.of(owner).evictions
+	fresh, outdated := time.Since(u.of(owner).counted) < time.Second, u.of(owner).outdated
 	u.mu.Unlock()
 	if fresh {
 		return nil
@@ -104,7 +104,7 @@ func (u *usage) recount(ctx context.Context, owner *Owner) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if s := u.of(owner); s.evictions == evictions {
+	if s := u.of(owner); s.outdated == outdated {
 		s.Usage, s.counted = counted, time.Now()
 	}
 	return nil
@@ -132,13 +132,20 @@ func (u *usage) evicts(owner Owner) int {
 	return min(max(u.all.Entries-u.bounds.Runs, 0)+1, part)
 }
 
-// evicted says that entries of an owner were deleted, so that they have to be counted again.
-func (u *usage) evicted(owner Owner) {
+// outdate says that what an owner has was changed otherwise, so that it has to be counted again.
+func (u *usage) outdate(owner Owner) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range []*holding{&u.all, u.of(&owner)} {
-		s.counted, s.evictions = time.Now().Add(-countEvery), s.evictions+1
+		s.counted, s.outdated = time.Time{}, s.outdated+1
 	}
+}
+
+// most returns the bounds.
+func (u *usage) most() Bounds {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.bounds
 }
 
 // add counts a new run, unless a bound is exceeded.

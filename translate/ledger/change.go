@@ -172,7 +172,7 @@ func (l *Ledger) insertAndChange(ctx context.Context, first *Entry, id Identity,
 	}
 	_, leave := l.use(id, 0)
 	defer leave()
-	if _, err := l.store.Claim(ctx, new(*first), time.Duration(l.keep.Load())); err != nil {
+	if _, err := l.store.Claim(ctx, new(*first), time.Duration(l.keep.Load()), Bounds{}); err != nil {
 		return nil, err
 	}
 	e, err := l.change(ctx, id, decide)

@@ -36,7 +36,7 @@ func (l *Ledger) Add(ctx context.Context, e *Entry, most int64) (present *Entry,
 func (l *Ledger) claim(ctx context.Context, e *Entry) (present *Entry, err error) {
 	perhaps, err := Insist(ctx, func(ctx context.Context) (err error) {
 		e.Follower = l.store.Instance()
-		present, err = l.store.Claim(ctx, e, time.Duration(l.keep.Load()))
+		present, err = l.store.Claim(ctx, e, time.Duration(l.keep.Load()), l.usage.most())
 		return err
 	})
 	if err != nil && perhaps {
@@ -57,8 +57,8 @@ func Insist(ctx context.Context, send func(ctx context.Context) error) (perhaps 
 		tried += min(time.Since(began), tryTimeout)
 		unavailable, ok := errors.AsType[*Unavailable](err)
 		switch {
-		case err == nil:
-			return false, nil
+		case err == nil, errors.Is(err, ErrTooMany):
+			return false, err
 		case !ok:
 			perhaps = true
 		case perhaps: // until it is known

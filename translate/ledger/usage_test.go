@@ -23,7 +23,7 @@ func TestCountDuringEviction(t *testing.T) {
 	if err := u.load(t.Context(), owner); err != nil {
 		t.Fatal(err)
 	}
-	u.evicted(owner) // the next count is due
+	u.outdate(owner) // the next count is due
 	slow = true
 	done := make(chan struct{})
 	go func() {
@@ -32,7 +32,7 @@ func TestCountDuringEviction(t *testing.T) {
 	}()
 	<-counting
 	entries = 4
-	u.evicted(owner)
+	u.outdate(owner)
 	counted <- struct{}{}
 	<-done
 	if failure := u.begin(t.Context(), owner, 0); failure != nil {

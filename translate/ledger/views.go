@@ -130,15 +130,20 @@ func (l Viewed) IsReachable() bool {
 
 // Place gives an entry its id and a place. Then call Insert or Unplace.
 func (l Viewed) Place(ctx context.Context, e *Entry, most int64) *run.Failure {
+	e.ID = l.NewID()
+	e.Ref.Kept = e.ID
+	return l.place(ctx, e, most)
+}
+
+// place gives an entry a place.
+func (l Viewed) place(ctx context.Context, e *Entry, most int64) *run.Failure {
 	if _, err := Insist(ctx, func(ctx context.Context) error { return l.usage.load(ctx, e.Owner) }); err != nil {
 		return NotKept(err)
 	}
-	e.ID = l.NewID()
-	e.Ref.Kept = e.ID
 	failure := l.usage.begin(ctx, e.Owner, most)
 	if failure != nil && e.Label.State != 0 { // the oldest ended ones of the owner make place
 		if n, err := l.store.Evict(ctx, e.Owner, l.usage.evicts(e.Owner)); err == nil && n > 0 {
-			l.usage.evicted(e.Owner)
+			l.usage.outdate(e.Owner)
 			failure = l.usage.begin(ctx, e.Owner, most)
 		}
 	}
@@ -164,7 +169,12 @@ func (l Viewed) Record(e *Entry) (*Entry, error) {
 	defer cancel()
 	if _, err := Insist(ctx, func(ctx context.Context) error {
 		first.Follower = l.store.Instance()
-		_, err := l.store.Claim(ctx, first, time.Duration(l.keep.Load()))
+		_, err := l.store.Claim(ctx, first, time.Duration(l.keep.Load()), l.usage.most())
+		if errors.Is(err, ErrTooMany) { // because of other processes; the run is kept even if nothing makes place
+			l.usage.outdate(e.Owner)
+			_ = l.place(ctx, first, 0)
+			_, err = l.store.Claim(ctx, first, time.Duration(l.keep.Load()), Bounds{})
+		}
 		return err
 	}); err != nil {
 		l.trouble(err)
@@ -196,6 +206,12 @@ func (l Viewed) Insert(ctx context.Context, e *Entry) (present *Entry, failure *
 		l.usage.end(e.Owner, int64(len(e.Outcome)), err == nil && present == nil)
 	}
 	switch {
+	case errors.Is(err, ErrTooMany): // because of other processes
+		l.usage.outdate(e.Owner)
+		if failure = l.place(ctx, e, 0); failure != nil {
+			return nil, failure
+		}
+		return l.Insert(ctx, e)
 	case err != nil:
 		return nil, NotKept(err)
 	case present != nil:

@@ -114,7 +114,7 @@ func keyed(address, path string, body []byte, key string) []byte {
 
 // byTheClock are parts of statements that each instance executes by its clock: leases and adoption, notices, expiry, deliveries that are due, looks at
 // what it waits for, and counts of what owners have.
-var byTheClock = []string{"instances", "pg_notify", "LISTEN", "ORDER BY expires", "claimed = TRUE", "min(since)", "WITH k (r, o, i, v)", "FILTER (WHERE state < 16)"}
+var byTheClock = []string{"instances", "pg_notify", "LISTEN", "ORDER BY expires", "claimed = TRUE", "min(since)", "WITH k (r, o, i, v)", "sum(size)"}
 
 // isOfCall reports whether a statement is executed for a call.
 func isOfCall(text string) bool {

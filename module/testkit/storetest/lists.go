@@ -256,18 +256,18 @@ func testCount(t *testing.T, d *Database) {
 	claim(t, s, e)
 	gone := claim(t, s, entry(alice, ""))
 	claim(t, s, copyOf(claim(t, s, entry(bob, "k")))) // sent again
-	check(&alice, ledger.Usage{Entries: 2, Open: 2, Bytes: 15})
-	check(nil, ledger.Usage{Entries: 3, Open: 3, Bytes: 15})
+	check(&alice, ledger.Usage{Entries: 2, Bytes: 15})
+	check(nil, ledger.Usage{Entries: 3, Bytes: 15})
 	c := copyOf(e)
 	c.Notes, c.Outcome, c.State = make([]byte, 3), nil, ledger.Completed
 	if ok, err := s.Change(t.Context(), c, make([]byte, 20_000), keep); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	check(&alice, ledger.Usage{Entries: 2, Open: 1, Bytes: 20_003})
+	check(&alice, ledger.Usage{Entries: 2, Bytes: 20_003})
 	if err := s.Delete(t.Context(), gone.Identity()); err != nil {
 		t.Fatal(err)
 	}
 	check(&alice, ledger.Usage{Entries: 1, Bytes: 20_003})
-	check(&bob, ledger.Usage{Entries: 1, Open: 1})
-	check(nil, ledger.Usage{Entries: 2, Open: 1, Bytes: 20_003})
+	check(&bob, ledger.Usage{Entries: 1})
+	check(nil, ledger.Usage{Entries: 2, Bytes: 20_003})
 }

@@ -22,7 +22,7 @@ CREATE TABLE runs (
 	changed  BIGINT NOT NULL,
 	expires  BIGINT NOT NULL,
 	size     BIGINT NOT NULL, -- of notes and outcomes
-	PRIMARY KEY (realm, owner, id) INCLUDE (state, size) -- counts what an owner has
+	PRIMARY KEY (realm, owner, id) INCLUDE (size) -- counts what an owner has
 );
 CREATE UNIQUE INDEX runs_key ON runs (realm, owner, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_open ON runs (follower, realm, expires) INCLUDE (front, state, owner, id) WHERE state < {ended}; -- also counts and lists what is open

@@ -78,24 +78,23 @@ CREATE TABLE things (
 );
 CREATE INDEX things_expires ON things (expires) WHERE expires IS NOT NULL;
 
--- What each owner has. Only SQLite counts within the transaction of a change, since only one transaction writes at a time.
+-- What each owner has, and what all have: their realm is no text. Only SQLite counts within the transaction of a change, since only one transaction writes
+-- at a time.
 CREATE TABLE owners (
 	realm   BLOB NOT NULL,
 	owner   BLOB NOT NULL,
 	entries INTEGER NOT NULL,
-	open    INTEGER NOT NULL,
 	bytes   INTEGER NOT NULL,
 	PRIMARY KEY (realm, owner)
 ) WITHOUT ROWID;
 
 CREATE TRIGGER runs_inserted AFTER INSERT ON runs BEGIN
-	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.state < {ended}, NEW.size)
-		ON CONFLICT (realm, owner) DO UPDATE SET entries = entries + 1, open = open + excluded.open, bytes = bytes + excluded.bytes;
+	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.size), (X'FF', X'', 1, NEW.size)
+		ON CONFLICT (realm, owner) DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;
 END;
-CREATE TRIGGER runs_updated AFTER UPDATE OF state, size ON runs WHEN (NEW.state < {ended}) <> (OLD.state < {ended}) OR NEW.size <> OLD.size BEGIN
-	UPDATE owners SET open = open + (NEW.state < {ended}) - (OLD.state < {ended}), bytes = bytes + NEW.size - OLD.size
-		WHERE realm = NEW.realm AND owner = NEW.owner;
+CREATE TRIGGER runs_updated AFTER UPDATE OF size ON runs WHEN NEW.size <> OLD.size BEGIN
+	UPDATE owners SET bytes = bytes + NEW.size - OLD.size WHERE realm = NEW.realm AND owner = NEW.owner OR realm = X'FF' AND owner = X'';
 END;
 CREATE TRIGGER runs_deleted AFTER DELETE ON runs BEGIN
-	UPDATE owners SET entries = entries - 1, open = open - (OLD.state < {ended}), bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner;
+	UPDATE owners SET entries = entries - 1, bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner OR realm = X'FF' AND owner = X'';
 END;
