@@ -24,25 +24,40 @@ import (
 
 const adminHelp = `
 
-It uses the admin API of the running Caddy: at --address, or at the address in the
-configuration file --config, or at localhost:2019.
+It uses the admin API of the running Caddy: at --address, or at the address in the configuration file --config, or at localhost:2019.
 
-Exit status: 0 success, 1 wrong usage, no request was sent, 5 Caddy did not answer or
-refused, or writing the result failed.`
+Exit status: 0 success, 1 wrong usage, no request was sent, 5 Caddy did not answer or refused, or writing the result failed.`
 
-// addAdminFlags adds the flags that say where the admin API is.
-func addAdminFlags(cmd *cobra.Command) *adminFlags {
-	f := &adminFlags{FlagSet: pflag.NewFlagSet("", pflag.ContinueOnError)}
-	f.StringVar(&f.address, "address", "", "Address of the admin API (default: the one in --config)")
-	f.StringVarP(&f.config, "config", "c", "", "Configuration file with the address of the admin API")
-	f.StringVarP(&f.adapter, "adapter", "a", "", "Adapter of the configuration file")
-	cmd.Flags().AddFlagSet(f.FlagSet)
-	return f
-}
-
-type adminFlags struct {
-	*pflag.FlagSet
-	address, config, adapter string
+// adminCommand completes a command about a running Caddy.
+func adminCommand(cmd *cobra.Command, run func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error)) *cobra.Command {
+	var address, config, adapter string
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.StringVar(&address, "address", "", "Address of the admin API (default: the one in --config)")
+	flags.StringVarP(&config, "config", "c", "", "Configuration file with the address of the admin API")
+	flags.StringVarP(&adapter, "adapter", "a", "", "Adapter of the configuration file")
+	cmd.Flags().AddFlagSet(flags)
+	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
+		if adapter != "" && config == "" {
+			return 0, errors.New("--adapter needs --config")
+		}
+		// DetermineAdminAPIAddress logs to the default logger, so configure that logger first.
+		if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}); err != nil {
+			return 0, err
+		}
+		text, err := caddycmd.DetermineAdminAPIAddress(address, nil, config, adapter)
+		if err != nil {
+			return 0, err
+		}
+		a, err := caddy.ParseNetworkAddress(text)
+		if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (a.PortRangeSize() != 1 || a.StartPort == 0) {
+			return 0, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", text)
+		}
+		if a.IsUnixNetwork() {
+			a.Host, _, _ = strings.Cut(a.Host, "|") // without the permissions of the socket
+		}
+		return run(cmd, screen, &adminClient{a, given(flags)}, args)
+	})
+	return cmd
 }
 
 // adminClient sends requests to the admin API of a running Caddy.
@@ -51,60 +66,32 @@ type adminClient struct {
 	given   []string // the flags that name it
 }
 
-// client returns a client of the admin API. It fails if the flags are invalid.
-func (f *adminFlags) client() (*adminClient, error) {
-	if f.adapter != "" && f.config == "" {
-		return nil, errors.New("--adapter needs --config")
-	}
-	// DetermineAdminAPIAddress logs to the default logger, so configure that logger first.
-	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}); err != nil {
-		return nil, err
-	}
-	text, err := caddycmd.DetermineAdminAPIAddress(f.address, nil, f.config, f.adapter)
-	if err != nil {
-		return nil, err
-	}
-	a, err := caddy.ParseNetworkAddress(text)
-	if err != nil || !a.IsUnixNetwork() && !a.IsFdNetwork() && (a.PortRangeSize() != 1 || a.StartPort == 0) {
-		return nil, fmt.Errorf("%q is not the address of an admin API, such as localhost:2019", text)
-	}
-	if a.IsUnixNetwork() {
-		a.Host, _, _ = strings.Cut(a.Host, "|") // without the permissions of the socket
-	}
-	return &adminClient{a, given(f.FlagSet)}, nil
-}
-
 // command returns the text of another command about the same Caddy.
 func (a *adminClient) command(words ...string) string {
 	return cli.ShellCommand(slices.Concat([]string{"caddy", "skill-bridge"}, words, a.given)...)
 }
 
-// get asks for an answer of the admin API, decodes it, and shows it: as it is with --json, else by a function. An error is a usage error.
-func get[T any](cmd *cobra.Command, screen *cli.Screen, f *adminFlags, path string, show func(*cli.Screen, *T)) (int, error) {
-	api, err := f.client()
-	if err != nil {
+// get asks for an answer of the admin API, decodes it, and shows it: as it is with --json, else by a function.
+func get[T any](ctx context.Context, screen *cli.Screen, api *adminClient, path string, show func(*cli.Screen, *T)) (int, error) {
+	var text jsontext.Value
+	if err := api.ask(ctx, http.MethodGet, path, nil, &text); err != nil {
 		return 0, err
 	}
-	var text jsontext.Value
 	answer := new(T)
-	e := api.ask(cmd.Context(), http.MethodGet, path, nil, &text)
-	if e == nil && json.Unmarshal(text, answer) != nil {
-		e = api.notAdmin("its answer is of another version")
-	}
-	if e != nil {
-		return screen.Fail(e, e.next), nil
+	if json.Unmarshal(text, answer) != nil {
+		return 0, api.notAdmin("its answer is of another version")
 	}
 	screen.Show(text, func() { show(screen, answer) })
 	return cli.OK, nil
 }
 
-// adminError is the error of an admin request, and the advice about it.
+// adminError is the error of an admin request, and the advice about it. [exits] shows it.
 type adminError struct{ message, next string }
 
 func (e *adminError) Error() string { return e.message }
 
 // ask sends a request and decodes the answer.
-func (a *adminClient) ask(ctx context.Context, method, path string, body, answer any) *adminError {
+func (a *adminClient) ask(ctx context.Context, method, path string, body, answer any) error {
 	resp, err := a.send(ctx, method, path, body)
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		reason := dial.Err
@@ -163,7 +150,7 @@ func (a *adminClient) send(ctx context.Context, method, path string, body any) (
 	return client.Do(req)
 }
 
-func (a *adminClient) notAdmin(reason string) *adminError {
+func (a *adminClient) notAdmin(reason string) error {
 	return &adminError{
 		fmt.Sprintf("the server at %s is not the admin API of a Caddy with skill_bridge (%s)", a.address, reason),
 		"name the address of the admin API with --address or --config; it differs from the addresses of sites",
@@ -171,20 +158,18 @@ func (a *adminClient) notAdmin(reason string) *adminError {
 }
 
 func purgeCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	var all bool
+	cmd := adminCommand(&cobra.Command{
 		Use:   "purge --all | <namespace> [<skill-id>]",
 		Short: "Removes documents from the cache of the running bridge",
-		Long: `Removes the documents of all sources (--all), the documents of one source, or one
-descriptor from the cache of the running bridge. The next call reads them again.` + adminHelp,
+		Long: `Removes the documents of all sources (--all), the documents of one source, or one descriptor from the cache of the running bridge. The next call reads
+them again.` + adminHelp,
 		Example: `  caddy skill-bridge purge --all
   caddy skill-bridge purge acme
   caddy skill-bridge purge acme acme/weather`,
 		Args: arguments(0, 2),
-	}
-	f := addAdminFlags(cmd)
-	all := cmd.Flags().Bool("all", false, "The documents of all sources")
-	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
-		if *all == (len(args) > 0) {
+	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error) {
+		if all == (len(args) > 0) {
 			return 0, errors.New("name what to remove: a namespace, a namespace and a skill's id, or --all")
 		}
 		var wanted admin.PurgeRequest
@@ -196,18 +181,15 @@ descriptor from the cache of the running bridge. The next call reads them again.
 			wanted.SkillID = args[1]
 			what = "the descriptor of " + args[1]
 		}
-		api, err := f.client()
-		if err != nil {
-			return 0, err
-		}
 		var answer admin.PurgeAnswer
-		if e := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/purge", wanted, &answer); e != nil {
-			return screen.Fail(e, e.next), nil
+		if err := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/purge", wanted, &answer); err != nil {
+			return 0, err
 		}
 		for _, namespace := range answer.Purged {
 			fmt.Fprintf(screen.Out, "%s: %s forgotten\n", namespace, what)
 		}
 		return cli.OK, nil
 	})
+	cmd.Flags().BoolVar(&all, "all", false, "The documents of all sources")
 	return cmd
 }

@@ -18,36 +18,26 @@ import (
 )
 
 func approveCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := adminCommand(&cobra.Command{
 		Use:   "approve [<skill> [<digest>]]",
 		Short: "Shows the changes of skills that the running bridge holds, or approves one",
-		Long: `Without a skill, shows the changes that wait for approval, of sources with "on_change
-hold": what each skill has asked for (-), and what its provider asks for now (+). With the
-name or the id of a skill, shows all of its change, and asks at a terminal whether to
-approve it. Without a terminal, it needs the digest of the change that you have seen, or
-at least its first 12 characters, and approves no other. The bridge, and all instances
-with the same database, then use the new descriptor. With --json it asks nothing, and
-writes {"changes", "unreadable", "more"}, or the change of the skill. If the change of a
-skill was not approved, the exit status is 5.` + adminHelp,
+		Long: `Without a skill, shows the changes that wait for approval, of sources with "on_change hold": what each skill has asked for (-), and what its provider
+asks for now (+). With the name or the id of a skill, shows all of its change, and asks at a terminal whether to approve it. Without a terminal, it needs the
+digest of the change that you have seen, or at least its first 12 characters, and approves no other. The bridge, and all instances with the same database,
+then use the new descriptor. With --json it asks nothing, and writes {"changes", "unreadable", "more"}, or the change of the skill. If the change of a skill
+was not approved, the exit status is 5.` + adminHelp,
 		Example: `  caddy skill-bridge approve
   caddy skill-bridge approve acme.weather
   caddy skill-bridge approve acme.weather 0c5b1d6e9f3a`,
 		Args: arguments(0, 2),
-	}
-	f := addAdminFlags(cmd)
-	addJSON(cmd, "Write JSON")
-	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
-		api, err := f.client()
-		if err != nil {
-			return 0, err
-		}
+	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, args []string) (int, error) {
 		path := "/skill_bridge/changes"
 		if len(args) > 0 {
 			path += "?skill=" + url.QueryEscape(args[0])
 		}
 		var all admin.Changes
-		if e := api.ask(cmd.Context(), http.MethodGet, path, nil, &all); e != nil {
-			return screen.Fail(e, e.next), nil
+		if err := api.ask(cmd.Context(), http.MethodGet, path, nil, &all); err != nil {
+			return 0, err
 		}
 		for _, u := range all.Unreadable {
 			screen.Complain("the changes of %s can't be read: %s", u.Namespace, u.Error)
@@ -56,19 +46,22 @@ skill was not approved, the exit status is 5.` + adminHelp,
 			screen.Show(all, func() { showChanges(screen, &all) })
 			return cli.OK, nil
 		}
-		return approve(cmd.Context(), screen, api, changesOf(all.Changes, args[0]), args), nil
+		return approve(cmd.Context(), screen, api, all.Changes, args)
 	})
+	addJSON(cmd, "Write JSON")
 	return cmd
 }
 
-// approve approves the change of a skill that was found, if the person or the digest after the skill says so.
-func approve(ctx context.Context, screen *cli.Screen, api *adminClient, found []admin.Change, args []string) int {
+// approve approves the change of a skill, by its name or id, if the person or the digest after the skill says so.
+func approve(ctx context.Context, screen *cli.Screen, api *adminClient, all []admin.Change, args []string) (int, error) {
+	found := slices.DeleteFunc(all, func(c admin.Change) bool { return c.Name != args[0] && c.SkillID != args[0] })
+	next := "see which do: " + api.command("approve")
 	switch len(found) {
 	case 0:
-		return screen.Fail(fmt.Errorf("no change of a skill %q waits for approval", args[0]), "see which do: "+api.command("approve"))
+		return 0, &adminError{fmt.Sprintf("no change of a skill %q waits for approval", args[0]), next}
 	case 1:
 	default:
-		return screen.Fail(fmt.Errorf("%q is a skill of several sources: write its name", args[0]), "see which do: "+api.command("approve"))
+		return 0, &adminError{fmt.Sprintf("%q is a skill of several sources: write its name", args[0]), next}
 	}
 	c := &found[0]
 	if len(args) == 1 || !isDigest(args[1], c) {
@@ -84,20 +77,15 @@ func approve(ctx context.Context, screen *cli.Screen, api *adminClient, found []
 		}
 		if !yes {
 			fmt.Fprintln(screen.Err, "not approved")
-			return cli.ProtocolError
+			return cli.ProtocolError, nil
 		}
 	}
 	var answer admin.Approval
-	if e := api.ask(ctx, http.MethodPost, "/skill_bridge/approve", admin.Approval{Namespace: c.Namespace, SkillID: c.SkillID, Digest: c.Digest}, &answer); e != nil {
-		return screen.Fail(e, e.next)
+	if err := api.ask(ctx, http.MethodPost, "/skill_bridge/approve", admin.Approval{Namespace: c.Namespace, SkillID: c.SkillID, Digest: c.Digest}, &answer); err != nil {
+		return 0, err
 	}
 	screen.Show(c, func() { fmt.Fprintln(screen.Out, "approved") })
-	return cli.OK
-}
-
-// changesOf returns the changes of a skill, by its name or id; more than one if several sources have it.
-func changesOf(all []admin.Change, skill string) []admin.Change {
-	return slices.DeleteFunc(slices.Clone(all), func(c admin.Change) bool { return c.Name != skill && c.SkillID != skill })
+	return cli.OK, nil
 }
 
 // changed returns the name of a changed skill for people.

@@ -15,38 +15,28 @@ import (
 const (
 	providerHelp = `
 
-The provider is an origin, such as https://skills.example.com. Like the bridge, the
-command connects only over TLS, to public addresses, on ports 80, 443 and the port of
-the origin; --allow-http, --allow-networks and --allow-ports allow more.
+The provider is an origin, such as https://skills.example.com. Like the bridge, the command connects only over TLS, to public addresses, on ports 80, 443 and
+the port of the origin; --allow-http, --allow-networks and --allow-ports allow more.
 
-Names of skills are those of a bridge: the provider's namespace (its host name, or
---namespace), a dot, and the skill's id with dots for slashes. You can leave out the
-namespace, or use the id. Tool names are accepted, too.`
+Names of skills are those of a bridge: the provider's namespace (its host name, or --namespace), a dot, and the skill's id with dots for slashes. You can
+leave out the namespace, or use the id. Tool names are accepted, too.`
 	bridgeHelp = `
 
-With --bridge, the skills are those of a running bridge: the URL is that of its endpoint
-for the Skills Protocol. --bearer-env and --basic-env name the environment variable with a
-token, or with user:password; --user and --token have them in the command line, where
-other users of this machine can see them, unless the terminal asks for the password, or
-the token is in a file (@file). They are sent to that URL only: redirects are not
-followed.`
+With --bridge, the skills are those of a running bridge: the URL is that of its endpoint for the Skills Protocol. --bearer-env and --basic-env name the
+environment variable with a token, or with user:password; --user and --token have them in the command line, where other users of this machine can see them,
+unless the terminal asks for the password, or the token is in a file (@file). They are sent to that URL only: redirects are not followed.`
 	statusHelp = `
 
-Exit status: 0 success, 1 wrong usage, no request was sent, 5 there is no result for
-another reason, or writing it failed, 130 interrupted.`
+Exit status: 0 success, 1 wrong usage, no request was sent, 5 there is no result for another reason, or writing it failed, 130 interrupted.`
 	runStatusHelp = `
 
-Exit status: 0 success, 1 wrong usage, no request was sent, 4 the provider reported
-that the run failed, 5 there is no result for another reason, or writing it failed,
-130 interrupted.`
+Exit status: 0 success, 1 wrong usage, no request was sent, 4 the provider reported that the run failed, 5 there is no result for another reason, or writing
+it failed, 130 interrupted.`
 	outcomeHelp = `
 
-With --json, standard output has one object, whether the call succeeds or not:
-{"status", "skill_id", "execution_id", "elapsed_ms", "output", "error": {"code",
-"message", "phase", "source", "http_status", "executed", "next", "details",
-"retry", "url"}, "follow"}. Members that do not apply are absent. "status" is the
-status of the run, or "error" if none was accepted; "follow" is the command with which
-to continue following the run.`
+With --json, standard output has one object, whether the call succeeds or not: {"status", "skill_id", "execution_id", "elapsed_ms", "output", "error":
+{"code", "message", "phase", "source", "http_status", "executed", "next", "details", "retry", "url"}, "follow"}. Members that do not apply are absent.
+"status" is the status of the run, or "error" if none was accepted; "follow" is the command with which to continue following the run.`
 )
 
 // action is what a command does with skills. It returns the exit status.
@@ -129,17 +119,14 @@ func listCommand() *cobra.Command {
 	cmd := withSkills(&cobra.Command{
 		Use:   "list (<provider-url> | --bridge <url>)",
 		Short: "Lists the skills of a provider, or of a running bridge",
-		Long: `Lists the skills of a provider or of a running bridge, under the names that describe, call
-and a bridge's execute_skill accept, with their names for language models. --query finds
-skills by words, and shows the best first. --usable leaves out the skills that can't be
-called, as far as is known. The state of a skill is available, readable,
-needs_credentials, incompatible, unsupported, invalid, unreachable, or unknown; for a
-provider, --usable and --states read the descriptors to know it.
+		Long: `Lists the skills of a provider or of a running bridge, under the names that describe, call and a bridge's execute_skill accept, with their names for
+language models. --query finds skills by words, and shows the best first. --usable leaves out the skills that can't be called, as far as is known. The state
+of a skill is available, readable, needs_credentials, incompatible, unsupported, invalid, unreachable, or unknown; for a provider, --usable and --states read
+the descriptors to know it.
 
-With --json, writes {"skills": [{"name", "tool_name", "version", "access",
-"capability_type", "description", "state", "state_since"}], "unavailable":
-[{"namespace", "code", "message"}]}, the latter for providers that a bridge can't reach;
-or {"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
+With --json, writes {"skills": [{"name", "tool_name", "version", "access", "capability_type", "description", "state", "state_since"}], "unavailable":
+[{"namespace", "code", "message"}]}, the latter for providers that a bridge can't reach; or
+{"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
 		Example: `  caddy skill-bridge list https://skills.example.com
   caddy skill-bridge list --query "translate text" https://skills.example.com
   caddy skill-bridge list --usable --bridge https://bridge.example.com/rpc --user alice
@@ -159,9 +146,8 @@ func describeCommand() *cobra.Command {
 	return withSkills(&cobra.Command{
 		Use:   "describe (<provider-url> | --bridge <url>) <skill>",
 		Short: "Describes a skill: its inputs, output and authentication",
-		Long: `Describes a skill: its inputs, its output, and the authentication that it needs.
-With --json, writes {"skill": {"manifest"}}, with "content" if it is read and not called;
-or {"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
+		Long: `Describes a skill: its inputs, its output, and the authentication that it needs. With --json, writes {"skill": {"manifest"}}, with "content" if it is
+read and not called; or {"error": {"code", "message", …}}.` + providerHelp + bridgeHelp + statusHelp,
 		Example: `  caddy skill-bridge describe https://skills.example.com acme.weather
   caddy skill-bridge describe --json https://skills.example.com acme.weather
   caddy skill-bridge describe --bridge https://bridge.example.com/rpc acme.weather`,
@@ -175,15 +161,14 @@ func callCommand() *cobra.Command {
 	cmd := withSkills(&cobra.Command{
 		Use:   "call (<provider-url> | --bridge <url>) <skill> [<key>=<value> | <key>:=<json>]... [--args @<file>|-|<json>]",
 		Short: "Runs a skill and shows its output",
-		Long: `Runs a skill, follows the run to its end, and writes the output as JSON to standard
-output, indented if that is a terminal. Standard error shows the progress.
+		Long: `Runs a skill, follows the run to its end, and writes the output as JSON to standard output, indented if that is a terminal. Standard error shows the
+progress.
 
-Arguments are key=value: a string if the input is a string, otherwise JSON (numbers,
-true, objects). key:=json is always JSON. --args takes all arguments as one JSON
-object: literally, from @file, or from standard input (-).
+Arguments are key=value: a string if the input is a string, otherwise JSON (numbers, true, objects). key:=json is always JSON. --args takes all arguments as
+one JSON object: literally, from @file, or from standard input (-).
 
-Ctrl-C and the end of --timeout stop the command, not the run, which the protocol
-can't cancel. The command then shows the follow command with which to continue.` + outcomeHelp + providerHelp + bridgeHelp + runStatusHelp,
+Ctrl-C and the end of --timeout stop the command, not the run, which the protocol can't cancel. The command then shows the follow command with which to
+continue.` + outcomeHelp + providerHelp + bridgeHelp + runStatusHelp,
 		Example: `  caddy skill-bridge call https://skills.example.com demo.summarize text="A long text." sentences=2
   caddy skill-bridge call https://skills.example.com demo.summarize --args @arguments.json
   jq '{text: .body}' letter.json | caddy skill-bridge call https://skills.example.com demo.summarize --args -
@@ -217,9 +202,9 @@ func followCommand() *cobra.Command {
 	cmd := withSkills(&cobra.Command{
 		Use:   "follow (<provider-url> <skill> <execution-id> | --bridge <url> <run-token>)",
 		Short: "Follows an earlier run to its end",
-		Long: `Waits for the end of a run that call or another client has started, and writes the same
-output as call. call shows the execution id when the run is accepted. A bridge gives a run
-token to the caller that started the run; call shows it if the run goes on.` + outcomeHelp + providerHelp + bridgeHelp + runStatusHelp,
+		Long: `Waits for the end of a run that call or another client has started, and writes the same output as call. call shows the execution id when the run is
+accepted. A bridge gives a run token to the caller that started the run; call shows it if the
+run goes on.` + outcomeHelp + providerHelp + bridgeHelp + runStatusHelp,
 		Example: `  caddy skill-bridge follow https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r
   caddy skill-bridge follow --timeout 5m https://skills.example.com demo.summarize exec-qglhzn4mds74xetbofusrkds4r`,
 	}, 1, 2, outcomeUsage, func(cmd *cobra.Command, args []string) (action, error) {

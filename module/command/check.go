@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/command/envfile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -31,26 +30,20 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [--config <file>]",
 		Short: "Checks a configuration with its providers: documents, names and credentials",
-		Long: `Checks the bridges of a configuration as they would run, without listening and without
-calling a skill: each provider, skill and registry is read, with all descriptors; each
-skill must have a name; each credential must be permitted to go where its descriptor
-sends it, and works as far as that is known without a call: from OAuth endpoints, it gets
-a token, which it throws away. A refresh token that the endpoint replaces is stored in
-the database, as a bridge does. A row is written to the database, and deleted again: run
-check as the user that Caddy runs as. The schema of the database stays as it is; check
-says if a start of this version will change it.
+		Long: `Checks the bridges of a configuration as they would run, without listening and without calling a skill: each provider, skill and registry is read, with
+all descriptors; each skill must have a name; each credential must be permitted to go where its descriptor sends it, and works as far as that is known without
+a call: from OAuth endpoints, it gets a token, which it throws away. A refresh token that the endpoint replaces is stored in the database, as a bridge does. A
+row is written to the database, and deleted again: run check as the user that Caddy runs as. The schema of the database stays as it is; check says if a start
+of this version will change it.
 
-It shows what it found, and what to do about it. A check that failed means that a source
-or a skill can't be used. Warnings are about what may be intended, such as skills for
-which there are no credentials; --strict counts them as failed.
+It shows what it found, and what to do about it. A check that failed means that a source or a skill can't be used. Warnings are about what may be intended,
+such as skills for which there are no credentials; --strict counts them as failed.
 
-With --json it writes {"passed", "findings": [{"result", "bridge", "source", "skill",
-"what", "fix", "code", "url"}]}; "result" is ok, warning or failed, and "bridge" the
-number of the bridge.
+With --json it writes {"passed", "findings": [{"result", "bridge", "source", "skill", "what", "fix", "code", "url"}]}; "result" is ok, warning or failed, and
+"bridge" the number of the bridge.
 
-Exit status: 0 all checks passed, 1 a check failed, the configuration is not valid, or
-wrong usage (for these, standard output is empty), 5 writing the result failed, 130
-interrupted.`,
+Exit status: 0 all checks passed, 1 a check failed, the configuration is not valid, or wrong usage (for these, standard output is empty), 5 writing the result
+failed, 130 interrupted.`,
 		Example: `  caddy skill-bridge check --config /etc/caddy/Caddyfile
   caddy skill-bridge check --config /etc/caddy/Caddyfile --envfile /etc/caddy/keys.env
   caddy skill-bridge check --strict --json`,
@@ -66,8 +59,10 @@ interrupted.`,
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
-		if err := envfile.Load(envFiles...); err != nil {
-			return 0, fmt.Errorf("--envfile: %w", err)
+		for _, name := range envFiles {
+			if err := loadEnvironment(name); err != nil {
+				return 0, err
+			}
 		}
 		sources.LeaveDescriptors()
 		defer keeping.CheckOnly()()
@@ -92,6 +87,31 @@ interrupted.`,
 		return cli.Verdict(passed), nil
 	})
 	return cmd
+}
+
+// loadEnvironment sets the variables of a file, as caddy run does: Caddy exports its reader only as a part of its command environ, which also prints
+// all variables.
+func loadEnvironment(file string) error {
+	_, err := caddy.ProvisionContext(&caddy.Config{Logging: new(providerFlags).logging()}) // else Caddy logs errors, which quote values
+	if err != nil {
+		return err
+	}
+	out := os.Stdout
+	defer func() { os.Stdout = out }()
+	if os.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+		return err
+	}
+	defer os.Stdout.Close()
+	environ := new(cobra.Command)
+	caddycmd.Commands()["environ"].CobraFunc(environ)
+	if err = environ.Flags().Set("envfile", file); err == nil {
+		err = environ.RunE(environ, nil)
+	}
+	if err != nil {
+		fault, _, _ := strings.Cut(err.Error(), ": '") // what follows is a value, which may be a secret
+		return fmt.Errorf("--envfile %s: %s", file, fault)
+	}
+	return nil
 }
 
 // provision provisions the configuration in a file, without starting it. The bridges in it are then live. What they hold is released when

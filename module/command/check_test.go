@@ -278,6 +278,13 @@ func TestCheckEnvFile(t *testing.T) {
 	if status, _, written := check(t, []string{"--envfile", file + "x"}, options...); status != 1 || !strings.Contains(written, file+"x") {
 		t.Errorf("a file that does not exist: %d: %s", status, written)
 	}
+	if err := os.WriteFile(file, []byte("KEY_OF_FILE= secret-of-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, written := check(t, []string{"--envfile", file}, options...); status != 1 || !strings.Contains(written, file) || !strings.Contains(written, "line 1") ||
+		strings.Contains(written, "secret-of-file") {
+		t.Errorf("a file that can't be read: %d: %s", status, written)
+	}
 }
 
 // TestCheckFails: each reason for which a source or a skill can't be used is a finding, with what to do about it.

@@ -78,13 +78,15 @@ func wrongUsage(cmd *cobra.Command, err error) error {
 }
 
 // exits adapts a function that returns an exit status to cobra. The function writes its errors
-// itself, except usage errors, which it returns.
+// itself, except usage errors and errors of the admin API, which it returns.
 func exits(run func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		asJSON, _ := cmd.Flags().GetBool("json") // false if there is no such flag
 		screen := cli.NewScreen(os.Stdout, os.Stderr, asJSON)
 		status, err := run(cmd, screen, args)
-		if err != nil {
+		if e, ok := errors.AsType[*adminError](err); ok {
+			status = screen.Fail(e, e.next)
+		} else if err != nil {
 			return wrongUsage(cmd, err)
 		}
 		if status = screen.End(status); status == cli.OK {

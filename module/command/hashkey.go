@@ -15,12 +15,11 @@ func hashKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hash-key <principal>",
 		Short: "Makes a key of a caller, and the line for callers_file",
-		Long: `Makes a random key of 256 bits for a caller. It writes the key to standard error, and to
-standard output the line for the option callers_file: the principal and the SHA-256 of the
-key. The key is kept nowhere. The caller sends it as Authorization: Bearer <key>.
+		Long: `Makes a random key of 256 bits for a caller. It writes the key to standard error, and to standard output the line for the option callers_file: the
+principal and the SHA-256 of the key. The key is kept nowhere. The caller sends it as Authorization: Bearer <key>.
 
---key-env names an environment variable with a key that exists already. It must be random:
-a key that is a word or a name can be guessed by anyone who can read its hash.
+--key-env names an environment variable with a key that exists already. It must be random: a key that is a word or a name can be guessed by anyone who can
+read its hash.
 
 Exit status: 0 success, 1 wrong usage.`,
 		Example: `  caddy skill-bridge hash-key alice >> /etc/caddy/callers

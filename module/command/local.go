@@ -2,38 +2,31 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"encoding/json" // for Caddy's raw modules
 	"io"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/bridge"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const handlerName = "skill_bridge"
 
 // localBridge is a bridge in this process, without a server.
 type localBridge struct {
-	localHandler
+	handler *bridge.Handler
 	*observe.Bridge
 	release func()
 }
 
-// localHandler is http.handlers.skill_bridge.
-type localHandler interface {
-	caddyhttp.MiddlewareHandler
-	// Token returns the run token of a run of a principal.
-	Token(ctx context.Context, ref run.Ref, principal string) (string, error)
-}
-
 // openBridge opens the bridge of a configuration of the handler. The storage may be nil: the default. Errors are usage errors.
-func openBridge(config, storage json.RawMessage, logging *caddy.Logging) (*localBridge, error) {
-	if err := checkHandler(config); err != nil {
+func openBridge(config *bridge.Handler, storage json.RawMessage, logging *caddy.Logging) (*localBridge, error) {
+	if err := config.Check(); err != nil {
 		return nil, err
 	}
 	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: logging, StorageRaw: storage})
@@ -41,24 +34,24 @@ func openBridge(config, storage json.RawMessage, logging *caddy.Logging) (*local
 		return nil, err
 	}
 	ctx, release := caddy.NewContext(ctx)
-	module, err := ctx.LoadModuleByID("http.handlers."+handlerName, config)
+	module, err := ctx.LoadModuleByID("http.handlers."+handlerName, caddyconfig.JSON(config, nil))
 	if err != nil {
 		release()
 		return nil, err
 	}
 	bridges := observe.Live()
-	return &localBridge{module.(localHandler), bridges[len(bridges)-1], release}, nil
+	return &localBridge{module.(*bridge.Handler), bridges[len(bridges)-1], release}, nil
 }
 
 // ServeHTTP implements [http.Handler].
 func (b *localBridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := caddy.NewReplacer()
 	user.Set("http.auth.user.id", cli.Principal)
-	err := b.localHandler.ServeHTTP(w, caddyhttp.PrepareRequest(r, user, w, new(caddyhttp.Server)), caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusNotFound)
 		return nil
-	}))
-	if err != nil {
+	})
+	if err := b.handler.ServeHTTP(w, caddyhttp.PrepareRequest(r, user, w, new(caddyhttp.Server)), next); err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
 	}
 }
@@ -69,16 +62,15 @@ func (b *localBridge) do(r *http.Request) (*http.Response, error) {
 	served := r.Clone(r.Context())
 	served.RequestURI, served.RemoteAddr, served.Host = r.URL.RequestURI(), "127.0.0.1:0", r.URL.Host
 	b.ServeHTTP(w, served)
-	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body)}, nil
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.Buffer)}, nil
 }
 
 // answer is what a handler in this process has written.
 type answer struct {
+	bytes.Buffer
 	header http.Header
 	status int
-	body   bytes.Buffer
 }
 
-func (w *answer) Header() http.Header            { return w.header }
-func (w *answer) WriteHeader(status int)         { w.status = status }
-func (w *answer) Write(text []byte) (int, error) { return w.body.Write(text) }
+func (w *answer) Header() http.Header    { return w.header }
+func (w *answer) WriteHeader(status int) { w.status = status }

@@ -32,26 +32,21 @@ func mcpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp (<provider-url>... | --config <file> | --connect <url>)",
 		Short: "Serves an MCP client that starts programs: each skill is a tool",
-		Long: `Serves a client of MCP (Model Context Protocol) that starts programs and talks to their
-standard input and output, such as a desktop application: each line of standard input is
-one message, and each line of standard output is one. Each skill is a tool. Everything
-else, such as warnings, goes to standard error.
+		Long: `Serves a client of MCP (Model Context Protocol) that starts programs and talks to their standard input and output, such as a desktop application: each
+line of standard input is one message, and each line of standard output is one. Each skill is a tool. Everything else, such as warnings, goes to standard
+error.
 
-The skills are those of the given providers, or of the first bridge (skill_bridge) in a
-Caddy configuration (--config), which need not have the option mcp. Both run in this
-process, without listening; the caller is the principal «local». Or they are those of a
-bridge elsewhere, at the URL of its MCP endpoint (--connect).
+The skills are those of the given providers, or of the first bridge (skill_bridge) in a Caddy configuration (--config), which need not have the option mcp.
+Both run in this process, without listening; the caller is the principal «local». Or they are those of a bridge elsewhere, at the URL of its MCP endpoint
+(--connect).
 
-At most 64 requests are served at the same time; others wait. With --connect, a request
-that can't be sent, is refused or gets no answer of MCP is answered with an error. It is
-never sent twice, since it may have been executed. --bearer-env names the environment
-variable with a token for the bridge, --basic-env one with user:password. --user and
---token have them in the command line, where other users of this machine can see them.
-They are sent to that URL only: redirects are not followed.` + providerHelp + `
+At most 64 requests are served at the same time; others wait. With --connect, a request that can't be sent, is refused or gets no answer of MCP is answered
+with an error. It is never sent twice, since it may have been executed. --bearer-env names the environment variable with a token for the bridge, --basic-env
+one with user:password. --user and --token have them in the command line, where other users of this machine can see them. They are sent to that URL only:
+redirects are not followed.` + providerHelp + `
 
-Exit status: 0 standard input ended, the client has closed standard output, or the command
-was interrupted; requests that are in progress have 2 seconds to end. 1 wrong usage, 5
-reading or writing failed.`,
+Exit status: 0 standard input ended, the client has closed standard output, or the command was interrupted; requests that are in progress have 2 seconds to
+end. 1 wrong usage, 5 reading or writing failed.`,
 		Example: `  caddy skill-bridge mcp https://skills.example.com
   ACME_KEY=... caddy skill-bridge mcp --api-key-env ACME_KEY https://skills.example.com
   caddy skill-bridge mcp --config /etc/caddy/Caddyfile

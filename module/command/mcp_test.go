@@ -22,6 +22,7 @@ import (
 type desktop struct {
 	t       *testing.T
 	command *exec.Cmd
+	folder  string // of Caddy's data
 	in      io.WriteCloser
 	out     *bufio.Reader
 	errs    strings.Builder
@@ -31,8 +32,8 @@ type desktop struct {
 func startDesktop(t *testing.T, environment []string, args ...string) *desktop {
 	t.Helper()
 	d := &desktop{t: t, command: exec.CommandContext(t.Context(), "caddy", append([]string{"skill-bridge", "mcp"}, args...)...)}
-	folder := t.TempDir()
-	d.command.Env = append(append(os.Environ(), "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder), environment...)
+	d.folder = t.TempDir()
+	d.command.Env = append(append(os.Environ(), "XDG_DATA_HOME="+d.folder, "XDG_CONFIG_HOME="+d.folder), environment...)
 	d.command.Stderr = &d.errs
 	var err error
 	if d.in, err = d.command.StdinPipe(); err != nil {

@@ -139,6 +139,9 @@ http://localhost:1, http://localhost:2 {
 			if line := d.read(); !strings.Contains(line, `"id":4,"result"`) {
 				t.Error(line)
 			}
+			if found, _ := filepath.Glob(filepath.Join(d.folder, "caddy", "*.db")); len(found) > 0 {
+				t.Errorf("databases were written: %q", found)
+			}
 			_ = d.in.Close()
 			if status := d.ends(); status != 0 {
 				t.Errorf("exit status %d: %s", status, &d.errs)

@@ -14,14 +14,15 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/bridge"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -77,8 +78,10 @@ func given(flags *pflag.FlagSet) []string {
 }
 
 // handler returns the configuration that the flags stand for.
-func (r *providerFlags) handler(origins ...string) (*handlerConfig, error) {
-	c := &handlerConfig{AllowHTTP: r.allowHTTP, AllowNetworks: r.networks(), AllowPorts: r.allowPorts}
+func (r *providerFlags) handler(origins ...string) (*bridge.Handler, error) {
+	c := new(bridge.Handler)
+	c.AllowHTTP, c.AllowNetworks, c.AllowPorts = r.allowHTTP, r.networks(), r.allowPorts
+	c.StoreRaw = json.RawMessage(`{"type":"memory"}`)
 	key, err := r.credentials.module(r.private)
 	switch kind := r.credentials.kind(); {
 	case err != nil:
@@ -93,19 +96,18 @@ func (r *providerFlags) handler(origins ...string) (*handlerConfig, error) {
 		return nil, fmt.Errorf("--agent-skills: the skills of a site are not called, so that %s needs --private", kind)
 	}
 	for _, origin := range origins {
-		p := providerConfig{Namespace: r.namespaceOf(origin), Origin: origin, Credentials: key, Trust: r.trust}
+		p := &sources.Provider{Namespace: r.namespaceOf(origin), Origin: origin, CredentialsRaw: key, Trust: r.trust}
 		if r.private {
-			p.DiscoveryCredentials = key
+			p.DiscoveryCredentialsRaw = key
 		}
 		if u, err := url.Parse(origin); err == nil && u.Scheme == "http" && u.Host != "" && !r.allowHTTP {
 			return nil, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
 		}
-		if slices.ContainsFunc(c.Providers, func(other providerConfig) bool { return other.Namespace == p.Namespace }) {
+		if slices.ContainsFunc(c.Providers, func(other *sources.Provider) bool { return other.Namespace == p.Namespace }) {
 			return nil, fmt.Errorf("two providers have the same host and so the same namespace %q: write a Caddyfile with a namespace for each", p.Namespace)
 		}
 		if r.site {
-			p.Credentials = nil
-			c.Sites = append(c.Sites, p)
+			c.Sites = append(c.Sites, &sources.Site{Namespace: p.Namespace, Origin: origin, DiscoveryCredentialsRaw: p.DiscoveryCredentialsRaw, Trust: p.Trust})
 		} else {
 			c.Providers = append(c.Providers, p)
 		}
@@ -161,8 +163,7 @@ func (r *providerFlags) open(origin string) (*localBridge, error) {
 	}
 	config.AllowAnonymous = true // the user of the command has the key
 	config.Timeout, config.MaxTimeout = caddy.Duration(cli.DefaultTimeout), caddy.Duration(cli.MaxTimeout)
-	config.Store = json.RawMessage(`{"type":"memory"}`)
-	return openBridge(caddyconfig.JSON(config, nil), nil, r.logging())
+	return openBridge(config, nil, r.logging())
 }
 
 // endpoint returns the endpoint of a bridge in this process; b is nil for messages that need none.
@@ -188,7 +189,7 @@ func (r *providerFlags) endpoint(cmd *cobra.Command, screen *cli.Screen, origin 
 		d, failure := b.Describe(ctx, translate.Call{Name: skill, Caller: caller})
 		if failure == nil {
 			ref.Source, ref.SkillID, ref.Version = d.Namespace, d.Descriptor.ID, d.Descriptor.Version
-			token, err := b.Token(ctx, ref, cli.Principal)
+			token, err := b.handler.Token(ctx, ref, cli.Principal)
 			if err == nil {
 				return token, nil
 			}

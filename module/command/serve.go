@@ -23,27 +23,23 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 )
 
-const serveHelp = `Runs a bridge without a config file: agents that speak JSON-RPC 2.0 use the skills of
-the given providers at one URL, which is printed when the bridge is ready.
+const serveHelp = `Runs a bridge without a config file: agents that speak JSON-RPC 2.0 use the skills of the given providers at one URL, which is printed when the bridge
+is ready.
 
-It listens on localhost:8080, or --listen, over plain HTTP. On localhost it answers
-only requests whose host is localhost, so that web pages can't call it by another
-name. If the port is in use, it ends with an error. It does not authenticate callers:
-everyone who can reach it may use it. --browse also serves a page for browsers there,
-and opens it. --api-key-env names the environment variable
-with the API key for the provider; if other machines can reach the bridge, the key
-also needs --allow-anonymous. Its admin API is off, and its database is in memory. This command is for trials and
-development; for TLS, authentication and everything else, write a Caddyfile.
+It listens on localhost:8080, or --listen, over plain HTTP. On localhost it answers only requests whose host is localhost, so that web pages can't call it by
+another name. If the port is in use, it ends with an error. It does not authenticate callers: everyone who can reach it may use it. --browse also serves a
+page for browsers there, and opens it. --api-key-env names the environment variable with the API key for the provider; if other machines can reach the bridge,
+the key also needs --allow-anonymous. Its admin API is off, and its database is in memory. This command is for trials and development; for TLS, authentication
+and everything else, write a Caddyfile.
 
-Skills have the names that list shows. status, tasks, purge, usage and approve ask a
-running Caddy. list, describe, call and validate ask a provider and need no running
-bridge, unless --bridge names one.
+Skills have the names that list shows. status, tasks, purge, usage and approve ask a running Caddy. list, describe, call and validate ask a provider and need
+no running bridge, unless --bridge names one.
 
-Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't
-start.`
+Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't start.`
 
 // server has the flags of the command that runs a bridge.
 type server struct {
@@ -182,11 +178,10 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 		return nil, err
 	}
 	if s.browse {
-		h.Browse = json.RawMessage("{}")
+		h.Browse = new(browse.Config)
 	}
-	h.Store = json.RawMessage(`{"type":"memory"}`)
 	h.AllowAnonymous, h.Principal = local || s.allowAnonymous, "{http.vars.caller}" // who may reach it may see private skills
-	if err := h.check(); err != nil {
+	if err := h.Check(); err != nil {
 		return nil, err
 	}
 	match := caddy.ModuleMap{"path": caddyconfig.JSON(caddyhttp.MatchPath{s.path}, nil)}

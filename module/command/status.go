@@ -15,23 +15,22 @@ import (
 )
 
 func statusCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := adminCommand(&cobra.Command{
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
-		Long: `Shows the version of the running bridge, each provider with its health and circuit breakers, how many of its skills the bridge has read, which of
-them have faults, the database, how many runs are kept, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
-If there are several bridges (handlers, including those of an earlier configuration while they have calls), each has a number. With --json, shows all that the admin API returns:
-{"version", "caddy_version", "providers", "skills", "unavailable", "stale", "left_out", "missing_aliases", "calls", "runs", "changes", "unreadable", "notifications", "stores"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+		Long: `Shows the version of the running bridge, each provider with its health and circuit breakers, how many of its skills the bridge has read, which of them
+have faults, the database, how many runs are kept, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
+If there are several bridges (handlers, including those of an earlier configuration while they have calls), each has a number. With --json, shows all that the
+admin API returns: {"version", "caddy_version", "providers", "skills", "unavailable", "stale", "left_out", "missing_aliases", "calls", "runs", "changes",
+"unreadable", "notifications", "stores"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
 		Args: arguments(0, 0),
-	}
-	f := addAdminFlags(cmd)
-	addJSON(cmd, "Write JSON")
-	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
-		return get(cmd, screen, f, "/skill_bridge/status", func(s *cli.Screen, all *admin.Status) { (&bridgeStatus{all}).show(s) })
+	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+		return get(cmd.Context(), screen, api, "/skill_bridge/status", func(s *cli.Screen, all *admin.Status) { (&bridgeStatus{all}).show(s) })
 	})
+	addJSON(cmd, "Write JSON")
 	return cmd
 }
 

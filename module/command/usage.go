@@ -14,32 +14,30 @@ import (
 )
 
 func usageCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	var principal string
+	var limit int
+	cmd := adminCommand(&cobra.Command{
 		Use:   "usage",
 		Short: "Shows how much the callers of the running bridge use each skill",
-		Long: `Shows for each principal and skill how many calls asked to execute it since Caddy started, how many runs
-providers accepted, and how many calls a quota of the caller refused; those with the most calls first. Of the
-10,000 pairs of a principal and a skill that were used last, there are rows; "all others" are the sums of the
-rest. With --json, writes what the admin API returns: {"since", "total", "rows", "other"}, or {"error":
-{"message"}} if Caddy did not answer.` + adminHelp,
+		Long: `Shows for each principal and skill how many calls asked to execute it since Caddy started, how many runs providers accepted, and how many calls a quota
+of the caller refused; those with the most calls first. Of the 10,000 pairs of a principal and a skill that were used last, there are rows; "all others" are
+the sums of the rest. With --json, writes what the admin API returns: {"since", "total", "rows", "other"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge usage
   caddy skill-bridge usage --principal alice --json`,
 		Args: arguments(0, 0),
-	}
-	f := addAdminFlags(cmd)
-	addJSON(cmd, "Write JSON")
-	principal := cmd.Flags().String("principal", "", "Only this principal; an empty text: anonymous callers")
-	limit := cmd.Flags().Int("limit", 50, "How many rows are shown, up to "+strconv.Itoa(usage.MaxRows))
-	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
-		if *limit < 0 || *limit > usage.MaxRows {
+	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+		if limit < 0 || limit > usage.MaxRows {
 			return 0, errors.New("--limit is a number from 0 to " + strconv.Itoa(usage.MaxRows))
 		}
-		query := url.Values{"limit": {strconv.Itoa(*limit)}}
+		query := url.Values{"limit": {strconv.Itoa(limit)}}
 		if cmd.Flags().Changed("principal") {
-			query.Set("principal", *principal)
+			query.Set("principal", principal)
 		}
-		return get(cmd, screen, f, "/skill_bridge/usage?"+query.Encode(), showUsage)
+		return get(cmd.Context(), screen, api, "/skill_bridge/usage?"+query.Encode(), showUsage)
 	})
+	addJSON(cmd, "Write JSON")
+	cmd.Flags().StringVar(&principal, "principal", "", "Only this principal; an empty text: anonymous callers")
+	cmd.Flags().IntVar(&limit, "limit", 50, "How many rows are shown, up to "+strconv.Itoa(usage.MaxRows))
 	return cmd
 }
 
