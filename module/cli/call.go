@@ -39,37 +39,6 @@ func (s *Screen) InvalidArguments(err error) {
 	}
 }
 
-// waiting is how long a command that follows a run may wait, and its progress.
-type waiting struct {
-	timeout  time.Duration // 0: none
-	progress *progress
-	start    time.Time
-}
-
-func newWaiting(s *Screen, timeout time.Duration) waiting {
-	return waiting{timeout, newProgress(s), time.Now()}
-}
-
-// left returns how long the command may still wait.
-func (w *waiting) left() time.Duration {
-	if w.timeout == 0 {
-		return MaxTimeout
-	}
-	return min(MaxTimeout, w.timeout-time.Since(w.start))
-}
-
-// pause waits for d, but not beyond the timeout. It reports whether there is time left.
-func (w *waiting) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(min(d, w.left()))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return w.left() > 0
-	}
-}
-
 // wholeOutcome is the result of a call as JSON.
 type wholeOutcome struct {
 	Status      string         `json:"status"` // of the run; "error" if it is not known
@@ -103,7 +72,8 @@ const running = "running"
 // endpointCall is the state of a command that follows a run with a bridge.
 type endpointCall struct {
 	*Endpoint
-	waiting
+	timeout  time.Duration // 0: none
+	progress *progress
 	skill    string
 	outcome  outcome // the newest; without a status: there is none
 	failure  *refusal
@@ -111,7 +81,25 @@ type endpointCall struct {
 }
 
 func (e *Endpoint) calling(timeout time.Duration) *endpointCall {
-	return &endpointCall{Endpoint: e, waiting: newWaiting(e.Screen, timeout)}
+	return &endpointCall{Endpoint: e, timeout: timeout, progress: newProgress(e.Screen)}
+}
+
+// left returns how long the command may still wait.
+func (c *endpointCall) left() time.Duration {
+	if c.timeout == 0 {
+		return MaxTimeout
+	}
+	return min(MaxTimeout, c.timeout-time.Since(c.progress.start))
+}
+
+// pause waits for d, but not beyond the timeout. It reports whether there is time left.
+func (c *endpointCall) pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(min(d, c.left())):
+		return c.left() > 0
+	}
 }
 
 // Call runs a skill and follows the run to its end. If timeout is 0, the skill's timeout applies until the run is accepted, and
@@ -283,7 +271,7 @@ func (c *endpointCall) goesOn(ctx context.Context) bool {
 // end writes the result of a call and returns the exit status.
 func (c *endpointCall) end(ctx context.Context, err error) int {
 	c.progress.end()
-	elapsed := time.Since(c.start)
+	elapsed := time.Since(c.progress.start)
 	if err != nil {
 		c.failure, _ = errors.AsType[*refusal](err)
 	}

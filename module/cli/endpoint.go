@@ -76,18 +76,14 @@ func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
 		Unavailable []unreadSource `json:"unavailable,omitzero"`
 	}
 	all.Skills = []listedSkill{}
-	cursor := jsontext.Value(nil)
+	params := struct {
+		Detail string         `json:"detail"`
+		Limit  int            `json:"limit"`
+		Query  string         `json:"query,omitzero"`
+		Usable bool           `json:"usable,omitzero"`
+		Cursor jsontext.Value `json:"cursor,omitzero"`
+	}{"summary", pageSize, o.Query, o.Usable, nil}
 	for {
-		params := map[string]any{"detail": "summary", "limit": pageSize}
-		if o.Query != "" {
-			params["query"] = o.Query
-		}
-		if o.Usable {
-			params["usable"] = true
-		}
-		if cursor != nil {
-			params["cursor"] = cursor
-		}
 		var page struct {
 			Skills      []listedSkill  `json:"skills"`
 			NextCursor  jsontext.Value `json:"next_cursor"`
@@ -102,10 +98,10 @@ func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
 				all.Unavailable = append(all.Unavailable, u)
 			}
 		}
-		if page.NextCursor.Kind() != '"' || string(page.NextCursor) == string(cursor) {
+		if page.NextCursor.Kind() != '"' || string(page.NextCursor) == string(params.Cursor) {
 			break
 		}
-		cursor = page.NextCursor
+		params.Cursor = page.NextCursor
 	}
 	if e.Provider != nil && len(all.Skills) == 0 {
 		if f := e.Provider.Unread(ctx); f != nil {

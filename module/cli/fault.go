@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,20 +25,30 @@ type fault struct {
 
 // faultsOf returns the violations of a document, with the meanings of its members.
 func faultsOf(f *run.Failure) []fault {
-	meaning := func(string) document.Meaning { return document.Meaning{} }
+	found := slices.Clone(f.Violations)
+	if f.Kind == run.VersionIncompatible {
+		for i := range found {
+			found[i].Message = f.Message // these violations have no message
+		}
+	}
 	switch f.Phase {
 	case run.PhaseDiscovery:
-		meaning = document.MeaningInIndex
+		return faultsWith(found, document.MeaningInIndex)
 	case run.PhaseDescriptor:
-		meaning = document.MeaningInDescriptor
+		return faultsWith(found, document.MeaningInDescriptor)
 	}
-	list := make([]fault, len(f.Violations))
-	for i, v := range f.Violations {
-		if f.Kind == run.VersionIncompatible {
-			v.Message = f.Message // these violations have no message
+	return faultsWith(found, nil)
+}
+
+// faultsWith returns the first violations with the meanings of their members; meaning may be nil.
+func faultsWith(found []run.Violation, meaning func(pointer string) document.Meaning) (list []fault) {
+	for _, v := range found[:min(len(found), maxFaults)] {
+		f := fault{Violation: v}
+		if meaning != nil {
+			m := meaning(v.Path)
+			f.About, f.Example = m.About, m.Example
 		}
-		m := meaning(v.Path)
-		list[i] = fault{v, m.About, m.Example}
+		list = append(list, f)
 	}
 	return list
 }

@@ -30,6 +30,7 @@ type Kind string
 const (
 	Index      Kind = "index"
 	Descriptor Kind = "descriptor"
+	SiteIndex  Kind = "index of Agent Skills" // of a site that publishes them
 )
 
 // validation is the result of validating a document.
@@ -178,9 +179,7 @@ func (by *Validator) validate(ctx context.Context, text []byte, header http.Head
 		index, v.Faults, v.Warnings = by.index(text, header)
 	case SiteIndex:
 		found, faults, unknown := skillsite.Inspect(text, by.URL)
-		if index, v.Faults = found, siteFaults(faults); unknown != nil {
-			v.Warnings = siteFaults(unknown)
-		}
+		index, v.Faults, v.Warnings = found, faultsWith(faults, skillsite.MeaningOf), faultsWith(unknown, skillsite.MeaningOf)
 	default:
 		_, v.Faults, v.Warnings = by.descriptor(ctx, text, header)
 	}
@@ -189,7 +188,11 @@ func (by *Validator) validate(ctx context.Context, text []byte, header http.Head
 	if index == nil || by.Fetch == nil {
 		return v
 	}
-	v.Descriptors = by.follow(ctx, index, kind == SiteIndex)
+	read := by.listed
+	if kind == SiteIndex {
+		read = by.artifact
+	}
+	v.Descriptors = by.follow(ctx, index, read)
 	v.Valid = v.Valid && !slices.ContainsFunc(v.Descriptors, func(d listedDescriptor) bool { return !d.Valid })
 	return v
 }
@@ -197,22 +200,25 @@ func (by *Validator) validate(ctx context.Context, text []byte, header http.Head
 // fetchedAtOnce is how many descriptors are read at a time.
 const fetchedAtOnce = 8
 
-// follow validates the descriptors that an index lists.
-func (by *Validator) follow(ctx context.Context, index *document.Index, site bool) []listedDescriptor {
+// follow validates the descriptors, or files, that an index lists.
+func (by *Validator) follow(ctx context.Context, index *document.Index, read func(context.Context, *document.IndexEntry, *listedDescriptor) error) []listedDescriptor {
 	all := make([]listedDescriptor, len(index.Skills))
-	answering := *by
-	answering.Fetch = (&silentHosts{fetch: by.Fetch, silent: map[string]int{}}).Fetch
 	var g errgroup.Group
 	g.SetLimit(fetchedAtOnce)
 	for i := range index.Skills {
 		g.Go(func() error {
-			if ctx.Err() == nil {
-				read := answering.listed
-				if site {
-					read = answering.artifact
-				}
-				all[i] = read(ctx, &index.Skills[i])
+			e, l := &index.Skills[i], &all[i]
+			*l = listedDescriptor{ID: e.ID, URL: e.DescriptorURL}
+			if ctx.Err() != nil {
+				return nil
 			}
+			if err := read(ctx, e, l); err != nil {
+				l.Error = err.Error()
+				if f, ok := errors.AsType[*run.Failure](err); ok {
+					l.Error = f.OperatorText()
+				}
+			}
+			l.Valid = l.Error == "" && len(l.Faults) == 0 && (!by.Strict || len(l.Warnings) == 0)
 			return nil
 		})
 	}
@@ -221,41 +227,38 @@ func (by *Validator) follow(ctx context.Context, index *document.Index, site boo
 }
 
 // listed validates the descriptor of an entry of an index.
-func (by *Validator) listed(ctx context.Context, e *document.IndexEntry) listedDescriptor {
-	l := listedDescriptor{ID: e.ID, URL: e.DescriptorURL, Faults: []fault{}}
-	text, header, err := by.Fetch(ctx, e.DescriptorURL)
+func (by *Validator) listed(ctx context.Context, e *document.IndexEntry, l *listedDescriptor) error {
+	text, header, err := by.Fetch(ctx, l.URL)
 	if err != nil {
-		l.Error = textOf(err)
-		return l
+		return err
 	}
-	skill, faults, warnings := by.descriptor(ctx, text, header)
-	if l.Warnings = warnings; faults != nil {
-		l.Faults = faults
+	var skill *discovery.Skill
+	if skill, l.Faults, l.Warnings = by.descriptor(ctx, text, header); skill == nil {
+		return nil
 	}
-	if skill != nil {
-		if skill.ID != e.ID {
-			l.Faults = append(l.Faults, differs("/id", "differs from the id in the index, so that the skill can't be called", e.ID, skill.ID))
-		}
-		for _, m := range []struct{ path, here, there string }{
-			{"/version", skill.Version, e.Version},
-			{"/access", string(skill.Access), string(e.Access)},
-			{"/capability_type", string(skill.CapabilityType), string(e.CapabilityType)},
-		} {
-			if m.here != m.there {
-				l.Warnings = append(l.Warnings, differs(m.path, "differs from the index", m.there, m.here))
-			}
+	if skill.ID != e.ID {
+		l.Faults = append(l.Faults, differs("/id", "differs from the id in the index, so that the skill can't be called", e.ID, skill.ID))
+	}
+	for _, m := range []struct{ path, here, there string }{
+		{"/version", skill.Version, e.Version},
+		{"/access", string(skill.Access), string(e.Access)},
+		{"/capability_type", string(skill.CapabilityType), string(e.CapabilityType)},
+	} {
+		if m.here != m.there {
+			l.Warnings = append(l.Warnings, differs(m.path, "differs from the index", m.there, m.here))
 		}
 	}
-	l.Valid = len(l.Faults) == 0 && (!by.Strict || len(l.Warnings) == 0)
-	return l
+	return nil
 }
 
-// textOf returns what an error says.
-func textOf(err error) string {
-	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return f.OperatorText()
+// artifact validates the file of a skill in an index of Agent Skills.
+func (by *Validator) artifact(ctx context.Context, e *document.IndexEntry, l *listedDescriptor) error {
+	l.URL = skillsite.URLOf(e)
+	text, _, err := by.Fetch(ctx, l.URL)
+	if err == nil {
+		l.Faults = faultsWith(skillsite.InspectArtifact(e, text), nil)
 	}
-	return err.Error()
+	return err
 }
 
 // differs returns the fault of a descriptor that has another value than the index.
@@ -265,48 +268,40 @@ func differs(path, message, there, here string) fault {
 
 // index returns the index if it is valid, its faults, and what is probably a mistake.
 func (by *Validator) index(text []byte, header http.Header) (*document.Index, []fault, []fault) {
-	found := []fault{}
-	if header != nil {
-		if f := discovery.CheckMediaType(run.PhaseDiscovery, header); f != nil {
-			found = append(found, faultsOf(f)...)
-		}
-	}
+	found := mediaFaults(run.PhaseDiscovery, header)
 	index, err := document.ParseIndex(text)
 	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return nil, append(found, faultsOf(f)...), warningsOf(lint.Index(text, nil, by.Allowed))
+		return nil, append(found, faultsOf(f)...), faultsWith(lint.Index(text, nil, by.Allowed), nil)
 	}
 	for i := range index.Skills {
 		id := index.Skills[i].ID
 		if why := document.UnlistedID(id); why != "" && len(found) < maxFaults {
-			path := fmt.Sprintf("/skills/%d/id", i)
-			m := document.MeaningInIndex(path)
-			found = append(found, fault{run.Violation{Path: path, Message: "bridges don't list the skill: " + why, Actual: jsonvalue.Shown(id)}, m.About, m.Example})
+			v := run.Violation{Path: fmt.Sprintf("/skills/%d/id", i), Message: "bridges don't list the skill: " + why, Actual: jsonvalue.Shown(id)}
+			found = append(found, faultsWith([]run.Violation{v}, document.MeaningInIndex)...)
 		}
 	}
-	return index, found, warningsOf(lint.Index(text, index, by.Allowed))
+	return index, found, faultsWith(lint.Index(text, index, by.Allowed), nil)
 }
 
 // descriptor is index for a descriptor.
 func (by *Validator) descriptor(ctx context.Context, text []byte, header http.Header) (*discovery.Skill, []fault, []fault) {
-	found := []fault{}
-	if header != nil {
-		if f := discovery.CheckMediaType(run.PhaseDescriptor, header); f != nil {
-			found = append(found, faultsOf(f)...)
-		}
-	}
+	found := mediaFaults(run.PhaseDescriptor, header)
 	skill, err := discovery.NewSkill(text, nil)
 	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return nil, append(found, faultsOf(f)...), warningsOf(lint.Descriptor(ctx, text, nil, by.Allowed))
+		skill, found = nil, append(found, faultsOf(f)...)
 	}
-	return skill, found, warningsOf(lint.Descriptor(ctx, text, skill, by.Allowed))
+	return skill, found, faultsWith(lint.Descriptor(ctx, text, skill, by.Allowed), nil)
 }
 
-// warningsOf returns warnings as faults; nil: there are none.
-func warningsOf(found []run.Violation) []fault {
-	if len(found) == 0 {
+// mediaFaults returns the faults of the header of a document; none for that of a file, which is nil.
+func mediaFaults(phase run.Phase, header http.Header) []fault {
+	if header == nil {
 		return nil
 	}
-	return plainFaults(found)
+	if f := discovery.CheckMediaType(phase, header); f != nil {
+		return faultsOf(f)
+	}
+	return nil
 }
 
 // kindOf returns Index for a document with the member skills, else Descriptor.

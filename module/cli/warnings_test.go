@@ -5,16 +5,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 const plainDescriptor = `{"protocol":{"version":"1.0.0"},"provider":{"name":"Acme"},"id":"acme/a","name":"A","version":"1.0.0","capability_type":"api",
@@ -118,38 +114,6 @@ func TestWarningsAreBounded(t *testing.T) {
 	text = strings.Replace(text, `"tags":1,`, "", 1)
 	if v := (&Validator{}).validate(t.Context(), []byte(text), nil); len(v.Warnings) > 50 {
 		t.Errorf("%d warnings", len(v.Warnings))
-	}
-}
-
-// TestSilentHosts: of a host that does not answer, only some documents are waited for; other hosts do not suffer.
-func TestSilentHosts(t *testing.T) {
-	var index document.Index
-	for i := range 1000 {
-		host := "silent.example"
-		if i%10 == 0 {
-			host = "acme.example"
-		}
-		index.Skills = append(index.Skills, document.IndexEntry{ID: "acme/a", DescriptorURL: fmt.Sprintf("https://%s/%d", host, i)})
-	}
-	var asked atomic.Int64
-	v := Validator{Fetch: func(_ context.Context, url string) ([]byte, http.Header, error) {
-		if strings.Contains(url, "acme.example") {
-			return []byte(plainDescriptor), http.Header{"Content-Type": {"application/json"}}, nil
-		}
-		asked.Add(1)
-		return nil, nil, &run.Failure{Kind: run.DeadlineExceeded, Message: "no answer"}
-	}}
-	left := 0
-	for i, d := range v.follow(t.Context(), &index, false) {
-		if d.Error == errSilent.Error() {
-			left++
-		}
-		if (i%10 == 0) == (d.Error != "") {
-			t.Errorf("%+v", d)
-		}
-	}
-	if n := int(asked.Load()); n < maxSilent || n > maxSilent+fetchedAtOnce || left != 900-n {
-		t.Errorf("%d documents were waited for, %d left out", n, left)
 	}
 }
 
