@@ -57,7 +57,6 @@ func (adminAPI) CaddyModule() caddy.ModuleInfo {
 // configurations are answered before the process exits, even if the last configuration has
 // no bridge. Caddy provisions the admin API with each configuration, before its apps.
 func (adminAPI) Provision(ctx caddy.Context) error {
-	observe.KeepQuiet()
 	if _, err := ctx.App("events"); err != nil {
 		return nil //nolint:nilerr // Caddy reports the error when it loads the app
 	}

@@ -238,11 +238,9 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	if h.CircuitBreaker == nil || !h.CircuitBreaker.Off {
 		config.Breakers = h.shared.breakers
 	}
-	loud, err := observe.QuietWhileRunning(ctx)
-	if err != nil {
+	if err := observe.QuietWhileRunning(ctx); err != nil {
 		return err
 	}
-	h.usage.OnRelease(loud)
 	o.HoldHealth(h.poolKey(), config.Sources, h.usage)
 	h.announce(ctx, config, o)
 	return nil

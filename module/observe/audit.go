@@ -109,7 +109,7 @@ func clientOf(ctx context.Context) string {
 }
 
 // Streaming counts the streams that are open: n is 1 when one begins, and -1 when it ends.
-func (o *Observer) Streaming(n int) { o.metrics.streams.Add(int64(n)) }
+func (o *Observer) Streaming(n int) { o.metrics.streams.Add(float64(n)) }
 
 // LeftRunning implements the observer of package a2a: it adds a call to the access log whose request has ended before its run. The call is reported once the run has ended.
 func (*Observer) LeftRunning(ctx context.Context, c *translate.Call, ref *run.Ref) {

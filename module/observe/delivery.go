@@ -67,8 +67,8 @@ func (o *Observer) Notified(a *delivery.Attempt) {
 func (o *Observer) delivered(a *delivery.Attempt, message string, outcome webhook.Outcome, about ...zap.Field) {
 	log, dropped, skill := o.logger.Debug, 0, ""
 	if a.Problem != "" {
-		var due bool
-		if dropped, due = o.pushes.due(message+"\n"+a.Host, time.Now()); due {
+		var due, full bool
+		if dropped, due, full = o.pushes.due("", message+"\n"+a.Host, time.Now()); due && !full {
 			log = o.logger.Warn
 		}
 	}

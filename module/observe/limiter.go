@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -11,12 +12,18 @@ import (
 // nor agents can fill the log.
 const lineInterval = time.Minute
 
-// limiter limits how often equal lines are logged.
+// limiter limits how often equal lines are logged. Each source has lines of its own, so that those of one can't displace those of another.
 type limiter struct {
-	max int // how many different lines are remembered
+	each int // how many different lines of a source are remembered
 
-	mu    sync.Mutex
+	mu      sync.Mutex
+	sources map[string]*sourceLines
+}
+
+// sourceLines are the lines of a source that were logged.
+type sourceLines struct {
 	lines map[string]*logged
+	full  time.Time // when further lines were dropped for the first time within lineInterval
 }
 
 // logged is a line that was logged.
@@ -25,49 +32,41 @@ type logged struct {
 	dropped int // how many equal lines were not logged since then
 }
 
-func newLimiter(limit int) *limiter {
-	return &limiter{max: limit, lines: make(map[string]*logged)}
+func newLimiter(each int) *limiter {
+	return &limiter{each: each, sources: make(map[string]*sourceLines)}
 }
 
-// due reports whether a line is to be logged now, and how many equal lines were dropped
-// since the last one.
-func (l *limiter) due(line string, now time.Time) (dropped int, due bool) {
+// due reports whether a line is to be logged now, and how many equal lines were dropped since the last one. A line is dropped if its source has too
+// many different lines. If so, due and full are true, but only once per lineInterval.
+func (l *limiter) due(source, line string, now time.Time) (dropped int, due, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.lines[line]; ok {
+	s := l.sources[source]
+	if s == nil {
+		s = &sourceLines{lines: make(map[string]*logged)}
+		l.sources[source] = s
+	}
+	if known := s.lines[line]; known != nil {
 		if now.Sub(known.last) < lineInterval {
 			known.dropped++
-			return 0, false
+			return 0, false, false
 		}
 		dropped = known.dropped
-		known.last, known.dropped = now, 0
-		return dropped, true
+		*known = logged{last: now}
+		return dropped, true, false
 	}
-	if len(l.lines) >= l.max {
-		l.forget(now)
+	if len(s.lines) >= l.each {
+		maps.DeleteFunc(s.lines, func(_ string, known *logged) bool { return now.Sub(known.last) >= lineInterval })
 	}
-	if len(l.lines) >= l.max {
-		return 0, false
+	if len(s.lines) < l.each {
+		s.lines[line] = &logged{last: now}
+		return 0, true, false
 	}
-	l.lines[line] = &logged{last: now}
-	return 0, true
-}
-
-// forget removes the lines that were last logged more than lineInterval ago. The caller holds l.mu.
-func (l *limiter) forget(now time.Time) {
-	for line, known := range l.lines {
-		if now.Sub(known.last) >= lineInterval {
-			delete(l.lines, line)
-		}
+	if now.Sub(s.full) < lineInterval {
+		return 0, false, false
 	}
-}
-
-// knows reports whether a line is remembered.
-func (l *limiter) knows(line string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, known := l.lines[line]
-	return known
+	s.full = now
+	return 0, true, true
 }
 
 // Warnings logs equal warnings at most once per minute.
@@ -83,39 +82,7 @@ func NewWarnings(logger *zap.Logger, limit int) *Warnings {
 
 // Warn logs a warning, if it is due.
 func (w *Warnings) Warn(message string, err error) {
-	if dropped, due := w.lines.due(message+"\n"+err.Error(), time.Now()); due {
+	if dropped, due, full := w.lines.due("", message+"\n"+err.Error(), time.Now()); due && !full {
 		w.logger.Warn(message, zap.Error(err), repeated(dropped))
 	}
-}
-
-// sourceLimiter is a limiter for each source, so that the lines of one source can't
-// displace those of another.
-type sourceLimiter struct {
-	each int // how many different lines of a source are remembered
-
-	mu      sync.Mutex
-	sources map[string]*sourceLines // at most one per configured source
-}
-
-type sourceLines struct{ lines, full *limiter }
-
-func newSourceLimiter(each int) *sourceLimiter {
-	return &sourceLimiter{each: each, sources: make(map[string]*sourceLines)}
-}
-
-// due is like limiter.due. A line is dropped if the source has too many different lines. If so,
-// full is true, but only once per lineInterval.
-func (s *sourceLimiter) due(source, line string, now time.Time) (dropped int, due, full bool) {
-	s.mu.Lock()
-	l := s.sources[source]
-	if l == nil {
-		l = &sourceLines{newLimiter(s.each), newLimiter(1)}
-		s.sources[source] = l
-	}
-	s.mu.Unlock()
-	if dropped, due = l.lines.due(line, now); due || l.lines.knows(line) {
-		return dropped, due, false
-	}
-	_, due = l.full.due("", now)
-	return 0, due, due
 }

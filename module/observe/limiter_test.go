@@ -9,7 +9,7 @@ import (
 // TestSourceLimiter: what one source has to tell takes no room from another, and that
 // there was more is told.
 func TestSourceLimiter(t *testing.T) {
-	l, now := newSourceLimiter(3), time.Unix(0, 0)
+	l, now := newLimiter(3), time.Unix(0, 0)
 	told, more := 0, 0
 	for i := range 1000 {
 		_, due, full := l.due("loud", strconv.Itoa(i), now)

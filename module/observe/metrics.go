@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
@@ -49,10 +49,9 @@ type metrics struct {
 	retries       *prometheus.CounterVec
 	tokenRequests *prometheus.CounterVec
 	refusals      *prometheus.CounterVec
-	counted       []prometheus.Collector // the vectors above
-
-	versions atomic.Pointer[[2]string] // of the bridge and of Caddy; nil: not known yet
-	streams  atomic.Int64              // that are open
+	build         *prometheus.GaugeVec
+	streams       prometheus.Gauge
+	counted       *prometheus.Registry // of all of the above
 
 	skills labelSet
 	usage  *usage.Table
@@ -85,15 +84,13 @@ var (
 
 // Metrics that are read when they are collected.
 var (
-	buildDesc      = metricDesc("build_info", "The versions of the bridge, of Caddy and of Go. It is always 1.", "version", "caddy_version", "goversion")
 	inProgressDesc = metricDesc("calls_in_progress", "Calls in progress.", labelProvider)
 	waitingDesc    = metricDesc("runs_waiting", "Calls in progress that wait for a run to end.")
 	breakersDesc   = metricDesc("circuit_breakers_open", "Hosts of the provider whose circuit breaker is open.", labelProvider)
 	documentsDesc  = metricDesc("cache_requests_total", "Document requests by cache result.", "result")
 	evictionsDesc  = metricDesc("cache_evictions_total", "Documents removed from the cache because it was full or they had expired.")
 	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
-	streamsDesc    = metricDesc("streams", "Open streams of events.")
-	readDescs      = []*prometheus.Desc{buildDesc, inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, streamsDesc, keptDesc, openDesc, deliveriesDesc, usableDesc}
+	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, keptDesc, openDesc, deliveriesDesc, usableDesc}
 )
 
 func metricDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -101,21 +98,21 @@ func metricDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{skills: labelSet{most: maxSkillLabels}, caches: make(map[*cache.Cache]struct{})}
+	m := &metrics{skills: labelSet{most: maxSkillLabels, known: make(map[string]string)}, caches: make(map[*cache.Cache]struct{}), counted: prometheus.NewRegistry()}
+	auto := promauto.With(m.counted)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help,
-		}, labels)
-		m.counted = append(m.counted, v)
-		return v
+		return auto.NewCounterVec(prometheus.CounterOpts{Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		return auto.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help, Buckets: buckets,
 		}, labels)
-		m.counted = append(m.counted, v)
-		return v
 	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return auto.NewGaugeVec(prometheus.GaugeOpts{Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: name, Help: help}, labels)
+	}
+	m.build = gauge("build_info", "The versions of the bridge, of Caddy and of Go. It is always 1.", "version", "caddy_version", "goversion")
+	m.streams = gauge("streams", "Open streams of events.").WithLabelValues()
 	m.calls = counter("calls_total", "Calls by outcome.", "front", "method", labelProvider, "skill", labelOutcome)
 	m.callDuration = histogram("call_duration_seconds", "Duration of calls that execute or follow a run.", callBuckets, labelProvider, labelOutcome)
 	m.phaseDuration = histogram("phase_duration_seconds", "Duration of the phases of calls that execute or follow a run.", phaseBuckets, "phase")
@@ -140,7 +137,10 @@ func newMetrics() *metrics {
 }
 
 // SetVersions sets the versions of the bridge and of Caddy that the metrics have.
-func SetVersions(bridge, caddy string) { processMetrics.versions.Store(&[2]string{bridge, caddy}) }
+func SetVersions(bridge, caddy string) {
+	processMetrics.build.Reset()
+	processMetrics.build.WithLabelValues(bridge, caddy, runtime.Version()).Set(1)
+}
 
 // RegisterMetrics registers the metrics with a configuration's registry, unless another
 // handler of the configuration has.
@@ -238,7 +238,7 @@ func providerLabel(namespace string) string {
 // are kept, all others become "other". Values are never removed, like the series of a vector.
 type labelSet struct {
 	most  int
-	mu    sync.RWMutex
+	mu    sync.Mutex
 	known map[string]string
 }
 
@@ -247,30 +247,13 @@ func (l *labelSet) of(text string) string {
 	if text == "" {
 		return labelNone
 	}
-	l.mu.RLock()
-	label, known := l.known[text]
-	full := len(l.known) >= l.most
-	l.mu.RUnlock()
-	switch {
-	case known:
-		return label
-	case full, len(text) > MaxLogged:
-		return labelOther
-	}
-	return l.add(text)
-}
-
-func (l *labelSet) add(text string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if label, known := l.known[text]; known {
 		return label
 	}
-	if len(l.known) >= l.most {
+	if len(l.known) >= l.most || len(text) > MaxLogged {
 		return labelOther
-	}
-	if l.known == nil {
-		l.known = make(map[string]string)
 	}
 	text = strings.Clone(text) // text may be a substring of a document
 	l.known[text] = strings.ToValidUTF8(text, "\uFFFD")
@@ -318,9 +301,7 @@ func addStatistics(a, b cache.Statistics) cache.Statistics {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, c := range m.counted {
-		c.Describe(descs)
-	}
+	m.counted.Describe(descs)
 	for _, d := range readDescs {
 		descs <- d
 	}
@@ -328,14 +309,9 @@ func (m *metrics) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(collected chan<- prometheus.Metric) {
-	for _, c := range m.counted {
-		c.Collect(collected)
-	}
+	m.counted.Collect(collected)
 	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		collected <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
-	}
-	if v := m.versions.Load(); v != nil {
-		send(buildDesc, prometheus.GaugeValue, 1, v[0], v[1], runtime.Version())
 	}
 	s := m.cacheStatistics()
 	for result, n := range map[string]uint64{
@@ -347,52 +323,33 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	send(evictionsDesc, prometheus.CounterValue, float64(s.Evicted))
 	send(cacheSizeDesc, prometheus.GaugeValue, float64(s.Bytes))
 
-	send(streamsDesc, prometheus.GaugeValue, float64(m.streams.Load()))
-
 	kept.send(Databases(), send)
 
-	running := activityOf(Live())
-	send(waitingDesc, prometheus.GaugeValue, float64(running.waiting))
-	for provider, p := range running.providers {
-		send(inProgressDesc, prometheus.GaugeValue, float64(p.calls), provider)
-		send(breakersDesc, prometheus.GaugeValue, float64(p.open), provider)
-	}
-}
-
-// activity has the numbers of calls and open circuit breakers of some bridges.
-type activity struct {
-	waiting   int64
-	providers map[string]*providerActivity // by label
-}
-
-type providerActivity struct{ calls, open int64 }
-
-// activityOf returns the sums over bridges. Several bridges may have the same provider or share
-// circuit breakers, which count once.
-func activityOf(bridges []*Bridge) activity {
-	a := activity{providers: make(map[string]*providerActivity)}
-	breakers := make(map[*exchange.Breakers][]string) // with the providers that use them
-	for _, b := range bridges {
-		_, waiting := b.InProgress()
-		a.waiting += waiting
-		for _, s := range b.Sources() {
-			label := providerLabel(s.Namespace)
-			if a.providers[label] == nil {
-				a.providers[label] = new(providerActivity)
-			}
-			a.providers[label].calls += s.Runs
-			breakers[b.Breakers] = append(breakers[b.Breakers], s.Namespace)
+	// Several bridges may have the same provider, or share circuit breakers, which count once.
+	var waiting int64
+	calls, open := map[string]int64{}, map[string]int64{} // by label
+	breakers := map[*exchange.Breakers][]string{}         // with the providers that use them
+	for _, b := range Live() {
+		_, waits := b.InProgress()
+		waiting += waits
+		for _, source := range b.Sources() {
+			calls[providerLabel(source.Namespace)] += source.Runs
+			breakers[b.Breakers] = append(breakers[b.Breakers], source.Namespace)
 		}
 	}
 	for b, namespaces := range breakers {
 		for _, state := range b.States() {
 			// The breakers of a removed provider stay in the pool without changing, so they do not count.
 			if state.Open && slices.Contains(namespaces, state.Source) {
-				a.providers[providerLabel(state.Source)].open++
+				open[providerLabel(state.Source)]++
 			}
 		}
 	}
-	return a
+	send(waitingDesc, prometheus.GaugeValue, float64(waiting))
+	for provider, n := range calls {
+		send(inProgressDesc, prometheus.GaugeValue, float64(n), provider)
+		send(breakersDesc, prometheus.GaugeValue, float64(open[provider]), provider)
+	}
 }
 
 var _ prometheus.Collector = (*metrics)(nil)

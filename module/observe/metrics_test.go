@@ -502,7 +502,7 @@ func TestSkillLabelsAreBounded(t *testing.T) {
 }
 
 func TestLabelSetConcurrently(t *testing.T) {
-	set := labelSet{most: 50}
+	set := labelSet{most: 50, known: map[string]string{}}
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	var wg sync.WaitGroup
@@ -520,7 +520,7 @@ func TestLabelSetConcurrently(t *testing.T) {
 	if len(seen) != 51 || !seen[labelOther] {
 		t.Errorf("%d labels, want 50 and %s", len(seen), labelOther)
 	}
-	if label := set.add("late"); label != labelOther { // another one took the last place meanwhile
+	if label := set.of("late"); label != labelOther { // another one took the last place meanwhile
 		t.Errorf("%q is one too many", label)
 	}
 	for text, want := range map[string]string{"": labelNone, "\xff": labelOther} {
@@ -528,7 +528,7 @@ func TestLabelSetConcurrently(t *testing.T) {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
-	if got := new(labelSet{most: 1}).of("a\xff"); got != "a\uFFFD" {
+	if got := new(labelSet{most: 1, known: map[string]string{}}).of("a\xff"); got != "a\uFFFD" {
 		t.Errorf("bad UTF-8 became %q", got)
 	}
 }

@@ -35,9 +35,9 @@ const (
 type Observer struct {
 	logger   *zap.Logger
 	metrics  *metrics
-	notices  *sourceLimiter
-	failures *sourceLimiter
-	refusals *sourceLimiter
+	notices  *limiter
+	failures *limiter
+	refusals *limiter
 	pushes   *limiter
 	audit    *audit // nil: there is no audit log
 	fronts   Fronts
@@ -51,7 +51,7 @@ type Observer struct {
 func NewObserver(logger *zap.Logger, audited bool, fronts Fronts) *Observer {
 	return &Observer{
 		logger: logger, fronts: fronts, metrics: processMetrics, audit: newAudit(logger, audited),
-		notices: newSourceLimiter(64), failures: newSourceLimiter(64), refusals: newSourceLimiter(64), pushes: newLimiter(maxPushHosts),
+		notices: newLimiter(64), failures: newLimiter(64), refusals: newLimiter(64), pushes: newLimiter(maxPushHosts),
 	}
 }
 
