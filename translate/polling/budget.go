@@ -13,8 +13,8 @@ import (
 // Budgets bound the polls per second of each host. They are safe for concurrent use. A
 // nil *Budgets sets no bound.
 type Budgets struct {
-	each, burst time.Duration // see share.Rate
-	vain        time.Duration // interval of polls that find no end; 0: each
+	each, burst         time.Duration // see share.Rate
+	vainEach, vainBurst time.Duration // the same for polls that find no end
 
 	mu      sync.Mutex
 	budgets map[string]*Budget // by host
@@ -26,12 +26,9 @@ const firstSweep = 1024
 
 // NewBudgets returns budgets with a rate, and a burst of polls that a host gets at once after a time without any.
 func NewBudgets(perSecond float64, burst int) *Budgets {
-	each := interval(perSecond)
-	return &Budgets{each: each, burst: time.Duration(max(burst, 1)) * each, budgets: make(map[string]*Budget), sweepAt: firstSweep}
-}
-
-func interval(perSecond float64) time.Duration {
-	return time.Duration(math.Ceil(float64(time.Second) / perSecond))
+	each := time.Duration(math.Ceil(float64(time.Second) / perSecond))
+	all := time.Duration(max(burst, 1)) * each
+	return &Budgets{each: each, burst: all, vainEach: each, vainBurst: all, budgets: make(map[string]*Budget), sweepAt: firstSweep}
 }
 
 // NewEarnedBudgets is [NewBudgets] with fewer polls per second, inVain, as long as none finds the end of a run: each that does earns the next
@@ -40,7 +37,7 @@ func interval(perSecond float64) time.Duration {
 func NewEarnedBudgets(perSecond, inVain int) *Budgets {
 	b := NewBudgets(float64(perSecond), perSecond)
 	if inVain < perSecond {
-		b.vain = interval(float64(inVain))
+		b.vainEach, b.vainBurst = time.Second/time.Duration(inVain), time.Second
 	}
 	return b
 }
@@ -59,9 +56,9 @@ func (b *Budgets) Of(host string) *Budget {
 		b.sweep()
 	}
 	now := time.Now()
-	made := &Budget{all: b, host: host, turns: share.NewRate(now, b.each, b.burst), last: share.NewRate(now, b.each, b.burst)}
-	if b.vain > 0 {
-		made.vain = share.NewRate(now, b.vain, time.Second)
+	made := &Budget{
+		all: b, host: host, turns: share.NewRate(now, b.each, b.burst), last: share.NewRate(now, b.each, b.burst),
+		vain: share.NewRate(now, b.vainEach, b.vainBurst),
 	}
 	made.open.Store(true)
 	b.budgets[host] = made
@@ -92,7 +89,7 @@ type Budget struct {
 	all   *Budgets
 	host  string
 	turns *share.Rate
-	vain  *share.Rate // each poll takes a token of it, too, and one that finds the end of a run gives more back; nil: there is none
+	vain  *share.Rate // each poll takes a token of it, too, and one that finds the end of a run gives more back
 	last  *share.Rate // of polls that left the queue because their turn did not come in time
 	open  atomic.Bool // it is idle and in use, so that a poll may be made without the lock
 
@@ -130,7 +127,7 @@ func (b *Budget) drop() bool {
 	defer b.unlock()
 	now := time.Now()
 	b.recover(now) // also that of a host which is never polled again
-	b.dropped = b.isIdle() && b.turns.IsFull(now) && (b.vain == nil || b.vain.IsFull(now))
+	b.dropped = b.isIdle() && b.turns.IsFull(now) && b.vain.IsFull(now)
 	return b.dropped
 }
 
@@ -182,9 +179,6 @@ func (b *Budget) wait(ctx context.Context, likely time.Time, most time.Duration,
 
 // take takes the turn of a poll, if there is one.
 func (b *Budget) take(now time.Time) bool {
-	if b.vain == nil {
-		return b.turns.Take(now)
-	}
 	if !b.vain.Take(now) {
 		return false
 	}
@@ -195,20 +189,12 @@ func (b *Budget) take(now time.Time) bool {
 	return taken
 }
 
-// delay returns the time until there may be a turn.
-func (b *Budget) delay(now time.Time) time.Duration {
-	if b.vain == nil {
-		return b.turns.Delay(now)
-	}
-	return max(b.turns.Delay(now), b.vain.Delay(now))
-}
-
 // earned is how many polls one that finds the end of a run earns. A run needs two to eight polls if its skill is known, and twice as many if not.
 const earned = 16
 
 // found is called after a poll that has found the end of a run.
 func (b *Budget) found() {
-	if b == nil || b.vain == nil {
+	if b == nil {
 		return
 	}
 	b.vain.Give(earned)
@@ -253,9 +239,7 @@ func (b *Budget) recover(now time.Time) {
 // setInterval sets the interval of polls, and in proportion that of those in vain.
 func (b *Budget) setInterval(each time.Duration) {
 	b.turns.SetInterval(each)
-	if b.vain != nil {
-		b.vain.SetInterval(time.Duration(float64(b.all.vain) * each.Seconds() / b.all.each.Seconds()))
-	}
+	b.vain.SetInterval(time.Duration(float64(b.all.vainEach) * each.Seconds() / b.all.each.Seconds()))
 }
 
 // waiter is a poll in the queue.
@@ -272,7 +256,8 @@ type waiter struct {
 // the queue wakes when the next poll may be made.
 func (b *Budget) sleep(ctx context.Context, p *waiter, left time.Duration) {
 	if b.queue.First() == p {
-		left = min(left, b.delay(time.Now()))
+		now := time.Now()
+		left = min(left, max(b.turns.Delay(now), b.vain.Delay(now)))
 	}
 	b.unlock()
 	defer b.mu.Lock()

@@ -32,11 +32,8 @@ func (m *Misses) Begin(host, publisher, url string, kept bool) (end func(well bo
 	}, pause
 }
 
-// Hosts is how many are kept in mind.
-func (m *Misses) Hosts() int { return len(m.hosts) }
+// Tallies is how many are kept in mind.
+func (m *Misses) Tallies() int { return len(m.tallies) }
 
 // URLs is how many that have failed are kept in mind.
-func (m *Misses) URLs() int { return m.urls }
-
-// Publishers is how many are kept in mind, for each host.
-func (m *Misses) Publishers() int { return m.publishers }
+func (m *Misses) URLs() int { return len(m.failed) }

@@ -80,7 +80,7 @@ func late(phase run.Phase) *run.Failure {
 func tooManyReads(phase run.Phase, most int) *run.Failure {
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (limits reads: %d); try again later.", most),
+		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (the limit is %d at a time); try again later.", most),
 		Limit:   &run.Limit{Name: "reads", Max: int64(most)},
 		Retry:   run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
 	}

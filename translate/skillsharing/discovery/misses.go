@@ -27,22 +27,17 @@ type misses struct {
 	perMinute int // 0: there is no limit
 	untried   int // failures at once of URLs that had not failed before; more than Limits.Reads
 
-	mu         sync.Mutex
-	seed       maphash.Seed
-	hosts      map[credential.Authority]*hostMisses
-	urls       int // failed URLs of all hosts
-	publishers int // with counts, of all hosts
+	mu      sync.Mutex
+	tallies map[place]*tally
+	failed  map[uint64]failedURL // by the hashes of URLs
 }
 
-// hostMisses are the counts of one host.
-type hostMisses struct {
-	tallies
-	publishers map[uint64]*tallies
-	urls       map[uint64]failedURL
+// place is where requests may fail: a publisher at a host, or the whole host.
+type place struct {
+	host      credential.Authority
+	publisher uint64 // hash; 0: the whole host
+	again     bool   // for URLs that had failed before
 }
-
-// tallies are the counts for URLs that had not failed before (0), and for URLs that had (1).
-type tallies [2]tally
 
 // tally counts failed requests, and requests in progress. The count of failures decays exponentially.
 type tally struct {
@@ -58,8 +53,8 @@ type failedURL struct {
 }
 
 const (
-	maxHosts      = 1024    // with counts
-	maxFailedURLs = 1 << 14 // of all hosts, but each host may have one; also the limit of publishers
+	maxTallies    = 1 << 12
+	maxFailedURLs = 1 << 14
 	maxPause      = 5 * time.Minute
 )
 
@@ -69,15 +64,14 @@ func untriedReads(l *document.Limits) int { return (maxRedirects + 1) * max(l.Fa
 
 // request is a request to a host other than the source's own.
 type request struct {
-	host           credential.Authority
-	publisher, url uint64
-	failed         int // 1: the URL had failed before
+	all, own *tally // of the host, and of the publisher there
+	url      uint64
+	again    bool // the URL had failed before
 }
 
-// most returns how many requests of one publisher may fail at once. The argument failed is an index of
-// tallies, here and below.
-func (m *misses) most(failed int) float64 {
-	if failed == 1 {
+// most returns how many requests of one publisher may fail at once.
+func (m *misses) most(again bool) float64 {
+	if again {
 		return float64(m.perMinute)
 	}
 	return float64(m.untried)
@@ -85,8 +79,8 @@ func (m *misses) most(failed int) float64 {
 
 // decayTime returns the time in which a count falls to 1/e. It is chosen so that a count equal to
 // most falls by perMinute in a minute.
-func (m *misses) decayTime(failed int) time.Duration {
-	return time.Duration(m.most(failed) / float64(m.perMinute) * float64(time.Minute))
+func (m *misses) decayTime(again bool) time.Duration {
+	return time.Duration(m.most(again) / float64(m.perMinute) * float64(time.Minute))
 }
 
 // begin counts a request that is about to be sent. If the pause is not 0, the request is not counted,
@@ -94,43 +88,42 @@ func (m *misses) decayTime(failed int) time.Duration {
 // URL.
 func (m *misses) begin(host credential.Authority, publisher, url string, kept bool) (r request, pause time.Duration) {
 	if m.perMinute <= 0 {
-		return request{host: host}, 0
+		return r, 0
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.host(host)
-	if known == nil {
+	now := time.Now()
+	r.url = hash(host.String() + " " + url)
+	if d, failed := m.failed[r.url]; failed && now.Before(d.until.Add(maxPause)) {
+		if now.Before(d.until) {
+			return r, d.until.Sub(now)
+		}
+		r.again, kept = true, false
+	}
+	if r.all = m.tally(place{host, 0, r.again}, now); r.all == nil {
 		return r, time.Minute
 	}
-	now := time.Now()
-	r = request{host: host, publisher: m.hash(publisher), url: m.hash(url)}
-	if d, ok := known.urls[r.url]; ok {
-		switch {
-		case now.Before(d.until):
-			return r, d.until.Sub(now)
-		case now.Before(d.until.Add(maxPause)):
-			r.failed, kept = 1, false
-		default:
-			m.forget(known, r.url)
-		}
+	r.all.underWay++ // at once, so that the other tally does not take its place
+	if r.own = m.tally(place{host, hash(publisher), r.again}, now); r.own == nil {
+		pause = time.Minute
+	} else if !kept {
+		pause = m.pause(&r, now)
 	}
-	own := m.publisher(known, &r)
-	if pause := m.pause(&known.tallies, own, r.failed, now); pause > 0 && !kept {
-		m.drop(r, known)
+	if pause > 0 {
+		r.all.underWay--
 		return r, pause
 	}
-	known.tallies[r.failed].underWay++
-	own[r.failed].underWay++
+	r.own.underWay++
 	return r, 0
 }
 
 // pause returns how long to wait before the next request for a publisher: until the publisher's count
 // plus the count of all publishers is less than twice most. The publisher's own failures are in both
 // counts, so a publisher without others has the limit most.
-func (m *misses) pause(all, own *tallies, failed int, now time.Time) time.Duration {
-	decayTime := m.decayTime(failed)
-	counts := all[failed].decay(now, decayTime) + own[failed].decay(now, decayTime)
-	room := 2*m.most(failed) - 1 - float64(all[failed].underWay+own[failed].underWay)
+func (m *misses) pause(r *request, now time.Time) time.Duration {
+	decayTime := m.decayTime(r.again)
+	counts := r.all.decay(now, decayTime) + r.own.decay(now, decayTime)
+	room := 2*m.most(r.again) - float64(r.all.underWay+r.own.underWay) // this request is one of those of the host
 	switch {
 	case counts <= room:
 		return 0
@@ -146,7 +139,8 @@ type outcome int
 const (
 	outcomeSuccess outcome = iota
 	outcomeFailure
-	outcomeNone // the bridge cancelled the request, which says nothing about the URL
+	outcomeNone   // the bridge cancelled the request, which says nothing about the URL
+	outcomeUnsent // it was not sent
 )
 
 // end counts the outcome of requests. The first of them, redirects in number, were answered with
@@ -159,167 +153,81 @@ func (m *misses) end(requests []request, redirects int, how outcome) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	for i, r := range requests {
-		known := m.hosts[r.host]
-		for _, t := range []*tallies{&known.tallies, known.publishers[r.publisher]} {
-			t[r.failed].underWay--
-			if how != outcomeSuccess {
-				t[r.failed].decay(now, m.decayTime(r.failed))
-				t[r.failed].count++
+		for _, t := range []*tally{r.all, r.own} {
+			t.underWay--
+			if how == outcomeFailure || how == outcomeNone {
+				t.decay(now, m.decayTime(r.again))
+				t.count++
 			}
 		}
 		switch {
 		case how == outcomeSuccess:
-			m.forget(known, r.url)
+			delete(m.failed, r.url)
 		case how == outcomeFailure && i >= redirects:
-			m.mark(known, r.url, now)
+			m.mark(r.url, now)
 		}
-		m.drop(r, known)
 	}
-}
-
-// withdraw removes a request that was not sent from the counts.
-func (m *misses) withdraw(r request) {
-	if m.perMinute <= 0 {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.hosts[r.host]
-	known.tallies[r.failed].underWay--
-	known.publishers[r.publisher][r.failed].underWay--
-	m.drop(r, known)
 }
 
 // mark stores that a URL has failed. The caller holds m.mu.
-func (m *misses) mark(known *hostMisses, url uint64, now time.Time) {
-	d, again := known.urls[url]
-	if !again {
-		if m.urls >= maxFailedURLs {
-			for other := range known.urls { // an arbitrary one of the same host
-				m.forget(known, other)
-				break
-			}
-		}
-		if known.urls == nil {
-			known.urls = make(map[uint64]failedURL)
-		}
-		m.urls++
+func (m *misses) mark(url uint64, now time.Time) {
+	d := m.failed[url]
+	if now.After(d.until.Add(maxPause)) {
+		d.times = 0
 	}
 	d.times++
 	d.until = now
 	if d.times > 1 {
 		d.until = now.Add(min(time.Second<<min(d.times-2, 20), maxPause))
 	}
-	known.urls[url] = d
-}
-
-// forget removes a URL from the failed ones. The caller holds m.mu.
-func (m *misses) forget(known *hostMisses, url uint64) {
-	if _, ok := known.urls[url]; ok {
-		delete(known.urls, url)
-		m.urls--
+	for other := range m.failed {
+		if len(m.failed) < maxFailedURLs {
+			break
+		}
+		delete(m.failed, other)
 	}
+	if m.failed == nil {
+		m.failed = map[uint64]failedURL{}
+	}
+	m.failed[url] = d
 }
 
-// host returns the counts of a host, or nil if there are too many hosts. The caller holds m.mu.
-func (m *misses) host(host credential.Authority) *hostMisses {
-	if known := m.hosts[host]; known != nil {
+// tally returns the tally of a place. If there are too many places, it forgets the one with the fewest failures, of those without a request
+// in progress. So a document that names many hosts neither blocks requests to other hosts, nor makes the bridge forget the hosts with the
+// most failures. It returns nil if all places have requests in progress. The caller holds m.mu.
+func (m *misses) tally(of place, now time.Time) *tally {
+	if known := m.tallies[of]; known != nil {
 		return known
 	}
-	if len(m.hosts) >= maxHosts && !m.makeRoom() {
-		return nil
-	}
-	if m.hosts == nil {
-		m.hosts = make(map[credential.Authority]*hostMisses)
-	}
-	known := &hostMisses{publishers: make(map[uint64]*tallies)}
-	m.hosts[host] = known
-	return known
-}
-
-// makeRoom removes, of the hosts without a request in progress, the one with the fewest failures. So a
-// document that names many hosts neither blocks requests to other hosts, nor makes the bridge forget the
-// hosts with the most failures. It returns false if all hosts have requests in progress. The caller holds
-// m.mu.
-func (m *misses) makeRoom() bool {
-	var least credential.Authority
-	fewest, now := math.Inf(1), time.Now()
-	for host, known := range m.hosts {
-		if known.tallies[0].underWay+known.tallies[1].underWay > 0 {
-			continue
-		}
-		if n := known.tallies[0].decay(now, m.decayTime(0)) + known.tallies[1].decay(now, m.decayTime(1)); n < fewest {
-			if least, fewest = host, n; n == 0 {
-				break
+	if len(m.tallies) >= maxTallies {
+		var least place
+		fewest := math.Inf(1)
+		for at, t := range m.tallies {
+			if t.underWay > 0 {
+				continue
+			}
+			if n := t.decay(now, m.decayTime(at.again)); n < fewest {
+				if least, fewest = at, n; n == 0 {
+					break
+				}
 			}
 		}
-	}
-	if math.IsInf(fewest, 1) {
-		return false
-	}
-	m.remove(least, m.hosts[least])
-	return true
-}
-
-func (m *misses) remove(host credential.Authority, known *hostMisses) {
-	m.urls -= len(known.urls)
-	m.publishers -= len(known.publishers)
-	delete(m.hosts, host)
-}
-
-// publisher returns the counts of the publisher of a request. If there are too many
-// publishers, all further ones of a host share one tally. The caller holds m.mu.
-func (m *misses) publisher(known *hostMisses, r *request) *tallies {
-	if own := known.publishers[r.publisher]; own != nil {
-		return own
-	}
-	now := time.Now()
-	for other, own := range known.publishers {
-		if m.isForgotten(own, now) {
-			delete(known.publishers, other)
-			m.publishers--
+		if math.IsInf(fewest, 1) {
+			return nil
 		}
+		delete(m.tallies, least)
 	}
-	if m.publishers >= maxFailedURLs {
-		r.publisher = 0
-		if own := known.publishers[0]; own != nil {
-			return own
-		}
+	if m.tallies == nil {
+		m.tallies = map[place]*tally{}
 	}
-	own := new(tallies)
-	known.publishers[r.publisher] = own
-	m.publishers++
-	return own
+	made := new(tally)
+	m.tallies[of] = made
+	return made
 }
 
-// drop removes the counts of a request's publisher and host if they are 0. The caller holds m.mu.
-func (m *misses) drop(r request, known *hostMisses) {
-	now := time.Now()
-	if m.isForgotten(known.publishers[r.publisher], now) {
-		delete(known.publishers, r.publisher)
-		m.publishers--
-	}
-	if len(known.urls) == 0 && m.isForgotten(&known.tallies, now) {
-		m.remove(r.host, known)
-	}
-}
+var seed = maphash.MakeSeed()
 
-func (m *misses) hash(text string) uint64 {
-	if m.seed == (maphash.Seed{}) {
-		m.seed = maphash.MakeSeed()
-	}
-	return maphash.String(m.seed, text)
-}
-
-// isForgotten reports whether all counts are 0.
-func (m *misses) isForgotten(t *tallies, now time.Time) bool {
-	for i := range t {
-		if t[i].underWay > 0 || t[i].decay(now, m.decayTime(i)) > 0 {
-			return false
-		}
-	}
-	return true
-}
+func hash(text string) uint64 { return maphash.String(seed, text) }
 
 // decay lowers the count for the time since it was computed, and returns it. All counts fall at
 // the same relative rate, so the count of a host stays the sum of the counts of its publishers.

@@ -153,7 +153,7 @@ func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 	}
 	return &run.Failure{
 		Kind: run.RateLimited, Phase: t.phase, By: run.Bridge, Executed: run.ExecutedNo, URL: exchange.BareURL(u),
-		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have failed (limits failed_reads: %d a minute); try again later.",
+		Message: fmt.Sprintf("Too many requests for the provider's %s, or for others at the same host, which is not the provider's own, have failed (the limit is %d a minute); try again later.",
 			document.AnswerName(t.phase), t.Limits.FailedReads),
 		Limit: &run.Limit{Name: "failed_reads", Max: int64(t.Limits.FailedReads)},
 		Retry: run.RetryIn(pause.Truncate(time.Millisecond)+time.Millisecond, exchange.RetryAttempts),
@@ -166,7 +166,7 @@ func (t *retrieval) withdraw(u *url.URL) {
 		return
 	}
 	last := len(t.lookup.requests) - 1
-	t.constant().misses.withdraw(t.lookup.requests[last])
+	t.constant().misses.end(t.lookup.requests[last:], 0, outcomeUnsent)
 	t.lookup.requests = t.lookup.requests[:last]
 }
 
