@@ -1,9 +1,11 @@
 package translate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -20,46 +22,8 @@ type Stop struct {
 type stoppable struct {
 	call   *Call // whose name, principal, arrival and trace do not change
 	bridge *Bridge
-
-	mu      sync.Mutex
-	run     run.Ref // once it is accepted
-	stopped bool
-	cancel  context.CancelFunc // of what the call waits for; nil: it does not wait
-}
-
-// Stopping reports whether the Stop has ended the call.
-func (w *stoppable) Stopping() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stopped
-}
-
-func (w *stoppable) stop() {
-	w.mu.Lock()
-	w.stopped = true
-	cancel := w.cancel
-	w.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-}
-
-// waitFor says that the call begins to wait, and sets the function that cancels the wait.
-func (w *stoppable) waitFor(cancel context.CancelFunc) {
-	w.mu.Lock()
-	w.cancel = cancel
-	stopped := w.stopped
-	w.mu.Unlock()
-	if stopped && cancel != nil {
-		cancel()
-	}
-}
-
-// noteRun notes the accepted run of the call.
-func (w *stoppable) noteRun(ref run.Ref) {
-	w.mu.Lock()
-	w.run = ref
-	w.mu.Unlock()
+	cancel context.CancelCauseFunc // of the context of the call
+	run    atomic.Pointer[run.Ref] // nil: none was accepted yet
 }
 
 // CallInProgress describes a call that has not been answered yet.
@@ -76,9 +40,7 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	s.mu.Lock()
 	list := make([]CallInProgress, 0, len(s.waiting))
 	for w := range s.waiting {
-		w.mu.Lock()
-		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})
-		w.mu.Unlock()
+		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, *cmp.Or(w.run.Load(), new(run.Ref))})
 	}
 	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
@@ -92,7 +54,7 @@ func (s *Stop) Now() {
 	defer s.mu.Unlock()
 	s.stopped = true
 	for w := range s.waiting {
-		w.stop()
+		w.cancel(run.ErrStopping)
 	}
 }
 
@@ -100,7 +62,7 @@ func (s *Stop) add(w *stoppable) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		w.stop()
+		w.cancel(run.ErrStopping)
 		return
 	}
 	if s.waiting == nil {
