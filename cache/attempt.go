@@ -13,13 +13,8 @@ import (
 	"time"
 )
 
-const (
-	// defaultTimeout bounds a flight whose request states no timeout.
-	defaultTimeout = 30 * time.Second
-	// grace is how long Fetch may continue after its context has ended. Its own error is
-	// more helpful than that of the context.
-	grace = time.Second
-)
+// defaultTimeout bounds a flight whose request states no timeout.
+const defaultTimeout = 30 * time.Second
 
 // errGoexit is the error of a Fetch or Parse that ends its goroutine.
 var errGoexit = errors.New("cache: Fetch or Parse called runtime.Goexit")
@@ -118,7 +113,12 @@ func (r reply) isFrom(base *kept) bool {
 func (a *attempt) ask(ctx context.Context, base *kept) (r reply, err error) {
 	conditions := conditionsFor(base)
 	r.conditional, r.requested = len(conditions) > 0, time.Now()
-	r.Response, err = a.fetch(ctx, conditions)
+	err = guarded(func() (err error) {
+		if r.Response, err = a.req.Fetch(ctx, conditions); r.Response == nil && err == nil {
+			err = errors.New("no answer and no error from Fetch")
+		}
+		return err
+	})
 	r.received = time.Now()
 	if err != nil {
 		return r, err
@@ -128,35 +128,6 @@ func (a *attempt) ask(ctx context.Context, base *kept) (r reply, err error) {
 		r.url = r.URL
 	}
 	return r, nil
-}
-
-// fetch calls Fetch. If Fetch has not returned within grace after the end of ctx, fetch returns
-// an error and ignores the later result.
-func (a *attempt) fetch(ctx context.Context, conditions http.Header) (*Response, error) {
-	var response *Response
-	returned := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() { returned <- err }()
-		err = guarded(func() (err error) {
-			response, err = a.req.Fetch(ctx, conditions)
-			if response == nil && err == nil {
-				err = errors.New("no answer and no error from Fetch")
-			}
-			return err
-		})
-	}()
-	select {
-	case err := <-returned:
-		return response, err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-returned:
-		return response, err
-	case <-time.After(grace):
-		return nil, fmt.Errorf("%w, but Fetch did not return", ctx.Err())
-	}
 }
 
 // guarded turns a panic of a function into an error.

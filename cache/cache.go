@@ -69,8 +69,7 @@ func New(config Config) (*Cache, error) {
 }
 
 // Close frees the documents. It cancels the fetches for which no caller waits, and
-// waits until they have ended, but at most a second for a fetch that ignores its
-// context. The other fetches end when their callers have left or have the document. Get works after Close, but keeps
+// waits until they have ended. The other fetches end when their callers have left or have the document. Get works after Close, but keeps
 // nothing. Further calls do nothing.
 func (c *Cache) Close() {
 	c.mu.Lock()

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +28,12 @@ var understood = []string{
 func parseDirectives(lines []string) directives {
 	d := make(directives)
 	for _, line := range lines {
-		for line != "" {
-			var name, argument string
-			name, argument, line = cutDirective(line)
+		for _, m := range directive.FindAllStringSubmatch(line, -1) {
+			name, quoted, token, junk := strings.ToLower(m[1]), m[2], m[3], m[4]
+			argument := escaped.ReplaceAllString(quoted, "$1") + token
+			if strings.Trim(junk, " \t") != "" || strings.HasPrefix(token, `"`) { // a quotation mark without a second one
+				argument = ""
+			}
 			if slices.Contains(understood, name) {
 				d[name] = append(d[name], argument)
 			}
@@ -38,46 +42,11 @@ func parseDirectives(lines []string) directives {
 	return d
 }
 
-func cutDirective(line string) (name, argument, rest string) {
-	name, rest = cutAny(strings.TrimLeft(line, " \t"), "=, \t")
-	if after, found := strings.CutPrefix(rest, "="); found {
-		argument, rest = cutArgument(after)
-	}
-	junk, rest, _ := strings.Cut(rest, ",")
-	if strings.Trim(junk, " \t") != "" {
-		argument = ""
-	}
-	return strings.ToLower(name), argument, rest
-}
-
-// cutArgument cuts the token or quoted-string off the beginning of a text. A
-// quoted-string without an end is not cut off.
-func cutArgument(s string) (argument, rest string) {
-	if !strings.HasPrefix(s, `"`) {
-		return cutAny(s, ", \t")
-	}
-	var unquoted strings.Builder
-	for i := 1; i < len(s); i++ {
-		if s[i] == '"' {
-			return unquoted.String(), s[i+1:]
-		}
-		if s[i] == '\\' {
-			i++
-		}
-		if i < len(s) {
-			unquoted.WriteByte(s[i])
-		}
-	}
-	return "", s
-}
-
-// cutAny cuts a text before the first of some characters.
-func cutAny(s, chars string) (before, rest string) {
-	if i := strings.IndexAny(s, chars); i >= 0 {
-		return s[:i], s[i:]
-	}
-	return s, ""
-}
+var (
+	// directive matches a directive: its name, its argument, which is a quoted-string or a token, and what else is before the next comma.
+	directive = regexp.MustCompile(`(?s)[ \t]*([^=, \t]*)(?:="((?:[^"\\]|\\.)*)"|=([^, \t]*))?([^,]*),?`)
+	escaped   = regexp.MustCompile(`(?s)\\(.)`)
+)
 
 func (d directives) has(name string) bool { return len(d[name]) > 0 }
 

@@ -165,66 +165,6 @@ func TestTimeoutBoundsAFetch(t *testing.T) {
 	}
 }
 
-// deaf is a request whose Fetch does not notice the end of its context, as if a
-// peer held its connection, until hangUp is closed.
-func (s scene) deaf(hangUp <-chan struct{}) cache.Request {
-	request := s.request()
-	fetch := request.Fetch
-	request.Fetch = func(ctx context.Context, header http.Header) (*cache.Response, error) {
-		response, err := fetch(context.WithoutCancel(ctx), header)
-		<-hangUp
-		return response, err
-	}
-	return request
-}
-
-// TestFetchThatDoesNotReturn: callers get away from it, with the stale document
-// if there is one, the next one starts anew, and what it returns at last changes
-// nothing.
-func TestFetchThatDoesNotReturn(t *testing.T) {
-	for name, known := range map[string]bool{"nothing known": false, "stale": true} {
-		t.Run(name, func(t *testing.T) {
-			play(t, config, func(s scene) {
-				t := s.T
-				before := 0
-				if known {
-					s.wants(cache.Fetched, "one", 1)
-					time.Sleep(config.TTL)
-					before = 1
-				}
-				hangUp := make(chan struct{})
-				s.says(200, header(), "late")
-				request := s.deaf(hangUp)
-				began := time.Now()
-				var all sync.WaitGroup
-				for range 10 {
-					all.Go(func() {
-						doc, err := s.cache.Get(t.Context(), request)
-						if known && err == nil {
-							s.is(doc, cache.Stale, "one")
-							err = doc.Err
-						}
-						if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "did not return") {
-							t.Errorf("got %v and %v", doc, err)
-						}
-						if waited := time.Since(began); waited < request.Timeout || waited > request.Timeout+time.Second {
-							t.Errorf("waited for %v", waited)
-						}
-					})
-				}
-				all.Wait()
-				s.asked(before + 1)
-				time.Sleep(config.NegativeTTL)
-				s.says(200, header(), "two")
-				s.wants(cache.Fetched, "two", before+2)
-				close(hangUp)
-				synctest.Wait()
-				s.wants(cache.Hit, "two", before+2)
-			})
-		})
-	}
-}
-
 // TestFetchThatReturnsLate: what Fetch says soon after the end of its context
 // is worth more than that it has ended.
 func TestFetchThatReturnsLate(t *testing.T) {
@@ -462,29 +402,6 @@ func TestCloseEndsWhatNobodyWaitsFor(t *testing.T) {
 		synctest.Wait()
 		if ended.Load() != 3 {
 			t.Error("a fetch goes on although its last caller left after Close")
-		}
-	})
-}
-
-// TestCloseGivesUpWaiting for a Fetch that ignores the end of its context.
-func TestCloseGivesUpWaiting(t *testing.T) {
-	play(t, config, func(s scene) {
-		t := s.T
-		hangUp := make(chan struct{})
-		defer close(hangUp)
-		for _, partition := range []string{"a", "b"} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			request := s.deaf(hangUp)
-			request.Partition, request.Timeout = partition, time.Hour
-			if _, err := s.cache.Get(ctx, request); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
-		}
-		began := time.Now()
-		s.cache.Close()
-		if waited := time.Since(began); waited > time.Second {
-			t.Errorf("Close took %v", waited)
 		}
 	})
 }

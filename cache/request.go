@@ -47,10 +47,8 @@ type Request struct {
 	// Fetch makes one GET request with the conditions, which are If-None-Match
 	// and If-Modified-Since fields or none, and returns the answer. It follows
 	// redirects by its own rules, and bounds the body itself. ctx has the values
-	// of one caller's context, but does not end with it. If Fetch does not
-	// return within a second after ctx has ended, its goroutine is abandoned,
-	// its answer is dropped, and the next request for the document starts
-	// another one.
+	// of one caller's context, but does not end with it. Fetch must return when
+	// ctx has ended.
 	//
 	// Every status is an answer, not an error: 200 is a document, 401, 403, 404
 	// and 410 are refusals unless a redirect led to them, and all others mean that
