@@ -165,7 +165,7 @@ func TestS47BatchOfLargeOutputs(t *testing.T) {
 				}
 				d := e.Error.Data
 				if e.Error.Code != -32057 || string(d.Details) != fmt.Sprintf(`{"limit":"answer_size","max":%d}`, most) || d.Executed != "yes" ||
-					d.Next != "follow_run" || d.ExecutionID == "" || d.RunToken == "" || d.Source != "bridge" || !strings.Contains(e.Error.Message, "limits answer_size") {
+					d.Next != "follow_run" || d.ExecutionID == "" || d.RunToken == "" || d.Source != "bridge" || !strings.Contains(e.Error.Message, "There is no room for this answer (at most ") {
 					t.Errorf("%+v", e)
 				}
 				token = d.RunToken

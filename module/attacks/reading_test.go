@@ -143,7 +143,7 @@ func TestS46DescriptorsAtATime(t *testing.T) {
 		told.Go(func() {
 			a := impatient.Execute("acme.s"+strconv.Itoa(i), nil)
 			if a.Outcome() != "RATE_LIMITED" || a.Data.Source != "bridge" || a.Data.Executed != "no" || a.Data.Next != "retry" || a.Data.Retry == nil ||
-				!strings.Contains(string(a.Data.Details), `"limit":"reads","max":12`) || !strings.Contains(a.Message, "limits reads") {
+				!strings.Contains(string(a.Data.Details), `"limit":"reads","max":12`) || !strings.Contains(a.Message, "the limit is 12 at a time") {
 				t.Errorf("%v", a)
 			}
 		})
@@ -358,7 +358,7 @@ func TestS60ThirdParty(t *testing.T) {
 					for i := worker; i < skills; i += inFlight {
 						if a := c.Execute("evil.s"+strconv.Itoa(i), nil); a.Outcome() == "RATE_LIMITED" {
 							if a.Data.Source != "bridge" || a.Data.Next != "retry" || a.Data.Retry == nil || a.Data.Retry.SuggestedDelayMS <= 0 ||
-								!strings.Contains(a.Message, "limits failed_reads") || !strings.Contains(string(a.Data.Details), `"failed_reads"`) {
+								!strings.Contains(a.Message, "the limit is 20 a minute") || !strings.Contains(string(a.Data.Details), `"failed_reads"`) {
 								t.Errorf("%v", a)
 							}
 						}

@@ -119,7 +119,9 @@ func TestDamagedSnapshotIsRefused(t *testing.T) {
 	for i := range good {
 		refused("less", good[:i])
 	}
-	times := func(times string) []byte { return []byte(`[{"Provider":"p","Skill":"s","Version":"1","Times":` + times + `}]`) }
+	times := func(times string) []byte {
+		return []byte(`[{"Provider":"p","Skill":"s","Version":"1","Times":` + times + `}]`)
+	}
 	if err := polling.NewStore(polling.Config{}).Load(times("[1,2]")); err != nil {
 		t.Errorf("a good one is refused: %v", err)
 	}

@@ -64,7 +64,7 @@ func TestSubmitWithoutRoom(t *testing.T) {
 				return
 			}
 			wantError(t, e, run.RateLimited, c.executed)
-			if e.ExecutionID != c.id || string(front.Details(e)) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "limits answer_size: 50000 bytes") || len(transport.asked) != 1 {
+			if e.ExecutionID != c.id || string(front.Details(e)) != `{"limit":"answer_size","max":50000}` || !strings.Contains(e.Message, "at most 50000 bytes") || len(transport.asked) != 1 {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -420,7 +420,7 @@ func TestAnswerDepth(t *testing.T) {
 					if n := len(p.requests()); n != 1 {
 						t.Errorf("%d requests", n)
 					}
-					message := "the answer nests deeper than 20 levels (limits depth)"
+					message := "the answer nests deeper than 20 levels"
 					if depth == limit {
 						if c.code == 0 && (e != nil || string(r.Output) != nested(depth-1)) {
 							t.Errorf("%+v, %+v", r, e)

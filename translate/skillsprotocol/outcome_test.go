@@ -169,9 +169,9 @@ func TestArgumentErrors(t *testing.T) {
 // TestLimitsOfBatches: messages advise against batches if a limit applies to all calls of a batch together.
 func TestLimitsOfBatches(t *testing.T) {
 	for want, failure := range map[string]*run.Failure{
-		"There is no room for this answer (limits answer_size: 9 bytes); send the call again outside of a batch.": exchange.NoRoom(room{}, run.PhaseInvoke, "", run.ExecutedNo, true),
-		"There is no room for this answer (limits answer_size: 9 bytes); get the run again outside of a batch.":   exchange.NoRoom(room{}, run.PhaseInvoke, "e", run.ExecutedYes, true),
-		"There is no room for this answer (limits answer_size: 9 bytes), and it can't be read again.":             exchange.NoRoom(room{}, run.PhaseInvoke, "e", run.ExecutedYes, false),
+		"There is no room for this answer (at most 9 bytes); send the call again outside of a batch.": exchange.NoRoom(room{}, run.PhaseInvoke, "", run.ExecutedNo, true),
+		"There is no room for this answer (at most 9 bytes); get the run again outside of a batch.":   exchange.NoRoom(room{}, run.PhaseInvoke, "e", run.ExecutedYes, true),
+		"There is no room for this answer (at most 9 bytes), and it can't be read again.":             exchange.NoRoom(room{}, run.PhaseInvoke, "e", run.ExecutedYes, false),
 		"m: send smaller arguments, or send the calls of a batch one by one (limits argument_complexity: 7)": {
 			Kind: run.InvalidArguments, Argument: &run.Argument{Reason: run.OverLimit},
 			Message: "m: send smaller arguments", Advice: "(limits argument_complexity: 7)",

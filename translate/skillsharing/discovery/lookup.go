@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
@@ -36,7 +35,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 	doc, err := r.Cache.Get(ctx, cache.Request{
 		Group: r.Partition, AtOnce: atOnce, Shares: shares,
 		Done: func() {
-			l.end(m)
+			m.end(l.requests, l.redirects, l.how)
 			release()
 		},
 		URL: text, AskedSince: of.asked,
@@ -44,10 +43,10 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 		Owner:     r.constant().number,
 		Timeout:   discoveryTimeout,
 		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
-			how := outcomeFailure // also after a panic
-			defer func() { l.fetched(m, how) }()
 			known, _ := r.Cache.Peek(text, r.partition(kind), r.constant().number)
-			l.again(known)
+			ofOther := known != nil && isOther(known.Value, id)
+			l.kept, l.redirects = known != nil && !ofOther, len(l.requests) // it may be the second fetch, if the first answer could not be used
+			l.how = outcomeFailure                                          // also after a panic
 			header := exchange.SharedHeader.Clone()
 			if r.Site && kind == descriptorDocument {
 				header["Accept"] = []string{"text/markdown, application/gzip, application/zip, */*;q=0.5"}
@@ -56,13 +55,12 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 			response, err := (&retrieval{Reader: r, phase: kind.phase(), first: u, lookup: l}).get(ctx, header)
 			switch {
 			case errors.Is(err, context.Canceled):
-				how = outcomeNone
-			case err == nil && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified):
-				how = outcomeSuccess
-			}
-			if err == nil && response.StatusCode == http.StatusOK && r.RepeatsSecret(response.Body) {
-				how = outcomeFailure
+				l.how = outcomeNone
+			case err != nil:
+			case response.StatusCode == http.StatusOK && r.RepeatsSecret(response.Body):
 				return nil, &cache.OwnError{Err: secretError(kind.phase())}
+			case !ofOther && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified):
+				l.how = outcomeSuccess
 			}
 			return response, ownError(err)
 		},
@@ -70,9 +68,11 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 		Parse: func(response *cache.Response) (any, int64, error) {
 			value, err := parse(response)
 			if err == nil {
-				err = l.replaces(r.Cache.Stale(text, r.partition(kind), r.constant().number, nil), value)
+				err = replaces(r.Cache.Stale(text, r.partition(kind), r.constant().number, nil), value, id)
 			}
-			l.parsed(m, value, err)
+			if l.how = outcomeSuccess; err != nil || isOther(value, id) { // a document about another skill counts as a failure
+				l.how = outcomeFailure
+			}
 			cost := documentCost(response.Body)
 			if s, ok := value.(*Skill); ok && s.Files != nil {
 				cost = documentCost(s.Document) + s.Files.Size() // the archive itself is not kept
@@ -117,78 +117,23 @@ type lookup struct {
 	kept      bool      // the cache has the document from this URL
 	requests  []request // to hosts that are not the source's own
 	redirects int       // how many of them were answered with redirects
-
-	mu       sync.Mutex // a request may outlast the look-up
-	returned bool       // the last fetch was successful
-	other    bool       // the document is about another skill, which counts as a failure
-	ended    bool
+	how       outcome   // of the last of them
 }
 
-// again begins a fetch. It may be the second one, if the first answer could not be used.
-// Known is the document in the cache, or nil.
-func (l *lookup) again(known *cache.Document) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.other = known != nil && l.isOther(known.Value)
-	l.kept, l.returned = known != nil && !l.other, false
-	l.redirected()
-}
-
-// redirected notes that all requests so far were answered with redirects.
-func (l *lookup) redirected() { l.redirects = len(l.requests) }
-
-func (l *lookup) isOther(value any) bool {
+// isOther reports whether a document is the descriptor of another skill than the expected one.
+func isOther(value any, id string) bool {
 	s, ok := value.(*Skill)
-	return ok && l.id != "" && s.ID != l.id
+	return ok && id != "" && s.ID != id
 }
 
 // replaces returns why a new document does not replace the one in the cache, if there is one that may be used still; nil: it does. A
 // descriptor of another skill does not replace that of the expected one. If the one in the cache is of another skill, too, the new one
 // replaces it: an entry of an index with the descriptor URL of another skill decides nothing about that skill.
-func (l *lookup) replaces(known *cache.Document, value any) error {
-	if known == nil || l.isOther(known.Value) || !l.isOther(value) {
+func replaces(known *cache.Document, value any, id string) error {
+	if known == nil || isOther(known.Value, id) || !isOther(value, id) {
 		return nil
 	}
-	return WrongID(value.(*Skill), l.id)
-}
-
-// fetched notes the outcome of a fetch.
-func (l *lookup) fetched(m *misses, how outcome) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if how == outcomeSuccess && !l.ended {
-		l.returned = true
-		return
-	}
-	m.end(l.requests, l.redirects, max(how, outcomeFailure)) // also a success after the end of the look-up
-	l.requests = nil
-}
-
-// parsed notes the result of parsing a new answer.
-func (l *lookup) parsed(m *misses, value any, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		m.end(l.requests, l.redirects, outcomeFailure)
-		l.requests = nil
-		return
-	}
-	l.other = l.isOther(value)
-}
-
-// end ends the look-up, and counts its outcome.
-func (l *lookup) end(m *misses) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	if l.returned {
-		how := outcomeSuccess
-		if l.other {
-			how = outcomeFailure
-		}
-		m.end(l.requests, l.redirects, how)
-		l.requests = nil
-	}
+	return WrongID(value.(*Skill), id)
 }
 
 // sharesOf returns the shares (see [cache.Request]) of a descriptor: its host and its

@@ -57,7 +57,7 @@ func (t *retrieval) get(ctx context.Context, header http.Header) (*cache.Respons
 			return nil, redirectError(t.phase, a.Status, "it is redirected from https to http")
 		}
 		if t.lookup != nil {
-			t.lookup.redirected()
+			t.lookup.redirects = len(t.lookup.requests)
 		}
 		if hop > 0 {
 			t.via = append(t.via, u.String())

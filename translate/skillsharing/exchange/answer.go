@@ -43,7 +43,7 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 	depth := s.Limits.MaxDepth()
 	m := document.ParseMembers(a.Body, depth)
 	if m.Deeper {
-		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels (limits depth).", depth))
+		e := invalidAnswer(a, phase, knownID, fmt.Sprintf("The provider's answer can't be used: the answer nests deeper than %d levels.", depth))
 		e.Limit = &run.Limit{Name: "depth", Max: int64(depth)}
 		if knownID != "" {
 			aboutRun(e)

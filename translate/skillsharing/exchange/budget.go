@@ -80,7 +80,7 @@ func NoRoom(budget AnswerBudget, phase run.Phase, executionID string, executed r
 	limit, most := budget.AnswerLimit()
 	e := &run.Failure{
 		Kind: run.RateLimited, Cause: ErrNoRoom, Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID}, Executed: executed,
-		Message: fmt.Sprintf("There is no room for this answer (limits %s: %d bytes)", limit, most),
+		Message: fmt.Sprintf("There is no room for this answer (at most %d bytes)", most),
 		Limit:   &run.Limit{Name: limit, Max: most},
 	}
 	switch {
