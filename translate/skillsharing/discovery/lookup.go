@@ -96,7 +96,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 		r.warnOfStale(ctx, kind.phase(), u, doc.Err)
 		stale = r.documentFailure(ctx, kind.phase(), u, doc.Err)
 	}
-	stalenessOf(doc).note(stale)
+	usageOf(doc).stale.Store(stale)
 	return doc, nil
 }
 

@@ -51,8 +51,7 @@ type Skill struct {
 
 	Held *Held // nil: it is the newest descriptor
 
-	verdicts verdicts
-	staleness
+	usage
 }
 
 // sharedHeaderWithJSON is the header of requests with JSON in their bodies, without a credential; not to be changed.

@@ -16,45 +16,48 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// verdicts are the results of the checks of one document by the readers that share it: whether the
-// reader may request the document's URLs, whether the document contains one of the reader's secrets, and whether the
-// reader may invoke the skill. Each reader checks a document once.
-type verdicts struct {
-	known atomic.Pointer[[]verdict]
-	mu    sync.Mutex // held during a check
+// usage is what is known about the use of a document in the cache.
+type usage struct {
+	verdicts verdicts
+	stale    atomic.Pointer[run.Failure] // why it could not be renewed when it was read last; nil: it was fresh
+}
+
+// usageOf returns the usage of a document of a [Reader].
+func usageOf(doc *cache.Document) *usage {
+	if kept, ok := doc.Value.(*keptIndex); ok {
+		return &kept.usage
+	}
+	return &doc.Value.(*Skill).usage
 }
 
 // keptIndex is an index as the cache keeps it.
 type keptIndex struct {
 	*document.Index
-	verdicts verdicts
-	staleness
-}
-
-// staleness says whether a document could be renewed when it was read last.
-type staleness struct{ failure atomic.Pointer[run.Failure] }
-
-// note notes why the document could not be renewed; nil: it is fresh.
-func (s *staleness) note(failure *run.Failure) {
-	if failure != nil || s.failure.Load() != nil {
-		s.failure.Store(failure)
-	}
+	usage
 }
 
 // FreshUntil returns until when a document of a [Reader] is fresh. If it is stale and could not be renewed, the time is zero, and FreshUntil
 // returns why.
 func FreshUntil(doc *cache.Document) (until time.Time, failure *run.Failure) {
-	if failure = stalenessOf(doc).failure.Load(); failure != nil && !time.Now().Before(doc.ExpiresAt) {
+	if failure = usageOf(doc).stale.Load(); failure != nil && !time.Now().Before(doc.ExpiresAt) {
 		return time.Time{}, failure
 	}
 	return doc.ExpiresAt, nil
+}
+
+// verdicts are the results of the checks of one document by the readers that share it: whether the
+// reader may request the document's URLs, whether the document contains one of the reader's secrets, and whether the
+// reader may invoke the skill. Each reader checks a document once.
+type verdicts struct {
+	known atomic.Pointer[[]*verdict] // the newest first
+	mu    sync.Mutex                 // held during a check
 }
 
 type verdict struct {
 	by  uint64       // number of the reader
 	err *run.Failure // nil: the reader may use the document
 
-	invocable bool // the reader may send requests, with its credential if the skill needs one, to the hosts of all URLs of the skill
+	invocable atomic.Bool // the reader may send requests, with its credential if the skill needs one, to the hosts of all URLs of the skill
 }
 
 // maxVerdicts limits how many readers' verdicts are kept. A source has several readers if it is
@@ -62,79 +65,62 @@ type verdict struct {
 const maxVerdicts = 16
 
 // of returns the verdict of a reader. If there is none yet, it calls judge and stores the result.
-func (v *verdicts) of(by uint64, judge func() *run.Failure) verdict {
-	if last, known := v.find(by); known {
+func (v *verdicts) of(by uint64, judge func() *run.Failure) *verdict {
+	if last := v.find(by); last != nil {
 		return last
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if last, known := v.find(by); known {
+	if last := v.find(by); last != nil {
 		return last
 	}
-	last := verdict{by: by, err: judge()}
-	v.add(last)
+	last := &verdict{by: by, err: judge()}
+	all := []*verdict{last}
+	if known := v.known.Load(); known != nil {
+		all = append(all, (*known)[:min(len(*known), maxVerdicts-1)]...)
+	}
+	v.known.Store(&all)
 	return last
 }
 
-func (v *verdicts) find(by uint64) (verdict, bool) {
+func (v *verdicts) find(by uint64) *verdict {
 	if known := v.known.Load(); known != nil {
-		for i := range *known {
-			if (*known)[i].by == by {
-				return (*known)[i], true
+		for _, one := range *known {
+			if one.by == by {
+				return one
 			}
 		}
 	}
-	return verdict{}, false
-}
-
-// add adds a verdict, and removes the oldest if there are too many.
-func (v *verdicts) add(last verdict) {
-	var all []verdict
-	if known := v.known.Load(); known != nil {
-		all = slices.Clone((*known)[max(0, len(*known)-maxVerdicts+1):])
-	}
-	all = append(all, last)
-	v.known.Store(&all)
-}
-
-// noteInvocable notes that a reader may invoke the skill.
-func (v *verdicts) noteInvocable(by uint64) {
-	if _, known := v.find(by); !known {
-		return // as of a registry's skill that the reader of a provider invokes: nothing is known about the rest
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	all := slices.Clone(*v.known.Load())
-	for i := range all {
-		all[i].invocable = all[i].invocable || all[i].by == by
-	}
-	v.known.Store(&all)
+	return nil
 }
 
 // JudgeURLs calls judge, which returns why the reader may not send requests to the URLs of a skill, unless it has found before that
 // the reader may: what decides that are the skill and the configuration of the reader.
 func JudgeURLs(r *Reader, s *Skill, judge func() *run.Failure) *run.Failure {
-	if last, _ := s.verdicts.find(r.constant().number); last.invocable {
+	last := s.verdicts.find(r.constant().number)
+	if last != nil && last.invocable.Load() {
 		return nil
 	}
 	if e := judge(); e != nil {
 		return e
 	}
-	s.verdicts.noteInvocable(r.constant().number)
+	if last != nil { // else it is a registry's skill that the reader of a provider invokes: nothing is known about the rest
+		last.invocable.Store(true)
+	}
 	return nil
 }
 
 // MayRequest reports whether [JudgeURLs] has found that the reader may send requests to the host of a URL. If it has not, the URL has to
 // be judged.
 func MayRequest(r *Reader, s *Skill, u *url.URL) bool {
-	last, _ := s.verdicts.find(r.constant().number)
-	return last.invocable && u.User == nil && slices.ContainsFunc(s.URLs, func(own *url.URL) bool { return SameOrigin(own, u) })
+	last := s.verdicts.find(r.constant().number)
+	return last != nil && last.invocable.Load() && u.User == nil && slices.ContainsFunc(s.URLs, func(own *url.URL) bool { return SameOrigin(own, u) })
 }
 
 // judgeDocument checks whether the reader may use a document that it or another reader of the
 // same source has read; nil: it may.
 func (r *Reader) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
-	last := verdictsOf(doc).of(r.constant().number, func() *run.Failure { return r.mayUse(ctx, kind, asked, doc) })
+	last := usageOf(doc).verdicts.of(r.constant().number, func() *run.Failure { return r.mayUse(ctx, kind, asked, doc) })
 	if last.err == nil {
 		return nil
 	}
@@ -143,20 +129,6 @@ func (r *Reader) judgeDocument(ctx context.Context, kind documentKind, asked str
 	}
 	e := *last.err
 	return &e
-}
-
-func verdictsOf(doc *cache.Document) *verdicts {
-	if kept, ok := doc.Value.(*keptIndex); ok {
-		return &kept.verdicts
-	}
-	return &doc.Value.(*Skill).verdicts
-}
-
-func stalenessOf(doc *cache.Document) *staleness {
-	if kept, ok := doc.Value.(*keptIndex); ok {
-		return &kept.staleness
-	}
-	return &doc.Value.(*Skill).staleness
 }
 
 // mayUse checks whether the reader may request the URLs of a document, and whether the document
