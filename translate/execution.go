@@ -10,7 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -47,9 +46,8 @@ type Execution interface {
 type execution struct {
 	bridge  *Bridge
 	call    Call
-	caller  context.Context    // what the observer made of the context of Start or Resume
-	ctx     context.Context    // of the call, with a deadline once that is known
-	cancel  context.CancelFunc // of the deadline
+	ctx     context.Context    // caller, with a deadline once that is known
+	cancel  context.CancelFunc // of the deadline; nil: there is none yet
 	stop    stoppable
 	listed  *catalog.Listed // once the name is resolved
 	found   *catalog.Found  // once the descriptor is read
@@ -64,17 +62,9 @@ type execution struct {
 	begun     bool   // Start or Resume returns it, so that one of its methods will end it
 	letGo     func() // ends the hold of the call; nil: it needs none
 
+	caller callContext
 	accepted
 	admission
-}
-
-type callKey struct{}
-
-// CallOf returns the call that a context was made for, so that an [Observer] can
-// tell to which call an exchange belongs; nil if there is none.
-func CallOf(ctx context.Context) *Call {
-	c, _ := ctx.Value(callKey{}).(*Call)
-	return c
 }
 
 // accepted is the run of a call.
@@ -91,12 +81,9 @@ func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
 	if call.TraceID == "" {
 		call.TraceID = NewTraceID()
 	}
-	x := &execution{bridge: b, call: call, operation: o, cancel: func() {}}
-	x.caller = b.config.Observer.Begin(ctx, &x.call)
-	x.ctx, x.stop.cancel = context.WithCancelCause(x.caller)
-	x.ctx = context.WithValue(x.ctx, callKey{}, &x.call)
-	x.ctx = context.WithValue(x.ctx, discovery.HoldKey{}, &x.hold)
-	x.ctx = context.WithValue(x.ctx, exchange.AnswerBudgetKey{}, call.Answer)
+	x := &execution{bridge: b, call: call, operation: o}
+	x.caller = callContext{b.config.Observer.Begin(ctx, &x.call), x}
+	x.ctx = &x.caller
 	x.timeout = b.config.MaxTimeout
 	if call.Timeout > 0 {
 		x.timeout = min(max(call.Timeout, minTimeout), b.config.MaxTimeout)
@@ -108,8 +95,9 @@ func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
 
 // end releases what the call holds, and reports the call.
 func (x *execution) end() {
-	x.cancel()
-	x.stop.cancel(nil)
+	if x.cancel != nil {
+		x.cancel()
+	}
 	x.bridge.config.Stop.remove(&x.stop)
 	x.release()
 	endQuota(x)
@@ -123,7 +111,7 @@ func (x *execution) end() {
 		x.bridge.config.Observer.Called(x.ctx, &x.call, &x.outcome, s)
 	}
 	if x.found != nil && x.outcome.State.Ended() {
-		x.bridge.rereading[x.found.Invoker.Index].ranSkill(x.caller)
+		x.bridge.rereading[x.found.Invoker.Index].ranSkill(x.caller.Context)
 	}
 	x.known.Output, x.outcome.Output = nil, nil // a front may keep the execution
 	if room, ok := x.call.Answer.(exchange.PatientBudget); ok {
@@ -180,7 +168,7 @@ func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	x.letGo = b.config.Hold()
 	x.ref, x.hold.detached, x.kept, x.settle = ref, call.Detached, known, settle
 	defer x.endIfPanicking()
-	x.stop.run.Store(&ref)
+	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
 	if call.Detached {
 		b.config.Quotas.Follow(call.Principal, &ref, countUntil(x))

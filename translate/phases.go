@@ -21,7 +21,8 @@ import (
 // setDeadline sets the deadline of the call, counted from its arrival.
 func (x *execution) setDeadline(timeout time.Duration) {
 	x.timeout = timeout
-	x.ctx, x.cancel = context.WithDeadline(x.ctx, x.call.deadline(x.timeout))
+	x.ctx, x.cancel = context.WithDeadline(&x.caller, x.call.deadline(x.timeout))
+	x.stop.waitFor(x.cancel)
 }
 
 // submit finds the skill, checks the arguments and invokes it.
@@ -93,7 +94,7 @@ func (x *execution) accept(r *document.Response) {
 	x.known = *r
 	x.ref = refOf(x.found)
 	x.ref.ExecutionID, x.ref.Accepted = r.ExecutionID, x.figures.Submitted
-	x.stop.run.Store(new(x.ref))
+	x.stop.noteRun(x.ref)
 }
 
 // refOf returns what a run of a skill is known by before it is submitted.
@@ -114,6 +115,10 @@ func (x *execution) discover(find func(context.Context) *run.Failure) *run.Failu
 	}
 	ctx, cancel := context.WithDeadline(x.ctx, end)
 	defer cancel()
+	if x.cancel == nil {
+		x.stop.waitFor(cancel)
+		defer x.stop.waitFor(nil)
+	}
 	failure := find(ctx)
 	if failure != nil && failure.Kind == run.DeadlineExceeded && x.ctx.Err() == nil && time.Now().Before(own) {
 		return slowDiscovery(failure, sourceOf(x), x.bridge.config.Cache.NegativeTTL())
@@ -321,7 +326,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 
 // callerLeft reports whether the caller has closed its connection.
 func callerLeft(x *execution) bool {
-	return errors.Is(x.ctx.Err(), context.Canceled) && !errors.Is(context.Cause(x.ctx), run.ErrStopping)
+	return errors.Is(x.ctx.Err(), context.Canceled) && !x.stop.Stopping()
 }
 
 // newRunID makes an id for a run that completed in the first answer and has none.

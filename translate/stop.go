@@ -1,11 +1,9 @@
 package translate
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -22,8 +20,46 @@ type Stop struct {
 type stoppable struct {
 	call   *Call // whose name, principal, arrival and trace do not change
 	bridge *Bridge
-	cancel context.CancelCauseFunc // of the context of the call
-	run    atomic.Pointer[run.Ref] // nil: none was accepted yet
+
+	mu      sync.Mutex
+	run     run.Ref // once it is accepted
+	stopped bool
+	cancel  context.CancelFunc // of what the call waits for; nil: it does not wait
+}
+
+// Stopping reports whether the Stop has ended the call.
+func (w *stoppable) Stopping() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped
+}
+
+func (w *stoppable) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	cancel := w.cancel
+	w.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// waitFor says that the call begins to wait, and sets the function that cancels the wait.
+func (w *stoppable) waitFor(cancel context.CancelFunc) {
+	w.mu.Lock()
+	w.cancel = cancel
+	stopped := w.stopped
+	w.mu.Unlock()
+	if stopped && cancel != nil {
+		cancel()
+	}
+}
+
+// noteRun notes the accepted run of the call.
+func (w *stoppable) noteRun(ref run.Ref) {
+	w.mu.Lock()
+	w.run = ref
+	w.mu.Unlock()
 }
 
 // CallInProgress describes a call that has not been answered yet.
@@ -40,7 +76,9 @@ func (s *Stop) InProgress(most int) (calls []CallInProgress, total int) {
 	s.mu.Lock()
 	list := make([]CallInProgress, 0, len(s.waiting))
 	for w := range s.waiting {
-		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, *cmp.Or(w.run.Load(), new(run.Ref))})
+		w.mu.Lock()
+		list = append(list, CallInProgress{w.call.Caller, w.bridge, w.call.Name, w.run})
+		w.mu.Unlock()
 	}
 	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b CallInProgress) int { return a.Arrived.Compare(b.Arrived) })
@@ -54,7 +92,7 @@ func (s *Stop) Now() {
 	defer s.mu.Unlock()
 	s.stopped = true
 	for w := range s.waiting {
-		w.cancel(run.ErrStopping)
+		w.stop()
 	}
 }
 
@@ -62,7 +100,7 @@ func (s *Stop) add(w *stoppable) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		w.cancel(run.ErrStopping)
+		w.stop()
 		return
 	}
 	if s.waiting == nil {

@@ -11,17 +11,12 @@ import (
 // TestStop: calls are in progress until they end, and a stop ends each call, also those that begin while it stops the others.
 func TestStop(t *testing.T) {
 	var s Stop
-	var stopped sync.Map
-	add := func(w *stoppable) {
-		w.cancel = func(error) { stopped.Store(w, true) }
-		s.add(w)
-	}
 	calls := make([]stoppable, 128)
 	start := time.Now()
 	var begun sync.WaitGroup
 	for i := range calls {
 		calls[i].call = &Call{Caller: run.Caller{Arrived: start.Add(time.Duration(i))}}
-		begun.Go(func() { add(&calls[i]) })
+		begun.Go(func() { s.add(&calls[i]) })
 	}
 	begun.Wait()
 	if oldest, total := s.InProgress(3); total != len(calls) || len(oldest) != 3 || oldest[0].Arrived != start || oldest[2].Arrived != start.Add(2) {
@@ -36,17 +31,17 @@ func TestStop(t *testing.T) {
 	}
 	late := make([]stoppable, 100)
 	for i := range late {
-		begun.Go(func() { add(&late[i]) })
+		begun.Go(func() { s.add(&late[i]) })
 	}
 	s.Now()
 	begun.Wait()
 	for i := range calls {
-		if _, is := stopped.Load(&calls[i]); is != (i >= gone) {
-			t.Errorf("call %d: stopped is %t", i, is)
+		if stopped := calls[i].Stopping(); stopped != (i >= gone) {
+			t.Errorf("call %d: stopped is %t", i, stopped)
 		}
 	}
 	for i := range late {
-		if _, is := stopped.Load(&late[i]); !is {
+		if !late[i].Stopping() {
 			t.Errorf("a call that began late was not stopped")
 		}
 		s.remove(&late[i])

@@ -18,7 +18,7 @@ const (
 
 // Interrupted returns the failure of a call whose context has ended.
 func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run.Executed) *run.Failure {
-	end, kind, cause := "The deadline passed", run.DeadlineExceeded, context.Cause(ctx)
+	end, kind, cause := "The deadline passed", run.DeadlineExceeded, run.CauseOf(ctx)
 	switch {
 	case errors.Is(cause, run.ErrStopping):
 		end, kind = "The bridge was stopped", run.Stopped
