@@ -100,9 +100,6 @@ func listTasks(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if len(violations) > 0 {
 		return nil, r.violated(violations...)
 	}
-	if q.PageSize == 0 {
-		q.PageSize = wire.DefaultPageSize
-	}
 	r.tenant = q.Tenant
 	page, err := r.list(&q)
 	switch {

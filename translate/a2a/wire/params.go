@@ -11,25 +11,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 )
 
-// The members of a message. Those of 0.1 come first.
-const (
-	messageRole = iota
-	messageParts
-	messageMetadata
-	messageID
-	messageContext
-	messageTask
-	messageExtensions
-	messageReferences
-	messageKind
-)
-
-var messageNames = [...][]string{
-	V01: {"role", "parts", "metadata"},
-	V03: {"role", "parts", "metadata", "messageId", "contextId", "taskId", "extensions", "referenceTaskIds", "kind"},
-	V10: {"role", "parts", "metadata", "messageId", "contextId", "taskId", "extensions", "referenceTaskIds"},
-}
-
 // userRoles are the roles that the messages of a client have, by version.
 var userRoles = [...]string{V01: "user", V03: "user", V10: "ROLE_USER"}
 
@@ -40,178 +21,18 @@ const (
 	listMemoryPerByte = 4
 )
 
-// decodeMessage decodes a message.
-func decodeMessage(o *object, s *Send) {
-	m := &s.Message
-	m.Role = task.User
-	m.Metadata = o.raw(messageMetadata)
-	switch role := o.values[messageRole].Value; {
-	case role == nil:
-		o.wrong(messageRole, required)
-	case role.Kind() != '"' || string(jsonrpc.Unquote(role)) != userRoles[o.version]:
-		o.wrong(messageRole, "must be "+userRoles[o.version])
-	}
-	if o.version != V01 {
-		m.ID = o.requiredID(messageID)
-		s.Context, s.Task = o.id(messageContext), o.id(messageTask)
-		m.Extensions, m.References = o.texts(messageExtensions, false), o.texts(messageReferences, true)
-	}
-	if o.version == V03 && o.has(messageKind) && o.text(messageKind) != "message" {
-		o.wrong(messageKind, "must be message")
-	}
-	m.Parts = decodeParts(o)
-}
-
-// decodeParts decodes the parts of a message.
-func decodeParts(o *object) []task.Part {
-	const cost = 128 // memory of a part without its text
-	value := o.values[messageParts].Value
-	if value == nil {
-		o.wrong(messageParts, required)
-		return nil
-	}
-	var list []task.Part
-	o.each(messageParts, func(element jsontext.Value) bool {
-		p := o.object("message.parts[].", partNames[o.version], jsonrpc.Object{Text: element})
-		if element.Kind() != '{' {
-			return true
-		}
-		if o.budget -= cost + len(element); o.budget < 0 {
-			o.wrong(messageParts, tooMany)
-			return false
-		}
-		list = append(list, decodePart(&p))
-		return true
-	})
-	if value.Kind() == '[' && o.index == 0 {
-		o.wrong(messageParts, "must have at least one part")
-	}
-	return list
-}
-
-// The members of a part, and of the file in a part of 0.3 and 0.1.
-const (
-	partText = iota
-	partData
-	partMetadata
-	partFilename
-	partMediaType
-	partRaw
-	partURL
-	partKind = iota - 4 // 0.3 and 0.1 have these instead of the four above
-	partFile = iota - 4
-)
-
-const (
-	fileBytes = iota
-	fileURI
-	fileName
-	fileMimeType
-)
-
+// The members of the objects in params, in any version.
 var (
-	partNames = [...][]string{
-		V01: {"text", "data", "metadata", "type", "file"},
-		V03: {"text", "data", "metadata", "kind", "file"},
-		V10: {"text", "data", "metadata", "filename", "mediaType", "raw", "url"},
-	}
-	fileNames = []string{"bytes", "uri", "name", "mimeType"}
+	sendNames          = []string{"message", "metadata", "configuration", "tenant", "id", "sessionId", "historyLength", "pushNotification"}
+	configurationNames = []string{"historyLength", "returnImmediately", "blocking", "taskPushNotificationConfig", "pushNotificationConfig"}
+	messageNames       = []string{"role", "parts", "metadata", "messageId", "contextId", "taskId", "extensions", "referenceTaskIds", "kind"}
+	partNames          = []string{"text", "data", "metadata", "filename", "mediaType", "raw", "url", "kind", "type", "file"}
+	fileNames          = []string{"bytes", "uri", "name", "mimeType"}
+	queryNames         = []string{"id", "historyLength", "tenant"}
+	listNames          = []string{"contextId", "status", "pageSize", "pageToken", "historyLength", "statusTimestampAfter", "includeArtifacts", "tenant"}
+	pushNames          = []string{"url", "token", "authentication", "id", "taskId", "tenant", "pushNotificationConfig", "pushNotificationConfigId"}
+	authNames          = []string{"scheme", "schemes", "credentials"}
 )
-
-// decodePart decodes a part.
-func decodePart(o *object) task.Part {
-	p := task.Part{Metadata: o.raw(partMetadata)}
-	if o.version == V10 {
-		p.Part = decodeContent(o)
-	} else {
-		p.Part = decodeContentOfKind(o)
-	}
-	return p
-}
-
-// decodeContent decodes the content of a part of 1.0. Null is the same as absent, except in the member data: in Protocol Buffers,
-// null is a value of this member. So a part that has only null as its data has data, and one that also has a text has the text.
-func decodeContent(o *object) front.Part {
-	p := front.Part{Filename: o.text(partFilename), MediaType: o.text(partMediaType)}
-	contents := 0
-	for _, c := range [...]struct {
-		member int
-		kind   front.PartKind
-	}{{partText, front.PartText}, {partRaw, front.PartBytes}, {partURL, front.PartURL}, {partData, front.PartData}} {
-		if o.has(c.member) {
-			contents++
-			p.Kind = c.kind
-		}
-	}
-	if contents == 0 && o.seen&(1<<partData) != 0 {
-		p.Kind, p.Data = front.PartData, jsontext.Value("null")
-		return p
-	}
-	if contents != 1 {
-		o.fault(o.name(), "must have exactly one of text, raw, url and data")
-		return p
-	}
-	switch p.Kind {
-	case front.PartText:
-		p.Text = o.text(partText)
-	case front.PartBytes:
-		p.Text = o.base64(partRaw)
-	case front.PartURL:
-		p.Text = o.requiredText(partURL)
-	case front.PartData:
-		p.Data = o.values[partData].Value.Clone()
-	}
-	return p
-}
-
-// decodeContentOfKind decodes the content of a part of 0.3 or 0.1.
-func decodeContentOfKind(o *object) (p front.Part) {
-	if !o.has(partKind) {
-		o.wrong(partKind, required)
-		return p
-	}
-	var content int
-	switch o.text(partKind) {
-	case "text":
-		p.Kind, content = front.PartText, partText
-	case "data":
-		p.Kind, content = front.PartData, partData
-	case "file":
-		content = partFile
-	default:
-		o.wrong(partKind, "must be text, file or data")
-		return p
-	}
-	if !o.has(content) {
-		o.wrong(content, required)
-		return p
-	}
-	switch content {
-	case partText:
-		p.Text = o.text(partText)
-	case partData:
-		p.Data = o.raw(partData)
-	case partFile:
-		if f, ok := o.member(partFile, fileNames); ok {
-			p = decodeFile(&f)
-		}
-	}
-	return p
-}
-
-// decodeFile decodes the file of a part of 0.3 or 0.1.
-func decodeFile(o *object) front.Part {
-	p := front.Part{Filename: o.text(fileName), MediaType: o.text(fileMimeType)}
-	switch {
-	case o.has(fileBytes) == o.has(fileURI):
-		o.fault(o.name(), "must have either bytes or uri")
-	case o.has(fileBytes):
-		p.Kind, p.Text = front.PartBytes, o.base64(fileBytes)
-	default:
-		p.Kind, p.Text = front.PartURL, o.requiredText(fileURI)
-	}
-	return p
-}
 
 // Send are the params of the methods that send a message.
 type Send struct {
@@ -233,66 +54,147 @@ type Send struct {
 	Tenant string
 }
 
-// The members of the params that send a message, and of their configuration.
-const (
-	sendMessage = iota
-	sendMetadata
-	sendConfiguration
-	sendTenant
-	sendID      = iota - 2 // 0.1 has these three instead of the two above
-	sendSession = iota - 2
-	sendHistoryLength
-	sendPush
-)
-
-const (
-	configurationHistoryLength = iota
-	configurationWaiting
-	configurationPush
-)
-
-var (
-	sendNames = [...][]string{
-		V01: {"message", "metadata", "id", "sessionId", "historyLength", "pushNotification"},
-		V03: {"message", "metadata", "configuration"},
-		V10: {"message", "metadata", "configuration", "tenant"},
-	}
-	configurationNames = [...][]string{
-		V03: {"historyLength", "blocking", "pushNotificationConfig"},
-		V10: {"historyLength", "returnImmediately", "taskPushNotificationConfig"},
-	}
-)
-
 // DecodeSend decodes the params of the methods that send a message.
 func DecodeSend(v Version, params jsonrpc.Object) (Send, []Violation) {
 	d := decoder{version: v}
-	o := d.object("", sendNames[v], params)
-	s := Send{Metadata: o.raw(sendMetadata)}
+	o := d.object("", sendNames, params)
+	s := Send{Metadata: o.raw("metadata")}
 	if v == V01 {
-		s.Task, s.Context = o.requiredID(sendID), o.id(sendSession)
-		s.HistoryLength = o.count(sendHistoryLength)
-		s.Push = decodeInline(&o, sendPush)
-	} else if c, ok := o.member(sendConfiguration, configurationNames[v]); ok {
-		decodeConfiguration(&c, &s)
+		s.Task, s.Context = o.requiredID("id"), o.id("sessionId")
+		s.HistoryLength = o.count("historyLength")
+		s.Push = decodeInline(&o, "pushNotification")
+	} else if c, ok := o.member("configuration", configurationNames); ok {
+		s.HistoryLength = c.count("historyLength")
+		if v == V10 {
+			s.Immediately = c.flag("returnImmediately", false)
+			s.Push = decodeInline(&c, "taskPushNotificationConfig")
+		} else {
+			s.Immediately = !c.flag("blocking", true)
+			s.Push = decodeInline(&c, "pushNotificationConfig")
+		}
 	}
 	if v == V10 {
-		s.Tenant = o.text(sendTenant)
+		s.Tenant = o.text("tenant")
 	}
-	if !o.has(sendMessage) {
-		o.wrong(sendMessage, required)
-	}
-	if m, ok := o.member(sendMessage, messageNames[v]); ok {
-		d.budget = listMemory + listMemoryPerByte*len(o.values[sendMessage].Value)
+	o.needs("message")
+	if m, ok := o.member("message", messageNames); ok {
+		d.budget = listMemory + listMemoryPerByte*len(o.get("message").Value)
 		decodeMessage(&m, &s)
 	}
 	return s, d.violations
 }
 
-// decodeConfiguration decodes the configuration of 1.0 and 0.3.
-func decodeConfiguration(o *object, s *Send) {
-	s.HistoryLength = o.count(configurationHistoryLength)
-	s.Immediately = o.flag(configurationWaiting, o.version == V03) == (o.version == V10)
-	s.Push = decodeInline(o, configurationPush)
+// decodeMessage decodes a message.
+func decodeMessage(o *object, s *Send) {
+	m := &s.Message
+	m.Role = task.User
+	m.Metadata = o.raw("metadata")
+	if role := o.get("role").Value; o.needs("role") && (role.Kind() != '"' || string(jsonrpc.Unquote(role)) != userRoles[o.version]) {
+		o.wrong("role", "must be "+userRoles[o.version])
+	}
+	if o.version != V01 {
+		m.ID = o.requiredID("messageId")
+		s.Context, s.Task = o.id("contextId"), o.id("taskId")
+		m.Extensions, m.References = o.texts("extensions", false), o.texts("referenceTaskIds", true)
+	}
+	if o.version == V03 && o.has("kind") && o.text("kind") != "message" {
+		o.wrong("kind", "must be message")
+	}
+	if o.needs("parts") {
+		m.Parts = decodeParts(o)
+	}
+}
+
+// decodeParts decodes the parts of a message.
+func decodeParts(o *object) (list []task.Part) {
+	const cost = 128 // memory of a part without its text
+	o.each("parts", func(element jsontext.Value) bool {
+		p := o.object("message.parts[].", partNames, jsonrpc.Object{Text: element})
+		if element.Kind() != '{' {
+			return true
+		}
+		if o.budget -= cost + len(element); o.budget < 0 {
+			o.wrong("parts", tooMany)
+			return false
+		}
+		made := task.Part{Metadata: p.raw("metadata")}
+		switch o.version {
+		case V10:
+			made.Part = decodePart(&p)
+		case V03:
+			made.Part = decodePartOfKind(&p, "kind")
+		case V01:
+			made.Part = decodePartOfKind(&p, "type")
+		}
+		list = append(list, made)
+		return true
+	})
+	if o.index == 0 {
+		o.wrong("parts", "must have at least one part")
+	}
+	return list
+}
+
+// decodePart decodes the content of a part of 1.0. Null is the same as absent, except in the member data: in Protocol Buffers,
+// null is a value of this member. So a part that has only null as its data has data, and one that also has a text has the text.
+func decodePart(o *object) front.Part {
+	p := front.Part{Filename: o.text("filename"), MediaType: o.text("mediaType")}
+	contents, content := 0, ""
+	for _, name := range [...]string{"text", "raw", "url", "data"} {
+		if o.has(name) {
+			contents, content = contents+1, name
+		}
+	}
+	data := o.get("data").Value
+	switch {
+	case contents == 0 && data != nil:
+		p.Kind, p.Data = front.PartData, jsontext.Value("null")
+	case contents != 1:
+		o.faultOfAll("must have exactly one of text, raw, url and data")
+	case content == "text":
+		p.Kind, p.Text = front.PartText, o.text("text")
+	case content == "raw":
+		p.Kind, p.Text = front.PartBytes, o.base64("raw")
+	case content == "url":
+		p.Kind, p.Text = front.PartURL, o.requiredText("url")
+	default:
+		p.Kind, p.Data = front.PartData, data.Clone()
+	}
+	return p
+}
+
+// decodePartOfKind decodes the content of a part of 0.3 or 0.1. kind is the name of the member that says what it has.
+func decodePartOfKind(o *object, kind string) (p front.Part) {
+	if !o.needs(kind) {
+		return p
+	}
+	content := o.text(kind)
+	if content != "text" && content != "data" && content != "file" {
+		o.wrong(kind, "must be text, file or data")
+		return p
+	}
+	o.needs(content)
+	switch content {
+	case "text":
+		p.Kind, p.Text = front.PartText, o.text("text")
+	case "data":
+		p.Kind, p.Data = front.PartData, o.raw("data")
+	case "file":
+		f, ok := o.member("file", fileNames)
+		if !ok {
+			break
+		}
+		p.Filename, p.MediaType = f.text("name"), f.text("mimeType")
+		switch {
+		case f.has("bytes") == f.has("uri"):
+			f.faultOfAll("must have either bytes or uri")
+		case f.has("bytes"):
+			p.Kind, p.Text = front.PartBytes, f.base64("bytes")
+		default:
+			p.Kind, p.Text = front.PartURL, f.requiredText("uri")
+		}
+	}
+	return p
 }
 
 // TaskQuery are the params of the methods that read, cancel or watch one task.
@@ -304,21 +206,13 @@ type TaskQuery struct {
 	Tenant string
 }
 
-const (
-	queryID = iota
-	queryHistoryLength
-	queryTenant
-)
-
-var queryNames = []string{"id", "historyLength", "tenant"}
-
 // DecodeTaskQuery decodes the params of the methods that read, cancel or watch one task.
 func DecodeTaskQuery(v Version, params jsonrpc.Object) (TaskQuery, []Violation) {
 	d := decoder{version: v}
 	o := d.object("", queryNames, params)
-	q := TaskQuery{ID: o.requiredID(queryID), HistoryLength: o.count(queryHistoryLength)}
+	q := TaskQuery{ID: o.requiredID("id"), HistoryLength: o.count("historyLength")}
 	if v == V10 {
-		q.Tenant = o.text(queryTenant)
+		q.Tenant = o.text("tenant")
 	}
 	return q, d.violations
 }
@@ -327,7 +221,7 @@ func DecodeTaskQuery(v Version, params jsonrpc.Object) (TaskQuery, []Violation) 
 type ListQuery struct {
 	Context   string     // empty: all
 	State     task.State // 0: all
-	PageSize  int        // 0: the default
+	PageSize  int
 	PageToken string
 	// HistoryLength is the largest number of messages of each task in the answer; nil: all.
 	HistoryLength *int
@@ -338,58 +232,33 @@ type ListQuery struct {
 	Tenant    string // empty: none
 }
 
-const (
-	listContext = iota
-	listStatus
-	listPageSize
-	listPageToken
-	listHistoryLength
-	listSince
-	listArtifacts
-	listTenant
-)
-
-var listNames = []string{"contextId", "status", "pageSize", "pageToken", "historyLength", "statusTimestampAfter", "includeArtifacts", "tenant"}
-
 // DefaultPageSize is the page size of ListTasks if the params have none.
 const DefaultPageSize = 50
-
-const maxPageSize = 100
 
 // DecodeList decodes the params of ListTasks.
 func DecodeList(params jsonrpc.Object) (ListQuery, []Violation) {
 	d := decoder{version: V10}
 	o := d.object("", listNames, params)
 	q := ListQuery{
-		Context: o.id(listContext), PageToken: o.text(listPageToken), HistoryLength: o.count(listHistoryLength),
-		Artifacts: o.flag(listArtifacts, false), Tenant: o.text(listTenant),
+		Context: o.id("contextId"), PageSize: DefaultPageSize, PageToken: o.text("pageToken"), HistoryLength: o.count("historyLength"),
+		Artifacts: o.flag("includeArtifacts", false), Tenant: o.text("tenant"),
 	}
-	if o.has(listPageSize) {
-		n := o.count(listPageSize)
-		switch {
-		case n == nil:
-		case *n < 1 || *n > maxPageSize:
-			o.wrong(listPageSize, "must be from 1 to 100")
-		default:
-			q.PageSize = *n
+	if n := o.count("pageSize"); n != nil {
+		if q.PageSize = *n; q.PageSize < 1 || q.PageSize > 100 {
+			o.wrong("pageSize", "must be from 1 to 100")
 		}
 	}
-	if o.has(listStatus) {
-		n := len(d.violations)
-		i := slices.Index(stateNames[:], o.text(listStatus))
+	if name := o.text("status"); o.has("status") {
+		i := slices.Index(stateNames[:], name)
 		if i < 0 {
-			if n == len(d.violations) {
-				o.wrong(listStatus, "must be the name of a state, such as TASK_STATE_WORKING")
-			}
-			i = 0
+			o.wrong("status", "must be the name of a state, such as TASK_STATE_WORKING")
 		}
-		q.State = task.State(i)
+		q.State = task.State(max(i, 0))
 	}
-	if o.has(listSince) {
-		n := len(d.violations)
+	if text := o.text("statusTimestampAfter"); o.has("statusTimestampAfter") {
 		var err error
-		if q.Since, err = time.Parse(time.RFC3339Nano, o.text(listSince)); err != nil && n == len(d.violations) {
-			o.wrong(listSince, "must be a time such as 2025-10-28T10:30:00.000Z")
+		if q.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			o.wrong("statusTimestampAfter", "must be a time such as 2025-10-28T10:30:00.000Z")
 		}
 	}
 	return q, d.violations

@@ -22,60 +22,27 @@ type PushParams struct {
 	Tenant string
 }
 
-// The members of a webhook, and of its authentication.
-const (
-	pushURL = iota
-	pushToken
-	pushAuthentication
-	pushID
-	pushTask
-	pushTenant
-)
-
-const (
-	authScheme = iota // 0.3 and 0.1: a list
-	authCredentials
-)
-
-var (
-	pushNames = [...][]string{
-		V01: {"url", "token", "authentication"},
-		V03: {"url", "token", "authentication", "id"},
-		V10: {"url", "token", "authentication", "id", "taskId", "tenant"},
-	}
-	authNames = [...][]string{
-		V01: {"schemes", "credentials"},
-		V03: {"schemes", "credentials"},
-		V10: {"scheme", "credentials"},
-	}
-	// nestedNames are the members around a webhook in the older versions.
-	nestedNames = [...][]string{V01: {"id", "pushNotificationConfig"}, V03: {"taskId", "pushNotificationConfig"}}
-	// pushQueryNames are the ids of a task and of a webhook.
-	pushQueryNames = [...][]string{V01: {"id"}, V03: {"id", "pushNotificationConfigId"}, V10: {"taskId", "id", "tenant"}}
-)
-
 // Bounds of the values that are sent to a webhook, in bytes.
 const (
 	maxScheme = 64
 	maxSecret = 4096
 )
 
+// taskMembers are the names of the member with the id of a webhook's task.
+var taskMembers = [...]string{V01: "id", V03: "taskId", V10: "taskId"}
+
 // DecodePush decodes the params of the methods that set a webhook.
-func DecodePush(v Version, params jsonrpc.Object) (PushParams, []Violation) {
+func DecodePush(v Version, params jsonrpc.Object) (p PushParams, violations []Violation) {
 	d := decoder{version: v}
-	var p PushParams
+	o := d.object("", pushNames, params)
+	p.Task = o.requiredID(taskMembers[v])
 	if v == V10 {
-		o := d.object("", pushNames[v], params)
-		p.Task, p.Tenant = o.requiredID(pushTask), o.text(pushTenant)
+		p.Tenant = o.text("tenant")
 		decodeWebhook(&o, &p)
 		return p, d.violations
 	}
-	o := d.object("", nestedNames[v], params)
-	p.Task = o.requiredID(0)
-	if !o.has(1) {
-		o.wrong(1, required)
-	}
-	if c, ok := o.member(1, pushNames[v]); ok {
+	o.needs("pushNotificationConfig")
+	if c, ok := o.member("pushNotificationConfig", pushNames); ok {
 		decodeWebhook(&c, &p)
 	}
 	return p, d.violations
@@ -83,26 +50,28 @@ func DecodePush(v Version, params jsonrpc.Object) (PushParams, []Violation) {
 
 // DecodePushQuery decodes the params of the methods that read, list or delete webhooks. named says that the id of the
 // webhook is required.
-func DecodePushQuery(v Version, params jsonrpc.Object, named bool) (PushParams, []Violation) {
+func DecodePushQuery(v Version, params jsonrpc.Object, named bool) (p PushParams, violations []Violation) {
 	d := decoder{version: v}
-	o := d.object("", pushQueryNames[v], params)
-	p := PushParams{Task: o.requiredID(0)}
-	switch {
-	case v == V01: // this version has no ids of webhooks, since a task has one webhook
-	case named:
-		p.ID = o.requiredID(1)
-	default:
-		p.ID = o.id(1)
+	o := d.object("", pushNames, params)
+	id := "id"
+	switch v {
+	case V01: // this version has no ids of webhooks, since a task has one webhook
+		p.Task = o.requiredID("id")
+		return p, d.violations
+	case V03:
+		p.Task, id = o.requiredID("id"), "pushNotificationConfigId"
+	case V10:
+		p.Task, p.Tenant = o.requiredID("taskId"), o.text("tenant")
 	}
-	if v == V10 {
-		p.Tenant = o.text(2)
+	if p.ID = o.id(id); named {
+		p.ID = o.requiredID(id)
 	}
 	return p, d.violations
 }
 
 // decodeInline returns a member that is a webhook, or nil if it is absent.
-func decodeInline(o *object, i int) *PushParams {
-	c, ok := o.member(i, pushNames[o.version])
+func decodeInline(o *object, name string) *PushParams {
+	c, ok := o.member(name, pushNames)
 	if !ok {
 		return nil
 	}
@@ -113,55 +82,55 @@ func decodeInline(o *object, i int) *PushParams {
 
 // decodeWebhook decodes a webhook.
 func decodeWebhook(o *object, p *PushParams) {
-	p.URL, p.Token = o.requiredText(pushURL), o.secret(pushToken)
+	p.URL, p.Token = o.requiredText("url"), o.secret("token")
 	if len(p.URL) > maxURL {
-		o.wrong(pushURL, "must have at most 2048 bytes")
+		o.wrong("url", "must have at most 2048 bytes")
 	}
 	if o.version != V01 {
-		p.ID = o.id(pushID)
+		p.ID = o.id("id")
 	}
-	a, ok := o.member(pushAuthentication, authNames[o.version])
+	a, ok := o.member("authentication", authNames)
 	if !ok {
 		return
 	}
-	p.Credentials = a.secret(authCredentials)
+	p.Credentials = a.secret("credentials")
+	scheme := "scheme"
 	if o.version == V10 {
-		p.Scheme = a.requiredText(authScheme)
+		p.Scheme = a.requiredText(scheme)
 	} else {
-		p.Scheme = a.firstText(authScheme)
+		scheme = "schemes"
+		p.Scheme = a.firstText(scheme)
 	}
 	if p.Scheme != "" && (len(p.Scheme) > maxScheme || strings.ContainsFunc(p.Scheme, notToken)) {
-		a.wrong(authScheme, "must be the name of an HTTP authentication scheme")
+		a.wrong(scheme, "must be the name of an HTTP authentication scheme")
 	}
 }
 
 // secret returns a text that will be sent in a header, or "" if it is absent.
-func (o *object) secret(i int) string {
-	s := o.text(i)
+func (o *object) secret(name string) string {
+	s := o.text(name)
 	switch {
 	case len(s) > maxSecret:
-		o.wrong(i, "must have at most 4096 bytes")
+		o.wrong(name, "must have at most 4096 bytes")
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == '\x7f' }):
-		o.wrong(i, "must not have line breaks or other control characters")
+		o.wrong(name, "must not have line breaks or other control characters")
 	}
 	return s
 }
 
 // firstText returns the first string of a list that must not be empty.
-func (o *object) firstText(i int) string {
-	if !o.has(i) {
-		o.wrong(i, required)
+func (o *object) firstText(name string) (first string) {
+	if !o.needs(name) {
 		return ""
 	}
-	first := ""
-	jsonrpc.EachItem(o.values[i].Value, func(v jsontext.Value) bool {
+	jsonrpc.EachItem(o.get(name).Value, func(v jsontext.Value) bool {
 		if v.Kind() == '"' {
 			first = string(jsonrpc.Unquote(v))
 		}
 		return false
 	})
 	if first == "" {
-		o.wrong(i, "must be a list of strings that is not empty")
+		o.wrong(name, "must be a list of strings that is not empty")
 	}
 	return first
 }
@@ -213,14 +182,8 @@ func AppendPushList(b []byte, v Version, t *task.Task, list []PushConfig) []byte
 
 func (w *writer) push(p *PushConfig) {
 	w.Buf = append(w.Buf, '{')
-	switch w.version {
-	case V10:
-		w.Text("taskId", w.taskID())
-	case V03:
-		w.Text("taskId", w.taskID())
-		w.OpenMember("pushNotificationConfig")
-	default:
-		w.Text("id", w.taskID())
+	w.Text(taskMembers[w.version], w.taskID())
+	if w.version != V10 {
 		w.OpenMember("pushNotificationConfig")
 	}
 	if w.version != V01 {

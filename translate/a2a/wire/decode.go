@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -28,17 +29,21 @@ func (v *Violation) Reason() run.Reason {
 	if v.Description == required {
 		return run.Required
 	}
-	return reasonInvalid
+	return "invalid"
 }
-
-// reasonInvalid is the reason of all violations but those by absent members.
-const reasonInvalid run.Reason = "invalid"
 
 // maxViolations is how many violations are reported.
 const maxViolations = 20
 
-// required describes a member that is absent.
-const required = "is required"
+// Descriptions of violations.
+const (
+	required = "is required"
+	notList  = "must be an array"
+	notMap   = "must be an object"
+	notText  = "must be a string"
+	// tooMany describes a list whose elements would take much more memory than their text.
+	tooMany = "has too many small elements"
+)
 
 // decoder decodes the params of one request.
 type decoder struct {
@@ -50,34 +55,30 @@ type decoder struct {
 	budget int
 }
 
-// fault adds a violation.
+// fault adds a violation, unless the field has one.
 func (d *decoder) fault(field, description string) {
-	if len(d.violations) < maxViolations {
-		field = strings.Replace(field, "[]", "["+strconv.Itoa(d.index)+"]", 1)
+	field = strings.Replace(field, "[]", "["+strconv.Itoa(d.index)+"]", 1)
+	if len(d.violations) < maxViolations && !slices.ContainsFunc(d.violations, func(v Violation) bool { return v.Field == field }) {
 		d.violations = append(d.violations, Violation{field, description})
 	}
 }
 
-// full reports whether there are maxViolations, so that further ones would not be reported.
-func (d *decoder) full() bool { return len(d.violations) == maxViolations }
-
 // maxKnown is the largest number of members that an object has in any version.
-const maxKnown = 9
+const maxKnown = 10
 
-// object is an object of the params with its known members.
+// object is an object of the params with its known members. Its methods panic for the name of another one.
 type object struct {
 	*decoder
 	path   string   // the prefix of its members' paths: empty, or ends in a dot
 	known  []string // the names of its members
 	values [maxKnown]jsonrpc.Member
-	seen   uint16 // one bit for each known member that is there, also as null
 }
 
 // object reads an object. An absent object is one without members.
 func (d *decoder) object(path string, known []string, from jsonrpc.Object) object {
 	o := object{decoder: d, path: path, known: known}
 	if len(from.Text) > 0 && from.Text.Kind() != '{' {
-		o.fault(o.name(), "must be an object")
+		o.faultOfAll(notMap)
 	}
 	for _, m := range from.Members {
 		o.add(m)
@@ -91,42 +92,23 @@ func (d *decoder) object(path string, known []string, from jsonrpc.Object) objec
 	return o
 }
 
-// add adds a member, if its name is known. has treats null as absent.
+// add adds a member, if its name is known.
 func (o *object) add(m jsonrpc.Member) {
-	i := o.indexOf(jsonrpc.Unquote(m.Name))
-	if i < 0 {
-		return
+	name := jsonrpc.Unquote(m.Name)
+	i := slices.IndexFunc(o.known, func(known string) bool { return known == string(name) })
+	if i < 0 && o.version == V10 && bytes.IndexByte(name, '_') >= 0 {
+		i = slices.IndexFunc(o.known, func(known string) bool { return isSnake(name, known) })
 	}
-	if o.seen&(1<<i) != 0 {
-		o.wrong(i, "must not appear twice")
-		return
-	}
-	o.seen |= 1 << i
-	if m.Value.Kind() != 'n' {
+	switch {
+	case i < 0:
+	case o.values[i].Value != nil:
+		o.wrong(o.known[i], "must not appear twice")
+	default:
 		o.values[i] = m
 	}
 }
 
-// indexOf returns the index of a known name, or -1. In 1.0, a name may also be in snake case, as in the schema of
-// Protocol Buffers.
-func (o *object) indexOf(name []byte) int {
-	for i, known := range o.known {
-		if known == string(name) {
-			return i
-		}
-	}
-	if o.version != V10 || bytes.IndexByte(name, '_') < 0 {
-		return -1
-	}
-	for i, known := range o.known {
-		if isSnake(name, known) {
-			return i
-		}
-	}
-	return -1
-}
-
-// isSnake reports whether a name is a name in camel case written in snake case.
+// isSnake reports whether a name is one in camel case written in snake case, as in the schema of Protocol Buffers.
 func isSnake(name []byte, camel string) bool {
 	n := 0
 	for i := range len(camel) {
@@ -146,91 +128,91 @@ func isSnake(name []byte, camel string) bool {
 	return n == len(name)
 }
 
-// name returns the path of the object itself.
-func (o *object) name() string {
+// faultOfAll adds a violation of the object itself.
+func (o *object) faultOfAll(description string) {
 	if o.path == "" {
-		return "params"
+		o.fault("params", description)
+		return
 	}
-	return strings.TrimSuffix(o.path, ".")
+	o.fault(strings.TrimSuffix(o.path, "."), description)
 }
 
 // wrong adds a violation of a member.
-func (o *object) wrong(i int, description string) { o.fault(o.path+o.known[i], description) }
+func (o *object) wrong(name, description string) { o.fault(o.path+name, description) }
+
+// get returns a member as it was sent, also null.
+func (o *object) get(name string) *jsonrpc.Member { return &o.values[slices.Index(o.known, name)] }
 
 // has reports whether a member is present and not null.
-func (o *object) has(i int) bool { return o.values[i].Value != nil }
+func (o *object) has(name string) bool {
+	v := o.get(name).Value
+	return v != nil && !jsonrpc.IsNull(v)
+}
+
+// needs is has for a member that is required.
+func (o *object) needs(name string) bool {
+	if !o.has(name) {
+		o.wrong(name, required)
+		return false
+	}
+	return true
+}
+
+// value returns a member of a kind; nil: it is absent, or a violation because it is of another kind.
+func (o *object) value(name string, kind jsontext.Kind, otherwise string) jsontext.Value {
+	v := o.get(name).Value
+	switch {
+	case !o.has(name):
+		return nil
+	case v.Kind() != kind:
+		o.wrong(name, otherwise)
+		return nil
+	}
+	return v
+}
 
 // member returns a member that is an object. ok is false if it is absent or not an object.
-func (o *object) member(i int, known []string) (m object, ok bool) {
-	v := &o.values[i]
-	switch v.Value.Kind() {
-	case '{':
-		return o.object(o.path+o.known[i]+".", known, jsonrpc.Object{Text: v.Value, Members: v.Members}), true
-	case jsontext.KindInvalid:
-	default:
-		o.wrong(i, "must be an object")
+func (o *object) member(name string, known []string) (m object, ok bool) {
+	v := o.value(name, '{', notMap)
+	if v == nil {
+		return m, false
 	}
-	return m, false
+	return o.object(o.path+name+".", known, jsonrpc.Object{Text: v, Members: o.get(name).Members}), true
 }
 
 // text returns a string, or "" if it is absent.
-func (o *object) text(i int) string {
-	switch v := o.values[i].Value; v.Kind() {
-	case '"':
+func (o *object) text(name string) string {
+	if v := o.value(name, '"', notText); v != nil {
 		return string(jsonrpc.Unquote(v))
-	case jsontext.KindInvalid:
-	default:
-		o.wrong(i, "must be a string")
 	}
 	return ""
 }
 
 // requiredText returns a string that must not be empty.
-func (o *object) requiredText(i int) string {
-	if !o.has(i) {
-		o.wrong(i, required)
-		return ""
-	}
-	n := len(o.violations)
-	s := o.text(i)
-	if s == "" && n == len(o.violations) {
-		o.wrong(i, "must not be empty")
+func (o *object) requiredText(name string) string {
+	s := o.text(name)
+	if o.needs(name) && s == "" {
+		o.wrong(name, "must not be empty")
 	}
 	return s
 }
 
 // id returns an id, or "" if it is absent. In the JSON of Protocol Buffers, which 1.0 uses, an empty string is the same as absent.
-func (o *object) id(i int) string {
-	if !o.has(i) {
+func (o *object) id(name string) string {
+	s := o.text(name)
+	if !o.has(name) || s == "" && o.version == V10 {
 		return ""
 	}
-	n := len(o.violations)
-	s := o.text(i)
-	if s == "" && o.version == V10 || n < len(o.violations) {
-		return ""
-	}
-	o.checkID(i, s)
-	return s
+	return o.requiredID(name)
 }
 
 // requiredID returns an id.
-func (o *object) requiredID(i int) string {
-	if !o.has(i) {
-		o.wrong(i, required)
-		return ""
-	}
-	n := len(o.violations)
-	s := o.text(i)
-	if n == len(o.violations) {
-		o.checkID(i, s)
+func (o *object) requiredID(name string) string {
+	s := o.text(name)
+	if problem := idProblem(s); o.needs(name) && problem != "" {
+		o.wrong(name, problem)
 	}
 	return s
-}
-
-func (o *object) checkID(i int, s string) {
-	if problem := idProblem(s); problem != "" {
-		o.wrong(i, problem)
-	}
 }
 
 // idProblem returns what is wrong with an id; empty: nothing. People read ids in logs and lists, so that they must have no characters
@@ -246,62 +228,49 @@ func idProblem(s string) string {
 }
 
 // flag returns a boolean, or the parameter otherwise if it is absent.
-func (o *object) flag(i int, otherwise bool) bool {
-	switch o.values[i].Value.Kind() {
+func (o *object) flag(name string, otherwise bool) bool {
+	switch o.get(name).Value.Kind() {
 	case 't':
 		return true
 	case 'f':
 		return false
-	case jsontext.KindInvalid:
-	default:
-		o.wrong(i, "must be true or false")
+	}
+	if o.has(name) {
+		o.wrong(name, "must be true or false")
 	}
 	return otherwise
 }
 
 // count returns a whole number that is not negative, or nil if it is absent. 50.0 and 5e1 are whole numbers, too, since JSON does
 // not distinguish integers (RFC 8259, section 6).
-func (o *object) count(i int) *int {
-	v := o.values[i].Value
+func (o *object) count(name string) *int {
+	const otherwise = "must be a whole number, 0 or greater"
+	v := o.value(name, '0', otherwise)
 	if v == nil {
 		return nil
 	}
-	f := -1.0
-	if v.Kind() == '0' {
-		f, _ = strconv.ParseFloat(string(v), 64) // valid JSON can only be out of range
-	}
+	f, _ := strconv.ParseFloat(string(v), 64) // valid JSON can only be out of range
 	if f != math.Trunc(f) || f < 0 {
-		o.wrong(i, "must be a whole number, 0 or greater")
+		o.wrong(name, otherwise)
 		return nil
 	}
-	n := int(min(f, math.MaxInt32))
-	return &n
+	return new(int(min(f, math.MaxInt32)))
 }
 
 // raw returns an object as it was sent, or nil if it is absent.
-func (o *object) raw(i int) jsontext.Value {
-	v := o.values[i].Value
-	if v == nil {
-		return nil
-	}
-	if v.Kind() != '{' {
-		o.wrong(i, "must be an object")
-		return nil
-	}
-	return v.Clone()
-}
+func (o *object) raw(name string) jsontext.Value { return o.value(name, '{', notMap).Clone() }
 
 // texts returns a list of strings, which may have to be ids. Their cost is taken from the budget.
-func (o *object) texts(i int, ids bool) (list []string) {
+func (o *object) texts(name string, ids bool) (list []string) {
 	const cost = 16 // memory of a string without its text
-	path := o.path + o.known[i] + "[]"
-	o.each(i, func(element jsontext.Value) bool {
+	path := o.path + name + "[]"
+	o.each(name, func(element jsontext.Value) bool {
 		if element.Kind() != '"' {
-			o.fault(path, "must be a string")
+			o.fault(path, notText)
 			return true
 		}
 		if o.budget -= cost + len(element); o.budget < 0 {
-			o.wrong(i, tooMany)
+			o.wrong(name, tooMany)
 			return false
 		}
 		s := string(jsonrpc.Unquote(element))
@@ -315,34 +284,26 @@ func (o *object) texts(i int, ids bool) (list []string) {
 }
 
 // each calls a function for each element of a member that is an array, until it returns false or no further violations are reported.
-func (o *object) each(i int, do func(element jsontext.Value) bool) {
-	v := o.values[i].Value
-	if v == nil || o.budget < 0 {
-		return
-	}
-	if v.Kind() != '[' {
-		o.wrong(i, "must be an array")
+func (o *object) each(name string, do func(element jsontext.Value) bool) {
+	if o.budget < 0 {
 		return
 	}
 	o.index = 0
-	jsonrpc.EachItem(v, func(element jsontext.Value) bool {
-		goOn := !o.full() && do(element)
+	jsonrpc.EachItem(o.value(name, '[', notList), func(element jsontext.Value) bool {
+		goOn := len(o.violations) < maxViolations && do(element)
 		o.index++
 		return goOn
 	})
 }
 
-// tooMany describes a list whose elements would take much more memory than their text.
-const tooMany = "has too many small elements"
-
 // base64 returns base64 text with padding in the standard alphabet. In the JSON of Protocol Buffers, which 1.0 uses, the
 // text may also be in the alphabet for URLs, and without padding.
-func (o *object) base64(i int) string {
-	if v := o.values[i].Value; v.Kind() == '"' {
+func (o *object) base64(name string) string {
+	if v := o.get(name).Value; v.Kind() == '"' {
 		if s, ok := front.Base64(jsonrpc.Unquote(v), o.version == V10); ok {
 			return s
 		}
 	}
-	o.wrong(i, "must be base64")
+	o.wrong(name, "must be base64")
 	return ""
 }
