@@ -253,7 +253,7 @@ func DecodeList(params jsonrpc.Object) (ListQuery, []Violation) {
 		if i < 0 {
 			o.wrong("status", "must be the name of a state, such as TASK_STATE_WORKING")
 		}
-		q.State = task.State(max(i, 0))
+		q.State = task.State(max(i, 0)) //nolint:gosec // there are nine names
 	}
 	if text := o.text("statusTimestampAfter"); o.has("statusTimestampAfter") {
 		var err error
