@@ -6,18 +6,18 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 // push returns the webhooks of a handler for its tasks, which begin with the configuration; nil: clients can't set any.
-func (s *Setup) push(ctx caddy.Context, kept *KeptRuns) (*push.Webhooks, error) {
+func (s *Setup) push(ctx caddy.Context, kept *KeptRuns) (*a2a.Webhooks, error) {
 	if s.Webhooks == nil {
 		return nil, nil //nolint:nilnil // see above
 	}
-	w := &push.Webhooks{
+	w := &a2a.Webhooks{
 		Sender: delivery.Sender{
 			Served: delivery.Served{Realm: s.Realm, Front: task.Front}, Client: s.Webhooks, Panicked: s.Observer.Panicked, Attempted: s.Observer.Pushed,
 		},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 
@@ -99,7 +98,7 @@ func (s *submission) await(t *task.Task) (*task.Task, error) {
 func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
 	if errors.Is(err, run.ErrNoRoom) || errors.Is(err, ledger.ErrNoEntry) {
 		s.answered(task.Working)
-		return s.request.fail(s.request.taskError(s.task.ID, err))
+		return nil, s.request.taskError(s.task.ID, err)
 	}
 	failure := untold(s.request.version, s.task, err)
 	if s.ended != nil && (!s.invoked || isClosed(s.ended) && s.refused) { // nothing was executed: the client may send the message again
@@ -107,7 +106,7 @@ func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
 		s.Drop()
 	}
 	s.answered(task.Working)
-	return s.request.fail(s.request.failureError(failure))
+	return nil, s.request.failureError(failure)
 }
 
 // answered is called at the end of the request, with the state in its answer. If the call ends with that state, answered waits for
@@ -174,7 +173,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 	f := r.front
 	t, q, fault := r.query()
 	if fault != nil {
-		return r.fail(fault)
+		return nil, fault
 	}
 	if r.IsNotification() {
 		return nil, nil
@@ -183,7 +182,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 		if r.version == wire.V01 {
 			return nil, r.replay(t)
 		}
-		return r.fail(unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with "+wire.GetMethod(r.version)))
+		return nil, unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with "+wire.GetMethod(r.version))
 	}
 	return nil, r.stream(t, f.Feed(t), q.HistoryLength, task.State.Terminal)
 }
@@ -293,15 +292,6 @@ func tell(r *request, now *task.Task, told uint64, ends func(task.State) bool) b
 		}
 	}
 	return true
-}
-
-// streamStatus is the HTTP status of an error before the first event of a stream in A2A 1.0 (section 5.4): clients would take
-// a 200 for an empty stream.
-func streamStatus(code int) int {
-	if code == wire.CodeTaskNotFound {
-		return http.StatusNotFound
-	}
-	return http.StatusBadRequest
 }
 
 // sendEvent sends an event, and waits for memory for it if it is long. It reports whether the stream goes on. If there is no memory,

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
@@ -52,8 +50,8 @@ func contentTypeNotSupported(v wire.Version, why string) *jsonrpc.Error {
 	return wire.Error(v, wire.CodeContentTypeUnsupported, "Incompatible content types: "+why, nil)
 }
 
-func versionNotSupported(v wire.Version, said string, served []string) *jsonrpc.Error {
-	list := strings.Join(served, ", ")
+func versionNotSupported(v wire.Version, said string, served *Versions) *jsonrpc.Error {
+	list := strings.Join(served.names(), ", ")
 	return wire.Error(v, wire.CodeVersionNotSupported, "A2A version "+quoted(said)+" is not supported; this agent speaks "+list,
 		map[string]string{"requested": said, "supported": list})
 }
@@ -248,33 +246,25 @@ func (r *request) taskError(id string, err error) *jsonrpc.Error {
 	return r.failureError(notKept(err))
 }
 
-// refused reports a call that is refused before a call of the bridge, and returns its answer.
-func (r *request) refused(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
-	r.report(withCode(r.failureOf(fault), fault))
-	return r.fail(fault)
-}
-
-// fail answers with an error. For a method that streams, the form depends on the version: an HTTP error status, or one event.
-func (r *request) fail(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error) {
-	r.failed = withCode(r.failureOf(fault), fault)
-	if r.method == nil || !r.method.streams || r.IsNotification() || r.InBatch() {
-		return nil, fault
+// asEvent returns the error that a call is answered with; nil: it was sent as the only event of a stream. The form of errors of methods that stream depends on
+// the version: an HTTP error status, or one event.
+func (r *request) asEvent(fault *jsonrpc.Error) *jsonrpc.Error {
+	if r.method == nil || !r.method.streams || r.IsNotification() || r.InBatch() || fault.Status != 0 {
+		return fault
 	}
-	if r.version == wire.V10 {
-		if fault.Status == 0 {
-			own := *fault
-			own.Status = streamStatus(fault.Code)
-			fault = &own
+	if r.version == wire.V10 { // clients would take a 200 for an empty stream (A2A 1.0, section 5.4)
+		own := *fault
+		own.Status = http.StatusBadRequest
+		if fault.Code == wire.CodeTaskNotFound {
+			own.Status = http.StatusNotFound
 		}
-		return nil, fault
+		return &own
 	}
-	if fault.Status == 0 && front.AcceptsStream(r.HTTP, "text/event-stream", "text/*", "*/*") {
-		if s := r.Stream(); s != nil {
-			_ = s.Error(fault) // it fails only if the client has disconnected
-			return nil, nil
-		}
+	if s := r.Stream(); s != nil && front.AcceptsStream(r.HTTP, "text/event-stream", "text/*", "*/*") {
+		_ = s.Error(fault) // it fails only if the client has disconnected
+		return nil
 	}
-	return nil, fault
+	return fault
 }
 
 // failureOf returns the failure behind an error, for reports.

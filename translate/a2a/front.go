@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
@@ -49,7 +48,7 @@ type Front struct {
 	// Server has the memory for outputs while they are read. Nil: there is no bound.
 	Server *jsonrpc.Server
 	// Push delivers events to webhooks; nil: clients can't set any.
-	Push *push.Webhooks
+	Push *Webhooks
 	// Panicked is called after a panic in the background, with its stack. It is required.
 	Panicked func(ctx context.Context, value any, stack []byte)
 	// Options are the operator's options.
@@ -87,50 +86,39 @@ type method struct {
 	operation  translate.Operation
 	serve      func(*request) (jsontext.Value, *jsonrpc.Error)
 	streams    bool
-	// reports means that serve or the bridge reports the call.
-	reports bool
 }
 
 // methods are the methods by name.
-var methods map[string]*method
+var methods = map[string]*method{
+	"SendMessage":                      {methodsOf10, translate.OperationExecute, send, false},
+	"SendStreamingMessage":             {methodsOf10, translate.OperationExecute, send, true},
+	"GetTask":                          {methodsOf10, translate.OperationTask, getTask, false},
+	"ListTasks":                        {methodsOf10, translate.OperationList, listTasks, false},
+	"CancelTask":                       {methodsOf10, translate.OperationTask, cancelTask, false},
+	"SubscribeToTask":                  {methodsOf10, translate.OperationTask, subscribe, true},
+	"GetExtendedAgentCard":             {methodsOf10, translate.OperationDescribe, extendedCard, false},
+	"CreateTaskPushNotificationConfig": {methodsOf10, translate.OperationDescribe, setWebhook, false},
+	"GetTaskPushNotificationConfig":    {methodsOf10, translate.OperationDescribe, getWebhook, false},
+	"ListTaskPushNotificationConfig":   {methodsOf10, translate.OperationDescribe, listWebhooks, false},
+	"ListTaskPushNotificationConfigs":  {methodsOf10, translate.OperationDescribe, listWebhooks, false},
+	"DeleteTaskPushNotificationConfig": {methodsOf10, translate.OperationDescribe, deleteWebhook, false},
 
-func init() {
-	sends := &method{operation: translate.OperationExecute, serve: send, reports: true}
-	streams := &method{operation: translate.OperationExecute, serve: send, streams: true, reports: true}
-	get := &method{operation: translate.OperationTask, serve: getTask}
-	cancel := &method{operation: translate.OperationTask, serve: cancelTask}
-	subscribes := &method{operation: translate.OperationTask, serve: subscribe, streams: true}
-	list := &method{operation: translate.OperationList, serve: listTasks}
-	set := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Set)}
-	show := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Get)}
-	all := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).List)}
-	remove := &method{operation: translate.OperationDescribe, serve: aboutPush((*push.Webhooks).Delete)}
-	card := &method{operation: translate.OperationDescribe, serve: extendedCard}
-	methods = map[string]*method{}
-	for g, names := range map[generation]map[string]*method{
-		methodsOf10: {
-			"SendMessage": sends, "SendStreamingMessage": streams, "GetTask": get, "ListTasks": list, "CancelTask": cancel,
-			"SubscribeToTask": subscribes, "GetExtendedAgentCard": card,
-			"CreateTaskPushNotificationConfig": set, "GetTaskPushNotificationConfig": show,
-			"ListTaskPushNotificationConfig": all, "ListTaskPushNotificationConfigs": all, "DeleteTaskPushNotificationConfig": remove,
-		},
-		methodsOf03: {
-			"message/send": sends, "message/stream": streams, "agent/getAuthenticatedExtendedCard": card,
-			"tasks/pushNotificationConfig/set": set, "tasks/pushNotificationConfig/get": show,
-			"tasks/pushNotificationConfig/list": all, "tasks/pushNotificationConfig/delete": remove,
-		},
-		methodsOf01: {
-			"tasks/send": sends, "tasks/sendSubscribe": streams,
-			"tasks/pushNotification/set": set, "tasks/pushNotification/get": show,
-		},
-		shared: {"tasks/get": get, "tasks/cancel": cancel, "tasks/resubscribe": subscribes},
-	} {
-		for name, m := range names {
-			own := *m
-			own.generation = g
-			methods[name] = &own
-		}
-	}
+	"message/send":                        {methodsOf03, translate.OperationExecute, send, false},
+	"message/stream":                      {methodsOf03, translate.OperationExecute, send, true},
+	"agent/getAuthenticatedExtendedCard":  {methodsOf03, translate.OperationDescribe, extendedCard, false},
+	"tasks/pushNotificationConfig/set":    {methodsOf03, translate.OperationDescribe, setWebhook, false},
+	"tasks/pushNotificationConfig/get":    {methodsOf03, translate.OperationDescribe, getWebhook, false},
+	"tasks/pushNotificationConfig/list":   {methodsOf03, translate.OperationDescribe, listWebhooks, false},
+	"tasks/pushNotificationConfig/delete": {methodsOf03, translate.OperationDescribe, deleteWebhook, false},
+
+	"tasks/send":                 {methodsOf01, translate.OperationExecute, send, false},
+	"tasks/sendSubscribe":        {methodsOf01, translate.OperationExecute, send, true},
+	"tasks/pushNotification/set": {methodsOf01, translate.OperationDescribe, setWebhook, false},
+	"tasks/pushNotification/get": {methodsOf01, translate.OperationDescribe, getWebhook, false},
+
+	"tasks/get":         {shared, translate.OperationTask, getTask, false},
+	"tasks/cancel":      {shared, translate.OperationTask, cancelTask, false},
+	"tasks/resubscribe": {shared, translate.OperationTask, subscribe, true},
 }
 
 // Methods returns the names of all methods, in no order.
@@ -139,16 +127,17 @@ func Methods() []string { return slices.Collect(maps.Keys(methods)) }
 // request is one request of a method.
 type request struct {
 	*jsonrpc.Request
-	front   *Front
-	ctx     context.Context //nolint:containedctx // of this request
-	caller  run.Caller
-	version wire.Version // the dialect
-	method  *method
-	skill   string        // the skill in the URL; empty: the URL is that of all skills
-	tenant  string        // the name of the skill whose tasks the params are about; empty: they are about those of all skills
-	task    *task.Task    // that the call is about, for its report; nil: none, or a new one
-	failed  *run.Failure  // that the call is answered with; nil: none is known
-	room    *jsonrpc.Room // for long outputs that are read from the database; nil: none was read
+	front    *Front
+	ctx      context.Context //nolint:containedctx // of this request
+	caller   run.Caller
+	version  wire.Version // the dialect
+	method   *method
+	skill    string        // the skill in the URL; empty: the URL is that of all skills
+	tenant   string        // the name of the skill whose tasks the params are about; empty: they are about those of all skills
+	task     *task.Task    // that the call is about, for its report; nil: none, or a new one
+	failed   *run.Failure  // that the call is answered with; nil: none is known
+	reported bool          // the call was reported, or the bridge reports it
+	room     *jsonrpc.Room // for long outputs that are read from the database; nil: none was read
 }
 
 // params returns the params with their members.
@@ -163,75 +152,66 @@ func WithSkill(ctx context.Context, name string) context.Context {
 
 // ServeRPC answers one request.
 func (f *Front) ServeRPC(ctx context.Context, req *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
-	r := &request{Request: req, front: f, ctx: ctx, caller: translate.RequestOf(ctx).Caller}
+	r := &request{Request: req, front: f, ctx: ctx, caller: translate.RequestOf(ctx).Caller, method: methods[req.Method]}
 	r.caller.Front, r.caller.Method = Name, MethodUnknown
+	if r.method != nil {
+		r.caller.Method = req.Method
+	}
 	if r.caller.TraceID == "" {
 		r.caller.TraceID = translate.NewTraceID()
 	}
 	r.skill, _ = ctx.Value(skillKey{}).(string)
-	said, text := saidVersion(req.HTTP)
-	r.method = methods[req.Method]
-	if r.method != nil {
-		r.caller.Method = req.Method
+	result, fault := r.serve()
+	if !r.reported {
+		r.report(withCode(r.failureOf(fault), fault))
 	}
-	r.version = dialectOf(said, r.method, req.Method)
-	if text != "" && (said == 0 || !f.Options.Versions[said]) {
-		return r.refused(versionNotSupported(r.version, text, f.versionNames()))
+	if fault != nil {
+		return nil, r.asEvent(fault)
 	}
-	if r.method == nil {
-		return r.refused(methodNotFound(r.version, req.Method, f.Elsewhere.Of(req.HTTP, Name, req.Method)))
+	return result, nil
+}
+
+// serve checks a request, and serves its method.
+func (r *request) serve() (jsontext.Value, *jsonrpc.Error) {
+	f := r.front
+	said, text := saidVersion(r.HTTP)
+	r.version = dialectOf(said, r.method, r.Method)
+	served := &f.Options.Versions
+	switch {
+	case text != "" && (said == 0 || !served[said]):
+		return nil, versionNotSupported(r.version, text, served)
+	case r.method == nil:
+		return nil, methodNotFound(r.version, r.Method, f.Elsewhere.Of(r.HTTP, Name, r.Method))
+	case r.method.generation.dialect(said) == 0:
+		return nil, methodNotFound(r.version, r.Method, nil)
+	case !served[r.version] && !(r.method.generation == shared && served[wire.V01]):
+		return nil, versionNotSupported(r.version, r.version.String(), served)
 	}
-	if r.method.generation.dialect(said) == 0 {
-		return r.refused(methodNotFound(r.version, req.Method, nil))
-	}
-	if !f.serves(r.method.generation, r.version) {
-		return r.refused(versionNotSupported(r.version, r.version.String(), f.versionNames()))
-	}
-	if failure := front.Admit(ctx, f.RequirePrincipal, &r.caller, f.Refused); failure != nil {
-		return r.refused(r.failureError(failure))
+	if failure := front.Admit(r.ctx, f.RequirePrincipal, &r.caller, f.Refused); failure != nil {
+		return nil, r.failureError(failure)
 	}
 	if r.skill != "" {
-		if _, failure := f.Bridge.Find(ctx, r.skill, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
-			return r.refused(r.failureError(failure))
+		if _, failure := f.Bridge.Find(r.ctx, r.skill, r.caller.Principal); failure != nil && failure.Kind == run.SkillNotFound {
+			return nil, r.failureError(failure)
 		}
 	}
-	if req.Params.Kind() == '[' {
-		return r.refused(r.invalid("params", "must be an object"))
+	if r.Params.Kind() == '[' {
+		return nil, r.invalid("params", "must be an object")
 	}
-	if r.method.streams && !req.IsNotification() {
-		if req.InBatch() {
-			return r.refused(unsupported(r.version, "a streaming method can't be part of a batch"))
+	if r.method.streams && !r.IsNotification() {
+		if r.InBatch() {
+			return nil, unsupported(r.version, "a streaming method can't be part of a batch")
 		}
-		if fault := req.StreamFault(); fault != nil {
-			return r.refused(fault)
+		if fault := r.StreamFault(); fault != nil {
+			return nil, fault
 		}
 		leave, full := f.enterStream(r.caller.Principal)
 		if full != nil {
-			return r.refused(r.failureError(full))
+			return nil, r.failureError(full)
 		}
 		defer leave()
 	}
-	result, fault := r.method.serve(r)
-	if !r.method.reports {
-		r.report(withCode(r.failureOf(fault), fault))
-	}
-	return result, fault
-}
-
-// serves reports whether a method of a generation is served in a dialect. The shared methods need 0.3 or 0.1.
-func (f *Front) serves(g generation, v wire.Version) bool {
-	return f.Options.Versions[v] || g == shared && f.Options.Versions[wire.V01]
-}
-
-// versionNames returns the names of the served versions, the newest first.
-func (f *Front) versionNames() []string {
-	var names []string
-	for v := wire.V10; v >= wire.V01; v-- {
-		if f.Options.Versions[v] {
-			names = append(names, v.String())
-		}
-	}
-	return names
+	return r.method.serve(r)
 }
 
 // Options are the operator's options for the front.

@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -185,27 +183,4 @@ func extendedCard(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, r.failureError(failure)
 	}
 	return card, nil
-}
-
-// aboutPush returns the function that serves a method about the webhooks of a task.
-func aboutPush(serve func(*push.Webhooks, context.Context, *push.Call) (jsontext.Value, *jsonrpc.Error)) func(*request) (jsontext.Value, *jsonrpc.Error) {
-	return func(r *request) (jsontext.Value, *jsonrpc.Error) {
-		if r.front.Push == nil {
-			return nil, pushNotSupported(r.version)
-		}
-		find := func(tenant, id string) (*task.Task, error) {
-			r.tenant = tenant
-			return r.find(id)
-		}
-		changed := func(t *task.Task, w *wire.PushConfig, deleted bool) {
-			what := webhookSet
-			if deleted {
-				what = webhookDeleted
-			}
-			r.changed(r.ctx, what, t, w.ID, w.URL)
-		}
-		return serve(r.front.Push, r.ctx, &push.Call{
-			Version: r.version, Params: r.params(), Find: find, Fail: r.taskError, Refuse: r.violated, Changed: changed,
-		})
-	}
 }

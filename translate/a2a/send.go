@@ -27,31 +27,27 @@ func send(r *request) (result jsontext.Value, fault *jsonrpc.Error) {
 			return result, fault
 		}
 	}
-	return r.refused(r.failureError(notKept(errTaken)))
+	return nil, r.failureError(notKept(errTaken))
 }
 
 // send is the method send, unless the task of the message is taken.
 func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken bool) {
 	f := r.front
-	refused := func(fault *jsonrpc.Error) (jsontext.Value, *jsonrpc.Error, bool) {
-		result, fault := r.refused(fault)
-		return result, fault, false
-	}
 	send, violations := wire.DecodeSend(r.version, r.params())
 	if len(violations) > 0 {
-		return refused(r.violated(violations...))
+		return nil, r.violated(violations...), false
 	}
 	if send.Push != nil && f.Push == nil {
-		return refused(pushNotSupported(r.version))
+		return nil, pushNotSupported(r.version), false
 	}
 	named, asked := r.named(&send)
 	t, fault := r.taskOf(&send, named)
 	if fault != nil {
-		return refused(fault)
+		return nil, fault, false
 	}
 	if send.Push != nil {
-		if wrong := f.Push.Violation(r.ctx, r.version, t, send.Push, true); wrong != nil {
-			return refused(r.violated(*wrong))
+		if fault = r.checkInline(t, send.Push); fault != nil {
+			return nil, fault, false
 		}
 	}
 	s := &submission{
@@ -63,12 +59,13 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	s.Set(t)
 	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(t, named, send.Message.Parts); fault != nil {
-		return refused(fault)
+		return nil, fault, false
 	}
 	waits := !s.send.Immediately || r.version == wire.V01
 	if t != nil && tasks.IsOpen(t) {
 		return s.join(waits)
 	}
+	r.reported = true
 	s.Go(r.ctx, f.Panicked, s.execute, s.finish)
 	if waits && !r.method.streams && !r.IsNotification() {
 		s.wait() // before made is read: most runs end at once, and then the request is woken once instead of twice
@@ -77,9 +74,10 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	switch {
 	case s.taken:
 		<-s.ended
+		r.reported = false
 		return nil, nil, true
 	case s.fault != nil:
-		result, fault = r.fail(s.fault)
+		fault = s.fault
 	case s.feed != nil:
 		last := s.task.Status.State
 		fault = r.stream(s.task, s.feed, send.HistoryLength, func(state task.State) bool {
@@ -117,13 +115,11 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	}
 	switch {
 	case err != nil:
-		result, fault = r.refused(r.taskError(s.send.Task, err))
-		return result, fault, false
+		fault = r.taskError(s.send.Task, err)
 	case s.feed != nil:
 		fault = r.stream(t, s.feed, s.send.HistoryLength, task.State.Settled)
 	default:
 		result, fault = s.answer(waits)
 	}
-	r.report(withCode(r.failureOf(fault), fault))
 	return result, fault, false
 }

@@ -350,7 +350,7 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 func (s *submission) attach(ctx context.Context, cursor int64) error {
 	f, r := s.front, s.request
 	if s.send.Push != nil {
-		webhook, err := f.Push.Attach(ctx, s.task, r.version, s.send.Push, cursor)
+		webhook, err := f.Push.attach(ctx, s.task, r.version, s.send.Push, cursor)
 		if err != nil {
 			return err
 		}

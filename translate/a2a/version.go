@@ -25,6 +25,16 @@ type Versions [wire.V10 + 1]bool
 // AllVersions are all versions that the front supports.
 var AllVersions = Versions{wire.V01: true, wire.V03: true, wire.V10: true}
 
+// names returns the names of the versions, the newest first.
+func (s *Versions) names() (names []string) {
+	for v := wire.V10; v >= wire.V01; v-- {
+		if s[v] {
+			names = append(names, v.String())
+		}
+	}
+	return names
+}
+
 // saidVersion returns the version that a request states, and its text; 0: the request states none, or one that the front does not support.
 func saidVersion(r *http.Request) (v wire.Version, text string) {
 	if r == nil {

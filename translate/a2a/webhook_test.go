@@ -16,7 +16,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/deliverytest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/push"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -111,7 +111,7 @@ func withWebhooks(tb testing.TB, a *agent) *hooks {
 	rows := h.rows.Instance()
 	a.front.Ledger.Subscribe(h.rows.Store)
 	h.Deliverer = delivery.New(rows, a.front.Ledger.Subscribe, rows)
-	a.front.Push = &push.Webhooks{
+	a.front.Push = &a2a.Webhooks{
 		Sender: delivery.Sender{
 			Client: &webhook.Client{Transport: h, Judge: func(context.Context, *url.URL) error { return nil }}, Served: delivery.Served{Realm: "main", Front: task.Front},
 			Attempted: func(a *delivery.Attempt) {

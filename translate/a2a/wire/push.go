@@ -150,6 +150,8 @@ type PushConfig struct {
 	Scheme string `json:"scheme,omitzero"`
 	// Version is the version of A2A in which the webhook was set, and in whose form it gets events.
 	Version string `json:"version"`
+	// Set is when the webhook was set, in nanoseconds.
+	Set int64 `json:"set"`
 }
 
 // AppendPush appends a webhook of a task, without its token and credentials.
