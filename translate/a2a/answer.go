@@ -195,12 +195,11 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 	}
 	r.Release()
 	if t.Artifact != nil {
-		number := t.Told - 1 // the status follows the artifact
-		if ok, fault := sendEvent(r, number, wire.Event{Task: t, Version: r.version, Kind: wire.ArtifactEvent}); !ok {
+		if ok, fault := sendEvent(r, t.Event-1, wire.Event{Task: t, Version: r.version, Kind: wire.ArtifactEvent}); !ok {
 			return fault
 		}
 	}
-	if _, fault := sendEvent(r, t.Told, wire.Event{Task: t, Version: r.version, Kind: wire.FinalStatus}); fault != nil {
+	if _, fault := sendEvent(r, t.Event, wire.Event{Task: t, Version: r.version, Kind: wire.FinalStatus}); fault != nil {
 		_ = s.Error(fault) // it is the last event
 	}
 	return nil
@@ -236,7 +235,7 @@ func (r *request) stream(t *task.Task, versions *tasks.Feed, historyLength *int,
 	longest := time.NewTimer(maxStream)
 	defer longest.Stop()
 	exiting := f.Exiting
-	told := t.Told
+	told := t.Event
 	for {
 		select {
 		case <-versions.Woken:
@@ -250,7 +249,7 @@ func (r *request) stream(t *task.Task, versions *tasks.Feed, historyLength *int,
 				if ok := tell(r, now, told, ends); !ok {
 					return nil
 				}
-				t, told = now, now.Told
+				t, told = now, now.Event
 			}
 			if !more || exiting == nil && f.Exiting != nil && t.Status.State.Interrupted() {
 				return nil

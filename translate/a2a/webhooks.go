@@ -321,7 +321,7 @@ func eventBody(v wire.Version, t *task.Task, part int) (body []byte, more bool) 
 		if part >= len(t.News) || t.News[part].Version != t.Entry.Version {
 			return nil, false
 		}
-		all := t.Updates(t.Before)
+		all := t.Updates(t.Before())
 		u, more = &all[part], part+1 < len(t.News)
 		of = u.Task
 	}

@@ -61,7 +61,7 @@ func Change(e *ledger.Entry, change func(*Task) error) (*Task, error) {
 func IsPushed(e *ledger.Entry) bool { return bytes.Contains(e.Notes, []byte(`"pushed":true`)) }
 
 // into writes the task into an entry.
-func (t *Task) into(e *ledger.Entry) (err error) {
+func (t *Task) into(e *ledger.Entry) error {
 	e.Skill, e.Ref = t.Skill, t.Ref
 	e.Ref.Kept = e.ID
 	state := states[t.Status.State]
@@ -70,11 +70,8 @@ func (t *Task) into(e *ledger.Entry) (err error) {
 	}
 	e.State = state
 	e.Label = ledger.Label{Group: t.Context, State: uint8(t.Status.State), At: t.Status.At}
-	if e.Notes, err = appendTask(nil, t); err == nil && len(e.Notes) > run.MaxRecord {
-		err = fmt.Errorf("its notes would have %d bytes, and %d are stored at most", len(e.Notes), run.MaxRecord)
-	}
-	if err != nil {
-		return fmt.Errorf("task %s: %w", e.ID, err)
+	if e.Notes = t.encode(); len(e.Notes) > run.MaxRecord {
+		return fmt.Errorf("task %s: its notes would have %d bytes, and %d are stored at most", e.ID, len(e.Notes), run.MaxRecord)
 	}
 	return nil
 }
@@ -116,10 +113,7 @@ func Output(output jsontext.Value, contentType string) []Part {
 // decode returns the task of an entry without its artifact.
 func decode(e *ledger.Entry) (*Task, error) {
 	t := new(Task)
-	if err := json.Unmarshal(e.Notes, t, notesOptions); err != nil {
-		return nil, fmt.Errorf("run %s is no task: %w", e.ID, run.ErrDamaged) // err may quote it
-	}
-	if e.Front != Front || t.Event == 0 || t.Status.State == 0 || !validMessages(t) || slices.ContainsFunc(t.News, func(n Event) bool { return n.History < 0 }) || uint64(len(t.News)) > t.Told {
+	if json.Unmarshal(e.Notes, t, notesOptions) != nil || e.Front != Front || !t.isValid() { // the error may quote it
 		return nil, fmt.Errorf("run %s is no task: %w", e.ID, run.ErrDamaged)
 	}
 	t.Entry, t.ID, t.Owner, t.Skill, t.Ref = e, e.ID, e.Owner, e.Skill, e.Ref
@@ -138,17 +132,17 @@ func decode(e *ledger.Entry) (*Task, error) {
 	return t, nil
 }
 
-func validMessages(t *Task) bool {
-	wrong := slices.ContainsFunc(t.History, func(m Message) bool { return !validMessage(&m) })
-	return !wrong && (t.Status.Message == nil || validMessage(t.Status.Message))
-}
-
-func validMessage(m *Message) bool {
-	return (m.Role == User || m.Role == Agent) && validParts(m.Parts) && (m.Metadata == nil || m.Metadata.Kind() == '{')
-}
-
-func validParts(parts []Part) bool {
-	return !slices.ContainsFunc(parts, func(p Part) bool {
+// isValid reports whether all that was stored of a task can be shown.
+func (t *Task) isValid() bool {
+	wrongPart := func(p Part) bool {
 		return p.Kind < front.PartText || p.Kind > front.PartURL || (p.Kind == front.PartData) != (p.Data != nil) || p.Metadata != nil && p.Metadata.Kind() != '{'
-	})
+	}
+	wrong := func(m Message) bool {
+		return m.Role != User && m.Role != Agent || slices.ContainsFunc(m.Parts, wrongPart) || m.Metadata != nil && m.Metadata.Kind() != '{'
+	}
+	wrongEvent := func(e Event) bool { return e.History < 0 || e.State.isUnknown() }
+	return !t.Status.State.isUnknown() && t.Event >= max(1, uint64(len(t.News))) && !slices.ContainsFunc(t.News, wrongEvent) &&
+		!slices.ContainsFunc(t.History, wrong) && (t.Status.Message == nil || !wrong(*t.Status.Message))
 }
+
+func (s State) isUnknown() bool { return s < Submitted || s > Rejected }

@@ -43,32 +43,27 @@ func (t *Task) number(version int64) {
 	for i := range t.News {
 		t.News[i].Version = version
 	}
-	t.Event += uint64(max(1, len(t.News)))
-	if len(t.News) > 0 {
-		t.Before, t.Told = t.Told, t.Event
-	}
+	t.Event += uint64(len(t.News))
 }
 
-// Copy returns a task that can be changed.
-func (t *Task) Copy() *Task {
-	c := *t
-	return &c
-}
+// Before is the number of the newest event before the News.
+func (t *Task) Before() uint64 { return t.Event - uint64(len(t.News)) }
 
 // Updates returns the events with greater numbers than one. If versions between were not read, it returns the whole state instead: the artifact, if
 // there is one, and the status.
 func (t *Task) Updates(after uint64) []Update {
-	if after >= t.Told {
+	if after >= t.Event {
 		return nil
 	}
-	news, first := t.News, t.Told-uint64(len(t.News)) // first is the number before that of the first one
-	if missed := len(news) == 0 || after < t.Before; missed {
+	news, first := t.News, t.Before()
+	if missed := len(news) == 0 || after < first; missed {
 		news = nil
 		if t.Artifact != nil {
-			news = append(news, Event{0, t.Status.State, t.Status.At, len(t.History), false, true})
+			news = append(news, Event{State: t.Status.State, At: t.Status.At, History: len(t.History), Artifact: true})
 		}
-		news = append(news, Event{0, t.Status.State, t.Status.At, len(t.History), t.Status.Message != nil, false})
-		after, first = t.Told-uint64(len(news)), t.Told-uint64(len(news))
+		news = append(news, Event{State: t.Status.State, At: t.Status.At, History: len(t.History), Says: t.Status.Message != nil})
+		first = t.Event - uint64(len(news))
+		after = first
 	}
 	list := make([]Update, 0, len(news))
 	artifact := slices.IndexFunc(news, func(e Event) bool { return e.Artifact })
@@ -87,7 +82,7 @@ func (t *Task) Updates(after uint64) []Update {
 
 // at returns the task after an event that was not the last one.
 func (t *Task) at(e Event, number uint64, artifact bool) *Task {
-	then := t.Copy()
+	then := new(*t)
 	then.Status = Status{State: e.State, At: e.At}
 	history := min(e.History, len(t.History))
 	switch {
@@ -100,53 +95,42 @@ func (t *Task) at(e Event, number uint64, artifact bool) *Task {
 	if then.History = t.History[:history:history]; !artifact {
 		then.Artifact = nil
 	}
-	then.Event, then.Told = number, number
+	then.Event = number
 	return then
 }
 
-// overhead is the approximate size of a task without its texts, in bytes.
-const overhead = 1 << 10
-
 // AnswerSize returns about the length of the JSON of a task with the newest messages of its history, and with its artifact or without.
 func AnswerSize(t *Task, messages int, artifact bool) int64 {
-	n := overhead + sizeOfMessage(t.Status.Message) + sizeOfTexts(t.Warnings)
+	n := 1<<10 + t.Status.Message.size()
 	for i := range t.History[max(0, len(t.History)-messages):] {
-		n += sizeOfMessage(&t.History[len(t.History)-1-i])
+		n += t.History[len(t.History)-1-i].size()
 	}
 	if artifact {
-		n += int(t.Artifact.Size())
+		n += t.Artifact.Size()
 	}
-	return int64(n)
+	return n
 }
 
-func sizeOfMessage(m *Message) int {
+func (m *Message) size() int64 {
 	if m == nil {
 		return 0
 	}
-	return 128 + len(m.ID) + len(m.Metadata) + sizeOfParts(m.Parts) + sizeOfTexts(m.Extensions) + sizeOfTexts(m.References)
-}
-
-func sizeOfTexts(list []string) int {
-	n := 0
-	for _, s := range list {
-		n += 16 + len(s)
+	n := 128 + len(m.ID) + len(m.Metadata)
+	for _, list := range [...][]string{m.Extensions, m.References} {
+		for _, s := range list {
+			n += 16 + len(s)
+		}
 	}
-	return n
-}
-
-func sizeOfParts(parts []Part) int {
-	n := 0
-	for i := range parts {
-		p := &parts[i]
-		n += 128 + len(p.Text) + len(p.Data) + len(p.Filename) + len(p.MediaType) + len(p.Metadata)
-	}
-	return n
+	return int64(n) + (&Artifact{m.Parts}).Size()
 }
 
 // Size returns the approximate size of an artifact in memory, in bytes; 0 for nil.
-func (a *Artifact) Size() int64 {
-	if a == nil {
-		return 0
+func (a *Artifact) Size() (n int64) {
+	if a != nil {
+		for i := range a.Parts {
+			p := &a.Parts[i]
+			n += int64(128 + len(p.Text) + len(p.Data) + len(p.Filename) + len(p.MediaType) + len(p.Metadata))
+		}
 	}
-	return int64(sizeOfParts(a.Parts))
+	return n
 }

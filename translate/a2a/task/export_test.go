@@ -1,4 +1,4 @@
 package task
 
-// AppendTask is appendTask for tests.
-var AppendTask = appendTask
+// Encode is encode for tests.
+var Encode = (*Task).encode

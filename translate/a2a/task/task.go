@@ -5,7 +5,6 @@
 package task
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -50,13 +49,9 @@ type Task struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Pushed says that webhooks were set for the task.
 	Pushed bool `json:"pushed,omitzero"`
-	// Event is the number of the newest event, from 1. A message that is added to the history has a number, too.
+	// Event is the number of the newest event, from 1. Events are the statuses and the artifact, which subscribers and webhooks get.
 	Event uint64 `json:"event"`
-	// Told is the number of the newest event that is a status or the artifact, which subscribers and webhooks get.
-	Told uint64 `json:"told,omitzero"`
-	// Before is the number of the newest event before the News.
-	Before uint64 `json:"before,omitzero"`
-	// News are the events of the newest version of the entry, which are the last ones up to Told. A message has none.
+	// News are the events of the newest version of the entry, which are the last ones. A message that is added to the history is none.
 	News []Event `json:"news,omitempty"`
 }
 
@@ -127,7 +122,7 @@ func (t *Task) SetArtifact(parts []Part) {
 // Undo gives a task that is being changed what an earlier version has.
 func (t *Task) Undo(to *Task) {
 	own := *to
-	own.Entry, own.Event, own.Told, own.Before, own.News = t.Entry, t.Event, t.Told, t.Before, nil
+	own.Entry, own.Event, own.News = t.Entry, t.Event, nil
 	*t = own
 	t.addEvent(false)
 }
@@ -137,7 +132,7 @@ func (t *Task) AddMessage(m Message) {
 	t.History = append(slices.Clip(t.History), m)
 }
 
-// State is the state of a task (A2A 1.0, section 4.1.3).
+// State is the state of a task (A2A 1.0, section 4.1.3). Its number is stored.
 type State uint8
 
 // The states.
@@ -152,7 +147,7 @@ const (
 	Rejected // this bridge can't run the skill
 )
 
-// stateNames are the names of the states in entries, logs and metrics, which are those of A2A 0.3.
+// stateNames are the names of the states in logs and metrics, which are those of A2A 0.3.
 var stateNames = [...]string{"", "submitted", "working", "input-required", "auth-required", "completed", "failed", "canceled", "rejected"}
 
 // Terminal reports whether the task has ended, so that no event follows.
@@ -164,25 +159,10 @@ func (s State) Interrupted() bool { return s == InputRequired || s == AuthRequir
 // Settled reports whether a client that waits for the task gets its answer: it has ended, or waits for the client or the operator.
 func (s State) Settled() bool { return s.Terminal() || s.Interrupted() }
 
-// String implements [fmt.Stringer] with the name in entries, logs and metrics.
+// String implements [fmt.Stringer] with the name in logs and metrics.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
 	}
 	return ""
-}
-
-// MarshalJSONTo implements [json.MarshalerTo].
-func (s State) MarshalJSONTo(to *jsontext.Encoder) error {
-	return to.WriteToken(jsontext.String(s.String()))
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *State) UnmarshalText(text []byte) error {
-	i := slices.Index(stateNames[:], string(text))
-	if i <= 0 {
-		return fmt.Errorf("%.40q is not the state of a task", text)
-	}
-	*s = State(i) //nolint:gosec // there are nine names
-	return nil
 }

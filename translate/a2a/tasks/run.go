@@ -74,9 +74,9 @@ func (s *Run) Advance(ctx context.Context, o *run.Run) {
 
 // advanceDraft is Advance for a task that is not in the ledger yet. It is written when its run is accepted or has ended.
 func (s *Run) advanceDraft(ctx context.Context, o *run.Run) {
-	f, t, said := s.Tasks, s.Now().Copy(), *o
+	f, t, said := s.Tasks, new(*s.Now()), *o
 	e := &ledger.Entry{Owner: t.Owner, ID: t.ID}
-	t.Event, t.Told, t.Before, t.News, t.Entry = 0, 0, 0, slices.Clone(t.News), e
+	t.Event, t.News, t.Entry = 0, slices.Clone(t.News), e
 	outcome := f.kept(t, &said)
 	f.Give(t, &said, time.Now())
 	if t.Begin(e) != nil {
