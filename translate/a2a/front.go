@@ -184,7 +184,7 @@ func (r *request) serve() (jsontext.Value, *jsonrpc.Error) {
 		return nil, methodNotFound(r.version, r.Method, f.Elsewhere.Of(r.HTTP, Name, r.Method))
 	case r.method.generation.dialect(said) == 0:
 		return nil, methodNotFound(r.version, r.Method, nil)
-	case !served[r.version] && !(r.method.generation == shared && served[wire.V01]):
+	case !served[r.version] && (r.method.generation != shared || !served[wire.V01]):
 		return nil, versionNotSupported(r.version, r.version.String(), served)
 	}
 	if failure := front.Admit(r.ctx, f.RequirePrincipal, &r.caller, f.Refused); failure != nil {
