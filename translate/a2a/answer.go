@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -206,7 +205,7 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 }
 
 // stream sends a task and then its events, until ends reports true for the state of one. In 0.1, it does not send the task.
-func (r *request) stream(t *task.Task, versions *tasks.Feed, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
+func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
 	f := r.front
 	defer versions.Close()
 	s := r.Stream()
@@ -238,22 +237,19 @@ func (r *request) stream(t *task.Task, versions *tasks.Feed, historyLength *int,
 	told := t.Event
 	for {
 		select {
-		case <-versions.Woken:
-			news, more := versions.Take()
-			for _, e := range news {
-				now, err := r.read(e)
-				if err != nil {
-					_ = s.Error(r.taskError(t.ID, err)) // it is the last event
-					return nil
-				}
-				if ok := tell(r, now, told, ends); !ok {
-					return nil
-				}
-				t, told = now, now.Event
-			}
-			if !more || exiting == nil && f.Exiting != nil && t.Status.State.Interrupted() {
+		case e, more := <-versions.Versions:
+			if !more {
 				return nil
 			}
+			now, err := r.read(e)
+			if err != nil {
+				_ = s.Error(r.taskError(t.ID, err)) // it is the last event
+				return nil
+			}
+			if !tell(r, now, told, ends) || exiting == nil && f.Exiting != nil && now.Status.State.Interrupted() {
+				return nil
+			}
+			t, told = now, now.Event
 		case <-pause.C:
 			if s.KeepAlive() != nil {
 				return nil

@@ -12,13 +12,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
 // Error codes of the bridge, which are the same as in the Skills Protocol.
@@ -26,9 +24,6 @@ const (
 	codeAuthRequired = -32050
 	codeRateLimited  = -32057
 )
-
-// maxQuoted bounds quotations in answers, in characters.
-const maxQuoted = 200
 
 func taskNotFound(v wire.Version, id string) *jsonrpc.Error {
 	return wire.Error(v, wire.CodeTaskNotFound, "", map[string]string{"taskId": id})
@@ -52,7 +47,7 @@ func contentTypeNotSupported(v wire.Version, why string) *jsonrpc.Error {
 
 func versionNotSupported(v wire.Version, said string, served *Versions) *jsonrpc.Error {
 	list := strings.Join(served.names(), ", ")
-	return wire.Error(v, wire.CodeVersionNotSupported, "A2A version "+quoted(said)+" is not supported; this agent speaks "+list,
+	return wire.Error(v, wire.CodeVersionNotSupported, "A2A version "+task.Quoted(said)+" is not supported; this agent speaks "+list,
 		map[string]string{"requested": said, "supported": list})
 }
 
@@ -83,23 +78,20 @@ func (r *request) violated(list ...wire.Violation) *jsonrpc.Error {
 	return wire.InvalidParams(r.version, text, list, nil)
 }
 
-// quoted returns a text of the client for a message.
-func quoted(s string) string { return safetext.Line(s, maxQuoted) }
-
 // failureError returns the error for a call that is answered without a task, and keeps the failure for the report.
 func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
 	f := r.front
 	r.failed = failure
 	switch {
 	case failure.Demand != nil && failure.Demand.CallerActs:
-		e := wire.BridgeError(r.version, codeAuthRequired, message.Text(failure), failure, isUnshown(failure))
+		e := wire.BridgeError(r.version, codeAuthRequired, task.Text(failure), failure, isUnshown(failure))
 		e.Status = http.StatusUnauthorized
 		e.Header = http.Header{"Www-Authenticate": {cmp.Or(f.Options.Challenge, "Bearer")}}
 		return e
 	case failure.Kind == run.AuthRequired: // the principal of the caller is ambiguous
-		return wire.BridgeError(r.version, codeAuthRequired, message.Text(failure), failure, isUnshown(failure))
+		return wire.BridgeError(r.version, codeAuthRequired, task.Text(failure), failure, isUnshown(failure))
 	case failure.Kind == run.RateLimited:
-		e := wire.BridgeError(r.version, codeRateLimited, message.Text(failure), failure, isUnshown(failure))
+		e := wire.BridgeError(r.version, codeRateLimited, task.Text(failure), failure, isUnshown(failure))
 		e.Status = http.StatusTooManyRequests
 		after := time.Second
 		if hint := failure.RetryHint(); hint != nil {
@@ -110,7 +102,7 @@ func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
 	case failure.Kind == run.InvalidArguments, failure.Kind == run.SkillNotFound:
 		return r.argumentError(failure)
 	}
-	return wire.BridgeError(r.version, jsonrpc.CodeInternalError, message.Text(failure), failure, isUnshown(failure))
+	return wire.BridgeError(r.version, jsonrpc.CodeInternalError, task.Text(failure), failure, isUnshown(failure))
 }
 
 // argumentError returns the error for a failure whose cause is an argument of the client.
@@ -119,7 +111,7 @@ func (r *request) argumentError(failure *run.Failure) *jsonrpc.Error {
 	if a == nil {
 		a = &run.Argument{Reason: run.NotFound, Field: run.FieldSkill}
 	}
-	description := message.Text(failure)
+	description := task.Text(failure)
 	e := wire.InvalidParams(r.version, "Invalid parameters: "+description, []wire.Violation{{Field: fieldOf(a), Description: description}}, a.Candidates)
 	if r.skill != "" && failure.Kind == run.SkillNotFound {
 		e.Status = http.StatusNotFound
@@ -146,13 +138,13 @@ func fieldOf(a *run.Argument) string {
 			}
 			field += "." + token
 		}
-		return safetext.Line(field, maxQuoted)
+		return task.Quoted(field)
 	case run.FieldSkill:
 		return "skill"
 	case run.FieldVersion:
 		return "version"
 	}
-	return cmp.Or(safetext.Line(a.Name, maxQuoted), "params")
+	return cmp.Or(task.Quoted(a.Name), "params")
 }
 
 // Code returns the code of the JSON-RPC error for a call; 0: the call is answered with a result.
@@ -204,8 +196,8 @@ var errNotKept = errors.New("the task could not be kept")
 
 // notKept returns the failure of a call whose task can't be stored.
 func notKept(err error) *run.Failure {
-	if full, ok := errors.AsType[tasks.FullError](err); ok {
-		return full.Failure
+	if full, ok := errors.AsType[*run.Failure](err); ok {
+		return full
 	}
 	return &run.Failure{
 		Kind: run.Internal, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
@@ -221,7 +213,7 @@ func isUnshown(f *run.Failure) bool {
 
 // untold returns the failure of a call whose task goes on, but can't be shown to the client because the database has failed.
 func untold(v wire.Version, t *task.Task, err error) *run.Failure {
-	if errors.Is(err, tasks.ErrLost) {
+	if errors.Is(err, errLost) {
 		return &run.Failure{
 			Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedYes, Cause: err,
 			Message: "The bridge can't store tasks at the moment, and too much waits for that already, so how the task " + t.ID + " ends may be lost. " +

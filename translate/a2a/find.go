@@ -289,7 +289,7 @@ func (r *request) agree(choices choices) (selection, *jsonrpc.Error) {
 			listed = c.name
 		}
 		if common != "" && listed != common {
-			return selection{}, r.invalid(c.field, "names the skill "+quoted(c.name)+", but "+choices[0].field+" names "+quoted(choices[0].name))
+			return selection{}, r.invalid(c.field, "names the skill "+task.Quoted(c.name)+", but "+choices[0].field+" names "+task.Quoted(choices[0].name))
 		}
 		common = listed
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -42,7 +41,7 @@ type Front struct {
 	// Bridge executes the calls. It is required.
 	Bridge Bridge
 	// Tasks are the tasks. Its Ledger is required.
-	tasks.Tasks
+	task.Tasks
 	// Owner returns the owner of the tasks of a principal. It is required.
 	Owner func(principal string) ledger.Owner
 	// Server has the memory for outputs while they are read. Nil: there is no bound.

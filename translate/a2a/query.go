@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -71,7 +70,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		case !f.Options.Abandon:
 			return errGoesOn
 		default:
-			m = f.Say(message.Abandoned(t.Ref.ExecutionID != ""))
+			m = f.Say(task.Abandoned(t.Ref.ExecutionID != ""))
 		}
 		t.SetStatus(task.Canceled, m, time.Now())
 		return nil

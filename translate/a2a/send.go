@@ -7,7 +7,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -62,7 +61,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 		return nil, fault, false
 	}
 	waits := !s.send.Immediately || r.version == wire.V01
-	if t != nil && tasks.IsOpen(t) {
+	if t != nil && t.Status.State.Open() {
 		return s.join(waits)
 	}
 	r.reported = true
@@ -98,7 +97,7 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	f, r, cursor := s.front, s.request, s.task.Entry.Version
 	s.ended = nil
 	t, err := f.Change(r.ctx, s.task, func(t *task.Task) error {
-		if !tasks.IsOpen(t) {
+		if !t.Status.State.Open() {
 			return errTaken
 		}
 		t.AddMessage(s.send.Message)

@@ -13,7 +13,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/tasks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -37,7 +36,7 @@ type submission struct {
 
 	fault   *jsonrpc.Error // the message is refused with it
 	taken   bool           // another message or call has changed the task first, so that this one is looked at again
-	feed    *tasks.Feed    // of a streaming method
+	feed    *task.Feed     // of a streaming method
 	first   bool           // the message makes the task
 	asked   *task.Message  // the question to the client, if inputs are missing
 	inputs  *message.Inputs
@@ -45,7 +44,7 @@ type submission struct {
 	invoked bool
 	refused bool // the provider wants a credential; set before ended is closed
 
-	tasks.Run
+	taskRun
 	full chan struct{} // closed when the output waits for memory
 }
 
@@ -67,12 +66,12 @@ func (s *submission) execute(ctx context.Context) {
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Unattended: true, Followed: true,
 		Checks: &translate.RequestOf(ctx).Checks, Timeout: time.Duration(wanted.Timeout) * time.Millisecond, Priority: wanted.Priority, Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
-		switch late := tasks.IsLate(s.task); {
+		switch late := s.task.IsLate(); {
 		case r.GoesOn() && late: // this is the last state before its timeout
-			r.Failure = message.TimeIsUp(s.task, nil)
-		case tasks.IsOutage(r) && late:
-			r.Failure = message.TimeIsUp(s.task, r.Failure)
-		case tasks.IsOutage(r):
+			r.Failure = task.TimeIsUp(s.task, nil)
+		case task.IsOutage(r) && late:
+			r.Failure = task.TimeIsUp(s.task, r.Failure)
+		case task.IsOutage(r):
 			r.State, r.Failure = run.Working, nil
 		}
 		return true
@@ -110,7 +109,7 @@ func (s *submission) resume(ctx context.Context) {
 		Caller: s.request.caller, Detached: true, Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
 		mayBeFound := r.Failure != nil && r.Failure.NotOffered() // by the ledger, which follows it then
-		return !mayBeFound && tasks.IsNews(s.task, r)
+		return !mayBeFound && task.IsNews(s.task, r)
 	})
 }
 
@@ -198,7 +197,7 @@ func (s *submission) Inputs(ctx context.Context, skill *translate.Skill) (jsonrp
 		// If a later message has a wrong value, the task asks for that input again, too.
 		wrong := failure.Argument.Name
 		list.Remove(wrong)
-		s.asked = s.front.Say(message.WhichInputs(ctx, skill, append(missing, wrong), message.Text(failure)))
+		s.asked = s.front.Say(message.WhichInputs(ctx, skill, append(missing, wrong), task.Text(failure)))
 		asked, argument := *failure, *failure.Argument
 		argument.Reason, asked.Argument = run.Asked, &argument
 		return jsonrpc.Object{}, &asked
@@ -211,7 +210,7 @@ func (s *submission) Inputs(ctx context.Context, skill *translate.Skill) (jsonrp
 		s.asked = s.front.Say(message.WhichInputs(ctx, skill, missing, problem))
 		return jsonrpc.Object{}, &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message:  "the input " + quoted(missing[0]) + " is required",
+			Message:  "the input " + task.Quoted(missing[0]) + " is required",
 			Argument: &run.Argument{Field: run.FieldInput, Name: missing[0], Pointer: message.Pointer(missing[0]), Reason: run.Asked},
 		}
 	}
@@ -313,12 +312,12 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 	if err := t.Begin(e); err != nil {
 		return err
 	}
-	if full := f.Ledger.Fits(t.Owner, len(e.Notes)); full != nil {
-		return tasks.NoPlace(full)
+	if err := task.NoPlace(f.Ledger.Fits(t.Owner, len(e.Notes))); err != nil {
+		return err
 	}
 	for range 3 {
-		if failure := f.Ledger.Place(ctx, e, 0); failure != nil {
-			return tasks.NoPlace(failure)
+		if err := task.NoPlace(f.Ledger.Place(ctx, e, 0)); err != nil {
+			return err
 		}
 		t.ID, t.Entry = e.ID, e
 		if s.late {
@@ -330,7 +329,7 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		present, failure := f.Ledger.Insert(ctx, e)
 		switch {
 		case failure != nil:
-			return tasks.NoPlace(failure)
+			return task.NoPlace(failure)
 		case present == nil:
 			s.task = t
 			s.Keep(t)
@@ -371,7 +370,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	if s.asked == nil && isRefusal(failure) {
 		s.fault = s.request.failureError(failure)
 		if failure.Argument != nil && failure.Argument.Reason == message.ReasonNoInput {
-			s.fault = contentTypeNotSupported(s.request.version, message.Text(failure))
+			s.fault = contentTypeNotSupported(s.request.version, task.Text(failure))
 		}
 		return
 	}

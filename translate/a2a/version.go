@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -187,7 +187,7 @@ func refuse(status int, reason string) *jsonrpc.Error {
 		return contentTypeNotSupported(wire.V10, reason)
 	case http.StatusUnauthorized:
 		failure := front.Unauthenticated(reason)
-		return wire.BridgeError(wire.V10, codeAuthRequired, message.Text(failure), failure, false)
+		return wire.BridgeError(wire.V10, codeAuthRequired, task.Text(failure), failure, false)
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/inputs"
 )
@@ -148,7 +147,7 @@ func (l *Inputs) add(name string, value jsontext.Value, field string) *run.Failu
 	if earlier := l.list[i].field; earlier != "" {
 		return &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-			Message:  "the input " + quoted(name) + " is given by " + earlier + " and by " + field + ": send it once",
+			Message:  "the input " + task.Quoted(name) + " is given by " + earlier + " and by " + field + ": send it once",
 			Argument: &run.Argument{Field: run.FieldInput, Name: name, Pointer: Pointer(name), Reason: reasonTwice},
 		}
 	}
@@ -251,7 +250,7 @@ func (l *Inputs) addFile(p *task.Part, where, field string, params parameters) *
 	if name := inputOf(p.Metadata); name != "" {
 		at := params.find(name)
 		if at < 0 || params.list[at].Type != "string" {
-			return wrongPart(where, "names the input "+quoted(name)+", which is no text input of the skill")
+			return wrongPart(where, "names the input "+task.Quoted(name)+", which is no text input of the skill")
 		}
 		text := p.Text
 		if p.Kind == front.PartBytes && isText(p.MediaType) && keywordsOf(&params.list[at]).encoding == "" {
@@ -388,8 +387,3 @@ func joinedText(parts []task.Part, names []int) string {
 	}
 	return strings.Join(texts, "\n")
 }
-
-// maxQuoted bounds texts of the client in messages, in characters.
-const maxQuoted = 200
-
-func quoted(s string) string { return safetext.Line(s, maxQuoted) }

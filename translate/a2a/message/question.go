@@ -1,7 +1,6 @@
 package message
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -13,8 +12,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // The largest number of skills in the question for a skill.
@@ -32,7 +29,7 @@ func WhichSkill(skills []catalog.Entry, problem string) (text string, data jsont
 	b.WriteString("Which skill do you want to use? Send the name of one, or a data part {\"skill\": <name>, \"input\": {…}}.")
 	for i := range skills[:min(len(skills), maxListedText)] {
 		b.WriteString("\n- " + skills[i].Name)
-		if d := safetext.Line(skills[i].Description, maxQuoted); d != "" {
+		if d := task.Quoted(skills[i].Description); d != "" {
 			b.WriteString(": " + d)
 		}
 	}
@@ -46,7 +43,7 @@ func WhichSkill(skills []catalog.Entry, problem string) (text string, data jsont
 	for i := range skills[:min(len(skills), maxListedData)] {
 		w.Open()
 		w.Text("name", skills[i].Name)
-		w.Text("description", safetext.Line(skills[i].Description, maxQuoted))
+		w.Text("description", task.Quoted(skills[i].Description))
 		w.Close()
 	}
 	w.CloseArray()
@@ -60,7 +57,7 @@ func WhichInputs(ctx context.Context, skill *translate.Skill, missing []string, 
 	if problem != "" {
 		b.WriteString("That does not fit: " + problem + ". ")
 	}
-	b.WriteString("The skill " + safetext.Line(skill.Name, maxQuoted) + " needs further inputs: ")
+	b.WriteString("The skill " + task.Quoted(skill.Name) + " needs further inputs: ")
 	params := parametersOf(skill)
 	params.sort(missing)
 	for i, name := range missing {
@@ -88,86 +85,21 @@ func WhichInputs(ctx context.Context, skill *translate.Skill, missing []string, 
 func Unread(skill *translate.Skill, name string) string {
 	given := jsonrpc.Object{Members: []jsonrpc.Member{{Name: front.AppendText(nil, name), Value: jsontext.Value(`""`)}}}
 	if _, wrong := skill.Check(given); wrong != nil && wrong.Argument != nil && wrong.Argument.Reason == run.WrongType {
-		return Text(wrong)
+		return task.Text(wrong)
 	}
-	return "the text for " + safetext.Line(name, maxQuoted) + " is not JSON"
+	return "the text for " + task.Quoted(name) + " is not JSON"
 }
 
 // describeInput returns the name, type and description of an input.
 func describeInput(params *parameters, name string) string {
 	at := params.find(name)
 	if at < 0 {
-		return safetext.Line(name, maxQuoted)
+		return task.Quoted(name)
 	}
 	p := &params.list[at]
-	text := safetext.Line(name, maxQuoted) + " (" + safetext.Line(p.Type, maxQuoted) + ")"
-	if d := safetext.Line(p.Description, maxQuoted); d != "" {
+	text := task.Quoted(name) + " (" + task.Quoted(p.Type) + ")"
+	if d := task.Quoted(p.Description); d != "" {
 		text += ": " + d
 	}
 	return text
-}
-
-// maxText bounds the text of a failure, in characters.
-const maxText = 1000
-
-// Text returns the text of a failure, cleaned and bounded.
-func Text(f *run.Failure) string {
-	return cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxText)), "The call failed.")
-}
-
-// Failed returns the text and the data of the status message for a failure.
-func Failed(failure *run.Failure) (text string, data jsontext.Value) {
-	text = Text(failure)
-	var w front.Writer
-	w.Open()
-	w.Text("code", cmp.Or(safetext.Line(string(document.CodeOf(failure)), maxQuoted), "INTERNAL_ERROR"))
-	w.Text("message", text)
-	w.Text("executed", string(cmp.Or(failure.Executed, run.ExecutedMaybe)))
-	w.Text("next", string(nextOf(failure)))
-	w.Text("source", string(cmp.Or(failure.By, run.Bridge)))
-	w.Raw("details", front.Details(failure))
-	w.Raw("retry", front.Retry(failure))
-	w.Close()
-	return text, w.Buf
-}
-
-// nextOf returns the next step after a run that is not followed any more.
-func nextOf(f *run.Failure) run.Next {
-	next := f.Next()
-	switch {
-	case next != run.NextFollowRun:
-		return next
-	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
-		return run.NextAskOperator
-	}
-	return run.NextNone
-}
-
-// Abandoned returns the text and the data of the status message of a task that is canceled although its run was submitted. accepted
-// says that the provider has accepted the run.
-func Abandoned(accepted bool) (text string, data jsontext.Value) {
-	executed := run.ExecutedMaybe
-	if accepted {
-		executed = run.ExecutedYes
-	}
-	return "The bridge no longer follows the run. The provider's protocol has no cancellation: the run goes on there, and what it does is done.",
-		jsontext.Value(`{"code":"ABANDONED","executed":"` + string(executed) + `","next":"none","source":"bridge"}`)
-}
-
-// TimeIsUp is the failure of a run that has not ended at the deadline of its task. unknown says why its state can't be read; nil: the
-// run goes on.
-func TimeIsUp(t *task.Task, unknown *run.Failure) *run.Failure {
-	f := &run.Failure{
-		Kind: run.DeadlineExceeded, Phase: run.PhasePoll, By: run.Bridge, Executed: run.ExecutedYes, Ref: t.Ref,
-		Message: "The skill had not finished when its time was up. The run may still be going on, but the bridge no longer follows it. A new message may state a longer timeoutMs.",
-	}
-	switch {
-	case unknown == nil:
-	case unknown.Kind == run.DeadlineExceeded:
-		f.Timeout = unknown.Timeout
-	default:
-		f.Phase, f.Reach, f.HTTPStatus, f.URL, f.Cause = unknown.Phase, unknown.Reach, unknown.HTTPStatus, unknown.URL, unknown.Cause
-		f.Message = "The time of the run is up, and its state can't be read: " + unknown.Message
-	}
-	return f
 }

@@ -1,5 +1,5 @@
-// Package task has the data of the tasks of the A2A front: their messages, states, events and sizes, and how they are stored in entries of the ledger. It
-// uses neither JSON-RPC nor the versions of A2A.
+// Package task has the tasks of the A2A front: their messages, states, events and sizes, how they are stored in entries of the ledger, and how they are read
+// and changed by the states of their runs. It uses neither JSON-RPC nor the versions of A2A.
 //
 // A [Task] is one version of a task. It is immutable once it is shared. [Change] makes the next version and numbers it.
 package task
@@ -152,6 +152,9 @@ var stateNames = [...]string{"", "submitted", "working", "input-required", "auth
 
 // Terminal reports whether the task has ended, so that no event follows.
 func (s State) Terminal() bool { return s >= Completed }
+
+// Open reports whether the task has a run that may go on.
+func (s State) Open() bool { return s == Submitted || s == Working }
 
 // Interrupted reports whether the task waits for the client or the operator.
 func (s State) Interrupted() bool { return s == InputRequired || s == AuthRequired }

@@ -1,26 +1,26 @@
-package tasks
+package task
 
 import (
 	"cmp"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // stateOf is the state of a task whose call failed.
-var stateOf = map[run.Kind]task.State{
-	run.AuthRequired:        task.AuthRequired,
-	run.PermissionDenied:    task.Rejected,
-	run.InvalidDocument:     task.Rejected,
-	run.NotSupported:        task.Rejected,
-	run.VersionIncompatible: task.Rejected,
-	run.SkillNotFound:       task.Rejected,
+var stateOf = map[run.Kind]State{
+	run.AuthRequired:        AuthRequired,
+	run.PermissionDenied:    Rejected,
+	run.InvalidDocument:     Rejected,
+	run.NotSupported:        Rejected,
+	run.VersionIncompatible: Rejected,
+	run.SkillNotFound:       Rejected,
 	// The state for all other kinds is Failed.
 }
 
@@ -31,48 +31,43 @@ func (f *Tasks) Advance(next *ledger.Entry, o *run.Run) error {
 			Kind: run.Stopped, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe,
 			Message: "The bridge was stopped while it invoked the skill, so it does not know whether the skill was executed.",
 		}}
-		return f.progress(o, nil)(next)
+		return f.progress(new(made), o, nil)(next)
 	}
 	waits := next.State == ledger.Waiting || next.State == ledger.Submitting // and its time is over
 	own := *o
-	return f.progress(&own, func(t *task.Task) bool { return waits || IsNews(t, &own) })(next)
+	return f.progress(new(made), &own, func(t *Task) bool { return waits || IsNews(t, &own) })(next)
 }
 
-// IsNews reports whether a state of a run is one of its task. That the state can't be read for the moment is none, until the time of the task is up.
-func IsNews(t *task.Task, o *run.Run) bool {
+// IsNews reports whether a state of a run is one of its  That the state can't be read for the moment is none, until the time of the task is up.
+func IsNews(t *Task, o *run.Run) bool {
 	if o.Failure == nil {
-		if !o.State.Ended() && IsLate(t) {
-			o.Failure = message.TimeIsUp(t, nil)
+		if !o.State.Ended() && t.IsLate() {
+			o.Failure = TimeIsUp(t, nil)
 		}
 		return true
 	}
 	switch failure := o.Failure; {
 	case failure.EndsRun(), failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
 		return true
-	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !IsLate(t):
+	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !t.IsLate():
 		return false
 	default:
-		o.Failure = message.TimeIsUp(t, failure)
+		o.Failure = TimeIsUp(t, failure)
 		return true
 	}
 }
 
 // IsLate reports whether the time of a task is up.
-func IsLate(t *task.Task) bool { return !t.Deadline.IsZero() && !time.Now().Before(t.Deadline) }
+func (t *Task) IsLate() bool { return !t.Deadline.IsZero() && !time.Now().Before(t.Deadline) }
 
-// progress returns a function that gives the next version of an entry the state of its run. wanted reports whether that is news, and may change the state;
-// nil: it is.
-func (f *Tasks) progress(o *run.Run, wanted func(*task.Task) bool) func(next *ledger.Entry) error {
-	return f.progressOf(new(made), o, wanted)
-}
-
-// progressOf is progress with the task that it makes.
-func (f *Tasks) progressOf(m *made, o *run.Run, wanted func(*task.Task) bool) func(next *ledger.Entry) error {
+// progress returns a function that gives the next version of an entry the state of its run, and a change the task. wanted reports whether that is news, and may
+// change the state; nil: it is.
+func (f *Tasks) progress(m *made, o *run.Run, wanted func(*Task) bool) func(next *ledger.Entry) error {
 	at := time.Now()
 	return func(next *ledger.Entry) error {
 		var outcome []byte
 		said := *o
-		err := m.change(next, func(t *task.Task) error {
+		err := m.change(next, func(t *Task) error {
 			if wanted != nil && !wanted(t) {
 				return ledger.ErrUnchanged
 			}
@@ -94,6 +89,32 @@ func (f *Tasks) progressOf(m *made, o *run.Run, wanted func(*task.Task) bool) fu
 	}
 }
 
+// Learn gives a task the state of its run. It returns the newest version, if the task could be changed.
+func (f *Tasks) Learn(t *Task, o *run.Run) *Task {
+	var m made
+	e, err := f.Ledger.Write(t.Entry, f.progress(&m, o, nil))
+	if e == nil || err != nil && !errors.Is(err, ledger.ErrEnded) {
+		return nil
+	}
+	now, _ := m.of(f, e)
+	return now
+}
+
+// AdvanceDraft returns a task that is not in the ledger yet with the state of its run.
+func (f *Tasks) AdvanceDraft(draft *Task, o *run.Run) (*Task, error) {
+	t, said, e := new(*draft), *o, &ledger.Entry{Owner: draft.Owner, ID: draft.ID}
+	t.Event, t.News, t.Entry = 0, slices.Clone(t.News), e
+	outcome := f.kept(t, &said)
+	f.Give(t, &said, time.Now())
+	if err := t.Begin(e); err != nil {
+		return nil, err
+	}
+	if e.State.Ended() {
+		e.Outcome, e.State = outcome, stateOfEntry(e.State, &said)
+	}
+	return t, nil
+}
+
 // stateOfEntry returns how a run has ended, for those who don't read tasks.
 func stateOfEntry(s ledger.State, o *run.Run) ledger.State {
 	switch {
@@ -108,7 +129,7 @@ func stateOfEntry(s ledger.State, o *run.Run) ledger.State {
 }
 
 // kept returns what is stored of the end of a run. If there is no place for it, the run fails.
-func (f *Tasks) kept(t *task.Task, o *run.Run) []byte {
+func (f *Tasks) kept(t *Task, o *run.Run) []byte {
 	if o.GoesOn() {
 		return nil
 	}
@@ -124,27 +145,27 @@ func (f *Tasks) kept(t *task.Task, o *run.Run) []byte {
 	return outcome
 }
 
-// Give gives a task that is being changed the state of its run. It reports whether this has changed the task.
-func (f *Tasks) Give(t *task.Task, now *run.Run, at time.Time) (changed bool) {
+// Give gives a task that is being changed the state of its run. It reports whether this has changed the
+func (f *Tasks) Give(t *Task, now *run.Run, at time.Time) (changed bool) {
 	t.Warnings = now.Warnings
-	if now.State != 0 && now.ExecutionID != "" && (t.Status.State != task.Working || t.Ref.ExecutionID == "") {
+	if now.State != 0 && now.ExecutionID != "" && (t.Status.State != Working || t.Ref.ExecutionID == "") {
 		changed = true
 		t.Ref = now.Ref
 		t.Inputs = nil // they are needed only until the run is accepted
-		if t.Status.State != task.Working {
-			t.SetStatus(task.Working, nil, at)
+		if t.Status.State != Working {
+			t.SetStatus(Working, nil, at)
 		}
 	}
 	switch {
 	case now.Failure != nil && now.Failure.Kind == run.Stopped && now.State != 0 && !now.Failure.Lost:
 		return changed // The run goes on at the provider. This or another instance will follow it.
 	case now.Failure != nil:
-		t.SetStatus(cmp.Or(stateOf[now.Failure.Kind], task.Failed), f.Say(message.Failed(now.Failure)), at)
+		t.SetStatus(cmp.Or(stateOf[now.Failure.Kind], Failed), f.Say(failed(now.Failure)), at)
 	case now.State == run.Completed:
-		if parts := task.Output(now.Output, t.OutputType); len(parts) > 0 {
+		if parts := Output(now.Output, t.OutputType); len(parts) > 0 {
 			t.SetArtifact(parts)
 		}
-		t.SetStatus(task.Completed, nil, at)
+		t.SetStatus(Completed, nil, at)
 	default:
 		return changed
 	}
@@ -152,16 +173,11 @@ func (f *Tasks) Give(t *task.Task, now *run.Run, at time.Time) (changed bool) {
 }
 
 // Say returns a message of the bridge.
-func (f *Tasks) Say(text string, data jsontext.Value) *task.Message {
-	return &task.Message{ID: f.Ledger.NewID(), Role: task.Agent, Parts: []task.Part{
+func (f *Tasks) Say(text string, data jsontext.Value) *Message {
+	return &Message{ID: f.Ledger.NewID(), Role: Agent, Parts: []Part{
 		{Part: front.Part{Kind: front.PartText, Text: text}},
 		{Part: front.Part{Kind: front.PartData, Data: data}},
 	}}
-}
-
-// IsOpen reports whether a task has a run that may go on.
-func IsOpen(t *task.Task) bool {
-	return t.Status.State == task.Working || t.Status.State == task.Submitted
 }
 
 // IsOutage reports whether a failure of a run that was accepted says only that its provider can't be reached for the moment.

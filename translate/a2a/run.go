@@ -1,9 +1,8 @@
-package tasks
+package a2a
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,14 +12,14 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// ErrLost says that a task of a run could not be written, and that too much waits for that already.
-var ErrLost = errors.New("the task is lost")
+// errLost says that a task of a run could not be written, and that too much waits for that already.
+var errLost = errors.New("the task is lost")
 
-// Run is the run of a task, as the call follows it that has begun it, which may outlive its request.
-type Run struct {
+// taskRun is the run of a task, as the call follows it that has begun it, which may outlive its request.
+type taskRun struct {
 	ledger.Call
 	// Tasks have the task.
-	Tasks *Tasks
+	Tasks *task.Tasks
 	// Unkept reports whether a task need not be kept, since its output is the answer itself.
 	Unkept func(*task.Task) bool
 
@@ -31,29 +30,29 @@ type Run struct {
 }
 
 // Draft makes a task the one of this call, which is not in the ledger yet.
-func (s *Run) Draft(t *task.Task) {
+func (s *taskRun) Draft(t *task.Task) {
 	s.newest.Store(t)
 	s.late.Store(true)
 }
 
 // Keep makes a task in the ledger the one of this call.
-func (s *Run) Keep(t *task.Task) {
+func (s *taskRun) Keep(t *task.Task) {
 	s.newest.Store(t)
 	s.Attend(s.Tasks.Ledger.Ledger, t.Entry)
 	s.late.Store(false)
 }
 
 // Now returns the newest version of the task that this call knows.
-func (s *Run) Now() *task.Task { return s.newest.Load() }
+func (s *taskRun) Now() *task.Task { return s.newest.Load() }
 
 // Set notes a version of the task.
-func (s *Run) Set(t *task.Task) { s.newest.Store(t) }
+func (s *taskRun) Set(t *task.Task) { s.newest.Store(t) }
 
 // IsLate reports whether the task is not in the ledger yet.
-func (s *Run) IsLate() bool { return s.late.Load() }
+func (s *taskRun) IsLate() bool { return s.late.Load() }
 
 // Advance gives the task the state of its run. If it can't be written, the task stays as it is here, and the ledger asks about the run again.
-func (s *Run) Advance(ctx context.Context, o *run.Run) {
+func (s *taskRun) Advance(ctx context.Context, o *run.Run) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.IsLate() {
@@ -61,29 +60,17 @@ func (s *Run) Advance(ctx context.Context, o *run.Run) {
 		return
 	}
 	s.Write(!o.GoesOn(), func() {
-		var m made
-		e, err := s.Tasks.Ledger.Write(s.Now().Entry, s.Tasks.progressOf(&m, o, nil))
-		if e == nil || err != nil && !errors.Is(err, ledger.ErrEnded) {
-			return
-		}
-		if t, err := m.of(s.Tasks, e); err == nil {
+		if t := s.Tasks.Learn(s.Now(), o); t != nil {
 			s.Set(t)
 		}
 	})
 }
 
 // advanceDraft is Advance for a task that is not in the ledger yet. It is written when its run is accepted or has ended.
-func (s *Run) advanceDraft(ctx context.Context, o *run.Run) {
-	f, t, said := s.Tasks, new(*s.Now()), *o
-	e := &ledger.Entry{Owner: t.Owner, ID: t.ID}
-	t.Event, t.News, t.Entry = 0, slices.Clone(t.News), e
-	outcome := f.kept(t, &said)
-	f.Give(t, &said, time.Now())
-	if t.Begin(e) != nil {
+func (s *taskRun) advanceDraft(ctx context.Context, o *run.Run) {
+	t, err := s.Tasks.AdvanceDraft(s.Now(), o)
+	if err != nil {
 		return
-	}
-	if e.State.Ended() {
-		e.Outcome, e.State = outcome, stateOfEntry(e.State, &said)
 	}
 	if s.Set(t); !s.Unkept(t) {
 		_ = s.write(ctx)
@@ -91,7 +78,7 @@ func (s *Run) advanceDraft(ctx context.Context, o *run.Run) {
 }
 
 // Show writes the task into the ledger, so that its client can hear of it. A client hears of the end of a run also if the ledger writes it later.
-func (s *Run) Show(ctx context.Context) error {
+func (s *taskRun) Show(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	e := s.Now().Entry
@@ -108,7 +95,7 @@ func (s *Run) Show(ctx context.Context) error {
 }
 
 // write is Show for those who hold the lock.
-func (s *Run) write(ctx context.Context) error {
+func (s *taskRun) write(ctx context.Context) error {
 	if !s.IsLate() {
 		return s.lost
 	}
@@ -121,7 +108,7 @@ func (s *Run) write(ctx context.Context) error {
 		var now *ledger.Entry
 		switch now, err = s.Tasks.Ledger.Record(t.Entry); {
 		case now == nil:
-			s.lost = errors.Join(ErrLost, err)
+			s.lost = errors.Join(errLost, err)
 			err = s.lost
 		case now.State.Ended():
 			err = nil
@@ -129,7 +116,7 @@ func (s *Run) write(ctx context.Context) error {
 		if now != nil && now != t.Entry {
 			own := *t
 			own.Entry = now
-			t = s.Tasks.readers.keep(versionOf(now), &own)
+			t = s.Tasks.Of(now, &own)
 		}
 		s.Keep(t)
 	})
@@ -137,14 +124,14 @@ func (s *Run) write(ctx context.Context) error {
 }
 
 // insert is write for a task that asks its client, for which nothing was executed: if it can't be written, the client sends the message again.
-func (s *Run) insert(ctx context.Context, t *task.Task) error {
+func (s *taskRun) insert(ctx context.Context, t *task.Task) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if _, failure := s.Tasks.Ledger.Insert(ctx, t.Entry); failure != nil {
 		if again := s.Tasks.Ledger.Place(ctx, &ledger.Entry{Owner: t.Owner}, 0); again != nil { // Insert has given its place back
-			return NoPlace(again)
+			return task.NoPlace(again)
 		}
-		return NoPlace(failure)
+		return task.NoPlace(failure)
 	}
 	s.Keep(t)
 	return nil
@@ -154,7 +141,7 @@ func (s *Run) insert(ctx context.Context, t *task.Task) error {
 const writeTimeout = 2 * time.Second
 
 // Drop gives back the place of a task that is not in the ledger, and that nobody will see.
-func (s *Run) Drop() {
+func (s *taskRun) Drop() {
 	if s.late.Swap(false) {
 		s.Tasks.Ledger.Unplace(s.Now().Entry)
 	}
