@@ -168,12 +168,12 @@ func changesItsMind(s *translate.Skill) (string, *run.Failure) {
 // Inputs that the preparation has checked are not checked again: the checks of a call share one bound.
 func TestPreparationChecksOnce(t *testing.T) {
 	p, s := weather(t, func(*providertest.Provider) object {
-		return object{"inputs": []any{object{"name": "city", "type": "string", "description": "A city.", "required": true, "schema": object{"maxLength": 20000}}}}
+		return object{"inputs": []any{object{"name": "city", "type": "string", "description": "A city.", "required": true, "schema": object{"maxLength": 20_000_000}}}}
 	})
 	p.On("POST /run/weather", isCompleted)
-	text := jsontext.Value(`{"city":"` + strings.Repeat("x", 10000) + `"}`)
+	text := jsontext.Value(`{"city":"` + strings.Repeat("x", 12_000_000) + `"}`)
 	for checks, kind := range map[int]run.Kind{0: 0, 1: 0, 2: run.InvalidArguments} {
-		b := limited(t, func(c *translate.Config) { c.Limits.ArgumentComplexity = 90_000 }, s)
+		b := newBridge(t, s)
 		o := b.Start(t.Context(), translate.Call{Name: skillName, Prepare: inputsOnly(func(s *translate.Skill) (jsonrpc.Object, *run.Failure) {
 			var failure *run.Failure
 			for range checks {

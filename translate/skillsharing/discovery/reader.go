@@ -53,7 +53,7 @@ func (r *Reader) IndexSince(ctx context.Context, asked time.Time) (*document.Ind
 		if err != nil {
 			return nil, err
 		}
-		return skillsite.ReadIndex(&r.Limits, response.Body, served)
+		return skillsite.ReadIndex(response.Body, served)
 	})
 }
 

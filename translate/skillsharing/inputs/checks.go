@@ -9,19 +9,20 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
 // Checks counts the work of checking arguments for one request so far, in steps of about
 // 10 ns. Several calls may share the request. The zero value is ready for use.
 type Checks struct{ steps atomic.Int64 }
 
-// spend adds steps to the work of the request. If the sum exceeds most, it adds nothing and
+// spend adds steps to the work of the request. If the sum exceeds [schema.MaxSteps], it adds nothing and
 // reports false.
-func (c *Checks) spend(steps float64, most int64) bool {
-	if steps > float64(most) {
+func (c *Checks) spend(steps float64) bool {
+	if steps > schema.MaxSteps {
 		return false
 	}
-	if c.steps.Add(int64(steps)) > most {
+	if c.steps.Add(int64(steps)) > schema.MaxSteps {
 		c.steps.Add(-int64(steps))
 		return false
 	}
@@ -39,7 +40,6 @@ const (
 // check is the check of one argument.
 type check struct {
 	checks  *Checks
-	most    int64  // limit of the steps of the request
 	source  string // of the descriptor
 	asker   share.Line
 	hasTurn bool

@@ -89,7 +89,6 @@ func TestCompilingAgainIsFree(t *testing.T) {
 	}
 	in := compile(0)
 	s := in.inputs[0].schema
-	in.most = int64(s.Effort) / 2
 	checked := func() int64 {
 		t.Helper()
 		var checks Checks

@@ -24,7 +24,6 @@ import (
 // Inputs checks arguments against the inputs of a descriptor. It is immutable
 // and safe for concurrent use.
 type Inputs struct {
-	most   int64  // limit of the steps for checking the arguments of one request
 	source string // of the descriptor
 	inputs []input
 	byName map[string]int
@@ -45,7 +44,7 @@ type input struct {
 // twice. Schemas of older drafts are replaced with such of Draft 2020-12, also in params. A schema with regular expressions that can't be evaluated in linear time, such as lookaround, is not applied: the provider
 // has to.
 func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, jsonvalue.Violations) {
-	in := &Inputs{most: l.ArgumentSteps(), source: l.Owner, inputs: make([]input, 0, len(params)), byName: make(map[string]int, len(params))}
+	in := &Inputs{source: l.Owner, inputs: make([]input, 0, len(params)), byName: make(map[string]int, len(params))}
 	names := ModelNames(params)
 	for i, name := range names {
 		if in.byModelName == nil {
@@ -156,7 +155,7 @@ func (in *Inputs) check(ctx context.Context, who share.Line, arguments jsonrpc.O
 		}
 		given[i] = named
 		if first == nil {
-			first = in.as(i, named).check(ctx, value, check{checks: checks, most: in.most, source: in.source, asker: who})
+			first = in.as(i, named).check(ctx, value, check{checks: checks, source: in.source, asker: who})
 		}
 	}
 	if arguments.Members == nil {
@@ -229,8 +228,8 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 		return nil
 	}
 	defer c.end()
-	if !c.checks.spend(stepsPerByte*float64(len(value)), c.most) {
-		return p.tooMuch(c.most)
+	if !c.checks.spend(stepsPerByte * float64(len(value))) {
+		return p.tooMuch()
 	}
 	if !c.takeTurn(ctx, 0) {
 		return noTurn(ctx)
@@ -253,12 +252,12 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	}
 	if err == nil {
 		visits, steps := compiled.Cost(decoded)
-		if visits > schema.MaxVisits || compiled.Unique && jsonvalue.LongestArray(decoded) > schema.MaxUnique {
+		if visits > schema.MaxVisits {
 			return p.fault(run.WrongSchema, "", fmt.Sprintf("is too large or too deeply nested to check against its schema: "+
 				"at most %d applications of subschemas to its values and %d comparisons of items are allowed", schema.MaxVisits, schema.MaxUnique))
 		}
-		if !c.checks.spend(steps, c.most) {
-			return p.tooMuch(c.most)
+		if !c.checks.spend(steps) {
+			return p.tooMuch()
 		}
 		if !c.takeTurn(ctx, 0) {
 			return noTurn(ctx)
@@ -277,10 +276,9 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 }
 
 // tooMuch returns the failure of an argument whose check exceeds the remaining work of the request.
-func (p *input) tooMuch(most int64) *run.Failure {
+func (p *input) tooMuch() *run.Failure {
 	e := p.fault(run.OverLimit, "", "would take too much work to check against its schema, together with the other arguments of the request: send smaller arguments")
-	e.Advice = fmt.Sprintf("(limits argument_complexity: %d)", most)
-	e.Limit = &run.Limit{Name: "argument_complexity", Max: most}
+	e.Limit = &run.Limit{Name: "argument_complexity", Max: schema.MaxSteps}
 	return e
 }
 

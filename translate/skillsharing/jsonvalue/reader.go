@@ -32,16 +32,15 @@ type Bounds struct {
 
 // ListBound limits the items of one array. It applies while the array is read.
 type ListBound struct {
-	Path  string // a JSON Pointer of at most one token
-	Most  int    // 0: there is no limit
-	Limit string // the name of the limit
+	Path string // a JSON Pointer of at most one token
+	Most int    // 0: there is no limit
 }
 
 // violation returns the violation of an array with too many items.
 func (b ListBound) violation(items int) run.Violation {
 	expected := fmt.Sprintf("at most %d entries", b.Most)
 	return run.Violation{
-		Path: b.Path, Message: fmt.Sprintf("must have %s (limits %s)", expected, b.Limit),
+		Path: b.Path, Message: "must have " + expected,
 		Expected: Quoted(expected), Actual: Marshal(items),
 	}
 }

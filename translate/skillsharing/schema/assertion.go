@@ -30,7 +30,7 @@ func (c *ordinaryCompiler) assertion(s *jsonschema.Schema, name string, v any) (
 		}
 		s.Pattern, err = c.pattern(text)
 	case "format":
-		if text, ok := v.(string); !ok || text == "regex" && c.draft == 7 {
+		if _, ok := v.(string); !ok {
 			return errNotOrdinary
 		}
 	case "required":
@@ -89,7 +89,6 @@ func (c *ordinaryCompiler) types(v any) (*jsonschema.Types, error) {
 	if types.IsEmpty() {
 		return nil, errNotOrdinary
 	}
-	c.bytes += 8
 	return types, nil
 }
 
@@ -98,15 +97,9 @@ func (c *ordinaryCompiler) enum(s *jsonschema.Schema, v any) error {
 	if !ok {
 		return errNotOrdinary
 	}
-	if c.draft < 2019 { // these drafts require unique values
-		if _, err := c.names(v); err != nil || len(list) == 0 {
-			return errNotOrdinary
-		}
-	}
 	enum := ofAnyType
 	enum.Values = list
 	s.Enum = &enum
-	c.bytes += 32
 	c.keep(list)
 	return nil
 }
@@ -125,7 +118,6 @@ func (c *ordinaryCompiler) names(v any) ([]string, error) {
 			return nil, errNotOrdinary
 		}
 		names = append(names, name)
-		c.bytes += textBytes(name) + 32
 	}
 	sorted := slices.Sorted(slices.Values(names))
 	if len(slices.Compact(sorted)) < len(names) {
@@ -141,7 +133,6 @@ func (c *ordinaryCompiler) count(v any) (*int, error) {
 	if err != nil {
 		return nil, errNotOrdinary
 	}
-	c.bytes += 8
 	count := int(n)
 	return &count, nil
 }
@@ -160,17 +151,11 @@ func (c *ordinaryCompiler) bound(v any) (*big.Rat, error) {
 		return nil, errNotOrdinary
 	}
 	c.bounds[text] = bound
-	c.bytes += rationalBytes + 3*len(text)
 	return bound, nil
 }
 
-// keep counts the memory and the steps for a value that the compiled schema
-// contains unchanged.
-func (c *ordinaryCompiler) keep(v any) {
-	n := valueBytes(v)
-	c.bytes += n + 16
-	c.steps += n / bytesPerStep
-}
+// keep counts the steps for a value that the compiled schema contains unchanged.
+func (c *ordinaryCompiler) keep(v any) { c.steps += stepsPerKept * jsonvalue.SizeOf(v).Values }
 
 // isAnnotation reports whether a member of a schema is valid and has no effect on
 // which values are valid.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ type Compiler struct {
 
 // NewCompiler returns a compiler for the schemas of one descriptor.
 func NewCompiler(l Limits) *Compiler {
-	return &Compiler{limits: l, effort: l.effort()}
+	return &Compiler{limits: l, effort: effort{maxEffort}}
 }
 
 // Compile returns the compiled schema, or violations. It returns neither for a
@@ -45,14 +44,14 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 	if problem := c.reserve(schema); problem != "" {
 		return nil, []run.Violation{{Path: safetext.Clip(path, jsonvalue.MaxPath), Message: problem}}
 	}
-	key, pool := schemaKey{c.limits.Owner, sha256.Sum256(text), c.limits.Complexity}, cmp.Or(c.limits.Pool, compiledSchemas)
+	key, pool := schemaKey{c.limits.Owner, sha256.Sum256(text)}, cmp.Or(c.limits.Pool, compiledSchemas)
 	if text != nil {
 		if p := pool.find(key); p != nil && c.effort.spend(p.Effort) == nil {
 			return p, nil
 		}
 	}
 	before := c.effort.left
-	compiled, err := compileSchema(schema, key.complexity, &c.effort)
+	compiled, err := compileSchema(schema, &c.effort)
 	if err != nil {
 		return nil, schemaViolations(schema, err, path)
 	}
@@ -64,11 +63,12 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 
 // compileSchema compiles a schema, unless that takes more steps than work has
 // left. It returns nil for a schema that only the provider can apply.
-func compileSchema(schema map[string]any, complexity int, work *effort) (*Compiled, error) {
+func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
-	compiled, estimated, err := compileOrdinary(schema, &patterns, work)
+	compiled, err := compileOrdinary(schema, &patterns, work)
+	pointers := 0
 	if errors.Is(err, errNotOrdinary) {
-		if estimated, err = work.estimate(schema); err != nil {
+		if pointers, err = work.estimate(schema); err != nil {
 			return nil, err
 		}
 		compiled, err = compileUntrusted(schema, &patterns)
@@ -77,31 +77,27 @@ func compileSchema(schema map[string]any, complexity int, work *effort) (*Compil
 	if err != nil || patterns.unsupported || HasDynamicRecursion(schema) {
 		return nil, err
 	}
-	costs, err := weigh(compiled, ArgumentBounds.Depth, complexity, work)
+	weights, err := weigh(compiled, work)
 	if err != nil {
 		return nil, err
 	}
-	const own = 256 // bytes of Compiled and of the pool's entry
+	const own, object, value, pointer = 512, 1000, 40, 8 // bytes of memory
+	size := jsonvalue.SizeOf(schema)
 	return &Compiled{
-		schema: compiled, costs: costs, Unique: Uses(schema, "uniqueItems"), unevaluated: Uses(schema, "unevaluatedItems", "unevaluatedProperties"),
-		bytes: own + estimated + patterns.bytes() + 32*len(costs),
+		schema: compiled, weights: weights, unevaluated: Uses(schema, "unevaluatedItems", "unevaluatedProperties"),
+		bytes: own + object*size.Objects + value*size.Values + size.Bytes + pointer*pointers + patterns.bytes(),
 	}, nil
 }
 
 // reserve adds the size of a schema to the sizes so far. It returns what is wrong if the sum
 // exceeds the limits; empty: nothing.
 func (c *Compiler) reserve(schema map[string]any) string {
-	levels := jsonvalue.Levels(schema)
-	var size jsonvalue.Level
-	for _, l := range levels {
-		size.Bytes += l.Bytes
-		size.Values += l.Values
-	}
+	size := jsonvalue.SizeOf(schema)
 	c.bytes += size.Bytes
 	c.values += size.Values
 	const limit = "(limits schema_size)"
 	switch l := c.limits; {
-	case len(levels) > maxSchemaDepth:
+	case size.Levels > maxSchemaDepth:
 		return fmt.Sprintf("must not be nested more than %d levels deep", maxSchemaDepth)
 	case size.Bytes > l.Size:
 		return fmt.Sprintf("must have at most %d bytes %s", l.Size, limit)
@@ -177,8 +173,8 @@ func fragment(location string) string {
 
 // Uses reports whether one of the keywords occurs anywhere in a schema.
 func Uses(schema map[string]any, keywords ...string) bool {
-	for name := range members(schema) {
-		if slices.Contains(keywords, name) {
+	for at := range jsonvalue.Within(schema) {
+		if slices.Contains(keywords, at.Name) {
 			return true
 		}
 	}
@@ -187,35 +183,12 @@ func Uses(schema map[string]any, keywords ...string) bool {
 
 // declares reports whether a value of $schema anywhere in a schema is a URL.
 func declares(schema map[string]any, url string) bool {
-	for name, member := range members(schema) {
-		if text, _ := member.(string); name == "$schema" && strings.TrimSuffix(text, "#") == strings.TrimSuffix(url, "#") {
+	for at, member := range jsonvalue.Within(schema) {
+		if text, _ := member.(string); at.Name == "$schema" && strings.TrimSuffix(text, "#") == strings.TrimSuffix(url, "#") {
 			return true
 		}
 	}
 	return false
-}
-
-// members returns the members of all objects in a schema.
-func members(schema map[string]any) iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) { eachMember(schema, yield) }
-}
-
-func eachMember(v any, do func(string, any) bool) (goesOn bool) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			if !eachMember(item, do) {
-				return false
-			}
-		}
-	case map[string]any:
-		for name, member := range v {
-			if !do(name, member) || !eachMember(member, do) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // HasDynamicRecursion reports whether a schema of draft 2019-09 has a $recursiveRef that may lead to another resource than the
@@ -226,17 +199,17 @@ func HasDynamicRecursion(schema map[string]any) bool {
 		return false
 	}
 	refers, anchors, ids := false, false, 0
-	for name, member := range members(schema) {
+	for at, member := range jsonvalue.Within(schema) {
 		text, isText := member.(string)
 		switch {
-		case name == "$recursiveAnchor":
+		case at.Name == "$recursiveAnchor":
 			anchors = anchors || member == true
 		case !isText:
-		case name == "$id":
+		case at.Name == "$id":
 			ids++
-		case name == "$recursiveRef" && text != "#": // which draft 2019-09 does not define
+		case at.Name == "$recursiveRef" && text != "#": // which draft 2019-09 does not define
 			return true
-		case name == "$recursiveRef":
+		case at.Name == "$recursiveRef":
 			refers = true
 		}
 	}

@@ -11,331 +11,84 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// cost is the cost of applying a schema to one value: how many subschemas apply to the value
-// (visits), how many steps of about 10 ns these take, and how many more for each byte of the
-// value. The numbers may be very large.
-type cost struct{ visits, steps, perByte float64 }
-
-func (c cost) plus(d cost) cost {
-	return cost{c.visits + d.visits, c.steps + d.steps, c.perByte + d.perByte}
-}
-
-func (c cost) minus(d cost) cost {
-	return cost{max(0, c.visits-d.visits), max(0, c.steps-d.steps), max(0, c.perByte-d.perByte)}
-}
-
-func (c cost) or(d cost) cost {
-	return cost{max(c.visits, d.visits), max(c.steps, d.steps), max(c.perByte, d.perByte)}
-}
-
 // ruleError is the violation of a rule for schemas that the library does not check.
 type ruleError string
 
 func (r ruleError) Error() string { return string(r) }
 
 const (
-	errTooComplex ruleError = "must not apply so many subschemas to one value (limits schema_complexity)"
+	errTooComplex ruleError = "must not apply so many subschemas to one value"
 	errEndless    ruleError = "must not refer to itself without end"
 	errOutside    ruleError = "must not refer to anything outside of itself"
 	errDialect    ruleError = "must be of a draft of JSON Schema that the bridge knows: $schema must name draft 4, 6, 7, 2019-09 or 2020-12, or be absent"
 	errDynamic    ruleError = "must not use $dynamicRef or $recursiveRef"
 )
 
-// weigh computes the cost of a schema: for each depth below the value that it is applied to,
-// the most that one value at that depth can cost. So if a schema refers twice to a
-// subschema, which refers twice to another one, and so on, the cost is exponential, as the
-// work is. But for a recursive schema that describes a tree, the cost of one value does not
-// depend on the size of the tree. The argument subschemas limits how many of them may apply
-// to one value. weigh takes its own steps from work.
-func weigh(schema *jsonschema.Schema, depth, subschemas int, work *effort) ([]cost, error) {
-	w := weigher{
-		most: float64(subschemas), effort: work,
-		facts: map[*jsonschema.Schema]*facts{},
-	}
-	var costs []cost
-	for d := range depth + 1 {
-		c, err := w.cost(schema, d)
-		if err != nil {
-			return nil, err
-		}
-		if c.visits == 0 {
-			break
-		}
-		costs = append(costs, c)
-	}
-	return costs, nil
+// weight is what it takes to apply a schema to one value, in steps of about 10 ns.
+type weight struct {
+	visits         int // subschemas that apply to the same value, with the schema itself; 0: not known yet
+	steps, perByte float64
+	same           []*jsonschema.Schema // subschemas that apply to the same value
 }
 
+// weigher weighs a schema and all subschemas that it may apply.
 type weigher struct {
-	most   float64 // limit of the visits of one value
-	effort *effort
-	facts  map[*jsonschema.Schema]*facts
+	effort  *effort
+	weights map[*jsonschema.Schema]*weight
+	todo    []*jsonschema.Schema // that apply to members and items
 }
 
 // The work of the weigher, in steps.
 const (
-	stepsPerFacts = 75 // of a schema
-	stepsPerScope = 75
-	stepsPerEntry = 25 // of a scope
-	stepsPerSum   = 10 // of a scope, each time
-	stepsPerCost  = 30 // of a schema at a depth
+	stepsPerWeight = 100 // of a schema
+	stepsPerSame   = 10  // of a subschema for the same value
 )
 
-// facts holds what is computed once for a schema.
-type facts struct {
-	own  cost                 // cost of one value, including all subschemas that apply to the same value; set when open is false
-	open bool                 // own is being computed: a further look means an endless reference
-	same []*jsonschema.Schema // subschemas that apply to the same value
-	// children says that the schema has keywords that apply schemas to members, to their
-	// names or to items.
-	children      bool
-	array, object *scope // once known
-	costs         []cost // by depth, from 1; unknownVisits: not known
-}
-
-const unknownVisits = -1
-
-// look returns the facts of a schema, with its own cost.
-func (w *weigher) look(s *jsonschema.Schema) (*facts, error) {
-	if known, ok := w.facts[s]; ok {
-		if known.open {
-			return nil, errEndless
-		}
-		return known, nil
-	}
-	switch {
-	case !strings.HasPrefix(s.Location, parameterSchemaURL+"#"):
-		return nil, errOutside
-	case s.DynamicRef != nil || s.RecursiveRef != nil:
-		return nil, errDynamic
-	}
-	f := &facts{own: ownCost(s), open: true, same: sameValue(s), children: hasChildren(s)}
-	if err := w.effort.spend(stepsPerFacts + stepsPerSum*len(f.same)); err != nil {
-		return nil, err
-	}
-	w.facts[s] = f
-	for _, sub := range f.same {
-		g, err := w.look(sub)
-		if err != nil {
+// weigh returns the weights of a schema and its subschemas. The error is a rule for schemas.
+func weigh(schema *jsonschema.Schema, work *effort) (map[*jsonschema.Schema]*weight, error) {
+	w := weigher{work, map[*jsonschema.Schema]*weight{}, []*jsonschema.Schema{schema}}
+	for len(w.todo) > 0 {
+		last := len(w.todo) - 1
+		s := w.todo[last]
+		w.todo = w.todo[:last]
+		if _, err := w.visits(s); err != nil {
 			return nil, err
 		}
-		if f.own = f.own.plus(g.own); f.own.visits > w.most {
-			return nil, errTooComplex
-		}
 	}
-	f.open = false
-	return f, nil
+	return w.weights, nil
 }
 
-// cost returns the most that one value at a depth below the value of s can
-// cost.
-func (w *weigher) cost(s *jsonschema.Schema, depth int) (cost, error) {
-	f, err := w.look(s)
-	if err != nil || depth == 0 {
-		return f.ownCost(), err
+// visits weighs a schema, and returns how many subschemas apply to its value.
+func (w *weigher) visits(s *jsonschema.Schema) (int, error) {
+	known := w.weights[s]
+	switch {
+	case known != nil && known.visits == 0:
+		return 0, errEndless
+	case known != nil:
+		return known.visits, nil
+	case !strings.HasPrefix(s.Location, parameterSchemaURL+"#"):
+		return 0, errOutside
+	case s.DynamicRef != nil || s.RecursiveRef != nil:
+		return 0, errDynamic
 	}
-	for !f.children && len(f.same) == 1 { // it only applies another schema
-		s = f.same[0]
-		if f, err = w.look(s); err != nil {
-			return cost{}, err
-		}
+	own := weightOf(s)
+	w.weights[s] = own
+	if err := w.effort.spend(stepsPerWeight + stepsPerSame*len(own.same)); err != nil {
+		return 0, err
 	}
-	if !f.children && len(f.same) == 0 {
-		return cost{}, nil
-	}
-	for len(f.costs) < depth {
-		f.costs = append(f.costs, cost{visits: unknownVisits})
-	}
-	if c := f.costs[depth-1]; c.visits != unknownVisits {
-		return c, nil
-	}
-	if err := w.effort.spend(stepsPerCost); err != nil {
-		return cost{}, err
-	}
-	var most cost
-	for _, object := range []bool{false, true} {
-		scope, err := w.scope(s, object)
+	visits := 1
+	for _, sub := range own.same {
+		more, err := w.visits(sub)
 		if err != nil {
-			return cost{}, err
+			return 0, err
 		}
-		c, err := w.childCost(scope, depth-1)
-		if err != nil {
-			return cost{}, err
-		}
-		most = most.or(c)
-	}
-	f.costs[depth-1] = most
-	return most, nil
-}
-
-func (f *facts) ownCost() cost {
-	if f == nil {
-		return cost{}
-	}
-	return f.own
-}
-
-// childCost returns the most that one member or item of a value can cost.
-func (w *weigher) childCost(s *scope, depth int) (cost, error) {
-	always, err := w.sum(s.always, depth)
-	if err != nil {
-		return cost{}, err
-	}
-	if depth == 0 {
-		always = always.plus(s.names)
-	}
-	others, err := w.sum(s.others, depth)
-	if err != nil {
-		return cost{}, err
-	}
-	most := others
-	for _, slot := range s.slots {
-		applied, err := w.sum(slot.applied, depth)
-		if err != nil {
-			return cost{}, err
-		}
-		spared, err := w.sum(slot.spared, depth)
-		if err != nil {
-			return cost{}, err
-		}
-		most = most.or(others.minus(spared).plus(applied))
-	}
-	return always.plus(most), nil
-}
-
-func (w *weigher) sum(schemas []*jsonschema.Schema, depth int) (total cost, err error) {
-	if err := w.effort.spend(stepsPerSum * (1 + len(schemas))); err != nil {
-		return cost{}, err
-	}
-	for _, s := range schemas {
-		c, err := w.cost(s, depth)
-		if err != nil {
-			return cost{}, err
-		}
-		total = total.plus(c)
-	}
-	return total, nil
-}
-
-// scope is all subschemas that a schema applies to the members or items of a
-// value, directly or by its references, allOf, anyOf and so on.
-type scope struct {
-	names cost // cost of the name of a member
-	// The subschemas for members or items: always are for all of them; slots are
-	// for one name or index each; others are for those without a slot in the same
-	// subschema.
-	always []*jsonschema.Schema
-	slots  map[any]*slot
-	others []*jsonschema.Schema
-}
-
-type slot struct {
-	applied []*jsonschema.Schema
-	spared  []*jsonschema.Schema // those of scope.others that do not apply to it
-}
-
-// scope returns the scope of s for objects or for arrays.
-func (w *weigher) scope(s *jsonschema.Schema, object bool) (*scope, error) {
-	f, err := w.look(s)
-	if err != nil {
-		return nil, err
-	}
-	place := &f.array
-	if object {
-		place = &f.object
-	}
-	if *place != nil {
-		return *place, nil
-	}
-	c := &scope{slots: map[any]*slot{}}
-	if err := w.collect(c, s, object); err != nil {
-		return nil, err
-	}
-	*place = c
-	return c, nil
-}
-
-// collect adds the subschemas that s applies to a scope. Before, look has checked
-// that s does not refer to itself without end, and limited how many schemas it
-// refers to.
-func (w *weigher) collect(c *scope, s *jsonschema.Schema, object bool) error {
-	f, err := w.look(s)
-	if err != nil {
-		return err
-	}
-	if err := w.effort.spend(stepsPerScope); err != nil {
-		return err
-	}
-	if f.children && object {
-		err = w.members(c, s)
-	} else if f.children {
-		err = w.items(c, s)
-	}
-	for _, sub := range f.same {
-		if err == nil {
-			err = w.collect(c, sub, object)
+		if visits += more; visits > maxSubschemas {
+			return 0, errTooComplex
 		}
 	}
-	return err
-}
-
-func (w *weigher) items(c *scope, s *jsonschema.Schema) error {
-	c.always = append(c.always, present(s.Contains, s.UnevaluatedItems)...)
-	others := schemasIn(s.Items2020)
-	slots := s.PrefixItems
-	switch items := s.Items.(type) { // before Draft 2020-12
-	case *jsonschema.Schema:
-		others = schemasIn(items)
-	case []*jsonschema.Schema:
-		slots = items
-		others = schemasIn(s.AdditionalItems)
-	}
-	c.others = append(c.others, others...)
-	for i, item := range slots {
-		c.slot(i, item, others)
-	}
-	return w.effort.spend(stepsPerEntry * len(slots))
-}
-
-func (w *weigher) members(c *scope, s *jsonschema.Schema) error {
-	if err := w.effort.spend(stepsPerEntry * (len(s.Properties) + len(s.PatternProperties))); err != nil {
-		return err
-	}
-	c.always = append(c.always, present(s.UnevaluatedProperties)...)
-	for re, sub := range s.PatternProperties {
-		c.always = append(c.always, sub)
-		if p, ok := re.(pattern); ok {
-			c.names.perByte += p.steps
-		}
-	}
-	if s.PropertyNames != nil { // names are strings: subschemas for members do not apply to them
-		f, err := w.look(s.PropertyNames)
-		if err != nil {
-			return err
-		}
-		c.names = c.names.plus(f.own).plus(cost{0, stepsPerNameVisit, 0})
-	}
-	others := schemasIn(s.AdditionalProperties)
-	c.others = append(c.others, others...)
-	for name, sub := range s.Properties {
-		c.slot(name, sub, others)
-	}
-	return nil
-}
-
-func (c *scope) slot(key any, applied *jsonschema.Schema, spared []*jsonschema.Schema) {
-	if c.slots[key] == nil {
-		c.slots[key] = &slot{}
-	}
-	own := c.slots[key]
-	own.applied = append(own.applied, applied)
-	own.spared = append(own.spared, spared...)
-}
-
-// hasChildren reports whether a schema applies others to members, their names or items.
-func hasChildren(s *jsonschema.Schema) bool {
-	return s.Contains != nil || s.UnevaluatedItems != nil || s.Items2020 != nil || s.Items != nil || s.AdditionalItems != nil || s.PrefixItems != nil ||
-		s.Properties != nil || s.PatternProperties != nil || s.AdditionalProperties != nil || s.UnevaluatedProperties != nil || s.PropertyNames != nil
+	own.visits = visits
+	w.todo = append(w.todo, childrenOf(s)...)
+	return visits, nil
 }
 
 // The work of the library for applying a schema, in steps.
@@ -348,35 +101,37 @@ const (
 	stepsPerRational    = 100 // of a number: each is converted to a rational number
 )
 
-// ownCost returns the cost of the keywords of s that apply no subschema.
-func ownCost(s *jsonschema.Schema) cost {
-	c := cost{1, stepsPerVisit + stepsPerName*float64(requiredBy(s)), 1}
+// weightOf returns the weight of the keywords of a schema that apply no subschema, and the subschemas that apply to the same value.
+func weightOf(s *jsonschema.Schema) *weight {
+	w := &weight{steps: stepsPerVisit + stepsPerName*float64(requiredBy(s)), perByte: 1}
 	if s.Enum != nil {
-		for _, v := range s.Enum.Values {
-			c.steps += comparing(v)
-		}
+		w.steps += comparing(s.Enum.Values)
 	}
 	if s.Const != nil {
-		c.steps += comparing(*s.Const)
+		w.steps += comparing(*s.Const)
 	}
 	if p, ok := s.Pattern.(pattern); ok {
-		c.perByte += p.steps
+		w.perByte += p.steps
 	}
 	for _, bound := range []*big.Rat{s.Minimum, s.Maximum, s.ExclusiveMinimum, s.ExclusiveMaximum, s.MultipleOf} {
 		if bound != nil {
-			c.steps += stepsPerRational
-			c.perByte += stepsPerRational / 20
+			w.steps += stepsPerRational
+			w.perByte += stepsPerRational / 20
 		}
 	}
 	if s.Types != nil && strings.Contains(s.Types.String(), "integer") {
-		c.steps += stepsPerRational
+		w.steps += stepsPerRational
 	}
-	return c
+	w.same = slices.Concat(present(s.Ref, s.Not, s.If, s.Then, s.Else), s.AllOf, s.AnyOf, s.OneOf, slices.Collect(maps.Values(s.DependentSchemas)))
+	for _, dependency := range s.Dependencies {
+		w.same = append(w.same, schemaIn(dependency)...)
+	}
+	return w
 }
 
 // requiredBy returns how many members a schema may require.
 func requiredBy(s *jsonschema.Schema) int {
-	n := len(s.Required)
+	n := len(s.Required) + len(s.DependentSchemas)
 	for _, names := range s.DependentRequired {
 		n += 1 + len(names)
 	}
@@ -384,41 +139,37 @@ func requiredBy(s *jsonschema.Schema) int {
 		names, _ := dependency.([]string)
 		n += 1 + len(names)
 	}
-	return n + len(s.DependentSchemas)
+	return n
 }
 
 // comparing returns the steps for comparing a value with a value in a schema.
 func comparing(v any) (steps float64) {
-	for _, l := range jsonvalue.Levels(v) {
-		steps += stepsPerComparison * float64(l.Values)
-	}
-	return steps + stepsPerRational*float64(numbersIn(v))
-}
-
-func numbersIn(v any) (n int) {
-	switch v := v.(type) {
-	case jsonvalue.Number:
-		return 1
-	case []any:
-		for _, item := range v {
-			n += numbersIn(item)
-		}
-	case map[string]any:
-		for _, member := range v {
-			n += numbersIn(member)
+	for _, in := range jsonvalue.Within(v) {
+		steps += stepsPerComparison
+		if _, isNumber := in.(jsonvalue.Number); isNumber {
+			steps += stepsPerRational
 		}
 	}
-	return n
+	return steps
 }
 
-// sameValue returns the subschemas that apply to the value that s applies to.
-func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
-	all := present(s.Ref, s.Not, s.If, s.Then, s.Else)
-	all = slices.Concat(all, s.AllOf, s.AnyOf, s.OneOf, slices.Collect(maps.Values(s.DependentSchemas)))
-	for _, dependency := range s.Dependencies {
-		all = append(all, schemasIn(dependency)...)
+// childrenOf returns the subschemas that apply to members, their names or items.
+func childrenOf(s *jsonschema.Schema) []*jsonschema.Schema {
+	first, rest := itemsOf(s)
+	all := present(s.Contains, s.UnevaluatedItems, s.UnevaluatedProperties, s.PropertyNames, rest)
+	return slices.Concat(all, first, slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), schemaIn(s.AdditionalProperties))
+}
+
+// itemsOf returns the subschemas for the first items of an array, and the one for the others; nil: there is none.
+func itemsOf(s *jsonschema.Schema) (first []*jsonschema.Schema, rest *jsonschema.Schema) {
+	switch items := s.Items.(type) { // before Draft 2020-12
+	case *jsonschema.Schema:
+		return nil, items
+	case []*jsonschema.Schema:
+		rest, _ = s.AdditionalItems.(*jsonschema.Schema)
+		return items, rest
 	}
-	return all
+	return s.PrefixItems, s.Items2020
 }
 
 // present returns the schemas that are not nil.
@@ -426,9 +177,106 @@ func present(all ...*jsonschema.Schema) []*jsonschema.Schema {
 	return slices.DeleteFunc(all, func(s *jsonschema.Schema) bool { return s == nil })
 }
 
-// schemasIn returns the schema in a keyword whose value may have several types, if it is
-// one.
-func schemasIn(keyword any) []*jsonschema.Schema {
+// schemaIn returns the schema in a keyword whose value may have several types, if it is one.
+func schemaIn(keyword any) []*jsonschema.Schema {
 	s, _ := keyword.(*jsonschema.Schema)
 	return present(s)
+}
+
+// counter counts what applying a schema to a value takes at most.
+type counter struct {
+	weights     map[*jsonschema.Schema]*weight
+	unevaluated bool // each subschema keeps a list of what it has not evaluated
+	visits      int
+	steps       float64
+}
+
+// count counts a value to which a schema applies, and all values in it. It ends early if there are too many.
+func (c *counter) count(s *jsonschema.Schema, v any) {
+	if s == nil || c.visits > MaxVisits || c.steps > MaxSteps {
+		return
+	}
+	c.visits++
+	w, bytes, within := c.weights[s], 1, 0
+	switch v := v.(type) {
+	case string:
+		bytes += len(v)
+	case jsonvalue.Number:
+		bytes += len(v)
+	case []any:
+		within = len(v)
+		c.items(s, v)
+	case map[string]any:
+		within = len(v)
+		for name, member := range v {
+			bytes += len(name)
+			c.member(s, name, member)
+		}
+	}
+	if c.unevaluated {
+		c.steps += stepsPerUnevaluated * float64(within)
+	}
+	c.steps += w.steps + w.perByte*float64(bytes)
+	for _, sub := range w.same {
+		c.count(sub, v)
+	}
+}
+
+func (c *counter) items(s *jsonschema.Schema, items []any) {
+	first, rest := itemsOf(s)
+	for i, item := range items {
+		of := rest
+		if i < len(first) {
+			of = first[i]
+		}
+		c.count(of, item)
+		c.count(s.Contains, item)
+		c.count(s.UnevaluatedItems, item)
+	}
+	if s.UniqueItems && len(items) > MaxUnique {
+		c.visits = MaxVisits + 1
+	} else if s.UniqueItems {
+		c.steps += uniqueness(items)
+	}
+}
+
+func (c *counter) member(s *jsonschema.Schema, name string, v any) {
+	of := s.Properties[name]
+	if of == nil {
+		of, _ = s.AdditionalProperties.(*jsonschema.Schema)
+	}
+	c.count(of, v)
+	c.count(s.UnevaluatedProperties, v)
+	for re, sub := range s.PatternProperties { // as if each matched
+		if p, ok := re.(pattern); ok {
+			c.steps += p.steps * float64(len(name))
+		}
+		c.count(sub, v)
+	}
+	if s.PropertyNames != nil {
+		c.steps += stepsPerNameVisit
+		c.count(s.PropertyNames, name)
+	}
+}
+
+// uniqueness estimates the steps for finding equal items in an array. The library compares up to 20 items with each other, and hashes longer
+// arrays. But many arrays, objects or long numbers may have the same hash.
+func uniqueness(items []any) float64 {
+	count, values := float64(len(items)), 0.0
+	for _, item := range items {
+		for _, in := range jsonvalue.Within(item) {
+			values++
+			if number, ok := in.(jsonvalue.Number); ok {
+				values += float64(len(number) / 16)
+			}
+		}
+	}
+	steps := values * stepsPerRational
+	switch {
+	case count <= 20:
+		steps *= count / 2
+	case values > count: // there are items other than strings and short numbers
+		steps += count * count / 2 * stepsPerComparison * min(values/count, 100)
+	}
+	return steps
 }

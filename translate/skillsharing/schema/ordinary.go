@@ -20,12 +20,10 @@ import (
 // schemas with other keywords, or with mistakes, to the library.
 type ordinaryCompiler struct {
 	patterns *patternEngine
-	draft    int // 7, 2019 or 2020
 	root     map[string]any
 	objects  map[uintptr]*jsonschema.Schema // compiled objects, by their addresses
 	targets  []target
 	bounds   map[jsonvalue.Number]*big.Rat // numbers by their texts, since many keywords have equal ones
-	bytes    int                           // of memory, without regular expressions
 	steps    int                           // taken so far, without regular expressions
 }
 
@@ -45,31 +43,17 @@ const (
 	stepsPerItem     = 15  // of a list of names
 	stepsPerBound    = 60  // a number
 	stepsPerPlace    = 100 // a reference
-	bytesPerStep     = 8   // of a value that is kept
+	stepsPerKept     = 8   // a value that the compiled schema contains unchanged, or one in it
 )
 
-// ordinaryDrafts are the drafts by the value of $schema.
-var ordinaryDrafts = map[any]int{
-	nil: 2020, "https://json-schema.org/draft/2020-12/schema": 2020, "https://json-schema.org/draft/2019-09/schema": 2019,
-	"http://json-schema.org/draft-07/schema#": 7, "http://json-schema.org/draft-07/schema": 7,
-}
-
-// compileOrdinary compiles a schema, and returns its memory in bytes, without that of
-// regular expressions. The error is errNotOrdinary or a rule for schemas.
-func compileOrdinary(schema map[string]any, patterns *patternEngine, work *effort) (*jsonschema.Schema, int, error) {
+// compileOrdinary compiles a schema of Draft 2020-12. The error is errNotOrdinary or a rule for schemas.
+func compileOrdinary(schema map[string]any, patterns *patternEngine, work *effort) (*jsonschema.Schema, error) {
+	declared, isDeclared := schema["$schema"]
+	id, hasID := schema["$id"]
+	if isDeclared && declared != "https://json-schema.org/draft/2020-12/schema" || hasID && !isPlainURL(id) {
+		return nil, errNotOrdinary
+	}
 	c := &ordinaryCompiler{patterns: patterns, root: schema, objects: map[uintptr]*jsonschema.Schema{}, bounds: map[jsonvalue.Number]*big.Rat{}}
-	declared, isText := schema["$schema"].(string)
-	if isText {
-		c.draft = ordinaryDrafts[declared]
-	} else if _, stated := schema["$schema"]; !stated {
-		c.draft = ordinaryDrafts[nil]
-	}
-	if c.draft == 0 {
-		return nil, 0, errNotOrdinary
-	}
-	if id, stated := schema["$id"]; stated && !isPlainURL(id) {
-		return nil, 0, errNotOrdinary
-	}
 	compiled, err := c.schema(schema)
 	for len(c.targets) > 0 && err == nil {
 		last := len(c.targets) - 1
@@ -78,9 +62,9 @@ func compileOrdinary(schema map[string]any, patterns *patternEngine, work *effor
 		t.from.Ref, err = c.schema(t.place)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return compiled, c.bytes, work.spend(c.steps)
+	return compiled, work.spend(c.steps)
 }
 
 // isPlainURL reports whether a value is an http(s) URL of plain characters.
@@ -96,34 +80,20 @@ func isPlainURL(v any) bool {
 const plainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/:"
 
 // newOrdinary returns a schema without keywords.
-func newOrdinary(draft int) *jsonschema.Schema {
-	return &jsonschema.Schema{Location: parameterSchemaURL + "#", DraftVersion: draft}
+func newOrdinary() *jsonschema.Schema {
+	return &jsonschema.Schema{Location: parameterSchemaURL + "#", DraftVersion: 2020}
 }
 
 // Schemas that all others share.
 var (
 	anyValue = newBoolean(true)
 	noValue  = newBoolean(false)
-	ofType   = newTypes()
 )
 
 func newBoolean(v bool) *jsonschema.Schema {
-	s := newOrdinary(2020)
+	s := newOrdinary()
 	s.Bool = &v
 	return s
-}
-
-// newTypes returns a schema for each name of a type, which has no other keyword, and one without
-// keywords for the empty name.
-func newTypes() map[string]*jsonschema.Schema {
-	all := map[string]*jsonschema.Schema{"": newOrdinary(2020)}
-	for _, name := range jsonvalue.TypeNames {
-		s := newOrdinary(2020)
-		s.Types = new(jsonschema.Types)
-		s.Types.Add(name)
-		all[name] = s
-	}
-	return all
 }
 
 // ofAnyType is an enum whose values may be of all types. Only the library can
@@ -152,36 +122,14 @@ func (c *ordinaryCompiler) schema(v any) (*jsonschema.Schema, error) {
 		return known, nil
 	}
 	c.steps += stepsPerOrdinary + stepsPerKeyword*len(object)
-	if name, only := onlyType(object); only {
-		return ofType[name], nil
-	}
-	s := newOrdinary(c.draft)
+	s := newOrdinary()
 	c.objects[address] = s
-	c.bytes += schemaBytes
 	for name, value := range object {
 		if err := c.keyword(s, object, name, value); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
-}
-
-// onlyType reports whether a schema has no keyword except type, and returns the type; empty:
-// it has no keyword at all.
-func onlyType(object map[string]any) (name string, only bool) {
-	for keyword, v := range object {
-		switch {
-		case keyword == "type":
-			text, ok := v.(string)
-			if _, known := ofType[text]; !ok || !known || text == "" {
-				return "", false
-			}
-			name = text
-		case !isAnnotation(keyword, v):
-			return "", false
-		}
-	}
-	return name, true
 }
 
 // keyword compiles a member of a schema.
@@ -192,7 +140,7 @@ func (c *ordinaryCompiler) keyword(s *jsonschema.Schema, object map[string]any, 
 			err = errNotOrdinary
 		}
 	case "$ref":
-		err = c.reference(s, object, v)
+		err = c.reference(s, v)
 	case "$defs", "definitions":
 		_, err = c.schemaMap(v)
 	case "properties":
@@ -210,15 +158,8 @@ func (c *ordinaryCompiler) keyword(s *jsonschema.Schema, object map[string]any, 
 	case "contains":
 		s.Contains, err = c.schema(v)
 	case "items":
-		if c.draft >= 2020 {
-			s.Items2020, err = c.schema(v)
-		} else {
-			s.Items, err = c.schema(v)
-		}
+		s.Items2020, err = c.schema(v)
 	case "prefixItems":
-		if c.draft < 2020 {
-			return errNotOrdinary
-		}
 		s.PrefixItems, err = c.schemaList(v)
 	case "allOf":
 		s.AllOf, err = c.schemaList(v)
@@ -231,9 +172,6 @@ func (c *ordinaryCompiler) keyword(s *jsonschema.Schema, object map[string]any, 
 	case "if", "then", "else":
 		err = c.condition(s, object, name, v)
 	case "dependentSchemas":
-		if c.draft < 2019 {
-			return errNotOrdinary
-		}
 		s.DependentSchemas, err = c.schemaMap(v)
 	case "dependentRequired":
 		err = c.dependentRequired(s, v)
@@ -244,18 +182,11 @@ func (c *ordinaryCompiler) keyword(s *jsonschema.Schema, object map[string]any, 
 }
 
 // reference compiles a reference to a place in the same schema.
-func (c *ordinaryCompiler) reference(s *jsonschema.Schema, object map[string]any, v any) error {
+func (c *ordinaryCompiler) reference(s *jsonschema.Schema, v any) error {
 	text, _ := v.(string)
 	pointer, ok := strings.CutPrefix(text, "#")
 	if !ok || pointer != "" && pointer[0] != '/' || strings.Trim(pointer, plainCharacters+"$") != "" {
 		return errNotOrdinary
-	}
-	if c.draft < 2019 { // these drafts ignore most keywords beside a reference
-		for name, value := range object {
-			if name != "$ref" && name != "definitions" && name != "$defs" && name != "$schema" && name != "$id" && !isAnnotation(name, value) {
-				return errNotOrdinary
-			}
-		}
 	}
 	var place any = c.root
 	if pointer != "" {
@@ -277,7 +208,6 @@ func (c *ordinaryCompiler) schemaList(v any) ([]*jsonschema.Schema, error) {
 		return nil, errNotOrdinary
 	}
 	c.steps += stepsPerItem * len(list)
-	c.bytes += 8 * len(list)
 	all := make([]*jsonschema.Schema, len(list))
 	for i, item := range list {
 		var err error
@@ -294,10 +224,8 @@ func (c *ordinaryCompiler) schemaMap(v any) (map[string]*jsonschema.Schema, erro
 		return nil, errNotOrdinary
 	}
 	c.steps += stepsPerItem * len(object)
-	c.bytes += mapBytes(len(object), 24)
 	all := make(map[string]*jsonschema.Schema, len(object))
 	for name, value := range object {
-		c.bytes += textBytes(name)
 		s, err := c.schema(value)
 		if err != nil {
 			return nil, err
@@ -312,7 +240,6 @@ func (c *ordinaryCompiler) patternProperties(s *jsonschema.Schema, v any) error 
 	if err != nil {
 		return err
 	}
-	c.bytes += mapBytes(len(all), 64)
 	s.PatternProperties = make(map[jsonschema.Regexp]*jsonschema.Schema, len(all))
 	for expression, sub := range all {
 		re, err := c.pattern(expression)
@@ -330,7 +257,6 @@ func (c *ordinaryCompiler) pattern(expression string) (jsonschema.Regexp, error)
 	if err != nil {
 		return nil, errNotOrdinary // the error of the library says where the expression is
 	}
-	c.bytes += patternHeadBytes
 	return re, nil
 }
 
@@ -355,17 +281,15 @@ func (c *ordinaryCompiler) condition(s *jsonschema.Schema, object map[string]any
 
 func (c *ordinaryCompiler) dependentRequired(s *jsonschema.Schema, v any) error {
 	object, ok := v.(map[string]any)
-	if !ok || c.draft < 2019 {
+	if !ok {
 		return errNotOrdinary
 	}
-	c.bytes += mapBytes(len(object), 40)
 	s.DependentRequired = make(map[string][]string, len(object))
 	for name, value := range object {
 		names, err := c.names(value)
 		if err != nil {
 			return err
 		}
-		c.bytes += textBytes(name)
 		s.DependentRequired[name] = names
 	}
 	return nil

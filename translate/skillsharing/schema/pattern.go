@@ -45,7 +45,7 @@ type pattern struct {
 
 func (p pattern) String() string { return p.expression }
 
-var errPatterns = errors.New("it is too complex, or all patterns of the descriptor together are (limits schema_complexity)")
+var errPatterns = errors.New("it is too complex, or all patterns of the descriptor together are")
 
 // anything replaces an expression that can't be evaluated.
 var anything = pattern{Regexp: regexp.MustCompile(""), steps: stepsPerMove, bytes: 512}

@@ -32,9 +32,8 @@ type Schema struct {
 
 // schemaKey identifies a compiled schema.
 type schemaKey struct {
-	owner      string
-	digest     [sha256.Size]byte // of its text
-	complexity int               // the limit that was applied
+	owner  string
+	digest [sha256.Size]byte // of its text
 }
 
 // Ready returns the compiled schema; nil: the pool has dropped it.
@@ -54,9 +53,8 @@ func (p *Schema) Accepts(text jsontext.Value) bool {
 	}
 	accepting := compiled.acceptor.Load()
 	if accepting == nil {
-		var bytes int
-		accepting, bytes = acceptor.New(compiled.schema)
-		p.pool.extend(p, compiled, accepting, bytes)
+		accepting = acceptor.New(compiled.schema)
+		compiled.acceptor.Store(accepting)
 	}
 	return accepting.Accepts(text, ArgumentBounds.Values, ArgumentBounds.Depth)
 }
@@ -74,7 +72,7 @@ func (p *Schema) CompileAgain() (*Compiled, error) {
 		return nil, errors.New(flaw.Message)
 	}
 	object, _ := schema.(map[string]any)
-	compiled, err := compileSchema(object, p.key.complexity, &effort{2 * p.Effort})
+	compiled, err := compileSchema(object, &effort{2 * p.Effort})
 	if err != nil {
 		return nil, err
 	}
@@ -158,24 +156,8 @@ func (p *Schemas) keep(s *Schema, c *Compiled) {
 	s.compiled.Store(c)
 	o.compiled = append(o.compiled, s)
 	s.place = len(o.compiled)
-	p.take(o, c.bytes)
-}
-
-// extend adds an acceptor to a compiled schema, unless the pool has dropped the schema or another call has added one.
-func (p *Schemas) extend(s *Schema, c *Compiled, a *acceptor.Acceptor, bytes int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.compiled.Load() != c || !c.acceptor.CompareAndSwap(nil, a) {
-		return
-	}
-	c.bytes += bytes
-	p.take(p.owners[s.key.owner], bytes)
-}
-
-// take counts memory of an owner, and drops compiled schemas if there is no room.
-func (p *Schemas) take(o *schemaOwner, bytes int) {
-	o.bytes += bytes
-	for p.bytes += bytes; p.bytes > p.most; {
+	o.bytes += c.bytes
+	for p.bytes += c.bytes; p.bytes > p.most; {
 		p.giveUp()
 	}
 }

@@ -12,11 +12,8 @@ import (
 
 // someLimits are those that hold where the operator has set none, for descriptors of an owner.
 func someLimits(room *Schemas, owner string) Limits {
-	return Limits{Owner: owner, Size: 64 << 10, Complexity: 2048, Pool: room}
+	return Limits{Owner: owner, Size: 64 << 10, Pool: room}
 }
-
-// effortOf is the effort for the schemas of a descriptor.
-func effortOf(complexity int) int { return Limits{Complexity: complexity}.effort().left }
 
 // compiledBy compiles the text of a schema.
 func compiledBy(t *testing.T, c *Compiler, text string) (*Schema, bool) {
@@ -50,9 +47,6 @@ func TestSchemasAreShared(t *testing.T) {
 	if one != two || one == other {
 		t.Errorf("%p, %p, %p", one, two, other)
 	}
-	if strict := compiledAlone(t, Limits{Size: 64 << 10, Complexity: 100}, text); strict == one {
-		t.Error("shared with those that are held to another limit")
-	}
 	// One whose compiled form was given up for others is compiled again, and is still
 	// the one of all.
 	forgotten := one
@@ -82,7 +76,7 @@ func TestSchemasAreShared(t *testing.T) {
 func TestSharedSchemasCount(t *testing.T) {
 	costly := fmt.Sprintf(`{"type":"string","pattern":"^(%s){1,20}$"}`, strings.Repeat("[a-z]x", 40))
 	kept := compiledAlone(t, someLimits(nil, ""), costly)
-	all, n := effortOf(2048), kept.Effort
+	all, n := maxEffort, kept.Effort
 	if n < 10_000 || n > all/2 {
 		t.Fatalf("%d steps", n)
 	}
@@ -101,7 +95,7 @@ func schemaOwnedBy(t *testing.T, room *Schemas, owner string, nth int) *Schema {
 	return compiledAlone(t, someLimits(room, owner), fmt.Sprintf(`{"type":"string","title":"%d","pattern":"^(%s){1,20}$"}`, nth, strings.Repeat("[a-z]x", 40)))
 }
 
-// Those of 200 skills with 60 properties each have room in a cache of the default size,
+// Those of 140 skills with 60 properties each have room in a cache of the default size,
 // and what they take is what they are said to.
 func TestWeightOfSchemas(t *testing.T) {
 	number := func(skill, i int) string {
@@ -113,9 +107,9 @@ func TestWeightOfSchemas(t *testing.T) {
 		fits     bool // all have room
 		property func(skill, i int) string
 	}{
-		{"numbers", 200, true, number},
-		{"texts", 200, true, func(skill, i int) string { return fmt.Sprintf(`{"type":"string","title":"%d %d"}`, skill, i) }},
-		{"lengths", 200, true, func(skill, _ int) string { return fmt.Sprintf(`{"minLength":1,"maxLength":%d}`, skill) }},
+		{"numbers", 140, true, number},
+		{"texts", 140, true, func(skill, i int) string { return fmt.Sprintf(`{"type":"string","title":"%d %d"}`, skill, i) }},
+		{"lengths", 140, true, func(skill, _ int) string { return fmt.Sprintf(`{"minLength":1,"maxLength":%d}`, skill) }},
 		{"patterns", 20, false, func(skill, i int) string { return fmt.Sprintf(`{"pattern":"^[a-f]{%d}-%d$"}`, i, skill) }},
 		{"values", 50, true, func(skill, i int) string { return fmt.Sprintf(`{"enum":["a",%d,{"b":[%d]},null]}`, skill, i) }},
 		{"one after another", 100, false, func(int, int) string { return `{"not":{"items":{"if":{"required":["a","b"]}}}}` }},

@@ -35,8 +35,8 @@ const (
 
 // ReadIndex reads an index that was served at a URL. Entries that can't be used, because they are invalid, of a type that is not known, or have
 // the name of an earlier entry, are left out. The error is a [*run.Failure].
-func ReadIndex(l *document.Limits, text []byte, served *url.URL) (*document.Index, error) {
-	object, flaw := readObject(l, text)
+func ReadIndex(text []byte, served *url.URL) (*document.Index, error) {
+	object, flaw := readObject(text)
 	if flaw != nil {
 		return nil, invalidIndex(flaw)
 	}
@@ -57,10 +57,9 @@ func ReadIndex(l *document.Limits, text []byte, served *url.URL) (*document.Inde
 }
 
 // readObject reads the object that an index is.
-func readObject(l *document.Limits, text []byte) (map[string]any, *run.Violation) {
-	values := max(maxValues, 20*min(l.Skills, 1<<20))
+func readObject(text []byte) (map[string]any, *run.Violation) {
 	value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{
-		Depth: min(maxDepth, l.MaxDepth()), Values: values, List: jsonvalue.ListBound{Path: "/skills", Most: l.Skills, Limit: "skills"},
+		Depth: maxDepth, Values: maxValues, List: jsonvalue.ListBound{Path: "/skills", Most: document.MaxSkills},
 	})
 	if flaw != nil {
 		return nil, flaw

@@ -48,7 +48,7 @@ func Inspect(text []byte, from string) (index *document.Index, faults, unknown [
 	if err != nil || served.Host == "" {
 		served = &url.URL{Scheme: "https", Host: "site.invalid", Path: IndexPath}
 	}
-	object, flaw := readObject(&document.Standard, text)
+	object, flaw := readObject(text)
 	if flaw != nil {
 		return nil, []run.Violation{*flaw}, nil
 	}

@@ -288,7 +288,7 @@ func entryOf(name, kind, target string) string {
 
 // Entries that can't be used are left out with a reason. The URLs are resolved by that of the index.
 func TestReadIndex(t *testing.T) {
-	index, err := skillsite.ReadIndex(&document.Standard, []byte("\ufeff"+indexOf(
+	index, err := skillsite.ReadIndex([]byte("\ufeff"+indexOf(
 		entryOf("a", "skill-md", "a/SKILL.md"), entryOf("b", "archive", "/b.zip"), entryOf("c-1", "skill-md", "https://cdn.example.com/c?x=1#f"),
 		entryOf("a", "archive", "a2"), entryOf("d", "plugin", "d"), entryOf("E", "skill-md", "e"), entryOf("-f", "skill-md", "f"), entryOf("g--h", "skill-md", "g"),
 		entryOf("i", "skill-md", "ftp://x/i"), entryOf("j", "skill-md", "https://user@x/j"), `{"name":"k","type":"skill-md","description":"D","url":"k","digest":"sha256:ABC"}`,
@@ -323,14 +323,12 @@ func TestReadIndex(t *testing.T) {
 		`{"$schema":1,"$schema":2}`:              "",
 		`{`:                                      "",
 	} {
-		_, err := skillsite.ReadIndex(&document.Standard, []byte(text), served)
+		_, err := skillsite.ReadIndex([]byte(text), served)
 		if failure, ok := errors.AsType[*run.Failure](err); !ok || failure.Kind != run.InvalidDocument || !strings.Contains(failure.Message, message) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	limits := document.DefaultLimits()
-	limits.Skills = 1
-	if _, err := skillsite.ReadIndex(&limits, []byte(indexOf(entryOf("a", "skill-md", "a"), entryOf("b", "skill-md", "b"))), served); err == nil || !strings.Contains(err.Error(), "limits skills") {
+	if _, err := skillsite.ReadIndex([]byte(indexOf(slices.Repeat([]string{"0"}, 10_001)...)), served); err == nil || !strings.Contains(err.Error(), "must have at most 10000 entries") {
 		t.Errorf("%v", err)
 	}
 }
@@ -371,7 +369,7 @@ func FuzzRead(f *testing.F) {
 func FuzzReadIndex(f *testing.F) {
 	f.Add([]byte(indexOf(entryOf("a", "skill-md", "a/SKILL.md"))))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		index, err := skillsite.ReadIndex(&document.Standard, text, served)
+		index, err := skillsite.ReadIndex(text, served)
 		if _, faults, _ := skillsite.Inspect(text, served.String()); err != nil && len(faults) == 0 {
 			t.Error("an author is not told what is wrong")
 		}

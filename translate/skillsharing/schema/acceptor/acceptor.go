@@ -2,7 +2,6 @@ package acceptor
 
 import (
 	"math/big"
-	"unsafe"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -12,8 +11,8 @@ import (
 
 // Acceptor recognizes values that a schema certainly accepts. It is immutable and safe for concurrent use.
 type Acceptor struct {
-	kinds  kinds // of values that it may accept
-	only   *values
+	kinds  kinds               // of values that it may accept
+	only   map[string]struct{} // texts of the scalars that enum or const allow; nil: all
 	text   *length
 	number *bounds
 	array  *items
@@ -104,24 +103,12 @@ var (
 	nothing  = &Acceptor{}
 )
 
-// New returns the acceptor of a schema, and its memory in bytes. The work is proportional to the text of the schema.
-func New(s *jsonschema.Schema) (*Acceptor, int) {
-	var b builder
-	a := b.schema(s)
-	return a, b.bytes
-}
-
-// builder makes acceptors and counts their memory.
-type builder struct{ bytes int }
-
-func (b *builder) schema(s *jsonschema.Schema) *Acceptor {
-	if s.Bool != nil {
-		if *s.Bool {
-			return anything
-		}
-		return nothing
-	}
-	if !onlyUsual(s) {
+// New returns the acceptor of a schema. The work is proportional to the text of the schema.
+func New(s *jsonschema.Schema) *Acceptor {
+	switch {
+	case s.Bool != nil && *s.Bool:
+		return anything
+	case s.Bool != nil || !onlyUsual(s):
 		return nothing
 	}
 	a := &Acceptor{kinds: every}
@@ -131,37 +118,65 @@ func (b *builder) schema(s *jsonschema.Schema) *Acceptor {
 			a.kinds |= kindsOf[name]
 		}
 	}
-	b.bytes += int(unsafe.Sizeof(*a))
-	b.values(a, s)
-	b.length(a, s)
-	b.bounds(a, s)
-	b.items(a, s)
-	b.members(a, s)
+	a.values(s)
+	a.length(s)
+	a.bounds(s)
+	a.items(s)
+	a.members(s)
 	return a
 }
 
 // onlyUsual reports whether a schema has none of the keywords for all kinds of values that only the library applies.
 func onlyUsual(s *jsonschema.Schema) bool {
 	return s.Ref == nil && s.RecursiveRef == nil && s.DynamicRef == nil && s.Not == nil && s.If == nil && s.Then == nil && s.Else == nil && s.Format == nil &&
-		len(s.AllOf) == 0 && len(s.AnyOf) == 0 && len(s.OneOf) == 0 && len(s.Extensions) == 0
+		len(s.AllOf) == 0 && len(s.AnyOf) == 0 && len(s.OneOf) == 0 && len(s.Extensions) == 0 && (s.Enum == nil || s.Const == nil)
 }
 
-func (b *builder) length(a *Acceptor, s *jsonschema.Schema) {
+// values notes the scalars that enum or const allow. Arrays and objects among them are left to the library, and so are other texts of the same scalars.
+func (a *Acceptor) values(s *jsonschema.Schema) {
+	var list []any
+	switch {
+	case s.Enum != nil:
+		list = s.Enum.Values
+	case s.Const != nil:
+		list = []any{*s.Const}
+	default:
+		return
+	}
+	a.only = make(map[string]struct{}, len(list))
+	allowed := kinds(0)
+	for _, v := range list {
+		switch v.(type) {
+		case nil:
+			allowed |= null
+		case bool:
+			allowed |= boolean
+		case string:
+			allowed |= text
+		case jsonvalue.Number:
+			allowed |= numbers
+		default:
+			continue
+		}
+		a.only[string(jsonvalue.Marshal(v))] = struct{}{}
+	}
+	a.kinds &= allowed
+}
+
+func (a *Acceptor) length(s *jsonschema.Schema) {
 	switch {
 	case s.Pattern != nil || s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil:
 		a.kinds &^= text
-	case a.kinds&text != 0 && (s.MinLength != nil || s.MaxLength != nil):
+	case s.MinLength != nil || s.MaxLength != nil:
 		a.text = &length{least: valueOr(s.MinLength, 0), most: valueOr(s.MaxLength, unbounded)}
-		b.bytes += int(unsafe.Sizeof(*a.text))
 	}
 }
 
-func (b *builder) bounds(a *Acceptor, s *jsonschema.Schema) {
+func (a *Acceptor) bounds(s *jsonschema.Schema) {
 	if a.kinds&numbers == 0 || s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
 		return
 	}
 	a.number = new(bounds)
-	b.bytes += int(unsafe.Sizeof(*a.number))
 	for i, limit := range []*big.Rat{s.Minimum, s.ExclusiveMinimum, s.Maximum, s.ExclusiveMaximum} {
 		if limit != nil {
 			a.number.limits[i] = newLimit(limit)
@@ -177,45 +192,23 @@ func (b *builder) bounds(a *Acceptor, s *jsonschema.Schema) {
 	}
 }
 
-func (b *builder) items(a *Acceptor, s *jsonschema.Schema) {
-	if s.UniqueItems || s.Contains != nil || s.UnevaluatedItems != nil {
+func (a *Acceptor) items(s *jsonschema.Schema) {
+	if s.UniqueItems || s.Contains != nil || s.UnevaluatedItems != nil || s.Items != nil || s.AdditionalItems != nil { // the last two are of older drafts
 		a.kinds &^= array
 	}
-	if a.kinds&array == 0 {
+	if a.kinds&array == 0 || s.PrefixItems == nil && s.Items2020 == nil && s.MinItems == nil && s.MaxItems == nil {
 		return
 	}
-	first, rest := s.PrefixItems, any(s.Items2020)
-	if s.Items2020 == nil {
-		rest = nil
+	a.array = &items{least: valueOr(s.MinItems, 0), most: valueOr(s.MaxItems, unbounded), rest: anything}
+	if s.Items2020 != nil {
+		a.array.rest = New(s.Items2020)
 	}
-	if s.DraftVersion < 2020 {
-		first, rest = nil, nil
-		switch of := s.Items.(type) {
-		case nil: // additionalItems has no effect without items
-		case *jsonschema.Schema:
-			rest = of
-		case []*jsonschema.Schema:
-			first, rest = of, s.AdditionalItems
-		default:
-			a.kinds &^= array
-			return
-		}
-		if s.Items == nil && s.AdditionalItems != nil {
-			a.kinds &^= array // the library applies it to all items
-			return
-		}
-	}
-	if first == nil && rest == nil && s.MinItems == nil && s.MaxItems == nil {
-		return
-	}
-	a.array = &items{least: valueOr(s.MinItems, 0), most: valueOr(s.MaxItems, unbounded), rest: b.rest(rest)}
-	b.bytes += int(unsafe.Sizeof(*a.array)) + 8*len(first)
-	for _, of := range first {
-		a.array.first = append(a.array.first, b.schema(of))
+	for _, of := range s.PrefixItems {
+		a.array.first = append(a.array.first, New(of))
 	}
 }
 
-func (b *builder) members(a *Acceptor, s *jsonschema.Schema) {
+func (a *Acceptor) members(s *jsonschema.Schema) {
 	if s.PropertyNames != nil || len(s.PatternProperties) > 0 || len(s.Dependencies) > 0 || len(s.DependentRequired) > 0 ||
 		len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil || len(s.Properties)+len(s.Required) > maxNamed {
 		a.kinds &^= object
@@ -223,10 +216,18 @@ func (b *builder) members(a *Acceptor, s *jsonschema.Schema) {
 	if a.kinds&object == 0 || len(s.Properties) == 0 && len(s.Required) == 0 && s.AdditionalProperties == nil && s.MinProperties == nil && s.MaxProperties == nil {
 		return
 	}
-	m := &members{least: valueOr(s.MinProperties, 0), most: valueOr(s.MaxProperties, unbounded), others: b.rest(s.AdditionalProperties)}
+	m := &members{least: valueOr(s.MinProperties, 0), most: valueOr(s.MaxProperties, unbounded), others: anything}
+	switch of := s.AdditionalProperties.(type) {
+	case bool:
+		if !of {
+			m.others = nothing
+		}
+	case *jsonschema.Schema:
+		m.others = New(of)
+	}
 	a.object = m
 	for name, of := range s.Properties {
-		m.named = append(m.named, newMember(name, b.schema(of)))
+		m.named = append(m.named, newMember(name, New(of)))
 	}
 	for _, name := range s.Required {
 		i := m.index([]byte(name))
@@ -236,32 +237,12 @@ func (b *builder) members(a *Acceptor, s *jsonschema.Schema) {
 		}
 		m.required |= 1 << i
 	}
-	b.bytes += int(unsafe.Sizeof(*m)) + 2*int(unsafe.Sizeof(member{}))*len(m.named)
-	for i := range m.named {
-		b.bytes += len(m.named[i].before)
-	}
 	if len(m.named) >= manyNamed {
 		m.byName = make(map[string]int, len(m.named))
 		for i, member := range m.named {
 			m.byName[member.name] = i
 		}
-		b.bytes += 64 + 48*len(m.named)
 	}
-}
-
-// rest returns the acceptor of a keyword whose value is nothing, a boolean or a schema.
-func (b *builder) rest(keyword any) *Acceptor {
-	switch of := keyword.(type) {
-	case nil:
-		return anything
-	case bool:
-		if of {
-			return anything
-		}
-	case *jsonschema.Schema:
-		return b.schema(of)
-	}
-	return nothing
 }
 
 func valueOr(n *int, missing int) int {
@@ -269,56 +250,4 @@ func valueOr(n *int, missing int) int {
 		return missing
 	}
 	return *n
-}
-
-// values are the values that enum or const allow. Arrays and objects among them are left to the library.
-type values struct {
-	texts    map[string]struct{}
-	integers map[int64]struct{}
-	yes, no  bool
-}
-
-func (b *builder) values(a *Acceptor, s *jsonschema.Schema) {
-	var list []any
-	switch {
-	case s.Enum != nil && s.Const != nil:
-		a.kinds = 0
-		return
-	case s.Enum != nil:
-		list = s.Enum.Values
-	case s.Const != nil:
-		list = []any{*s.Const}
-	default:
-		return
-	}
-	only := &values{}
-	allowed := kinds(0)
-	for _, v := range list {
-		switch v := v.(type) {
-		case nil:
-			allowed |= null
-		case bool:
-			allowed |= boolean
-			only.yes, only.no = only.yes || v, only.no || !v
-		case string:
-			if only.texts == nil {
-				only.texts = map[string]struct{}{}
-			}
-			only.texts[v] = struct{}{}
-			allowed |= text
-			b.bytes += 2 * int(unsafe.Sizeof(v))
-		case jsonvalue.Number:
-			if n, exact := exactInteger([]byte(v)); exact {
-				if only.integers == nil {
-					only.integers = map[int64]struct{}{}
-				}
-				only.integers[n] = struct{}{}
-				allowed |= integer
-				b.bytes += 16
-			}
-		}
-	}
-	a.only = only
-	a.kinds &= allowed
-	b.bytes += int(unsafe.Sizeof(*only)) + 64
 }

@@ -98,9 +98,3 @@ func decimal(raw []byte) (n int64, places int, ok bool) {
 	places = len(raw) - 1 - point
 	return n, places, len(raw) > 0 && (len(raw) <= maxDigits || places > 0)
 }
-
-// exactInteger returns the value of a number that is written as an integer of at most 15 digits, which a double has exactly.
-func exactInteger(raw []byte) (n int64, exact bool) {
-	n, places, ok := decimal(raw)
-	return n, ok && places == 0
-}

@@ -47,52 +47,37 @@ func (a *Acceptor) value(r *reader) bool {
 		return false
 	}
 	r.values--
+	start, isAccepted := r.at, false
 	switch c := r.text[r.at]; c {
-	case '"':
-		return a.kinds&text != 0 && a.acceptsText(r)
 	case '{':
 		return a.kinds&object != 0 && a.acceptsObject(r)
 	case '[':
 		return a.kinds&array != 0 && a.acceptsArray(r)
+	case '"':
+		isAccepted = a.kinds&text != 0 && a.acceptsText(r)
 	case 't':
-		return a.kinds&boolean != 0 && r.literal("true") && (a.only == nil || a.only.yes)
+		isAccepted = a.kinds&boolean != 0 && r.literal("true")
 	case 'f':
-		return a.kinds&boolean != 0 && r.literal("false") && (a.only == nil || a.only.no)
+		isAccepted = a.kinds&boolean != 0 && r.literal("false")
 	case 'n':
-		return a.kinds&null != 0 && r.literal("null")
+		isAccepted = a.kinds&null != 0 && r.literal("null")
 	default:
-		return a.kinds&numbers != 0 && a.acceptsNumber(r)
+		isAccepted = a.kinds&numbers != 0 && a.acceptsNumber(r)
 	}
+	if isAccepted && a.only != nil {
+		_, isAccepted = a.only[string(r.text[start:r.at])]
+	}
+	return isAccepted
 }
 
 func (a *Acceptor) acceptsText(r *reader) bool {
-	raw, characters, isPlain := r.string()
-	if characters < 0 {
-		return false
-	}
-	if a.only != nil {
-		if !isPlain {
-			return false
-		}
-		if _, allowed := a.only.texts[string(raw)]; !allowed {
-			return false
-		}
-	}
-	return a.text == nil || a.text.least <= characters && characters <= a.text.most
+	_, characters, _ := r.string()
+	return characters >= 0 && (a.text == nil || a.text.least <= characters && characters <= a.text.most)
 }
 
 func (a *Acceptor) acceptsNumber(r *reader) bool {
 	raw, kind := r.number()
-	if kind&a.kinds == 0 {
-		return false
-	}
-	if a.only != nil {
-		n, exact := exactInteger(raw)
-		if _, allowed := a.only.integers[n]; !allowed || !exact {
-			return false
-		}
-	}
-	return a.number == nil || a.number.accept(raw)
+	return kind&a.kinds != 0 && (a.number == nil || a.number.accept(raw))
 }
 
 func (a *Acceptor) acceptsArray(r *reader) bool {
