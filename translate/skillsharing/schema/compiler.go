@@ -37,7 +37,7 @@ func NewCompiler(l Limits) *Compiler {
 }
 
 // Compile returns the compiled schema, or violations. It returns neither for a
-// schema with regular expressions that can't be evaluated in linear time, or with [HasDynamicRecursion]: the schema
+// schema with regular expressions that can't be evaluated in linear time, with parts of another draft, or with [HasDynamicRecursion]: the schema
 // may be valid, but only the provider can apply it. Descriptors of one source share
 // schemas with the same text.
 func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
@@ -64,6 +64,12 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 // compileSchema compiles a schema, unless that takes more steps than work has
 // left. It returns nil for a schema that only the provider can apply.
 func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
+	if HasDynamicRecursion(schema) || mixesDrafts(schema) {
+		return nil, nil
+	}
+	if declared := schema["$schema"]; !isLatest(declared) {
+		return nil, errDialect
+	}
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
 	compiled, err := compileOrdinary(schema, &patterns, work)
 	pointers := 0
@@ -73,8 +79,7 @@ func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
 		}
 		compiled, err = compileUntrusted(schema, &patterns)
 	}
-	patterns.closed = true
-	if err != nil || patterns.unsupported || HasDynamicRecursion(schema) {
+	if err != nil || patterns.unsupported {
 		return nil, err
 	}
 	weights, err := weigh(compiled, work)
@@ -121,20 +126,10 @@ func compileUntrusted(schema map[string]any, patterns *patternEngine) (compiled 
 	}()
 	c := NewLibraryCompiler()
 	c.UseRegexpEngine(patterns.Compile)
-	for _, name := range assertedFormats {
-		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
-	}
 	if err := c.AddResource(parameterSchemaURL, schema); err != nil {
 		return nil, err
 	}
 	return c.Compile(parameterSchemaURL)
-}
-
-// assertedFormats are the formats that the library checks in schemas of draft 7
-// and older. The bridge checks no formats; the provider may.
-var assertedFormats = []string{
-	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email",
-	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
 }
 
 // schemaViolations returns why a schema can't be compiled.
@@ -150,11 +145,8 @@ func schemaViolations(schema map[string]any, err error, path string) []run.Viola
 		v.Message = rule.Error()
 		return []run.Violation{v}
 	}
-	if outside, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+	if _, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		v.Message = errOutside.Error()
-		if declares(schema, outside.URL) {
-			v.Message = errDialect.Error()
-		}
 		return []run.Violation{v}
 	}
 	v.Message = safetext.Clip("must be a JSON Schema: "+parameterURLs.Replace(err.Error()), jsonvalue.MaxMessage)
@@ -181,10 +173,22 @@ func Uses(schema map[string]any, keywords ...string) bool {
 	return false
 }
 
-// declares reports whether a value of $schema anywhere in a schema is a URL.
-func declares(schema map[string]any, url string) bool {
+// DraftName returns a value of $schema without an empty fragment and the scheme.
+func DraftName(declared any) string {
+	text, _ := declared.(string)
+	return strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(text, "#"), "http:"), "https:")
+}
+
+// isLatest reports whether a value of $schema does not name another draft than 2020-12.
+func isLatest(declared any) bool {
+	name := DraftName(declared)
+	return name == "" || name == "//json-schema.org/draft/2020-12/schema" || name == "//json-schema.org/schema"
+}
+
+// mixesDrafts reports whether a part of a schema declares another draft than 2020-12.
+func mixesDrafts(schema map[string]any) bool {
 	for at, member := range jsonvalue.Within(schema) {
-		if text, _ := member.(string); at.Name == "$schema" && strings.TrimSuffix(text, "#") == strings.TrimSuffix(url, "#") {
+		if at.Name == "$schema" && at.Depth > 1 && !isLatest(member) {
 			return true
 		}
 	}

@@ -155,21 +155,8 @@ func comparing(v any) (steps float64) {
 
 // childrenOf returns the subschemas that apply to members, their names or items.
 func childrenOf(s *jsonschema.Schema) []*jsonschema.Schema {
-	first, rest := itemsOf(s)
-	all := present(s.Contains, s.UnevaluatedItems, s.UnevaluatedProperties, s.PropertyNames, rest)
-	return slices.Concat(all, first, slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), schemaIn(s.AdditionalProperties))
-}
-
-// itemsOf returns the subschemas for the first items of an array, and the one for the others; nil: there is none.
-func itemsOf(s *jsonschema.Schema) (first []*jsonschema.Schema, rest *jsonschema.Schema) {
-	switch items := s.Items.(type) { // before Draft 2020-12
-	case *jsonschema.Schema:
-		return nil, items
-	case []*jsonschema.Schema:
-		rest, _ = s.AdditionalItems.(*jsonschema.Schema)
-		return items, rest
-	}
-	return s.PrefixItems, s.Items2020
+	all := present(s.Contains, s.UnevaluatedItems, s.UnevaluatedProperties, s.PropertyNames, s.Items2020)
+	return slices.Concat(all, s.PrefixItems, slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties)), schemaIn(s.AdditionalProperties))
 }
 
 // present returns the schemas that are not nil.
@@ -223,11 +210,10 @@ func (c *counter) count(s *jsonschema.Schema, v any) {
 }
 
 func (c *counter) items(s *jsonschema.Schema, items []any) {
-	first, rest := itemsOf(s)
 	for i, item := range items {
-		of := rest
-		if i < len(first) {
-			of = first[i]
+		of := s.Items2020
+		if i < len(s.PrefixItems) {
+			of = s.PrefixItems[i]
 		}
 		c.count(of, item)
 		c.count(s.Contains, item)

@@ -50,7 +50,6 @@ const (
 type compilation struct {
 	effort     *effort
 	root       map[string]any
-	oldDraft   bool                // the schema may be of an older draft, which has fewer keywords
 	references map[string]struct{} // as they are written
 	schemas    int                 // values that may be schemas
 	pointers   int                 // bytes of the pointers to these values
@@ -65,9 +64,6 @@ type compilation struct {
 // documents.
 func (e *effort) estimate(schema map[string]any) (pointers int, err error) {
 	c := &compilation{effort: e, root: schema, references: map[string]struct{}{}}
-	if draft, ok := schema["$schema"].(string); ok {
-		c.oldDraft = !strings.Contains(draft, "/2019-09/") && !strings.Contains(draft, "/2020-12/")
-	}
 	if err := c.walk(schema, 0, 0); err != nil {
 		return 0, err
 	}
@@ -99,7 +95,7 @@ func (c *compilation) walk(v any, depth, pointer int) error {
 		c.pointers += pointer
 		steps = stepsPerObject + 20*depth
 		for name, member := range v {
-			steps += c.member(name, member, depth)
+			steps += c.member(name, member)
 			if slices.Contains(dataKeywords, name) {
 				steps += jsonvalue.SizeOf(member).Values * stepsPerDatum // they are no schemas, unless a reference leads to them
 				continue
@@ -134,7 +130,7 @@ func (c *compilation) walk(v any, depth, pointer int) error {
 var dataKeywords = []string{"const", "default", "enum", "examples"}
 
 // member counts a member as the keyword that it may be, and returns the steps for it.
-func (c *compilation) member(name string, v any, depth int) int {
+func (c *compilation) member(name string, v any) int {
 	text, isText := v.(string)
 	switch name {
 	case "$ref", "$dynamicRef", "$recursiveRef":
@@ -151,9 +147,7 @@ func (c *compilation) member(name string, v any, depth int) int {
 		}
 	case "$anchor", "$dynamicAnchor":
 		c.anchors++
-	case "$schema":
-		c.oldDraft = c.oldDraft || depth > 0
-	case "enum", "required", "type": // some drafts require unique items
+	case "enum", "required", "type": // of which some must have unique items
 		list, _ := v.([]any)
 		return comparisons(list)
 	}
@@ -187,7 +181,7 @@ func comparisons(list []any) int {
 func (c *compilation) elsewhere() error {
 	for reference := range c.references {
 		pointer, ok := strings.CutPrefix(fragment(reference), "/")
-		if !ok || c.leadsToSchema(strings.Split(pointer, "/")) {
+		if !ok || leadsToSchema(strings.Split(pointer, "/")) {
 			continue
 		}
 		// Pointers in a value with an id begin at that value, so the target is not known: all values are
@@ -212,14 +206,11 @@ func (c *compilation) elsewhere() error {
 // tokens returns the tokens of a JSON Pointer whose first slash was removed.
 func tokens(pointer string) []string { return slices.Collect(jsontext.Pointer("/" + pointer).Tokens()) }
 
-// leadsToSchema reports whether a pointer leads, by keywords that the draft has,
-// to a place where a schema must be.
-func (c *compilation) leadsToSchema(tokens []string) bool {
+// leadsToSchema reports whether a pointer leads, by keywords, to a place where a schema must be.
+func leadsToSchema(tokens []string) bool {
 	for len(tokens) > 0 {
 		word := tokens[0]
 		switch {
-		case c.oldDraft && !keywordsOfAll[word]:
-			return false
 		case slices.Contains(SchemaMapKeywords, word) && len(tokens) > 1:
 			tokens = tokens[2:]
 		case slices.Contains(SchemaKeywords, word):
@@ -232,12 +223,6 @@ func (c *compilation) leadsToSchema(tokens []string) bool {
 		}
 	}
 	return true
-}
-
-// keywordsOfAll are the keywords with schemas that all drafts have.
-var keywordsOfAll = map[string]bool{
-	"definitions": true, "not": true, "allOf": true, "anyOf": true, "oneOf": true, "properties": true, "additionalProperties": true,
-	"patternProperties": true, "items": true, "additionalItems": true, "dependencies": true,
 }
 
 // isIndex reports whether a token is an array index.

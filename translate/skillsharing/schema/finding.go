@@ -209,8 +209,6 @@ func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 	case *kind.AdditionalProperties:
 		names := slices.Sorted(slices.Values(k.Properties))
 		return "must not have the member " + strconv.Quote(names[0]), nil
-	case *kind.AdditionalItems:
-		return fmt.Sprintf("must not have the last %d of its items", k.Count), nil
 	case *kind.PropertyNames:
 		return fmt.Sprintf("must not have a member named %q", k.Property), nil
 	case *kind.DependentRequired:

@@ -50,7 +50,7 @@ const (
 func compileOrdinary(schema map[string]any, patterns *patternEngine, work *effort) (*jsonschema.Schema, error) {
 	declared, isDeclared := schema["$schema"]
 	id, hasID := schema["$id"]
-	if isDeclared && declared != "https://json-schema.org/draft/2020-12/schema" || hasID && !isPlainURL(id) {
+	if isDeclared && DraftName(declared) == "" || hasID && !isPlainURL(id) {
 		return nil, errNotOrdinary
 	}
 	c := &ordinaryCompiler{patterns: patterns, root: schema, objects: map[uintptr]*jsonschema.Schema{}, bounds: map[jsonvalue.Number]*big.Rat{}}

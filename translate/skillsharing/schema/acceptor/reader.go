@@ -47,7 +47,8 @@ func (a *Acceptor) value(r *reader) bool {
 		return false
 	}
 	r.values--
-	start, isAccepted := r.at, false
+	start := r.at
+	var isAccepted bool
 	switch c := r.text[r.at]; c {
 	case '{':
 		return a.kinds&object != 0 && a.acceptsObject(r)

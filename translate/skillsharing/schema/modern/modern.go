@@ -14,13 +14,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 )
 
-// oldDrafts are the drafts before 2020-12 by their [identifier].
-var oldDrafts = map[string]int{
+// drafts are the drafts before 2020-12, and those that other values of $schema extend with keywords that are no assertions, by their [schema.DraftName].
+var drafts = map[string]int{
 	"//json-schema.org/draft-04/schema": 4, "//json-schema.org/draft-06/schema": 6, "//json-schema.org/draft-07/schema": 7, "//json-schema.org/draft/2019-09/schema": 2019,
-}
-
-// dialects are the drafts that other values of $schema extend, with keywords that are no assertions.
-var dialects = map[string]int{
 	"//json-schema.org/draft-04/hyper-schema": 4, "//json-schema.org/draft-06/hyper-schema": 6, "//json-schema.org/draft-07/hyper-schema": 7,
 	"//json-schema.org/draft/2019-09/hyper-schema": 2019, "//json-schema.org/draft/2020-12/hyper-schema": latest,
 }
@@ -33,27 +29,13 @@ const latest = 2020
 // oldWords are the keywords that a schema of an older draft has if there is something to translate.
 var oldWords = []string{"$schema", "id", "definitions", "items", "additionalItems", "dependencies", "exclusiveMinimum", "exclusiveMaximum", "nullable"}
 
-// draftOf returns the draft that a value of $schema names, if it has to be translated; 0: it does not.
+// draftOf returns the draft that a value of $schema names, or that the dialect in it extends, if it has to be translated; 0: it does not.
 func draftOf(declared any) int {
-	if draft := oldDrafts[identifier(declared)]; draft != 0 {
-		return draft
-	}
-	return dialectOf(declared)
-}
-
-// dialectOf returns the draft that the dialect in a value of $schema extends; 0: it is none that is known.
-func dialectOf(declared any) int {
-	name := identifier(declared)
+	name := schema.DraftName(declared)
 	if strings.HasPrefix(name, openAPI) && strings.Contains(name, "/dialect/") {
 		return latest
 	}
-	return dialects[name]
-}
-
-// identifier returns a value of $schema without an empty fragment and the scheme.
-func identifier(declared any) string {
-	text, _ := declared.(string)
-	return strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(text, "#"), "http:"), "https:")
+	return drafts[name]
 }
 
 // Schema translates a schema to Draft 2020-12: one that says in $schema that it is of an
@@ -70,7 +52,13 @@ func Schema(old map[string]any, kind string) (modern map[string]any, ok bool) {
 		delete(modern, "$schema")
 		return modern, true
 	}
-	modern, _ = m.schema(old, old).(map[string]any)
+	m.resources = map[string]map[string]any{}
+	for _, value := range jsonvalue.Within(old) {
+		if object, isObject := value.(map[string]any); isObject && m.idOf(object) != "" {
+			m.resources[m.idOf(object)] = object
+		}
+	}
+	modern = m.object(old, old)
 	if old["nullable"] == true && jsonvalue.TypesNamed(kind) != 0 && !hasAny(old, "type", "$ref", "enum", "anyOf", "oneOf", "allOf") {
 		modern["type"] = []any{kind, "null"}
 	}
@@ -101,8 +89,9 @@ var besideReferences = []string{
 
 // modernizer translates a schema.
 type modernizer struct {
-	draft   int // 0: not stated
-	changed bool
+	draft     int                       // 0: not stated
+	resources map[string]map[string]any // schemas with a URI, in which references may begin
+	changed   bool
 }
 
 func hasAny(object map[string]any, names ...string) bool {
@@ -127,7 +116,7 @@ func (m *modernizer) schema(v any, resource map[string]any) any {
 func (m *modernizer) object(old, resource map[string]any) map[string]any {
 	_, refers := old["$ref"]
 	alone := refers && m.draft != 0 && m.draft < 2019 // a reference, for which these drafts ignore all but texts for people
-	if id, _ := old[m.idWord()].(string); id != "" && id[0] != '#' && !alone {
+	if m.idOf(old) != "" && !alone {
 		resource = old
 	}
 	s := make(map[string]any, len(old))
@@ -230,6 +219,15 @@ func (m *modernizer) idWord() string {
 		return "id"
 	}
 	return "$id"
+}
+
+// idOf returns the URI of a schema without an empty fragment; empty: it has none, or only an anchor.
+func (m *modernizer) idOf(object map[string]any) string {
+	id, _ := object[m.idWord()].(string)
+	if strings.HasPrefix(id, "#") {
+		return ""
+	}
+	return strings.TrimSuffix(id, "#")
 }
 
 // identity translates the URI of a schema, and removes that of the draft.
@@ -338,7 +336,10 @@ func (m *modernizer) nullable(s map[string]any) {
 func (m *modernizer) reference(v any, resource map[string]any) any {
 	text, _ := v.(string)
 	base, pointer, found := strings.Cut(text, "#/")
-	if id, _ := resource[m.idWord()].(string); !found || base != "" && base != strings.TrimSuffix(id, "#") {
+	if base != "" {
+		resource = m.resources[base]
+	}
+	if !found || resource == nil {
 		return v
 	}
 	words := strings.Split(pointer, "/")
