@@ -68,7 +68,7 @@ func TestFiles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "made", "folder")
 	file := filepath.Join(folder, "s.db")
 	db := open(t, Settings{Kind: SQLite, File: file})
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "secure_delete": "1", "auto_vacuum": "2", "foreign_keys": "1", "busy_timeout": "5000"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "secure_delete": "1", "auto_vacuum": "2", "foreign_keys": "1", "busy_timeout": "100"} {
 		if got := scalar[string](t, db, writing, "PRAGMA "+pragma); got != want {
 			t.Errorf("%s: %s", pragma, got)
 		}

@@ -2,6 +2,10 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // TestLockedRow tests that a row which another transaction has locked, such as that of an instance that was paused, holds up nothing else: what adopts,
@@ -81,6 +86,78 @@ func TestLockedRow(t *testing.T) {
 		}
 		if n, err := step.do(t.Context()); n != 1 || err != nil {
 			t.Errorf("%s: %d rows of 1 when the lock has ended, %v", step.name, n, err)
+		}
+	}
+}
+
+// TestLockedFile tests that what waits for a file that another process has locked waits no longer than its own time: an end is told within 2 s, and written later,
+// and a claim ends with its call, or after 10 s. The operator learns why.
+func TestLockedFile(t *testing.T) {
+	t.Parallel()
+	settings := Settings{Kind: SQLite, File: filepath.Join(t.TempDir(), "s.db")}
+	m := join(t, settings, newProvider())
+	owner := ledger.Owner{Realm: "main", Principal: "ann"}
+	begin := func(ctx context.Context, key byte) (*ledger.Entry, *run.Failure) {
+		e := &ledger.Entry{Owner: owner, Key: []byte{key}, State: ledger.Working, Single: true, Ref: run.Ref{Source: "acme", ExecutionID: "e"}}
+		_, failure := m.Add(ctx, e, 0)
+		return e, failure
+	}
+	var running []*ledger.Entry
+	for key := range byte(12) {
+		e, failure := begin(t.Context(), key)
+		if failure != nil {
+			t.Fatal(failure)
+		}
+		running = append(running, e)
+	}
+	other, err := sql.Open("sqlite", settings.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	other.SetMaxOpenConns(1)
+	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i, e := range running {
+		wg.Go(func() {
+			time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+			began := time.Now()
+			now, err := (ledger.Viewed{Ledger: m.Ledger}).Write(e, func(next *ledger.Entry) error {
+				next.State, next.Outcome = ledger.Completed, []byte("{}")
+				return nil
+			})
+			if took := time.Since(began); err != nil || now.State != ledger.Completed || took > 2500*time.Millisecond {
+				t.Errorf("end %d: %+v, %v after %s", i, now, err, took)
+			}
+		})
+	}
+	for i, most := range []time.Duration{time.Second, 3 * time.Second, 7 * time.Second, 10 * time.Second} {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), most+time.Duration(i/3)*time.Minute)
+			defer cancel()
+			began := time.Now()
+			_, failure := begin(ctx, 100+byte(i))
+			if took := time.Since(began); failure == nil || failure.Executed != run.ExecutedNo || took > most+500*time.Millisecond {
+				t.Errorf("claim for %s: %v after %s", most, failure, took)
+			}
+		})
+	}
+	wg.Wait()
+	if trouble := m.db.Status().Trouble; trouble == nil || !strings.Contains(trouble.Advice, "locked") {
+		t.Errorf("%+v", trouble)
+	}
+	if _, err := other.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range running {
+		for waited := 0; ; waited++ {
+			if stored, err := m.db.Runs().Get(t.Context(), e.Identity()); err == nil && stored.State == ledger.Completed {
+				break
+			} else if time.Sleep(100 * time.Millisecond); waited == 100 {
+				t.Fatalf("%+v, %v", stored, err)
+			}
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 		d.older.Store(&olderSchema{version, files})
 		return nil
 	}
-	return session{d, writing, several, c, nil}.begin(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
+	return session{d, writing, several, c, nil}.attempt(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
 }
 
 // olderSchema is the version of the schema of a database that is only checked, and the migrations of the program.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	codes "modernc.org/sqlite/lib"
+
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
@@ -157,21 +159,29 @@ func (s session) do(ctx context.Context, f func(context.Context, session) error)
 	s.conns = c
 	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
+	return s.db.judged(ctx, s.attempt(limited, f), s.purpose, s.kind)
+}
+
+// attempt calls f, again and again while the database refuses it. The wait for another process that has locked the file ends shortly before the context does,
+// so that the error says why.
+func (s session) attempt(ctx context.Context, f func(context.Context, session) error) (err error) {
+	deadline, _ := ctx.Deadline()
 	for attempt := 1; ; attempt++ {
-		unreplicated := c.unreplicated.Load()
+		unreplicated := s.conns.unreplicated.Load()
 		switch {
-		case c.batches != nil && s.purpose != reading:
-			err = c.batches.do(limited, s, f)
+		case s.conns.batches != nil && s.purpose != reading:
+			err = s.conns.batches.do(ctx, s, f)
 		case s.kind == several:
-			err = s.begin(limited, f)
+			err = s.begin(ctx, f)
 		default:
-			err = f(limited, s)
+			err = f(ctx, s)
 		}
-		if err == nil && s.purpose != reading && c.unreplicated.Load() != unreplicated { // a commit of this time, if not this one
+		if err == nil && s.purpose != reading && s.conns.unreplicated.Load() != unreplicated { // a commit of this time, if not this one
 			err = &finalError{verdict.ErrUnreplicated}
 		}
-		if attempt == maxAttempts || !s.db.again(err, s.purpose) {
-			return s.db.judged(ctx, err, s.purpose, s.kind)
+		isLocked := verdict.Code(err) == codes.SQLITE_BUSY && time.Until(deadline) > 2*sqliteBusy
+		if !isLocked && (attempt >= maxAttempts || !s.db.again(err, s.purpose)) {
+			return err
 		}
 	}
 }

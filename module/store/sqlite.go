@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +23,8 @@ import (
 const (
 	// sqliteReaders is how many connections of a file read at the same time.
 	sqliteReaders = 4
-	// sqliteBusy is how long a statement waits for other processes, in milliseconds.
-	sqliteBusy = "5000"
+	// sqliteBusy is how long one attempt of a statement waits for other processes.
+	sqliteBusy = 100 * time.Millisecond
 )
 
 // sqlite is the dialect of SQLite, in a file and in memory.
@@ -52,7 +53,7 @@ func (q *sqlite) script(ctx context.Context, tx *transaction, text string) error
 // open makes the file, which only its owner can read, and opens the connections.
 func (q *sqlite) open(ctx context.Context) (*connections, error) {
 	location := url.URL{Scheme: "file", Path: "/" + newID()}
-	options := url.Values{"_busy_timeout": {sqliteBusy}, "_txlock": {"immediate"}, "_foreign_keys": {"1"}, "_error_rc": {"1"}, "_dqs": {"0"}}
+	options := url.Values{"_busy_timeout": {strconv.FormatInt(sqliteBusy.Milliseconds(), 10)}, "_txlock": {"immediate"}, "_foreign_keys": {"1"}, "_error_rc": {"1"}, "_dqs": {"0"}}
 	if q.settings.Kind == Memory {
 		options.Set("vfs", "memdb")
 		if q.settings.File != "" {

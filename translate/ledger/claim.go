@@ -51,7 +51,7 @@ func Insist(ctx context.Context, send func(ctx context.Context) error) (perhaps 
 	var tried, waited time.Duration
 	for pause := firstPause; ; pause = min(2*pause, longestClaimPause) {
 		began := time.Now()
-		trying, cancel := context.WithTimeout(ctx, tryTimeout)
+		trying, cancel := context.WithTimeout(ctx, min(tryTimeout, claimTimeout-tried-waited))
 		err = send(trying)
 		cancel()
 		tried += min(time.Since(began), tryTimeout)
@@ -65,7 +65,7 @@ func Insist(ctx context.Context, send func(ctx context.Context) error) (perhaps 
 		case unavailable.Full, waited >= restartTimeout:
 			return false, err
 		}
-		if tried+waited >= claimTimeout || !Sleep(ctx, pause) {
+		if tried+waited+pause >= claimTimeout || !Sleep(ctx, pause) {
 			return perhaps, err
 		}
 		waited += pause
