@@ -20,6 +20,7 @@ import (
 
 // soakFor is how long the mixed load goes on, after a warm-up: a few seconds, and under the
 // race detector half a minute if long tests are asked for, unless SKILL_BRIDGE_SOAK says otherwise.
+// Without the race detector, it is a long test, since it takes the whole processor.
 func soakFor(t *testing.T) time.Duration {
 	t.Helper()
 	if text := os.Getenv("SKILL_BRIDGE_SOAK"); text != "" {
@@ -30,12 +31,13 @@ func soakFor(t *testing.T) time.Duration {
 		return d
 	}
 	switch {
-	case !longtest.Runs(longtest.Long):
-		return 2 * time.Second
-	case raced:
+	case !raced:
+		longtest.Need(t, longtest.Long)
+		return 5 * time.Second
+	case longtest.Runs(longtest.Long):
 		return 30 * time.Second
 	}
-	return 5 * time.Second
+	return 2 * time.Second
 }
 
 // TestSoak is the row R44: a mixed load with faults of all kinds, several
