@@ -229,40 +229,44 @@ func TestCodeOfHostileInputs(t *testing.T) {
 		}})
 	}
 	c := testbed.StartCaddy(t, testbed.Site("skill_bridge {\nrpc /rpc\na2a\nbrowse\nallow_http\nallow_networks 127.0.0.0/8\nprovider "+hostile.NewProvider(t, skills...).URL()+" {\nnamespace acme\n}\n}"))
+	programs := map[string][]string{ // by the command that parses those that follow it
+		"sh":      {"sh", "-c", `for text; do sh -n -c "$text" || exit; done`, "sh"},
+		"python3": {"python3", "-c", "import ast, sys; [ast.parse(text) for text in sys.argv[1:]]"},
+		"node":    {"node", "--experimental-vm-modules", "-e", "for (const text of process.argv.slice(1)) new (require('vm').SourceTextModule)(text)", "--"},
+	}
 	for i := range skills {
 		texts := look(t, c.URL+"?skill="+url.QueryEscape(strings.Replace(skills[i].ID, "/", ".", 1))).code(t)
 		seen := 0
 		for _, text := range texts {
-			var words []string
+			var parser string
 			switch {
 			case strings.HasPrefix(text, "curl "):
 				if data := strings.SplitN(text, " -d ", 2)[1]; strings.Count(data, "'") != 2 || strings.ContainsAny(data, `!`) || strings.Contains(data, `\"`) || strings.Contains(data, `\\`) {
 					t.Errorf("to some shell, this is not one word: %s", data)
 				}
-				words = []string{"sh", "-n", "-c", text}
+				parser = "sh"
 			case strings.HasPrefix(text, "import json"):
-				words = []string{"python3", "-c", "import ast, sys; ast.parse(sys.argv[1])", text}
+				parser = "python3"
 			case strings.HasPrefix(text, "const response"):
-				file := filepath.Join(t.TempDir(), "call.mjs")
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				words = []string{"node", "--check", file}
+				parser = "node"
 			default:
 				continue
 			}
+			programs[parser] = append(programs[parser], text)
 			seen++
 			if !safetext.Printable(strings.ReplaceAll(text, "\n", "")) {
 				t.Errorf("has a hidden character: %+q", text)
 			}
-			if _, err := exec.LookPath(words[0]); err != nil {
-				t.Log(err)
-			} else if said, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", text, err, said)
-			}
 		}
 		if seen != 4 { // two with curl, of which one is for A2A
 			t.Errorf("%s: %q", skills[i].ID, texts)
+		}
+	}
+	for parser, words := range programs {
+		if _, err := exec.LookPath(parser); err != nil {
+			t.Log(err)
+		} else if said, err := exec.CommandContext(t.Context(), parser, words[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%q: %v\n%s", words, err, said)
 		}
 	}
 }
