@@ -153,7 +153,7 @@ func TestR51WaitsEndWithTheState(t *testing.T) {
 // R53: a status or result URL that fails for some seconds loses no run that has more
 // time than that, however often it is usually asked; and it is not asked as often then.
 func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
-	testbed.CheckLeaks(t)
+	t.Parallel()
 	lasting, least, most := 1500*time.Millisecond, 3, 6
 	polls := []string{"poll_interval 20ms 20ms"}
 	if longtest.Runs(longtest.Long) {
@@ -163,14 +163,15 @@ func TestR53RunsAreNotGivenUpEarly(t *testing.T) {
 	failures := map[string]hostile.Action{
 		"503": hostile.Respond(503, ""), "429": hostile.Respond(429, ""), "reset": hostile.Reset(), "500": hostile.Respond(500, ""),
 	}
-	p := hostile.NewProvider(t)
-	p.Publish(hostile.Skill{ID: "acme/quick"})
-	for name := range failures {
-		p.Publish(hostile.Skill{ID: "acme/" + name}, hostile.Skill{ID: "acme/result-" + name})
-	}
 	for _, poll := range polls {
 		t.Run(poll, func(t *testing.T) {
-			c := testbed.StartCaddy(t, testbed.Bridge(offer(p, "acme"), poll, "circuit_breaker off", withoutKeepAlive))
+			t.Parallel()
+			p := hostile.NewProvider(t)
+			p.Publish(hostile.Skill{ID: "acme/quick"})
+			for name := range failures {
+				p.Publish(hostile.Skill{ID: "acme/" + name}, hostile.Skill{ID: "acme/result-" + name})
+			}
+			c := testbed.StartProcess(t, testbed.Limits{}, testbed.Bridge(offer(p, "acme"), poll, "circuit_breaker off", withoutKeepAlive))
 			var calls sync.WaitGroup
 			for name, failure := range failures {
 				for id, part := range map[string]hostile.Part{"acme/" + name: hostile.Status, "acme/result-" + name: hostile.Result} {

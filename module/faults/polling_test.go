@@ -91,9 +91,9 @@ func TestR09StatusFails(t *testing.T) {
 // that it can be followed again.
 func TestR09KeepsFailing(t *testing.T) {
 	longtest.Need(t, longtest.Long)
-	testbed.CheckLeaks(t)
-	p, c := following(t, "circuit_breaker off")
-	patient := c.With(testbed.Timeout(4 * trouble))
+	t.Parallel()
+	p := hostile.NewProvider(t)
+	patient := testbed.StartProcess(t, testbed.Limits{}, withProvider(p, "circuit_breaker off", withoutKeepAlive)).With(testbed.Timeout(4 * trouble))
 	var calls sync.WaitGroup
 	tests := map[string]struct {
 		part          hostile.Part
