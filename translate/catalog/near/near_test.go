@@ -100,15 +100,15 @@ func mistype(r *rand.Rand, name string) string {
 // names, it may miss the last of the five.
 func TestNearFindsAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, tc := range []struct{ size, misses int }{{1, 0}, {3, 0}, {50, 0}, {1000, 0}, {10_000, 5}} {
-		names := skillnames.Names(r, tc.size)
+	for _, size := range []int{1, 3, 50, 1000, 10_000} {
+		names := skillnames.Names(r, size)
 		ix := NewIndex(names)
 		tries := 100
-		if tc.size > 1000 && !longtest.Runs(longtest.Long) {
+		if size > 1000 && !longtest.Runs(longtest.Long) {
 			tries = 10
 		}
 		for range tries {
-			name := mistype(r, names[r.IntN(tc.size)])
+			name := mistype(r, names[r.IntN(size)])
 			if r.IntN(4) == 0 {
 				name = name[strings.LastIndexByte(name, '.')+1:]
 			}
@@ -117,11 +117,8 @@ func TestNearFindsAll(t *testing.T) {
 			for _, n := range nearByHand(name, names) {
 				want = append(want, n.name)
 			}
-			if slices.Equal(got, want) {
-				continue
-			}
-			if tc.misses--; tc.misses < 0 || got[0] != want[0] {
-				t.Errorf("%d names, %q: got %q, want %q", tc.size, name, got, want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%d names, %q: got %q, want %q", size, name, got, want)
 			}
 		}
 	}
@@ -203,9 +200,9 @@ func TestNearIsBounded(t *testing.T) {
 		many = append(many, NewIndex(similarNames(10_000)))
 	}
 	name := "evil." + strings.Repeat("ab", 20) + "babababa"
-	list, scanned, compared := nearest(name, many, nil)
-	if len(list) == 0 || scanned > maxScanned || compared > maxCompared+200*len(many) {
-		t.Errorf("%d found, %d names, %d bytes", len(list), scanned, compared)
+	list, compared := nearest(name, many, nil)
+	if len(list) == 0 || compared > maxCompared+200*len(many) {
+		t.Errorf("%d found, %d bytes", len(list), compared)
 	}
 	mine := NewIndex([]string{"mine." + strings.Repeat("ab", 20) + "bababab"})
 	if list := Find(name, append(many, mine)...); !slices.Contains(list, mine.names[0]) {
