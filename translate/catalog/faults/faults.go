@@ -2,7 +2,6 @@
 package faults
 
 import (
-	"container/list"
 	"math"
 	"strings"
 	"sync"
@@ -23,9 +22,8 @@ type Faults struct {
 	count atomic.Int64 // len(known), readable without the lock
 
 	mu    sync.Mutex
-	known map[string]*list.Element // by skill id
-	order list.List                // of faults, oldest first
-	size  int                      // in bytes
+	known map[string]*fault // by skill id
+	size  int               // in bytes
 }
 
 // fault is the newest failure of one skill.
@@ -57,8 +55,8 @@ func (f *Faults) Note(id string, failure *run.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	since := time.Now()
-	if known := f.known[id]; known != nil && failure != nil && known.Value.(*fault).failure.Kind == failure.Kind {
-		since = known.Value.(*fault).since
+	if known := f.known[id]; known != nil && failure != nil && known.failure.Kind == failure.Kind {
+		since = known.since
 	}
 	f.forget(id)
 	if failure != nil {
@@ -103,23 +101,26 @@ func clip(text string, most int) string {
 
 func (f *Faults) add(added *fault) {
 	if f.known == nil {
-		f.known = make(map[string]*list.Element)
+		f.known = make(map[string]*fault)
 	}
-	f.known[added.id] = f.order.PushBack(added)
+	f.known[added.id] = added
 	f.size += added.size()
 	for f.size > maxFaults {
-		f.forget(f.order.Front().Value.(*fault).id)
+		oldest := added
+		for _, other := range f.known {
+			if other.noted.Before(oldest.noted) {
+				oldest = other
+			}
+		}
+		f.forget(oldest.id)
 	}
 }
 
 func (f *Faults) forget(id string) {
-	known := f.known[id]
-	if known == nil {
-		return
+	if known := f.known[id]; known != nil {
+		f.size -= known.size()
+		delete(f.known, id)
 	}
-	f.size -= known.Value.(*fault).size()
-	f.order.Remove(known)
-	delete(f.known, id)
 }
 
 // Get returns the failure of a skill, and since when it has failures of this kind; nil: there is none.
@@ -129,8 +130,8 @@ func (f *Faults) Get(id string) (*run.Failure, time.Time) { return f.Recent(id, 
 func (f *Faults) Recent(id string, within time.Duration) (*run.Failure, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known := f.known[id]; known != nil && time.Since(known.Value.(*fault).noted) < within {
-		return known.Value.(*fault).failure, known.Value.(*fault).since
+	if known := f.known[id]; known != nil && time.Since(known.noted) < within {
+		return known.failure, known.since
 	}
 	return nil, time.Time{}
 }

@@ -200,54 +200,26 @@ func (s *finder) best(at int, scope *Scope) []Hit {
 // sorted returns the skills of a scope with the highest ranks: if some have all words that are required, only those.
 func (s *finder) sorted(at int, scope *Scope, rank []uint32) []Hit {
 	// An order is the complement of a rank, and a skill, so that the smallest orders are those of the best skills.
-	var orders []uint64
+	orders := make([]uint64, 0, len(rank))
 	complete := false
-	consider := func(i int, r uint32) {
+	for i, r := range rank {
+		if r == 0 && !s.all {
+			continue
+		}
 		exactly := s.exactly(&scope.Index.exact[i])
 		has := r>>countedBits >= s.least || exactly > 0
 		if complete && !has || !scope.visible(i) || scope.Accept != nil && !scope.Accept(scope.Index.given[i]) {
-			return
+			continue
 		}
 		if has && !complete {
 			orders, complete = orders[:0], true
 		}
 		orders = append(orders, uint64(^(r&counted+exactly))<<32|uint64(i)) //nolint:gosec // there are less than 2^30 skills
 	}
-	if found := s.found[at]; !s.all && sparse(found, len(rank)) {
-		for _, word := range found {
-			for _, m := range word {
-				for _, p := range m.postings {
-					if r := rank[p.skill()]; r > 0 {
-						rank[p.skill()] = 0
-						consider(int(p.skill()), r)
-					}
-				}
-			}
-		}
-	} else {
-		orders = make([]uint64, 0, len(rank))
-		for i, r := range rank {
-			if r > 0 || s.all {
-				consider(i, r)
-			}
-		}
-	}
 	slices.Sort(orders)
-	orders = orders[:min(len(orders), s.limit)]
-	best := make([]Hit, len(orders))
-	for i, o := range orders {
+	best := make([]Hit, min(len(orders), s.limit))
+	for i, o := range orders[:len(best)] {
 		best[i] = Hit{at, scope.Index.given[uint32(o)], ^uint32(o >> 32), complete} //nolint:gosec // both halves of the order
 	}
 	return best
-}
-
-// sparse reports whether words have so few occurrences that it is cheaper to look at these than at all skills.
-func sparse(found [][]matched, skills int) bool {
-	left := skills / 4
-	for _, word := range found {
-		for _, m := range word {
-			left -= len(m.postings)
-		}
-	}
-	return left >= 0
 }
