@@ -32,8 +32,8 @@ type endedRun struct {
 }
 
 const (
-	mostEnded = 200      // ends of runs that are kept
-	mostOfOne = 64 << 10 // bytes of what a provider has said of one run
+	mostEnded     = 200      // ends of runs that are kept
+	mostEndedSize = 64 << 10 // bytes of what a provider has said of one run
 )
 
 // find returns what the provider has said of the end of a run, if it is kept.
@@ -49,7 +49,7 @@ func (e *endedRuns) add(key run.Key, said endedRun) {
 
 // withoutAnswer returns a copy of a run that does not keep the answer from which it was read. ok is false if it is too large to be kept.
 func withoutAnswer(o *run.Run) (c run.Run, ok bool) {
-	if len(o.Output) > mostOfOne {
+	if len(o.Output) > mostEndedSize {
 		return run.Run{}, false
 	}
 	c = *o
@@ -58,7 +58,7 @@ func withoutAnswer(o *run.Run) (c run.Run, ok bool) {
 		return c, true
 	}
 	f, said := *o.Failure, o.Failure.ProviderSaid()
-	if len(o.Output)+len(f.Message)+len(said.Details)+len(said.Retry) > mostOfOne {
+	if len(o.Output)+len(f.Message)+len(said.Details)+len(said.Retry) > mostEndedSize {
 		return run.Run{}, false
 	}
 	if f.Provider != nil {

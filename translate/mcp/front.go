@@ -17,7 +17,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -101,7 +100,7 @@ type Front struct {
 
 	polled    run.Memory[polledRun]
 	ended     endedRuns
-	listeners listeners.Listeners
+	listeners listeners
 }
 
 var _ jsonrpc.Handler = (*Front)(nil)
@@ -183,7 +182,7 @@ type request struct {
 	// unknown are arguments of the call that the skill does not define.
 	unknown []string
 	// room counts the result instead of the Request. May be nil.
-	room *listeners.Room
+	room *room
 }
 
 // ServeRPC answers one request. Notifications have no effect.

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/listeners"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
@@ -28,15 +26,15 @@ func (o *Options) announces(change string) bool {
 
 // subscription is what a client listens to.
 type subscription struct {
-	request  *request
-	stream   *jsonrpc.Stream
-	id       jsontext.Value // of the request
-	lists    []string       // methods of the notifications
-	accepted jsontext.Value // what is honoured
-	tasks    []listeners.Task
-}
+	*request
 
-var _ listeners.Feed = (*subscription)(nil)
+	stream   *jsonrpc.Stream
+	id       jsontext.Value  // of the request
+	lists    []string        // methods of the notifications
+	changed  <-chan struct{} // is closed when a list changes after the client was told that it listens; nil: there are no lists
+	accepted jsontext.Value  // what is honoured
+	tasks    []subscribedTask
+}
 
 // errTooManyListeners is the error for a subscription that is one too many.
 var errTooManyListeners = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "Too many subscriptions are open; close one, or try again later"}
@@ -57,7 +55,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if !acceptsStream(r) {
 		return r.refuse(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: subscriptions are streams; send Accept: text/event-stream", Status: http.StatusOK})
 	}
-	release, ok := r.front.listeners.Enter(r.caller.Principal)
+	release, ok := r.front.listeners.enter(r.caller.Principal)
 	if !ok {
 		failure := failureOf(errTooManyListeners)
 		failure.Kind = run.RateLimited // which is no fault of the server
@@ -69,22 +67,19 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	r.front.Streaming(1)
 	defer r.front.Streaming(-1)
 	s.stream = r.Stream()
-	s.stream.EndBy(time.Now().Add(listeners.Longest + time.Minute))
+	s.stream.EndBy(time.Now().Add(longest + time.Minute))
 	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
 	r.meta = wire.Meta{Tasks: r.meta.Tasks}
 	r.Release()
-	var changed <-chan struct{}
 	if len(s.lists) > 0 { // before the client is told so: it is told of every change after that
 		defer r.front.Bridge.Listen()()
-		changed = s.ListsChanged()
+		s.changed = r.front.Bridge.Changed(r.caller.Principal)
 	}
 	if s.stream.Notify("notifications/subscriptions/acknowledged", s.params(func(w *front.Writer) { w.Raw("notifications", s.accepted) })) != nil {
 		return nil, nil
 	}
 	if len(s.lists) > 0 || len(s.tasks) > 0 {
-		r.front.listeners.Serve(r.ctx, &listeners.Subscription{
-			Sources: r.front.Bridge.Readable(r.caller.Principal), Lists: s.lists, Changed: changed, Tasks: len(s.tasks), Stopping: r.front.Stopping, Recovered: r.front.recovered, Feed: s,
-		})
+		s.serve()
 	}
 	w := r.open(resultComplete)
 	_ = s.stream.Result(0, w.end(func(w *front.Writer) { w.Raw(wire.MetaSubscription, s.id) })) // an error would mean that the client is gone
@@ -108,11 +103,11 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 		for i, v := range items {
 			named[i] = wire.Text(v)
 		}
-		s.tasks = listeners.OwnTasks(named, func(id string) (run.Ref, error) { return r.front.Tokens.Open(r.ctx, id, r.caller.Principal) })
+		s.tasks = ownTasks(named, func(id string) (run.Ref, error) { return r.front.Tokens.Open(r.ctx, id, r.caller.Principal) })
 		w.OpenArray("taskIds")
 		for i := range s.tasks {
 			w.Next()
-			w.Buf = front.AppendText(w.Buf, s.tasks[i].ID)
+			w.Buf = front.AppendText(w.Buf, s.tasks[i].id)
 		}
 		w.CloseArray()
 	}
@@ -142,40 +137,16 @@ func (s *subscription) withID(params jsontext.Value) jsontext.Value {
 	return w.Buf
 }
 
-// ListsChanged implements [listeners.Feed].
-func (s *subscription) ListsChanged() <-chan struct{} {
-	return s.request.front.Bridge.Changed(s.request.caller.Principal)
-}
-
-// ReadLists implements [listeners.Feed].
-func (s *subscription) ReadLists(ctx context.Context, sources []string) map[string]time.Time {
-	return s.request.front.Bridge.ReadLists(ctx, front.Quiet(s.request.caller), sources)
-}
-
-// TasksCanceled implements [listeners.Feed].
-func (s *subscription) TasksCanceled() <-chan struct{} { return s.request.front.Canceled.Changed() }
-
-// CanceledTask implements [listeners.Feed].
-func (s *subscription) CanceledTask(index int) jsontext.Value {
-	t := s.tasks[index]
-	at := canceledAt(s.request, &t.Ref)
+// canceledTask returns the params of the notification of a task if it was canceled; nil: it was not.
+func (s *subscription) canceledTask(index int) jsontext.Value {
+	t := &s.tasks[index]
+	at := canceledAt(s.request, &t.ref)
 	if at.IsZero() {
 		return nil
 	}
 	w := result{request: s.request}
 	w.Buf = append(w.Buf, '{')
-	w.Task(t.ID, &t.Ref, s.request.front.Tokens.Lifetime(), canceledSince(at))
+	w.Task(t.id, &t.ref, s.front.Tokens.Lifetime(), canceledSince(at))
 	w.Close()
 	return s.withID(w.Buf)
 }
-
-// SendChange implements [listeners.Feed].
-func (s *subscription) SendChange(method string) error { return s.stream.Notify(method, s.params(nil)) }
-
-// SendTask implements [listeners.Feed].
-func (s *subscription) SendTask(params jsontext.Value) error {
-	return s.stream.NotifyCounted("notifications/tasks", params)
-}
-
-// KeepAlive implements [listeners.Feed].
-func (s *subscription) KeepAlive() error { return s.stream.KeepAlive() }

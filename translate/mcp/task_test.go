@@ -680,3 +680,53 @@ func TestListenersWithAccessRules(t *testing.T) {
 		}
 	}
 }
+
+// While a source hangs, comments and ends of tasks are sent, and a stop ends the subscription.
+func TestSourceThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := providertest.New()
+		hung.On("GET /.well-known/skill-sharing", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		stopping, done := make(chan struct{}), make(chan struct{})
+		s := &server{Provider: providertest.New(), bubble: true}
+		s.serve(t, func(s *server) {
+			s.front.Stopping = stopping
+			s.source(t, "hung", hung)
+		}, skill("slow", nil))
+		end := s.Accept("slow")
+		task := s.task(t, "acme_slow", "ada")
+		var mu sync.Mutex
+		var sent strings.Builder
+		s.wrote = func(part []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			sent.Write(part)
+		}
+		count := func(what string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Count(sent.String(), what)
+		}
+		go func() {
+			defer close(done)
+			s.listen(t, object{"taskIds": []any{task}, "toolsListChanged": true}, asTaker, "yes", "User", "ada")
+		}()
+		time.Sleep(46 * time.Second)
+		synctest.Wait()
+		if n := count(": \n\n"); n != 3 {
+			t.Errorf("%d comments in 46 seconds", n)
+		}
+		end(object{"a": 1})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if count("notifications/tasks") != 1 {
+			t.Errorf("the end of the task is not sent: %s", sent.String())
+		}
+		close(stopping)
+		synctest.Wait()
+		select {
+		case <-done:
+		default:
+			t.Error("a stop does not end the subscription")
+		}
+	})
+}
