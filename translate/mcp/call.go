@@ -19,11 +19,11 @@ import (
 
 // callTool answers tools/call: it runs a skill, and waits for its end.
 func callTool(r *request) (jsontext.Value, *jsonrpc.Error) {
-	name, fault := r.text(wire.ParamName)
+	name, fault := r.text("name")
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	arguments := r.params[wire.ParamArguments]
+	arguments := r.param("arguments")
 	if arguments.Value != nil && arguments.Value.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
@@ -69,7 +69,7 @@ func (r *request) takesTasks() bool {
 func (r *request) await(execution translate.Execution, name string) (jsontext.Value, *jsonrpc.Error) {
 	stream := r.progressStream()
 	r.unknown = execution.Unknown()
-	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
+	r.Params, r.Members = nil, nil
 	if stream == nil {
 		r.Release()
 		outcome := execution.Wait()
@@ -243,20 +243,13 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 	if skill != nil {
 		contentType = skill.Descriptor.Output.ContentType
 	}
-	output := o.Output
+	output, isJSON := o.Output, wire.IsJSON(contentType)
 	parts := front.Parts(output, contentType)
-	if !wire.IsJSON(contentType) {
-		w := r.open(resultComplete)
-		w.OpenArray("content")
-		w.parts(parts, o)
-		w.CloseArray()
-		return w.end(wire.Warnings(o.Warnings)...)
-	}
 	if len(output) == 0 {
 		output = jsontext.Value("null")
 	}
 	var schema jsontext.Value
-	if skill != nil && r.front.Options.Validate {
+	if isJSON && skill != nil && r.front.Options.Validate {
 		schema = skill.OutputSchema()
 		if fault := skill.CheckOutput(r.ctx, output); fault != nil {
 			return misfit(r, fault, output, parts, o)
@@ -264,29 +257,17 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 	}
 	w := r.open(resultComplete)
 	media := slices.ContainsFunc(parts, func(p front.Part) bool { return p.Kind != front.PartData })
-	if media && schema == nil { // so that no client pays for the base64 twice
-		w.OpenArray("content")
-		w.parts(parts, o)
-		w.CloseArray()
-		return w.end(wire.Warnings(o.Warnings)...)
-	}
-	wrapped := !r.modern && (schema == nil && output.Kind() != '{' || schema != nil && !wire.IsOfObjects(schema)) // as the tool says
-	structured := func() {
-		if wrapped {
-			w.Buf = append(append(append(w.Buf, `{"result":`...), output...), '}')
-			return
+	if isJSON && (!media || schema != nil) { // else no client pays for the base64 twice
+		if !r.modern && (schema == nil && output.Kind() != '{' || schema != nil && !wire.IsOfObjects(schema)) { // as the tool says
+			output = slices.Concat(jsontext.Value(`{"result":`), output, jsontext.Value("}"))
 		}
-		w.Buf = append(w.Buf, output...)
+		w.Raw("structuredContent", output)
 	}
-	w.Name("structuredContent")
-	start := len(w.Buf)
-	structured()
-	text := string(w.Buf[start:])
 	w.OpenArray("content")
-	if media {
-		w.parts(parts, o)
+	if isJSON && !media {
+		w.TextContent(string(output))
 	} else {
-		w.TextContent(text)
+		w.parts(parts, o)
 	}
 	w.CloseArray()
 	return w.end(wire.Warnings(o.Warnings)...)

@@ -1,8 +1,10 @@
 package mcp
 
 import (
-	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -49,24 +51,21 @@ func (e *endedRuns) add(key run.Key, said endedRun) {
 
 // withoutAnswer returns a copy of a run that does not keep the answer from which it was read. ok is false if it is too large to be kept.
 func withoutAnswer(o *run.Run) (c run.Run, ok bool) {
-	if len(o.Output) > mostEndedSize {
-		return run.Run{}, false
-	}
 	c = *o
-	c.Output = slices.Clone(o.Output)
-	if o.Failure == nil {
-		return c, true
+	c.Output = o.Output.Clone()
+	size := len(c.Output)
+	if o.Failure != nil {
+		f := *o.Failure
+		f.Rewrite(func(text string) string {
+			size += len(text)
+			return strings.Clone(text)
+		}, func(v jsontext.Value) jsontext.Value {
+			size += len(v)
+			return v.Clone()
+		})
+		f.Cause, c.Failure = nil, &f
 	}
-	f, said := *o.Failure, o.Failure.ProviderSaid()
-	if len(o.Output)+len(f.Message)+len(said.Details)+len(said.Retry) > mostEndedSize {
-		return run.Run{}, false
-	}
-	if f.Provider != nil {
-		said.Details, said.Retry = slices.Clone(said.Details), slices.Clone(said.Retry)
-		f.Provider = &said
-	}
-	f.Cause, c.Failure = nil, &f
-	return c, true
+	return c, size <= mostEndedSize
 }
 
 // has reports whether it is known that a run has ended.

@@ -81,13 +81,13 @@ func (r *request) methodNotFound() *jsonrpc.Error {
 func (r *request) elsewhere() *front.Place { return r.front.Elsewhere.Of(r.HTTP, Name, r.Method) }
 
 // text returns the text of a member that is one. fault is the error for one that is missing or of another type.
-func (r *request) text(of wire.Param) (value string, fault *jsonrpc.Error) {
-	v := r.params[of].Value
+func (r *request) text(of string) (value string, fault *jsonrpc.Error) {
+	v := r.param(of).Value
 	switch {
 	case v == nil:
-		return "", invalid(of.String() + " is required")
+		return "", invalid(of + " is required")
 	case v.Kind() != '"':
-		return "", invalid(of.String() + " must be a string")
+		return "", invalid(of + " must be a string")
 	}
 	return wire.Text(v), nil
 }

@@ -174,7 +174,6 @@ type request struct {
 	ctx    context.Context //nolint:containedctx // of this request
 	caller run.Caller
 	method *method // nil: there is no such method
-	params wire.Params
 	meta   wire.Meta
 	modern bool
 	// indirect says that the call is about a skill whose name is an argument of a built-in tool.
@@ -219,8 +218,8 @@ func (r *request) readParams() (fault *jsonrpc.Error) {
 		}
 		return fault
 	}
-	name, twice := r.params.Read(r.Request)
-	if inMeta, more := r.meta.Read(r.params[wire.ParamMeta]); more {
+	name, twice := wire.RepeatedParam(r.Request)
+	if inMeta, more := r.meta.Read(r.param("_meta")); more {
 		name, twice = inMeta, true
 	}
 	if twice {
@@ -231,6 +230,9 @@ func (r *request) readParams() (fault *jsonrpc.Error) {
 	}
 	return fault
 }
+
+// param returns a member of the params; its value is nil if it is absent or null.
+func (r *request) param(name string) jsonrpc.Member { return wire.Param(r.Request, name) }
 
 // check checks what all requests have in common.
 func (r *request) check() *jsonrpc.Error {

@@ -41,7 +41,7 @@ var errTooManyListeners = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Messag
 
 // listen answers subscriptions/listen with a stream of notifications.
 func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
-	wanted := r.params[wire.ParamNotifications].Value
+	wanted := r.param("notifications").Value
 	switch {
 	case wanted == nil:
 		return r.refuse(invalid("notifications is required"))
@@ -68,7 +68,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	defer r.front.Streaming(-1)
 	s.stream = r.Stream()
 	s.stream.EndBy(time.Now().Add(longest + time.Minute))
-	r.params, r.Request.Params, r.Request.Members = wire.Params{}, nil, nil
+	r.Params, r.Members = nil, nil
 	r.meta = wire.Meta{Tasks: r.meta.Tasks}
 	r.Release()
 	if len(s.lists) > 0 { // before the client is told so: it is told of every change after that

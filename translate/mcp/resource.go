@@ -3,7 +3,6 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,18 +39,18 @@ func listResources(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // listTemplates answers resources/templates/list.
 func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
-	if r.params[wire.ParamCursor].Value != nil {
+	if r.param("cursor").Value != nil {
 		return nil, unknownCursor()
 	}
 	w := r.open(resultComplete)
-	w.ResourceTemplates()
+	w.Raw("resourceTemplates", jsontext.Value(wire.ResourceTemplates))
 	w.freshness(time.Now().Add(longestTTL), r.private())
 	return w.end(), nil
 }
 
 // readResource answers resources/read.
 func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
-	uri, fault := r.text(wire.ParamURI)
+	uri, fault := r.text("uri")
 	if fault != nil {
 		return r.refuse(fault)
 	}
@@ -201,15 +200,15 @@ func argumentFailure(field run.Field, name, problem string) *run.Failure {
 
 // getPrompt answers prompts/get: it runs the skill, and each part of its output is a message.
 func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
-	name, fault := r.text(wire.ParamName)
+	name, fault := r.text("name")
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	arguments := r.params[wire.ParamArguments].Value
+	arguments := r.param("arguments").Value
 	if arguments != nil && arguments.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
-	if _, problem := wire.RepeatedArgument(r.params[wire.ParamArguments]); problem != "" {
+	if _, problem := wire.RepeatedArgument(r.param("arguments")); problem != "" {
 		return r.refuse(invalid(problem))
 	}
 	wait := r.front.Options.Wait
@@ -255,7 +254,7 @@ const maxCompletions = 100
 
 // complete answers completion/complete: names for the template of resources, and values of the arguments of prompts.
 func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
-	reference, argument := r.params[wire.ParamReference].Value, r.params[wire.ParamArgument].Value
+	reference, argument := r.param("ref").Value, r.param("argument").Value
 	if reference == nil || argument == nil {
 		return nil, invalid("ref and argument are required")
 	}
@@ -275,51 +274,39 @@ func complete(r *request) (jsontext.Value, *jsonrpc.Error) {
 		case "name":
 			return r.completion(namesOf(r), wire.Text(value)), nil
 		case "file":
-			return r.completion(slices.Values([]string{wire.FileSkill, wire.FileDescriptor}), wire.Text(value)), nil
+			return r.completion([]string{wire.FileSkill, wire.FileDescriptor}, wire.Text(value)), nil
 		}
-		return r.completion(slices.Values[[]string](nil), ""), nil
+		return r.completion(nil, ""), nil
 	case "ref/prompt":
 		values, fault := valuesOf(r, wire.Text(wire.Member(reference, "name")), wire.Text(name))
 		if fault != nil {
 			return nil, fault
 		}
-		return r.completion(slices.Values(values), wire.Text(value)), nil
+		return r.completion(values, wire.Text(value)), nil
 	default:
 		return nil, invalid("ref must be of the type ref/resource or ref/prompt")
 	}
 }
 
 // completion returns the result with the first values that begin with a prefix, and the number of all.
-func (r *request) completion(values iter.Seq[string], prefix string) jsontext.Value {
-	var found []string
-	total := 0
-	for value := range values {
-		if !strings.HasPrefix(value, prefix) {
-			continue
-		}
-		if total++; total <= maxCompletions {
-			found = append(found, value)
-		}
-	}
+func (r *request) completion(values []string, prefix string) jsontext.Value {
+	values = slices.DeleteFunc(values, func(value string) bool { return !strings.HasPrefix(value, prefix) })
 	w := r.open(resultComplete)
 	w.OpenMember("completion")
-	w.Texts("values", found)
-	w.Integer("total", int64(total))
+	w.Texts("values", values[:min(len(values), maxCompletions)])
+	w.Integer("total", int64(len(values)))
 	w.Name("hasMore")
-	w.Buf = strconv.AppendBool(w.Buf, total > maxCompletions)
+	w.Buf = strconv.AppendBool(w.Buf, len(values) > maxCompletions)
 	w.Close()
 	return w.end()
 }
 
 // namesOf returns the names of the skills that the caller may see.
-func namesOf(r *request) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, e := range r.front.Bridge.List(r.ctx, translate.Query{Caller: front.Quiet(r.caller)}).Skills {
-			if !yield(e.Name) {
-				return
-			}
-		}
+func namesOf(r *request) (names []string) {
+	for _, e := range r.front.Bridge.List(r.ctx, translate.Query{Caller: front.Quiet(r.caller)}).Skills {
+		names = append(names, e.Name)
 	}
+	return names
 }
 
 // valuesOf returns the values of an argument of a prompt, if it has only some.

@@ -88,10 +88,14 @@ func ttl(until time.Time) time.Duration {
 
 // capabilities adds what the server can do.
 func (w *result) capabilities() {
-	o := &w.request.front.Options
-	w.Capabilities(wire.Offers{
-		ListChanged: w.request.modern && !o.Search, Tasks: w.request.modern && o.TaskAfter >= 0,
-	})
+	o, changes, extensions := &w.request.front.Options, "", ""
+	if w.request.modern && !o.Search {
+		changes = `"listChanged":true`
+	}
+	if w.request.modern && o.TaskAfter >= 0 {
+		extensions = `,"extensions":{"` + wire.ExtensionTasks + `":{}}`
+	}
+	w.Raw("capabilities", jsontext.Value(`{"tools":{`+changes+`},"resources":{},"prompts":{},"completions":{}`+extensions+`}`))
 }
 
 // discover answers server/discover.
@@ -109,13 +113,13 @@ func (r *request) private() bool { return r.front.RequirePrincipal || r.front.Op
 
 // initialize answers initialize.
 func initialize(r *request) (jsontext.Value, *jsonrpc.Error) {
-	version, fault := r.text(wire.ParamProtocolVersion)
+	version, fault := r.text("protocolVersion")
 	if fault != nil {
 		return nil, fault
 	}
 	if isModern(version) || !r.front.Options.serves(version) {
 		if version = r.front.Options.newestLegacy(); version == "" {
-			return nil, r.unsupportedVersion(wire.Text(r.params[wire.ParamProtocolVersion].Value))
+			return nil, r.unsupportedVersion(wire.Text(r.param("protocolVersion").Value))
 		}
 	}
 	w := r.open(resultComplete)

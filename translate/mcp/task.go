@@ -43,7 +43,7 @@ func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
 			Data: jsontext.Value(`{"requiredCapabilities":{"extensions":{"` + wire.ExtensionTasks + `":{}}}}`),
 		}
 	}
-	if id, fault = r.text(wire.ParamTaskID); fault != nil {
+	if id, fault = r.text("taskId"); fault != nil {
 		return "", ref, fault
 	}
 	ref, err := r.front.Tokens.Open(r.ctx, id, r.caller.Principal)

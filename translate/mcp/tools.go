@@ -75,7 +75,7 @@ func (w *result) getRun() {
 
 // listSearchTools answers tools/list if skills are searched. No source is asked.
 func listSearchTools(r *request) (jsontext.Value, *jsonrpc.Error) {
-	if r.params[wire.ParamCursor].Value != nil {
+	if r.param("cursor").Value != nil {
 		return r.refuse(unknownCursor())
 	}
 	r.report(nil)
@@ -159,10 +159,10 @@ func unknownCursor() *jsonrpc.Error {
 
 // cursor returns the name after which the page of a list begins; empty: it is the first page.
 func (r *request) cursor(list string) (after string, fault *jsonrpc.Error) {
-	if r.params[wire.ParamCursor].Value == nil {
+	if r.param("cursor").Value == nil {
 		return "", nil
 	}
-	said, fault := r.text(wire.ParamCursor)
+	said, fault := r.text("cursor")
 	if fault != nil {
 		return "", fault
 	}

@@ -73,9 +73,9 @@ func (o *Options) newestLegacy() string {
 func (o *Options) serves(version string) bool { return slices.Contains(o.Versions, version) }
 
 // nameParams are the members of params that the field Mcp-Name repeats, by method.
-var nameParams = map[string]wire.Param{
-	methodCallTool: wire.ParamName, methodGetPrompt: wire.ParamName, methodReadResource: wire.ParamURI,
-	methodGetTask: wire.ParamTaskID, methodUpdateTask: wire.ParamTaskID, methodCancelTask: wire.ParamTaskID,
+var nameParams = map[string]string{
+	methodCallTool: "name", methodGetPrompt: "name", methodReadResource: "uri",
+	methodGetTask: "taskId", methodUpdateTask: "taskId", methodCancelTask: "taskId",
 }
 
 // checkHeader checks that the header of a modern request repeats what its body says, so that proxies can rely on it.
@@ -94,14 +94,11 @@ func (r *request) checkHeader() *jsonrpc.Error {
 	if said, ok := wire.Field(r.HTTP.Header, headerMethod); !ok || said != r.Method {
 		return headerMismatch("the field Mcp-Method must say the method " + quoted(r.Method))
 	}
-	value := r.params[nameParams[r.Method]].Value
-	if value.Kind() != '"' {
-		return nil // the method refuses the params
+	name, named := nameParams[r.Method]
+	if value := r.param(name).Value; named && value.Kind() == '"' && !wire.Repeats(r.HTTP.Header, headerName, wire.Text(value)) {
+		return headerMismatch("the field Mcp-Name must say the " + name + " of the params")
 	}
-	if !wire.Repeats(r.HTTP.Header, headerName, wire.Text(value)) {
-		return headerMismatch("the field Mcp-Name must say the " + nameParams[r.Method].String() + " of the params")
-	}
-	return nil
+	return nil // the method refuses other params
 }
 
 // acceptsStream reports whether the client reads server-sent events.

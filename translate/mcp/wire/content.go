@@ -175,14 +175,11 @@ func Similar(names, unread []string) string {
 
 // oneOf joins names.
 func oneOf(names []string, separator string) string {
-	var all strings.Builder
+	all := make([]string, len(names))
 	for i, name := range names {
-		if i > 0 {
-			all.WriteString(separator)
-		}
-		all.WriteString(`"` + safetext.Line(name, MaxQuoted) + `"`)
+		all[i] = `"` + safetext.Line(name, MaxQuoted) + `"`
 	}
-	return all.String()
+	return strings.Join(all, separator)
 }
 
 // The states of tasks.
@@ -224,30 +221,6 @@ func (w *Writer) Task(id string, ref *run.Ref, lifetime time.Duration, s TaskSta
 
 // TimeLayout is that of ISO 8601, with milliseconds.
 const TimeLayout = "2006-01-02T15:04:05.000Z07:00"
-
-// Offers say what a server can do beyond tools, resources and completions.
-type Offers struct{ ListChanged, Tasks bool }
-
-// Capabilities adds the member capabilities.
-func (w *Writer) Capabilities(o Offers) {
-	w.OpenMember("capabilities")
-	w.OpenMember("tools")
-	if o.ListChanged {
-		w.Raw("listChanged", jsontext.Value("true"))
-	}
-	w.Close()
-	for _, feature := range []string{"resources", "prompts", "completions"} {
-		w.OpenMember(feature)
-		w.Close()
-	}
-	if o.Tasks {
-		w.OpenMember("extensions")
-		w.OpenMember(ExtensionTasks)
-		w.Close()
-		w.Close()
-	}
-	w.Close()
-}
 
 // EnvelopeData returns the data of errors of package jsonrpc: invalid requests and panics.
 func EnvelopeData(_ int, reason string, limit *jsonrpc.Limit) jsontext.Value {

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,75 +16,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
-// Param is a known member of params.
-type Param int
-
-// The known members.
-const (
-	ParamUnknown Param = iota
-	ParamMeta
-	ParamName
-	ParamArguments
-	ParamURI
-	ParamCursor
-	ParamTaskID
-	ParamProtocolVersion
-	ParamReference
-	ParamArgument
-	ParamNotifications
-	ParamCount
-)
-
-var paramNames = [ParamCount]string{
-	ParamMeta:            "_meta",
-	ParamName:            "name",
-	ParamArguments:       "arguments",
-	ParamURI:             "uri",
-	ParamCursor:          "cursor",
-	ParamTaskID:          "taskId",
-	ParamProtocolVersion: "protocolVersion",
-	ParamReference:       "ref",
-	ParamArgument:        "argument",
-	ParamNotifications:   "notifications",
-}
-
-// String returns the name of the member.
-func (p Param) String() string { return paramNames[p] }
-
-func paramOf(name []byte) Param {
-	for i, known := range paramNames {
-		if known == string(name) {
-			return Param(i)
-		}
-	}
-	return ParamUnknown
-}
-
-// Params are the known members of the params of one request; those that are null are absent. That of ParamUnknown is always empty.
-type Params [ParamCount]jsonrpc.Member
-
-// Read reads params, which are an object. It returns the name of a member of them, or of an object
-// in them other than the arguments, that is there twice.
-func (p *Params) Read(req *jsonrpc.Request) (name string, twice bool) {
-	assign := func(m jsonrpc.Member) {
-		if id := paramOf(jsonrpc.Unquote(m.Name)); id != ParamUnknown && !jsonrpc.IsNull(m.Value) {
-			p[id] = m
-		}
-	}
+// Param returns the member of params with a name; its value is nil if it is absent or null.
+func Param(req *jsonrpc.Request, name string) (found jsonrpc.Member) {
 	for _, m := range req.Members {
-		assign(m)
+		if string(jsonrpc.Unquote(m.Name)) == name && !jsonrpc.IsNull(m.Value) {
+			found = m
+		}
 	}
-	if req.Members == nil {
-		jsonrpc.EachMember(req.Params, func(name, value jsontext.Value) bool { // there are none or too many
-			assign(jsonrpc.Member{Name: name, Value: value})
-			return true
-		})
+	if req.Members == nil { // there are none or too many
+		found.Value = Member(req.Params, name)
 	}
+	return found
+}
+
+// RepeatedParam returns the name of a member of params, or of an object in them other than the arguments, that is there twice.
+func RepeatedParam(req *jsonrpc.Request) (name string, twice bool) {
 	if name, twice = repeated(req.Members, req.Params); twice {
 		return name, true
 	}
-	for _, id := range []Param{ParamReference, ParamArgument, ParamNotifications} {
-		if name, twice = repeatedIn(p[id].Value); twice {
+	for _, of := range []string{"ref", "argument", "notifications"} {
+		if name, twice = repeatedIn(Param(req, of).Value); twice {
 			return name, true
 		}
 	}
@@ -157,21 +107,15 @@ func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
 	return repeatedIn(m.Capabilities)
 }
 
-// Member returns the first member of an object that has one of the names; nil: it has none, or it is null.
-func Member(object jsontext.Value, names ...string) jsontext.Value {
-	_, found := Given(object, names...)
-	return found
-}
-
-// Given is [Member] with the name of the member.
-func Given(object jsontext.Value, names ...string) (name string, found jsontext.Value) {
+// Member returns the first member of an object that has a name; nil: it has none, or it is null.
+func Member(object jsontext.Value, name string) (found jsontext.Value) {
 	jsonrpc.EachMember(object, func(n, value jsontext.Value) bool {
-		if !jsonrpc.IsNull(value) && slices.Contains(names, string(jsonrpc.Unquote(n))) {
-			name, found = string(jsonrpc.Unquote(n)), value
+		if !jsonrpc.IsNull(value) && string(jsonrpc.Unquote(n)) == name {
+			found = value
 		}
 		return found == nil
 	})
-	return name, found
+	return found
 }
 
 // Text returns the text of a JSON string; empty: it is none.

@@ -122,14 +122,6 @@ func (w *Writer) SkillPage(name, tool, title, description string) {
 	w.Close()
 }
 
-// ResourceTemplates adds the member with the templates of resources.
-func (w *Writer) ResourceTemplates() {
-	w.OpenArray("resourceTemplates")
-	w.Open()
-	w.Text("uriTemplate", ResourceTemplate)
-	w.Text("name", "skill")
-	w.Text("title", "Files of a skill")
-	w.Text("description", FileSkill+" explains the skill of a name; "+FileDescriptor+" is what its provider has published.")
-	w.Close()
-	w.CloseArray()
-}
+// ResourceTemplates are the templates of resources.
+const ResourceTemplates = `[{"uriTemplate":"` + ResourceTemplate + `","name":"skill","title":"Files of a skill","description":"` +
+	FileSkill + ` explains the skill of a name; ` + FileDescriptor + ` is what its provider has published."}]`

@@ -63,7 +63,7 @@ func (w *Writer) Tool(t *Definition) {
 	w.Raw("description", t.description)
 	w.Raw("inputSchema", t.input)
 	w.Raw("outputSchema", t.output)
-	w.annotations(d.Endpoint.Method)
+	w.Raw("annotations", jsontext.Value("{"+annotations[strings.ToUpper(d.Endpoint.Method)]+`"openWorldHint":true}`))
 	w.OpenMember("_meta")
 	w.OpenMember(MetaSkill)
 	w.Text("name", t.name)
@@ -74,25 +74,8 @@ func (w *Writer) Tool(t *Definition) {
 	w.Close()
 }
 
-// annotations adds hints about a tool, by the HTTP method of its endpoint (RFC 9110, section 9.2).
-func (w *Writer) annotations(method string) {
-	w.OpenMember("annotations")
-	switch strings.ToUpper(method) {
-	case "GET":
-		w.hint("readOnlyHint")
-	case "PUT":
-		w.hint("idempotentHint")
-	case "DELETE":
-		w.hint("destructiveHint")
-	}
-	w.hint("openWorldHint")
-	w.Close()
-}
-
-func (w *Writer) hint(name string) {
-	w.Name(name)
-	w.Buf = append(w.Buf, "true"...)
-}
+// annotations are hints about a tool, by the HTTP method of its endpoint (RFC 9110, section 9.2).
+var annotations = map[string]string{"GET": `"readOnlyHint":true,`, "PUT": `"idempotentHint":true,`, "DELETE": `"destructiveHint":true,`}
 
 // wrappedForm is the form of the schema of an output in an object.
 type wrappedForm struct{}
