@@ -117,19 +117,23 @@ func (s *skill) page(description string, authenticated bool) ([]string, error) {
 	return strings.Split(b.String(), urlMark), nil
 }
 
-// reading returns the request that reads a file of the skill. It can be between apostrophes in a shell.
+// requestOf returns a request for a command line in apostrophes: it is one line of printable characters and has no apostrophe.
+func requestOf(method string, params func(*front.Writer)) string {
+	request := front.Object(func(w *front.Writer) {
+		w.Text("jsonrpc", "2.0")
+		w.Integer("id", 1)
+		w.Text("method", method)
+		w.Raw("params", front.Object(params))
+	})
+	return strings.ReplaceAll(safetext.Escape(string(request), ""), "'", `\u0027`)
+}
+
+// reading returns the request that reads a file of the skill.
 func (s *skill) reading() string {
-	var w front.Writer
-	w.Open()
-	w.Text("jsonrpc", "2.0")
-	w.Integer("id", 1)
-	w.Text("method", "read_skill_file")
-	w.OpenMember("params")
-	w.Text("name", s.name)
-	w.Text("path", "PATH")
-	w.Close()
-	w.Close()
-	return strings.ReplaceAll(safetext.Escape(string(w.Buf), ""), "'", `\u0027`)
+	return requestOf("read_skill_file", func(w *front.Writer) {
+		w.Text("name", s.name)
+		w.Text("path", "PATH")
+	})
 }
 
 // prose returns a text of a provider as one line of at most limit characters.
@@ -137,24 +141,17 @@ func prose(text string, limit int) skillfile.Markdown {
 	return skillfile.Prose(safetext.Line(text, limit))
 }
 
-// call returns an example of a call for a command line in apostrophes: it is one line of printable characters and has no apostrophe.
+// call returns an example of a call.
 func (s *skill) call() string {
 	args := front.SampleInputs(s.descriptor.Inputs)
 	if len(args) > maxArgs || args.Compact(jsontext.AllowDuplicateNames(true)) != nil {
 		args = jsontext.Value("{}")
 	}
-	var w front.Writer
-	w.Open()
-	w.Text("jsonrpc", "2.0")
-	w.Integer("id", 1)
-	w.Text("method", "execute_skill")
-	w.OpenMember("params")
-	w.Text("name", s.name)
-	if len(s.descriptor.Inputs) > 0 {
-		w.Raw("args", args)
-	}
-	w.Integer("wait_ms", waitOfCall)
-	w.Close()
-	w.Close()
-	return strings.ReplaceAll(safetext.Escape(string(w.Buf), ""), "'", `\u0027`)
+	return requestOf("execute_skill", func(w *front.Writer) {
+		w.Text("name", s.name)
+		if len(s.descriptor.Inputs) > 0 {
+			w.Raw("args", args)
+		}
+		w.Integer("wait_ms", waitOfCall)
+	})
 }

@@ -11,7 +11,6 @@ import (
 // Details returns the details of a failure: the provider's, else those of the Skill Sharing
 // Protocol, section 8.3; nil: there are none.
 func Details(f *run.Failure) jsontext.Value {
-	var b details
 	if said := f.ProviderSaid().Details; said != nil {
 		if f.Kind == run.AuthRequired && f.By == run.Provider && said.Kind() == '{' {
 			return requiredByProvider(said)
@@ -20,31 +19,31 @@ func Details(f *run.Failure) jsontext.Value {
 	}
 	switch a := f.Argument; {
 	case f.Kind == run.VersionIncompatible && len(f.Violations) == 1:
-		b.versions(&f.Violations[0])
+		return versions(&f.Violations[0])
 	case f.Kind == run.NotSupported && len(f.Violations) == 1:
-		b.contentType(&f.Violations[0])
+		return contentType(&f.Violations[0])
 	case f.Violations != nil:
-		b.violations(f.Violations)
+		return violations(f.Violations)
 	case f.Limit != nil:
 		return LimitDetails(f.Limit.Name, f.Limit.Max)
 	case f.Demand != nil:
-		b.demand(f.Demand)
+		return demand(f.Demand)
 	case f.Reach != nil:
-		b.reach(f.Reach)
+		return reach(f.Reach)
 	case f.Timeout > 0:
-		b.Open()
-		b.Integer("timeout_ms", f.Timeout.Milliseconds())
-		b.Optional("execution_id", f.ExecutionID)
-		b.Close()
+		return Object(func(w *Writer) {
+			w.Integer("timeout_ms", f.Timeout.Milliseconds())
+			w.Optional("execution_id", f.ExecutionID)
+		})
 	case f.Kind == run.SkillNotFound && a != nil && a.Value != "":
-		b.Open()
-		b.Text("skill_id", a.Value)
-		if len(a.Candidates) > 0 {
-			b.Texts("candidates", a.Candidates)
-		}
-		b.Close()
+		return Object(func(w *Writer) {
+			w.Text("skill_id", a.Value)
+			if len(a.Candidates) > 0 {
+				w.Texts("candidates", a.Candidates)
+			}
+		})
 	}
-	return b.Buf
+	return nil
 }
 
 // Retry returns the suggestion to try again (Skill Sharing Protocol, section 8.2), the
@@ -57,58 +56,51 @@ func Retry(f *run.Failure) jsontext.Value {
 	if again == nil {
 		return nil
 	}
-	var b details
-	b.Open()
-	b.Integer("suggested_delay_ms", again.After.Milliseconds())
-	b.Integer("max_attempts", int64(again.Attempts))
-	b.Close()
-	return b.Buf
+	return Object(func(w *Writer) {
+		w.Integer("suggested_delay_ms", again.After.Milliseconds())
+		w.Integer("max_attempts", int64(again.Attempts))
+	})
 }
-
-// details writes the details of a failure.
-type details struct{ Writer }
 
 // LimitDetails returns the details of a request that exceeds a limit.
 func LimitDetails(option string, most int64) jsontext.Value {
-	var b details
-	b.Open()
-	b.Text("limit", option)
-	b.Integer("max", most)
-	b.Close()
-	return b.Buf
+	return Object(func(w *Writer) {
+		w.Text("limit", option)
+		w.Integer("max", most)
+	})
 }
 
-func (b *details) reach(r *run.Reach) {
-	b.Open()
-	if r.Failures > 0 {
-		b.OpenMember("circuit_breaker")
-		b.Integer("failures", int64(r.Failures))
-		b.Text("last_failure", r.LastFailure)
-		b.Text("state", "open")
-		b.Close()
-	}
-	b.Text("reason", r.Reason)
-	b.Optional("url", r.URL)
-	b.Close()
+func reach(r *run.Reach) jsontext.Value {
+	return Object(func(w *Writer) {
+		if r.Failures > 0 {
+			w.OpenMember("circuit_breaker")
+			w.Integer("failures", int64(r.Failures))
+			w.Text("last_failure", r.LastFailure)
+			w.Text("state", "open")
+			w.Close()
+		}
+		w.Text("reason", r.Reason)
+		w.Optional("url", r.URL)
+	})
 }
 
-// demand adds the details of AUTH_REQUIRED (section 8.3.2).
-func (b *details) demand(d *run.Demand) {
-	b.Open()
-	b.Optional("authorization_url", d.AuthorizationURL)
-	b.Optional("header", d.Header)
-	if d.Parameters != nil {
-		b.Text("instructions", d.Instructions)
-		b.Raw("parameters", d.Parameters)
-	}
-	b.Optional("reason", d.Reason)
-	b.Optional("required_auth_type", d.Type)
-	b.Text("required_by", string(d.By))
-	if d.Scopes != nil {
-		b.TextMap("scopes", d.Scopes)
-	}
-	b.Optional("token_url", d.TokenURL)
-	b.Close()
+// demand returns the details of AUTH_REQUIRED (section 8.3.2).
+func demand(d *run.Demand) jsontext.Value {
+	return Object(func(w *Writer) {
+		w.Optional("authorization_url", d.AuthorizationURL)
+		w.Optional("header", d.Header)
+		if d.Parameters != nil {
+			w.Text("instructions", d.Instructions)
+			w.Raw("parameters", d.Parameters)
+		}
+		w.Optional("reason", d.Reason)
+		w.Optional("required_auth_type", d.Type)
+		w.Text("required_by", string(d.By))
+		if d.Scopes != nil {
+			w.TextMap("scopes", d.Scopes)
+		}
+		w.Optional("token_url", d.TokenURL)
+	})
 }
 
 // requiredByProvider returns the provider's details of AUTH_REQUIRED with required_by set
@@ -127,36 +119,37 @@ func requiredByProvider(said jsontext.Value) jsontext.Value {
 	return object
 }
 
-// violations adds the violations of a document (section 8.3.1).
-func (b *details) violations(list []run.Violation) {
-	b.Buf = append(b.Buf, '[')
+// violations returns the violations of a document (section 8.3.1).
+func violations(list []run.Violation) jsontext.Value {
+	w := Writer{Buf: []byte{'['}}
 	for i := range list {
 		v := &list[i]
-		b.Open()
-		b.Text("path", v.Path)
-		b.Text("message", v.Message)
-		b.Raw("expected", v.Expected)
-		b.Raw("actual", v.Actual)
-		b.Close()
+		w.Open()
+		w.Text("path", v.Path)
+		w.Text("message", v.Message)
+		w.Raw("expected", v.Expected)
+		w.Raw("actual", v.Actual)
+		w.Close()
 	}
-	b.CloseArray()
+	w.CloseArray()
+	return w.Buf
 }
 
-// contentType adds the details of a media type that the bridge can't send.
-func (b *details) contentType(v *run.Violation) {
-	b.Open()
-	b.Text("reason", "unsupported_content_type")
-	b.Text("path", v.Path)
-	b.Raw("content_type", v.Actual)
-	b.Close()
+// contentType returns the details of a media type that the bridge can't send.
+func contentType(v *run.Violation) jsontext.Value {
+	return Object(func(w *Writer) {
+		w.Text("reason", "unsupported_content_type")
+		w.Text("path", v.Path)
+		w.Raw("content_type", v.Actual)
+	})
 }
 
-// versions adds the details of VERSION_INCOMPATIBLE (section 8.3.7).
-func (b *details) versions(v *run.Violation) {
-	b.Open()
-	b.Raw("descriptor_version", v.Actual)
-	b.Text("consumer_version", document.ConsumerVersion)
-	b.Integer("supported_major", document.ConsumerMajor)
-	b.Raw("supported_range", v.Expected)
-	b.Close()
+// versions returns the details of VERSION_INCOMPATIBLE (section 8.3.7).
+func versions(v *run.Violation) jsontext.Value {
+	return Object(func(w *Writer) {
+		w.Raw("descriptor_version", v.Actual)
+		w.Text("consumer_version", document.ConsumerVersion)
+		w.Integer("supported_major", document.ConsumerMajor)
+		w.Raw("supported_range", v.Expected)
+	})
 }

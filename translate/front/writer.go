@@ -117,3 +117,11 @@ func (w *Writer) AnswerFaults(faults []string) {
 		w.Close()
 	}
 }
+
+// Object returns an object with the members that a function adds.
+func Object(add func(*Writer)) jsontext.Value {
+	w := Writer{Buf: []byte{'{'}}
+	add(&w)
+	w.Close()
+	return w.Buf
+}

@@ -191,14 +191,13 @@ func (p *progress) notify(state run.State) {
 	}
 	now := max(time.Since(p.request.caller.Arrived).Milliseconds(), p.last+1)
 	p.last = now
-	var w front.Writer
-	w.Open()
-	w.Raw("progressToken", p.token)
-	w.Name("progress")
-	w.Buf = strconv.AppendFloat(w.Buf, float64(now)/1000, 'f', -1, 64)
-	w.Text("message", state.String())
-	w.Close()
-	_ = p.stream.Notify("notifications/progress", w.Buf) // an error means that the client is gone, which ends the call
+	data := front.Object(func(w *front.Writer) {
+		w.Raw("progressToken", p.token)
+		w.Name("progress")
+		w.Buf = strconv.AppendFloat(w.Buf, float64(now)/1000, 'f', -1, 64)
+		w.Text("message", state.String())
+	})
+	_ = p.stream.Notify("notifications/progress", data) // an error means that the client is gone, which ends the call
 }
 
 // completed returns the result of a run that has completed, or the failure of the call if there is no room for it.

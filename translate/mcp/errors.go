@@ -41,13 +41,12 @@ func headerMismatch(why string) *jsonrpc.Error {
 
 // unsupportedVersion returns the error for a version that is not served.
 func (r *request) unsupportedVersion(requested string) *jsonrpc.Error {
-	var w front.Writer
-	w.Open()
-	w.Texts("supported", r.front.Options.Versions)
-	w.Text("requested", safetext.Line(requested, wire.MaxQuoted))
-	w.Close()
+	data := front.Object(func(w *front.Writer) {
+		w.Texts("supported", r.front.Options.Versions)
+		w.Text("requested", safetext.Line(requested, wire.MaxQuoted))
+	})
 	return &jsonrpc.Error{
-		Code: codeUnsupportedVersion, Status: http.StatusBadRequest, Data: w.Buf,
+		Code: codeUnsupportedVersion, Status: http.StatusBadRequest, Data: data,
 		Message: "Unsupported protocol version " + quoted(requested) + ": this server speaks " + strings.Join(r.front.Options.Versions, ", "),
 	}
 }
@@ -65,11 +64,7 @@ func invalid(why string) *jsonrpc.Error {
 func (r *request) methodNotFound() *jsonrpc.Error {
 	e := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + safetext.Line(r.Method, wire.MaxQuoted)}
 	if place := r.elsewhere(); place != nil {
-		var w front.Writer
-		w.Open()
-		w.Place(place)
-		w.Close()
-		e.Message, e.Data = "Method not found: "+place.Text, w.Buf
+		e.Message, e.Data = "Method not found: "+place.Text, front.Object(func(w *front.Writer) { w.Place(place) })
 	}
 	if r.modern {
 		e.Status = http.StatusNotFound
@@ -215,23 +210,20 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 	}
 	switch codeOfCall(f, r.indirect) {
 	case jsonrpc.CodeInvalidParams:
-		var w front.Writer
 		var tools []string
-		w.Open()
+		data := jsontext.Value("{}")
 		if len(f.Argument.Candidates) > 0 {
 			tools = r.front.Bridge.Tools(r.ctx, f.Argument.Candidates, r.caller.Principal)
-			w.Texts("candidates", tools)
+			data = front.Object(func(w *front.Writer) { w.Texts("candidates", tools) })
 		}
-		w.Close()
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + safetext.Line(name, wire.MaxQuoted) + wire.Similar(tools, f.Argument.Unread), Data: w.Buf}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + safetext.Line(name, wire.MaxQuoted) + wire.Similar(tools, f.Argument.Unread), Data: data}
 	case jsonrpc.CodeInternalError:
-		var w front.Writer
-		w.Open()
-		w.Text("code", errorCode(f))
-		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
-		w.Close()
+		data := front.Object(func(w *front.Writer) {
+			w.Text("code", errorCode(f))
+			w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
+		})
 		// Many clients show a model the message only, and a model repeats what has failed.
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f) + wire.Advice(f, run.NextNone, ""), Data: w.Buf}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: messageOf(f) + wire.Advice(f, run.NextNone, ""), Data: data}
 	}
 	return explain(r, f, r.tokenOf(o)), nil
 }

@@ -118,13 +118,11 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 
 // params returns the params of a notification.
 func (s *subscription) params(add func(*front.Writer)) jsontext.Value {
-	var w front.Writer
-	w.Open()
-	if add != nil {
-		add(&w)
-	}
-	w.Close()
-	return s.withID(w.Buf)
+	return s.withID(front.Object(func(w *front.Writer) {
+		if add != nil {
+			add(w)
+		}
+	}))
 }
 
 // withID adds the id of the subscription to the params of a notification, in their buffer.

@@ -100,11 +100,10 @@ func fileOf(d *translate.Description, file string) (text []byte, ok bool) {
 
 // noResource returns the error for a URI that means nothing.
 func noResource(r *request, uri string) *jsonrpc.Error {
-	var w front.Writer
-	w.Open()
-	w.Text("uri", safetext.Line(uri, maxURI))
-	w.Close()
-	e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Resource not found", Data: w.Buf}
+	data := front.Object(func(w *front.Writer) {
+		w.Text("uri", safetext.Line(uri, maxURI))
+	})
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Resource not found", Data: data}
 	if !r.modern {
 		e.Code = codeLegacyNoResource
 	}
@@ -114,13 +113,12 @@ func noResource(r *request, uri string) *jsonrpc.Error {
 // skillPage renders the SKILL.md of a skill for callers of its tool.
 func skillPage(d *translate.Description) (string, error) {
 	name := cmp.Or(d.Tool(), d.Name)
-	var w front.Writer
-	w.Open()
-	w.Text("name", name)
-	w.Raw("arguments", front.SampleInputs(d.Descriptor.Inputs))
-	w.Close()
+	data := front.Object(func(w *front.Writer) {
+		w.Text("name", name)
+		w.Raw("arguments", front.SampleInputs(d.Descriptor.Inputs))
+	})
 	return skillfile.Page(d, &skillfile.Words{
-		Name: "Tool", CallName: name, Arguments: "arguments", Inputs: "the tool's `inputSchema`", Example: w.Buf, Descriptor: wire.FileDescriptor,
+		Name: "Tool", CallName: name, Arguments: "arguments", Inputs: "the tool's `inputSchema`", Example: data, Descriptor: wire.FileDescriptor,
 	})
 }
 
@@ -135,21 +133,20 @@ func refusal(r *request, f *run.Failure, token string) *jsonrpc.Error {
 // failureError returns the error for a failure that has nothing to do with the caller. token is that of the run; empty: there is none.
 func failureError(f *run.Failure, token string) *jsonrpc.Error {
 	text, next := messageOf(f), f.Next()
-	var w front.Writer
-	w.Open()
-	w.Text("code", errorCode(f))
-	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
-	w.Text("next", string(next))
-	w.Raw("details", front.Details(f))
-	if token != "" && next == run.NextFollowRun {
-		text += wire.Advice(f, next, token)
-	} else {
-		w.Raw("retry", front.Retry(f))
-	}
-	w.Optional("runToken", token)
-	w.Close()
-	jsonrpc.Flatten(w.Buf)
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: w.Buf}
+	data := front.Object(func(w *front.Writer) {
+		w.Text("code", errorCode(f))
+		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
+		w.Text("next", string(next))
+		w.Raw("details", front.Details(f))
+		if token != "" && next == run.NextFollowRun {
+			text += wire.Advice(f, next, token)
+		} else {
+			w.Raw("retry", front.Retry(f))
+		}
+		w.Optional("runToken", token)
+	})
+	jsonrpc.Flatten(data)
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: data}
 }
 
 // listPrompts answers prompts/list: the skills of the type knowledge.
@@ -228,11 +225,7 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return nil, refusal(r, f, r.tokenOf(&outcome))
 	case !outcome.State.Ended():
 		text, add := runningOn(r.tokenOf(&outcome))
-		var w front.Writer
-		w.Open()
-		add(&w)
-		w.Close()
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: w.Buf}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: front.Object(add)}
 	}
 	d := execution.Skill().Descriptor
 	w := r.open(resultComplete)

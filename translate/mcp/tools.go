@@ -135,13 +135,12 @@ func unreadable(r *request, l *translate.Listing, f *run.Failure) *jsonrpc.Error
 			return fault
 		}
 	}
-	var w front.Writer
-	w.Open()
-	w.Text("code", errorCode(f))
-	w.Text("executed", string(run.ExecutedNo))
-	w.Close()
+	data := front.Object(func(w *front.Writer) {
+		w.Text("code", errorCode(f))
+		w.Text("executed", string(run.ExecutedNo))
+	})
 	return &jsonrpc.Error{
-		Code: jsonrpc.CodeInternalError, Data: w.Buf,
+		Code: jsonrpc.CodeInternalError, Data: data,
 		Message: "No source of skills can be read at the moment: " + messageOf(f),
 	}
 }

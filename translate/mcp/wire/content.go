@@ -224,12 +224,10 @@ const TimeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // EnvelopeData returns the data of errors of package jsonrpc: invalid requests and panics.
 func EnvelopeData(_ int, reason string, limit *jsonrpc.Limit) jsontext.Value {
-	var w front.Writer
-	w.Open()
-	w.Text("reason", reason)
-	if limit != nil && limit.Name != "" {
-		w.Raw("details", front.LimitDetails(limit.Name, limit.Max))
-	}
-	w.Close()
-	return w.Buf
+	return front.Object(func(w *front.Writer) {
+		w.Text("reason", reason)
+		if limit != nil && limit.Name != "" {
+			w.Raw("details", front.LimitDetails(limit.Name, limit.Max))
+		}
+	})
 }
