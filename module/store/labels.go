@@ -10,60 +10,59 @@ import (
 // Labelled implements [ledger.Store].
 func (r *Runs) Labelled(ctx context.Context, q *ledger.LabelQuery) (*ledger.LabelPage, error) {
 	text, args := labelled(q)
-	page := &ledger.LabelPage{Apart: map[string][]byte{}}
+	page, looked := &ledger.LabelPage{Apart: map[string][]byte{}}, 0
 	err := r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		var apart []byte
-		var fits bool
-		found, err := scanEntry(rows, &apart, &fits, &page.Total)
-		if err != nil {
+		var fits, hasPlace bool
+		found, err := scanEntry(rows, &apart, &fits, &hasPlace, &page.Total, &looked)
+		if page.More = page.More || fits && (!hasPlace || len(page.Entries) == q.Limit); page.More || err != nil {
 			return err
 		}
-		if !fits || len(page.Entries) == q.Limit {
-			page.More = true
+		if page.NextAt, page.NextID = found.Label.At, found.ID; fits {
+			page.Entries = append(page.Entries, &found.Entry)
 		}
-		if page.More {
-			return nil
-		}
-		page.Entries, page.NextAt, page.NextID = append(page.Entries, &found.Entry), found.Label.At, found.ID
-		if apart != nil {
+		if fits && apart != nil {
 			page.Apart[found.ID] = apart
 		}
 		return nil
 	}, text, args...)
+	page.More = page.More || looked == maxLooks
 	return page, err
 }
 
-// labelled returns the statement of a page. It first finds the identities of the page and of one more, with the size up to each, so that only those that fit
-// are read. The last columns are the outcome that is stored apart, whether the entry fits, and how many match.
+// labelled returns the statement of a page. It looks at entries in the order of their index. It finds the identities of those on the page and of one more, with
+// the size up to each, so that only those that have a place are read, and the last one it has looked at. The last columns are the outcome that is stored apart,
+// whether the entry matches and has a place, how many match, and how many it has looked at.
 func labelled(q *ledger.LabelQuery) (text string, args arguments) {
-	args = arguments{[]byte(q.Owner.Realm), []byte(q.Owner.Principal), q.Limit + 1, q.Bytes, ledger.MaxLabelled}
-	where := " FROM runs WHERE realm = $1 AND owner = $2 AND stage IS NOT NULL"
+	args = arguments{[]byte(q.Owner.Realm), []byte(q.Owner.Principal), q.Limit + 1, q.Bytes, maxLooks}
+	fits, from := "NOT "+isOver, " FROM runs WHERE realm = $1 AND owner = $2 AND stage IS NOT NULL"
 	if !q.Since.IsZero() {
-		where += " AND at >= " + args.add(q.Since.UnixMilli())
+		from += " AND at >= " + args.add(q.Since.UnixMilli())
 	}
 	if q.Group != "" {
-		where += " AND grp = " + args.add([]byte(q.Group))
+		fits += args.in("grp", []byte(q.Group))
 	}
 	if q.Skill != "" {
-		where += " AND skill = " + args.add([]byte(q.Skill))
+		fits += args.in("skill", []byte(q.Skill))
 	}
 	if q.State != 0 {
-		where += " AND stage = " + args.add(int64(q.State))
+		fits += args.in("stage", int64(q.State))
 	}
-	where += " AND NOT " + isOver
 	size, apart := "size - apart", "NULL"
 	if q.Whole {
-		size, apart = "size", "CASE WHEN fits AND apart > 0 THEN (SELECT output FROM outputs AS o WHERE o.realm = $1 AND o.owner = $2 AND o.id = i) END"
+		size, apart = "size", "CASE WHEN fits AND upto <= $4 AND apart > 0 THEN (SELECT output FROM outputs AS o WHERE o.realm = $1 AND o.owner = $2 AND o.id = i) END"
 	}
-	page := "SELECT at, id, " + size + " AS bytes" + where
+	const order = " ORDER BY t DESC, i DESC"
+	first := "SELECT at AS t, id AS i, " + size + " AS bytes, CASE WHEN " + fits + " THEN TRUE ELSE FALSE END AS fits" + from
+	next, last := first, order+" LIMIT $5"
 	if q.AfterID != "" {
 		after := args.add(q.After.UnixMilli())
-		page += " AND (at < " + after + " OR at = " + after + " AND id < " + args.add([]byte(q.AfterID)) + ")"
+		next += " AND (at < " + after + " OR at = " + after + " AND id < " + args.add([]byte(q.AfterID)) + ")"
 	}
-	page += " ORDER BY at DESC, id DESC LIMIT $3"
-	return "WITH p AS (" + page + "), s (i, fits) AS (SELECT id, sum(bytes) OVER (ORDER BY at DESC, id DESC) <= $4 OR row_number() OVER (ORDER BY at DESC, id DESC) = 1 FROM p) " +
-		"SELECT " + entryResult + ", " + apart + ", fits, (SELECT count(*) FROM (SELECT 1" + where + " LIMIT $5) AS m) " +
-		"FROM s JOIN runs ON runs.realm = $1 AND runs.owner = $2 AND runs.id = i ORDER BY at DESC, i DESC", args
+	return "WITH w AS (" + next + last + "), p AS (SELECT i, fits, CASE WHEN row_number() OVER (" + order + ") = 1 THEN 0 ELSE sum(bytes) OVER (" + order + ") END AS upto FROM w " +
+		"WHERE fits OR i = (SELECT i FROM w ORDER BY t, i LIMIT 1)" + order + " LIMIT $3) " +
+		"SELECT " + entryResult + ", " + apart + ", fits, upto <= $4, (SELECT count(*) FROM (" + first + last + ") AS m WHERE fits), (SELECT count(*) FROM w) " +
+		"FROM p JOIN runs ON runs.realm = $1 AND runs.owner = $2 AND runs.id = i ORDER BY at DESC, i DESC", args
 }
 
 // Unname implements [ledger.Store].

@@ -69,13 +69,17 @@ func (r *request) askedIn(send *wire.Send, named choices) (id string, fault *jso
 	if !known && len([]rune(send.Context)) < minAnonymousName { // others may have chosen it, too
 		return "", nil
 	}
-	page, err := r.front.Ledger.Labelled(r.ctx, &ledger.LabelQuery{
+	q := &ledger.LabelQuery{
 		Owner: r.front.Owner(r.caller.Principal), Group: send.Context, State: uint8(task.InputRequired), Limit: maxWaiting, Bytes: maxPage,
-	})
-	if err != nil {
-		return "", r.taskError(send.Context, err)
 	}
-	waiting := page.Entries
+	var waiting []*ledger.Entry
+	for more := true; more && len(waiting) < maxWaiting; {
+		page, err := r.front.Ledger.Labelled(r.ctx, q)
+		if err != nil {
+			return "", r.taskError(send.Context, err)
+		}
+		waiting, more, q.After, q.AfterID = append(waiting, page.Entries...), page.More, page.NextAt, page.NextID
+	}
 	if len(waiting) == 0 {
 		return "", nil
 	}

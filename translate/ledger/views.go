@@ -38,10 +38,7 @@ type LabelQuery struct {
 	Bytes int64
 }
 
-// MaxLabelled is how many entries a page looks at, and counts in Total.
-const MaxLabelled = 10_000
-
-// LabelPage is a page of entries.
+// LabelPage is a page of entries. It may have fewer entries than its limit, or none, although further ones follow: it looks at 1,000 entries at most.
 type LabelPage struct {
 	Entries []*Entry
 	// Apart are the outcomes that are stored apart, by ids, if they are wanted.
@@ -50,7 +47,7 @@ type LabelPage struct {
 	More   bool
 	NextAt time.Time
 	NextID string
-	// Total counts the entries on all pages.
+	// Total counts the entries on all pages, among the first 1,000 at which the pages look.
 	Total int
 }
 

@@ -176,6 +176,31 @@ func testLabelled(t *testing.T, d *Database) {
 	}
 }
 
+func testLabelledLooks(t *testing.T, d *Database) {
+	s := d.Open(t)
+	at := time.UnixMilli(1_700_000_000_000).UTC()
+	var first *ledger.Entry
+	for i := range 1100 {
+		e := entry(alice, "")
+		if e.Label = (ledger.Label{Group: "g", State: 1, At: at.Add(time.Duration(i) * time.Millisecond)}); i == 0 {
+			e.Label.State, first = 2, e
+		}
+		claim(t, s, e)
+	}
+	q := &ledger.LabelQuery{Owner: alice, State: 2, Limit: 50, Bytes: 1 << 20}
+	page, err := s.Labelled(t.Context(), q)
+	if err != nil || len(page.Entries) != 0 || !page.More || page.Total != 0 {
+		t.Fatalf("the first page: %+v, %v", page, err)
+	}
+	q.After, q.AfterID = page.NextAt, page.NextID
+	if page, err = s.Labelled(t.Context(), q); err != nil || len(page.Entries) != 1 || page.Entries[0].ID != first.ID || page.More {
+		t.Fatalf("the second page: %+v, %v", page, err)
+	}
+	if page, err = s.Labelled(t.Context(), &ledger.LabelQuery{Owner: alice, Limit: 50, Bytes: 1 << 20}); err != nil || len(page.Entries) != 50 || !page.More || page.Total != 1000 {
+		t.Fatalf("the first page of all: %+v, %v", page, err)
+	}
+}
+
 func testUnname(t *testing.T, d *Database) {
 	s := d.Open(t)
 	first := claim(t, s, entry(alice, "key"))

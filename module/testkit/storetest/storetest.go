@@ -44,6 +44,7 @@ var Tests = []Test{
 	{"lists", testList},
 	{"lists of one front look at 1,000", testListLooks},
 	{"lists by labels", testLabelled},
+	{"lists by labels look at 1,000", testLabelledLooks},
 	{"a key that is given up", testUnname},
 	{"newer versions", testNewer},
 	{"usage", testCount},
