@@ -83,18 +83,12 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 	}
 	header = cmp.Or(header, defaultKeyHeader)
 	if document.ForbiddenHeader(header) {
-		return &run.Failure{
-			Kind:     run.AuthRequired,
-			Message:  "the descriptor asks for the API key in a header that must not carry one; the operator can configure another header",
-			Phase:    run.PhaseAuth,
-			By:       run.Bridge,
-			Executed: run.ExecutedNo,
-			Refused:  run.RuleCredential,
-			Demand: &run.Demand{
-				By: run.Bridge, Type: string(document.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)],
-				Reason: "forbidden_header", FromProvider: true,
-			},
+		e := failed(run.AuthRequired, run.Bridge, "the descriptor asks for the API key in a header that must not carry one; the operator can configure another header")
+		e.Refused = run.RuleCredential
+		e.Demand = &run.Demand{
+			By: run.Bridge, Type: string(document.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)], Reason: "forbidden_header", FromProvider: true,
 		}
+		return e
 	}
 	a.Request.Header.Set(header, k.Prefix+k.resolved.get())
 	return nil

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,10 +96,13 @@ func (r *resolver) secret(option, text string) (string, error) {
 // headerSecret is like secret, for values of headers.
 func (r *resolver) headerSecret(option, text string) (string, error) {
 	value, err := r.secret(option, text)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = checkHeaderText(value)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", option, err)
+		}
 	}
-	return value, checkHeaderValue(option, value)
+	return value, err
 }
 
 // mixed is like text, for options in which only the values of placeholders are secret.
@@ -312,19 +316,34 @@ func checkHeaderName(name string) error {
 	return nil
 }
 
-// checkHeaderValue refuses texts that can't be the value of a header (RFC 9110, section 5.5). The
-// error does not contain the text.
-func checkHeaderValue(option, value string) error {
-	if err := checkHeaderText(value); err != nil {
-		return fmt.Errorf("%s: %w", option, err)
-	}
-	return nil
-}
-
-// checkHeaderText is [checkHeaderValue] without the option's name, also for texts with placeholders.
+// checkHeaderText refuses texts that can't be the value of a header (RFC 9110, section 5.5), also with placeholders. The error does not contain the text.
 func checkHeaderText(text string) error {
 	if !httpguts.ValidHeaderFieldValue(text) {
 		return errors.New("contains a line break or another control character")
 	}
 	return nil
+}
+
+// CheckSecret checks an option whose value is a secret, before placeholders are replaced.
+func CheckSecret(text string) error { return cmp.Or(checkPresent(text), checkShell(text)) }
+
+// Secret replaces the placeholders of an option whose value is a secret. It logs a warning with the name of the option if there is none. The
+// error does not name the option.
+func Secret(ctx caddy.Context, option, text string) (string, error) {
+	r := newResolver()
+	value, err := r.secret(option, text)
+	if err != nil {
+		return "", errors.Unwrap(err)
+	}
+	r.warn(logger(ctx))
+	return value, nil
+}
+
+// Text replaces the placeholders of an option whose value is not secret. Each must have a value. The error does not name the option.
+func Text(text string) (string, error) {
+	value, err := newResolver().text("", text)
+	if err != nil {
+		return "", errors.Unwrap(err)
+	}
+	return value, nil
 }

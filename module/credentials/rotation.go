@@ -139,25 +139,18 @@ func (r rotation) unlock(ctx context.Context, thing *store.Thing, held time.Dura
 
 // inUse is the failure of a call that can't have the refresh token.
 func (r rotation) inUse(cause error) *run.Failure {
-	return &run.Failure{
-		Kind:     run.Unreachable,
-		Message:  "The refresh token is in use by another instance of the bridge.",
-		Phase:    run.PhaseAuth,
-		By:       run.Bridge,
-		Executed: run.ExecutedNo,
-		Retry:    run.RetryIn(2*time.Second, 3),
-		Reach:    &run.Reach{URL: redactURL(r.endpoint), Reason: "locked"},
-		Cause:    cause,
-	}
+	e := failed(run.Unreachable, run.Bridge, "The refresh token is in use by another instance of the bridge.")
+	e.Retry, e.Reach, e.Cause = run.RetryIn(2*time.Second, 3), &run.Reach{URL: redactURL(r.endpoint), Reason: "locked"}, cause
+	return e
 }
 
 // unavailable is the failure of a call that needs a new access token while the database can't be used: another instance may have
 // replaced the refresh token.
 func (r rotation) unavailable(err error) *run.Failure {
-	return &run.Failure{
-		Kind: run.Internal, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
-		Message: "Internal error: the bridge can't use its database at the moment, which has the newest refresh token for this provider. Nothing was sent to the provider; " + run.StorageAdvice(err),
-	}
+	e := failed(run.Internal, run.Bridge, "Internal error: the bridge can't use its database at the moment, which has the newest refresh token for this provider. "+
+		"Nothing was sent to the provider; "+run.StorageAdvice(err))
+	e.Retry, e.Cause = run.RetryIn(2*time.Second, 5), err
+	return e
 }
 
 // newest returns the refresh token to use: the stored one, which another instance may have stored, unless the known one could not be stored since

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokenendpoint"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -38,32 +38,60 @@ type tokenRequest struct {
 // do sends a token request: of the client credentials grant (RFC 6749, section 4.4.2), or with a
 // refresh token (section 6).
 func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *run.Failure) {
-	ex := &tokenendpoint.Exchange{Transport: r.transport, Limit: maxTokenResponse}
-	if r.limit > 0 {
-		ex.Limit = min(r.limit, maxTokenResponse)
-	}
-	var basic *tokenendpoint.Basic
-	if !r.client.inBody {
-		basic = &tokenendpoint.Basic{ID: r.client.id, Secret: r.client.secret}
-	}
 	asked := time.Now()
-	answer := ex.Send(ctx, r.endpoint, basic, r.form(refresh))
-	if answer.AccessToken == "" || answer.ErrorCode != "" || ex.Status < 200 || ex.Status >= 300 || ex.Err != nil {
-		return grantedToken{after: ex.After}, r.failure(ex, answer)
+	answer := r.send(ctx, refresh)
+	if answer.accessToken == "" || answer.errorCode != "" || answer.status < 200 || answer.status >= 300 || answer.err != nil {
+		return grantedToken{after: answer.after}, r.failure(answer)
 	}
 	if refusal := r.checkToken(answer); refusal.reason != "" {
 		e := authRequired(run.Provider, r.endpoint, refusal)
-		e.HTTPStatus = ex.Status
+		e.HTTPStatus = answer.status
 		return grantedToken{}, e
 	}
-	granted := grantedToken{access: accessToken{value: answer.AccessToken, obtained: asked.Round(0)}}
-	if answer.Lifetime > 0 {
-		granted.access.expires = asked.Add(answer.Lifetime).Round(0)
+	granted := grantedToken{access: accessToken{value: answer.accessToken, obtained: asked.Round(0)}}
+	if answer.lifetime > 0 {
+		granted.access.expires = asked.Add(answer.lifetime).Round(0)
 	}
-	if answer.RefreshToken != refresh {
-		granted.refresh.value = answer.RefreshToken
+	if answer.refreshToken != refresh {
+		granted.refresh.value = answer.refreshToken
 	}
 	return granted, nil
+}
+
+// send sends the request and reads the answer. It follows no redirect, which could send the secret to another address.
+func (r tokenRequest) send(ctx context.Context, refresh string) (answer tokenAnswer) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(r.form(refresh).Encode()))
+	if err != nil {
+		return tokenAnswer{err: err}
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if !r.client.inBody {
+		req.SetBasicAuth(url.QueryEscape(r.client.id), url.QueryEscape(r.client.secret)) // RFC 6749, section 2.3.1
+	}
+	resp, err := r.transport.RoundTrip(req)
+	if err != nil {
+		return tokenAnswer{err: err}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusOK { // after 101, the body is the connection, which may never end
+		limit := int64(maxTokenResponse)
+		if r.limit > 0 {
+			limit = min(limit, r.limit)
+		}
+		defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })() // so that a blocked Read returns
+		text, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, limit))
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err() // instead of the error of a closed body
+		}
+		answer = parseToken(text)
+		answer.err = err
+	}
+	answer.status = resp.StatusCode
+	if answer.isTemporary() {
+		answer.after = exchange.RetryAfter(resp.Header)
+	}
+	return answer
 }
 
 // form returns the body of the request.
@@ -87,8 +115,8 @@ func (r tokenRequest) form(refresh string) url.Values {
 }
 
 // checkToken returns why a token can't be sent as a bearer token; empty: it can.
-func (r tokenRequest) checkToken(answer tokenendpoint.Answer) refusal {
-	if kind := strings.TrimSpace(answer.TokenType); kind != "" && !strings.EqualFold(kind, "Bearer") {
+func (r tokenRequest) checkToken(answer tokenAnswer) refusal {
+	if kind := strings.TrimSpace(answer.tokenType); kind != "" && !strings.EqualFold(kind, "Bearer") {
 		named := ""
 		if tokenTypeSyntax.MatchString(kind) && credential.Scrub(kind, r.credentials) == kind {
 			named = " but " + kind
@@ -96,7 +124,7 @@ func (r tokenRequest) checkToken(answer tokenendpoint.Answer) refusal {
 		return refusal{"unsupported_token_type", "The token endpoint issued a token whose type is not Bearer" + named + ".", checkTokenURL}
 	}
 	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	if len(answer.AccessToken) > maxAccessToken || strings.ContainsFunc(answer.AccessToken, illegal) {
+	if len(answer.accessToken) > maxAccessToken || strings.ContainsFunc(answer.accessToken, illegal) {
 		return refusal{"unusable_token", "The token endpoint issued a token that can't be sent in a header.", checkTokenURL}
 	}
 	return refusal{}
@@ -107,13 +135,13 @@ var tokenTypeSyntax = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
 // failure returns the error of a failed token request. It contains only the status and a well-formed
 // error code of the response.
-func (r tokenRequest) failure(ex *tokenendpoint.Exchange, answer tokenendpoint.Answer) *run.Failure {
+func (r tokenRequest) failure(answer tokenAnswer) *run.Failure {
 	switch {
-	case ex.Status == 0, tokenendpoint.IsTemporary(ex.Status), ex.Status < 300 && ex.Err != nil && !ex.TooLarge():
-		return r.unreachable(ex)
+	case answer.status == 0, answer.isTemporary(), answer.status < 300 && answer.err != nil && !answer.tooLarge():
+		return r.unreachable(answer)
 	}
-	e := authRequired(run.Provider, r.endpoint, r.refusal(ex, answer))
-	e.HTTPStatus = ex.Status
+	e := authRequired(run.Provider, r.endpoint, r.refusal(answer))
+	e.HTTPStatus = answer.status
 	return e
 }
 
@@ -128,20 +156,20 @@ const (
 )
 
 // refusal returns the refusal of a response without a token.
-func (r tokenRequest) refusal(ex *tokenendpoint.Exchange, answer tokenendpoint.Answer) refusal {
+func (r tokenRequest) refusal(answer tokenAnswer) refusal {
 	code := r.errorCode(answer)
 	switch {
 	case code != "":
 		return r.refusalOf(code)
-	case ex.Status >= 400:
+	case answer.status >= 400:
 		advice := checkClient
-		if ex.Status == http.StatusUnauthorized {
+		if answer.status == http.StatusUnauthorized {
 			advice = r.checkAuthentication()
 		}
-		return refusal{"refused", fmt.Sprintf("The token endpoint refused to issue a token to the bridge (HTTP status %d).", ex.Status), advice}
-	case ex.Status >= 300:
+		return refusal{"refused", fmt.Sprintf("The token endpoint refused to issue a token to the bridge (HTTP status %d).", answer.status), advice}
+	case answer.status >= 300:
 		return refusal{"redirect", "The token endpoint answered with a redirect, which is not followed.", checkTokenURL}
-	case ex.TooLarge():
+	case answer.tooLarge():
 		return refusal{"invalid_response", "The token endpoint's answer is too large.", checkTokenURL}
 	}
 	return refusal{"invalid_response", "The token endpoint's answer is not a token response.", checkTokenURL}
@@ -173,54 +201,46 @@ func (r tokenRequest) checkAuthentication() string {
 
 // errorCode returns the error code of a token response (RFC 6749, section 5.2); empty if it is not
 // well-formed or contains a secret.
-func (r tokenRequest) errorCode(answer tokenendpoint.Answer) string {
-	if !errorCodeSyntax.MatchString(answer.ErrorCode) || credential.Scrub(answer.ErrorCode, r.credentials) != answer.ErrorCode {
+func (r tokenRequest) errorCode(answer tokenAnswer) string {
+	if !errorCodeSyntax.MatchString(answer.errorCode) || credential.Scrub(answer.errorCode, r.credentials) != answer.errorCode {
 		return ""
 	}
-	return answer.ErrorCode
+	return answer.errorCode
 }
 
 var errorCodeSyntax = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // unreachable returns the error of a token endpoint that did not answer, or answered with a
 // temporary error.
-func (r tokenRequest) unreachable(ex *tokenendpoint.Exchange) *run.Failure {
+func (r tokenRequest) unreachable(answer tokenAnswer) *run.Failure {
 	retry := run.RetryIn(2*time.Second, 3)
-	if ex.After > 0 {
-		retry = retryOnceAfter(min(ex.After, maxRetryAfter))
+	if answer.after > 0 {
+		retry = retryOnceAfter(min(answer.after, maxRetryAfter))
 	}
-	e := &run.Failure{
-		Kind:       run.Unreachable,
-		Phase:      run.PhaseAuth,
-		By:         run.Bridge,
-		HTTPStatus: ex.Status,
-		Executed:   run.ExecutedNo,
-		Retry:      retry,
-		URL:        redactURL(r.endpoint),
-		Cause:      ex.Err,
-	}
+	e := failed(run.Unreachable, run.Bridge, "")
+	e.HTTPStatus, e.Retry, e.URL, e.Cause = answer.status, retry, redactURL(r.endpoint), answer.err
 	reason := "connection_failed"
 	switch {
-	case ex.Status >= 300:
+	case answer.status >= 300:
 		e.By = run.Provider
-		reason = fmt.Sprintf("http_%d", ex.Status)
-		e.Message = fmt.Sprintf("The token endpoint answered with HTTP status %d.", ex.Status)
-	case timedOut(ex.Err):
+		reason = fmt.Sprintf("http_%d", answer.status)
+		e.Message = fmt.Sprintf("The token endpoint answered with HTTP status %d.", answer.status)
+	case timedOut(answer.err):
 		reason = "timeout"
 		e.Message = "The token endpoint did not answer in time."
 	default:
 		e.Message = "The token endpoint could not be reached."
 	}
-	if ex.Err != nil {
-		if why, rule := exchange.ReasonOf(ex.Err); rule != "" { // so a retry would fail, too
+	if answer.err != nil {
+		if why, rule := exchange.ReasonOf(answer.err); rule != "" { // so a retry would fail, too
 			reason, e.Refused, e.Retry = why, rule, nil
 		}
 	}
 	e.Reach = &run.Reach{URL: redactURL(r.endpoint), Reason: reason}
-	if ex.Err != nil {
-		e.Reach.ForOperator = "The token endpoint could not be reached: " + exchange.ExactReason(ex.Err) + "."
+	if answer.err != nil {
+		e.Reach.ForOperator = "The token endpoint could not be reached: " + exchange.ExactReason(answer.err) + "."
 	}
-	if own, ok := errors.AsType[*run.Failure](ex.Err); ok {
+	if own, ok := errors.AsType[*run.Failure](answer.err); ok {
 		e.Kind, e.Message, e.Advice, e.Refused, e.Retry, e.Cause = own.Kind, own.Message, own.Advice, own.Refused, own.Retry, own.Cause
 		e.Reach.ForOperator = ""
 	}
@@ -257,21 +277,15 @@ func timedOut(err error) bool {
 	return ok && n.Timeout()
 }
 
+// failed returns a failure of getting a credential.
+func failed(kind run.Kind, by run.Party, message string) *run.Failure {
+	return &run.Failure{Kind: kind, Message: message, Phase: run.PhaseAuth, By: by, Executed: run.ExecutedNo}
+}
+
 // authRequired returns the error of a token that can't be obtained.
 func authRequired(by run.Party, tokenURL string, r refusal) *run.Failure {
-	return &run.Failure{
-		Kind:     run.AuthRequired,
-		Message:  r.message,
-		Advice:   run.AskOperator + " to " + r.advice + " for this provider.",
-		Phase:    run.PhaseAuth,
-		By:       by,
-		Executed: run.ExecutedNo,
-		URL:      redactURL(tokenURL),
-		Demand: &run.Demand{
-			By:       by,
-			Type:     string(document.AuthOAuth2),
-			TokenURL: redactURL(tokenURL),
-			Reason:   r.reason,
-		},
-	}
+	e := failed(run.AuthRequired, by, r.message)
+	e.Advice, e.URL = run.AskOperator+" to "+r.advice+" for this provider.", redactURL(tokenURL)
+	e.Demand = &run.Demand{By: by, Type: string(document.AuthOAuth2), TokenURL: e.URL, Reason: r.reason}
+	return e
 }

@@ -326,14 +326,9 @@ func (s *tokenStore) await(ctx context.Context, key grantKey, g *grant, f fetch)
 		}
 		return r.Val.(string), nil
 	case <-ctx.Done():
-		return "", &run.Failure{
-			Kind:     run.DeadlineExceeded,
-			Message:  "The call ended before the token endpoint had answered.",
-			Phase:    run.PhaseAuth,
-			By:       run.Bridge,
-			Executed: run.ExecutedNo,
-			Cause:    context.Cause(ctx),
-		}
+		e := failed(run.DeadlineExceeded, run.Bridge, "The call ended before the token endpoint had answered.")
+		e.Cause = context.Cause(ctx)
+		return "", e
 	}
 }
 
@@ -363,11 +358,8 @@ func recovering(ctx context.Context, f fetch, newest refreshToken) (granted gran
 	defer func() {
 		if value := recover(); value != nil {
 			granted = grantedToken{refresh: newest}
-			err = &run.Failure{
-				Kind: run.Internal, Message: "Fetching a token failed because of a bug in the bridge.",
-				Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo,
-				Cause: fmt.Errorf("panic: %v\n%s", value, debug.Stack()),
-			}
+			err = failed(run.Internal, run.Bridge, "Fetching a token failed because of a bug in the bridge.")
+			err.Cause = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
 		}
 	}()
 	return f(ctx, newest)
