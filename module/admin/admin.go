@@ -69,38 +69,48 @@ func (adminAPI) Provision(ctx caddy.Context) error {
 // Routes implements caddy.AdminRouter.
 func (a adminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
-		{Pattern: "/skill_bridge/status", Handler: shows(a.status)},
-		{Pattern: "/skill_bridge/providers", Handler: shows(a.providers)},
-		{Pattern: "/skill_bridge/skills", Handler: shows(a.skills)},
-		{Pattern: "/skill_bridge/calls", Handler: shows(a.calls)},
-		{Pattern: "/skill_bridge/runs", Handler: caddy.AdminHandlerFunc(a.runs)},
-		{Pattern: "/skill_bridge/stores", Handler: shows(a.stores)},
-		{Pattern: "/skill_bridge/usage", Handler: caddy.AdminHandlerFunc(a.usage)},
-		{Pattern: "/skill_bridge/notifications", Handler: shows(a.notifications)},
-		{Pattern: "/skill_bridge/changes", Handler: shows(a.changes)},
-		{Pattern: "/skill_bridge/approve", Handler: caddy.AdminHandlerFunc(a.approve)},
-		{Pattern: "/skill_bridge/purge", Handler: caddy.AdminHandlerFunc(a.purge)},
+		route(http.MethodGet, "status", sure(a.status)),
+		route(http.MethodGet, "providers", sure(a.providers)),
+		route(http.MethodGet, "skills", sure(a.skills)),
+		route(http.MethodGet, "calls", sure(a.calls)),
+		route(http.MethodGet, "runs", a.runs),
+		route(http.MethodGet, "stores", sure(a.stores)),
+		route(http.MethodGet, "usage", a.usage),
+		route(http.MethodGet, "notifications", sure(a.notifications)),
+		route(http.MethodGet, "changes", sure(a.changes)),
+		route(http.MethodPost, "approve", a.approve),
+		route(http.MethodPost, "purge", a.purge),
 	}
 }
 
-// shows returns a handler that answers GET requests with the result of show, as JSON.
-func shows[T any](show func(*http.Request) T) caddy.AdminHandler {
-	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method != http.MethodGet {
-			return methodError(w, r, http.MethodGet)
+// maxRequest is the size of the largest request, in bytes.
+const maxRequest = 64 << 10
+
+// route returns the route of a path, whose requests have a method and are answered with JSON.
+func route[T any](method, path string, answer func(*http.Request) (T, error)) caddy.AdminRoute {
+	return caddy.AdminRoute{Pattern: "/skill_bridge/" + path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method != method {
+			w.Header().Set("Allow", method)
+			return refusal(http.StatusMethodNotAllowed, "%s is not possible here, but %s", r.Method, method)
 		}
-		return writeAdmin(w, show(r))
-	})
+		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
+		v, err := answer(r)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "application/json")
+		return json.NewEncoder(w).Encode(v)
+	})}
 }
 
-func methodError(w http.ResponseWriter, r *http.Request, allowed string) error {
-	w.Header().Set("Allow", allowed)
-	return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("%s is not possible here, but %s", r.Method, allowed)}
+// sure returns a function that makes an answer and never fails.
+func sure[T any](answer func(*http.Request) T) func(*http.Request) (T, error) {
+	return func(r *http.Request) (T, error) { return answer(r), nil }
 }
 
-func writeAdmin(w http.ResponseWriter, v any) error {
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(v)
+// refusal returns an error with an HTTP status.
+func refusal(status int, format string, args ...any) error {
+	return caddy.APIError{HTTPStatus: status, Err: fmt.Errorf(format, args...)}
 }
 
 // shown returns a text of a provider or an agent, shortened and without characters that are

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
@@ -333,8 +336,10 @@ func TestPurgeRequest(t *testing.T) {
 		"", " \n", "null", "[]", `{`, `{} junk`, `{"skill":"x"}`, `{"namespace":"a","namespace":"a"}`, `{"skill_id":"a/b"}`, `{"namespace":7}`, `{"namespace":null}`, `{"namespace":""}`,
 		`{"namespace":"a","skill_id":null}`, `{"namespace":"a","skill_id":""}`,
 	} {
-		if wanted, ok := readPurgeRequest(strings.NewReader(body)); ok {
-			t.Errorf("%s: %+v", body, wanted)
+		var refused caddy.APIError
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/skill_bridge/purge", strings.NewReader(body))
+		if _, err := (adminAPI{}).purge(r); !errors.As(err, &refused) || refused.HTTPStatus != http.StatusBadRequest {
+			t.Errorf("%s: %v", body, err)
 		}
 	}
 }

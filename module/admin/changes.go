@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -136,14 +135,10 @@ func namesOf(ctx context.Context, s *catalog.Section) map[string]string {
 }
 
 // approve approves a change. The digest says which one the operator has seen.
-func (adminAPI) approve(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodPost {
-		return methodError(w, r, http.MethodPost)
-	}
-	var wanted Approval
-	err := jsonv2.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxPurgeRequest), &wanted, jsonv2.RejectUnknownMembers(true))
+func (adminAPI) approve(r *http.Request) (wanted Approval, err error) {
+	err = jsonv2.UnmarshalRead(r.Body, &wanted, jsonv2.RejectUnknownMembers(true))
 	if err != nil || wanted.Namespace == "" || wanted.SkillID == "" || wanted.Digest == "" {
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("the body is a JSON object with the strings namespace, skill_id and digest, as GET /skill_bridge/changes returns them")}
+		return wanted, refusal(http.StatusBadRequest, "the body is a JSON object with the strings namespace, skill_id and digest, as GET /skill_bridge/changes returns them")
 	}
 	err = changes.ErrNotHeld
 	guards(func(s *catalog.Section, g *changes.Guard) {
@@ -156,14 +151,14 @@ func (adminAPI) approve(w http.ResponseWriter, r *http.Request) error {
 	})
 	switch {
 	case errors.Is(err, changes.ErrNotHeld):
-		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("no change of a skill %q of source %q is held", wanted.SkillID, wanted.Namespace)}
+		return wanted, refusal(http.StatusNotFound, "no change of a skill %q of source %q is held", wanted.SkillID, wanted.Namespace)
 	case errors.Is(err, changes.ErrOther):
-		return caddy.APIError{HTTPStatus: http.StatusConflict, Err: err}
+		return wanted, refusal(http.StatusConflict, "%w", err)
 	case err != nil:
-		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err}
+		return wanted, refusal(http.StatusInternalServerError, "%w", err)
 	}
 	logApproval(r, &wanted)
-	return writeAdmin(w, wanted)
+	return wanted, nil
 }
 
 // logApproval logs who has approved what: the address and, if there is one, the certificate of the client.
@@ -175,4 +170,54 @@ func logApproval(r *http.Request, a *Approval) {
 		fields = append(fields, zap.String("certificate", shown(r.TLS.PeerCertificates[0].Subject.String())))
 	}
 	caddy.Log().Named("admin.api.skill_bridge").Info("a change of a skill was approved", fields...)
+}
+
+// PurgeRequest says what to remove: a descriptor, the documents of a source, or,
+// if both are empty, all documents.
+type PurgeRequest struct {
+	Namespace string `json:"namespace,omitempty"`
+	SkillID   string `json:"skill_id,omitempty"`
+}
+
+// PurgeAnswer says whose documents were removed.
+type PurgeAnswer struct {
+	Purged []string `json:"purged"` // namespaces
+}
+
+// purge removes documents. It refuses every body that is not exactly as it has to be, because a mistake in a script, such as null for a variable that is
+// not set, must not remove everything.
+func (adminAPI) purge(r *http.Request) (answer PurgeAnswer, err error) {
+	var body map[string]string // null becomes an empty text, or a nil map
+	err = jsonv2.UnmarshalRead(r.Body, &body)
+	wanted := PurgeRequest{body["namespace"], body["skill_id"]}
+	for name, text := range body {
+		if text == "" || name != "namespace" && (name != "skill_id" || wanted.Namespace == "") {
+			body = nil
+		}
+	}
+	if err != nil || body == nil {
+		return answer, refusal(http.StatusBadRequest, "the body is a JSON object with namespace and skill_id, which are strings that are not empty; "+
+			"without skill_id, all documents of the source are removed, and with {} those of all sources")
+	}
+	known := false
+	answer.Purged = []string{}
+	for _, b := range observe.Live() {
+		for _, s := range b.Sources() {
+			if wanted.Namespace != "" && wanted.Namespace != s.Namespace {
+				continue
+			}
+			known = true
+			if b.Catalog().Purge(r.Context(), s.Namespace, wanted.SkillID) {
+				answer.Purged = append(answer.Purged, s.Namespace)
+			}
+		}
+	}
+	switch {
+	case len(answer.Purged) > 0 || wanted.Namespace == "":
+		return answer, nil
+	case known:
+		return answer, refusal(http.StatusNotFound, "no document of a skill %q of source %q is cached: there is no such skill, or it was not requested yet",
+			wanted.SkillID, wanted.Namespace)
+	}
+	return answer, refusal(http.StatusNotFound, "there is no source %q", wanted.Namespace)
 }

@@ -2,15 +2,12 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -99,18 +96,15 @@ func RunStates() []string {
 
 // runs answers a request about kept runs. The query may have an id, a principal (empty: anonymous callers), a front, a skill, a state, a limit, and
 // the before of a page.
-func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet {
-		return methodError(w, r, http.MethodGet)
-	}
+func (adminAPI) runs(r *http.Request) (answer Runs, err error) {
 	query := r.URL.Query()
 	states, err := statesNamed(query.Get("state"))
 	if err != nil {
-		return err
+		return answer, err
 	}
 	limit, err := number(query, "limit", defaultShownRuns, maxShownRuns)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	q := &ledger.Query{
 		Limit: limit, Before: query.Get("before"), States: states,
@@ -124,7 +118,7 @@ func (adminAPI) runs(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	return writeAdmin(w, runsOf(ctx, q))
+	return runsOf(ctx, q), nil
 }
 
 // runsOf returns the runs that a query selects.
@@ -133,7 +127,10 @@ func runsOf(ctx context.Context, q *ledger.Query) Runs {
 	counts, failed := observe.FiguresOf(ctx, observe.Databases())
 	answer.Kept = counts.Kept
 	for of, n := range counts.Open {
-		answer.open(of.Front, of.State, n)
+		if answer.Open[of.Front] == nil {
+			answer.Open[of.Front] = map[string]int{}
+		}
+		answer.Open[of.Front][of.State.String()] += n
 	}
 	for db, err := range failed {
 		answer.Unread = addUnread(answer.Unread, db, err)
@@ -165,17 +162,9 @@ func statesNamed(name string) (states []ledger.State, err error) {
 		}
 	}
 	if name != "" && len(states) == 0 {
-		return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("state %q is none of %q", name, RunStates())}
+		return nil, refusal(http.StatusBadRequest, "state %q is none of %q", name, RunStates())
 	}
 	return states, nil
-}
-
-// open counts runs that have not ended.
-func (a *Runs) open(front string, state ledger.State, n int) {
-	if a.Open[front] == nil {
-		a.Open[front] = map[string]int{}
-	}
-	a.Open[front][state.String()] += n
 }
 
 // addUnread adds a database, once. Its place is not in the error, too.
@@ -226,7 +215,7 @@ func number(query url.Values, name string, otherwise, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > most {
-		return 0, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("%s is not a number from 0 to %d", name, most)}
+		return 0, refusal(http.StatusBadRequest, "%s is not a number from 0 to %d", name, most)
 	}
 	return n, nil
 }
