@@ -102,9 +102,9 @@ func (o *Options) Check(c *options.Checker) {
 	switch keep := time.Duration(o.Keep); {
 	case keep == 0:
 	case keep < shortestKeep:
-		c.Check("keep", fmt.Errorf("keep %s is too short: the minimum is 1m", keep))
+		c.Check("keep", fmt.Errorf("keep %s is too short: the minimum is 1m", options.Shown(keep)))
 	case keep > runtoken.MaxLifetime:
-		c.Check("keep", fmt.Errorf("keep %s is too long: the maximum is 90d", keep))
+		c.Check("keep", fmt.Errorf("keep %s is too long: the maximum is 90d", options.Shown(keep)))
 	}
 	for path, n := range map[string]int{"keep_runs": o.KeepRuns, "keep_runs_per_principal": o.KeepRunsPerPrincipal} {
 		if n < 0 {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"net"
 	"net/http"
@@ -74,7 +75,7 @@ func (m *meter) Read(p []byte) (int, error) {
 		return n, err
 	}
 	m.close()
-	return 0, &exchange.MalformedError{Reason: fmt.Sprintf("its HTTP/2 connection carried more than %d bytes other than the content of answers (limits connection_overhead)", m.overhead)}
+	return 0, &exchange.MalformedError{Reason: fmt.Sprintf("its HTTP/2 connection carried more than %d bytes other than the content of answers", m.overhead)}
 }
 
 // close closes the connection. The caller holds m.mu.
@@ -312,4 +313,71 @@ func (b *tripBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.trip.end(true) // no effect if the body was read to its end
 	return err
+}
+
+// wholeWriter is a TCP connection that writes a request's body, or what is left of it, with one system call and without a copy.
+// net/http would copy it through a new buffer of 32 KiB.
+type wholeWriter struct{ *net.TCPConn }
+
+// ReadFrom implements [io.ReaderFrom], which net/http calls for bodies that are larger than its buffer.
+func (w wholeWriter) ReadFrom(r io.Reader) (int64, error) {
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		return w.TCPConn.ReadFrom(r)
+	}
+	body, ok := limited.R.(io.WriterTo) // as a bytes.Reader is
+	if !ok {
+		return w.TCPConn.ReadFrom(r)
+	}
+	n, err := body.WriteTo(&limitedWriter{w.TCPConn, limited.N})
+	limited.N -= n
+	return n, err
+}
+
+// limitedWriter writes at most n bytes more.
+type limitedWriter struct {
+	to io.Writer
+	n  int64
+}
+
+// Write implements [io.Writer].
+func (w *limitedWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > w.n {
+		return 0, http.ErrContentLength
+	}
+	n, err := w.to.Write(p)
+	w.n -= int64(n)
+	return n, err
+}
+
+// maxHosts is how many hosts of one source get connections that are reused, and HTTP/2. Webhooks have no source, and count as one.
+const maxHosts = 10_000
+
+// hosts counts the hosts that each source has named. [net/http.Transport] keeps about 430 bytes for each host that it ever tried to reach
+// unless a connection to it becomes idle, so that a source that names ever new hosts would fill the memory.
+type hosts struct {
+	seed  maphash.Seed
+	mu    sync.Mutex
+	known map[string]map[uint64]struct{} // hashes of hosts, by source
+}
+
+func newHosts() *hosts {
+	return &hosts{seed: maphash.MakeSeed(), known: make(map[string]map[uint64]struct{})}
+}
+
+// admit reports whether a host is one of the first maxHosts of a source.
+func (h *hosts) admit(source string, u *url.URL) bool {
+	key := maphash.Comparable(h.seed, [3]string{source, u.Scheme, u.Host})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.known[source]
+	if known == nil {
+		known = make(map[uint64]struct{})
+		h.known[source] = known
+	}
+	if _, ok := known[key]; !ok && len(known) >= maxHosts {
+		return false
+	}
+	known[key] = struct{}{}
+	return true
 }

@@ -44,7 +44,7 @@ type Transport struct {
 	proxied      bool
 	// http2 has the URL schemes of which requests may use HTTP/2.
 	http2    map[string]bool
-	overhead int64 // the limit connection_overhead of HTTP/2 connections, in bytes
+	overhead int64 // what HTTP/2 connections may carry for a call besides answers, in bytes
 	// anew returns a copy of the transport that opens a new connection for each request.
 	anew  func() *http.Transport
 	hosts *hosts

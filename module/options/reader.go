@@ -4,9 +4,9 @@
 //
 //	func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		r := options.NewReader(d)
-//		if err := r.Block("limits", "limits", options.Targets{
-//			"depth":        &h.Depth,
-//			"body_timeout": &h.BodyTimeout,
+//		if err := r.Block("cache", "cache", options.Targets{
+//			"max_size": &h.MaxSize,
+//			"ttl":      &h.TTL,
 //		}); err != nil {
 //			return err
 //		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
@@ -58,6 +59,17 @@ func setSize(to *int64, name, text string) error {
 	}
 	*to = int64(size)
 	return nil
+}
+
+// Shown is a duration in errors, as an operator writes it: in days if it has several, and no part of one.
+type Shown time.Duration
+
+func (d Shown) String() string {
+	const day = 24 * time.Hour
+	if whole := time.Duration(d); whole > day && whole%day == 0 {
+		return strconv.Itoa(int(whole/day)) + "d"
+	}
+	return time.Duration(d).String()
 }
 
 func parseDuration(name, text string) (caddy.Duration, error) {

@@ -2,10 +2,14 @@ package sources
 
 import (
 	"encoding/json" // for Caddy's raw modules
+	"net/url"
+	"slices"
+	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -71,4 +75,55 @@ func (l *loader) newTransport(raw json.RawMessage) (*network.Transport, error) {
 	}
 	l.idle = append(l.idle, t.CloseIdleConnections)
 	return t, nil
+}
+
+// partition returns the cache partition of a source that reads documents with these credentials over
+// this transport. Different sources have different partitions, so that failures and validation
+// results of one do not affect the other. The same source has the same partition after a reload
+// and in several sites. The trusted hosts are part of the key, because they decide which requests
+// carry discovery credentials.
+func partition(s *catalog.Source, credentials, transport json.RawMessage) (string, error) {
+	d := lifetime.NewDigest(strconv.Itoa(int(s.Kind)), s.Namespace, s.URL.String(), string(transport))
+	if len(credentials) == 0 && !s.Certificate {
+		return d.String(), nil
+	}
+	d.Add(strconv.Itoa(len(s.Trust)))
+	d.Add(slices.Sorted(slices.Values(s.Trust))...)
+	texts, err := resolvedTexts(credentials)
+	if err != nil {
+		return "", err
+	}
+	d.Add(texts...)
+	return d.String(), nil
+}
+
+// AddPorts adds the ports of all URLs in the configuration of the sources, credentials included:
+// they may name a token endpoint.
+func (from *Sources) AddPorts(ports map[uint16]bool) error {
+	for _, s := range from.sources() {
+		urls := []string{s.URL.String()}
+		for _, host := range s.Trust {
+			urls = append(urls, "https://"+host)
+		}
+		for _, raw := range []json.RawMessage{s.credentials, s.discovery} {
+			texts, err := resolvedTexts(raw)
+			if err != nil {
+				return err
+			}
+			urls = append(urls, texts...)
+		}
+		for _, text := range urls {
+			if u, err := url.Parse(text); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+				addPort(ports, u)
+			}
+		}
+	}
+	return nil
+}
+
+// addPort adds the port that is written in a URL, if there is one.
+func addPort(ports map[uint16]bool, u *url.URL) {
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		ports[uint16(port)] = true
+	}
 }
