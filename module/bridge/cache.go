@@ -69,7 +69,7 @@ func (c *Cache) check(k *options.Checker) {
 	})
 	if ttl, longest := orDefaultPointer(c.TTL, 0), orDefault(c.MaxTTL, defaultMaxTTL); ttl > longest {
 		k.Check("cache.ttl", fmt.Errorf("ttl %s is longer than max_ttl, which is %s%s, so it has no effect",
-			ttl, longest, byDefaultText(c.MaxTTL == 0)))
+			options.Shown(ttl), options.Shown(longest), byDefaultText(c.MaxTTL == 0)))
 	}
 }
 

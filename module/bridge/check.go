@@ -77,11 +77,11 @@ func checkAmount(name string, value any) error {
 		}
 	case caddy.Duration:
 		if v != 0 && time.Duration(v) < time.Millisecond {
-			return fmt.Errorf("%s %s is too short: the minimum is 1ms", name, time.Duration(v))
+			return fmt.Errorf("%s %s is too short: the minimum is 1ms", name, options.Shown(v))
 		}
 	case *caddy.Duration:
 		if v != nil && *v < 0 {
-			return fmt.Errorf("%s %s is negative", name, time.Duration(*v))
+			return fmt.Errorf("%s %s is negative", name, options.Shown(*v))
 		}
 	}
 	return nil
@@ -91,9 +91,9 @@ func checkAmount(name string, value any) error {
 func checkSpan(c *options.Checker, name string, value, limit time.Duration) {
 	switch {
 	case limit < time.Millisecond:
-		c.Check("max_"+name, fmt.Errorf("maximum of %s %s is too short: the minimum is 1ms", name, limit))
+		c.Check("max_"+name, fmt.Errorf("maximum of %s %s is too short: the minimum is 1ms", name, options.Shown(limit)))
 	case value > limit:
-		c.Check(name, fmt.Errorf("%s %s is longer than its maximum of %s", name, value, limit))
+		c.Check(name, fmt.Errorf("%s %s is longer than its maximum of %s", name, options.Shown(value), options.Shown(limit)))
 	}
 }
 

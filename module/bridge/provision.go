@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -26,7 +27,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/changes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -37,7 +37,7 @@ var vocabularies = observe.Fronts{
 	mcp.Name:            {Param: mcp.Param, Code: mcp.Code},
 }
 
-// Provision sets up the bridge. It makes no network call and writes nothing.
+// Provision sets up the bridge. It makes no network call and writes nothing. If it fails, Caddy calls Cleanup.
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	lines := options.LinesOf(h)
 	defer func() { err = lines.Locate(err) }()
@@ -45,11 +45,6 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			h.usage.Leave()
-		}
-	}()
 	if err := lifetime.WatchStop(ctx); err != nil {
 		return err
 	}
@@ -64,120 +59,120 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if kept, err = h.mount(ctx, h.setup(ctx, bridge, config, o)); err != nil {
+		return err
+	}
+	if kept != nil {
+		kept.MaxOutput = config.Limits.OutputSize
+	}
+	return h.show(ctx, &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Access: config.Access, Quotas: config.Quotas.Rules(), Store: h.DB(), Line: lines.At}, o)
+}
+
+// setup returns what the fronts share.
+func (h *Handler) setup(ctx caddy.Context, bridge *translate.Bridge, config *translate.Config, o *observe.Observer) *fronts.Setup {
 	h.refused = func(ctx context.Context, caller run.Caller, reason, message string) {
 		o.RefusedCaller(ctx, h.placeholder(), caller.Method, reason)
 		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.Unauthenticated(message))
 	}
-	refused := func(ctx context.Context, method, reason string) {
-		if reason == run.PrincipalRequired && h.CallersFile != "" {
-			reason = run.KeyRequired
-		}
-		o.RefusedCaller(ctx, h.placeholder(), method, reason)
-	}
-	if h.browser, err = h.Browse.Handler(bridge, h.requires(), refused); err != nil {
-		return &options.ConfigError{Path: "browse.template_file", Err: err}
-	}
-	if h.browser != nil {
-		h.browser.Name, h.browser.URL, h.browser.Challenge = h.givenName(), fronts.URLOf, h.challenge()
-	}
 	answers := new(share.Pool) // of all mounts
-	server := func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
-		profile.MaxDepth = config.Limits.Depth
-		return &jsonrpc.Server{
-			Handler:        handler,
-			Profile:        profile,
-			MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
-			MaxAnswerSize:  h.answerSize(),
-			MaxAnswers:     h.answers(),
-			Memory:         answers,
-			Owner:          func(ctx context.Context) string { return translate.RequestOf(ctx).Caller.Principal },
-			WriteTimeout:   config.Limits.BodyTimeout,
-			OnUnread:       func(ctx context.Context, written int64) { o.Unread(ctx, written, config.Limits.BodyTimeout) },
-			OnPanic:        o.Panicked,
-		}
-	}
-	maxBatch := cmp.Or(h.MaxBatch, defaultMaxBatch)
 	setup := &fronts.Setup{
-		Bridge: bridge, Server: server, MaxBatch: maxBatch, Tokens: h.tokens, Name: cmp.Or(h.Name, defaultName), Realm: h.tokens.Realm(), RequirePrincipal: h.requires(), Challenge: h.challenge(), Refused: refused,
+		Bridge: bridge, MaxBatch: cmp.Or(h.MaxBatch, defaultMaxBatch), Tokens: h.tokens, Name: cmp.Or(h.Name, defaultName), Realm: h.tokens.Realm(),
+		RequirePrincipal: h.requires(), Challenge: h.challenge(), Observer: o, Elsewhere: h.Mounts.Elsewhere(), Wait: h.Patience(),
 		Private:  bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
-		Observer: o, Elsewhere: h.Mounts.Elsewhere(),
 		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: guards.Current.ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
+		Refused: func(ctx context.Context, method, reason string) {
+			if reason == run.PrincipalRequired && h.CallersFile != "" {
+				reason = run.KeyRequired
+			}
+			o.RefusedCaller(ctx, h.placeholder(), method, reason)
+		},
+		Server: func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
+			profile.MaxDepth = config.Limits.Depth
+			return &jsonrpc.Server{
+				Handler:        handler,
+				Profile:        profile,
+				MaxRequestSize: cmp.Or(h.MaxRequestSize, defaultMaxRequestSize),
+				MaxAnswerSize:  h.answerSize(),
+				MaxAnswers:     h.answers(),
+				Memory:         answers,
+				Owner:          func(ctx context.Context) string { return translate.RequestOf(ctx).Caller.Principal },
+				WriteTimeout:   config.Limits.BodyTimeout,
+				OnUnread:       func(ctx context.Context, written int64) { o.Unread(ctx, written, config.Limits.BodyTimeout) },
+				OnPanic:        o.Panicked,
+			}
+		},
 	}
-	setup.Keeping.Keep, setup.Wait = h.Lifetime(), h.Patience()
+	setup.Keeping.Keep = h.Lifetime()
 	setup.Keeping.Bounds.Runs, setup.Keeping.Bounds.RunsOfOne = h.Runs()
 	setup.Canceled = fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), setup.Realm)
+	return setup
+}
+
+// mount makes what answers the requests of clients, and returns the runs that are kept; nil: none are.
+func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.KeptRuns, err error) {
 	var release func()
-	kept, release, err = fronts.KeepRuns(ctx, setup, h.DB(), func() *jsonrpc.Server { return h.server })
-	if err != nil {
-		return err
+	if kept, release, err = fronts.KeepRuns(ctx, setup, h.DB(), func() *jsonrpc.Server { return h.server }); err != nil {
+		return nil, err
 	}
 	h.usage.OnRelease(release)
-	if kept != nil {
-		kept.MaxOutput = config.Limits.OutputSize
-	}
 	rpc := &skillsprotocol.Front{
-		Bridge: bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(), Files: len(h.Sites) > 0, Refused: refused,
-		Elsewhere: setup.Elsewhere,
+		Bridge: setup.Bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(),
+		Files: len(h.Sites) > 0, Refused: setup.Refused, Elsewhere: setup.Elsewhere,
 	}
-	setup.Webhooks, release, err = h.Webhooks.Client(ctx, &setup.Outbound)
-	if err != nil {
-		return err
+	if setup.Webhooks, release, err = h.Webhooks.Client(ctx, &setup.Outbound); err != nil {
+		return nil, err
 	}
 	h.usage.OnRelease(release)
 	if rpc.Callbacks, err = h.Mounts.Callbacks(ctx, setup, kept, skillsprotocol.CallbackOf(rpc)); err != nil {
-		return err
+		return nil, err
 	}
-	h.server = server(rpc, skillsprotocol.Profile(maxBatch))
+	h.server = setup.Server(rpc, skillsprotocol.Profile(setup.MaxBatch))
+	if h.browser, err = h.Browse.Handler(setup.Bridge, h.requires(), setup.Refused); err != nil {
+		return nil, &options.ConfigError{Path: "browse.template_file", Err: err}
+	}
+	page := cmp.Or(h.browser, new(browse.Handler)) // of nobody, if none is served
+	page.Name, page.URL, page.Challenge = h.givenName(), fronts.URLOf, h.challenge()
 	if h.MCP != nil {
 		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {
-			return err
+			return nil, err
 		}
-		if h.browser != nil {
-			h.browser.Tools = h.tools
-		}
+		page.Tools = h.tools
 	}
 	if h.A2A != nil {
-		agent, release, err := h.A2A.Serve(ctx, setup, kept)
-		if err != nil {
-			return err
-		}
-		h.agent = agent
-		if h.browser != nil {
-			h.browser.Agent = agent
+		if h.agent, release, err = h.A2A.Serve(ctx, setup, kept); err != nil {
+			return nil, err
 		}
 		h.usage.OnRelease(release)
+		page.Agent = h.agent
 	}
 	if h.AgentSkills != nil {
 		h.files = h.AgentSkills.Serve(setup, &h.Mounts)
 		rpc.Page = h.files.Page
 	}
-	if err := lifetime.OnStart(ctx, func() { h.warnOfRoutes(ctx) }); err != nil {
-		return err
-	}
+	return kept, nil
+}
+
+// show shows the bridge in metrics and the admin API, and warns of what is most likely a mistake.
+func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Observer) error {
 	observe.SetVersions(fronts.ModuleVersion(), fronts.CaddyVersion())
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	shown := &observe.Bridge{Bridge: bridge, Breakers: h.shared.breakers, Access: config.Access, Quotas: config.Quotas.Rules(), Store: h.DB(), Line: lines.At}
 	if h.keys != nil {
 		shown.Principals = h.keys.Principals
 	}
 	h.usage.OnRelease(o.Show(shown))
-	if len(config.Sources) == 0 {
+	if len(shown.Sources()) == 0 {
 		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")
 	}
-	return nil
+	return lifetime.OnStart(ctx, func() { // all handlers are provisioned
+		if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
+			h.WarnOfRoutes(app.(*caddyhttp.App), h, h.requires(), h.logger)
+		}
+	})
 }
 
-// warnOfRoutes logs warnings about the routes that lead to the mounts. All handlers must be provisioned.
-func (h *Handler) warnOfRoutes(ctx caddy.Context) {
-	if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
-		h.WarnOfRoutes(app.(*caddyhttp.App), h, h.requires(), h.logger)
-	}
-}
-
-// begin returns the configuration of the bridge and its observer. Without an error, the handler
-// holds pooled values until its usage ends.
+// begin returns the configuration of the bridge and its observer. The handler holds pooled values until its usage ends.
 func (h *Handler) begin(ctx caddy.Context, lines options.Lines) (*translate.Config, *observe.Observer, error) {
 	h.logger = ctx.Logger(h)
 	if fault := h.check(); fault != nil {
@@ -196,7 +191,6 @@ func (h *Handler) begin(ctx caddy.Context, lines options.Lines) (*translate.Conf
 	}
 	h.usage = lifetime.NewUsage(idle...)
 	if err := h.hold(ctx, config, o); err != nil {
-		h.usage.Leave()
 		return nil, nil, err
 	}
 	return config, o, nil
@@ -219,8 +213,10 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		return err
 	}
 	h.tokens = runtokens.New(cmp.Or(h.Name, defaultName), h.placeholder(), config.Sources, keys, h.Lifetime())
-	h.Give(secretsOf(config.Sources), h.tokens.Sealer())
-	h.guard(ctx, config.Sources, o)
+	secrets, emit := secretsOf(config.Sources), h.emitter(ctx)
+	h.Give(secrets, h.tokens.Sealer())
+	inBackground := lifetime.InBackground(emit)
+	h.Guard(h.DB(), config.Sources, func(source string, c changes.Change) { changed(o, inBackground, secrets, source, c) })
 	if config.Quotas, release, err = h.holdQuotas(h.tokens.Realm()); err != nil {
 		return err
 	}
@@ -229,7 +225,16 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		o.Measure()
 	}
 	config.Following = h.tokens.Prepare
-	config.Hold = holdRun(h.usage)
+	use := h.usage // without the handler: an execution may outlive its request
+	endRun := func() {
+		use.Done()
+		lifetime.EndRun()
+	}
+	config.Hold = func() (release func()) {
+		lifetime.BeginRun()
+		use.Acquire()
+		return endRun
+	}
 	if err := h.holdPolling(ctx, &config.Polling); err != nil {
 		return err
 	}
@@ -242,14 +247,12 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		return err
 	}
 	o.HoldHealth(h.poolKey(), config.Sources, h.usage)
-	h.announce(ctx, config, o)
+	documents := make(map[string]bool) // the sources whose documents are read with credentials
+	for i := range config.Sources {
+		documents[config.Sources[i].Namespace] = config.Sources[i].DiscoveryCredentials != nil
+	}
+	o.Announce(emit, documents)
 	return nil
-}
-
-// guard lets the observer report changed descriptors.
-func (h *Handler) guard(ctx caddy.Context, loaded []catalog.Source, o *observe.Observer) {
-	secrets, emit := secretsOf(loaded), lifetime.InBackground(h.emitter(ctx))
-	h.Guard(h.DB(), loaded, func(source string, c changes.Change) { changed(o, emit, secrets, source, c) })
 }
 
 func secretsOf(loaded []catalog.Source) (secrets []credential.Credentials) {
@@ -257,15 +260,6 @@ func secretsOf(loaded []catalog.Source) (secrets []credential.Credentials) {
 		secrets = append(secrets, loaded[i].Credentials, loaded[i].DiscoveryCredentials)
 	}
 	return secrets
-}
-
-// announce lets the observer emit events of Caddy, which have the name of the bridge.
-func (h *Handler) announce(ctx caddy.Context, config *translate.Config, o *observe.Observer) {
-	documents := make(map[string]bool)
-	for i := range config.Sources {
-		documents[config.Sources[i].Namespace] = config.Sources[i].DiscoveryCredentials != nil
-	}
-	o.Announce(h.emitter(ctx), documents)
 }
 
 // emitter returns a function that emits events of Caddy with the name of the bridge. It does not keep the handler in memory.
@@ -276,19 +270,6 @@ func (h *Handler) emitter(ctx caddy.Context) observe.Emit {
 			data["bridge"] = bridge
 		}
 		return emit(name, data)
-	}
-}
-
-// holdRun returns the function that an execution calls to keep what a handler holds. The execution may outlive its request.
-func holdRun(use *lifetime.Usage) func() (release func()) {
-	release := func() {
-		use.Done()
-		lifetime.EndRun()
-	}
-	return func() func() {
-		lifetime.BeginRun()
-		use.Acquire()
-		return release
 	}
 }
 
@@ -303,11 +284,8 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	if err != nil {
 		return nil, nil, err
 	}
-	report := func(source, host, address string, r *exchange.RefusedError) {
-		o.RefusedConnection(source, host, address, r)
-	}
 	limits := h.limits()
-	rules := network.NewRules(networks, ports, report)
+	rules := network.NewRules(networks, ports, o.RefusedConnection)
 	rules.Notice = o.Notice
 	loaded, idle, err := h.Sources.Load(ctx, rules, guards.Current.ConnectionOverhead, h.TransportRaw)
 	if err != nil {

@@ -140,7 +140,7 @@ func (a *Allowance) check(name string) error {
 	case a.Count < 1 || a.Count > maxAllowance:
 		return fmt.Errorf("%s %d is out of range: it is 1 to %d", name, a.Count, maxAllowance)
 	case time.Duration(a.Per) < time.Millisecond || time.Duration(a.Per) > maxPeriod:
-		return fmt.Errorf("%s has the duration %s, which is out of range: it is 1ms to 366d", name, time.Duration(a.Per))
+		return fmt.Errorf("%s has the duration %s, which is out of range: it is 1ms to 366d", name, options.Shown(a.Per))
 	}
 	return nil
 }

@@ -152,6 +152,15 @@ func TestValidate(t *testing.T) {
 			ttl 25h
 		}
 `, "ttl 25h0m0s is longer than max_ttl, which is 24h0m0s by default, so it has no effect, at Caddyfile:11"},
+		"ttl in days": {`
+		cache {
+			max_ttl 3d
+			ttl 30d
+		}
+`, "ttl 30d is longer than max_ttl, which is 3d, so it has no effect, at Caddyfile:12"},
+		"keep in days": {`
+		keep 100d
+`, "keep 100d is too long: the maximum is 90d, at Caddyfile:10"},
 		"maxima below the defaults": {`
 		max_response_size 1MiB
 		cache {
