@@ -4,4 +4,5 @@ package command
 var (
 	LimitMemory = limitMemory
 	ShowUsage   = showUsage
+	Span        = span
 )

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/command"
@@ -30,5 +31,14 @@ func TestUsageOfNothing(t *testing.T) {
 	}
 	if !regexp.MustCompile(`(?m)^\(anonymous\) +\(none\) +\(none\) +3 `).Match(text) {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestSpan: several days are days and hours.
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{90 * 24 * time.Hour: "90d0h", 49*time.Hour + 59*time.Minute: "2d1h", 47 * time.Hour: "47h0m0s", 1500 * time.Millisecond: "2s"} {
+		if got := command.Span(d); got != want {
+			t.Errorf("%s is %s, want %s", d, got, want)
+		}
 	}
 }

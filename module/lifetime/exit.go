@@ -199,3 +199,33 @@ func (e *exiting) wait() {
 		e.changed.Wait()
 	}
 }
+
+// OnStart registers a function that is called when the configuration has started, with all routes provisioned. It is not
+// called if a handler is provisioned without a running Caddy.
+func OnStart(ctx caddy.Context, begin func()) error {
+	app, err := ctx.AppIfConfigured("events")
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	return app.(*caddyevents.App).On("started", eventHandler(begin))
+}
+
+// eventHandler is called at an event of Caddy.
+type eventHandler func()
+
+// Handle implements caddyevents.Handler.
+func (h eventHandler) Handle(context.Context, caddy.Event) error {
+	h()
+	return nil
+}
+
+// Stopping returns a channel that is closed when the configuration begins to stop, since another one has replaced it or the process
+// exits. Without a running Caddy, it is closed when the context ends.
+func Stopping(ctx caddy.Context) (<-chan struct{}, error) {
+	app, err := ctx.AppIfConfigured("events")
+	if err != nil {
+		return ctx.Done(), nil //nolint:nilerr // see above
+	}
+	stopping := make(chan struct{})
+	return stopping, app.(*caddyevents.App).On("stopping", eventHandler(sync.OnceFunc(func() { close(stopping) })))
+}

@@ -352,7 +352,7 @@ func (o *Observer) Unread(ctx context.Context, written int64, timeout time.Durat
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		fields = append(fields, served.fields("")...)
 	}
-	o.logger.Info("the client did not read its answer in time, so its connection is closed (limits body_timeout)", fields...)
+	o.logger.Info("the client did not read its answer in time, so its connection is closed", fields...)
 }
 
 // Panicked logs a panic in a call.
