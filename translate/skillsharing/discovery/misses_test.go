@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
@@ -197,12 +198,16 @@ func TestMissesOfPublishers(t *testing.T) {
 // Hosts, publishers and URLs without number take a bounded room, and keep no other host
 // from being asked. One that was asked in vain more often than others is not forgotten.
 func TestMissesOfManyHosts(t *testing.T) {
+	hosts := 1200 // more than have a tally
+	if longtest.Runs(longtest.Long) {
+		hosts = 5000 // and more URLs than are remembered
+	}
 	synctest.Test(t, func(t *testing.T) {
 		m := discovery.NewMisses(60, 100)
 		for n := range 300 {
 			try(m, "victim", n, false)
 		}
-		for n := range 5_000 {
+		for n := range hosts {
 			for i := range 5 {
 				tryOf(m, strconv.Itoa(n), strconv.Itoa(i), n, false)
 			}
