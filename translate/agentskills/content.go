@@ -114,10 +114,7 @@ func (s *Site) contentFor(of *skill) *content {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last := s.contents[of.name]; last != nil && last.content != known {
-		s.history.add(last.content)
-	}
-	s.contents[of.name] = &seen{known, time.Now()}
+	s.remember(known, true)
 	return known
 }
 
@@ -125,17 +122,10 @@ func (s *Site) contentFor(of *skill) *content {
 func (s *Site) lastSeen(name string) *content {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.contents[name]; c != nil {
-		return c.content
+	if versions := s.contents[name]; len(versions) > 0 {
+		return versions[len(versions)-1].content
 	}
 	return nil
-}
-
-// seen is the newest content of a skill.
-type seen struct {
-	*content
-
-	seen time.Time // when the skill was listed the last time
 }
 
 // withoutRepeated removes all contents with the same name, which takes a search for hashes that are equal.

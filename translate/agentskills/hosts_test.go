@@ -98,7 +98,7 @@ func TestHostsPushOutNothing(t *testing.T) {
 		for _, e := range entries {
 			e.check(t, s, "", endpoint)
 		}
-		if s.indexes = s.indexes[:0]; len(s.history.past) == 0 {
+		if s.indexes = s.indexes[:0]; len(s.contents["acme.a"]) < 2 {
 			t.Error("there is no history")
 		}
 		for _, e := range entries { // indexes are not needed for it
@@ -167,26 +167,27 @@ func TestSpellingsOfHosts(t *testing.T) {
 
 // A source that changes all its skills all the time leaves others the history of theirs.
 func TestHistoryIsShared(t *testing.T) {
-	h := history{past: map[string][]past{}}
+	s := NewSite(&bridge{})
 	long := strings.Repeat("x", maxPage)
-	h.add(&content{name: "calm.one", source: "calm", parts: []string{long}})
+	s.remember(&content{name: "calm.one", source: "calm", parts: []string{long}}, true)
+	s.remember(&content{name: "calm.one", source: "calm", parts: []string{long}}, true)
 	for i := range 4 * maxKept / maxPage {
-		h.add(&content{name: fmt.Sprint("busy.", i%500), source: "busy", parts: []string{long}})
+		s.remember(&content{name: fmt.Sprint("busy.", i%500), source: "busy", parts: []string{long}}, true)
 		if i%100 == 0 {
-			h.forget()
+			s.forget()
 		}
 	}
-	h.forget()
+	s.forget()
 	size := 0
-	for _, list := range h.past {
-		if len(list) > maxPast {
-			t.Errorf("%d past contents", len(list))
+	for _, versions := range s.contents {
+		if len(versions) > maxPast+1 {
+			t.Errorf("%d contents", len(versions))
 		}
-		for _, p := range list {
-			size += p.content.size()
+		for _, v := range versions[:len(versions)-1] {
+			size += v.size()
 		}
 	}
-	if size != h.size || size > maxKept || size < maxKept/4 || len(h.past["calm.one"]) != 1 {
-		t.Errorf("%d bytes, said to be %d; %d of the calm source", size, h.size, len(h.past["calm.one"]))
+	if size > maxKept || size < maxKept/4 || len(s.contents["calm.one"]) != 2 {
+		t.Errorf("%d bytes; %d of the calm source", size, len(s.contents["calm.one"]))
 	}
 }

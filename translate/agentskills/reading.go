@@ -240,12 +240,7 @@ func (s *Site) fill(v *view, skills []listed) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.history.forget()
-	for name, c := range s.contents {
-		if time.Since(c.seen) > keep && !s.listed(c.content) {
-			delete(s.contents, name)
-		}
-	}
+	s.forget()
 }
 
 // knownList returns the list of a view with the same contents; nil: there is none.

@@ -70,10 +70,9 @@ type Site struct {
 	making  chan struct{} // has room for one index that is made
 
 	mu       sync.Mutex
-	contents map[string]*seen // by the names of the skills
-	views    map[string]*view // by principal
-	history  history
-	indexes  []*madeIndex // least recently used first
+	contents map[string][]version // by the names of the skills, newest last
+	views    map[string]*view     // by principal
+	indexes  []*madeIndex         // least recently used first
 	names    names
 	named    time.Time      // when names was made
 	leftOut  map[string]int // the greatest numbers for LeftOut, by namespace
@@ -81,7 +80,7 @@ type Site struct {
 
 // NewSite returns a site for the skills of a bridge.
 func NewSite(bridge Bridge) *Site {
-	return &Site{Bridge: bridge, making: make(chan struct{}, 1), history: history{past: map[string][]past{}}, contents: map[string]*seen{}, views: map[string]*view{}, leftOut: map[string]int{}}
+	return &Site{Bridge: bridge, making: make(chan struct{}, 1), contents: map[string][]version{}, views: map[string]*view{}, leftOut: map[string]int{}}
 }
 
 // Page returns the SKILL.md of a skill, as its file is. url is that of the endpoint, as the client of a request sees it.
@@ -206,9 +205,7 @@ func (s *Site) viewOf(ctx context.Context, caller run.Caller) (*view, error) {
 func (s *Site) keepView(principal string, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.views[principal]; old != nil {
-		s.replaced(old.list, v.list)
-	}
+	s.replaced(s.views[principal], v)
 	s.views[principal] = v
 	for len(s.views) > maxViews {
 		oldest := principal
@@ -217,8 +214,18 @@ func (s *Site) keepView(principal string, v *view) {
 				oldest = p
 			}
 		}
-		s.replaced(s.views[oldest].list, v.list)
+		s.replaced(s.views[oldest], v)
 		delete(s.views, oldest)
+	}
+}
+
+// replaced notes until when a view had its contents; nil: there was none. Those of its list are noted for another that has it.
+func (s *Site) replaced(old, now *view) {
+	if old == nil || old.list == now.list {
+		return
+	}
+	for _, c := range old.contents {
+		s.remember(c, false)
 	}
 }
 

@@ -214,7 +214,7 @@ func (s *finder) sorted(at int, scope *Scope, rank []uint32) []Hit {
 		if has && !complete {
 			orders, complete = orders[:0], true
 		}
-		orders = append(orders, uint64(^(r&counted+exactly))<<32|uint64(i)) //nolint:gosec // there are less than 2^30 skills
+		orders = append(orders, uint64(^(r&counted+exactly))<<32|uint64(i))
 	}
 	slices.Sort(orders)
 	best := make([]Hit, min(len(orders), s.limit))
