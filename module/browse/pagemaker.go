@@ -74,7 +74,6 @@ type pageMaker struct {
 func (m *pageMaker) all(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
-	ctx = catalog.ReadIndexesOnce(ctx)
 	f := &m.page.Filter
 	listing := m.list(ctx)
 	for _, u := range listing.Unavailable {

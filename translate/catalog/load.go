@@ -36,31 +36,6 @@ func (c *Catalog) loadAll(ctx context.Context, wanted func(*Section) bool) []loa
 	return results
 }
 
-// onceKey is the context key of [ReadIndexesOnce]. The value is a *sync.Map from *Section to *nameTable.
-type onceKey struct{}
-
-// ReadIndexesOnce returns a context in which each source is read at most once by calls that follow one another. It is for several calls that
-// contribute to one answer.
-func ReadIndexesOnce(ctx context.Context) context.Context {
-	return context.WithValue(ctx, onceKey{}, new(sync.Map))
-}
-
-// load returns the names of a source, whose indexes it reads if they are not cached.
-func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
-	once, _ := ctx.Value(onceKey{}).(*sync.Map)
-	if once == nil {
-		return c.read(ctx, s)
-	}
-	if known, ok := once.Load(s); ok {
-		return known.(*nameTable), nil
-	}
-	t, err := c.read(ctx, s)
-	if err == nil {
-		once.Store(s, t)
-	}
-	return t, err
-}
-
 // list is load for lists, which show the words that the guard of the source chooses.
 func list(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	t, err := s.catalog.load(ctx, s)
@@ -71,8 +46,8 @@ func list(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	return t, err
 }
 
-// read is load regardless of [ReadIndexesOnce].
-func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+// load returns the names of a source, whose indexes it reads if they are not cached.
+func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	if s.Kind != RegistrySource {
 		index, err := s.Client.Index(ctx)
 		if err != nil {
@@ -174,40 +149,29 @@ func (c *Catalog) peek(ctx context.Context, s *Section) *nameTable {
 	if t := s.table.Load(); t != nil {
 		return t
 	}
-	var indexes []*document.Index // those that the cache has from an earlier configuration
-	if s.Kind != RegistrySource {
-		index, _, _ := s.Client.PeekIndex()
-		indexes = []*document.Index{index}
-	} else {
-		for _, t := range s.types() {
-			index, _, _ := s.Client.PeekRegistry(t)
-			indexes = append(indexes, index)
-		}
+	if indexes, _, _ := s.peekIndexes(); !slices.Contains(indexes, nil) { // those that the cache has from an earlier configuration
+		return s.tableOf(ctx, indexes)
 	}
-	if slices.Contains(indexes, nil) {
-		return nil
-	}
-	return s.tableOf(ctx, indexes)
+	return nil
 }
 
 // purge removes the documents of a source from the cache.
 func (c *Catalog) purge(ctx context.Context, s *Section) {
-	if s.Kind != SkillSource {
-		if t := c.peek(ctx, s); t != nil {
-			for _, e := range t.entries {
-				s.Client.Forget(e.listed.descriptor)
-			}
+	if s.Kind == SkillSource {
+		s.Client.Forget(directSkill(s).descriptor)
+		return
+	}
+	if t := c.peek(ctx, s); t != nil {
+		for _, e := range t.entries {
+			s.Client.Forget(e.listed.descriptor)
 		}
 	}
-	switch s.Kind {
-	case ProviderSource, SiteSource:
+	if s.Kind != RegistrySource {
 		s.Client.ForgetIndex()
-	case RegistrySource:
-		for _, t := range s.types() {
-			s.Client.ForgetRegistry(t)
-		}
-	case SkillSource:
-		s.Client.Forget(directSkill(s).descriptor)
+		return
+	}
+	for _, t := range s.types() {
+		s.Client.ForgetRegistry(t)
 	}
 }
 

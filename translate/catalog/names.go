@@ -67,7 +67,7 @@ func (e *entry) hidden() bool { return e.Access == document.Private && !e.aliase
 // nameTable builds the name table of a source from its indexes.
 func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
 	t := &nameTable{section: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
-	left := omissions{table: t}
+	omitted := map[string]int{} // by reason
 	for _, index := range indexes {
 		if index.LeftOutCount > 0 {
 			s.warnOfOmitted(ctx, index)
@@ -80,14 +80,19 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 				continue
 			}
 			if why, owner := c.unusable(s, e.ID); why != "" {
-				left.note(ctx, why, e.ID, owner)
+				omitted[why]++
+				t.omitSkill(ctx, why, e.ID, owner, omitted[why] <= maxLogged)
 				continue
 			}
 			t.byID[e.ID] = e
 			t.entries = append(t.entries, e)
 		}
 	}
-	left.report(ctx)
+	for _, why := range []string{document.SpacedID, document.InvisibleID, claims, imitates} {
+		if more := omitted[why] - maxLogged; more > 0 {
+			s.warn(ctx, "further skills are not listed for a reason that others of the source have been logged for: "+why, slog.Int("more", more))
+		}
+	}
 	c.nameEntries(t)
 	for _, e := range t.entries {
 		e.listed = &Listed{Section: s, Name: e.name, ID: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL), plain: e.name}
@@ -216,31 +221,8 @@ func names(entries []*entry) []string {
 	return list
 }
 
-// omissions counts the skills that are not listed and logs the first of each reason.
-type omissions struct {
-	table *nameTable
-	count map[string]int // by reason
-}
-
 // maxLogged bounds the skills that the log names for one reason.
 const maxLogged = 10
-
-func (o *omissions) note(ctx context.Context, why, id string, owner *Section) {
-	if o.count == nil {
-		o.count = map[string]int{}
-	}
-	o.count[why]++
-	o.table.omitSkill(ctx, why, id, owner, o.count[why] <= maxLogged)
-}
-
-// report logs how many skills the log does not name.
-func (o *omissions) report(ctx context.Context) {
-	for _, why := range []string{document.SpacedID, document.InvisibleID, claims, imitates} {
-		if more := o.count[why] - maxLogged; more > 0 {
-			o.table.section.warn(ctx, "further skills are not listed for a reason that others of the source have been logged for: "+why, slog.Int("more", more))
-		}
-	}
-}
 
 // omitSkill adds a skill that is not listed to t.omitted, and logs it if logs is true.
 func (t *nameTable) omitSkill(ctx context.Context, why, id string, owner *Section, logs bool) {

@@ -84,12 +84,26 @@ func Page(ctx context.Context, views []*View, after string, limit int, only docu
 		_, next := tools.find(after)
 		all[i] = cursor{view: v, tools: tools, at: next}
 	}
+	return all.page(ctx, limit, only)
+}
+
+// PageByName is [Page] in the byte order of the skills' names. Skills need no tool names.
+func PageByName(ctx context.Context, views []*View, after string, limit int, only document.CapabilityType) (page []Entry, more bool) {
+	all := make(cursors, len(views))
+	for i, v := range views {
+		all[i] = cursor{view: v, at: sort.Search(len(v.table.entries), func(i int) bool { return v.table.entries[i].name > after })}
+	}
+	return all.page(ctx, limit, only)
+}
+
+// page returns the skills from the cursors on.
+func (all cursors) page(ctx context.Context, limit int, only document.CapabilityType) (page []Entry, more bool) {
 	var same []*entry
 	for all = all.sorted(); len(all) > 0; {
-		tool := all[0].head()
+		name, byTool := all[0].head(), all[0].tools != nil
 		var view *View
 		same = same[:0]
-		for len(all) > 0 && all[0].head() == tool {
+		for len(all) > 0 && all[0].head() == name {
 			v, at := all[0].view, all[0].entry().at
 			if e := v.table.visible(v.table.entries[at:at+1], v.viewer, 1); len(e) > 0 {
 				same, view = append(same, e...), v
@@ -104,30 +118,10 @@ func Page(ctx context.Context, views []*View, after string, limit int, only docu
 			return page, true
 		default:
 			e := view.table.entry(ctx, same[0])
-			e.Tool = tool
+			if byTool {
+				e.Tool = name
+			}
 			page = append(page, e)
-		}
-	}
-	return page, false
-}
-
-// PageByName is [Page] in the byte order of the skills' names. Skills need no tool names.
-func PageByName(ctx context.Context, views []*View, after string, limit int, only document.CapabilityType) (page []Entry, more bool) {
-	all, left := make(cursors, len(views)), 0
-	for i, v := range views {
-		at := sort.Search(len(v.table.entries), func(i int) bool { return v.table.entries[i].name > after })
-		all[i] = cursor{view: v, at: at}
-		left += len(v.table.entries) - at
-	}
-	page = make([]Entry, 0, min(limit, left))
-	for all = all.sorted(); len(all) > 0; all = all.next() {
-		v, e := all[0].view, all[0].entry()
-		switch {
-		case !v.lists(e, only):
-		case len(page) == limit:
-			return page, true
-		default:
-			page = append(page, v.table.entry(ctx, e))
 		}
 	}
 	return page, false
