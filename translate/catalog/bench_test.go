@@ -103,7 +103,7 @@ func BenchmarkAccess(b *testing.B) {
 			for _, v := range views {
 				for i, e := range v.table.entries {
 					if i%2 == 0 {
-						rules.List[0].Skills = append(rules.List[0].Skills, e.name)
+						rules.List[0].Skills = append(rules.List[0].Skills, e.Name)
 					}
 				}
 			}
@@ -113,7 +113,7 @@ func BenchmarkAccess(b *testing.B) {
 				views[i] = &View{s.table.Load(), c.viewer("")}
 			}
 		}
-		known := views[0].table.entries[5001].name
+		known := views[0].table.entries[5001].Name
 		for what, do := range map[string]func(){
 			"list":    func() { _, _ = c.List(b.Context(), c.Sections()[0], "") },
 			"page":    func() { _, _ = PageByName(b.Context(), views, "acme.m", 100, "") },

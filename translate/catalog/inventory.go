@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -51,7 +52,7 @@ func (c *Catalog) Inventory(ctx context.Context) ([]SkillStatus, []Unavailable) 
 			continue
 		}
 		for _, e := range l.table.entries {
-			skills = append(skills, c.status(ctx, e.listed, anyone, SkillStatus{Name: e.name, ID: e.ID, Version: e.Version, Access: e.Access}))
+			skills = append(skills, c.status(ctx, e, anyone, SkillStatus{Name: e.Name, ID: e.ID, Version: e.Version, Access: e.Access}))
 		}
 	}
 	return skills, unavailable
@@ -110,11 +111,7 @@ func (s *Section) All(ctx context.Context) ([]*Listed, *run.Failure) {
 	if failure != nil {
 		return nil, failure
 	}
-	list := make([]*Listed, len(t.entries))
-	for i, e := range t.entries {
-		list[i] = e.listed
-	}
-	return list, nil
+	return slices.Clone(t.entries), nil
 }
 
 // status returns what is known about a skill. It counts the calls of one principal that were refused, or those of anyone.

@@ -46,8 +46,8 @@ func (l *listeners) wake(concerns func(audience) bool) {
 
 // compare wakes those who wait and may use a source if its list has changed.
 func compare(c *Catalog, before, now *nameTable) {
-	if before != nil && !slices.EqualFunc(before.entries, now.entries, func(a, b *entry) bool {
-		return a.name == b.name && a.Version == b.Version && a.Name == b.Name && a.Description == b.Description &&
+	if before != nil && !slices.EqualFunc(before.entries, now.entries, func(a, b *Listed) bool {
+		return a.Name == b.Name && a.Version == b.Version && a.IndexEntry.Name == b.IndexEntry.Name && a.Description == b.Description &&
 			a.CapabilityType == b.CapabilityType && a.Access == b.Access
 	}) {
 		c.listeners.wake(func(a audience) bool {

@@ -163,7 +163,7 @@ func (c *Catalog) purge(ctx context.Context, s *Section) {
 	}
 	if t := c.peek(ctx, s); t != nil {
 		for _, e := range t.entries {
-			s.Client.Forget(e.listed.descriptor)
+			s.Client.Forget(e.descriptor)
 		}
 	}
 	if s.Kind != RegistrySource {
@@ -193,7 +193,7 @@ func (c *Catalog) purgeSkill(ctx context.Context, s *Section, id string) bool {
 	}
 	found := t.find(id)
 	for _, e := range found {
-		s.Client.Forget(e.listed.descriptor)
+		s.Client.Forget(e.descriptor)
 	}
 	return len(found) > 0
 }

@@ -32,7 +32,7 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 		}
 		return &Listed{Section: s, Name: name}, faults.NotFound(name, candidates, nil)
 	case 1:
-		return found[0].listed, nil
+		return found[0], nil
 	}
 	return &Listed{Section: s, Name: name}, faults.Ambiguous(name, names(found), nil)
 }
@@ -61,7 +61,7 @@ func (v viewer) lookUpTool(ctx context.Context, name string) (*Listed, *run.Fail
 	if len(owners) == 0 {
 		return nil, nil
 	}
-	var found, hashed []*entry
+	var found, hashed []*Listed
 	var failed *loaded
 	for _, r := range v.catalog.loadAll(ctx, func(s *Section) bool { return slices.Contains(owners, s) && s.admits(v) }) {
 		switch {
@@ -74,13 +74,13 @@ func (v viewer) lookUpTool(ctx context.Context, name string) (*Listed, *run.Fail
 	}
 	switch {
 	case len(found) == 1:
-		return found[0].listed, nil
+		return found[0], nil
 	case len(found) > 1:
-		return &Listed{Section: found[0].listed.Section, Name: name}, faults.Ambiguous(name, names(found[:min(len(found), maxAmbiguous)]), nil)
+		return &Listed{Section: found[0].Section, Name: name}, faults.Ambiguous(name, names(found[:min(len(found), maxAmbiguous)]), nil)
 	case failed != nil:
 		return &Listed{Section: failed.section, Name: name}, failed.err
 	case len(hashed) > 0:
-		return &Listed{Section: hashed[0].listed.Section, Name: name}, faults.NotFound(name, names(hashed), nil)
+		return &Listed{Section: hashed[0].Section, Name: name}, faults.NotFound(name, names(hashed), nil)
 	}
 	return nil, nil
 }

@@ -26,13 +26,13 @@ import (
 type nameTable struct {
 	section      *Section
 	indexes      []*document.Index
-	entries      []*entry // by name
-	byName       map[string]*entry
-	byID         map[string]*entry
-	byDotted     map[string][]*entry // by the id with dots for slashes, with and without the namespace; without keys of byName
-	near         *near.Index         // names of public skills, which may be suggested to any caller
-	omitted      []document.LeftOut  // the first skills of the indexes that are not listed
-	omittedCount int                 // how many skills are not listed
+	entries      []*Listed // by name
+	byName       map[string]*Listed
+	byID         map[string]*Listed
+	byDotted     map[string][]*Listed // by the id with dots for slashes, with and without the namespace; without keys of byName
+	near         *near.Index          // names of public skills, which may be suggested to any caller
+	omitted      []document.LeftOut   // the first skills of the indexes that are not listed
+	omittedCount int                  // how many skills are not listed
 	missing      []MissingAlias
 	tools        toolTable
 	words        search.Renewed
@@ -51,22 +51,9 @@ func (t *nameTable) omit(left ...document.LeftOut) {
 // maxOmitted bounds nameTable.omitted.
 const maxOmitted = 100
 
-// entry is a skill that an index lists.
-type entry struct {
-	*document.IndexEntry
-	name    string // in lists
-	at      int    // index in nameTable.entries
-	aliased bool
-	listed  *Listed
-}
-
-// hidden reports whether the entry is private and has no alias. Anonymous callers may not see
-// such an entry.
-func (e *entry) hidden() bool { return e.Access == document.Private && !e.aliased }
-
 // nameTable builds the name table of a source from its indexes.
 func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document.Index) *nameTable {
-	t := &nameTable{section: s, indexes: indexes, byName: map[string]*entry{}, byID: map[string]*entry{}, byDotted: map[string][]*entry{}}
+	t := &nameTable{section: s, indexes: indexes, byName: map[string]*Listed{}, byID: map[string]*Listed{}, byDotted: map[string][]*Listed{}}
 	omitted := map[string]int{} // by reason
 	for _, index := range indexes {
 		if index.LeftOutCount > 0 {
@@ -75,7 +62,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 			t.omit(index.LeftOut...)
 		}
 		for i := range index.Skills {
-			e := &entry{IndexEntry: &index.Skills[i]}
+			e := &Listed{IndexEntry: &index.Skills[i], Section: s, ID: index.Skills[i].ID, descriptor: discovery.NewLocation(index.Skills[i].DescriptorURL)}
 			if t.byID[e.ID] != nil || !s.accepts(e.CapabilityType) {
 				continue
 			}
@@ -95,7 +82,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 	}
 	c.nameEntries(t)
 	for _, e := range t.entries {
-		e.listed = &Listed{Section: s, Name: e.name, ID: e.ID, descriptor: discovery.NewLocation(e.DescriptorURL), plain: e.name}
+		e.plain = e.Name
 	}
 	var missing []Alias
 	for _, a := range slices.Backward(s.Aliases) { // backward, because lists show the first alias of a skill
@@ -104,22 +91,20 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 			missing = append(missing, a)
 			continue
 		}
-		e.name, e.aliased = a.Name, true // byName still has the name without the alias
-		e.listed.Name = a.Name
-		t.byName[e.name] = e
+		e.Name, e.aliased = a.Name, true // byName still has the name without the alias
+		t.byName[e.Name] = e
 	}
-	t.entries = slices.DeleteFunc(t.entries, func(e *entry) bool {
-		if e.name == "" {
+	t.entries = slices.DeleteFunc(t.entries, func(e *Listed) bool {
+		if e.Name == "" {
 			t.omitSkill(ctx, "all names that it could have are names of other skills; give it an alias", e.ID, nil, true)
 		}
-		return e.name == ""
+		return e.Name == ""
 	})
-	slices.SortFunc(t.entries, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(t.entries, func(a, b *Listed) int { return strings.Compare(a.Name, b.Name) })
 	var public []string
 	for i, e := range t.entries {
-		e.at = i
-		e.listed.Hidden = e.hidden()
-		t.hides = t.hides || e.listed.Hidden
+		e.at, e.Hidden = i, e.Access == document.Private && !e.aliased
+		t.hides = t.hides || e.Hidden
 		dotted, plain := dot(e.ID), s.nameOf(e.ID)
 		if t.byName[dotted] == nil {
 			t.byDotted[dotted] = append(t.byDotted[dotted], e)
@@ -128,7 +113,7 @@ func (c *Catalog) nameTable(ctx context.Context, s *Section, indexes []*document
 			t.byDotted[plain] = append(t.byDotted[plain], e)
 		}
 		if e.Access != document.Private {
-			public = append(public, e.name, e.listed.plain) // the plain name is accepted beside the alias
+			public = append(public, e.Name, e.plain) // the plain name is accepted beside the alias
 		}
 	}
 	slices.Sort(public)
@@ -195,7 +180,7 @@ func dot(id string) string { return strings.ReplaceAll(id, "/", ".") }
 // find returns the entries that a name matches: the entry with this name, else the one with
 // this exact id, with or without the namespace, else all whose ids equal the name if / is
 // replaced by a dot in both.
-func (t *nameTable) find(name string) []*entry {
+func (t *nameTable) find(name string) []*Listed {
 	e := cmp.Or(t.byName[name], t.byID[name])
 	if rest, ok := strings.CutPrefix(name, t.section.Namespace); e == nil && ok && rest != "" && (rest[0] == '.' || rest[0] == '/') {
 		e = t.byID[rest[1:]]
@@ -206,16 +191,16 @@ func (t *nameTable) find(name string) []*entry {
 			return t.byDotted[dotted]
 		}
 	}
-	if e.name == "" {
+	if e.Name == "" {
 		return nil
 	}
 	return t.entries[e.at : e.at+1 : e.at+1]
 }
 
-func names(entries []*entry) []string {
+func names(entries []*Listed) []string {
 	list := make([]string, len(entries))
 	for i, e := range entries {
-		list[i] = e.name
+		list[i] = e.Name
 	}
 	slices.Sort(list)
 	return list

@@ -115,33 +115,33 @@ func (n *namespaces) MayMean(name string) bool {
 // If the exact name of one entry is the plain name of another, the other gets its exact name,
 // too. An entry without such a name gets none.
 func (n *namespaces) nameEntries(t *nameTable) {
-	var exact []*entry
+	var exact []*Listed
 	sharing := map[string]int{}
 	for _, e := range t.entries {
-		e.name = t.section.nameOf(e.ID)
-		sharing[e.name]++
+		e.Name = t.section.nameOf(e.ID)
+		sharing[e.Name]++
 	}
 	for _, e := range t.entries {
-		if sharing[e.name] > 1 || !n.resolvesTo(t.section, e.name) {
+		if sharing[e.Name] > 1 || !n.resolvesTo(t.section, e.Name) {
 			exact = append(exact, e)
 		} else {
-			t.byName[e.name] = e
+			t.byName[e.Name] = e
 		}
 	}
 	for i := 0; i < len(exact); i++ { // exact grows
 		e := exact[i]
-		e.name = t.section.Namespace + "." + e.ID
-		if !n.resolvesTo(t.section, e.name) {
-			e.name = t.section.Namespace + "/" + e.ID
+		e.Name = t.section.Namespace + "." + e.ID
+		if !n.resolvesTo(t.section, e.Name) {
+			e.Name = t.section.Namespace + "/" + e.ID
 		}
-		if !n.resolvesTo(t.section, e.name) {
-			e.name = ""
+		if !n.resolvesTo(t.section, e.Name) {
+			e.Name = ""
 			continue
 		}
-		if other := t.byName[e.name]; other != nil { // it the plain name of another entry
+		if other := t.byName[e.Name]; other != nil { // it the plain name of another entry
 			exact = append(exact, other)
 		}
-		t.byName[e.name] = e
+		t.byName[e.Name] = e
 	}
 }
 

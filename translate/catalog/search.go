@@ -26,9 +26,9 @@ func Search(ctx context.Context, views []*View, query string, limit int, only do
 		}
 	}
 	hits := search.Find(query, scopes, limit)
-	entry := func(h search.Hit) *entry { return views[h.Scope].table.entries[h.Skill] }
+	entry := func(h search.Hit) *Listed { return views[h.Scope].table.entries[h.Skill] }
 	slices.SortFunc(hits, func(a, b search.Hit) int {
-		return cmp.Or(cmp.Compare(b.Rank, a.Rank), search.Natural(entry(a).name, entry(b).name))
+		return cmp.Or(cmp.Compare(b.Rank, a.Rank), search.Natural(entry(a).Name, entry(b).Name))
 	})
 	entries := make([]Entry, min(len(hits), max(limit, 0)))
 	for i := range entries {
@@ -79,8 +79,8 @@ func (t *nameTable) wordIndex(ctx context.Context) *search.Index {
 	}
 	return t.words.Index(len(t.entries), func(i int) search.Texts {
 		e := t.entries[i]
-		w, chosen := discovery.WordsOf(t.section.Guard, e.IndexEntry, e.listed.names(ctx))
-		texts := search.Texts{Name: e.name, Title: w.Name, Description: w.Description}
+		w, chosen := discovery.WordsOf(t.section.Guard, e.IndexEntry, e.names(ctx))
+		texts := search.Texts{Name: e.Name, Title: w.Name, Description: w.Description}
 		if t.direct != nil {
 			texts.Tags = t.direct.Tags
 			return texts
@@ -89,7 +89,7 @@ func (t *nameTable) wordIndex(ctx context.Context) *search.Index {
 			return texts
 		}
 		texts.Tags = search.TagsIn(e.Unknown)
-		if doc, _ := t.section.Client.Peek(ctx, e.listed.descriptor, e.listed.names(ctx)); doc != nil {
+		if doc, _ := t.section.Client.Peek(ctx, e.descriptor, e.names(ctx)); doc != nil {
 			texts.Further = doc.Value.(*discovery.Skill).Tags
 		}
 		return texts

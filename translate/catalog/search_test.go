@@ -13,17 +13,15 @@ import (
 // viewOf returns a view of a table with entries, whose names are their ids.
 func viewOf(c *Catalog, principal string, entries ...document.IndexEntry) *View {
 	s := &Section{Source: Source{Namespace: "x"}, catalog: c}
-	t := &nameTable{section: s, byID: map[string]*entry{}}
+	t := &nameTable{section: s, byID: map[string]*Listed{}}
 	for i := range entries {
 		e := &entries[i]
 		t.hides = t.hides || e.Access == document.Private
-		t.entries = append(t.entries, &entry{
-			IndexEntry: e, name: e.ID, at: i, listed: &Listed{Section: s, Name: e.ID, ID: e.ID, Hidden: e.Access == document.Private},
-		})
+		t.entries = append(t.entries, &Listed{IndexEntry: e, Section: s, Name: e.ID, ID: e.ID, at: i, Hidden: e.Access == document.Private})
 	}
 	t.words.Index(len(t.entries), func(i int) search.Texts {
 		e := t.entries[i]
-		return search.Texts{Name: e.name, Tags: search.TagsIn(e.Unknown), Title: e.Name, Description: e.Description}
+		return search.Texts{Name: e.Name, Tags: search.TagsIn(e.Unknown), Title: e.IndexEntry.Name, Description: e.Description}
 	})
 	return &View{t, viewer{principal: principal}}
 }

@@ -13,21 +13,26 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Listed is a skill whose name was resolved and whose descriptor may not have been read.
+// Listed is a skill that a source lists, or whose name was resolved. Its descriptor may not have been read.
 type Listed struct {
 	Section *Section
 	Name    string // in lists
 	ID      string // id that the descriptor must have; empty: any
-	Hidden  bool   // lists for anonymous callers do not have it
+	// Hidden says that lists for anonymous callers do not have it: it is private and has no alias.
+	Hidden bool
+	// IndexEntry is what the index says; nil: there is no index, or it does not list the skill.
+	*document.IndexEntry
 
 	descriptor discovery.Location
 	plain      string // its name without aliases; empty: it has none
+	at         int    // index in nameTable.entries
+	aliased    bool
 }
 
 // names returns what callers know the skill by, besides aliases and its id.
 func (l *Listed) names(ctx context.Context) discovery.Names {
 	t := l.Section.table.Load()
-	if e := t.withID(l.ID); l.Section.Guard != nil && e != nil && e.name != "" && !e.aliased {
+	if e := t.withID(l.ID); l.Section.Guard != nil && e != nil && e.Name != "" && !e.aliased {
 		return discovery.Names{l.plain, t.toolNames(ctx).names[e.at]}
 	}
 	return discovery.Names{l.plain}

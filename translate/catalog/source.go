@@ -90,17 +90,17 @@ type Section struct {
 
 // visible returns the first entries that a caller may see; most is their largest number. Anonymous callers do not see private skills of an index that
 // was read with credentials, unless the operator gave the skill an alias. No caller sees skills that the access rules deny.
-func (t *nameTable) visible(entries []*entry, v viewer, most int) []*entry {
+func (t *nameTable) visible(entries []*Listed, v viewer, most int) []*Listed {
 	all := v.principal != "" || t.section.DiscoveryCredentials == nil
-	if len(entries) == 1 && (all || !entries[0].hidden()) && t.permits(v.role, entries[0]) {
+	if len(entries) == 1 && (all || !entries[0].Hidden) && t.permits(v.role, entries[0]) {
 		return entries
 	}
-	var visible []*entry
+	var visible []*Listed
 	for _, e := range entries {
 		if len(visible) == most {
 			break
 		}
-		if (all || !e.hidden()) && t.permits(v.role, e) {
+		if (all || !e.Hidden) && t.permits(v.role, e) {
 			visible = append(visible, e)
 		}
 	}

@@ -123,7 +123,7 @@ func (s *Section) KnownTool(ctx context.Context, name, principal string) string 
 	}
 	if t := s.table.Load(); t != nil {
 		if e := t.byName[name]; e != nil && v.lists(t, e) {
-			return e.listed.Tool(ctx, principal)
+			return e.Tool(ctx, principal)
 		}
 	}
 	return ""

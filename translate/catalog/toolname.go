@@ -126,7 +126,7 @@ func (t *nameTable) makeTools(ctx context.Context) {
 	names := make([]string, len(t.entries))
 	for i, e := range t.entries {
 		if !e.aliased {
-			names[i] = e.name
+			names[i] = e.Name
 		}
 	}
 	isID := func(i int, tool string) bool { e := t.byID[tool]; return e != nil && e != t.entries[i] }
@@ -136,12 +136,12 @@ func (t *nameTable) makeTools(ctx context.Context) {
 	for i, e := range t.entries {
 		switch {
 		case e.aliased:
-			tools[i] = n.toolRules.operators[e.name]
+			tools[i] = n.toolRules.operators[e.Name]
 		case n.toolRules.reserved[tools[i]] || isID(i, tools[i]) && n.onlySource() != nil:
 			tools[i] = ""
 		}
 		if tools[i] == "" {
-			without = append(without, e.name)
+			without = append(without, e.Name)
 			continue
 		}
 		sorted = append(sorted, int32(i))
@@ -171,10 +171,10 @@ func (t *toolTable) find(tool string) (from, to int) {
 }
 
 // withTool returns the entries of a table that have a tool name.
-func (t *nameTable) withTool(ctx context.Context, tool string) []*entry {
+func (t *nameTable) withTool(ctx context.Context, tool string) []*Listed {
 	tools := t.toolNames(ctx)
 	from, to := tools.find(tool)
-	found := make([]*entry, 0, to-from)
+	found := make([]*Listed, 0, to-from)
 	for _, at := range tools.sorted[from:to] {
 		found = append(found, t.entries[at])
 	}
@@ -183,7 +183,7 @@ func (t *nameTable) withTool(ctx context.Context, tool string) []*entry {
 
 // withHashedTool returns the entries that have a plain tool name in common, or whose longer plain tool names begin with it if it is as long as tool
 // names can be, and that therefore have hashed ones, as far as lists for the caller have them; most is their largest number.
-func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, most int) (found []*entry) {
+func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, most int) (found []*Listed) {
 	if !isToolName(plain) {
 		return nil
 	}
@@ -195,9 +195,9 @@ func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, 
 		if !strings.HasPrefix(tool, stem) || len(found) == most {
 			break
 		}
-		own := plainTool(e.name)
+		own := plainTool(e.Name)
 		cut := len(plain) == maxToolName && strings.HasPrefix(own, plain)
-		if len(tool) == len(stem)+toolDigits && (own == plain || cut) && hashedTool(e.name, own) == tool && v.lists(t, e) {
+		if len(tool) == len(stem)+toolDigits && (own == plain || cut) && hashedTool(e.Name, own) == tool && v.lists(t, e) {
 			found = append(found, e)
 		}
 	}
@@ -211,7 +211,7 @@ func (l *Listed) Tool(ctx context.Context, principal string) string {
 	}
 	t := l.Section.table.Load()
 	e := t.withID(l.ID)
-	if e == nil || e.name == "" {
+	if e == nil || e.Name == "" {
 		return ""
 	}
 	tools := t.toolNames(ctx)

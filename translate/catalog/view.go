@@ -42,24 +42,22 @@ func (s *Section) directTable(ctx context.Context) (*nameTable, *run.Failure) {
 	if known := s.table.Load(); known != nil && known.direct == skill {
 		return known, nil
 	}
-	e := &entry{
-		IndexEntry: &document.IndexEntry{
-			ID: skill.ID, Name: skill.Name, Version: skill.Version, Description: skill.Description,
-			CapabilityType: skill.CapabilityType, Access: skill.Access,
-		},
-		name: s.Namespace, aliased: true, listed: listed,
+	e := *listed
+	e.aliased, e.IndexEntry = true, &document.IndexEntry{
+		ID: skill.ID, Name: skill.Name, Version: skill.Version, Description: skill.Description,
+		CapabilityType: skill.CapabilityType, Access: skill.Access,
 	}
-	t := &nameTable{section: s, direct: skill, entries: []*entry{e}}
+	t := &nameTable{section: s, direct: skill, entries: []*Listed{&e}}
 	compare(s.catalog, s.table.Swap(t), t)
 	return t, nil
 }
 
 // entry returns what lists say about a skill.
-func (t *nameTable) entry(ctx context.Context, e *entry) Entry {
-	w, _ := discovery.WordsOf(t.section.Guard, e.IndexEntry, e.listed.names(ctx))
+func (t *nameTable) entry(ctx context.Context, e *Listed) Entry {
+	w, _ := discovery.WordsOf(t.section.Guard, e.IndexEntry, e.names(ctx))
 	return Entry{
-		Name: e.name, Title: w.Name, Namespace: t.section.Namespace, Version: w.Version, Description: w.Description,
-		CapabilityType: e.CapabilityType, Access: e.Access, Hidden: e.listed.Hidden, listed: e.listed,
+		Name: e.Name, Title: w.Name, Namespace: t.section.Namespace, Version: w.Version, Description: w.Description,
+		CapabilityType: e.CapabilityType, Access: e.Access, Hidden: e.Hidden, listed: e,
 	}
 }
 
@@ -91,14 +89,14 @@ func Page(ctx context.Context, views []*View, after string, limit int, only docu
 func PageByName(ctx context.Context, views []*View, after string, limit int, only document.CapabilityType) (page []Entry, more bool) {
 	all := make(cursors, len(views))
 	for i, v := range views {
-		all[i] = cursor{view: v, at: sort.Search(len(v.table.entries), func(i int) bool { return v.table.entries[i].name > after })}
+		all[i] = cursor{view: v, at: sort.Search(len(v.table.entries), func(i int) bool { return v.table.entries[i].Name > after })}
 	}
 	return all.page(ctx, limit, only)
 }
 
 // page returns the skills from the cursors on.
 func (all cursors) page(ctx context.Context, limit int, only document.CapabilityType) (page []Entry, more bool) {
-	var same []*entry
+	var same []*Listed
 	for all = all.sorted(); len(all) > 0; {
 		name, byTool := all[0].head(), all[0].tools != nil
 		var view *View
@@ -128,7 +126,7 @@ func (all cursors) page(ctx context.Context, limit int, only document.Capability
 }
 
 // lists reports whether lists for the caller have a skill. If only is not empty, they have skills of this type.
-func (v *View) lists(e *entry, only document.CapabilityType) bool {
+func (v *View) lists(e *Listed, only document.CapabilityType) bool {
 	return (only == "" || e.CapabilityType == only) && v.viewer.lists(v.table, e)
 }
 
@@ -140,7 +138,7 @@ type cursor struct {
 }
 
 // entry returns the skill at the cursor.
-func (c *cursor) entry() *entry {
+func (c *cursor) entry() *Listed {
 	if c.tools != nil {
 		return c.view.table.entries[c.tools.sorted[c.at]]
 	}
@@ -151,7 +149,7 @@ func (c *cursor) entry() *entry {
 func (c *cursor) head() string {
 	switch {
 	case c.tools == nil && c.at < len(c.view.table.entries):
-		return c.view.table.entries[c.at].name
+		return c.view.table.entries[c.at].Name
 	case c.tools != nil && c.at < len(c.tools.sorted):
 		return c.tools.names[c.tools.sorted[c.at]]
 	}

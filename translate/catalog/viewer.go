@@ -23,8 +23,8 @@ func (c *Catalog) viewer(principal string) viewer {
 }
 
 // lists reports whether lists for the viewer have a skill.
-func (v viewer) lists(t *nameTable, e *entry) bool {
-	return (v.principal != "" || !e.listed.Hidden) && t.permits(v.role, e)
+func (v viewer) lists(t *nameTable, e *Listed) bool {
+	return (v.principal != "" || !e.Hidden) && t.permits(v.role, e)
 }
 
 // Policy returns the access rules; nil: there are none.
@@ -51,7 +51,7 @@ func (s *Section) Knows(role *access.Role) bool {
 }
 
 // permits reports whether the access rules let the principal of a role use a skill of the table.
-func (t *nameTable) permits(role *access.Role, e *entry) bool {
+func (t *nameTable) permits(role *access.Role, e *Listed) bool {
 	switch {
 	case role == nil:
 		return true
@@ -140,7 +140,7 @@ func (v viewer) named(ctx context.Context, o *operatorName, name string) (*Liste
 	t, err := v.catalog.load(ctx, o.section)
 	switch e := t.withID(o.id); {
 	case e != nil && t.permits(v.role, e):
-		return e.listed, nil
+		return e, nil
 	case e != nil || !o.permits(v.role):
 		return nil, nil
 	case err != nil:
@@ -150,7 +150,7 @@ func (v viewer) named(ctx context.Context, o *operatorName, name string) (*Liste
 }
 
 // withID returns the entry with an id; nil: the table has none, or there is no table.
-func (t *nameTable) withID(id string) *entry {
+func (t *nameTable) withID(id string) *Listed {
 	if t == nil {
 		return nil
 	}
