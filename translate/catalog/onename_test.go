@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -144,7 +145,11 @@ func TestOneNameOneSkill(t *testing.T) {
 			t.Errorf("%q, %s is listed for %s, but leads to %s as %s", principal, name, want.Description, got, l.Name)
 		}
 	}
-	for round := range 300 {
+	rounds := 100
+	if longtest.Runs(longtest.Long) {
+		rounds = 300
+	}
+	for round := range rounds {
 		var shelves []*indexProvider
 		taken := map[string]bool{}
 		for _, namespace := range []string{"a", "b", "a.b", "a.b.c", "A", "x.a"} {

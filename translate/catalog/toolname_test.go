@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -154,7 +155,11 @@ func TestToolNamesOfAnySources(t *testing.T) {
 		return b.String()
 	}
 	namespaces := []string{"a", "a.b", "a-b", "a_b", "a.b.c", "get", "x", long, long + ".a", long + "_b", long[:56], long[:55] + "-", "A"}
-	for range 100 {
+	rounds := 40
+	if longtest.Runs(longtest.Long) {
+		rounds = 100
+	}
+	for range rounds {
 		var shelves []*indexProvider
 		given := map[string]bool{}
 		for _, namespace := range namespaces {
