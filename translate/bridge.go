@@ -190,7 +190,7 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		Name: f.Name, Namespace: f.Section.Namespace, Hidden: f.Hidden, Descriptor: f.Skill.Descriptor, Document: f.Skill.Document, Files: f.Skill.Files,
 		FreshUntil: fresh, Denied: denied,
 		Held: f.Skill.Held, State: state, Since: since, Typical: typical, P95: p95, Timeout: x.timeoutFor(x.call.Timeout),
-		tool: func() string { return f.Tool(ctx, call.Principal) }, output: f.Skill.OutputSchema,
+		Tool: f.Tool(ctx, call.Principal), OutputSchema: f.Skill.OutputSchema(),
 	}, nil
 }
 

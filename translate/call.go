@@ -174,23 +174,8 @@ type Description struct {
 	Typical, P95 time.Duration
 	// Timeout is the one of a call that states none.
 	Timeout time.Duration
-
-	tool   func() string
-	output func() jsontext.Value
-}
-
-// OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply.
-func (d *Description) OutputSchema() jsontext.Value {
-	if d.output == nil {
-		return nil
-	}
-	return d.output()
-}
-
-// Tool returns the skill's name for language models, as in a [catalog.Entry] of a page; empty: it has none.
-func (d *Description) Tool() string {
-	if d.tool == nil {
-		return ""
-	}
-	return d.tool()
+	// Tool is the skill's name for language models, as in a [catalog.Entry] of a page; empty: it has none.
+	Tool string
+	// OutputSchema is the JSON Schema of the output; nil: the descriptor has none that the bridge can apply.
+	OutputSchema jsontext.Value
 }

@@ -125,7 +125,7 @@ func TestCallsByToolNames(t *testing.T) {
 	for _, page := range pages(t, bridge, translate.Query{Caller: run.Caller{Principal: "alice"}, Limit: 2}) {
 		for _, tool := range page {
 			d, failure := bridge.Describe(t.Context(), translate.Call{Caller: run.Caller{Principal: "alice"}, Name: tool})
-			if failure != nil || d.Tool() != tool {
+			if failure != nil || d.Tool != tool {
 				t.Fatalf("%s: %+v, %v", tool, d, failure)
 			}
 			o := bridge.Start(t.Context(), translate.Call{Caller: run.Caller{Principal: "alice"}, Name: tool}).Wait()

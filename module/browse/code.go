@@ -59,7 +59,7 @@ if (answer.error) throw new Error(answer.error.message);
 console.log(answer.result);
 `, "typescript", typeScript.literal(inputs)},
 	}
-	tool := d.Tool()
+	tool := d.Tool
 	if tool == "" {
 		return list
 	}

@@ -74,7 +74,7 @@ func indexed(s *Skill, e *catalog.Entry) {
 // describe adds the content of a descriptor.
 func (m *pageMaker) describe(ctx context.Context, s *Skill, d *translate.Description) {
 	v := d.Descriptor
-	s.State, s.Since, s.Tool = cmp.Or(d.State, catalog.Available), d.Since, d.Tool()
+	s.State, s.Since, s.Tool = cmp.Or(d.State, catalog.Available), d.Since, d.Tool
 	if d.Denied != nil {
 		s.Reason, s.Denied = m.reason(d.Denied), d.Denied.By != run.Provider
 	}

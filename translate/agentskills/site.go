@@ -89,7 +89,7 @@ func (s *Site) Page(ctx context.Context, d *translate.Description, url string) (
 	if err != nil {
 		return "", err
 	}
-	tool := d.Tool()
+	tool := d.Tool
 	if tool == "" {
 		tool = d.Name // there is no file
 	}

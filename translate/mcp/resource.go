@@ -112,7 +112,7 @@ func noResource(r *request, uri string) *jsonrpc.Error {
 
 // skillPage renders the SKILL.md of a skill for callers of its tool.
 func skillPage(d *translate.Description) (string, error) {
-	name := cmp.Or(d.Tool(), d.Name)
+	name := cmp.Or(d.Tool, d.Name)
 	data := front.Object(func(w *front.Writer) {
 		w.Text("name", name)
 		w.Raw("arguments", front.SampleInputs(d.Descriptor.Inputs))

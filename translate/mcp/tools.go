@@ -223,7 +223,7 @@ func describeSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonr
 	if failure != nil {
 		return failed(r, &run.Run{Failure: failure}, name)
 	}
-	tool, err := r.tools().Define(r.ctx, cmp.Or(d.Tool(), d.Name), d.Name, d.Descriptor, d.OutputSchema())
+	tool, err := r.tools().Define(r.ctx, cmp.Or(d.Tool, d.Name), d.Name, d.Descriptor, d.OutputSchema)
 	if err != nil {
 		return nil, callerGone(r)
 	}

@@ -75,7 +75,7 @@ func (b *builder) manifest(d *translate.Description, schemas manifestSchemas) {
 	s := d.Descriptor
 	b.OpenMember("manifest")
 	b.Text("name", d.Name)
-	b.Optional("tool_name", d.Tool())
+	b.Optional("tool_name", d.Tool)
 	b.Text("display_name", line(s.Name))
 	b.Text("version", s.Version)
 	b.Text("description", line(s.Description))

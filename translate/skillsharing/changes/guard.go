@@ -41,8 +41,7 @@ type Guard struct {
 	config Config
 
 	mu    sync.RWMutex
-	known map[string]*skill // with a store
-	notes map[string]*note  // without a store
+	known map[string]*skill
 	owned map[string]*asked // by names, without a store
 
 	words words
@@ -50,12 +49,13 @@ type Guard struct {
 
 // New returns a guard.
 func New(config Config) *Guard {
-	return &Guard{config: config, known: map[string]*skill{}, notes: map[string]*note{}, owned: map[string]*asked{}, words: words{of: map[string]*kept{}, owners: map[string]string{}, names: map[string]bool{}}}
+	return &Guard{config: config, known: map[string]*skill{}, owned: map[string]*asked{}, words: words{of: map[string]*kept{}, owners: map[string]string{}, names: map[string]bool{}}}
 }
 
-// skill is what is known about the descriptors of a skill, with a store.
+// skill is what is known about the descriptors of a skill. Without a store, it has only what it asks for, what was reported and the verdict.
 type skill struct {
 	mu       sync.Mutex
+	asked    *asked                        // by the last, without a store; nil: there was none
 	last     weak.Pointer[discovery.Skill] // that was compared; weak, so that the cache decides how long it is in memory
 	print    fingerprint                   // of the last
 	digest   string
@@ -78,6 +78,11 @@ type verdict struct {
 	held  *discovery.Skill // nil: the one that was read is used
 }
 
+// is reports whether the verdict is about a descriptor that was read.
+func (v *verdict) is(read *discovery.Skill, names discovery.Names) bool {
+	return v != nil && v.read == weak.Make(read) && v.names == names
+}
+
 const (
 	// maxSkills bounds the skills in memory. Forgetting one costs an access to the store; without one, its next change is not noticed.
 	maxSkills = 20_000
@@ -95,27 +100,25 @@ func (g *Guard) key(id string) string {
 	return id
 }
 
-func (g *Guard) skill(id string) *skill { return entry(g, g.known, id) }
-
-// entry returns what is known about a skill. If nothing was, it is new.
-func entry[T any](g *Guard, known map[string]*T, id string) *T {
+// skill returns what is known about a skill. If nothing was, it is new.
+func (g *Guard) skill(id string) *skill {
 	g.mu.RLock() // every call asks
-	s := known[g.key(id)]
+	s := g.known[g.key(id)]
 	g.mu.RUnlock()
 	if s != nil {
 		return s
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s = known[g.key(id)]; s == nil {
-		for other := range known {
-			if len(known) < maxSkills {
+	if s = g.known[g.key(id)]; s == nil {
+		for other := range g.known {
+			if len(g.known) < maxSkills {
 				break
 			}
-			delete(known, other)
+			delete(g.known, other)
 		}
-		s = new(T)
-		known[g.key(id)] = s
+		s = new(skill)
+		g.known[g.key(id)] = s
 	}
 	return s
 }
@@ -129,7 +132,7 @@ func (g *Guard) Settled(read *discovery.Skill, names discovery.Names) *discovery
 	}
 	s := g.skill(read.ID)
 	v := s.verdict.Load()
-	if v != nil && v.read == weak.Make(read) && v.names == names {
+	if v.is(read, names) {
 		return cmp.Or(v.held, read)
 	}
 	// It was read again, or before the configuration was loaded.

@@ -159,19 +159,23 @@ func (a *admission) leave(ctx context.Context, status int, err error) *Notice {
 	if a.breakers == nil {
 		return nil
 	}
-	switch failure, rule, alive := a.verdict(ctx, status, err); {
-	case alive:
-		if a.breaker != nil && a.breakers.close(a.key, a.breaker) {
+	failure, rule, alive := a.verdict(ctx, status, err)
+	if alive && a.breaker == nil { // as for nearly all requests
+		return nil
+	}
+	all := a.breakers
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	switch {
+	case alive && all.breakers[a.key] == a.breaker:
+		delete(all.breakers, a.key)
+		if !a.breaker.opened.IsZero() {
 			return a.notice(slog.LevelInfo, "a host answers again: its circuit breaker is closed")
 		}
-	case failure != "":
-		if a.fail(failure, rule) {
-			return a.notice(slog.LevelWarn, "a host keeps failing: its circuit breaker is open", slog.String("last_failure", failure))
-		}
-	case !a.probe.IsZero():
-		a.breakers.mu.Lock()
+	case failure != "" && a.fail(failure, rule):
+		return a.notice(slog.LevelWarn, "a host keeps failing: its circuit breaker is open", slog.String("last_failure", failure))
+	case failure == "" && !alive && !a.probe.IsZero():
 		a.breaker.probed = time.Time{} // the probe was inconclusive
-		a.breakers.mu.Unlock()
 	}
 	return nil
 }
@@ -192,81 +196,46 @@ func (a *admission) verdict(ctx context.Context, status int, err error) (failure
 		}
 		return "", "", true
 	}
-	if errors.Is(err, errTooLarge) || isMalformed(err) {
+	_, malformed := malformedAnswer(err)
+	if failed, ok := errors.AsType[*Error](err); ok {
+		malformed = failed.malformed
+	}
+	if errors.Is(err, errTooLarge) || malformed != "" {
 		return "", "", true
 	}
-	if Refusal(err) != nil || ctx.Err() != nil && !a.waitedFor(ctx) {
+	waited := errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(a.start) >= a.breakers.config.Patience
+	if Refusal(err) != nil || ctx.Err() != nil && !waited {
 		return "", "", false
 	}
 	failure, rule = ReasonOf(err)
 	return failure, rule, false
 }
 
-// waitedFor reports whether the deadline of a request has passed and the request waited for at least the patience.
-func (a *admission) waitedFor(ctx context.Context) bool {
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(a.start) >= a.breakers.config.Patience
-}
-
-func isMalformed(err error) bool {
-	if failed, ok := errors.AsType[*Error](err); ok {
-		return failed.malformed != ""
-	}
-	_, malformed := malformedAnswer(err)
-	return malformed != ""
-}
-
 // fail counts a failure, and reports whether it opened the breaker, or opened it again after a
-// cooldown. The first failure of a host creates its breaker.
+// cooldown. The first failure of a host creates its breaker, unless there are too many. The caller holds the lock of the breakers.
 func (a *admission) fail(reason string, rule run.Rule) (opened bool) {
-	a.breakers.mu.Lock()
-	defer a.breakers.mu.Unlock()
-	b := a.breaker
+	all, b := a.breakers, cmp.Or(a.breaker, a.breakers.breakers[a.key])
 	if b == nil {
-		if b = a.breakers.of(a.key); b == nil {
+		if len(all.breakers) >= maxBreakers { // remove closed breakers, and those that have been open for long
+			maps.DeleteFunc(all.breakers, func(_ hostKey, known *breaker) bool {
+				return known.opened.IsZero() || time.Since(known.opened) > 2*all.config.Cooldown
+			})
+		}
+		if len(all.breakers) >= maxBreakers {
 			return false
 		}
+		b = &breaker{asked: time.Now()}
+		all.breakers[a.key] = b
 	}
 	b.failures++
 	b.reason, b.rule = reason, rule
-	if b.opened.IsZero() {
-		opened = b.failures >= a.breakers.config.Failures
-	} else {
+	if opened = b.failures >= all.config.Failures; !b.opened.IsZero() {
 		opened = a.probe.Equal(b.opened)
 	}
 	if opened {
 		b.opened, b.probed = time.Now(), time.Time{}
 	}
 	return opened
-}
-
-// of returns the breaker of a host, which it creates if there is none; nil: there are
-// too many. The caller holds b.mu.
-func (b *Breakers) of(key hostKey) *breaker {
-	if known := b.breakers[key]; known != nil {
-		return known
-	}
-	if len(b.breakers) >= maxBreakers { // remove closed breakers, and those that have been open for long
-		maps.DeleteFunc(b.breakers, func(_ hostKey, known *breaker) bool {
-			return known.opened.IsZero() || time.Since(known.opened) > 2*b.config.Cooldown
-		})
-	}
-	if len(b.breakers) >= maxBreakers {
-		return nil
-	}
-	made := &breaker{asked: time.Now()}
-	b.breakers[key] = made
-	return made
-}
-
-// close removes the breaker of a host that has answered. It reports whether the breaker was open.
-func (b *Breakers) close(key hostKey, known *breaker) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.breakers[key] != known {
-		return false
-	}
-	delete(b.breakers, key)
-	return !known.opened.IsZero()
 }
 
 // CircuitOpenError says that the circuit breaker of a host is open.
