@@ -86,7 +86,11 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, only bool, choose func(
 			l.leaveOut(failed)
 		}
 	}
-	l.leaveOutBroken()
+	if l.Executable { // a list of those that can be called leaves out those that are known not to work
+		n := len(l.Skills)
+		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return e.Broken() })
+		l.Broken = n - len(l.Skills)
+	}
 	if q.Usable {
 		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return !e.Usable(l.execution.ctx, q.Principal) })
 	}
@@ -96,24 +100,27 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, only bool, choose func(
 // listing is a [Listing] in the making.
 type listing struct {
 	Listing
-	execution *execution
-	namespace string   // only this one; empty: all
-	wanted    []string // only the sources with these namespaces; nil: all
-
-	executable bool // not the sources whose skills can only be read
-
+	Query
+	execution  *execution
+	wanted     []string    // only the sources with these namespaces; nil: all
 	freshUntil []time.Time // of the sources that were fresh before they were read; zero: the others
 }
 
 // wants reports whether the listing is about a source.
 func (l *listing) wants(s *catalog.Section) bool {
-	return (!l.executable || s.Kind != catalog.SiteSource) && (l.namespace == "" || l.namespace == s.Namespace) && (l.wanted == nil || slices.Contains(l.wanted, s.Namespace))
+	return (!l.Executable || s.Kind != catalog.SiteSource) && (l.Namespace == "" || l.Namespace == s.Namespace) && (l.wanted == nil || slices.Contains(l.wanted, s.Namespace))
 }
 
 func (b *Bridge) beginList(ctx context.Context, q Query) *listing {
-	l := &listing{execution: b.begin(ctx, OperationList, Call{Caller: q.Caller}), namespace: q.Namespace, executable: q.Executable || q.Usable, freshUntil: make([]time.Time, len(b.sources))}
+	q.Executable = q.Executable || q.Usable
+	l := &listing{Query: q, execution: b.begin(ctx, OperationList, Call{Caller: q.Caller}), freshUntil: make([]time.Time, len(b.sources))}
 	l.execution.setDeadline(b.config.MaxTimeout)
 	return l
+}
+
+// misses reports whether a source is among the unavailable ones.
+func (l *listing) misses(s *catalog.Section) bool {
+	return slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace == s.Namespace })
 }
 
 // end reports the list.
@@ -147,8 +154,8 @@ func (l *listing) read(read func(context.Context, *catalog.Section) *run.Failure
 		if !l.wants(s) || !s.Knows(role) {
 			continue
 		}
-		if l.namespace != "" {
-			x.figures.Source = l.namespace // which is configured, so that agents can't add labels to metrics
+		if l.Namespace != "" {
+			x.figures.Source = l.Namespace // which is configured, so that agents can't add labels to metrics
 		}
 		until, _ := s.FreshUntil(x.ctx)
 		switch {
@@ -254,15 +261,6 @@ func (l *listing) describe(most int64) map[*catalog.Entry]*run.Failure {
 	return failed
 }
 
-// leaveOutBroken removes the skills that are known not to work from a list of those that can be called.
-func (l *listing) leaveOutBroken() {
-	if l.executable {
-		n := len(l.Skills)
-		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return e.Broken() })
-		l.Broken = n - len(l.Skills)
-	}
-}
-
 // leaveOut removes the skills whose descriptors could not be read. It logs those that can't be called, and adds the sources of the others to
 // Unavailable. It does not change Read: the descriptors of one page say nothing about those of the next.
 func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
@@ -271,24 +269,20 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 	}
 	x := l.execution
 	left := callerLeft(x)
+	read, unread := map[*catalog.Section]bool{}, map[*catalog.Section]bool{} // those of which a descriptor was read, and those that are Unavailable
+	for i := range l.Skills {
+		e := &l.Skills[i]
+		read[e.Section()] = read[e.Section()] || failed[e] == nil
+		unread[e.Section()] = l.misses(e.Section())
+	}
 	kept := make([]catalog.Entry, 0, len(l.Skills))
-	read := map[*catalog.Section]bool{}
-	for i := range l.Skills {
-		if e := &l.Skills[i]; failed[e] == nil {
-			kept = append(kept, *e)
-			read[e.Section()] = true
-		}
-	}
-	unread := map[*catalog.Section]bool{} // those that are Unavailable
-	for i := range l.Skills {
-		s := l.Skills[i].Section()
-		unread[s] = slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace == s.Namespace })
-	}
 	for i := range l.Skills {
 		e := &l.Skills[i]
 		s, failure := e.Section(), failed[e]
 		switch {
-		case failure == nil || unread[s]:
+		case failure == nil:
+			kept = append(kept, *e)
+		case unread[s]:
 		case catalog.IsOfDescriptor(failure), read[s] && !catalog.MayPass(failure):
 			x.bridge.config.Observer.Notice(x.ctx, notListed(e.Namespace, "a skill is not listed as a tool, since its descriptor can't be used", failure, slog.String("skill", e.Name)))
 		default:
@@ -303,26 +297,19 @@ func (l *listing) leaveOut(failed map[*catalog.Entry]*run.Failure) {
 	l.sourcesRead()
 }
 
-// sourcesRead sets what follows from the sources that were read and those that are unavailable.
+// sourcesRead sets what follows from the sources that were read and those that are unavailable: when the first of their lists is no longer
+// fresh (zero: one of them can't be read), and which lists are stale. Sources that the caller may not use do not count.
 func (l *listing) sourcesRead() {
 	slices.SortFunc(l.Unavailable, func(a, b catalog.Unavailable) int { return strings.Compare(a.Namespace, b.Namespace) })
-	l.freshness()
-	c := l.execution.bridge.catalog
-	l.Private = c.Policy().Distinguishes() || slices.ContainsFunc(c.Sections(), (*catalog.Section).Hides)
-}
-
-// freshness sets when the first of the listed sources' lists is no longer fresh; zero: one of them can't be read. It also sets which lists
-// are stale. Sources that the caller may not use do not count.
-func (l *listing) freshness() {
-	unread := false
-	for _, u := range l.Unavailable {
-		unread = unread || u.Failure.Kind != run.AuthRequired || u.Failure.By != run.Bridge
-	}
+	unread := slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool {
+		return u.Failure.Kind != run.AuthRequired || u.Failure.By != run.Bridge
+	})
 	x := l.execution
+	c := x.bridge.catalog
+	role := c.Policy().Role(x.call.Principal)
 	var first time.Time
 	l.Stale = nil
-	role := x.bridge.catalog.Policy().Role(x.call.Principal)
-	for _, s := range x.bridge.catalog.Sections() {
+	for _, s := range c.Sections() {
 		if !l.wants(s) || !s.Admits(x.call.Principal) || !s.Knows(role) {
 			continue
 		}
@@ -330,7 +317,7 @@ func (l *listing) freshness() {
 		if until.IsZero() {
 			until, stale = s.FreshUntil(x.ctx)
 		}
-		if stale != nil && !slices.ContainsFunc(l.Unavailable, func(u catalog.Unavailable) bool { return u.Namespace == s.Namespace }) {
+		if stale != nil && !l.misses(s) {
 			l.Stale = append(l.Stale, catalog.Unavailable{Namespace: s.Namespace, Failure: stale})
 		}
 		unread = unread || until.IsZero()
@@ -342,6 +329,7 @@ func (l *listing) freshness() {
 		first = time.Time{}
 	}
 	l.FreshUntil = first
+	l.Private = c.Policy().Distinguishes() || slices.ContainsFunc(c.Sections(), (*catalog.Section).Hides)
 }
 
 // notListed is the notice that skills of a source are missing from a list.
