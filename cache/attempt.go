@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,21 +45,18 @@ type reply struct {
 	requested, received time.Time
 }
 
+// run gets the document. Only a request with AskedSince asks for a fresh one, which stays if it can't be confirmed.
 func (a *attempt) run(ctx context.Context) outcome {
 	o := a.get(ctx)
-	if k := a.known.document(); k != nil && time.Now().Before(k.hit.ExpiresAt) && (o.err != nil || o.doc.State == Stale) {
-		return a.unconfirmed(k, o.next) // only a request with AskedSince asks for a fresh document
+	fresh := a.known.document()
+	if fresh == nil || !time.Now().Before(fresh.hit.ExpiresAt) || o.err == nil && o.doc.State != Stale {
+		return o
 	}
-	return o
-}
-
-// unconfirmed returns the outcome of a failure to confirm a fresh document.
-func (a *attempt) unconfirmed(fresh *kept, failed *entry) outcome {
-	o := outcome{doc: fresh.hit, next: a.known}
-	if failed != nil && failed.failure != nil {
-		o.next = &entry{key: a.key, kept: fresh, failure: failed.failure}
+	kept := outcome{doc: fresh.hit, next: a.known}
+	if o.next != nil && o.next.failure != nil {
+		kept.next = &entry{key: a.key, kept: fresh, failure: o.next.failure}
 	}
-	return o
+	return kept
 }
 
 func (a *attempt) get(ctx context.Context) outcome {
@@ -75,23 +73,21 @@ func (a *attempt) get(ctx context.Context) outcome {
 	case r.StatusCode == http.StatusOK:
 		return a.accept(r, base)
 	case r.renews():
-		return a.renew(r, base)
+		doc, header := *base.hit, make(http.Header) // RFC 9111, sections 3.2 and 4.3.4
+		doc.State = Revalidated
+		maps.Copy(header, base.header)
+		maps.Copy(header, r.Header)
+		return a.settle(&kept{digest: base.digest, valueCost: base.valueCost}, doc, header, r)
 	}
 	status := &StatusError{StatusCode: r.StatusCode, Header: r.Header, URL: r.url, Body: r.Body}
-	if withdraws(r.StatusCode) && !a.redirected(&r) {
-		return a.refuse(status)
-	}
-	return a.trouble(status, base)
-}
-
-// withdraws reports whether a status says that the origin does not offer the document, or not to this client, any more. Others, such as a
-// 204 or 400, say nothing about the document: a proxy, a page about maintenance or a wrong deployment answers with them.
-func withdraws(status int) bool {
-	switch status {
+	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusGone:
-		return true
+		if !a.redirected(&r) { // the origin does not offer the document, or not to this client, any more
+			return a.refuse(status)
+		}
 	}
-	return false
+	// Others, such as a 204 or 400, say nothing about the document: a proxy, a page about maintenance or a wrong deployment answers with them.
+	return a.trouble(status, base)
 }
 
 // redirected reports whether another URL than that of the document has answered. Its status says nothing about the document: a redirect to a page
@@ -159,13 +155,6 @@ func (a *attempt) accept(r reply, base *kept) outcome {
 	}
 	document.valueCost = min(max(document.valueCost, 0), maxValueCost)
 	return a.settle(document, doc, r.Header, r)
-}
-
-// renew returns the document that a 304 answer confirms, with its header updated from the answer.
-func (a *attempt) renew(r reply, base *kept) outcome {
-	doc := *base.hit
-	doc.State = Revalidated
-	return a.settle(&kept{digest: base.digest, valueCost: base.valueCost}, doc, renewed(base.header, r.Header), r)
 }
 
 // settle sets until when a document is fresh, may be served stale, and is kept, as its header

@@ -41,10 +41,11 @@ func (c *Cache) join(ctx context.Context, k key, req Request, known *entry) (f *
 		return f, true
 	}
 	if c.limiters[req.Group] == nil {
-		c.limiters[req.Group] = newLimiter()
+		c.limiters[req.Group] = &limiter{running: make(map[*flight]struct{}), shares: make(map[string]int)}
 	}
 	f.limiter = c.limiters[req.Group]
-	f.limiter.enqueue(f)
+	f.queued = true
+	f.limiter.waiting.Add(f.line(), f)
 	c.proceed(f.limiter)
 	return f, true
 }
@@ -134,7 +135,7 @@ func (c *Cache) remove(f *flight) {
 	if l.remove(f) {
 		c.proceed(l)
 	}
-	if l.empty() {
+	if len(l.running) == 0 && l.waiting.IsEmpty() {
 		delete(c.limiters, f.req.Group)
 	}
 }

@@ -27,8 +27,10 @@ func (config Config) judge(header http.Header, requested, received time.Time) ve
 	if _, always := d.limitedTo("no-cache"); always || slices.Contains(listed(strings.Join(header["Vary"], ",")), "*") {
 		return v
 	}
-	fresh := config.lifetime(d, header, received) - initialAge(header, requested, received)
-	v.expires = received.Add(min(fresh, config.MaxTTL))
+	// The age is corrected_initial_age of section 4.2.3. Of several Age fields the first counts; an invalid one is zero (section 5.1).
+	first, _, _ := strings.Cut(header.Get("Age"), ",")
+	age := max(0, received.Sub(dateOf(header, received)), parseSeconds(strings.Trim(first, " \t"))+received.Sub(requested))
+	v.expires = received.Add(min(config.lifetime(d, header, received)-age, config.MaxTTL))
 	if window := config.staleWindow(d); window > 0 {
 		v.staleUntil = v.expires.Add(window)
 	}
@@ -44,28 +46,15 @@ func (config Config) lifetime(d directives, header http.Header, received time.Ti
 	if lifetime, stated := d.seconds("max-age"); stated {
 		return lifetime
 	}
-	if expires := header["Expires"]; len(expires) > 0 {
-		return expiresIn(expires, dateOf(header, received))
+	lines := header["Expires"]
+	if len(lines) == 0 {
+		return config.TTL
 	}
-	return config.TTL
-}
-
-// expiresIn is the time from date to the Expires field (RFC 9111, section 5.3). It is
-// zero if there are different values, or if the value is no date (such as "0") or in
-// the past.
-func expiresIn(lines []string, date time.Time) time.Duration {
 	expires, err := http.ParseTime(lines[0])
 	if err != nil || len(slices.Compact(slices.Clone(lines))) > 1 {
-		return 0
+		return 0 // no date (such as "0"), or different values (section 5.3)
 	}
-	return max(expires.Sub(date), 0)
-}
-
-// initialAge is corrected_initial_age of RFC 9111, section 4.2.3.
-func initialAge(header http.Header, requested, received time.Time) time.Duration {
-	apparent := received.Sub(dateOf(header, received))
-	corrected := ageOf(header) + received.Sub(requested)
-	return max(apparent, corrected, 0)
+	return max(expires.Sub(dateOf(header, received)), 0)
 }
 
 // dateOf returns the Date of an answer or, if it has none, the time of its
@@ -76,13 +65,6 @@ func dateOf(header http.Header, received time.Time) time.Time {
 		return received
 	}
 	return date
-}
-
-// ageOf returns the value of the Age field: the first one if there are several,
-// and zero if it is invalid (RFC 9111, section 5.1).
-func ageOf(header http.Header) time.Duration {
-	first, _, _ := strings.Cut(header.Get("Age"), ",")
-	return parseSeconds(strings.Trim(first, " \t"))
 }
 
 // staleWindow returns how long a document may still be served after its

@@ -15,19 +15,8 @@ type limiter struct {
 	waiting share.Turns[string, *flight] // those with the same shares are a line
 }
 
-func newLimiter() *limiter {
-	return &limiter{running: make(map[*flight]struct{}), shares: make(map[string]int)}
-}
-
-func (l *limiter) empty() bool { return len(l.running) == 0 && l.waiting.IsEmpty() }
-
 // line names the line in which a flight waits.
 func (f *flight) line() string { return strings.Join(f.req.Shares, "\x00") }
-
-func (l *limiter) enqueue(f *flight) {
-	f.queued = true
-	l.waiting.Add(f.line(), f)
-}
 
 // next returns the flight to start, or nil if there is no room: the first flight that has
 // room, in the order of the lines. A flight that was overtaken has a reserved place in
@@ -37,7 +26,8 @@ func (l *limiter) next() *flight {
 	reserved := make(map[string]int)
 	var passed []*flight
 	starting, ok := l.waiting.Next(func(f *flight) bool {
-		if l.hasRoom(f, reserved) {
+		isFull := func(of string) bool { return l.full(f, l.shares[of]+reserved[of]) }
+		if len(l.running) < f.req.AtOnce && !slices.ContainsFunc(f.req.Shares, isFull) {
 			return true
 		}
 		if f.overtaken {
@@ -60,13 +50,6 @@ func (l *limiter) next() *flight {
 		l.shares[of]++
 	}
 	return starting
-}
-
-// hasRoom reports whether a flight may run in addition to the running flights and the
-// reserved places.
-func (l *limiter) hasRoom(f *flight, reserved map[string]int) bool {
-	isFull := func(of string) bool { return l.full(f, l.shares[of]+reserved[of]) }
-	return len(l.running) < f.req.AtOnce && !slices.ContainsFunc(f.req.Shares, isFull)
 }
 
 // full reports whether a share that has inShare flights has no room for another one. Almost half

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,15 +22,6 @@ func lastingOf(answer http.Header, omit []string) http.Header {
 		}
 	}
 	return kept
-}
-
-// renewed is the header of a kept answer after a 304, whose fields replace those that
-// were kept (RFC 9111, sections 3.2 and 4.3.4).
-func renewed(kept, notModified http.Header) http.Header {
-	header := make(http.Header, len(kept)+len(notModified))
-	maps.Copy(header, kept)
-	maps.Copy(header, notModified)
-	return header
 }
 
 // conditionsFor makes the conditions of a request that is to renew a document from its
