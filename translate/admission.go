@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,6 +122,9 @@ func endQuota(x *execution) {
 	}
 	x.grant = nil
 	o := &x.outcome
+	// The bridge no longer waited for the answer to the submission.
+	abandoned := o.Failure != nil && o.Failure.By == run.Bridge && o.Failure.Executed == run.ExecutedMaybe &&
+		slices.Contains([]run.Kind{run.DeadlineExceeded, run.CallerGone, run.CallerCanceled}, o.Failure.Kind)
 	over := o.State.Ended() && o.State != run.Canceled || o.Failure != nil && o.Failure.Lost // a provider goes on with a run that was canceled
 	switch {
 	case x.operation == OperationFollow && over:
@@ -128,7 +132,7 @@ func endQuota(x *execution) {
 	case x.operation == OperationFollow && x.call.Poll != nil:
 		quotas.Follow(x.call.Principal, &x.ref, countUntil(x))
 	case x.operation == OperationFollow || grant == nil:
-	case x.ref.ExecutionID == "" && !abandoned(o.Failure) || over:
+	case x.ref.ExecutionID == "" && !abandoned || over:
 		grant.End(quota.Ending{Unused: x.ref.ExecutionID == "" && o.Failure != nil && o.Failure.Executed == run.ExecutedNo})
 	default: // a caller does not decide for how long its runs count
 		x.timeout = max(x.timeout, x.timeoutFor(0), x.bridge.config.DefaultTimeout)
@@ -152,14 +156,6 @@ func countUntil(x *execution) time.Time {
 		return polled
 	}
 	return until
-}
-
-// abandoned reports whether a call has ended because the bridge no longer waited for the answer to a submission.
-func abandoned(f *run.Failure) bool {
-	if f == nil || f.By != run.Bridge || f.Executed != run.ExecutedMaybe {
-		return false
-	}
-	return f.Kind == run.DeadlineExceeded || f.Kind == run.CallerGone || f.Kind == run.CallerCanceled
 }
 
 // hold keeps limiters acquired until the call has ended, and each reading of a document that

@@ -204,14 +204,18 @@ func (b *Bridge) Find(ctx context.Context, name, principal string) (listed strin
 	if section != nil && !section.Admits(principal) {
 		return "", anonymous()
 	}
-	failure = b.look(ctx, func(ctx context.Context) (failure *run.Failure) {
-		l, failure := b.catalog.Resolve(ctx, name, principal)
-		if failure == nil {
-			listed = l.Name
-		}
-		return failure
-	})
-	return listed, failure
+	if !b.runs.acquire() {
+		return "", b.runs.exceeded()
+	}
+	h := new(hold)
+	defer h.end([]*limiter{&b.runs})
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, discovery.HoldKey{}, h), discoveryTimeout)
+	defer cancel()
+	l, failure := b.catalog.Resolve(ctx, name, principal)
+	if failure != nil {
+		return "", failure
+	}
+	return l.Name, nil
 }
 
 // Tools returns the names of the tools of skills that the principal may see. A skill without one, or that is not known, keeps its name.
@@ -235,18 +239,6 @@ func (b *Bridge) ToolNames(ctx context.Context) (tools []string) {
 		tools = append(tools, s.ToolNames(ctx)...)
 	}
 	return tools
-}
-
-// look calls a function that reads lists of skills, within the limits and the time for it.
-func (b *Bridge) look(ctx context.Context, read func(context.Context) *run.Failure) *run.Failure {
-	if !b.runs.acquire() {
-		return b.runs.exceeded()
-	}
-	h := new(hold)
-	defer h.end([]*limiter{&b.runs})
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, discovery.HoldKey{}, h), discoveryTimeout)
-	defer cancel()
-	return read(ctx)
 }
 
 // Report reports a call to the observer that a front answered without the bridge. A nil

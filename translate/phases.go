@@ -51,7 +51,9 @@ func (x *execution) submit() *run.Failure {
 		return failure
 	}
 	x.figures.Unknown = f.Skill.UnknownInputs(x.call.Inputs, maxUnknown)
-	if prepared == nil || !prepared.checked(x.call.Inputs.Text) {
+	text := x.call.Inputs.Text
+	checked := prepared != nil && len(text) > 0 && len(text) == len(prepared.valid) && &text[0] == &prepared.valid[0] // Check has found this very text valid
+	if !checked {
 		if e := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
 			return e
 		}
@@ -310,7 +312,7 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 	o.Ref, o.State, o.Output, o.Elapsed, o.RetryAfter = x.ref, r.State, r.Output, r.Elapsed, r.RetryAfter
 	o.Warnings = r.Warnings
 	if o.ExecutionID == "" {
-		o.ExecutionID = newRunID()
+		o.ExecutionID = "run_" + rand.Text() // it completed in the first answer, which has none
 	}
 	switch {
 	case failure != nil:
@@ -328,6 +330,3 @@ func (x *execution) judge(r *document.Response, failure *run.Failure) run.Run {
 func callerLeft(x *execution) bool {
 	return errors.Is(x.ctx.Err(), context.Canceled) && !x.stop.Stopping()
 }
-
-// newRunID makes an id for a run that completed in the first answer and has none.
-func newRunID() string { return "run_" + rand.Text() }

@@ -71,11 +71,6 @@ func (s *Skill) CheckOutput(ctx context.Context, output jsontext.Value) *run.Fai
 	return x.found.Skill.CheckOutput(ctx, x.call.Principal, output, x.call.Checks)
 }
 
-// checked reports whether Check has found this very text complete and valid.
-func (s *Skill) checked(text jsontext.Value) bool {
-	return len(text) > 0 && len(text) == len(s.valid) && &text[0] == &s.valid[0]
-}
-
 // prepare lets the front set the inputs of the call, if it has a [Preparation]. It returns nil if it has none.
 func prepare(x *execution) (*Skill, *run.Failure) {
 	if x.call.Prepare == nil {

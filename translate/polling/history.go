@@ -55,10 +55,6 @@ func (c Completion) time() time.Duration {
 	return max(c.Execution, running)
 }
 
-// early reports whether the run had ended in the first half of the time before the first
-// poll.
-func (c Completion) early() bool { return c.Polls <= 1 && c.time() <= c.Ended/2 }
-
 // add adds an execution. It reports whether a new schedule is due.
 func (h *history) add(c Completion) (due bool) {
 	x := float32(c.time().Seconds())
@@ -67,8 +63,14 @@ func (h *history) add(c Completion) (due bool) {
 	low := h.rank(x, h.faster.lasts)
 	h.faster.add(low)
 	h.slower.add(1 - h.rank(x, h.slower.lasts))
-	surprise := c.early() && low < surprisingRank
-	h.push(x)
+	early := c.Polls <= 1 && c.time() <= c.Ended/2 // it had ended in the first half of the time before the first poll
+	surprise := early && low < surprisingRank
+	if len(h.times) < remembered {
+		h.times = append(h.times, x)
+	} else { // the oldest time is replaced
+		h.times[h.next] = x
+		h.next = (h.next + 1) % remembered
+	}
 	h.learned++
 	switch {
 	case surprise:
@@ -78,23 +80,13 @@ func (h *history) add(c Completion) (due bool) {
 	}
 	changed := false
 	for _, d := range []*drift{&h.faster, &h.slower} {
-		if d.certain() {
+		if d.sum >= certainty {
 			h.forget(d.lasts)
 			changed = true
 		}
 	}
 	wanted := max(1, min(rebuildEvery, h.scheduled/8))
 	return changed || surprise || h.unsettled || h.changing() || h.learned-h.scheduled >= wanted
-}
-
-// push replaces the oldest time if the ring is full.
-func (h *history) push(x float32) {
-	if len(h.times) < remembered {
-		h.times = append(h.times, x)
-		return
-	}
-	h.times[h.next] = x
-	h.next = (h.next + 1) % remembered
 }
 
 // rank returns the share of execution times that are shorter than x, from 0 to 1. It
@@ -206,6 +198,5 @@ func (d *drift) add(rank float64) {
 	}
 }
 
-func (d *drift) certain() bool   { return d.sum >= certainty }
 func (d *drift) likely() bool    { return d.sum > evenOdds+doubt }
 func (d *drift) belief() float64 { return 1 / (1 + math.Exp(evenOdds-d.sum)) }

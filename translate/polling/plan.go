@@ -58,12 +58,7 @@ func (b Backoff) Next(p Progress) time.Duration {
 		d *= growth
 	}
 	d = min(d, float64(longest))
-	return p.bound(vary(time.Duration(d), time.Duration(d), b.Random), b.Random)
-}
-
-// vary changes a delay at random, in proportion to a gap.
-func vary(delay, gap time.Duration, random func() float64) time.Duration {
-	return delay + time.Duration(randomness*float64(gap)*(2*draw(random)-1))
+	return p.bound(time.Duration(d+randomness*d*(2*draw(b.Random)-1)), b.Random)
 }
 
 func draw(random func() float64) float64 {

@@ -30,8 +30,20 @@ type schedule struct {
 // next returns when to poll next, counted like elapsed from the start of the run,
 // and the smaller of the gaps before and after that poll.
 func (s *schedule) next(elapsed time.Duration) (at, gap time.Duration) {
-	next, smaller := s.after(max(elapsed, 0).Seconds())
-	return seconds(next), seconds(smaller)
+	after := max(elapsed, 0).Seconds()
+	if s.times == nil {
+		scale := coldScale * s.price
+		k := math.Floor(math.Sqrt(after/scale)+merged) + 1
+		return seconds(scale * k * k), seconds(scale * (2*k - 1))
+	}
+	i, _ := slices.BinarySearch(s.times, float32(after))
+	if i < len(s.times) && float64(s.times[i])-after < merged*(s.at(i)-s.at(i-1)) {
+		i++
+	}
+	if i >= len(s.times) {
+		return seconds(after + tail*after), seconds(tail * after)
+	}
+	return seconds(s.at(i)), seconds(min(s.at(i)-s.at(i-1), s.at(i+1)-s.at(i)))
 }
 
 // likelyEnd returns when a run has likely ended, if it was still running at a given time. Both
@@ -62,23 +74,6 @@ func (s *schedule) by(i int, at float64) float64 {
 	}
 	from, to := float64(s.ended[i-1]), float64(s.ended[i])
 	return from + (to-from)*(at-s.at(i-1))/(s.at(i)-s.at(i-1))
-}
-
-func (s *schedule) after(elapsed float64) (next, gap float64) {
-	if s.times == nil {
-		scale := coldScale * s.price
-		k := math.Floor(math.Sqrt(elapsed/scale)+merged) + 1
-		return scale * k * k, scale * (2*k - 1)
-	}
-	i, _ := slices.BinarySearch(s.times, float32(elapsed))
-	if i < len(s.times) && float64(s.times[i])-elapsed < merged*(s.at(i)-s.at(i-1)) {
-		i++
-	}
-	if i >= len(s.times) {
-		gap = tail * elapsed
-		return elapsed + gap, gap
-	}
-	return s.at(i), min(s.at(i)-s.at(i-1), s.at(i+1)-s.at(i))
 }
 
 // at returns the time of poll i; 0 if i is -1; and if i is past the last poll, the time of a further poll.

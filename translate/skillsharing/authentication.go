@@ -37,7 +37,11 @@ func (c *Client) judgeURL(ctx context.Context, s *discovery.Skill, u *url.URL) *
 	if !s.NeedsCredential() {
 		return nil
 	}
-	return c.mayAuthenticate(ctx, s, u)
+	e, notice := c.denial(s, u)
+	if notice != nil {
+		c.Observer.Notice(ctx, notice)
+	}
+	return e
 }
 
 // WithoutCredential returns the failure of a call for which the bridge has no usable
@@ -53,17 +57,6 @@ func (c *Client) WithoutCredential(s *discovery.Skill) *run.Failure {
 		}
 	}
 	return nil
-}
-
-// mayAuthenticate returns the failure if the configured credential must not be
-// sent to u for the skill s, and reports it to the observer; nil: it may be
-// sent.
-func (c *Client) mayAuthenticate(ctx context.Context, s *discovery.Skill, u *url.URL) *run.Failure {
-	e, notice := c.denial(s, u)
-	if notice != nil {
-		c.Observer.Notice(ctx, notice)
-	}
-	return e
 }
 
 // denial returns why the configured credential must not be sent to u for the skill
@@ -170,16 +163,6 @@ func (c *Client) explainRefusal(s *discovery.Skill, e *run.Failure) {
 		e.Message += "." // the provider's sentence has no full stop
 	}
 	e.Message += " (" + sent + ")"
-}
-
-// authenticate adds the credential to a request for an invocation, its status
-// or its result. [Client.skillRequest] makes every such request, and calls
-// authenticate, after it has judged the URL.
-func (c *Client) authenticate(ctx context.Context, s *discovery.Skill, req *http.Request, body []byte) *run.Failure {
-	if !s.NeedsCredential() {
-		return nil
-	}
-	return c.AuthError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, c.Authentication(ctx, &s.Auth, req, body)))
 }
 
 // renew replaces a credential that the provider has answered with 401. It

@@ -69,7 +69,10 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 		}
 	}
 	req := c.NewRequest(ctx, phase, method, u, c.ofSkill(s), header, body)
-	return req, c.authenticate(ctx, s, &req.Request, body)
+	if !s.NeedsCredential() {
+		return req, nil
+	}
+	return req, c.AuthError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, c.Authentication(ctx, &s.Auth, &req.Request, body)))
 }
 
 // ofSkill returns the identity for the requests to the URLs in a descriptor.

@@ -3,11 +3,10 @@ package skillsharing
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -59,11 +58,8 @@ func retryDelay(s *discovery.Skill, f *failedAttempt, attempts int) (time.Durati
 	if attempts >= limit {
 		return 0, false
 	}
-	delay := exponential(min(initial, maxRetryDelay), 2, maxRetryDelay)
-	for range attempts - 1 {
-		delay.NextBackOff()
-	}
-	return max(delay.NextBackOff(), f.after), true
+	delay := float64(min(min(initial, maxRetryDelay)<<(attempts-1), maxRetryDelay))
+	return max(time.Duration(delay*(1+retryRandomness*(rand.Float64()-0.5))), f.after), true //nolint:gosec // no secret
 }
 
 // mayRepeat reports whether the provider's consent to retries applies to this
@@ -78,13 +74,6 @@ func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 	}
 	return f.dropped && f.Kind == run.Unreachable ||
 		f.Kind == run.DeadlineExceeded && (f.HTTPStatus == http.StatusRequestTimeout || f.HTTPStatus == http.StatusGatewayTimeout)
-}
-
-// exponential returns a randomised exponential back-off.
-func exponential(initial time.Duration, multiplier float64, longest time.Duration) *backoff.ExponentialBackOff {
-	b := &backoff.ExponentialBackOff{InitialInterval: initial, Multiplier: multiplier, MaxInterval: longest, RandomizationFactor: retryRandomness / 2}
-	b.Reset()
-	return b
 }
 
 // pause waits, unless the context would end before. It reports whether it waited.

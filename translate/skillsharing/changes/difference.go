@@ -1,7 +1,9 @@
 package changes
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -60,7 +62,9 @@ func (c *comparison) compare(was, now any) {
 		c.add(compact(was), compact(now))
 		return
 	}
-	for _, name := range keys(before, after) {
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		was, had := before[name]
 		now, has := after[name]
 		c.path = append(c.path, name)

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -225,11 +224,4 @@ func changed(a, b fingerprint) (parts []string) {
 		}
 	}
 	return parts
-}
-
-// keys returns the names of the members of two objects, sorted.
-func keys(a, b object) []string {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
 }

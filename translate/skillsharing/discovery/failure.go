@@ -55,7 +55,12 @@ func (r *Reader) documentError(ctx context.Context, phase run.Phase, u *url.URL,
 		return e
 	}
 	if errors.Is(err, cache.ErrQueued) && timeIsUp(ctx) {
-		return tooManyReads(phase, r.Limits.Reads)
+		return &run.Failure{
+			Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
+			Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (the limit is %d at a time); try again later.", r.Limits.Reads),
+			Limit:   &run.Limit{Name: "reads", Max: int64(r.Limits.Reads)},
+			Retry:   run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
+		}
 	}
 	if errors.Is(err, cache.ErrParsing) && timeIsUp(ctx) {
 		return run.Busy(phase, fmt.Sprintf("The provider's %s was read, but the bridge was too busy to check it in time; try again later.", document.AnswerName(phase)))
@@ -72,17 +77,6 @@ func late(phase run.Phase) *run.Failure {
 		Kind: run.Unreachable, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
 		Message: fmt.Sprintf("The provider's %s was not read in time.", document.AnswerName(phase)),
 		Reach:   &run.Reach{Reason: "it did not answer in time"}, Retry: run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
-	}
-}
-
-// tooManyReads returns the failure of a call whose deadline passed while it waited for other
-// reads.
-func tooManyReads(phase run.Phase, most int) *run.Failure {
-	return &run.Failure{
-		Kind: run.RateLimited, Phase: phase, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Too many descriptors of the provider, or of one host or publisher, are being read here (the limit is %d at a time); try again later.", most),
-		Limit:   &run.Limit{Name: "reads", Max: int64(most)},
-		Retry:   run.RetryIn(exchange.TimeoutDelay, exchange.RetryAttempts),
 	}
 }
 

@@ -41,7 +41,7 @@ func (r *Reader) document(ctx context.Context, kind documentKind, of wanted, par
 		URL: text, AskedSince: of.asked,
 		Partition: r.partition(kind),
 		Owner:     r.constant().number,
-		Timeout:   discoveryTimeout,
+		Timeout:   discoveryTimeout + time.Second/10, // callers that wait as long leave before, and know why
 		Fetch: func(ctx context.Context, conditions http.Header) (*cache.Response, error) {
 			known, _ := r.Cache.Peek(text, r.partition(kind), r.constant().number)
 			ofOther := known != nil && isOther(known.Value, id)

@@ -321,7 +321,8 @@ func (r *Reader) constant() *constant {
 	if known := r.constants.Load(); known != nil {
 		return known
 	}
-	made := &constant{number: readers.Add(1), index: indexURL(r).String(), large: newLarge(), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
+	made := &constant{number: readers.Add(1), index: indexURL(r).String(), misses: misses{perMinute: r.Limits.FailedReads, untried: untriedReads(&r.Limits)}}
+	made.large = map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxLarge), run.PhaseDescriptor: make(chan struct{}, maxLarge)}
 	for kind, name := range documentKindNames {
 		if r.Site {
 			name = "site " + name

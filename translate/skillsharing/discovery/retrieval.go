@@ -76,7 +76,11 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 		if e := t.admit(u, first); e != nil {
 			return nil, e
 		}
-		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, t.identity(), header.Clone(), nil)
+		who := exchange.Identity{Hosts: t.AllowedHosts}
+		if t.left { // like a credential, it is for the first host only
+			who = exchange.Identity{}
+		}
+		req := t.NewRequest(ctx, t.phase, http.MethodGet, u, who, header.Clone(), nil)
 		if t.lookup != nil {
 			req.AdmitLarge = t.admitLarge
 		}
@@ -88,8 +92,11 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 		}
 		a, err := t.Send(t.phase, req)
 		if err != nil {
-			if neverMade(err) {
-				t.withdraw(u)
+			_, open := errors.AsType[*exchange.CircuitOpenError](err)
+			if _, away := t.away(u); away && (open || exchange.Refusal(err) != nil) { // it was not sent
+				last := len(t.lookup.requests) - 1
+				t.constant().misses.end(t.lookup.requests[last:], 0, outcomeUnsent)
+				t.lookup.requests = t.lookup.requests[:last]
 			}
 			return nil, err
 		}
@@ -104,20 +111,6 @@ func (t *retrieval) ask(ctx context.Context, u *url.URL, header http.Header, fir
 			return a, nil
 		}
 	}
-}
-
-// identity returns the identity for the next request. Like a credential, it is for the first host only.
-func (t *retrieval) identity() exchange.Identity {
-	if t.left {
-		return exchange.Identity{}
-	}
-	return exchange.Identity{Hosts: t.AllowedHosts}
-}
-
-// neverMade reports whether the circuit breaker or the guard refused to send a request.
-func neverMade(err error) bool {
-	_, open := errors.AsType[*exchange.CircuitOpenError](err)
-	return open || exchange.Refusal(err) != nil
 }
 
 // credentialError returns the error for a credential that can't be applied. If the context has ended, the
@@ -160,23 +153,9 @@ func (t *retrieval) admit(u *url.URL, first bool) *run.Failure {
 	}
 }
 
-// withdraw removes the last request, which was not sent, from the counts.
-func (t *retrieval) withdraw(u *url.URL) {
-	if _, away := t.away(u); !away {
-		return
-	}
-	last := len(t.lookup.requests) - 1
-	t.constant().misses.end(t.lookup.requests[last:], 0, outcomeUnsent)
-	t.lookup.requests = t.lookup.requests[:last]
-}
-
 // maxLarge is how many large indexes of a source are read and parsed at a time; the same for large descriptors. Parsing
 // one takes many times its size in memory.
 const maxLarge = 2
-
-func newLarge() map[run.Phase]chan struct{} {
-	return map[run.Phase]chan struct{}{run.PhaseDiscovery: make(chan struct{}, maxLarge), run.PhaseDescriptor: make(chan struct{}, maxLarge)}
-}
 
 // admitLarge waits for a slot for a document that turns out to be large. The slot is released
 // when the context of the fetch ends, which is after the document was parsed.

@@ -199,19 +199,15 @@ func (s *Sender) defaultMessage(e *run.Failure, a *Answer, m *document.Members) 
 		if fault := cmp.Or(a.fault, s.faultOf(a.Body)); fault != "" {
 			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.Status, fault)
 		}
-		return fmt.Sprintf("The provider answered HTTP %d without an InvocationResponse: %s.", a.Status, cmp.Or(unreadCoding(a, m), s.lackOf(a.Body, m, e.Phase)))
+		lack := s.lackOf(a.Body, m, e.Phase)
+		if !m.Valid && len(a.Body) > 0 {
+			lack = cmp.Or(UnknownCoding(a.Header), lack)
+		}
+		return fmt.Sprintf("The provider answered HTTP %d without an InvocationResponse: %s.", a.Status, lack)
 	case http.StatusText(a.Status) == "":
 		return fmt.Sprintf("The provider answered HTTP %d.", a.Status)
 	}
 	return fmt.Sprintf("The provider answered HTTP %d %s.", a.Status, http.StatusText(a.Status))
-}
-
-// unreadCoding is [UnknownCoding] for an answer that is not JSON.
-func unreadCoding(a *Answer, m *document.Members) string {
-	if m.Valid || len(a.Body) == 0 {
-		return ""
-	}
-	return UnknownCoding(a.Header)
 }
 
 // maxStatus limits a status that is not of the protocol, in messages, in bytes.

@@ -36,7 +36,9 @@ func (s *Sender) readBody(phase run.Phase, o *Request, resp *http.Response) ([]b
 	body := &o.watched
 	body.watch(o.Context(), resp, s.Limits.BodyTimeout, size)
 	defer body.end()
-	body.budget = budgetOf(o.Context(), phase)
+	if !document.IsDocument(phase) { // all calls share documents
+		body.budget, _ = o.Context().Value(AnswerBudgetKey{}).(AnswerBudget)
+	}
 	body.settle(0) // of an earlier answer of the call
 	text := o.room[:0]
 	if resp.ContentLength > smallBody || document.IsDocument(phase) { // documents are cached, and o.room would keep the request in memory
@@ -137,9 +139,14 @@ func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout ti
 	if patience < timeout && resp.StatusCode != http.StatusSwitchingProtocols {
 		return // the transport closes the body when the context ends, so that no timer is needed
 	}
-	w.alarm = new(alarm)
-	w.alarm.body.Store(w)
-	w.alarm.timer = time.AfterFunc(patience, w.alarm.ring)
+	a := new(alarm)
+	a.body.Store(w)
+	a.timer = time.AfterFunc(patience, func() {
+		if body := a.body.Load(); body != nil {
+			body.stop()
+		}
+	})
+	w.alarm = a
 }
 
 // alarm stops a body. The runtime may keep a stopped timer in its list until its time has come, and everything that its function refers to. So the
@@ -147,12 +154,6 @@ func (w *watchedBody) watch(ctx context.Context, resp *http.Response, timeout ti
 type alarm struct {
 	timer *time.Timer
 	body  atomic.Pointer[watchedBody] // nil: it has ended
-}
-
-func (a *alarm) ring() {
-	if body := a.body.Load(); body != nil {
-		body.stop()
-	}
 }
 
 // end stops the timer and frees the inflater.
@@ -180,20 +181,6 @@ func (w *watchedBody) stop() {
 	}
 	w.stalled.Store(true)
 	_ = w.body.Close() // ends a read in progress
-}
-
-// pause stops the timer, while the body is not read because there is no memory for it. The context ends then with the call.
-func (w *watchedBody) pause() {
-	if w.alarm != nil {
-		w.alarm.timer.Stop()
-	}
-}
-
-// resume ends a pause.
-func (w *watchedBody) resume() {
-	if w.alarm != nil {
-		w.alarm.timer.Reset(w.patience())
-	}
 }
 
 // Read implements io.Reader.

@@ -38,15 +38,6 @@ type AnswerBudgetKey struct{}
 // ErrNoRoom is the cause of a [run.Failure] that is about an [AnswerBudget].
 var ErrNoRoom = errors.New("there is no room in the answer")
 
-// budgetOf returns the budget for the answer to a request; nil: there is no bound.
-func budgetOf(ctx context.Context, phase run.Phase) AnswerBudget {
-	if document.IsDocument(phase) { // all calls share documents
-		return nil
-	}
-	budget, _ := ctx.Value(AnswerBudgetKey{}).(AnswerBudget)
-	return budget
-}
-
 // members is more than an answer to an agent has besides what a provider's answer has, in bytes.
 const members = 4 << 10
 
@@ -56,8 +47,10 @@ func (w *watchedBody) keep(size, most int) bool {
 	case nil:
 		return true
 	case PatientBudget:
-		w.pause()
-		defer w.resume()
+		if w.alarm != nil { // the body is not read meanwhile; the context ends with the call
+			w.alarm.timer.Stop()
+			defer func() { w.alarm.timer.Reset(w.patience()) }()
+		}
 		return budget.Await(w.ctx, int64(size), int64(most)+members)
 	default:
 		return budget.Reserve(int64(size))

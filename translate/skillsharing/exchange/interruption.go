@@ -29,24 +29,18 @@ func Interrupted(ctx context.Context, phase run.Phase, executionID string, e run
 	if document.IsDocument(phase) {
 		awaited = "the provider's " + document.AnswerName(phase) + " had been read"
 	}
-	advice := ""
-	if kind == run.Stopped {
-		advice = adviceOnStop(executionID, e)
+	advice := "" // for callers: what to do after a stop of the bridge
+	switch {
+	case kind != run.Stopped:
+	case executionID != "":
+		advice = "; the run goes on: follow it"
+	case e == run.ExecutedNo:
+		advice = "; try again"
+	default:
+		advice = "; the skill may have been executed: find that out before you try again"
 	}
 	return &run.Failure{
 		Kind: kind, Message: end + " before " + awaited + advice + ".", Phase: phase, By: run.Bridge, Ref: run.Ref{ExecutionID: executionID},
 		Executed: e, Retry: run.RetryIn(TimeoutDelay, RetryAttempts), Cause: cause,
 	}
-}
-
-// adviceOnStop returns a sentence for callers: what to do after a call that ended
-// because the bridge was stopped.
-func adviceOnStop(executionID string, e run.Executed) string {
-	switch {
-	case executionID != "":
-		return "; the run goes on: follow it"
-	case e == run.ExecutedNo:
-		return "; try again"
-	}
-	return "; the skill may have been executed: find that out before you try again"
 }
