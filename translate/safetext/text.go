@@ -114,14 +114,13 @@ func isIgnorable(r rune) bool {
 }
 
 // Lines returns a text of several lines without control characters and invisible characters, as in [Line]. Tabs and line breaks stay.
-func Lines(s string) string { return strings.Map(replaceInLines, s) }
-
-// replaceInLines returns the character that replaces another in [Lines].
-func replaceInLines(r rune) rune {
-	if r == '\n' || r == '\t' || r == '\r' {
-		return r
-	}
-	return replaceInLine(r)
+func Lines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' {
+			return r
+		}
+		return replaceInLine(r)
+	}, s)
 }
 
 // IsText reports whether the content of a file is text: UTF-8 without NUL.

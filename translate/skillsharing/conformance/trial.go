@@ -65,14 +65,23 @@ const (
 	longestWait = time.Hour
 )
 
-// maxWhat bounds what is said about a check, in bytes.
-const maxWhat = 4 << 10
+// Bounds of what is said about a check.
+const (
+	maxWhat   = 4 << 10 // bytes
+	maxFaults = 8
+)
 
 // add adds a check. The faults may quote the provider, which may repeat the credential that it was sent, so that add removes secrets from them.
 func (t *Trial) add(rule string, faults ...string) bool {
+	var first []string
+	for _, f := range faults {
+		if len(first) < maxFaults && !slices.Contains(first, f) {
+			first = append(first, f)
+		}
+	}
 	c := Check{Rule: rule, Result: OK}
-	if len(faults) > 0 {
-		c.Result, c.What = Failed, safetext.Clip(t.Client.ScrubText(strings.ReplaceAll(strings.Join(faults, "; "), ".; ", "; ")), maxWhat)
+	if len(first) > 0 {
+		c.Result, c.What = Failed, safetext.Clip(t.Client.ScrubText(strings.ReplaceAll(strings.Join(first, "; "), ".; ", "; ")), maxWhat)
 	}
 	t.checks = append(t.checks, c)
 	return len(faults) == 0
@@ -106,7 +115,8 @@ func (t *Trial) Run(ctx context.Context) []Check {
 		t.skip("the skill needs no API key or OAuth token", ruleWrongKey)
 	} else {
 		timed, cancel := context.WithTimeout(ctx, t.Timeout)
-		t.add(ruleWrongKey, refusal(t.timed(timed)(wrong.Invoke(timed, t.invocation())))...)
+		a, failure := wrong.Invoke(timed, t.invocation())
+		t.add(ruleWrongKey, t.statusFaults(timed, a, failure, http.StatusUnauthorized, http.StatusForbidden)...)
 		cancel()
 	}
 	timed, cancel := context.WithTimeout(ctx, t.Timeout)
@@ -128,26 +138,28 @@ func (t *Trial) Run(ctx context.Context) []Check {
 		t.skip("there is no status_url", ruleUnknown)
 		return t.checks
 	}
-	a, failure := t.timed(ctx)(t.Follow(ctx, run.PhasePoll, "unknown-"+rand.Text()))
-	switch {
-	case failure != nil:
-		t.add(ruleUnknown, failure.Message)
-	case a.Status != http.StatusNotFound && a.Status != http.StatusGone:
-		t.add(ruleUnknown, "it was answered with HTTP "+strconv.Itoa(a.Status))
-	default:
-		t.add(ruleUnknown)
-	}
+	a, failure := t.Follow(ctx, run.PhasePoll, "unknown-"+rand.Text())
+	t.add(ruleUnknown, t.statusFaults(ctx, a, failure, http.StatusNotFound, http.StatusGone)...)
 	return t.checks
 }
 
-// timed returns a function that says in a failure which time has passed, if the time of the context has.
-func (t *Trial) timed(ctx context.Context) func(*exchange.Answer, *run.Failure) (*exchange.Answer, *run.Failure) {
-	return func(a *exchange.Answer, failure *run.Failure) (*exchange.Answer, *run.Failure) {
-		if failure != nil && failure.Kind == run.Unreachable && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			failure.Message = "there was no answer within " + t.within
-		}
-		return a, failure
+// said returns what is said about a failure: which time has passed, if that of the context has.
+func (t *Trial) said(ctx context.Context, failure *run.Failure) string {
+	if failure.Kind == run.Unreachable && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "there was no answer within " + t.within
 	}
+	return failure.Message
+}
+
+// statusFaults returns what is wrong with an answer that has to have one of some statuses.
+func (t *Trial) statusFaults(ctx context.Context, a *exchange.Answer, failure *run.Failure, statuses ...int) []string {
+	switch {
+	case failure != nil:
+		return []string{t.said(ctx, failure)}
+	case !slices.Contains(statuses, a.Status):
+		return []string{"it was answered with HTTP " + strconv.Itoa(a.Status)}
+	}
+	return nil
 }
 
 func (t *Trial) invocation() *skillsharing.Invocation {
@@ -156,9 +168,9 @@ func (t *Trial) invocation() *skillsharing.Invocation {
 
 // invoke invokes the skill, and reports whether there is a run.
 func (t *Trial) invoke(ctx context.Context) bool {
-	a, failure := t.timed(ctx)(t.Invoke(ctx, t.invocation()))
+	a, failure := t.Invoke(ctx, t.invocation())
 	if failure != nil {
-		return t.add(ruleAccepted, failure.Message)
+		return t.add(ruleAccepted, t.said(ctx, failure))
 	}
 	r, faults := t.judge(a, document.Asked{Phase: run.PhaseInvoke, Followable: t.Skill.Followable()})
 	if r == nil {
@@ -190,14 +202,14 @@ func (t *Trial) judge(a *exchange.Answer, about document.Asked) (*document.Respo
 	}
 	for _, v := range document.CheckResponse(a.Body) {
 		if failure == nil || v.Path != "" && v.Path != "/status" { // the failure says what is wrong with these
-			faults = append(faults, said(v))
+			faults = append(faults, sentence(v))
 		}
 	}
 	return r, faults
 }
 
-// said returns a violation as a sentence without an end: the member, the rule, and the value if the rule does not say it.
-func said(v run.Violation) string {
+// sentence returns a violation as a sentence without an end: the member, the rule, and the value if the rule does not say it.
+func sentence(v run.Violation) string {
 	text := v.Path + " " + v.Message
 	if v.Actual == nil || string(v.Actual) == `"missing"` {
 		return text
@@ -247,28 +259,21 @@ func (t *Trial) follow(ctx context.Context) {
 		asked.Phase, asked.MayBeBare = run.PhaseResult, true
 	}
 	var wrongStates, wrongWaits []string
-	note := func(list *[]string, faults ...string) {
-		for _, f := range faults {
-			if len(*list) < maxFaults && !slices.Contains(*list, f) {
-				*list = append(*list, f)
-			}
-		}
-	}
 	pause := firstPause
 	for !t.last.Ended() {
-		a, failure := t.timed(ctx)(t.Follow(ctx, asked.Phase, t.id))
+		a, failure := t.Follow(ctx, asked.Phase, t.id)
 		if failure != nil {
-			note(&wrongStates, failure.Message)
+			wrongStates = append(wrongStates, t.said(ctx, failure))
 			break
 		}
-		note(&wrongWaits, retryFaults(t.Client.ScrubText(a.Header.Get("Retry-After")), a.Header)...)
+		wrongWaits = append(wrongWaits, retryFaults(t.Client.ScrubText(a.Header.Get("Retry-After")), a.Header)...)
 		r, faults := t.judge(a, asked)
-		note(&wrongStates, faults...)
+		wrongStates = append(wrongStates, faults...)
 		if r == nil {
 			break
 		}
 		if t.last == run.Working && r.State == run.Accepted {
-			note(&wrongStates, "it is accepted after it was running")
+			wrongStates = append(wrongStates, "it is accepted after it was running")
 		}
 		if t.last = r.State; r.State.Ended() {
 			defer t.end(ctx, r)
@@ -276,8 +281,7 @@ func (t *Trial) follow(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			note(&wrongStates, "the run had not ended after "+t.within)
-			t.add(ruleStates, wrongStates...)
+			t.add(ruleStates, append(wrongStates, "the run had not ended after "+t.within)...)
 			t.add(ruleRetryAfter, wrongWaits...)
 			t.skip("the run has not ended", ruleCompleted)
 			return
@@ -291,9 +295,6 @@ func (t *Trial) follow(ctx context.Context) {
 		t.skip("its end is not known", ruleCompleted)
 	}
 }
-
-// maxFaults bounds the faults of one check.
-const maxFaults = 8
 
 // retryFaults returns what is wrong with the text of the field Retry-After of an answer.
 func retryFaults(text string, answer http.Header) []string {
@@ -331,9 +332,9 @@ func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Attempts) {
 	case !t.last.Ended() || t.id == "":
 		t.skip("the run has not ended", ruleStays)
 	default:
-		a, failure := t.timed(ctx)(t.Follow(ctx, run.PhasePoll, t.id))
+		a, failure := t.Follow(ctx, run.PhasePoll, t.id)
 		if failure != nil {
-			t.add(ruleStays, failure.Message)
+			t.add(ruleStays, t.said(ctx, failure))
 			break
 		}
 		r, faults := t.judge(a, document.Asked{Phase: run.PhasePoll, ExecutionID: t.id})
@@ -346,21 +347,17 @@ func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Attempts) {
 		t.skip("there is no credential, or no status_url", ruleStranger)
 		return
 	}
-	a, failure := t.timed(ctx)(wrong.Follow(ctx, run.PhasePoll, t.id))
-	if failure == nil && a.Status == http.StatusNotFound {
-		t.add(ruleStranger)
-		return
-	}
-	t.add(ruleStranger, refusal(a, failure)...)
+	a, failure := wrong.Follow(ctx, run.PhasePoll, t.id)
+	t.add(ruleStranger, t.statusFaults(ctx, a, failure, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound)...)
 }
 
 // resultFaults reads the result twice.
 func (t *Trial) resultFaults(ctx context.Context) []string {
 	var first jsontext.Value
 	for i := range 2 {
-		a, failure := t.timed(ctx)(t.Follow(ctx, run.PhaseResult, t.id))
+		a, failure := t.Follow(ctx, run.PhaseResult, t.id)
 		if failure != nil {
-			return []string{failure.Message}
+			return []string{t.said(ctx, failure)}
 		}
 		r, failure := t.Client.Judge(a, document.Asked{Phase: run.PhaseResult, ExecutionID: t.id, MayBeBare: true})
 		switch {
@@ -380,17 +377,6 @@ func (t *Trial) resultFaults(ctx context.Context) []string {
 			return []string{"the second one has another output"}
 		}
 		first = output
-	}
-	return nil
-}
-
-// refusal returns what is wrong with the answer to a request that has a wrong credential.
-func refusal(a *exchange.Answer, failure *run.Failure) []string {
-	switch {
-	case failure != nil:
-		return []string{failure.Message}
-	case a.Status != http.StatusUnauthorized && a.Status != http.StatusForbidden:
-		return []string{"it was answered with HTTP " + strconv.Itoa(a.Status)}
 	}
 	return nil
 }

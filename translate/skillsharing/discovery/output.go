@@ -33,10 +33,11 @@ func (o *output) compiled(text jsontext.Value) *inputs.Inputs {
 		if text.Kind() != '{' {
 			return
 		}
-		checked, flaws := inputs.New(o.limits, []document.Parameter{{Name: outputName, Schema: text}}, func(int) (any, *run.Violation) {
-			return jsonvalue.Read(text, schema.ArgumentBounds)
-		})
-		if len(flaws) == 0 {
+		value, flaw := jsonvalue.Read(text, schema.ArgumentBounds)
+		if flaw != nil {
+			return
+		}
+		if checked, flaws := inputs.New(o.limits, []document.Parameter{{Name: outputName, Schema: text}}, []any{value}); len(flaws) == 0 {
 			o.checked = checked
 		}
 	})

@@ -73,7 +73,7 @@ func NewSkill(text []byte, source *url.URL) (*Skill, error) {
 func newSkill(l *document.Limits, text []byte, source *url.URL, way ...*url.URL) (*Skill, error) {
 	var checked *inputs.Inputs
 	d, err := l.ReadDescriptor(text, func(params []document.Parameter, schemas []any) (flaws jsonvalue.Violations) {
-		checked, flaws = inputs.New(l, params, func(i int) (any, *run.Violation) { return schemas[i], nil })
+		checked, flaws = inputs.New(l, params, schemas)
 		return flaws
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func (l *Limits) ReadDescriptor(doc []byte, prepare func(params []Parameter, sch
 	invalid := func(found []run.Violation) (*Descriptor, error) {
 		return nil, invalidDocument(run.PhaseDescriptor, string(def), found)
 	}
-	if flaw := l.tooLarge(def, doc); flaw != nil {
+	if flaw := l.tooLarge(doc); flaw != nil {
 		return invalid([]run.Violation{*flaw})
 	}
 	descriptorTurns.Take(context.Background(), l.Owner, share.Line{})

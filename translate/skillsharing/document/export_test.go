@@ -2,7 +2,10 @@ package document
 
 import "github.com/skill-bridge/caddy-skill-bridge/translate/run"
 
-var CompatibleVersion = compatibleVersion
+var (
+	IsNewer   = isNewer
+	IsVersion = isVersion
+)
 
 // Validate judges a document within the limits that hold where the operator has set none.
 func Validate(def string, doc []byte) []run.Violation { return Standard.validate(definition(def), doc) }

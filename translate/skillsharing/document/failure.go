@@ -21,14 +21,9 @@ func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.F
 	case more > 1:
 		message += fmt.Sprintf(" (and %d more violations)", more)
 	}
-	return &run.Failure{
-		Kind:       run.InvalidDocument,
-		Message:    message,
-		Phase:      phase,
-		By:         run.Bridge,
-		Executed:   run.ExecutedNo,
-		Violations: found,
-	}
+	f := InvalidDescriptor(message, found...)
+	f.Phase = phase
+	return f
 }
 
 // InvalidEntry returns the failure of a skill whose entry in an index can't be used.

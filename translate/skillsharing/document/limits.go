@@ -97,9 +97,9 @@ func (l *Limits) documentBounds(def definition) jsonvalue.Bounds {
 	return b
 }
 
-// tooLarge returns the violation of a document that is too long; nil: it is not.
-func (l *Limits) tooLarge(def definition, doc []byte) *run.Violation {
-	if most := 2 * l.OfSchemas().BytesOfAll(); def == defSkillDescriptor && len(doc) > most {
+// tooLarge returns the violation of a descriptor that is too long; nil: it is not.
+func (l *Limits) tooLarge(doc []byte) *run.Violation {
+	if most := 2 * l.OfSchemas().BytesOfAll(); len(doc) > most {
 		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}
 	}
 	return nil
@@ -107,10 +107,7 @@ func (l *Limits) tooLarge(def definition, doc []byte) *run.Violation {
 
 // tooMuchBesides returns the violation of a descriptor that has too many values
 // outside of the schemas of its inputs; nil: it has not.
-func (l *Limits) tooMuchBesides(def definition, value any) *run.Violation {
-	if def != defSkillDescriptor {
-		return nil
-	}
+func (l *Limits) tooMuchBesides(value any) *run.Violation {
 	schemas := schemasOf(value)
 	most, values := l.besides(len(schemas)), jsonvalue.SizeOf(value).Values
 	for _, own := range schemas {

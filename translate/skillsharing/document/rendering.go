@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"runtime"
-	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -17,18 +15,10 @@ import (
 type renderings struct {
 	owner  string // key of the source, for turns
 	making sync.Mutex
-	kept   atomic.Pointer[keptTexts]
-}
 
-// keptTexts is immutable.
-type keptTexts struct {
-	list []rendering
-	size int // of the texts, in bytes; equal ones share their memory
-}
-
-type rendering struct {
-	form any
-	text jsontext.Value
+	mu   sync.RWMutex
+	kept map[any]jsontext.Value // by their forms
+	size int                    // of the texts, in bytes; equal ones share their memory
 }
 
 // maxRenderings bounds the texts of a descriptor that are kept.
@@ -61,36 +51,37 @@ func (d *Descriptor) Rendering(ctx context.Context, form any, render func() json
 	if text, known := of.find(form); known {
 		return text, nil
 	}
-	text := render()
-	return of.keep(form, text, 2*d.size()), nil
+	return of.keep(form, render(), 2*d.size()), nil
 }
 
 func (r *renderings) find(form any) (text jsontext.Value, known bool) {
-	if kept := r.kept.Load(); kept != nil {
-		for i := range kept.list {
-			if kept.list[i].form == form {
-				return kept.list[i].text, true
-			}
-		}
-	}
-	return nil, false
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	text, known = r.kept[form]
+	return text, known
 }
 
 // keep keeps a text if all texts together have no more than most bytes, and returns it. The caller holds r.making.
 func (r *renderings) keep(form any, text jsontext.Value, most int) jsontext.Value {
-	var now keptTexts
-	if kept := r.kept.Load(); kept != nil {
-		now = *kept
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	size := r.size + len(text)
+	for _, other := range r.kept {
+		if bytes.Equal(other, text) {
+			text, size = other, r.size
+			break
+		}
 	}
-	if same := slices.IndexFunc(now.list, func(other rendering) bool { return bytes.Equal(other.text, text) }); same >= 0 {
-		text = now.list[same].text
-	} else if now.size += len(text); now.size <= most && cap(text) > len(text)+len(text)/4 {
+	if size > most || len(r.kept) == maxRenderings {
+		return text
+	}
+	if r.kept == nil {
+		r.kept = map[any]jsontext.Value{}
+	}
+	if size > r.size && cap(text) > len(text)+len(text)/4 {
 		text = bytes.Clone(text)
 	}
-	if now.size <= most && len(now.list) < maxRenderings {
-		now.list = append(slices.Clip(now.list), rendering{form, text})
-		r.kept.Store(&now)
-	}
+	r.kept[form], r.size = text, size
 	return text
 }
 

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -95,18 +94,9 @@ func (m *Members) read(from strictjson.Parser) {
 	}
 }
 
-// field returns where to store the value of the member with a name, which may have escapes; nil: the member has no
-// meaning.
+// field returns where to store the value of the member with a name; nil: the member has no meaning.
 func (m *Members) field(name jsontext.Value) *jsontext.Value {
-	if plain, ok := plainText(name); ok {
-		return m.fieldNamed(plain)
-	}
-	unquoted, _ := jsontext.AppendUnquote(nil, name) // it is valid
-	return m.fieldNamed(unquoted)
-}
-
-func (m *Members) fieldNamed(name []byte) *jsontext.Value {
-	switch string(name) {
+	switch string(jsonrpc.Unquote(name)) {
 	case "status":
 		return &m.Status
 	case "execution_id":
@@ -208,46 +198,31 @@ func (m *Members) RunError() *RunError {
 
 // Text returns the text of a JSON string.
 func Text(v jsontext.Value) (string, bool) {
-	if plain, ok := plainText(v); ok {
-		return string(plain), true
-	}
 	if v.Kind() != '"' {
 		return "", false
 	}
-	b, err := jsontext.AppendUnquote(nil, v)
-	return string(b), err == nil
-}
-
-// plainText returns the text of a JSON string without escapes, as a slice of it. It returns false for other values.
-func plainText(v jsontext.Value) ([]byte, bool) {
-	if v.Kind() != '"' || bytes.IndexByte(v, '\\') >= 0 {
-		return nil, false
-	}
-	return v[1 : len(v)-1], true
-}
-
-// statuses are the protocol's words for the states of a run (section 3.4.4), the most frequent first.
-var statuses = [...]struct {
-	word  string
-	state run.State
-}{
-	{"completed", run.Completed}, {"running", run.Working}, {"accepted", run.Accepted}, {"failed", run.Failed}, {"timeout", run.TimedOut},
+	return string(jsonrpc.Unquote(v)), true
 }
 
 // Statuses names the statuses that the protocol has, for messages.
 const Statuses = "accepted, running, completed, failed or timeout"
 
-// StateOf returns the state for a status; 0: the protocol has no such status.
+// StateOf returns the state for a status (section 3.4.4); 0: the protocol has no such status.
 func StateOf(status jsontext.Value) run.State {
-	word, ok := plainText(status)
-	if !ok {
-		unquoted, _ := Text(status)
-		word = []byte(unquoted)
+	if status.Kind() != '"' {
+		return 0
 	}
-	for i := range statuses {
-		if string(word) == statuses[i].word {
-			return statuses[i].state
-		}
+	switch string(jsonrpc.Unquote(status)) {
+	case "accepted":
+		return run.Accepted
+	case "running":
+		return run.Working
+	case "completed":
+		return run.Completed
+	case "failed":
+		return run.Failed
+	case "timeout":
+		return run.TimedOut
 	}
 	return 0
 }
@@ -266,8 +241,8 @@ func elapsed(timestamps jsontext.Value) time.Duration {
 		default:
 			return true
 		}
-		if text, ok := plainText(value); ok {
-			_ = at.UnmarshalText(text) // or it stays zero
+		if value.Kind() == '"' {
+			_ = at.UnmarshalText(jsonrpc.Unquote(value)) // or it stays zero
 		}
 		return true
 	})

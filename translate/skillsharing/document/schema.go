@@ -17,13 +17,10 @@ type definition string
 
 // The definitions of section 9.1 that the code uses.
 const (
-	defSkillDescriptor     definition = "SkillDescriptor"
-	defParameterDefinition definition = "ParameterDefinition"
-	defSkillIndex          definition = "SkillIndex"
-	defSkillIndexEntry     definition = "SkillIndexEntry"
-	defProtocolVersion     definition = "ProtocolVersion"
-	defAuthConfig          definition = "AuthConfig"
-	defInvocationEndpoint  definition = "InvocationEndpoint"
+	defSkillDescriptor definition = "SkillDescriptor"
+	defSkillIndex      definition = "SkillIndex"
+	defSkillIndexEntry definition = "SkillIndexEntry"
+	defProtocolVersion definition = "ProtocolVersion"
 )
 
 // protocolSchema is the protocol's JSON Schema (Draft 2020-12), written from the

@@ -17,10 +17,12 @@ const MaxExecutionID = 512
 // escaped, so that it stays one path segment or one query value. If the
 // template has no placeholder, the id is added as a path segment.
 func ExpandURL(template, executionID string) (*url.URL, error) {
-	if err := checkExecutionID(executionID); err != nil {
-		return nil, err
-	}
-	if strings.Contains(schemeAndAuthority(template), executionIDPlaceholder) {
+	switch id := executionID; {
+	case id == "", id == ".", id == "..": // which would change the meaning of a URL even when they are escaped
+		return nil, fmt.Errorf("%q can't be used as an execution id", id)
+	case len(id) > MaxExecutionID:
+		return nil, fmt.Errorf("an execution id of %d bytes is longer than %d", len(id), MaxExecutionID)
+	case strings.Contains(schemeAndAuthority(template), executionIDPlaceholder):
 		return nil, fmt.Errorf("%q lets the execution id choose the host", template)
 	}
 	template, _, _ = strings.Cut(template, "#")                             // a fragment is not sent, so the id can't be in it
@@ -34,18 +36,6 @@ func ExpandURL(template, executionID string) (*url.URL, error) {
 		expanded += "?" + query
 	}
 	return ParseEndpointURL(expanded)
-}
-
-// checkExecutionID refuses ids that would change the meaning of a URL even when
-// they are escaped.
-func checkExecutionID(id string) error {
-	switch {
-	case id == "", id == ".", id == "..":
-		return fmt.Errorf("%q can't be used as an execution id", id)
-	case len(id) > MaxExecutionID:
-		return fmt.Errorf("an execution id of %d bytes is longer than %d", len(id), MaxExecutionID)
-	}
-	return nil
 }
 
 // TemplateURL returns the URL of a template whose id is not known, to check its

@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
@@ -24,15 +23,9 @@ import (
 // violations in the order of their paths. A leading byte order mark is ignored.
 // A document that exceeds the limits is invalid, too.
 func (l *Limits) validate(def definition, doc []byte) []run.Violation {
-	if schemas()[def] == nil {
-		return []run.Violation{{Message: fmt.Sprintf("there is no definition %q", safetext.Clip(string(def), jsonvalue.MaxActual))}}
-	}
 	value, found := l.valueOf(def, WithoutBOM(doc))
-	switch def {
-	case defSkillDescriptor:
+	if def == defSkillDescriptor {
 		l.schemaRules(&found, schemasOf(value))
-	case defParameterDefinition:
-		schemaRule(&found, schema.NewCompiler(l.OfSchemas()), schemaOf(value), "/schema")
 	}
 	return found.Tidy()
 }
@@ -44,19 +37,31 @@ func CheckResponse(body []byte) []run.Violation { return Standard.validate("Invo
 // valueOf reads a document and validates it, except for the schemas of inputs. The
 // value is nil if the document can't be read.
 func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations) {
-	if flaw := l.tooLarge(def, doc); flaw != nil {
-		return nil, jsonvalue.Violations{*flaw}
+	isDescriptor := def == defSkillDescriptor
+	var value any
+	var flaw *run.Violation
+	if isDescriptor {
+		flaw = l.tooLarge(doc)
 	}
-	value, flaw := jsonvalue.Read(doc, l.documentBounds(def))
+	if flaw == nil {
+		value, flaw = jsonvalue.Read(doc, l.documentBounds(def))
+	}
+	if flaw == nil && isDescriptor {
+		flaw = l.tooMuchBesides(value)
+	}
 	if flaw != nil {
 		return nil, jsonvalue.Violations{*flaw}
 	}
-	if flaw := l.tooMuchBesides(def, value); flaw != nil {
-		return nil, jsonvalue.Violations{*flaw}
-	}
 	found := schema.ViolationsOf(schemas()[def].Validate(value), value, "")
-	if check, ok := rules[def]; ok {
-		check(&found, value, "")
+	switch object, _ := value.(map[string]any); def { // the rules ignore members of a wrong type, since the schema reports these
+	case defSkillDescriptor:
+		descriptorRules(&found, object)
+	case defSkillIndex:
+		entries, _ := object["skills"].([]any)
+		for i, entry := range entries {
+			entryRules(&found, entry, "/skills/"+strconv.Itoa(i))
+		}
+		unique(&found, entries, "id", "/skills")
 	}
 	return value, found
 }
@@ -64,36 +69,28 @@ func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations)
 // WithoutBOM returns a text without a leading byte order mark.
 func WithoutBOM(doc []byte) []byte { return bytes.TrimPrefix(doc, []byte("\ufeff")) }
 
-// rules are the rules that the schema can't state. They ignore members of a
-// wrong type, since the schema reports these.
-var rules = map[definition]func(found *jsonvalue.Violations, value any, path string){
-	defSkillDescriptor:    descriptorRules,
-	defSkillIndex:         indexRules,
-	defSkillIndexEntry:    entryRules,
-	defInvocationEndpoint: endpointRules,
-	defAuthConfig:         authRules,
-}
-
-func descriptorRules(found *jsonvalue.Violations, value any, path string) {
-	descriptor, _ := value.(map[string]any)
-	idRule(found, descriptor, path)
-	endpointRules(found, descriptor["endpoint"], path+"/endpoint")
-	authRules(found, descriptor["auth"], path+"/auth")
-	inputs, _ := descriptor["inputs"].([]any)
-	unique(found, inputs, "name", path+"/inputs")
-}
-
-func indexRules(found *jsonvalue.Violations, value any, path string) {
-	index, _ := value.(map[string]any)
-	skills, _ := index["skills"].([]any)
-	entriesRules(found, skills, path+"/skills")
-}
-
-func entriesRules(found *jsonvalue.Violations, entries []any, path string) {
-	for i, entry := range entries {
-		entryRules(found, entry, path+"/"+strconv.Itoa(i))
+func descriptorRules(found *jsonvalue.Violations, descriptor map[string]any) {
+	idRule(found, descriptor, "")
+	endpoint, _ := descriptor["endpoint"].(map[string]any)
+	for _, member := range []string{"url", "status_url", "result_url"} {
+		urlRule(found, endpoint, member, "/endpoint")
 	}
-	unique(found, entries, "id", path)
+	if contentType, ok := endpoint["content_type"].(string); ok && mediaTypeOf(contentType) == "" {
+		found.Add("/endpoint/content_type", "must be a media type", "application/json", contentType)
+	}
+	auth, _ := descriptor["auth"].(map[string]any)
+	if header, ok := auth["header"].(string); ok && ForbiddenHeader(header) {
+		message := "must not name a header that belongs to the connection, the body or routing"
+		if !fieldName(header) {
+			message = "must be the name of an HTTP header"
+		}
+		found.Add("/auth/header", message, "a header for credentials, such as X-API-Key", header)
+	}
+	oauth2, _ := auth["oauth2"].(map[string]any)
+	urlRule(found, oauth2, "authorization_url", "/auth/oauth2")
+	urlRule(found, oauth2, "token_url", "/auth/oauth2")
+	inputs, _ := descriptor["inputs"].([]any)
+	unique(found, inputs, "name", "/inputs")
 }
 
 func entryRules(found *jsonvalue.Violations, value any, path string) {
@@ -112,64 +109,31 @@ func idRule(found *jsonvalue.Violations, object map[string]any, path string) {
 	}
 }
 
-func endpointRules(found *jsonvalue.Violations, value any, path string) {
-	endpoint, _ := value.(map[string]any)
-	urlRule(found, endpoint, "url", path)
-	urlRule(found, endpoint, "status_url", path)
-	urlRule(found, endpoint, "result_url", path)
-	if contentType, ok := endpoint["content_type"].(string); ok && mediaTypeOf(contentType) == "" {
-		found.Add(path+"/content_type", "must be a media type", "application/json", contentType)
-	}
-}
-
-func authRules(found *jsonvalue.Violations, value any, path string) {
-	auth, _ := value.(map[string]any)
-	if header, ok := auth["header"].(string); ok && ForbiddenHeader(header) {
-		message := "must not name a header that belongs to the connection, the body or routing"
-		if !fieldName(header) {
-			message = "must be the name of an HTTP header"
-		}
-		found.Add(path+"/header", message, "a header for credentials, such as X-API-Key", header)
-	}
-	oauth2, _ := auth["oauth2"].(map[string]any)
-	urlRule(found, oauth2, "authorization_url", path+"/oauth2")
-	urlRule(found, oauth2, "token_url", path+"/oauth2")
-}
-
 // schemaRules compiles the schemas of a descriptor's inputs. It stops when
 // there are more violations than are reported.
 func (l *Limits) schemaRules(found *jsonvalue.Violations, schemas []any) {
 	compiler := schema.NewCompiler(l.OfSchemas())
 	for i, own := range schemas {
-		if len(*found) > jsonvalue.MaxViolations {
-			return
+		object, ok := own.(map[string]any)
+		if !ok || len(*found) > jsonvalue.MaxViolations {
+			continue
 		}
-		schemaRule(found, compiler, own, "/inputs/"+strconv.Itoa(i)+"/schema")
-	}
-}
-
-func schemaRule(found *jsonvalue.Violations, compiler *schema.Compiler, own any, path string) {
-	if object, ok := own.(map[string]any); ok {
 		var text jsontext.Value // nil: nothing is kept
-		_, flaws := modern.Compile(compiler, &text, &object, "", path)
+		_, flaws := modern.Compile(compiler, &text, &object, "", "/inputs/"+strconv.Itoa(i)+"/schema")
 		*found = append(*found, flaws...)
 	}
 }
 
-// schemasOf returns the schema of each input of a descriptor that readJSON returned; nil for an input without a schema.
+// schemasOf returns the schema of each input of a descriptor that [jsonvalue.Read] returned; nil for an input without a schema.
 func schemasOf(value any) []any {
 	descriptor, _ := value.(map[string]any)
 	inputs, _ := descriptor["inputs"].([]any)
 	schemas := make([]any, len(inputs))
 	for i, input := range inputs {
-		schemas[i] = schemaOf(input)
+		parameter, _ := input.(map[string]any)
+		schemas[i] = parameter["schema"]
 	}
 	return schemas
-}
-
-func schemaOf(input any) any {
-	parameter, _ := input.(map[string]any)
-	return parameter["schema"]
 }
 
 // unique adds a violation for each object in a list whose member has the same
@@ -207,17 +171,14 @@ const maxURL = 2048
 // urlProblem returns why a URL, or a template of one (section 5.5), can't be
 // requested; empty: it is an absolute http or https URL.
 func urlProblem(s string) string {
-	if len(s) > maxURL {
-		return fmt.Sprintf("must be a URL of at most %d bytes", maxURL)
-	}
-	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return "must not contain spaces or control characters"
-	}
-	if strings.Contains(schemeAndAuthority(s), executionIDPlaceholder) {
-		return "must have " + executionIDPlaceholder + " only in its path or query: the execution id must not choose the host"
-	}
 	u, err := url.Parse(s)
 	switch {
+	case len(s) > maxURL:
+		return fmt.Sprintf("must be a URL of at most %d bytes", maxURL)
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
+		return "must not contain spaces or control characters"
+	case strings.Contains(schemeAndAuthority(s), executionIDPlaceholder):
+		return "must have " + executionIDPlaceholder + " only in its path or query: the execution id must not choose the host"
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "must be an absolute http or https URL with a host"
 	case u.User != nil:

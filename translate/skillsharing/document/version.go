@@ -1,8 +1,8 @@
 package document
 
 import (
-	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -13,30 +13,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// compatibleVersion reports whether a consumer of protocol version consumer can use a document of version
-// document: whether the MAJOR number of the document is not greater (section 6.3). The numbers may be of
-// any size, which the libraries for versions do not allow. A text that is not a version (Semantic
-// Versioning 2.0.0) is not compatible.
-func compatibleVersion(document, consumer string) bool {
-	d, ok := majorOf(document)
-	if !ok {
-		return false
-	}
-	c, ok := majorOf(consumer)
-	return ok && compareDecimal(d, c) <= 0
+// isVersion reports whether a text is a version of Semantic Versioning 2.0.0. Its numbers may be of any size, which the libraries for versions do not allow.
+func isVersion(text string) bool {
+	return schemas()[defProtocolVersion].Properties["version"].Ref.Pattern.(version).Regexp.MatchString(text)
 }
 
-// majorOf returns the digits of the MAJOR number of a version, if the text is a
-// version of Semantic Versioning 2.0.0. Its numbers may be of any size.
-func majorOf(text string) (string, bool) {
-	major, _, _ := strings.Cut(text, ".")
-	pattern := schemas()[defProtocolVersion].Properties["version"].Ref.Pattern.(version)
-	return major, pattern.Regexp.MatchString(text)
-}
-
-// compareDecimal compares two numbers without leading zeros.
-func compareDecimal(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+// isNewer reports whether a text is a version that is too new for this consumer: its MAJOR number is greater than [ConsumerMajor] (section 6.3).
+func isNewer(version string) bool {
+	major, _, _ := strings.Cut(version, ".")
+	return (len(major) > 1 || major > strconv.Itoa(ConsumerMajor)) && isVersion(version)
 }
 
 // versionError returns the failure of a document of a newer MAJOR version (section 8.3.7).
@@ -58,31 +43,13 @@ func versionError(document string) *run.Failure {
 // declaredVersion returns protocol.version of a JSON document, even if the
 // document is invalid; empty: there is none.
 func declaredVersion(doc []byte) string {
-	lenient := jsontext.AllowDuplicateNames(true)
-	if !jsontext.Value(doc).IsValid(lenient) {
-		return ""
-	}
 	var declared struct {
-		Protocol jsontext.Value `json:"protocol"`
+		Protocol struct {
+			Version string `json:"version"`
+		} `json:"protocol"`
 	}
-	if err := json.Unmarshal(doc, &declared, lenient); err != nil {
+	if err := json.Unmarshal(doc, &declared, jsontext.AllowDuplicateNames(true)); err != nil {
 		return ""
 	}
-	var protocol struct {
-		Version jsontext.Value `json:"version"`
-	}
-	if err := json.Unmarshal(declared.Protocol, &protocol, lenient); err != nil {
-		return ""
-	}
-	var version string
-	if err := json.Unmarshal(protocol.Version, &version); err != nil {
-		return ""
-	}
-	return version
-}
-
-// isNewer reports whether a text is a version that is too new for this consumer.
-func isNewer(version string) bool {
-	_, ok := majorOf(version)
-	return ok && !compatibleVersion(version, ConsumerVersion)
+	return declared.Protocol.Version
 }

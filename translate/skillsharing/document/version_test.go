@@ -1,43 +1,20 @@
 package document_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
-func TestCompatibleVersion(t *testing.T) {
-	for _, c := range []struct {
-		document, consumer string
-		want               bool
-	}{
-		{"1.0.0", "1.0.0", true},
-		{"1.2.0", "1.0.0", true},
-		{"1.2.3", "1.0.0", true},
-		{"1.0.0", "1.5.0", true},
-		{"1.0.1", "1.9.9", true},
-		{"0.9.0", "0.1.0", true},
-		{"10.1.0", "10.0.0", true},
-		{"2.0.0", "1.0.0", false},
-		{"2.0.0", "1.5.0", false},
-		{"2.0.0", "1.9.9", false},
-		{"1.0.0", "0.9.0", false},
-		{"10.0.0", "9.0.0", false},
-		{"10.0.0", "2.0.0", false},
-		{"1.5.0", "2.0.0", true},
-		{"9.9.9", "10.0.0", true},
-		{"0.9.0", "1.0.0", true},
-		{"1.0.0-rc.1", "1.0.0", true},
-		{"2.0.0-alpha", "1.0.0", false},
-		{"18446744073709551617.0.0", "1.0.0", false},
-		{"18446744073709551617.0.0", "18446744073709551618.0.0", true},
-		{"1.0.0", "18446744073709551617.0.0", true},
-		{"1.0", "1.0.0", false},
-		{"1.0.0", "one", false},
+// A document of a newer MAJOR version is refused, and only that.
+func TestIsNewer(t *testing.T) {
+	for version, want := range map[string]bool{
+		"0.9.0": false, "1.0.0": false, "1.2.3": false, "1.18446744073709551617.0": false, "1.0.0-rc.1": false,
+		"2.0.0": true, "2.0.0-alpha": true, "9.9.9": true, "10.0.0": true, "18446744073709551617.0.0": true,
+		"": false, "2": false, "2.0": false, "two": false, "02.0.0": false, "v2.0.0": false,
 	} {
-		if got := document.CompatibleVersion(c.document, c.consumer); got != c.want {
-			t.Errorf("CompatibleVersion(%q, %q) = %t", c.document, c.consumer, got)
+		if got := document.IsNewer(version); got != want {
+			t.Errorf("%q is newer: %t", version, got)
 		}
 	}
 }
@@ -54,7 +31,7 @@ func TestVersionGrammar(t *testing.T) {
 		"-1.2.3": false, "+1.2.3": false, "1.2.x": false, "１.2.3": false, "1.2.3\n": false,
 	}
 	for version, want := range versions {
-		if got := document.CompatibleVersion(version, strings.Repeat("9", 30)+".0.0"); got != want {
+		if got := document.IsVersion(version); got != want {
 			t.Errorf("code: %q is a version: %t", version, got)
 		}
 		if got := document.Validate("SkillDescriptor", edited(t, forecast, "/version="+quote(version))) == nil; got != want {

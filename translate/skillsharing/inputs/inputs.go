@@ -39,18 +39,15 @@ type input struct {
 	schema   *schema.Schema // nil: there is none that the bridge can check
 }
 
-// New compiles the schemas of the parameters. schemaOf returns the schema of the i-th parameter. A schema that is
+// New compiles the schemas of the parameters, as [jsonvalue.Read] returned them. A schema that is
 // invalid, too large, too complex, or refers to anything outside of itself is a violation, and so is a name that occurs
-// twice. Schemas of older drafts are replaced with such of Draft 2020-12, also in params. A schema with regular expressions that can't be evaluated in linear time, such as lookaround, is not applied: the provider
-// has to.
-func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (any, *run.Violation)) (*Inputs, jsonvalue.Violations) {
-	in := &Inputs{source: l.Owner, inputs: make([]input, 0, len(params)), byName: make(map[string]int, len(params))}
+// twice. Schemas of older drafts are replaced with such of Draft 2020-12, also in params. A schema with regular expressions that can't be evaluated
+// in linear time, such as lookaround, is not applied: the provider has to.
+func New(l *document.Limits, params []document.Parameter, schemas []any) (*Inputs, jsonvalue.Violations) {
+	in := &Inputs{source: l.Owner, inputs: make([]input, len(params)), byName: make(map[string]int, len(params))}
 	names := ModelNames(params)
-	for i, name := range names {
-		if in.byModelName == nil {
-			in.byModelName = map[string]int{}
-		}
-		in.byModelName[name] = i
+	if names != nil {
+		in.byModelName = make(map[string]int, len(names))
 	}
 	compiler := schema.NewCompiler(l.OfSchemas())
 	var found jsonvalue.Violations
@@ -58,31 +55,28 @@ func New(l *document.Limits, params []document.Parameter, schemaOf func(i int) (
 		if len(found) > jsonvalue.MaxViolations {
 			break
 		}
-		p, path := &params[i], "/inputs/"+strconv.Itoa(i)
+		p, own, path := &params[i], &in.inputs[i], "/inputs/"+strconv.Itoa(i)
 		if _, taken := in.byName[p.Name]; taken {
 			found.Add(path+"/name", "must be unique", "a unique name", p.Name)
 		}
 		in.byName[p.Name] = i
-		in.inputs = append(in.inputs, input{name: p.Name, model: names[i], required: p.Required && p.Default == nil, types: jsonvalue.TypesNamed(p.Type)})
+		*own = input{name: p.Name, model: names[i], required: p.Required && p.Default == nil, types: jsonvalue.TypesNamed(p.Type)}
+		if own.model != "" {
+			in.byModelName[own.model] = i
+		}
 		if p.Schema == nil {
 			continue
 		}
-		value, flaw := schemaOf(i)
-		if flaw != nil {
-			flaw.Path = safetext.Clip(path+"/schema"+flaw.Path, jsonvalue.MaxPath)
-			found = append(found, *flaw)
-			continue
-		}
-		object, ok := value.(map[string]any)
+		object, ok := schemas[i].(map[string]any)
 		if !ok {
-			found.Add(path+"/schema", "must be an object", "object", value)
+			found.Add(path+"/schema", "must be an object", "object", schemas[i])
 			continue
 		}
 		compiled, flaws := modern.Compile(compiler, &p.Schema, &object, p.Type, path+"/schema")
 		found = append(found, flaws...)
-		in.inputs[i].schema = compiled
-		if own, stated := object["type"]; stated {
-			in.inputs[i].types = jsonvalue.TypesOf(own)
+		own.schema = compiled
+		if kind, stated := object["type"]; stated {
+			own.types = jsonvalue.TypesOf(kind)
 		}
 	}
 	return in, found

@@ -24,40 +24,27 @@ import (
 // The parameters must be those of a valid descriptor.
 func InputSchema(params []document.Parameter) jsontext.Value {
 	names := ModelNames(params)
-	nameOf := func(i int) string {
-		if name, ok := names[i]; ok {
-			return name
-		}
-		return params[i].Name
-	}
-	dst := []byte(`{"type":"object","properties":{`)
+	properties := make([]member, len(params))
+	var required []string
 	for i := range params {
-		if i > 0 {
-			dst = append(dst, ',')
+		name, renamed := names[i]
+		if !renamed {
+			name = params[i].Name
 		}
-		dst = appendName(dst, nameOf(i))
-		dst = appendProperty(dst, &params[i], nameOf(i))
-	}
-	dst = append(dst, '}')
-	separator := `,"required":[`
-	for i := range params {
+		properties[i] = member{name, property(&params[i], name)}
 		if params[i].Required {
-			dst = append(dst, separator...)
-			dst = append(dst, jsonvalue.Quoted(nameOf(i))...)
-			separator = ","
+			required = append(required, name)
 		}
 	}
-	if separator == "," {
-		dst = append(dst, ']')
+	all := []member{{"type", jsontext.Value(`"object"`)}, {"properties", objectOf(properties)}}
+	if required != nil {
+		all = append(all, member{"required", jsonvalue.Marshal(required)})
 	}
-	return append(dst, '}')
+	return objectOf(all)
 }
 
-func appendName(dst []byte, name string) []byte {
-	return append(append(dst, jsonvalue.Quoted(name)...), ':')
-}
-
-func appendProperty(dst []byte, p *document.Parameter, name string) []byte {
+// property returns the property of a parameter, which has a name in the whole schema.
+func property(p *document.Parameter, name string) jsontext.Value {
 	own := membersOf(p.Schema)
 	stated := func(name string) bool {
 		return slices.ContainsFunc(own, func(m member) bool { return m.name == name })
@@ -70,39 +57,34 @@ func appendProperty(dst []byte, p *document.Parameter, name string) []byte {
 	if isResource {
 		r.prefix = ""
 	}
-
-	dst = append(dst, '{')
-	start := len(dst)
-	put := func(name string, value []byte) {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		dst = append(appendName(dst, name), value...)
-	}
+	var all []member
 	if jsonvalue.TypesNamed(p.Type) != 0 && !stated("type") {
-		put("type", jsonvalue.Quoted(p.Type))
+		all = append(all, member{"type", jsonvalue.Quoted(p.Type)})
 	}
 	if name != p.Name && !stated("title") {
-		put("title", jsonvalue.Quoted(p.Name))
+		all = append(all, member{"title", jsonvalue.Quoted(p.Name)})
 	}
 	if p.Description != "" {
-		put("description", jsonvalue.Quoted(p.Description))
+		all = append(all, member{"description", jsonvalue.Quoted(p.Description)})
 	}
 	for _, m := range own {
 		switch {
 		case m.name == "description" && p.Description != "", m.name == "default" && p.Default != nil, m.name == "$schema" && !isResource:
 		default:
-			put(m.name, r.keyword(m))
+			all = append(all, r.keyword(m))
 		}
 	}
 	if r.lacksItems(own) || r.items && p.Type == "array" && !stated("type") && !stated("items") {
-		put("items", []byte("{}"))
+		all = append(all, anyItems)
 	}
 	if p.Default != nil {
-		put("default", p.Default)
+		all = append(all, member{"default", p.Default})
 	}
-	return append(dst, '}')
+	return objectOf(all)
 }
+
+// anyItems is the keyword that permits all items.
+var anyItems = member{"items", jsontext.Value("{}")}
 
 // rebaser changes the schema of a parameter for its place in the whole schema.
 type rebaser struct {
@@ -110,54 +92,47 @@ type rebaser struct {
 	items  bool   // arrays without items get such that permit all. With unevaluatedItems, that would mean something else
 }
 
-// keyword returns the value of a keyword.
-func (r rebaser) keyword(m member) jsontext.Value {
+// keyword changes a keyword.
+func (r rebaser) keyword(m member) member {
 	switch {
 	case m.name == "$ref" && r.prefix != "":
-		var ref string
-		if unquoted, err := jsontext.AppendUnquote(nil, m.value); err == nil {
-			ref = string(unquoted)
-		}
-		if ref == "#" || strings.HasPrefix(ref, "#/") {
-			return jsonvalue.Quoted(r.prefix + ref[1:])
+		if ref, _ := document.Text(m.value); ref == "#" || strings.HasPrefix(ref, "#/") {
+			m.value = jsonvalue.Quoted(r.prefix + ref[1:])
 		}
 	case slices.Contains(schema.SchemaKeywords, m.name):
-		return r.schema(m.value)
+		m.value = r.schema(m.value)
 	case slices.Contains(schema.SchemaMapKeywords, m.name) && m.value.Kind() == '{':
-		dst := []byte{'{'}
-		for _, m := range membersOf(m.value) {
-			dst = appendMember(dst, m.name, r.schema(m.value))
+		own := membersOf(m.value)
+		for i := range own {
+			own[i].value = r.schema(own[i].value)
 		}
-		return append(dst, '}')
+		m.value = objectOf(own)
 	}
-	return m.value
+	return m
 }
 
 // schema returns a schema, or an array of schemas. The references in a schema with an $id, which is a resource of its own, are not changed.
 func (r rebaser) schema(value jsontext.Value) jsontext.Value {
 	switch value.Kind() {
 	case '[':
-		dst := []byte{'['}
-		for _, item := range jsonrpc.Items(value) {
-			if len(dst) > 1 {
-				dst = append(dst, ',')
-			}
-			dst = append(dst, r.schema(item)...)
+		items := jsonrpc.Items(value)
+		for i := range items {
+			items[i] = r.schema(items[i])
 		}
-		return append(dst, ']')
+		return jsonvalue.Marshal(items)
 	case '{':
 		own := membersOf(value)
 		if slices.ContainsFunc(own, func(m member) bool { return m.name == "$id" }) {
 			r.prefix = ""
 		}
-		dst := []byte{'{'}
-		for _, m := range own {
-			dst = appendMember(dst, m.name, r.keyword(m))
+		lacksItems := r.lacksItems(own)
+		for i := range own {
+			own[i] = r.keyword(own[i])
 		}
-		if r.lacksItems(own) {
-			dst = appendMember(dst, "items", jsontext.Value("{}"))
+		if lacksItems {
+			own = append(own, anyItems)
 		}
-		return append(dst, '}')
+		return objectOf(own)
 	default:
 		return value
 	}
@@ -181,14 +156,6 @@ func (r rebaser) lacksItems(own []member) bool {
 	return arrays && r.items
 }
 
-// appendMember adds a member to an object.
-func appendMember(dst []byte, name string, value jsontext.Value) []byte {
-	if dst[len(dst)-1] != '{' {
-		dst = append(dst, ',')
-	}
-	return append(appendName(dst, name), value...)
-}
-
 // member is a member of a JSON object.
 type member struct {
 	name  string
@@ -202,4 +169,16 @@ func membersOf(object jsontext.Value) (members []member) {
 		return true
 	})
 	return members
+}
+
+// objectOf returns an object with members.
+func objectOf(members []member) jsontext.Value {
+	dst := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, jsonvalue.Quoted(m.name)...), ':'), m.value...)
+	}
+	return append(dst, '}')
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -185,15 +184,8 @@ func (r *reader) end() error {
 }
 
 func readableNumber(s string) bool {
-	if len(s) > maxNumberLength {
-		return false
-	}
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		if exponent, err := strconv.Atoi(s[i+1:]); err != nil || exponent > maxExponent || exponent < -maxExponent {
-			return false
-		}
-	}
-	return strictjson.IsFinite(s)
+	exponent, _ := strictjson.Magnitude(s)
+	return len(s) <= maxNumberLength && -maxExponent <= exponent && exponent <= maxExponent && strictjson.IsFinite(s)
 }
 
 // syntaxViolation returns the violation of a text that can't be read. The

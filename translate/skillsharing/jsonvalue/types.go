@@ -1,9 +1,13 @@
 package jsonvalue
 
 import (
+	"cmp"
+	"math/big"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // TypeSet is a set of the types of JSON Schema. The empty set stands for all types.
@@ -82,22 +86,9 @@ func (t TypeSet) Include(value jsontext.Value) bool {
 }
 
 // TypeName returns the JSON type of a raw value.
-func TypeName(value jsontext.Value) string {
-	switch value.Kind() {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "boolean"
-	case '0':
-		return "number"
-	case '"':
-		return "string"
-	case '[':
-		return "array"
-	default:
-		return "object"
-	}
-}
+func TypeName(value jsontext.Value) string { return cmp.Or(typesOfKinds[value.Kind()], "object") }
+
+var typesOfKinds = map[jsontext.Kind]string{'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string", '[': "array", '{': "object"}
 
 // WithArticle lists JSON types as in a sentence: "a string, an array or null".
 func WithArticle(types ...string) string {
@@ -120,27 +111,17 @@ func WithArticle(types ...string) string {
 
 // isInteger reports whether a JSON number of any size is an integer, as 1.0 and
 // 1e2 are (JSON Schema 2020-12 Core, section 4.2.3).
-func isInteger(Number string) bool {
-	mantissa, exponent, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(Number, "-")), "e")
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := strings.TrimRight(whole+fraction, "0")
-	if digits == "" {
-		return true // zero
+func isInteger(number string) bool {
+	if !strings.ContainsAny(number, ".eE") {
+		return true
 	}
-	// The value is digits * 10^(exponent + zeros). It is an integer if exponent + zeros is
-	// not negative.
-	zeros := len(whole) - len(digits)
-	negative := strings.HasPrefix(exponent, "-")
-	shift := strings.TrimLeft(strings.TrimLeft(exponent, "+-"), "0")
-	if len(shift) > 9 { // more than the number of digits can be
-		return !negative
+	exponent, isZero := strictjson.Magnitude(number)
+	switch {
+	case isZero, exponent > len(number): // it has fewer digits than the point moves
+		return true
+	case exponent < 0, len(number) > maxNumberLength:
+		return false
 	}
-	n := 0
-	for i := range len(shift) {
-		n = n*10 + int(shift[i]-'0')
-	}
-	if negative {
-		n = -n
-	}
-	return n+zeros >= 0
+	exact, ok := new(big.Rat).SetString(number)
+	return ok && exact.IsInt()
 }

@@ -199,28 +199,13 @@ func mixesDrafts(schema map[string]any) bool {
 // one that it is in, by the way that validation took.
 func HasDynamicRecursion(schema map[string]any) bool {
 	draft, _ := schema["$schema"].(string)
-	if !strings.Contains(draft, "/2019-09/") {
-		return false
-	}
-	refers, anchors, ids := false, false, 0
+	refers, several := false, false
 	for at, member := range jsonvalue.Within(schema) {
-		text, isText := member.(string)
-		switch {
-		case at.Name == "$recursiveAnchor":
-			anchors = anchors || member == true
-		case !isText:
-		case at.Name == "$id":
-			ids++
-		case at.Name == "$recursiveRef" && text != "#": // which draft 2019-09 does not define
-			return true
-		case at.Name == "$recursiveRef":
-			refers = true
-		}
+		_, isText := member.(string)
+		refers = refers || at.Name == "$recursiveRef" && isText
+		several = several || at.Name == "$id" && isText && at.Depth > 1 // the root's does not make a second resource
 	}
-	if _, own := schema["$id"].(string); own { // the root's does not make a second resource
-		ids--
-	}
-	return refers && anchors && ids > 0
+	return refers && several && strings.Contains(draft, "/2019-09/")
 }
 
 // NewLibraryCompiler returns a compiler for Draft 2020-12 that loads neither files nor URLs.

@@ -74,13 +74,11 @@ const (
 	stepsPerClass          = 4500
 	stepsPerClassAndOthers = 150
 	mostOthers             = 80
-	// Ignoring case, each character of a range is folded.
-	stepsPerFolded = 14
 )
 
 // parsing estimates the steps of parsing a translated expression twice.
 func parsing(x ecma.Expression) int {
-	return stepsPerPattern + len(x.Text)*stepsPerPatternByte + x.Folded*stepsPerFolded +
+	return stepsPerPattern + len(x.Text)*stepsPerPatternByte +
 		x.Properties*(stepsPerClass+stepsPerClassAndOthers*min(x.Properties, mostOthers))
 }
 
@@ -109,7 +107,7 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 	if steps, simple := stepsOfSimple(tree); simple {
 		size.steps = min(size.steps, steps)
 	}
-	if size.instructions > maxInstructions || x.Expanded && size.instructions*stepsPerInstruction > e.effort.left {
+	if size.instructions > maxInstructions {
 		e.unsupported = true
 		return anything, nil
 	}
@@ -158,7 +156,6 @@ func (s patternSize) plus(t patternSize) patternSize {
 const (
 	stepsPerMove = 0.7
 	stepsPerAny  = 1.8 // a class or a literal
-	stepsPerFold = 1.5 // more, of a literal that ignores case: its other cases are looked up each time
 	stepsPerHalf = 0.2 // more, each time that the ranges of a class are halved to search them
 	mostCompared = 4   // ranges of a class that are compared one by one
 )
@@ -186,7 +183,7 @@ func sizeOf(tree *syntax.Regexp) patternSize {
 	}
 	switch tree.Op {
 	case syntax.OpLiteral:
-		size = size.plus(instructions(len(tree.Rune), stepsOfLiteral(tree.Flags)))
+		size = size.plus(instructions(len(tree.Rune), stepsPerAny))
 	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		size = size.plus(instructions(1, stepsOfClass(len(tree.Rune)/2)))
 	case syntax.OpRepeat:
@@ -231,7 +228,7 @@ func stepsOfSimple(tree *syntax.Regexp) (steps float64, simple bool) {
 		switch sub.Op {
 		case syntax.OpLiteral:
 			characters = len(sub.Rune)
-			dearest = max(dearest, stepsOfLiteral(sub.Flags))
+			dearest = max(dearest, stepsPerAny)
 		case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 			dearest = max(dearest, stepsOfClass(len(sub.Rune)/2))
 		default:
@@ -242,13 +239,6 @@ func stepsOfSimple(tree *syntax.Regexp) (steps float64, simple bool) {
 		}
 	}
 	return (dearest + 3*stepsPerMove) * float64(tried), true
-}
-
-func stepsOfLiteral(flags syntax.Flags) float64 {
-	if flags&syntax.FoldCase != 0 {
-		return stepsPerAny + stepsPerFold
-	}
-	return stepsPerAny
 }
 
 func stepsOfClass(ranges int) float64 {

@@ -1,6 +1,7 @@
 package skillsite
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -36,19 +37,11 @@ const (
 // ReadIndex reads an index that was served at a URL. Entries that can't be used, because they are invalid, of a type that is not known, or have
 // the name of an earlier entry, are left out. The error is a [*run.Failure].
 func ReadIndex(text []byte, served *url.URL) (*document.Index, error) {
-	object, flaw := readObject(text)
-	if flaw != nil {
+	list, version, flaw := parse(text)
+	if flaw = cmp.Or(version, flaw); flaw != nil {
 		return nil, invalidIndex(flaw)
 	}
-	if flaw := checkSchema(object["$schema"]); flaw != nil {
-		return nil, invalidIndex(flaw)
-	}
-	list, ok := object["skills"].([]any)
-	if !ok {
-		return nil, invalidIndex(noSkills(object["skills"]))
-	}
-	index := newIndex(list, served)
-	readEntries(index, list, served, func(name string, flaws []run.Violation) {
+	index := indexOf(list, served, func(index *document.Index, name string, flaws []run.Violation) {
 		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
 			index.LeftOut = append(index.LeftOut, document.LeftOut{ID: safetext.Clip(name, maxName), Fault: flaws[0]})
 		}
@@ -56,32 +49,30 @@ func ReadIndex(text []byte, served *url.URL) (*document.Index, error) {
 	return index, nil
 }
 
-// readObject reads the object that an index is.
-func readObject(text []byte) (map[string]any, *run.Violation) {
+// parse returns the entries of an index, what is wrong with the version of the format that it follows, and why it has no entries.
+func parse(text []byte) (list []any, version, flaw *run.Violation) {
 	value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{
 		Depth: maxDepth, Values: maxValues, List: jsonvalue.ListBound{Path: "/skills", Most: document.MaxSkills},
 	})
 	if flaw != nil {
-		return nil, flaw
+		return nil, nil, flaw
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, &run.Violation{Message: "must be an object", Expected: jsonvalue.Quoted("object"), Actual: jsonvalue.Shown(value)}
+		return nil, nil, &run.Violation{Message: "must be an object", Expected: jsonvalue.Quoted("object"), Actual: jsonvalue.Shown(value)}
 	}
-	return object, nil
+	list, ok = object["skills"].([]any)
+	if !ok {
+		flaw = &run.Violation{Path: "/skills", Message: "must be an array", Expected: jsonvalue.Quoted("array"), Actual: jsonvalue.Shown(object["skills"])}
+	}
+	return list, checkSchema(object["$schema"]), flaw
 }
 
-// noSkills returns the violation of an index whose member skills is not an array.
-func noSkills(value any) *run.Violation {
-	return &run.Violation{Path: "/skills", Message: "must be an array", Expected: jsonvalue.Quoted("array"), Actual: jsonvalue.Shown(value)}
-}
-
-func newIndex(list []any, served *url.URL) *document.Index {
-	return &document.Index{Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: providerAt(served), Skills: make([]document.IndexEntry, 0, len(list))}
-}
-
-// readEntries adds the entries of a list to an index, and calls leaveOut with the name and the violations of each one that can't be used.
-func readEntries(index *document.Index, list []any, served *url.URL, leaveOut func(name string, flaws []run.Violation)) {
+// indexOf returns an index with the entries of a list, and calls leaveOut with the name and the violations of each one that can't be used.
+func indexOf(list []any, served *url.URL, leaveOut func(index *document.Index, name string, flaws []run.Violation)) *document.Index {
+	index := &document.Index{
+		Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: providerAt(served), Skills: make([]document.IndexEntry, 0, len(list)),
+	}
 	first := make(map[string]int, len(list))
 	for i, item := range list {
 		members, _ := item.(map[string]any)
@@ -98,8 +89,9 @@ func readEntries(index *document.Index, list []any, served *url.URL, leaveOut fu
 			flaws[j].Path = "/skills/" + strconv.Itoa(i) + flaws[j].Path
 		}
 		name, _ := members["name"].(string)
-		leaveOut(name, flaws)
+		leaveOut(index, name, flaws)
 	}
+	return index
 }
 
 // checkSchema checks which version of the format an index follows.
@@ -202,8 +194,7 @@ func invalidIndex(flaw *run.Violation) *run.Failure {
 	if place == "" {
 		place = "the document"
 	}
-	return &run.Failure{
-		Kind: run.InvalidDocument, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("Invalid index of Agent Skills: %s %s", place, flaw.Message), Violations: []run.Violation{*flaw},
-	}
+	f := document.InvalidDescriptor(fmt.Sprintf("Invalid index of Agent Skills: %s %s", place, flaw.Message), *flaw)
+	f.Phase = run.PhaseDiscovery
+	return f
 }

@@ -48,19 +48,16 @@ func Inspect(text []byte, from string) (index *document.Index, faults, unknown [
 	if err != nil || served.Host == "" {
 		served = &url.URL{Scheme: "https", Host: "site.invalid", Path: IndexPath}
 	}
-	object, flaw := readObject(text)
+	list, version, flaw := parse(text)
+	for _, v := range []*run.Violation{version, flaw} {
+		if v != nil {
+			faults = append(faults, *v)
+		}
+	}
 	if flaw != nil {
-		return nil, []run.Violation{*flaw}, nil
+		return nil, faults, nil
 	}
-	if flaw := checkSchema(object["$schema"]); flaw != nil {
-		faults = append(faults, *flaw)
-	}
-	list, ok := object["skills"].([]any)
-	if !ok {
-		return nil, append(faults, *noSkills(object["skills"])), nil
-	}
-	index = newIndex(list, served)
-	readEntries(index, list, served, func(_ string, flaws []run.Violation) {
+	index = indexOf(list, served, func(_ *document.Index, _ string, flaws []run.Violation) {
 		if flaws[0].Message == unknownType {
 			flaws[0].Message += ", and ignores the entry"
 			unknown = append(unknown, flaws[0])

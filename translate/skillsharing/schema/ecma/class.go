@@ -1,7 +1,6 @@
 package ecma
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,12 +16,7 @@ const (
 	notSpaces = "\x00-\x08\x0e-\x1f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\U0010ffff"
 	word      = "0-9A-Z_a-z"
 	notWord   = "\x00-/:-@\\[-\\^`{-\U0010ffff"
-	// Ignoring case, ſ is an s and K (kelvin) a k.
-	notWordFolded = "\x00-/:-@\\[-\\^`{-\u017e\u0180-\u2129\u212b-\U0010ffff"
 )
-
-// maxFold is the last character that has a case. Package regexp looks at each character up to it in a range that ignores case.
-const maxFold = 0x1e943
 
 // set is what an item of a class stands for: one character or several.
 type set struct {
@@ -93,14 +87,6 @@ func (p *parser) characters(from, to rune) {
 	if from != to {
 		p.emit("-")
 		p.literal(to)
-		p.fold(from, to)
-	}
-}
-
-// fold counts the characters of a range that ignores case.
-func (p *parser) fold(from, to rune) {
-	if p.ignoreCase {
-		p.folded += int(max(0, min(to, maxFold)-from))
 	}
 }
 
@@ -114,9 +100,6 @@ func (p *parser) classItem() set {
 		return set{char: c}
 	}
 	if texts, ok := p.setEscape(); ok {
-		if p.ignoreCase && (texts == notSpaces || texts == notWordFolded) {
-			p.hinder("a large class that ignores case") // package regexp would look for the case of each character
-		}
 		return set{texts: texts}
 	}
 	if p.accept("b") {
@@ -146,11 +129,8 @@ func (p *parser) setEscape() (texts string, ok bool) {
 		texts = notSpaces
 	case 'w':
 		texts = word
-		p.fold('0', 'z')
 	case 'W':
-		if texts = notWord; p.ignoreCase {
-			texts = notWordFolded
-		}
+		texts = notWord
 	default:
 		return "", false
 	}
@@ -166,7 +146,6 @@ func (p *parser) literal(c rune) {
 	if p.obstacle != "" {
 		return
 	}
-	before := len(p.out)
 	switch {
 	case c == '_' || c == ' ' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z':
 		p.out = utf8.AppendRune(p.out, c)
@@ -176,9 +155,6 @@ func (p *parser) literal(c rune) {
 		p.out = append(append(append(p.out, `\x{`...), strconv.FormatInt(int64(c), 16)...), '}')
 	default:
 		p.out = utf8.AppendRune(p.out, c)
-	}
-	if p.ignoreCase {
-		p.folded += len(p.out) - before
 	}
 }
 
@@ -197,7 +173,7 @@ func (p *parser) property(negative bool) (text string, ok bool) {
 	p.properties++
 	switch name, value, hasValue := strings.Cut(rest[1:length], "="); {
 	case !hasValue:
-		text = cmp.Or(category(name), binary(name))
+		text = category(name)
 	case name == "General_Category" || name == "gc":
 		text = category(value)
 	case name == "Script" || name == "sc":
@@ -207,10 +183,6 @@ func (p *parser) property(negative bool) (text string, ok bool) {
 	case text == "":
 		p.hinder("a Unicode property that Go does not know")
 		text = nothing
-	case p.ignoreCase && (negative || strings.Contains(text, `\x`)):
-		p.hinder("a large class that ignores case")
-	case negative && strings.Count(text, `\`) > 1:
-		p.hinder(`\P of a compound property`)
 	case negative:
 		text = `\P` + text[2:]
 	}

@@ -26,11 +26,7 @@ func (p *parser) atomEscape() (quantifiable bool) {
 		return true
 	}
 	if texts, ok := p.setEscape(); ok {
-		opening, closing := "[", "]"
-		if p.ignoreCase && (texts == notSpaces || texts == notWordFolded) { // the same if case is ignored
-			opening, closing = "(?-i:[", "])"
-		}
-		p.emit(opening + texts + closing)
+		p.emit("[" + texts + "]")
 		return true
 	}
 	p.literal(p.characterEscape(false))

@@ -14,10 +14,7 @@ type Expression struct {
 	Obstacle string // why package regexp can't evaluate the expression: a noun
 	Lenient  bool   // only the grammar of Annex B allows it
 
-	// What package regexp does not see in the length of Text.
-	Properties int  // number of Unicode properties, each of which has hundreds of ranges
-	Folded     int  // number of characters in ranges that ignore case
-	Expanded   bool // a repeat above 1000, which package regexp does not have, was written as several
+	Properties int // number of Unicode properties, each of which has hundreds of ranges
 }
 
 // Translate reads an expression. It is legal if the grammar with the flag u allows it, as JSON Schema demands, or else
@@ -38,7 +35,7 @@ func Translate(source string) (Expression, error) {
 	if p.obstacle != "" {
 		return Expression{Obstacle: p.obstacle, Lenient: !p.unicode}, nil
 	}
-	return Expression{Lenient: !p.unicode, Text: string(p.out), Properties: p.properties, Folded: p.folded, Expanded: p.expanded}, nil
+	return Expression{Lenient: !p.unicode, Text: string(p.out), Properties: p.properties}, nil
 }
 
 // groupsOf returns the number of capturing groups, and whether one has a name.

@@ -25,8 +25,6 @@ var meanings = []struct {
 	{`^[\s\d]+$`, []string{"1\u00a0"}, []string{"a"}},
 	{`^[^\S]$`, []string{"\u1680"}, []string{"a"}},
 	{`^.$`, []string{"a", "😀", "\u0085"}, []string{"\n", "\r", "\u2028", "\u2029", ""}},
-	{`^(?s:.)$`, []string{"\n", "\u2028"}, nil},
-	{`^(?-s:.)$`, []string{"a"}, []string{"\n"}},
 	{`^[^]$`, []string{"\n", "a"}, []string{""}},
 	{`[]`, nil, []string{"", "a"}},
 	{`^a[]|b$`, []string{"b"}, []string{"a"}},
@@ -49,16 +47,12 @@ var meanings = []struct {
 	{`^\p{L}\p{Letter}\p{Lu}\p{General_Category=Ll}\p{gc=Decimal_Number}$`, []string{"éßÉé٣"}, []string{"éßéé٣"}},
 	{`^[\p{Script=Greek}\p{sc=Cyrl}]+$`, []string{"αж"}, []string{"a"}},
 	{`^\P{L}[^\p{L}][\P{L}]$`, []string{"123"}, []string{"a23"}},
-	{`^\p{Alphabetic}\p{White_Space}\p{Any}\p{ASCII}\p{Lower}\p{Uppercase}$`, []string{"ͅ\u0085\nzªⅠ"}, nil},
+	{`^\p{Any}\p{ASCII}\p{Assigned}$`, []string{"\nza"}, nil},
+	{`^a{0,1000}b{1000,}$`, []string{strings.Repeat("b", 1000)}, []string{strings.Repeat("b", 999)}},
 	{`^a{2}b{1,}c{0,1}$`, []string{"aabb"}, []string{"abc"}},
 	{`^a{,2}$`, []string{"a{,2}"}, []string{"aa"}},
 	{`^x{y}{$`, []string{"x{y}{"}, nil},
-	{`^a{0,2500}$`, []string{strings.Repeat("a", 2500)}, []string{strings.Repeat("a", 2501)}},
-	{`^a{1200,}$`, []string{strings.Repeat("a", 1200)}, []string{strings.Repeat("a", 1199)}},
-	{`^[a-z]{1500,2500}$`, []string{strings.Repeat("a", 1500), strings.Repeat("a", 2500)}, []string{strings.Repeat("a", 1499), strings.Repeat("a", 2501)}},
 	{`^a+?b??c{1,2}?$`, []string{"aac"}, []string{"b"}},
-	{`^(?i:straße|K)x$`, []string{"STRAßEx", "kx", "\u212ax"}, []string{"kX"}},
-	{`(?i:\W)`, []string{"!"}, []string{"\u017f"}},
 	{`^\bfoo\b$`, []string{"foo"}, []string{"foox"}},
 	{`^\A\Z\z\Q\E$`, []string{"AZzQE"}, []string{"", "Z"}},
 	{`^[[:alpha:]]$`, []string{"a]", ":]", "[]"}, []string{"a", "b"}},
@@ -94,7 +88,7 @@ func TestMeanings(t *testing.T) {
 // obstacles are legal expressions that package regexp can't evaluate.
 var obstacles = []string{
 	`^[a-z0-9-]{1,63}(?<!-)$`, `(?<=a)b`, `(?=a)`, `(?!a)b`, `(?=a)*`, `^(?!.*\.\.)(?!.*\.$)[^\W][\w.]{0,29}$`, `(a)\1`, `\1(a)`, `(?<n>a)\k<n>`, `\k<n>(?<n>a)`, `(?<n>a)|(?<n>b)\k<n>`,
-	`\p{Script_Extensions=Latin}`, `\p{scx=Grek}`, `\p{Emoji}`, `\p{Foo}`, `\P{Alphabetic}`, `\pL`, `\-\p{L}`, `\-\u{61}`, `\ud83d`, `[\ud83d]`, `\ude00`, `😀\-`, `(?m:^a$)`, `(?i:\P{Lu})`, `(?i:[\S])`,
+	`\p{Script_Extensions=Latin}`, `\p{scx=Grek}`, `\p{Emoji}`, `\p{Foo}`, `\P{Alphabetic}`, `\pL`, `\-\p{L}`, `\-\u{61}`, `\ud83d`, `[\ud83d]`, `\ude00`, `😀\-`, `(?m:^a$)`, `(?i:\P{Lu})`, `(?s:.)`, `(?-i:a)`, `(?im-s:a)`, `\p{Alphabetic}`, `\p{White_Space}`, `a{0,2500}`, `a{1200,}`,
 	`a{1000000000000000000000}`, `[a-z]{0,100000}`, strings.Repeat(`\p{Alphabetic}`, 20),
 }
 

@@ -2,6 +2,7 @@ package ecma
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -16,12 +17,8 @@ type parser struct {
 
 	names      map[string]bool // of groups; ECMA-262 does not let two groups have the same one unless they exclude each other, which is not checked
 	references []string        // the names in back references
-	modifiers
-	negated bool // within a class that is negated
+	negated    bool            // within a class that is negated
 }
-
-// modifiers are the flags that a group sets for what is in it.
-type modifiers struct{ ignoreCase, multiline, dotAll bool }
 
 // parse reads the whole expression and reports whether it is legal.
 func (p *parser) parse() bool {
@@ -50,12 +47,8 @@ func (p *parser) disjunction() {
 }
 
 func (p *parser) term() {
-	start := len(p.out)
 	switch c := p.next(); c {
 	case '^', '$':
-		if p.multiline {
-			p.hinder("^ or $ at each line")
-		}
 		p.emit(string(c))
 		return
 	case '(':
@@ -63,11 +56,7 @@ func (p *parser) term() {
 			return
 		}
 	case '.':
-		if p.dotAll {
-			p.emit(anything)
-		} else {
-			p.emit("[^\n\r\u2028\u2029]")
-		}
+		p.emit("[^\n\r\u2028\u2029]")
 	case '[':
 		p.class()
 	case '\\':
@@ -89,12 +78,12 @@ func (p *parser) term() {
 	default:
 		p.literal(c)
 	}
-	p.quantifier(start)
+	p.quantifier()
 }
 
 // group reads a group after its parenthesis. It reports whether a quantifier may follow.
 func (p *parser) group() bool {
-	before, opening, quantifiable := p.modifiers, "(?:", true
+	quantifiable := true
 	switch {
 	case p.accept("?:"):
 	case p.accept("?="), p.accept("?!"):
@@ -106,52 +95,34 @@ func (p *parser) group() bool {
 	case p.accept("?<"):
 		p.names[p.groupName()] = true
 	case p.accept("?"):
-		opening = p.modify()
+		p.modify()
 	}
-	p.emit(opening)
+	p.emit("(?:")
 	p.disjunction()
 	p.emit(")")
 	if !p.accept(")") {
 		p.fail("missing )")
 	}
-	p.modifiers = before
 	return quantifiable
 }
 
-// modify reads modifiers, such as those of (?i-s:…).
-func (p *parser) modify() string {
-	if p.accept("P<") || p.accept("P=") || p.accept("P>") {
+// modifiers are those of a group, and what ends them.
+var modifiers = regexp.MustCompile(`^(?:[ims]+-?[ims]*|-[ims]+)[:)]`)
+
+// modify reads modifiers, such as those of (?i-s:…), which few engines have.
+func (p *parser) modify() {
+	all := modifiers.FindString(p.source[p.at:])
+	isTwice := strings.Count(all, "i") > 1 || strings.Count(all, "m") > 1 || strings.Count(all, "s") > 1
+	switch {
+	case p.accept("P<") || p.accept("P=") || p.accept("P>"):
 		p.fail("(?P is not of ECMA-262, which has (?<name>…) and \\k<name>")
-		return ""
-	}
-	opening := "(?:"
-	on, seen := true, ""
-	for {
-		c := p.next()
-		switch {
-		case c == ':' && seen != "" && seen != "-":
-			return opening
-		case c == '-' && on:
-			on = false
-		case c == ')' && seen != "":
-			p.fail("modifiers need a group, as in (?i:…)")
-		case strings.ContainsRune("ims", c) && !strings.ContainsRune(seen, c):
-			switch c {
-			case 'i':
-				p.ignoreCase = on
-				if opening = "(?i:"; !on {
-					opening = "(?-i:"
-				}
-			case 'm':
-				p.multiline = on
-			case 's':
-				p.dotAll = on
-			}
-		default:
-			p.fail("unknown kind of group")
-			return ""
-		}
-		seen += string(c)
+	case all == "" || isTwice:
+		p.fail("unknown kind of group")
+	case strings.HasSuffix(all, ")"):
+		p.fail("modifiers need a group, as in (?i:…)")
+	default:
+		p.at += len(all)
+		p.hinder("modifiers of a group")
 	}
 }
 
@@ -177,8 +148,8 @@ func (p *parser) groupName() string {
 	}
 }
 
-// quantifier reads a quantifier of what was written since start, if there is one. That it is greedy or not makes no difference.
-func (p *parser) quantifier(start int) {
+// quantifier reads a quantifier, if there is one. That it is greedy or not makes no difference.
+func (p *parser) quantifier() {
 	switch c := p.peek(); c {
 	case '*', '+', '?':
 		p.at++
@@ -187,7 +158,7 @@ func (p *parser) quantifier(start int) {
 		least, most, repeats := p.braces()
 		switch {
 		case repeats:
-			p.repeat(start, least, most)
+			p.repeat(least, most)
 		case p.unicode:
 			p.fail("incomplete quantifier")
 			return
@@ -236,36 +207,15 @@ func number(digits string) (n int) {
 	return n
 }
 
-// repeat writes a repeat of what was written since start. Package regexp has repeats up to 1000; larger ones become several.
-func (p *parser) repeat(start, least, most int) {
-	const (
-		perRepeat  = 1000
-		maxRepeats = 7 // matching long texts with more would take too much work
-	)
+// repeat writes a repeat. Package regexp has repeats up to 1000.
+func (p *parser) repeat(least, most int) {
+	const largest = 1000
 	switch {
-	case p.obstacle != "":
-		return
-	case least <= perRepeat && most == unbounded:
-		p.emit(fmt.Sprintf("{%d,}", least))
-		return
-	case least <= perRepeat && most <= perRepeat:
-		p.emit(fmt.Sprintf("{%d,%d}", least, most))
-		return
-	}
-	atom := string(p.out[start:])
-	if max(least, most)/perRepeat+2 > maxRepeats {
+	case max(least, most) > largest:
 		p.hinder("a large repeat")
-		return
-	}
-	p.expanded = true
-	p.out = p.out[:start]
-	for n := least; n > 0; n -= perRepeat {
-		p.emit(fmt.Sprintf("%s{%d}", atom, min(n, perRepeat)))
-	}
-	if most == unbounded {
-		p.emit(atom + "*")
-	}
-	for n := most - least; n > 0; n -= perRepeat {
-		p.emit(fmt.Sprintf("%s{0,%d}", atom, min(n, perRepeat)))
+	case most == unbounded:
+		p.emit(fmt.Sprintf("{%d,}", least))
+	default:
+		p.emit(fmt.Sprintf("{%d,%d}", least, most))
 	}
 }

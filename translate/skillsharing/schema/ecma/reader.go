@@ -91,8 +91,6 @@ func (r *reader) hexadecimal(digits int) (rune, bool) {
 type translation struct {
 	out        []byte
 	properties int
-	folded     int
-	expanded   bool
 	obstacle   string
 }
 

@@ -358,7 +358,7 @@ func (m *modernizer) reference(v any, resource map[string]any) any {
 			}
 			of, _ := at.(map[string]any)
 			if at = of[decoded(words[i])]; isList {
-				at = itemAt(list, words[i])
+				at = jsonvalue.Lookup(list, words[i:i+1])
 			}
 		}
 	}
@@ -375,9 +375,4 @@ func decoded(token string) string {
 		token = text
 	}
 	return unescaper.Replace(token)
-}
-
-// itemAt returns the item at an index of a list; nil: there is none.
-func itemAt(list []any, index string) any {
-	return jsonvalue.Lookup(list, []string{index})
 }
