@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,7 +91,7 @@ func (s session) exec(ctx context.Context, text string, args ...any) (changed in
 		if err != nil {
 			return err
 		}
-		result, err := st.exec(ctx, s.tx, s.conns.arguments(st, args))
+		result, err := st.exec(ctx, s.tx, args)
 		if err != nil {
 			return err
 		}
@@ -119,7 +118,7 @@ func (s session) query(ctx context.Context, each func(*sql.Rows) error, text str
 		if err != nil {
 			return err
 		}
-		rows, err := st.query(ctx, s.tx, s.conns.arguments(st, args))
+		rows, err := st.query(ctx, s.tx, args)
 		if err != nil {
 			return err
 		}
@@ -218,7 +217,6 @@ type statement struct {
 	db       *sql.DB
 	prepared *sql.Stmt // nil: the statement is not prepared
 	text     string
-	clock    bool // it has a parameter for the time
 }
 
 // connections are those of an open database.
@@ -226,9 +224,7 @@ type connections struct {
 	pools [purposes]*pool
 	// replace replaces the words in braces.
 	replace *strings.Replacer
-	// clock returns the time for a parameter of this name; nil: the database says the time.
-	clock func() time.Time
-	close func() error
+	close   func() error
 	// batches put changes that wait for each other into one transaction; nil: the database has several connections that write.
 	batches *batches
 	// unreplicated counts commits that succeeded, though no synchronous standby has them.
@@ -244,7 +240,6 @@ func (c *connections) statement(ctx context.Context, p purpose, text string, tx 
 		return st, nil
 	}
 	st := &statement{db: pool.db, text: c.replace.Replace(text)}
-	st.clock = c.clock != nil && strings.Contains(st.text, clockParameter)
 	switch {
 	case len(pool.statements) >= maxStatements:
 		return st, nil
@@ -269,17 +264,6 @@ func (c *connections) statement(ctx context.Context, p purpose, text string, tx 
 func words(now, skip, within string) *strings.Replacer {
 	all := strings.Fields(fmt.Sprintf("{submitting} %d {unknown} %d {waiting} %d {ended} %d", ledger.Submitting, ledger.Unknown, ledger.Waiting, ledger.Completed))
 	return strings.NewReplacer(append(all, "{now}", now, "{skip}", skip, "{within}", within)...)
-}
-
-// clockParameter is how the time is written in statements of databases that don't say it themselves.
-const clockParameter = ":now"
-
-// arguments are those of a statement, with the time if it asks for it.
-func (c *connections) arguments(st *statement, args []any) []any {
-	if st.clock {
-		return append(slices.Clip(args), sql.Named("now", c.clock().UnixMilli()))
-	}
-	return args
 }
 
 func (st *statement) exec(ctx context.Context, tx *transaction, args []any) (sql.Result, error) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 )
@@ -28,8 +27,6 @@ type Settings struct {
 	File string
 	// DSN is the data source name of PostgreSQL: a URL or pairs of key and value. It contains a password, so no text quotes it.
 	DSN string
-	// Clock replaces the clock of SQLite in tests. Nil: that of the machine.
-	Clock func() time.Time
 	// CheckOnly leaves the schema as it is: a program that checks a configuration must not migrate the database of the bridge that runs.
 	CheckOnly bool
 }
@@ -42,9 +39,6 @@ type key struct {
 
 // complete checks the settings, makes the path of the file absolute, and returns the key of the database. It reads nothing.
 func (s *Settings) complete() (key, error) {
-	if s.Clock == nil {
-		s.Clock = time.Now
-	}
 	switch s.Kind {
 	case SQLite:
 		if s.File == "" {

@@ -27,6 +27,9 @@ const (
 	sqliteBusy = 100 * time.Millisecond
 )
 
+// sqliteNow is the time of the machine, which is the same in all of a statement.
+const sqliteNow = "CAST(round(1000 * unixepoch('subsec')) AS INTEGER)"
+
 // sqlite is the dialect of SQLite, in a file and in memory.
 type sqlite struct {
 	settings Settings
@@ -70,7 +73,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 		// A transaction that deletes many runs touches a page for each, in each index: in the smaller default cache, they are written several times.
 		options["_pragma"] = []string{"secure_delete(1)", "cache_size(-16000)", "wal_autocheckpoint(8000)"}
 	}
-	c := &connections{batches: newBatches(), replace: words(clockParameter, "", "NOT EXISTS ("+beyond+")"), clock: q.settings.Clock}
+	c := &connections{batches: newBatches(), replace: words(sqliteNow, "", "NOT EXISTS ("+beyond+")")}
 	var err error
 	var opened []*sql.DB
 	c.close = func() error {

@@ -87,11 +87,6 @@ func scalar[V any](t testing.TB, db *DB, p purpose, text string, args ...any) (v
 	return value
 }
 
-// clock is a clock that a test sets.
-type clock struct{ ms atomic.Int64 }
-
-func (c *clock) now() time.Time { return time.UnixMilli(c.ms.Load()) }
-
 func TestCheck(t *testing.T) {
 	databases(t, func(t *testing.T, settings Settings) {
 		db := open(t, settings)
@@ -321,7 +316,6 @@ func TestKeptStatements(t *testing.T) {
 	})
 }
 
-// PostgreSQL has no clock that a test can set.
 func TestListening(t *testing.T) {
 	db := open(t, Settings{Kind: Postgres, DSN: postgrestest.Start(t)})
 	conn, err := db.dialect.(*postgres).connect(t.Context())
