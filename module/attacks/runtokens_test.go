@@ -107,10 +107,7 @@ func setKey(t *testing.T, folder, text string) {
 // thingsIn opens the database of a folder until the test ends.
 func thingsIn(t *testing.T, folder string) store.Things {
 	t.Helper()
-	db, err := store.New(store.Settings{Kind: store.SQLite, File: database(folder)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := store.New(store.Settings{Kind: store.SQLite, File: database(folder)})
 	t.Cleanup(db.Close)
 	db.Start(zap.NewNop())
 	if err := db.Ready(t.Context()); err != nil {

@@ -382,10 +382,7 @@ func TestRefreshTokensOfInstances(t *testing.T) {
 			modules := load(t, database, refreshing, refreshing)
 			defer stop(t)
 			for _, m := range modules {
-				db, err := store.New(of)
-				if err != nil {
-					t.Fatal(err)
-				}
+				db := store.New(of)
 				defer db.Close()
 				db.Start(zap.NewNop())
 				m.(credentials.Keeper).Keep(credentials.Keeping{Things: db.Things(), Sealer: sealer})

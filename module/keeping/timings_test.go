@@ -18,10 +18,7 @@ import (
 // newDB returns a database, which is open.
 func newDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.New(store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := store.New(store.Settings{Kind: store.SQLite, File: filepath.Join(t.TempDir(), "skill_bridge.db")})
 	t.Cleanup(db.Close)
 	db.Start(zap.NewNop())
 	if err := db.Check(t.Context()); err != nil {

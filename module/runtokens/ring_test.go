@@ -85,10 +85,7 @@ func newDB(t *testing.T) *store.DB {
 
 func opened(t *testing.T, settings store.Settings) *store.DB {
 	t.Helper()
-	db, err := store.New(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := store.New(settings)
 	t.Cleanup(db.Close)
 	db.Start(zap.NewNop())
 	if err := db.Check(t.Context()); err != nil {
@@ -602,10 +599,7 @@ func TestDatabaseFails(t *testing.T) {
 
 // TestDatabaseThatCannotBeOpened fails by itself.
 func TestDatabaseThatCannotBeOpened(t *testing.T) {
-	db, err := store.New(store.Settings{Kind: store.SQLite, File: "/dev/null/skill_bridge.db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := store.New(store.Settings{Kind: store.SQLite, File: "/dev/null/skill_bridge.db"})
 	t.Cleanup(db.Close)
 	db.Start(zap.NewNop())
 	i := newTokenInstance(db)

@@ -21,10 +21,7 @@ import (
 // newThings returns those of an empty database.
 func newThings(t *testing.T, settings store.Settings) store.Things {
 	t.Helper()
-	db, err := store.New(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := store.New(settings)
 	t.Cleanup(db.Close)
 	db.Start(zap.NewNop())
 	if err := db.Check(t.Context()); err != nil {

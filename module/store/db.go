@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +48,7 @@ type DB struct {
 	tried    chan struct{}   // closed when the first attempt to open the database has ended
 	ended    chan struct{}   // closed when no goroutine of the database is left
 
-	closing atomic.Bool // no statement begins any more
-	moved   atomic.Bool // the file was removed or replaced: no statement begins, either
+	closing atomic.Bool // no statement begins any more: the database is being closed, or its file was removed or replaced
 	// using is held by statements for reading, and for writing by whoever closes the database: after the last statement.
 	using   sync.RWMutex
 	conns   *connections // nil: not open
@@ -68,12 +68,6 @@ type dialect interface {
 	place() string
 	// open connects to the database. The schema may be missing.
 	open(ctx context.Context) (*connections, error)
-	// migrations is the folder of the migrations.
-	migrations() string
-	// lock lets one process at a time migrate; it ends with the transaction.
-	lock(ctx context.Context, s session) error
-	// script executes several statements.
-	script(ctx context.Context, tx *transaction, text string) error
 	// swept is called each minute: rows with secrets may have been deleted.
 	swept(ctx context.Context, s session) error
 }
@@ -84,18 +78,16 @@ var dbs = lifetime.NewPool[*DB]()
 // Hold returns the database of the settings, which all configurations of the process share, and keeps it until release is called. The last release
 // closes it. Hold opens nothing. Its error is one of the settings.
 func Hold(settings Settings) (db *DB, release func(), err error) {
-	key, err := settings.complete()
-	if err != nil {
-		return nil, nil, err
+	if settings.Kind == SQLite {
+		if settings.File, err = filepath.Abs(settings.File); err != nil {
+			return nil, nil, err
+		}
 	}
-	return dbs.Hold(key, func() (*DB, error) { return New(settings) })
+	return dbs.Hold(settings, func() (*DB, error) { return New(settings), nil })
 }
 
 // New returns a database that is not shared, and that [DB.Close] closes.
-func New(settings Settings) (*DB, error) {
-	if _, err := settings.complete(); err != nil {
-		return nil, err
-	}
+func New(settings Settings) *DB {
 	d := &DB{settings: settings, tried: make(chan struct{}), ended: make(chan struct{})}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.log.Store(zap.NewNop())
@@ -104,7 +96,7 @@ func New(settings Settings) (*DB, error) {
 		d.dialect = &postgres{settings: settings}
 	}
 	d.runs = &Runs{d, &instance{db: d, id: newID(), renewing: make(chan struct{}, 1)}, newNotices(d)}
-	return d, nil
+	return d
 }
 
 // Start opens the database in the background, if that was not begun yet, and logs to the logger from now on.
@@ -215,7 +207,7 @@ func (d *DB) enter(ctx context.Context) (c *connections, leave func(), err error
 
 // entered returns the connections, if there are any, and keeps them open until the lock is released.
 func (d *DB) entered() *connections {
-	if d.closing.Load() || d.moved.Load() { // closing waits for the statements that have begun
+	if d.closing.Load() { // closing waits for the statements that have begun
 		return nil
 	}
 	d.using.RLock()

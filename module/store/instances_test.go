@@ -215,10 +215,7 @@ func TestManyIDs(t *testing.T) {
 // TestDeaf tests that everything is looked at if notices don't come back, and that the log says so once.
 func TestDeaf(t *testing.T) {
 	log, lines := observed()
-	db, err := New(Settings{Kind: Postgres, DSN: "postgres://host/db"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := New(Settings{Kind: Postgres, DSN: "postgres://host/db"})
 	db.log.Store(log)
 	n := db.runs.notices
 	n.listens(true)

@@ -56,11 +56,6 @@ func TestHold(t *testing.T) {
 	if again, _ := hold(Settings{Kind: SQLite, File: file}); again == first {
 		t.Error("a database that was closed is used again")
 	}
-	for _, settings := range []Settings{{}, {Kind: "mysql"}, {Kind: SQLite}, {Kind: Postgres}} {
-		if _, _, err := Hold(settings); err == nil {
-			t.Errorf("Hold(%+v) has no error", settings)
-		}
-	}
 }
 
 // Only the owner of the files can read them, and SQLite works as it should.
@@ -130,7 +125,8 @@ func TestSweep(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 		}
-		time.Sleep(time.Hour + sweepInterval + time.Second)
+		exec(t, db, "UPDATE things SET expires = {now}")
+		time.Sleep(sweepInterval + time.Second)
 		synctest.Wait()
 		if n := scalar[int](t, db, reading, "SELECT count(*) FROM things"); n != 0 {
 			t.Errorf("%d things", n)
@@ -149,10 +145,7 @@ func (slow) open(ctx context.Context) (*connections, error) {
 // A statement waits for a database that is being opened, but not for long, and closing waits for nothing.
 func TestOpenedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := New(Settings{Kind: Memory})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := New(Settings{Kind: Memory})
 		db.dialect = &slow{}
 		log, logs := observed()
 		db.Start(log)
@@ -176,10 +169,7 @@ func TestOpenedSlowly(t *testing.T) {
 		if d := time.Since(begun); d != 0 {
 			t.Errorf("closing took %s", d)
 		}
-		unstarted, err := New(Settings{Kind: Memory})
-		if err != nil {
-			t.Fatal(err)
-		}
+		unstarted := New(Settings{Kind: Memory})
 		unstarted.Close()
 		wantUnavailable(t, unstarted.Ready(t.Context()), "closed", "")
 	})

@@ -11,94 +11,61 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// maxLooks is how many entries one page of a list looks at, if it has a filter, and maxRealms of how many realms it reads those of a principal in their index:
-// SQLite does not take many more ranges.
-const maxLooks, maxRealms = 1000, 64
+// maxLooks is how many entries one page of a list looks at, if it has a filter.
+const maxLooks = 1000
 
 // List implements [ledger.Store].
 func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, err error) {
-	var realms []any
-	if q.Owner == nil && q.Operator.Principal != nil {
-		if realms, err = realmsOf(ctx, r); err != nil || len(realms) == 0 {
-			return nil, "", err
-		}
-	}
-	text, looks, args := list(q, realms)
-	n, seen, last := 0, 0, ""
+	text, looks, args := list(q)
+	looked, last := 0, ""
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		found, err := scanEntry(rows, &seen)
-		if err != nil {
+		var fits bool
+		found, err := scanEntry(rows, &fits, &looked)
+		switch {
+		case err != nil:
 			return err
-		}
-		n++
-		fits := (len(q.Fronts) == 0 || slices.Contains(q.Fronts, found.Front)) && (len(q.States) == 0 || slices.Contains(q.States, found.State)) && q.Operator.Has(&found.Entry)
-		if fits && len(page) == q.Limit {
+		case fits && len(page) == q.Limit:
 			next = last
 			return nil
-		} else if fits && !found.over {
+		case fits:
 			page = append(page, &found.Entry)
 		}
 		last = found.ID
 		return nil
 	}, text, args...)
-	if next == "" && (seen == looks || n > q.Limit) {
+	if next == "" && looked == looks {
 		next = last
 	}
 	return page, next, err
 }
 
-// realmsOf returns the realms that have entries: there is one for each handler that uses, or has used, the database. Each is found in an index.
-func realmsOf(ctx context.Context, r *Runs) (all []any, err error) {
-	err = r.Read(ctx, func(rows *sql.Rows) error {
-		var realm []byte
-		err := rows.Scan(&realm)
-		all = append(all, realm)
-		return err
-	}, distinctRealms, maxRealms+1, []byte{})
-	return all, err
-}
-
-const distinctRealms = "WITH RECURSIVE w (r) AS (SELECT (SELECT realm FROM runs WHERE realm >= $2 ORDER BY realm LIMIT 1) UNION ALL " +
-	"SELECT (SELECT realm FROM runs WHERE realm > r ORDER BY realm LIMIT 1) FROM w WHERE r IS NOT NULL) SELECT r FROM w WHERE r IS NOT NULL LIMIT $1"
-
-// list returns the statement of a list, and how many entries it looks at. It looks at them in the order of an index: of their owner in each of some
-// realms, or of all owners; or at all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
-func list(q *ledger.Query, realms []any) (text string, looks int, args arguments) {
-	args = arguments{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1} // 0xff comes after all ids
-	fits, principal := args.in("front", values(q.Fronts)...)+args.in("state", values(q.States)...), q.Operator.Principal
+// list returns the statement of a list, and how many entries it looks at. It looks at them in the order of an index: of their owner, or of all owners; or at
+// all that are open. Of those that fit it reads the page, one more, and the last one it has looked at, and says how many that is.
+func list(q *ledger.Query) (text string, looks int, args arguments) {
+	args, looks = arguments{[]byte(cmp.Or(q.Before, "\xff")), 0, q.Limit + 1}, q.Limit+1 // 0xff comes after all ids
+	id, of, fits := "substr(id, 1)", "", args.in("front", values(q.Fronts)...)+args.in("state", values(q.States)...)
 	if q.Operator.Skill != "" {
 		fits += args.in("skill", []byte(q.Operator.Skill))
 	}
-	if q.Owner != nil {
-		principal, realms = &q.Owner.Principal, []any{[]byte(q.Owner.Realm)}
-	} else if principal != nil && len(realms) > maxRealms {
-		principal, realms, fits = nil, nil, fits+args.in("owner", []byte(*principal))
-	}
-	var ranges []string
-	add := func(id, of string) {
-		if q.Operator.ID != "" {
-			of += args.in(id, []byte(q.Operator.ID))
-		}
-		ranges = append(ranges, fmt.Sprintf("SELECT * FROM (SELECT realm, owner, id, front, state, skill FROM runs WHERE %s < $1%s ORDER BY %[1]s DESC LIMIT $2) AS s%[3]d", id, of, len(ranges)))
-	}
-	for _, realm := range realms {
-		add("id", args.in("realm", realm)+args.in("owner", []byte(*principal)))
+	if q.Operator.Principal != nil {
+		fits += args.in("owner", []byte(*q.Operator.Principal))
 	}
 	switch {
-	case principal != nil:
+	case q.Owner != nil:
+		id, of = "id", args.in("realm", []byte(q.Owner.Realm))+args.in("owner", []byte(q.Owner.Principal))
 	case len(q.States) > 0 && !slices.ContainsFunc(q.States, ledger.State.Ended): // the open ones are few, and have an index
-		add("id", " AND state < {ended}"+fits)
-		fits = ""
-	default:
-		add("substr(id, 1)", "") // an index of its own, which other statements can't use instead of a better one
+		id, of, fits = "id", " AND state < {ended}"+fits, ""
 	}
-	looks = q.Limit + 1
+	if q.Operator.ID != "" {
+		of += args.in(id, []byte(q.Operator.ID))
+	}
 	if fits != "" {
-		looks, fits = max(looks, maxLooks), " WHERE TRUE"+fits+" OR id = (SELECT id FROM w ORDER BY id LIMIT 1)"
+		looks = max(looks, maxLooks)
 	}
 	args[1] = looks
-	return "WITH w AS (SELECT * FROM (" + strings.Join(ranges, " UNION ALL ") + ") AS s ORDER BY id DESC LIMIT $2), p (r, o, i) AS (SELECT realm, owner, id FROM w" + fits +
-		" ORDER BY id DESC LIMIT $3) SELECT " + entryResult + ", (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
+	return "WITH w AS (SELECT realm AS r, owner AS o, id AS i, CASE WHEN NOT " + isOver + fits + " THEN TRUE ELSE FALSE END AS fits FROM runs WHERE " + id + " < $1" + of +
+		" ORDER BY " + id + " DESC LIMIT $2), p AS (SELECT * FROM w WHERE fits OR i = (SELECT i FROM w ORDER BY i LIMIT 1) ORDER BY i DESC LIMIT $3) " +
+		"SELECT " + entryResult + ", fits, (SELECT count(*) FROM w) FROM p JOIN runs ON realm = r AND owner = o AND id = i ORDER BY i DESC", looks, args
 }
 
 // arguments are those of a statement.

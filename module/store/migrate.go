@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
-	"strings"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/verdict"
 )
@@ -19,7 +19,11 @@ var migrations embed.FS
 
 // migrate gives the database the schema of the program. Processes that start at the same time do it one after the other.
 func (d *DB) migrate(ctx context.Context, c *connections) error {
-	files, err := fs.ReadDir(migrations, "migrations/"+d.dialect.migrations())
+	folder := "migrations/sqlite"
+	if d.settings.Kind == Postgres {
+		folder = "migrations/postgres"
+	}
+	files, err := fs.Glob(migrations, folder+"/*") // in their order
 	if err != nil {
 		return err
 	}
@@ -38,7 +42,7 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 // olderSchema is the version of the schema of a database that is only checked, and the migrations of the program.
 type olderSchema struct {
 	version int
-	files   []fs.DirEntry
+	files   []string
 }
 
 // String says what happens when a bridge starts.
@@ -52,10 +56,14 @@ func (o *olderSchema) String() string {
 // errUndone ends a transaction that must have no effect.
 var errUndone = errors.New("nothing is to be changed")
 
-// migrateFrom migrates in a transaction.
-func (d *DB) migrateFrom(ctx context.Context, s session, files []fs.DirEntry) error {
-	if err := d.dialect.lock(ctx, s); err != nil {
-		return err
+// migrateFrom migrates in a transaction. With SQLite, one process at a time has one that writes.
+func (d *DB) migrateFrom(ctx context.Context, s session, files []string) error {
+	var mode []any // for several statements in one text
+	if d.settings.Kind == Postgres {
+		mode = []any{pgx.QueryExecModeSimpleProtocol}
+		if _, err := s.exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(postgresLock)); err != nil {
+			return err
+		}
 	}
 	if _, err := s.exec(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"); err != nil {
 		return err
@@ -71,16 +79,12 @@ func (d *DB) migrateFrom(ctx context.Context, s session, files []fs.DirEntry) er
 		}
 	}
 	for i, file := range files[version:] {
-		number := version + i + 1
-		if n, err := strconv.Atoi(strings.TrimSuffix(file.Name(), ".sql")); err != nil || n != number {
-			return errors.New("unexpected migration " + file.Name())
+		text, err := migrations.ReadFile(file)
+		if err == nil {
+			_, err = s.tx.ExecContext(ctx, s.conns.replace.Replace(string(text)), mode...)
 		}
-		text, err := migrations.ReadFile("migrations/" + d.dialect.migrations() + "/" + file.Name())
 		if err != nil {
-			return err
-		}
-		if err := d.dialect.script(ctx, s.tx, s.conns.replace.Replace(string(text))); err != nil {
-			return fmt.Errorf("version %d of the schema: %w", number, err)
+			return fmt.Errorf("version %d of the schema: %w", version+i+1, err)
 		}
 	}
 	if version < len(files) {

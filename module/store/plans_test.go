@@ -71,13 +71,13 @@ func TestPlans(t *testing.T) {
 		check := func(name, index, text string, args ...any) {
 			t.Helper()
 			plan := explained(t, db, text, args...)
-			if !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan on runs") || strings.Contains(strings.ReplaceAll(plan, "SCAN runs USING INDEX runs_open", ""), "SCAN runs") {
+			if !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan on runs") || strings.Contains(strings.ReplaceAll(plan, "SCAN runs USING COVERING INDEX runs_open", ""), "SCAN runs") {
 				t.Errorf("%s: no plan with %s:\n%s", name, index, plan)
 			}
 		}
-		primary, due, after := "runs_pkey", "Index Cond: (expires <=", "Index Cond: (realm >"
+		primary, due := "runs_pkey", "Index Cond: (expires <="
 		if settings.Kind != Postgres {
-			primary, due, after = "USING PRIMARY KEY (realm=? AND owner=?", "runs_expires (expires<?)", "(realm>?)"
+			primary, due = "USING PRIMARY KEY (realm=? AND owner=?", "runs_expires (expires<?)"
 		}
 		alice := &ledger.Owner{Realm: "main", Principal: "alice"}
 		adoption, args := r.adoption([]string{"main", "other"}, 50)
@@ -91,7 +91,7 @@ func TestPlans(t *testing.T) {
 			{Owner: alice, Limit: 50, Fronts: []string{"mcp"}},
 			{Owner: alice, Limit: 50, States: []ledger.State{ledger.Working, ledger.TimedOut, ledger.Failed}, Fronts: []string{"a2a"}},
 		} {
-			text, _, args := list(q, nil)
+			text, _, args := list(q)
 			check("list", primary, text, args...)
 		}
 		for _, q := range []*ledger.Query{
@@ -100,17 +100,13 @@ func TestPlans(t *testing.T) {
 			{Limit: 50, Operator: ledger.Selection{ID: uuid.NewString()}},
 			{Limit: 50, Operator: ledger.Selection{Skill: "acme.count"}, Fronts: []string{"mcp"}, States: []ledger.State{ledger.Failed, ledger.Working}},
 		} {
-			text, _, args := list(q, nil)
+			text, _, args := list(q)
 			check("list of all owners", "runs_listed", text, args...)
 		}
-		text, _, args := list(&ledger.Query{Limit: 50, States: []ledger.State{ledger.Working, ledger.Waiting}, Fronts: []string{"a2a"}}, nil)
+		text, _, args := list(&ledger.Query{Limit: 50, States: []ledger.State{ledger.Working, ledger.Waiting}, Fronts: []string{"a2a"}})
 		check("list of open ones", "runs_open", text, args...)
-		ofAlice := &ledger.Query{Limit: 50, Operator: ledger.Selection{Principal: &alice.Principal}, States: []ledger.State{ledger.Failed}}
-		text, _, args = list(ofAlice, make([]any, maxRealms))
-		check("list of a principal", primary, text, args...)
-		text, _, args = list(ofAlice, make([]any, maxRealms+1))
-		check("list of a principal of very many realms", "runs_listed", text, args...)
-		check("realms", after, distinctRealms, 1, []byte{})
+		text, _, args = list(&ledger.Query{Limit: 50, Operator: ledger.Selection{Principal: &alice.Principal}, States: []ledger.State{ledger.Failed}})
+		check("list of a principal", "runs_listed", text, args...)
 		id := identity(ledger.Identity{Owner: *alice, ID: uuid.NewString()})
 		check("get", primary, "SELECT "+entryResult+" FROM runs WHERE "+isEntry, id...)
 		check("claim in use", "runs_key", presentEntry, append(id, []byte("key"))...)

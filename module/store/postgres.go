@@ -49,18 +49,6 @@ func (p *postgres) place() string {
 	return "PostgreSQL"
 }
 
-func (p *postgres) migrations() string { return "postgres" }
-
-func (p *postgres) lock(ctx context.Context, s session) error {
-	_, err := s.exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(postgresLock))
-	return err
-}
-
-func (p *postgres) script(ctx context.Context, tx *transaction, text string) error {
-	_, err := tx.ExecContext(ctx, text, pgx.QueryExecModeSimpleProtocol)
-	return err
-}
-
 func (p *postgres) swept(context.Context, session) error { return nil }
 
 // errDSN is the error for a DSN that can't be read. It does not quote the DSN, as those of the driver do.

@@ -43,16 +43,6 @@ func (q *sqlite) place() string {
 	return "SQLite in " + q.settings.File
 }
 
-func (q *sqlite) migrations() string { return "sqlite" }
-
-// lock has nothing to do: each transaction is immediate, so that one process at a time has one that writes.
-func (q *sqlite) lock(context.Context, session) error { return nil }
-
-func (q *sqlite) script(ctx context.Context, tx *transaction, text string) error {
-	_, err := tx.ExecContext(ctx, text)
-	return err
-}
-
 // open makes the file, which only its owner can read, and opens the connections.
 func (q *sqlite) open(ctx context.Context) (*connections, error) {
 	location := url.URL{Scheme: "file", Path: "/" + newID()}
@@ -123,10 +113,10 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 // processes don't see it. To put the file back does not help: its log may be that of the other file meanwhile.
 func (q *sqlite) checkPlace(d *DB) {
 	now, err := os.Stat(q.settings.File)
-	if !d.moved.Load() && !errors.Is(err, fs.ErrNotExist) && (err != nil || os.SameFile(q.opened, now)) {
+	if !d.closing.Load() && !errors.Is(err, fs.ErrNotExist) && (err != nil || os.SameFile(q.opened, now)) {
 		return
 	}
-	d.moved.Store(true)
+	d.closing.Store(true)
 	d.suffered(&ledger.Unavailable{
 		Err:    new(verdict.Verdict).Mark(errors.New(q.place() + " was removed or replaced while it was in use")),
 		Advice: "Stop Caddy, remove the files -wal and -shm beside it, and start Caddy: it opens the file that is there, or makes a new one.",

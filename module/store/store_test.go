@@ -55,10 +55,7 @@ func open(t testing.TB, settings Settings) *DB {
 // begin starts a database, and waits for the first attempt to open it.
 func begin(t testing.TB, settings Settings, log *zap.Logger) *DB {
 	t.Helper()
-	db, err := New(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := New(settings)
 	t.Cleanup(db.Close)
 	db.Start(log)
 	<-db.tried
@@ -104,10 +101,7 @@ func TestSchema(t *testing.T) {
 		// Processes that start at the same time.
 		var dbs [4]*DB
 		for i := range dbs {
-			var err error
-			if dbs[i], err = New(settings); err != nil {
-				t.Fatal(err)
-			}
+			dbs[i] = New(settings)
 			t.Cleanup(dbs[i].Close)
 			dbs[i].Start(zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
 		}

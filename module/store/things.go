@@ -40,18 +40,15 @@ const living = "(expires IS NULL OR expires > {now})"
 
 // Get returns a thing. The error is [ErrNoThing] if there is none.
 func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
-	thing, size := &Thing{Kind: kind, Name: name}, int64(0)
+	thing := &Thing{Kind: kind, Name: name}
 	var expires sql.NullInt64
-	found, err := t.db.session(reading).row(ctx, []any{&size, &thing.Value, &thing.Version, &expires},
-		"SELECT length(value), CASE WHEN length(value) <= $3 THEN value END, version, expires FROM things WHERE kind = $1 AND name = $2 AND "+living,
-		kind, []byte(name), MaxValue)
+	found, err := t.db.session(reading).row(ctx, []any{&thing.Value, &thing.Version, &expires},
+		"SELECT value, version, expires FROM things WHERE kind = $1 AND name = $2 AND "+living, kind, []byte(name))
 	switch older := t.db.older.Load(); {
 	case err != nil && older != nil && older.version == 0, err == nil && !found:
 		return nil, ErrNoThing
 	case err != nil:
 		return nil, err
-	case size > MaxValue:
-		return nil, tooLarge(kind, size)
 	}
 	thing.Expires = fromMilliseconds(expires.Int64)
 	return thing, nil
@@ -62,7 +59,7 @@ func (t Things) Get(ctx context.Context, kind, name string) (*Thing, error) {
 // [*ledger.Unavailable].
 func (t Things) Put(ctx context.Context, thing *Thing, keep time.Duration) (ok bool, err error) {
 	if len(thing.Value) > MaxValue {
-		return false, tooLarge(thing.Kind, int64(len(thing.Value)))
+		return false, fmt.Errorf("a %s of %d bytes: at most %d are stored", thing.Kind, len(thing.Value), MaxValue)
 	}
 	value := thing.Value
 	if value == nil {
@@ -140,10 +137,6 @@ func (t Things) Marked(ctx context.Context) (map[string]time.Time, error) {
 		return rows.Scan(&name, &until)
 	}, "SELECT name, expires FROM things WHERE kind = $1 AND "+living, markKind)
 	return found, err
-}
-
-func tooLarge(kind string, size int64) error {
-	return fmt.Errorf("a %s of %d bytes: at most %d are stored", kind, size, MaxValue)
 }
 
 // newID returns an id that no other has.

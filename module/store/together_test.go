@@ -13,10 +13,7 @@ func TestStartedTogether(t *testing.T) {
 		log, logs := observed()
 		var all [8]*DB
 		for i := range all {
-			var err error
-			if all[i], err = New(settings); err != nil {
-				t.Fatal(err)
-			}
+			all[i] = New(settings)
 			all[i].Start(log)
 		}
 		for _, db := range all {

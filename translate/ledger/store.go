@@ -88,11 +88,6 @@ type Selection struct {
 	Skill     string // the name under which it is listed
 }
 
-// Has reports whether an entry is selected.
-func (s *Selection) Has(e *Entry) bool {
-	return (s.ID == "" || e.ID == s.ID) && (s.Principal == nil || e.Owner.Principal == *s.Principal) && (s.Skill == "" || e.Skill == s.Skill)
-}
-
 // Usage is how much is stored.
 type Usage struct {
 	Entries int

@@ -40,10 +40,7 @@ func TestStoreThatRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.db")
 	open := func() *store.DB {
 		t.Helper()
-		db, err := store.New(store.Settings{Kind: store.SQLite, File: file})
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := store.New(store.Settings{Kind: store.SQLite, File: file})
 		t.Cleanup(db.Close)
 		return db
 	}

@@ -307,7 +307,7 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry
 				continue
 			}
 			switch {
-			case q.Owner != nil && e.Owner != *q.Owner, q.Owner == nil && !q.Operator.Has(e), s.used(e.Identity()) == nil:
+			case q.Owner != nil && e.Owner != *q.Owner, q.Owner == nil && !Selects(&q.Operator, e), s.used(e.Identity()) == nil:
 			case len(q.States) > 0 && !slices.Contains(q.States, e.State), len(q.Fronts) > 0 && !slices.Contains(q.Fronts, e.Front):
 			case len(page) == q.Limit:
 				return page, page[len(page)-1].ID
@@ -317,6 +317,11 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry
 		}
 		return page, ""
 	})
+}
+
+// Selects reports whether an entry is selected.
+func Selects(s *ledger.Selection, e *ledger.Entry) bool {
+	return (s.ID == "" || e.ID == s.ID) && (s.Principal == nil || e.Owner.Principal == *s.Principal) && (s.Skill == "" || e.Skill == s.Skill)
 }
 
 func statement2[A, B any](ctx context.Context, s *Store, name string, do func() (A, B)) (a A, b B, err error) {

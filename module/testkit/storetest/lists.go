@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
@@ -53,7 +54,7 @@ func testList(t *testing.T, d *Database) {
 	want := func(q ledger.Query) []string {
 		var want []string
 		for _, e := range slices.Backward(all) {
-			if (q.Owner == nil && q.Operator.Has(e) || q.Owner != nil && e.Owner == *q.Owner) && (len(q.States) == 0 || slices.Contains(q.States, e.State)) &&
+			if (q.Owner == nil && ledgertest.Selects(&q.Operator, e) || q.Owner != nil && e.Owner == *q.Owner) && (len(q.States) == 0 || slices.Contains(q.States, e.State)) &&
 				(len(q.Fronts) == 0 || slices.Contains(q.Fronts, e.Front)) && (q.Before == "" || e.ID < q.Before) {
 				want = append(want, e.ID)
 			}

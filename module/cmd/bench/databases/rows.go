@@ -127,7 +127,7 @@ func (r *Rows) open() *store.Runs {
 }
 
 func (r *Rows) reopen() *store.Runs {
-	db := failure.Must(store.New(r.settings))
+	db := store.New(r.settings)
 	r.closing = db.Close
 	db.Start(zap.NewNop())
 	failure.Check(db.Ready(r.Context))
