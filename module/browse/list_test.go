@@ -3,7 +3,6 @@ package browse
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -21,25 +20,8 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
-
-func TestFirst(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
-		all := make([]*catalog.Entry, r.IntN(40))
-		for i := range all {
-			all[i] = &catalog.Entry{Name: fmt.Sprintf("s%d", r.IntN(1000)*40+i)}
-		}
-		n := r.IntN(len(all) + 1)
-		got := first(all, n)
-		slices.SortFunc(all, func(a, b *catalog.Entry) int { return natural(a.Name, b.Name) })
-		if !slices.Equal(got, all[:n]) {
-			t.Fatalf("%d of %d", n, len(all))
-		}
-	}
-}
 
 // TestBrowseIsInNaturalOrder: people find skill-2 before skill-10, on all pages of a source together.
 func TestBrowseIsInNaturalOrder(t *testing.T) {

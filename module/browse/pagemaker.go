@@ -250,7 +250,8 @@ func (m *pageMaker) groups(ctx context.Context, entries []catalog.Entry) {
 		case namespace != "":
 			group.More = f.of(namespace, 0).Link()
 		}
-		shown[i] = first(all, to)[from:]
+		slices.SortFunc(all, func(a, b *catalog.Entry) int { return natural(a.Name, b.Name) })
+		shown[i] = all[from:to]
 		group.Hidden = len(all) - len(shown[i])
 	}
 	var failed map[string]*run.Failure
@@ -272,24 +273,6 @@ func (m *pageMaker) read(ctx context.Context, shown []*catalog.Entry) map[string
 		skills[i] = *e
 	}
 	return translate.ReadDescriptors(ctx, m.bridge, run.Caller{Principal: m.principal}, skills, m.limits.documents)
-}
-
-// first returns the first n entries in their natural order. It sorts few entries if n is small.
-func first(all []*catalog.Entry, n int) []*catalog.Entry {
-	byName := func(a, b *catalog.Entry) int { return natural(a.Name, b.Name) }
-	kept := make([]*catalog.Entry, 0, min(len(all), 2*n))
-	full := false // kept has n sorted entries, and further ones
-	for _, e := range all {
-		if n == 0 || full && byName(e, kept[n-1]) > 0 {
-			continue
-		}
-		if kept = append(kept, e); len(kept) == 2*n {
-			slices.SortFunc(kept, byName)
-			kept, full = kept[:n], true
-		}
-	}
-	slices.SortFunc(kept, byName)
-	return kept[:min(n, len(kept))]
 }
 
 // row returns what lists show of a skill. failed is the failure of reading its descriptor for this page; nil: there is none.

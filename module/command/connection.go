@@ -131,61 +131,46 @@ func (c *connection) refused() string {
 }
 
 // authorization returns the value of the field Authorization; empty: there is none.
-func (c *connection) authorization() (string, error) {
+func (c *connection) authorization() (value string, err error) {
+	from := "--token"
 	switch {
 	case c.tokenEnv != "":
-		token, err := fromEnvironment("--bearer-env", c.tokenEnv)
-		if err != nil {
-			return "", err
+		from = "--bearer-env: the environment variable " + c.tokenEnv
+		value, err = fromEnvironment("--bearer-env", c.tokenEnv)
+	case strings.HasPrefix(c.token, "@"):
+		var text []byte
+		if text, err = os.ReadFile(c.token[1:]); err != nil {
+			err = fmt.Errorf("--token: %w", err)
 		}
-		return bearer(token, "--bearer-env: the environment variable "+c.tokenEnv)
+		value = strings.TrimSpace(string(text))
 	case c.token != "":
-		token := c.token
-		if file, isFile := strings.CutPrefix(token, "@"); isFile {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return "", fmt.Errorf("--token: %w", err)
-			}
-			token = strings.TrimSpace(string(text))
-		}
-		return bearer(token, "--token")
+		value = c.token
 	case c.basicEnv != "":
-		pair, err := fromEnvironment("--basic-env", c.basicEnv)
-		if err != nil {
-			return "", err
-		}
-		return basic(pair, "--basic-env: the environment variable "+c.basicEnv+" does not contain user:password")
+		from = "--basic-env: the environment variable " + c.basicEnv + " does not contain user:password"
+		value, err = fromEnvironment("--basic-env", c.basicEnv)
 	case c.user != "":
-		pair := c.user
-		if !strings.Contains(pair, ":") {
-			password, err := askPassword(c.user, c.url)
-			if err != nil {
-				return "", err
-			}
-			pair += ":" + password
+		from, value = "--user has control characters", c.user
+		if !strings.Contains(c.user, ":") {
+			value, err = askPassword(c.user, c.url)
+			value = c.user + ":" + value
 		}
-		return basic(pair, "--user has control characters")
+	default:
+		return "", nil
 	}
-	return "", nil
-}
-
-// bearer returns the value of Authorization for a token. from says where the token comes from.
-func bearer(token, from string) (string, error) {
 	switch {
-	case token == "":
+	case err != nil:
+		return "", err
+	case c.basicEnv != "" || c.user != "":
+		if !strings.Contains(value, ":") || strings.ContainsFunc(value, unicode.IsControl) {
+			return "", errors.New(from)
+		}
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(value)), nil
+	case value == "":
 		return "", errors.New(from + " is empty")
-	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", errors.New(from + " has characters that no bearer token has")
 	}
-	return "Bearer " + token, nil
-}
-
-// basic returns the value of Authorization for user:password, or an error with the given text.
-func basic(pair, invalid string) (string, error) {
-	if !strings.Contains(pair, ":") || strings.ContainsFunc(pair, unicode.IsControl) {
-		return "", errors.New(invalid)
-	}
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)), nil
+	return "Bearer " + value, nil
 }
 
 // askPassword asks the terminal for the password of a user.

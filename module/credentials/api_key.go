@@ -54,7 +54,7 @@ func (k *APIKey) Provision(ctx caddy.Context) error {
 		return fault
 	}
 	var err error
-	k.resolved, err = newRereadable(logger(ctx), sameText, func(r *resolver) (string, error) { return r.headerSecret("key", k.Key) })
+	k.resolved, err = newRereadable(logger(ctx), func(r *resolver) (string, error) { return r.headerSecret("key", k.Key) })
 	return err
 }
 

@@ -23,8 +23,6 @@ type client struct {
 	key          string   // a hash of all of it
 }
 
-func sameClient(a, b *client) bool { return a.key == b.key }
-
 // resolve replaces the placeholders of the options.
 func (o *OAuth2) resolve(r *resolver) (*client, error) {
 	c := &client{scopes: o.Scopes, inBody: o.AuthStyle == "params", params: make(url.Values, len(o.Params))}

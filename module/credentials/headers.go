@@ -46,7 +46,7 @@ func (h *Headers) Provision(ctx caddy.Context) error {
 		return fault
 	}
 	var err error
-	h.resolved, err = newRereadable(logger(ctx), maps.Equal[map[string]string], h.resolve)
+	h.resolved, err = newRereadable(logger(ctx), h.resolve)
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"sync"
 
@@ -87,7 +86,7 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 	}
 	h.sent = newSignatures()
 	var err error
-	h.resolved, err = newRereadable(logger(ctx), sameText, func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
+	h.resolved, err = newRereadable(logger(ctx), func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
 	return err
 }
 
@@ -95,26 +94,12 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 func (h *HMAC) check() *options.ConfigError {
 	return cmp.Or(
 		fault("header", checkHeaderName(h.Header)),
-		fault("encoding", checkEncoding(h.Encoding)),
+		fault("encoding", checkOneOf(h.Encoding, "hex", "base64")),
 		fault("prefix", checkHeaderText(h.Prefix)),
-		fault("signed", checkSigned(h.Signed)),
+		fault("signed", checkOneOf(h.Signed, signedRequest, signedBody)),
 		fault("secret", checkPresent(h.Secret)),
 		fault("secret", checkShell(h.Secret)),
 	)
-}
-
-func checkEncoding(name string) error {
-	if name != "" && encodings[name] == nil {
-		return errors.New("must be hex or base64")
-	}
-	return nil
-}
-
-func checkSigned(parts string) error {
-	if parts != "" && parts != signedRequest && parts != signedBody {
-		return errors.New("must be " + signedRequest + " or " + signedBody)
-	}
-	return nil
 }
 
 // Supports implements [credential.Credentials].

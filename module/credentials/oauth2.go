@@ -96,7 +96,7 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	if fault := o.check(); fault != nil {
 		return fault
 	}
-	c, err := newRereadable(o.logger, sameClient, o.resolve)
+	c, err := newRereadable(o.logger, o.resolve)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (o *OAuth2) check() *options.ConfigError {
 		}
 	}
 	found := cmp.Or(
-		fault("auth_style", checkAuthStyle(o.AuthStyle)),
+		fault("auth_style", checkOneOf(o.AuthStyle, "header", "params")),
 		fault("client_id", checkPresent(o.ClientID)),
 		fault("client_secret", checkPresent(o.ClientSecret+o.RefreshToken)),
 		fault("client_id", checkShell(o.ClientID)),
@@ -257,7 +257,8 @@ func (c *client) endpoint(a *credential.Authentication) (string, error) {
 // checkOrigin refuses a configured token endpoint without TLS, unless the provider's origin is
 // without TLS, too.
 func (c *client) checkOrigin(origin string) error {
-	if !hasScheme(c.tokenURL, "http") || hasScheme(origin, "http") {
+	isPlain := func(address string) bool { return strings.HasPrefix(strings.ToLower(address), "http://") }
+	if !isPlain(c.tokenURL) || isPlain(origin) {
 		return nil
 	}
 	return refused(c.tokenURL, refusal{
@@ -265,11 +266,6 @@ func (c *client) checkOrigin(origin string) error {
 		"The configured token_url is an http:// address, which is allowed only for providers whose origin begins with http://.",
 		"configure an https:// address as token_url",
 	})
-}
-
-func hasScheme(address, scheme string) bool {
-	s, _, ok := strings.Cut(address, "://")
-	return ok && strings.EqualFold(s, scheme)
 }
 
 // refused returns the error of a token request that is not sent.
@@ -360,13 +356,6 @@ func redactURL(address string) string {
 		return ""
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
-}
-
-func checkAuthStyle(name string) error {
-	if name != "" && name != "header" && name != "params" {
-		return errors.New("must be header or params")
-	}
-	return nil
 }
 
 // checkScope checks a scope-token (RFC 6749, section 3.3).

@@ -3,6 +3,7 @@ package credentials
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,6 @@ const (
 // replaced without a reload.
 type rereadable[T any] struct {
 	build  func(*resolver) (T, error)
-	same   func(a, b T) bool
 	logger *zap.Logger
 
 	turn chan struct{} // holds an element while the files are read
@@ -44,8 +44,8 @@ type made[T any] struct {
 }
 
 // newRereadable makes the value for the first time, and logs what is dangerous about its options.
-func newRereadable[T any](logger *zap.Logger, same func(a, b T) bool, build func(*resolver) (T, error)) (*rereadable[T], error) {
-	v := &rereadable[T]{build: build, same: same, logger: logger, turn: make(chan struct{}, 1)}
+func newRereadable[T any](logger *zap.Logger, build func(*resolver) (T, error)) (*rereadable[T], error) {
+	v := &rereadable[T]{build: build, logger: logger, turn: make(chan struct{}, 1)}
 	first, r, err := v.read()
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (v *rereadable[T]) replace() {
 	}
 	v.failed = ""
 	before := v.made()
-	if v.same(before.value, next.value) {
+	if reflect.DeepEqual(before.value, next.value) {
 		return
 	}
 	v.earlier = append(v.earlier, before.secrets)
@@ -155,5 +155,3 @@ func renewed[T any](ctx context.Context, c credential.Credentials, v *rereadable
 	}
 	return false, nil
 }
-
-func sameText(a, b string) bool { return a == b }

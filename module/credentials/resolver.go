@@ -276,6 +276,14 @@ func checkPresent(text string) error {
 	return nil
 }
 
+// checkOneOf refuses an option that is none of two words, or empty.
+func checkOneOf(text, one, other string) error {
+	if text != "" && text != one && text != other {
+		return errors.New("must be " + one + " or " + other)
+	}
+	return nil
+}
+
 // checkShell refuses a secret in the form of a shell's variable, or with a placeholder that lacks a brace. The error does not contain the text.
 func checkShell(text string) error {
 	if shellVariable.MatchString(text) {

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json" // Caddy's types are made for encoding/json
@@ -87,21 +88,14 @@ func parseTransport(raw json.RawMessage) (*reverseproxy.HTTPTransport, error) {
 	if config.KeepAlive == nil {
 		config.KeepAlive = new(reverseproxy.KeepAlive)
 	}
-	setDefault(&config.DialTimeout, caddy.Duration(5*time.Second))
-	setDefault(&config.TLS.HandshakeTimeout, caddy.Duration(5*time.Second))
-	setDefault(&config.ExpectContinueTimeout, caddy.Duration(time.Second))
-	setDefault(&config.MaxResponseHeaderSize, 64<<10)
-	setDefault(&config.WriteBufferSize, 8<<10)
-	setDefault(&config.KeepAlive.IdleConnTimeout, caddy.Duration(90*time.Second))
-	setDefault(&config.KeepAlive.MaxIdleConnsPerHost, 512)
+	config.DialTimeout = cmp.Or(config.DialTimeout, caddy.Duration(5*time.Second))
+	config.TLS.HandshakeTimeout = cmp.Or(config.TLS.HandshakeTimeout, caddy.Duration(5*time.Second))
+	config.ExpectContinueTimeout = cmp.Or(config.ExpectContinueTimeout, caddy.Duration(time.Second))
+	config.MaxResponseHeaderSize = cmp.Or(config.MaxResponseHeaderSize, 64<<10)
+	config.WriteBufferSize = cmp.Or(config.WriteBufferSize, 8<<10)
+	config.KeepAlive.IdleConnTimeout = cmp.Or(config.KeepAlive.IdleConnTimeout, caddy.Duration(90*time.Second))
+	config.KeepAlive.MaxIdleConnsPerHost = cmp.Or(config.KeepAlive.MaxIdleConnsPerHost, 512)
 	return config, nil
-}
-
-func setDefault[T comparable](value *T, standard T) {
-	var unset T
-	if *value == unset {
-		*value = standard
-	}
 }
 
 // checkGuardable refuses options with which Caddy's transport would not dial through the

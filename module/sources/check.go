@@ -20,7 +20,11 @@ import (
 // Check reports to c the first fault that can be found without loading modules. Plain HTTP needs
 // allowHTTP; credentials need allowCredentials, unless their source requires a principal.
 func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool) {
-	if from.checkNull(c); c.Fault != nil {
+	checkNull(c, "providers", "provider", from.Providers)
+	checkNull(c, "skills", "skill", from.Skills)
+	checkNull(c, "registries", "registry", from.Registries)
+	checkNull(c, "sites", "site", from.Sites)
+	if c.Fault != nil {
 		return
 	}
 	names := make(map[string]string) // of skills and aliases, with their owners
@@ -57,27 +61,11 @@ func (from *Sources) Check(c *options.Checker, allowHTTP, allowCredentials bool)
 	}
 }
 
-// checkNull checks that no provider, skill, registry or site is null.
-func (from *Sources) checkNull(c *options.Checker) {
-	for i, p := range from.Providers {
-		c.Check(options.Element("providers", i), checkNotNull("provider", p == nil))
+// checkNull checks that no element of a list is null.
+func checkNull[T any](c *options.Checker, path, what string, list []*T) {
+	if i := slices.Index(list, nil); i >= 0 {
+		c.Check(options.Element(path, i), errors.New(what+" is null"))
 	}
-	for i, s := range from.Skills {
-		c.Check(options.Element("skills", i), checkNotNull("skill", s == nil))
-	}
-	for i, r := range from.Registries {
-		c.Check(options.Element("registries", i), checkNotNull("registry", r == nil))
-	}
-	for i, s := range from.Sites {
-		c.Check(options.Element("sites", i), checkNotNull("site", s == nil))
-	}
-}
-
-func checkNotNull(what string, null bool) error {
-	if null {
-		return errors.New(what + " is null")
-	}
-	return nil
 }
 
 // checkScheme checks that a URL has a scheme that the configuration allows.
