@@ -25,13 +25,12 @@ func (m *pageMaker) code(ctx context.Context, d *translate.Description) []Code {
 	name, inputs := quotedJSON(d.Name), sample(d)
 	url := quotedJSON(endpoint)
 	request := `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":` + name + `,"args":` + inputs + `}}`
-	var option, pythonHeader, scriptHeader string
+	var pythonHeader, scriptHeader string
 	if m.needsPrincipal {
-		option = " \\\n  -H 'Authorization: <credentials>'"
 		pythonHeader, scriptHeader = `, "Authorization": "<credentials>"`, `, Authorization: "<credentials>"`
 	}
 	list := []Code{
-		{"curl", "curl " + quoted(endpoint) + option + " \\\n  -H 'Content-Type: application/json' \\\n  -d " + quoted(shellSafe.Replace(request)), "shell", shellSafe.Replace(inputs)},
+		{"curl", m.curl(request), "shell", shellSafe.Replace(inputs)},
 		{"Python", `import json
 from urllib.request import Request, urlopen
 
@@ -79,16 +78,20 @@ console.log(answer.result);
 
 // readingCode returns how programs read a skill that can't be executed.
 func (m *pageMaker) readingCode(d *translate.Description) []Code {
-	endpoint := m.page.Endpoint
-	if endpoint == "" || plain(d.Name, maxShownName) != d.Name {
+	if m.page.Endpoint == "" || plain(d.Name, maxShownName) != d.Name {
 		return nil
 	}
+	request := `{"jsonrpc":"2.0","id":1,"method":"read_skill_file","params":{"name":` + quotedJSON(d.Name) + `,"path":"` + skillsite.Main + `"}}`
+	return []Code{{Label: "curl", Text: m.curl(request)}}
+}
+
+// curl returns a shell command that sends a request to the endpoint.
+func (m *pageMaker) curl(request string) string {
 	option := ""
 	if m.needsPrincipal {
 		option = " \\\n  -H 'Authorization: <credentials>'"
 	}
-	request := `{"jsonrpc":"2.0","id":1,"method":"read_skill_file","params":{"name":` + quotedJSON(d.Name) + `,"path":"` + skillsite.Main + `"}}`
-	return []Code{{Label: "curl", Text: "curl " + quoted(endpoint) + option + " \\\n  -H 'Content-Type: application/json' \\\n  -d " + quoted(shellSafe.Replace(request))}}
+	return "curl " + quoted(m.page.Endpoint) + option + " \\\n  -H 'Content-Type: application/json' \\\n  -d " + quoted(shellSafe.Replace(request))
 }
 
 // sample returns example inputs, without characters that the page would not show as they are.

@@ -75,7 +75,9 @@ func (m *pageMaker) all(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
 	f := &m.page.Filter
-	listing := m.list(ctx)
+	reading, stop := context.WithTimeout(ctx, m.limits.listing)
+	listing := m.bridge.List(reading, translate.Query{Caller: run.Caller{Principal: m.principal}})
+	stop()
 	for _, u := range listing.Unavailable {
 		m.page.Unavailable = append(m.page.Unavailable, Unavailable{plain(u.Namespace, maxShownName), m.reason(u.Failure)})
 	}
@@ -116,12 +118,6 @@ func (m *pageMaker) nothing(unavailable []catalog.Unavailable) int {
 		}
 	}
 	return http.StatusOK
-}
-
-func (m *pageMaker) list(ctx context.Context) translate.Listing {
-	ctx, cancel := context.WithTimeout(ctx, m.limits.listing)
-	defer cancel()
-	return m.bridge.List(ctx, translate.Query{Caller: run.Caller{Principal: m.principal}})
 }
 
 // sources lists the sources of skills, with links to their pages if there are several.

@@ -82,12 +82,14 @@ func serveCommand(cmd *cobra.Command) {
 
 // serve runs the bridge until a signal ends the process. An error is a usage error.
 func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
-	if err := s.check(); err != nil {
-		return 0, err
-	}
-	address, err := s.address()
-	if err != nil {
-		return 0, err
+	address, err := caddy.ParseNetworkAddressWithDefaults(s.listen, "tcp", 8080)
+	switch {
+	case len(s.providers) == 0:
+		return 0, errors.New("--provider is required")
+	case !strings.HasPrefix(s.path, "/") || strings.ContainsAny(s.path, "*?#{} "):
+		return 0, fmt.Errorf("--path %q is not a plain path, such as /rpc", s.path)
+	case err != nil || !strings.HasPrefix(address.Network, "tcp") || address.PortRangeSize() != 1 || address.StartPort == 0:
+		return 0, fmt.Errorf("--listen %q is not one TCP address with a port, such as localhost:8080 or :8080", s.listen)
 	}
 	config, err := s.config(address)
 	if err != nil {
@@ -157,16 +159,6 @@ func isTaken(ctx context.Context, address caddy.NetworkAddress) bool {
 // stopGrace is how long a stop waits for runs in progress.
 const stopGrace = 30 * time.Second
 
-func (s *server) check() error {
-	switch {
-	case len(s.providers) == 0:
-		return errors.New("--provider is required")
-	case !strings.HasPrefix(s.path, "/") || strings.ContainsAny(s.path, "*?#{} "):
-		return fmt.Errorf("--path %q is not a plain path, such as /rpc", s.path)
-	}
-	return nil
-}
-
 // config makes the configuration of Caddy.
 func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	local := isLoopback(address.Host)
@@ -214,15 +206,6 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 		config.Logging = s.logging()
 	}
 	return config, nil
-}
-
-// address returns the address to listen on: one TCP address with a port.
-func (s *server) address() (caddy.NetworkAddress, error) {
-	a, err := caddy.ParseNetworkAddressWithDefaults(s.listen, "tcp", 8080)
-	if err != nil || !strings.HasPrefix(a.Network, "tcp") || a.PortRangeSize() != 1 || a.StartPort == 0 {
-		return a, fmt.Errorf("--listen %q is not one TCP address with a port, such as localhost:8080 or :8080", s.listen)
-	}
-	return a, nil
 }
 
 func isLoopback(host string) bool {

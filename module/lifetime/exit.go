@@ -62,22 +62,15 @@ func WatchStop(ctx caddy.Context) error {
 	if err != nil { // Caddy's HTTP app loads the events app: without it there is no server to stop
 		return nil //nolint:nilerr // see above
 	}
-	return app.(*caddyevents.App).On("stopping", stopWatcher{ctx})
-}
-
-// stopWatcher is called when a configuration stops.
-type stopWatcher struct{ ctx caddy.Context }
-
-// Handle implements caddyevents.Handler.
-func (w stopWatcher) Handle(context.Context, caddy.Event) error {
-	app, err := w.ctx.AppIfConfigured("http")
-	if err != nil { // only earlier configurations can have requests in progress
-		exit.begin(exit.lastGrace())
-		return nil //nolint:nilerr // see above
-	}
-	http := app.(*caddyhttp.App)
-	exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
-	return nil
+	return app.(*caddyevents.App).On("stopping", eventHandler(func() {
+		app, err := ctx.AppIfConfigured("http")
+		if err != nil { // only earlier configurations can have requests in progress
+			exit.begin(exit.lastGrace())
+			return
+		}
+		http := app.(*caddyhttp.App)
+		exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
+	}))
 }
 
 // exiting answers the calls in progress when the process exits.

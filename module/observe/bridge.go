@@ -295,38 +295,36 @@ func (e *sourceEvents) schedule(o *events, source string) {
 
 // tell emits the events for what has changed and lasts. Subscribers may take long, so that it does not hold e.mu meanwhile.
 func (e *sourceEvents) tell(o *events, source string) {
+	type event struct {
+		condition condition
+		name      string
+		data      map[string]any // nil: the condition has ended
+	}
+	var due []event
 	e.mu.Lock()
-	var name [conditions]string
-	var data [conditions]map[string]any
-	for c, cause := range []map[string]any{e.current(conditionDown), e.current(conditionRefused)} {
-		if (cause != nil) == e.told[c] {
-			continue
-		}
-		switch {
-		case condition(c) == conditionRefused && cause == nil: // there is no event
-			e.told[c] = false
-		case condition(c) == conditionRefused:
-			name[c], data[c] = CredentialRefused, cause
-		case cause == nil:
-			name[c] = SourceUp
-		default:
-			name[c], data[c] = SourceDown, cause
-		}
+	switch down := e.current(conditionDown); {
+	case down != nil && !e.told[conditionDown]:
+		due = append(due, event{conditionDown, SourceDown, down})
+	case down == nil && e.told[conditionDown]:
+		due = append(due, event{conditionDown, SourceUp, nil})
+	}
+	switch refused := e.current(conditionRefused); {
+	case refused == nil: // there is no event for an end
+		e.told[conditionRefused] = false
+	case !e.told[conditionRefused]:
+		due = append(due, event{conditionRefused, CredentialRefused, refused})
 	}
 	e.mu.Unlock()
 	ended := false
-	for c := range name {
-		if name[c] == "" {
-			continue
-		}
+	for _, d := range due {
 		all := map[string]any{"source": source}
-		maps.Copy(all, data[c])
-		if !o.emit(name[c], all) {
+		maps.Copy(all, d.data)
+		if !o.emit(d.name, all) {
 			ended = true
 			continue
 		}
 		e.mu.Lock()
-		e.told[c] = data[c] != nil
+		e.told[d.condition] = d.data != nil
 		e.last = time.Now()
 		e.mu.Unlock()
 	}

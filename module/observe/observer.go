@@ -109,7 +109,9 @@ func (o *Observer) Notice(ctx context.Context, n *exchange.Notice) {
 	}
 	n = o.scrubbed(n)
 	o.audit.denied(translate.CallOf(ctx), n)
-	witnessOf(ctx).Noticed(n)
+	if w := witnessOf(ctx); w != nil {
+		w.Noticed(n)
+	}
 	if n.Unusable != nil {
 		o.health.unusable(n.Source, n.Unusable)
 		o.events.unusable(n.Source, n.Unusable)
@@ -246,7 +248,9 @@ func (o *Observer) Called(ctx context.Context, c *translate.Call, out *run.Run, 
 	}
 	o.events.authenticated(out, s)
 	o.audit.called(c, out, s)
-	witnessOf(ctx).Called(out)
+	if w := witnessOf(ctx); w != nil {
+		w.Called(out)
+	}
 	if served, ok := ctx.Value(servedCallsKey{}).(*servedCalls); ok {
 		served.add(c, out, s)
 	}

@@ -36,15 +36,19 @@ var places = map[string]string{
 // parser parses sources.
 type parser struct{ *options.Reader }
 
-func (p parser) provider(to *Sources) error {
-	v := new(Provider)
-	path := options.Element("providers", len(to.Providers))
+// source parses the required arguments and the block of a source.
+func (p parser) source(option, block, what, path string, targets options.Targets, args ...any) error {
 	p.Mark(path)
-	if err := p.Args("provider", "an origin, such as https://skills.example.com", 1, &v.Origin); err != nil {
+	if err := p.Args(option, what, len(args), args...); err != nil {
 		return err
 	}
+	return p.Block(block, path, targets)
+}
+
+func (p parser) provider(to *Sources) error {
+	v, path := new(Provider), options.Element("providers", len(to.Providers))
 	to.Providers = append(to.Providers, v)
-	return p.Block("provider", path, options.Targets{
+	return p.source("provider", "provider", "an origin, such as https://skills.example.com", path, options.Targets{
 		"namespace": &v.Namespace,
 		"alias": options.Repeatable(func() error {
 			return p.alias(&v.Aliases, path)
@@ -59,41 +63,31 @@ func (p parser) provider(to *Sources) error {
 		"require_principal":     &v.RequirePrincipal,
 		"on_change":             &v.OnChange,
 		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),
-	})
+	}, &v.Origin)
 }
 
 func (p parser) skill(to *Sources) error {
-	v := new(Skill)
-	path := options.Element("skills", len(to.Skills))
-	p.Mark(path)
-	if err := p.Args("skill", "a name and the URL of a descriptor", 2, &v.Name, &v.URL); err != nil {
-		return err
-	}
+	v, path := new(Skill), options.Element("skills", len(to.Skills))
 	to.Skills = append(to.Skills, v)
-	return p.Block("skill", path, options.Targets{
+	return p.source("skill", "skill", "a name and the URL of a descriptor", path, options.Targets{
 		"trust":             &v.Trust,
 		"credentials":       p.credentials(&v.CredentialsRaw),
 		"require_principal": &v.RequirePrincipal,
 		"on_change":         &v.OnChange,
 		"transport":         network.ReadTransport(p.Reader, &v.TransportRaw),
-	})
+	}, &v.Name, &v.URL)
 }
 
 func (p parser) registry(to *Sources) error {
-	v := new(Registry)
-	path := options.Element("registries", len(to.Registries))
-	p.Mark(path)
-	if err := p.Args("registry", "a URL", 1, &v.URL); err != nil {
-		return err
-	}
+	v, path := new(Registry), options.Element("registries", len(to.Registries))
 	to.Registries = append(to.Registries, v)
-	return p.Block("registry", path, options.Targets{
+	return p.source("registry", "registry", "a URL", path, options.Targets{
 		"namespace":             &v.Namespace,
 		"capability_types":      &v.CapabilityTypes,
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
 		"require_principal":     &v.RequirePrincipal,
 		"on_change":             &v.OnChange,
-	})
+	}, &v.URL)
 }
 
 // credentials parses a credentials module.

@@ -74,14 +74,10 @@ func (from *Sources) ReadSite(r *options.Reader, serve func() error) options.Rep
 }
 
 func (p parser) site(to *Sources) error {
-	v := new(Site)
-	path := options.Element("sites", len(to.Sites))
-	p.Mark(path)
-	if err := p.Args("agent_skills", "the origin of a site, such as https://docs.example.com, or nothing to serve the skills of this bridge", 1, &v.Origin); err != nil {
-		return err
-	}
+	v, path := new(Site), options.Element("sites", len(to.Sites))
 	to.Sites = append(to.Sites, v)
-	return p.Block("agent_skills <origin>", path, options.Targets{
+	what := "the origin of a site, such as https://docs.example.com, or nothing to serve the skills of this bridge"
+	return p.source("agent_skills", "agent_skills <origin>", what, path, options.Targets{
 		"namespace": &v.Namespace,
 		"alias": options.Repeatable(func() error {
 			return p.alias(&v.Aliases, path)
@@ -90,7 +86,7 @@ func (p parser) site(to *Sources) error {
 		"discovery_credentials": p.credentials(&v.DiscoveryCredentialsRaw),
 		"require_principal":     &v.RequirePrincipal,
 		"transport":             network.ReadTransport(p.Reader, &v.TransportRaw),
-	})
+	}, &v.Origin)
 }
 
 // alias reads the option alias of a source.
