@@ -102,29 +102,26 @@ func (f *Figures) add(ctx context.Context, db *store.DB) error {
 	if db.Status().Kind == store.Postgres {
 		kept = roughly
 	}
-	err := runs.Read(ctx, func(rows *sql.Rows) error {
-		var n int
-		err := rows.Scan(&n)
-		f.Kept += n
-		return err
-	}, kept)
-	if err != nil {
-		return err
+	count := func(to *int) func(*sql.Rows) error {
+		return func(rows *sql.Rows) error {
+			var n int
+			err := rows.Scan(&n)
+			*to += n
+			return err
+		}
 	}
-	err = runs.Read(ctx, func(rows *sql.Rows) error {
-		var of Group
-		var n int
-		err := rows.Scan(&of.Front, &of.State, &n)
-		f.Open[of] += n
-		return err
-	}, "SELECT front, state, count(*) FROM runs WHERE state < {ended} GROUP BY front, state") // in an index that has only these
-	if err != nil {
-		return err
+	err := runs.Read(ctx, count(&f.Kept), kept)
+	if err == nil {
+		err = runs.Read(ctx, func(rows *sql.Rows) error {
+			var of Group
+			var n int
+			err := rows.Scan(&of.Front, &of.State, &n)
+			f.Open[of] += n
+			return err
+		}, "SELECT front, state, count(*) FROM runs WHERE state < {ended} GROUP BY front, state") // in an index that has only these
 	}
-	return runs.Read(ctx, func(rows *sql.Rows) error {
-		var n int
-		err := rows.Scan(&n)
-		f.Waiting += n
-		return err
-	}, "SELECT count(*) FROM deliveries WHERE next IS NOT NULL")
+	if err == nil {
+		err = runs.Read(ctx, count(&f.Waiting), "SELECT count(*) FROM deliveries WHERE next IS NOT NULL")
+	}
+	return err
 }

@@ -20,22 +20,13 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 	all := OfStores(ctx, bridges)
 	for _, b := range bridges {
 		all = append(all, Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
-		all = append(all, ofCallers(b.Number, b.Principals)...)
+		if b.Principals != nil && len(b.Principals()) == 0 { // only callers with a key may use it
+			what := "callers_file has no key, so that no caller has a principal"
+			all = append(all, Finding{Result: Warning, Bridge: b.Number, What: what, Fix: "add a key: caddy skill-bridge hash-key"})
+		}
 		all = append(all, ofRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
 	}
 	return all
-}
-
-// ofCallers returns the finding about a bridge that only callers with a key may use, and no caller has one. The principals may be nil: they are
-// not known.
-func ofCallers(bridge int, principals func() []string) []Finding {
-	if principals == nil || len(principals()) > 0 {
-		return nil
-	}
-	return []Finding{{
-		Result: Warning, Bridge: bridge, What: "callers_file has no key, so that no caller has a principal",
-		Fix: "add a key: caddy skill-bridge hash-key",
-	}}
 }
 
 // ofRules returns the findings about names in access rules and quotas that mean nothing. Line returns file and line of a value of the bridge by its
