@@ -78,8 +78,8 @@ func (h *Handler) setup(ctx caddy.Context, bridge *translate.Bridge, config *tra
 	setup := &fronts.Setup{
 		Bridge: bridge, MaxBatch: cmp.Or(h.MaxBatch, defaultMaxBatch), Tokens: h.tokens, Name: cmp.Or(h.Name, defaultName), Realm: h.tokens.Realm(),
 		RequirePrincipal: h.requires(), Challenge: h.challenge(), Observer: o, Elsewhere: h.Mounts.Elsewhere(), Wait: h.Patience(),
-		Private:  bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
-		Outbound: fronts.Outbound{Transport: h.TransportRaw, Overhead: guards.Current.ConnectionOverhead, Observer: o, Sealer: h.tokens.Sealer()},
+		Private:   bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
+		Transport: h.TransportRaw, Overhead: guards.Current.ConnectionOverhead, Sealer: h.tokens.Sealer(),
 		Refused: func(ctx context.Context, method, reason string) {
 			if reason == run.PrincipalRequired && h.CallersFile != "" {
 				reason = run.KeyRequired
@@ -119,7 +119,7 @@ func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.Ke
 		Bridge: setup.Bridge, Tokens: h.tokens, RequirePrincipal: h.requires(), Kept: kept.Front(), Canceled: setup.Canceled, Version: fronts.ModuleVersion(),
 		Files: len(h.Sites) > 0, Refused: setup.Refused, Elsewhere: setup.Elsewhere,
 	}
-	if setup.Webhooks, release, err = h.Webhooks.Client(ctx, &setup.Outbound); err != nil {
+	if setup.Webhooks, release, err = h.Webhooks.Client(ctx, setup); err != nil {
 		return nil, err
 	}
 	h.usage.OnRelease(release)
@@ -139,10 +139,9 @@ func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.Ke
 		page.Tools = h.tools
 	}
 	if h.A2A != nil {
-		if h.agent, release, err = h.A2A.Serve(ctx, setup, kept); err != nil {
+		if h.agent, err = h.A2A.Serve(ctx, setup, kept); err != nil {
 			return nil, err
 		}
-		h.usage.OnRelease(release)
 		page.Agent = h.agent
 	}
 	if h.AgentSkills != nil {

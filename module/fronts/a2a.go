@@ -1,6 +1,7 @@
 package fronts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -81,11 +82,12 @@ const (
 	cardCombined  = "combined"
 )
 
+// path returns the path of the mount, without a slash at its end; empty: there is none.
 func (a *A2A) path() string {
-	if a.Path == "" {
-		return defaultA2APath
+	if a == nil {
+		return ""
 	}
-	return strings.TrimSuffix(a.Path, "/")
+	return strings.TrimSuffix(cmp.Or(a.Path, defaultA2APath), "/")
 }
 
 // read reads the option a2a.
@@ -96,28 +98,28 @@ func (a *A2A) read(r *options.Reader) error {
 	return r.Block("a2a", "a2a", options.Targets{
 		"url": &a.URL, "name": &a.Name, "description": &a.Description, "organization": &a.Organization,
 		"documentation": &a.Documentation, "icon": &a.Icon,
-		"versions": &a.Versions,
-		"card":     &a.Card,
-		"sign": func() error {
-			a.Sign = new(Sign)
-			return r.Args("sign", "a PEM file and optionally a key id", 1, &a.Sign.File, &a.Sign.KeyID)
-		},
+		"versions":      &a.Versions,
+		"card":          &a.Card,
+		"sign":          block(r, &a.Sign, (*Sign).read),
 		"extended_card": &a.ExtendedCard,
-		"security":      options.Repeatable(func() error { return a.readSecurity(r) }),
+		"security": options.Repeatable(func() error {
+			r.Mark(options.Element("a2a.security", len(a.Security)))
+			scheme, err := card.ParseSecurityScheme(r.RemainingArgs())
+			if err != nil {
+				return r.WrapErr(err)
+			}
+			a.Security = append(a.Security, scheme)
+			return nil
+		}),
 		"default_skill": &a.DefaultSkill,
 		"reply_message": &a.ReplyMessage,
 		"cancel":        &a.Cancel,
 	})
 }
 
-func (a *A2A) readSecurity(r *options.Reader) error {
-	r.Mark(options.Element("a2a.security", len(a.Security)))
-	scheme, err := card.ParseSecurityScheme(r.RemainingArgs())
-	if err != nil {
-		return r.WrapErr(err)
-	}
-	a.Security = append(a.Security, scheme)
-	return nil
+// read reads the option sign.
+func (s *Sign) read(r *options.Reader) error {
+	return r.Args("sign", "a PEM file and optionally a key id", 1, &s.File, &s.KeyID)
 }
 
 // check checks the options.
@@ -143,19 +145,13 @@ func (a *A2A) check(c *options.Checker) {
 	for i := range a.Security {
 		c.Check(options.Element("a2a.security", i), a.Security[i].Validate())
 	}
-	if a.Sign != nil {
-		c.Check("a2a.sign", a.Sign.check(a))
-	}
-}
-
-func (s *Sign) check(a *A2A) error {
 	switch {
-	case s.File == "":
-		return errors.New("sign needs a PEM file")
+	case a.Sign == nil:
+	case a.Sign.File == "":
+		c.Check("a2a.sign", errors.New("sign needs a PEM file"))
 	case a.URL == "":
-		return errors.New("sign needs the option url: a client can send any host in a request, so that host must not be signed")
+		c.Check("a2a.sign", errors.New("sign needs the option url: a client can send any host in a request, so that host must not be signed"))
 	}
-	return nil
 }
 
 func oneOf(c *options.Checker, path, name, value string, allowed ...string) {

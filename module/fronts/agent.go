@@ -1,16 +1,20 @@
 package fronts
 
 import (
+	"cmp"
 	"context"
+	"encoding/json" // for Caddy's raw modules
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -18,6 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/card"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -29,10 +34,11 @@ import (
 
 // Agent serves the mount of A2A.
 type Agent struct {
+	*jsonrpc.Server
+
 	path    string
 	url     string // the option url; empty: none
 	version string // the newest version that is served
-	server  *jsonrpc.Server
 	bridge  *translate.Bridge
 	cards   *card.Builder
 	// security are the schemes that the cards have.
@@ -56,8 +62,12 @@ type Setup struct {
 	// it authenticates them.
 	Challenge string
 	// Private says that lists of skills depend on the principal, also without RequirePrincipal.
-	Private  bool
-	Outbound Outbound
+	Private bool
+	// Transport is the option transport; nil: its default. Overhead is the guard connection_overhead.
+	Transport json.RawMessage
+	Overhead  int64
+	// Sealer encrypts secrets that are stored.
+	Sealer *runtoken.Sealer
 	// Webhooks sends what callers want to hear at URLs of their own; nil: they can't choose any.
 	Webhooks *webhook.Client
 	// Elsewhere knows the methods of all protocols.
@@ -72,21 +82,23 @@ type Setup struct {
 	Observer *observe.Observer
 }
 
-// Serve returns the mount of A2A, whose tasks are among the kept runs, and a function that releases what it holds.
-func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (agent *Agent, release func(), err error) {
+// Serve returns the mount of A2A, whose tasks are among the kept runs.
+func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (*Agent, error) {
 	if s.Challenge != "" && s.RequirePrincipal && len(a.Security) == 0 {
 		own := *a
 		own.Security = []card.SecurityScheme{{Name: "key", Type: "http", Scheme: "bearer"}}
 		a = &own
 	}
 	if err := a.checkSkills(s.Bridge); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	release = func() {}
+	agent := &Agent{path: a.path(), url: strings.TrimSuffix(a.URL, "/"), version: "1.0", bridge: s.Bridge, security: a.Security, requirePrincipal: s.RequirePrincipal}
+	if len(a.Versions) > 0 {
+		agent.version = slices.Max(a.Versions)
+	}
 	front := &a2a.Front{
-		Elsewhere: s.Elsewhere,
-		Bridge:    s.Bridge, Options: a.options(s.Wait, &s.Keeping.Bounds), RequirePrincipal: s.RequirePrincipal, Panicked: s.Observer.Panicked,
-		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: stopping(), Observer: s.Observer,
+		Bridge: s.Bridge, Options: a.options(s.Wait, &s.Keeping.Bounds), RequirePrincipal: s.RequirePrincipal, Panicked: s.Observer.Panicked, Elsewhere: s.Elsewhere,
+		Refused: s.Refused, Exiting: lifetime.Exiting(), Stopping: lifetime.Ending(), Observer: s.Observer,
 		NoDefault: func(ctx context.Context) {
 			s.Observer.Notice(ctx, &exchange.Notice{
 				Level: slog.LevelWarn, Message: "a message that names no skill gets an error: the default_skill of a2a does not exist, or the caller may not see it",
@@ -95,7 +107,10 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (agent *Agent, 
 		},
 	}
 	front.Options.Restricted = s.Bridge.Catalog().Policy() != nil
-	if a.DefaultSkill != "" && s.Bridge.Catalog().Policy() == nil { // else it depends on the caller
+	if a.ExtendedCard {
+		front.ExtendedCard = agent.extendedCard
+	}
+	if a.DefaultSkill != "" && !front.Options.Restricted { // else it depends on the caller
 		look := func() {
 			_, failure := s.Bridge.Find(ctx, a.DefaultSkill, anyone)
 			if failure != nil && failure.Kind == run.SkillNotFound && ctx.Err() == nil {
@@ -103,30 +118,24 @@ func (a *A2A) Serve(ctx caddy.Context, s *Setup, kept *KeptRuns) (agent *Agent, 
 			}
 		}
 		if err := lifetime.OnStart(ctx, func() { go look() }); err != nil {
-			return nil, release, err
+			return nil, err
 		}
 	}
 	if kept != nil { // else Caddy does not run
 		front.Ledger.Ledger, front.Owner, front.Streams = kept.Ledger, kept.Owner, kept.streams
 		kept.follower.tasks = front
+		var err error
 		if front.Push, err = s.push(ctx, kept); err != nil {
-			return nil, release, err
+			return nil, err
 		}
 	}
-	cards, err := a.cards(s)
-	if err != nil {
-		return nil, release, err
+	var err error
+	if agent.cards, err = a.cards(s); err != nil {
+		return nil, err
 	}
-	agent = &Agent{path: a.path(), url: strings.TrimSuffix(a.URL, "/"), version: "1.0", bridge: s.Bridge, cards: cards, security: a.Security, requirePrincipal: s.RequirePrincipal}
-	if len(a.Versions) > 0 {
-		agent.version = slices.Max(a.Versions)
-	}
-	if a.ExtendedCard {
-		front.ExtendedCard = agent.extendedCard
-	}
-	agent.server = s.Server(front, a2a.Profile(s.MaxBatch))
-	front.Server = agent.server
-	return agent, release, nil
+	agent.Server = s.Server(front, a2a.Profile(s.MaxBatch))
+	front.Server = agent.Server
+	return agent, nil
 }
 
 // anyone is a principal, for whom also private skills exist.
@@ -158,16 +167,6 @@ func (a *A2A) checkSkills(bridge *translate.Bridge) error {
 	return nil
 }
 
-// stopping returns a context that ends when all calls have to end because the process will exit.
-var stopping = sync.OnceValue(func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-lifetime.Ending()
-		cancel()
-	}()
-	return ctx
-})
-
 // minStreams is the least number of streams that a principal may have open. Otherwise it is that of the runs that are kept for it.
 const minStreams = 64
 
@@ -186,31 +185,17 @@ type route struct {
 }
 
 // routeOf returns the meaning of a path; ok is false if the path does not belong to the mount.
-func (a *Agent) routeOf(path string) (route, bool) {
-	for _, document := range []string{wellKnown, wellKnownOld} {
-		of, found := strings.CutSuffix(path, document)
-		if !found {
-			continue
-		}
-		to := route{card: true, old: document == wellKnownOld}
-		if of == "" {
-			return to, true
-		}
-		below, ok := a.below(of)
-		to.skill = below
-		return to, ok
+func (a *Agent) routeOf(path string) (to route, ok bool) {
+	if path, to.card = strings.CutSuffix(path, wellKnown); !to.card {
+		path, to.old = strings.CutSuffix(path, wellKnownOld)
+		to.card = to.old
 	}
-	skill, ok := a.below(path)
-	return route{skill: skill}, ok
-}
-
-// below returns the rest of a path after the mount's path and a slash.
-func (a *Agent) below(path string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(path, a.path)
-	if !ok || rest != "" && rest[0] != '/' {
-		return "", false
+	if to.card && path == "" {
+		return to, true
 	}
-	return strings.Trim(rest, "/"), true
+	rest, ok := strings.CutPrefix(path, a.path)
+	to.skill = strings.Trim(rest, "/")
+	return to, ok && (rest == "" || rest[0] == '/')
 }
 
 // Serves reports whether a request is for the mount.
@@ -233,34 +218,15 @@ func (a *Agent) Serve(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "An agent card is read with GET.", http.StatusMethodNotAllowed)
 	case to.skill != "":
-		a.server.Serve(a2a.WithSkill(ctx, to.skill), w, r)
+		a.Server.Serve(a2a.WithSkill(ctx, to.skill), w, r)
 	default:
-		a.server.Serve(ctx, w, r)
+		a.Server.Serve(ctx, w, r)
 	}
-}
-
-// report reports a request that is not passed on to the front.
-func (a *Agent) report(ctx context.Context, caller run.Caller, method string, failure *run.Failure) {
-	caller.Front, caller.Method = a2a.Name, method
-	a.bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationDescribe, failure)
-}
-
-func notFound(w http.ResponseWriter) {
-	w.Header().Set("Cache-Control", "no-store")
-	http.Error(w, "There is no such skill. The agent card of all skills names them.", http.StatusNotFound)
-}
-
-// Refuse answers a request with an error of HTTP, without reading its body.
-func (a *Agent) Refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, status int, reason, field, value string) {
-	a.server.Refuse(ctx, w, r, status, reason, field, value)
 }
 
 // URL returns the URL of the endpoint for all skills, as the client of a request sees it.
 func (a *Agent) URL(r *http.Request) string {
-	if a.url != "" {
-		return a.url
-	}
-	return a.base(r)
+	return cmp.Or(a.url, urlOf(r, a.path))
 }
 
 // Version returns the newest version of A2A that is served.
@@ -278,22 +244,13 @@ func (a *Agent) CurlOptions() []string {
 	return nil
 }
 
-// base returns the URL of the mount as the client of a request sees it, without a slash at its end.
-func (a *Agent) base(r *http.Request) string {
-	u := baseOf(r)
-	u.Path += a.path
-	return u.String()
-}
-
 // options returns the options of the front.
 func (a *A2A) options(wait time.Duration, kept *ledger.Bounds) a2a.Options {
 	o := a2a.Options{
 		Versions: a2a.AllVersions, DefaultSkill: a.DefaultSkill,
-		ReplyMessage: slices.Clone(a.ReplyMessage),
-		Wait:         wait,
-		Abandon:      a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
+		ReplyMessage: a.ReplyMessage, Wait: wait, Abandon: a.Cancel == cancelAbandon, Challenge: card.Challenge(a.Security),
+		Streams: max(kept.Runs, minStreams), StreamsOfOne: max(kept.RunsOfOne, minStreams),
 	}
-	o.Streams, o.StreamsOfOne = max(kept.Runs, minStreams), max(kept.RunsOfOne, minStreams)
 	if len(a.Versions) > 0 {
 		o.Versions = a2a.Versions{}
 		for _, v := range a.Versions {
@@ -301,4 +258,83 @@ func (a *A2A) options(wait time.Duration, kept *ledger.Bounds) a2a.Options {
 		}
 	}
 	return o
+}
+
+// cards returns the builder of the agent's cards. An error is an [options.ConfigError].
+func (a *A2A) cards(s *Setup) (*card.Builder, error) {
+	config := card.Config{
+		URL: strings.TrimSuffix(a.URL, "/"), Name: a.Name, Description: a.Description, Organization: a.Organization,
+		Documentation: a.Documentation, Icon: a.Icon, Versions: a.Versions, Form: a.Card, Extended: a.ExtendedCard, Push: s.Webhooks != nil,
+		Security: a.Security, RequirePrincipal: s.RequirePrincipal,
+	}
+	if a.Sign != nil {
+		text, err := os.ReadFile(a.Sign.File)
+		if err != nil {
+			return nil, &options.ConfigError{Path: "a2a.sign.file", Err: err}
+		}
+		if config.Signer, err = card.NewSigner(text, a.Sign.KeyID); err != nil {
+			return nil, &options.ConfigError{Path: "a2a.sign.file", Err: fmt.Errorf("%s: %w", a.Sign.File, err)}
+		}
+	}
+	cards, err := card.New(s.Bridge, config)
+	if err != nil {
+		return nil, &options.ConfigError{Path: "a2a", Err: err}
+	}
+	return cards, nil
+}
+
+// serveCard answers a request for a card.
+func (a *Agent) serveCard(ctx context.Context, w http.ResponseWriter, r *http.Request, to route, caller run.Caller) {
+	if caller.Ambiguous != "" {
+		caller.Principal = ""
+	}
+	request := card.Request{Base: urlOf(r, a.path), Skill: to.skill, Version: r.Header.Get(a2a.VersionHeader), Caller: caller, Old: to.old}
+	made, err := a.cards.Card(ctx, request) // the caller has no front, so that List and Describe report no call
+	caller.Front, caller.Method = a2a.Name, a2a.MethodCard
+	a.bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationDescribe, cardFailure(err))
+	switch {
+	case errors.Is(err, card.ErrNotFound):
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, "There is no such skill. The agent card of all skills names them.", http.StatusNotFound)
+	case errors.Is(err, card.ErrURL):
+		http.Error(w, "The Host of the request can't be part of a URL.", http.StatusBadRequest)
+	case err != nil:
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "The skills can't be read at the moment; try again.", http.StatusServiceUnavailable)
+	default:
+		card.Serve(w, r, made)
+	}
+}
+
+// cardFailure returns the failure of a request for a card; nil: there is none.
+func cardFailure(err error) *run.Failure {
+	failure := &run.Failure{Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Cause: err}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, card.ErrNotFound):
+		failure.Kind, failure.Argument = run.SkillNotFound, &run.Argument{Field: run.FieldSkill, Reason: run.NotFound}
+	case errors.Is(err, card.ErrURL):
+		failure.Kind, failure.Argument = run.InvalidArguments, &run.Argument{Field: run.FieldOther, Name: "Host", Reason: run.WrongSchema}
+	default:
+		failure.Kind, failure.Message, failure.Retry = run.Unreachable, err.Error(), run.RetryIn(0, 3)
+	}
+	return failure
+}
+
+// extendedCard returns the card for an authenticated caller.
+func (a *Agent) extendedCard(ctx context.Context, r *http.Request, v wire.Version, caller *run.Caller) (jsontext.Value, *run.Failure) {
+	if caller.Principal == "" {
+		return nil, &run.Failure{
+			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
+			Message: "The extended card is for authenticated callers.",
+		}
+	}
+	to, _ := a.routeOf(r.URL.Path)
+	made, err := a.cards.Card(ctx, card.Request{Base: urlOf(r, a.path), Skill: to.skill, Version: v.String(), Extended: true, Caller: front.Quiet(*caller)})
+	if err != nil {
+		return nil, cardFailure(err)
+	}
+	return made.JSON(), nil
 }

@@ -1,12 +1,12 @@
 package fronts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -60,11 +60,7 @@ func (a *AgentSkills) Serve(s *Setup, m *Mounts) *SkillFiles {
 			Attrs:   []slog.Attr{slog.Int("at_least", n)},
 		})
 	}
-	f := &SkillFiles{site, "/"}
-	if m.RPC != nil {
-		f.path = m.RPC.path()
-	}
-	return f
+	return &SkillFiles{site, cmp.Or(m.RPC.path(), "/")}
 }
 
 // Serves reports whether a request is for the index or a file.
@@ -72,21 +68,14 @@ func (*SkillFiles) Serves(r *http.Request) bool { return agentskills.Serves(r.UR
 
 // Serve answers a request that is for the index or a file.
 func (f *SkillFiles) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller) {
-	f.site.Serve(ctx, w, r, caller, f.urlOf(r))
-}
-
-// urlOf returns the URL of the endpoint, as the client of a request sees it.
-func (f *SkillFiles) urlOf(r *http.Request) string {
-	u := baseOf(r)
-	u.Path = strings.TrimSuffix(u.Path, "/") + f.path
-	return u.String()
+	f.site.Serve(ctx, w, r, caller, urlOf(r, f.path))
 }
 
 type endpointKey struct{}
 
 // Context returns a context for [SkillFiles.Page] in the answer to a request.
 func (f *SkillFiles) Context(ctx context.Context, r *http.Request) context.Context {
-	return context.WithValue(ctx, endpointKey{}, func() string { return f.urlOf(r) })
+	return context.WithValue(ctx, endpointKey{}, func() string { return urlOf(r, f.path) })
 }
 
 // Page returns the SKILL.md of a skill, as its file is.

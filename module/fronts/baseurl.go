@@ -34,9 +34,12 @@ func baseOf(r *http.Request) url.URL {
 	return u
 }
 
-// URLOf returns the URL of a request as its client sees it, without the query.
-func URLOf(r *http.Request) string {
+// urlOf returns the URL of a path of the handler as the client of a request sees it.
+func urlOf(r *http.Request, path string) string {
 	u := baseOf(r)
-	u.Path += r.URL.Path
+	u.Path += path
 	return u.String()
 }
+
+// URLOf returns the URL of a request as its client sees it, without the query.
+func URLOf(r *http.Request) string { return urlOf(r, r.URL.Path) }

@@ -1,9 +1,12 @@
 package fronts
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
@@ -72,7 +76,7 @@ func (l *pooledLedger) end(f *runFollower) {
 // set applies the settings. Of handlers that share the database, the one that keeps the most decides.
 func (l *pooledLedger) set() {
 	var most ledger.Settings
-	for s := range maps.Values(l.settings) {
+	for _, s := range l.settings {
 		most.Keep = max(most.Keep, s.Keep)
 		most.Bounds.Runs, most.Bounds.RunsOfOne = max(most.Bounds.Runs, s.Bounds.Runs), max(most.Bounds.RunsOfOne, s.Bounds.RunsOfOne)
 	}
@@ -120,8 +124,8 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &runFollower{bridge: s.Bridge, name: s.Name, realm: s.Realm, server: server}
-	s.Canceled.Kept = &keptRunStates{kept.Ledger, f}
+	f := &runFollower{runs: kept.Ledger, bridge: s.Bridge, name: s.Name, realm: s.Realm, server: server}
+	s.Canceled.Kept = f
 	if err := lifetime.OnStart(ctx, func() { kept.begin(f, s.Keeping) }); err != nil {
 		release()
 		return nil, nil, err
@@ -132,6 +136,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 
 // runFollower follows the kept runs of a handler.
 type runFollower struct {
+	runs   *ledger.Ledger
 	bridge *translate.Bridge
 	name   string // of the handler
 	realm  string
@@ -166,17 +171,11 @@ func (f *runFollower) View(front string) ledger.View {
 	return nil
 }
 
-// keptRunStates are the states of the kept runs of a handler.
-type keptRunStates struct {
-	runs     *ledger.Ledger
-	follower *runFollower
-}
-
-var _ runtoken.KeptRuns = (*keptRunStates)(nil)
+var _ runtoken.KeptRuns = (*runFollower)(nil)
 
 // State implements [runtoken.KeptRuns].
-func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Ref) (state run.State, since time.Time) {
-	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
+func (f *runFollower) State(ctx context.Context, principal string, ref *run.Ref) (state run.State, since time.Time) {
+	e, err := f.runs.Of(ctx, f.owner(principal), ref)
 	if err != nil {
 		return 0, time.Time{}
 	}
@@ -184,11 +183,11 @@ func (s *keptRunStates) State(ctx context.Context, principal string, ref *run.Re
 }
 
 // Cancel implements [runtoken.KeptRuns].
-func (s *keptRunStates) Cancel(ctx context.Context, principal string, ref *run.Ref) (run.State, error) {
-	e, err := s.runs.Of(ctx, s.follower.owner(principal), ref)
+func (f *runFollower) Cancel(ctx context.Context, principal string, ref *run.Ref) (run.State, error) {
+	e, err := f.runs.Of(ctx, f.owner(principal), ref)
 	if err == nil {
-		defer s.runs.OnChange(e, func(*ledger.Entry) {})() // so that it is not read again
-		e, err = s.runs.Cancel(context.WithoutCancel(ctx), e.Identity())
+		defer f.runs.OnChange(e, func(*ledger.Entry) {})() // so that it is not read again
+		e, err = f.runs.Cancel(context.WithoutCancel(ctx), e.Identity())
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNoEntry):
@@ -197,4 +196,127 @@ func (s *keptRunStates) Cancel(ctx context.Context, principal string, ref *run.R
 		return 0, err
 	}
 	return e.State.Run(), nil
+}
+
+// CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm, and whose run tokens are valid
+// for a time. Without a database they are only in memory.
+func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm string) *runtoken.Canceled {
+	if db == nil {
+		return new(runtoken.Canceled)
+	}
+	return &runtoken.Canceled{Store: &canceledRuns{db.Marks(), valid, realm, observe.NewWarnings(ctx.Logger(), 2)}}
+}
+
+// cancelTimeout bounds how long a call waits until a canceled run is stored. After that, it is stored later.
+const cancelTimeout = 2 * time.Second
+
+// canceledRuns are the runs without entries in the ledger that were canceled: marks in the database.
+type canceledRuns struct {
+	marks    *marks.Marks
+	valid    time.Duration
+	realm    string
+	warnings *observe.Warnings
+}
+
+var _ runtoken.CanceledStore = (*canceledRuns)(nil)
+
+// names returns the names of a principal and of a run. The same principal may be another caller at another handler, and a provider may use an execution
+// id again, for another run.
+func (c *canceledRuns) names(principal string, ref *run.Ref) (owner, name string) {
+	accepted := strconv.FormatInt(ref.Accepted.UnixMilli(), 10)
+	return lifetime.NewDigest(c.realm, principal).String(), lifetime.NewDigest(ref.Source, ref.SkillID, accepted, ref.ExecutionID).String()
+}
+
+// Add implements [runtoken.CanceledStore].
+func (c *canceledRuns) Add(ctx context.Context, principal string, ref *run.Ref) *run.Limit {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer cancel()
+	owner, name := c.names(principal, ref)
+	full, err := c.marks.Add(ctx, owner, name, c.valid)
+	if err != nil {
+		c.warnings.Warn("a canceled run can't be stored yet: until the database can be used, other instances do not know that it was canceled, nor does this one after a restart", err)
+	}
+	if full > 0 {
+		return &run.Limit{Name: "canceled runs", Max: int64(full)}
+	}
+	return nil
+}
+
+// When implements [runtoken.CanceledStore].
+func (c *canceledRuns) When(ctx context.Context, principal string, ref *run.Ref) time.Time {
+	owner, name := c.names(principal, ref)
+	until := c.marks.Until(ctx, owner, name)
+	if until.IsZero() {
+		return until
+	}
+	return until.Add(-c.valid)
+}
+
+// WaitingNotifications returns what webhooks of callers were not told yet, of all databases of this process.
+func WaitingNotifications(ctx context.Context) (all *delivery.Waiting, unread []Unread) {
+	all = &delivery.Waiting{Receivers: []delivery.Receiver{}}
+	for kept := range ledgers.All() {
+		of, err := kept.db.Deliveries().Waiting(ctx)
+		if err != nil {
+			unread = append(unread, Unread{kept.db, err})
+			continue
+		}
+		all.Waiting += of.Waiting
+		if all.Oldest.IsZero() || !of.Oldest.IsZero() && of.Oldest.Before(all.Oldest) {
+			all.Oldest = of.Oldest
+		}
+		all.Receivers = append(all.Receivers, of.Receivers...)
+	}
+	slices.SortStableFunc(all.Receivers, func(a, b delivery.Receiver) int {
+		return cmp.Or(b.Waiting-a.Waiting, strings.Compare(a.Host, b.Host))
+	})
+	all.Receivers = all.Receivers[:min(len(all.Receivers), delivery.MaxReceivers)]
+	return all, unread
+}
+
+// Unread is a database that can't be read.
+type Unread struct {
+	DB  *store.DB
+	Err error
+}
+
+// Runs returns the runs of all owners in all databases of this process, the newest first, and the Before of the following page; empty: there is none.
+func Runs(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, unread []Unread) {
+	for kept := range ledgers.All() {
+		of, after, err := kept.List(ctx, q, nil)
+		if err != nil {
+			unread = append(unread, Unread{kept.db, err})
+		}
+		page, next = append(page, of...), max(next, after)
+	}
+	// What comes after the end of one database's page is of the following page, also if it is in another database.
+	page = slices.DeleteFunc(page, func(e *ledger.Entry) bool { return e.ID < next })
+	slices.SortFunc(page, func(a, b *ledger.Entry) int { return strings.Compare(b.ID, a.ID) })
+	if len(page) > q.Limit {
+		page = page[:q.Limit]
+		next = page[q.Limit-1].ID
+	}
+	return page, next, unread
+}
+
+// BridgeNames returns the names of the handlers that keep runs, by their realms.
+func BridgeNames() map[string]string {
+	names := map[string]string{}
+	for kept := range ledgers.All() {
+		kept.mu.Lock()
+		for f := range kept.settings {
+			names[f.realm] = f.name
+		}
+		kept.mu.Unlock()
+	}
+	return names
+}
+
+// Receivers returns what the events of a run are delivered to, as far as the databases can be read.
+func Receivers(ctx context.Context, run ledger.Identity) (all []*delivery.Delivery) {
+	for kept := range ledgers.All() {
+		of, _ := kept.db.Deliveries().Of(ctx, run) // the answer about the run says which can't be read
+		all = append(all, of...)
+	}
+	return all
 }

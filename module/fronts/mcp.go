@@ -1,6 +1,7 @@
 package fronts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -63,11 +64,12 @@ const (
 	catalogSearch = "search"
 )
 
+// path returns the path of the mount, without a slash at its end; empty: there is none.
 func (m *MCP) path() string {
-	if m.Path == "" {
-		return defaultMCPPath
+	if m == nil {
+		return ""
 	}
-	return strings.TrimSuffix(m.Path, "/")
+	return strings.TrimSuffix(cmp.Or(m.Path, defaultMCPPath), "/")
 }
 
 // read reads the option mcp.
@@ -128,12 +130,9 @@ func checkOrigin(text string) error {
 func (m *MCP) options(wait time.Duration, namespaces []string) mcp.Options {
 	after, _ := m.taskAfter() // checked before
 	o := mcp.Options{
-		Name: m.Name, Instructions: m.Instructions, Version: ModuleVersion(),
+		Name: cmp.Or(m.Name, defaultMCPName), Instructions: m.Instructions, Version: ModuleVersion(),
 		Versions: mcp.AllVersions(), Wait: wait, TaskAfter: after,
 		Validate: m.Validate != off, Search: m.Catalog == catalogSearch,
-	}
-	if o.Name == "" {
-		o.Name = defaultMCPName
 	}
 	if o.Instructions == "" && len(namespaces) > 0 {
 		o.Instructions = "Tools of " + strings.Join(namespaces[:min(len(namespaces), 20)], ", ") + ". "

@@ -1,3 +1,5 @@
+// Package fronts connects the protocols that agents speak with Caddy: their options, the paths
+// at which a handler serves them, and their well-known documents.
 package fronts
 
 import (
@@ -71,29 +73,22 @@ func (m *Mounts) IsRPC(requestPath string) bool {
 	return m.RPC != nil && strings.TrimSuffix(requestPath, "/") == strings.TrimSuffix(m.RPC.path(), "/")
 }
 
+// path returns the path of the mount; empty: there is none.
 func (r *RPC) path() string {
-	if r.Path == "" {
-		return defaultRPCPath
+	if r == nil {
+		return ""
 	}
-	return r.Path
+	return cmp.Or(r.Path, defaultRPCPath)
 }
 
 // Elsewhere returns the protocols that the handler can serve, and where it does.
 func (m *Mounts) Elsewhere() *front.Elsewhere {
-	rpc := front.Protocol{Name: skillsprotocol.Name, Title: "the Skills Protocol", Methods: skillsprotocol.Methods()}
-	if m.RPC != nil {
-		rpc.Path = m.RPC.path()
-	}
-	tools := front.Protocol{Name: mcp.Name, Title: "MCP", Methods: append(mcp.Methods(), mcp.OtherMethods...)}
-	if m.MCP != nil {
-		tools.Path = m.MCP.path()
-	}
-	agent := front.Protocol{Name: a2a.Name, Title: "A2A", Methods: a2a.Methods()}
-	if m.A2A != nil {
-		agent.Path = m.A2A.path()
-	}
 	return &front.Elsewhere{
-		Protocols: []front.Protocol{rpc, tools, agent},
+		Protocols: []front.Protocol{
+			{Name: skillsprotocol.Name, Title: "the Skills Protocol", Methods: skillsprotocol.Methods(), Path: m.RPC.path()},
+			{Name: mcp.Name, Title: "MCP", Methods: append(mcp.Methods(), mcp.OtherMethods...), Path: m.MCP.path()},
+			{Name: a2a.Name, Title: "A2A", Methods: a2a.Methods(), Path: m.A2A.path()},
+		},
 		Base: func(r *http.Request) string {
 			base := baseOf(r)
 			return base.Path
@@ -104,31 +99,27 @@ func (m *Mounts) Elsewhere() *front.Elsewhere {
 // Targets returns the options of the mounts.
 func (m *Mounts) Targets(r *options.Reader) options.Targets {
 	return options.Targets{
-		"rpc": func() error {
-			m.RPC = new(RPC)
-			if err := r.Args("rpc", "optionally a path", 0, &m.RPC.Path); err != nil {
-				return err
-			}
-			return r.Block("rpc", "rpc", nil)
-		},
-		"a2a": func() error {
-			m.A2A = new(A2A)
-			return m.A2A.read(r)
-		},
-		"mcp": func() error {
-			m.MCP = new(MCP)
-			return m.MCP.read(r)
-		},
-		"wait": &m.Wait,
-		"agent_skills": func() error {
-			m.AgentSkills = new(AgentSkills)
-			return m.AgentSkills.read(r)
-		},
-		webhooksBlock: func() error {
-			m.Webhooks = new(Webhooks)
-			return m.Webhooks.read(r)
-		},
+		"rpc": block(r, &m.RPC, (*RPC).read), "a2a": block(r, &m.A2A, (*A2A).read), "mcp": block(r, &m.MCP, (*MCP).read),
+		"wait":         &m.Wait,
+		"agent_skills": block(r, &m.AgentSkills, (*AgentSkills).read),
+		webhooksBlock:  block(r, &m.Webhooks, (*Webhooks).read),
 	}
+}
+
+// block returns the target of an option whose value has a block of options.
+func block[T any](r *options.Reader, value **T, read func(*T, *options.Reader) error) func() error {
+	return func() error {
+		*value = new(T)
+		return read(*value, r)
+	}
+}
+
+// read reads the option rpc.
+func (r *RPC) read(from *options.Reader) error {
+	if err := from.Args("rpc", "optionally a path", 0, &r.Path); err != nil {
+		return err
+	}
+	return from.Block("rpc", "rpc", nil)
 }
 
 // Check checks the options.
@@ -141,7 +132,6 @@ func (m *Mounts) Check(c *options.Checker) {
 	}
 	if m.MCP != nil {
 		m.MCP.check(c)
-		m.checkPaths(c)
 	}
 	switch {
 	case m.Wait < 0 || 0 < m.Wait && m.Wait < caddy.Duration(time.Millisecond):
@@ -155,22 +145,16 @@ func (m *Mounts) Check(c *options.Checker) {
 	if m.Webhooks != nil {
 		m.Webhooks.check(c, m)
 	}
-	if m.RPC != nil && m.A2A != nil {
-		rpc, a2a := strings.TrimSuffix(m.RPC.path(), "/"), m.A2A.path()
-		if rpc == a2a || strings.HasPrefix(rpc, a2a+"/") {
-			c.Check("a2a.path", fmt.Errorf("the path %s of a2a covers the path %s of rpc: give one of them another path", a2a, rpc))
-		}
+	rpc, tools, agent := strings.TrimSuffix(m.RPC.path(), "/"), m.MCP.path(), m.A2A.path()
+	covered := func(path string) bool { return m.A2A != nil && (path == agent || strings.HasPrefix(path, agent+"/")) }
+	if m.RPC != nil && covered(rpc) {
+		c.Check("a2a.path", fmt.Errorf("the path %s of a2a covers the path %s of rpc: give one of them another path", agent, rpc))
 	}
-}
-
-// checkPaths checks that the path of MCP is not that of another protocol.
-func (m *Mounts) checkPaths(c *options.Checker) {
-	own := m.MCP.path()
-	if m.RPC != nil && own == strings.TrimSuffix(m.RPC.path(), "/") {
-		c.Check("mcp.path", fmt.Errorf("the path %s of mcp is that of rpc, too: give one of them another path", own))
+	if m.MCP != nil && m.RPC != nil && tools == rpc {
+		c.Check("mcp.path", fmt.Errorf("the path %s of mcp is that of rpc, too: give one of them another path", tools))
 	}
-	if m.A2A != nil && (own == m.A2A.path() || strings.HasPrefix(own, m.A2A.path()+"/")) {
-		c.Check("mcp.path", fmt.Errorf("the path %s of a2a covers the path %s of mcp: give one of them another path", m.A2A.path(), own))
+	if m.MCP != nil && covered(tools) {
+		c.Check("mcp.path", fmt.Errorf("the path %s of a2a covers the path %s of mcp: give one of them another path", agent, tools))
 	}
 }
 

@@ -11,42 +11,36 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/routes"
 )
 
-// endpoint is a path of a mount, with an example of it if it stands for several.
+// endpoint is a path of a mount, which may have a placeholder for a skill.
 type endpoint struct {
-	name, example string
+	name string
 	// alias means that another endpoint without a slash at its end does the same.
 	alias bool
 	// document means that it is no endpoint, but a document that clients read before they send requests.
 	document bool
 }
 
-// sampleSkill stands for the name of a skill in a path.
-const sampleSkill = "namespace.skill"
-
 // endpoints returns the paths that the mounts serve.
-func (m *Mounts) endpoints() []endpoint {
-	var all []endpoint
+func (m *Mounts) endpoints() (all []endpoint) {
 	add := func(path string) {
 		path = strings.TrimSuffix(path, "/")
-		all = append(all, endpoint{name: path, example: path}, endpoint{name: path + "/", example: path + "/", alias: true})
+		all = append(all, endpoint{name: path}, endpoint{name: path + "/", alias: true})
 	}
 	if m.RPC != nil {
 		add(m.RPC.path())
 	}
 	if m.A2A != nil {
 		add(m.A2A.path())
-		all = append(all, endpoint{name: m.A2A.path() + "/<skill>", example: m.A2A.path() + "/" + sampleSkill},
-			endpoint{name: wellKnown, example: wellKnown, document: true})
+		all = append(all, endpoint{name: m.A2A.path() + "/<skill>"}, endpoint{name: wellKnown, document: true})
 	}
 	if m.MCP != nil {
 		add(m.MCP.path())
 		if len(m.MCP.AuthorizationServer) > 0 {
-			path := wellKnownResource + m.MCP.path()
-			all = append(all, endpoint{name: path, example: path, document: true})
+			all = append(all, endpoint{name: wellKnownResource + m.MCP.path(), document: true})
 		}
 	}
 	if m.AgentSkills != nil {
-		all = append(all, endpoint{name: indexOfSkills, example: indexOfSkills, document: true})
+		all = append(all, endpoint{name: indexOfSkills, document: true})
 	}
 	return all
 }
@@ -85,7 +79,7 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 		}
 		endpoints, mounted := m.endpoints(), true
 		if path := place.SamplePath(); len(endpoints) == 0 && path != "" {
-			endpoints, mounted = []endpoint{{name: path, example: path}}, false
+			endpoints, mounted = []endpoint{{name: path}}, false
 		}
 		var missed, guarded, open []string
 		var answered, rewritten hiding
@@ -147,8 +141,9 @@ func (h *hiding) add(e *endpoint, by string) {
 
 // request returns a request for the endpoint.
 func (e *endpoint) request() routes.Request {
+	r := routes.Request{Method: http.MethodPost, Path: strings.Replace(e.name, "<skill>", "namespace.skill", 1)}
 	if e.document {
-		return routes.Request{Method: http.MethodGet, Path: e.example}
+		r.Method = http.MethodGet
 	}
-	return routes.Request{Method: http.MethodPost, Path: e.example}
+	return r
 }

@@ -2,6 +2,8 @@ package fronts
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,7 +18,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -24,8 +28,9 @@ import (
 
 // ToolServer serves the mount of MCP.
 type ToolServer struct {
+	*jsonrpc.Server
+
 	authorization authorization
-	server        *jsonrpc.Server
 	origins       []*url.URL
 	// requirePrincipal means that every request of an anonymous caller is refused.
 	requirePrincipal bool
@@ -37,26 +42,25 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := m.authorization()
-	told.scheme = s.Challenge
+	told := authorization{path: m.path(), issuers: m.AuthorizationServer, scopes: m.Scopes, scheme: s.Challenge}
 	namespaces := []string{"other services"}
 	if s.Bridge.Catalog().Policy() == nil { // else they depend on the caller
 		namespaces = s.Bridge.Namespaces("")
 	}
-	front := &mcp.Front{
+	tools := &mcp.Front{
 		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Wait, namespaces), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
 		Challenge: told.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
 	}
-	if !front.Options.Search {
+	if !tools.Options.Search {
 		catalog.OnCount(ctx, s.Bridge.Catalog(), warnOfLongList(s.Observer))
 	}
-	front.Options.Private = s.Private
-	if o := &front.Options; m.TaskAfter != "" && o.TaskAfter > o.Wait {
+	tools.Options.Private = s.Private
+	if o := &tools.Options; m.TaskAfter != "" && o.TaskAfter > o.Wait {
 		ctx.Logger().Warn("mcp task_after is longer than wait: calls of clients that take tasks are answered with a task when wait is over",
 			zap.Duration("task_after", o.TaskAfter), zap.Duration("wait", o.Wait))
 	}
-	t := &ToolServer{authorization: told, server: s.Server(front, front.Options.Profile(s.MaxBatch)), requirePrincipal: s.RequirePrincipal}
+	t := &ToolServer{authorization: told, Server: s.Server(tools, tools.Options.Profile(s.MaxBatch)), requirePrincipal: s.RequirePrincipal}
 	for _, text := range m.Origins {
 		u, _ := url.Parse(text) // checked before
 		t.origins = append(t.origins, u)
@@ -79,11 +83,7 @@ func warnOfLongList(o *observe.Observer) func(ctx context.Context, skills int) {
 }
 
 // URL returns the URL of the endpoint, as the client of a request sees it.
-func (t *ToolServer) URL(r *http.Request) string {
-	u := baseOf(r)
-	u.Path += t.authorization.path
-	return u.String()
-}
+func (t *ToolServer) URL(r *http.Request) string { return urlOf(r, t.authorization.path) }
 
 // NeedsToken reports whether clients have to be given a credential: callers have to authenticate, and the metadata does not say
 // where to get a token.
@@ -107,12 +107,7 @@ func (t *ToolServer) Serve(ctx context.Context, w http.ResponseWriter, r *http.R
 		http.Error(w, why, http.StatusForbidden)
 		return
 	}
-	t.server.Serve(ctx, w, r)
-}
-
-// Refuse answers a request with an error of HTTP, without reading its body.
-func (t *ToolServer) Refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, status int, reason, field, value string) {
-	t.server.Refuse(ctx, w, r, status, reason, field, value)
+	t.Server.Serve(ctx, w, r)
 }
 
 // refuses returns why a request is refused that a web page may have sent without its user's knowledge: it is of another origin,
@@ -124,7 +119,7 @@ func (t *ToolServer) refuses(r *http.Request) string {
 			return "Requests of this Origin are refused. The operator of the server can permit it (option origins)."
 		}
 	}
-	if !local || isLoopback(hostOf(r.Host)) {
+	if !local || isLoopback((&url.URL{Host: r.Host}).Hostname()) {
 		return ""
 	}
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
@@ -158,12 +153,6 @@ func listensLocally(r *http.Request) bool {
 	return ok && address.IP.IsLoopback()
 }
 
-// hostOf returns the host of a Host field without its port.
-func hostOf(field string) string {
-	u := url.URL{Host: field}
-	return u.Hostname()
-}
-
 // isLoopback reports whether a host name or address always means the machine of its user.
 func isLoopback(host string) bool {
 	if address, err := netip.ParseAddr(host); err == nil {
@@ -171,4 +160,101 @@ func isLoopback(host string) bool {
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// wellKnownResource is the path of the metadata of a protected resource (RFC 9728, section 3): below the host, and before the path
+// of the resource.
+const wellKnownResource = "/.well-known/oauth-protected-resource"
+
+// authorization tells clients of MCP where they get access tokens. The zero value tells nothing.
+type authorization struct {
+	path    string // of the mount
+	issuers []string
+	scopes  []string
+	// scheme is the challenge of a handler that authenticates its callers itself; empty: it does not.
+	scheme string
+}
+
+// checkAuthorization checks the options for authorization.
+func (m *MCP) checkAuthorization(c *options.Checker) {
+	for i, text := range m.AuthorizationServer {
+		err := checkURL("authorization_server", text)
+		if u, _ := url.Parse(text); err == nil && u.RawQuery != "" { // RFC 8414, section 2
+			err = fmt.Errorf("authorization_server %q has a query, which issuers have not", text)
+		}
+		c.Check(options.Element("mcp.authorization_server", i), err)
+	}
+	if len(m.Scopes) > 0 && len(m.AuthorizationServer) == 0 {
+		c.Check("mcp.scopes", errors.New("scopes need an authorization_server that grants them"))
+	}
+	for i, scope := range m.Scopes {
+		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) { // RFC 6749, section 3.3
+			c.Check(options.Element("mcp.scopes", i), fmt.Errorf("scope %q has a character that scopes can't have", scope))
+		}
+	}
+}
+
+// serves reports whether a path is one of the metadata.
+func (a *authorization) serves(path string) bool {
+	rest, ok := strings.CutPrefix(path, wellKnownResource)
+	return ok && len(a.issuers) > 0 && (rest == "" || rest == "/" || strings.TrimSuffix(rest, "/") == a.path)
+}
+
+// serve answers a request for the metadata.
+func (a *authorization) serve(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*") // clients in browsers read it, too
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		header.Set("Access-Control-Allow-Methods", "GET, HEAD")
+		header.Set("Access-Control-Allow-Headers", "*")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	default:
+		header.Set("Allow", "GET, HEAD, OPTIONS")
+		http.Error(w, "The metadata is read with GET.", http.StatusMethodNotAllowed)
+		return
+	}
+	base, ok := quotable(r)
+	if !ok {
+		header.Set("Cache-Control", "no-store")
+		http.Error(w, "The Host of the request can't be part of a URL.", http.StatusBadRequest)
+		return
+	}
+	var text front.Writer
+	text.Open()
+	text.Text("resource", base.JoinPath(a.path).String())
+	text.Texts("authorization_servers", a.issuers)
+	if len(a.scopes) > 0 {
+		text.Texts("scopes_supported", a.scopes)
+	}
+	text.Texts("bearer_methods_supported", []string{"header"})
+	text.Close()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "max-age=300")
+	_, _ = w.Write(text.Buf) // an error would mean that the client is gone
+}
+
+// challenge returns the WWW-Authenticate field for callers that have to authenticate (RFC 9728, section 5.1); empty: there is none.
+func (a *authorization) challenge(r *http.Request) string {
+	if len(a.issuers) == 0 {
+		return a.scheme
+	}
+	base, ok := quotable(r)
+	if !ok {
+		return "Bearer"
+	}
+	field := `Bearer resource_metadata="` + base.JoinPath(wellKnownResource, a.path).String() + `"`
+	if len(a.scopes) > 0 {
+		field += `, scope="` + strings.Join(a.scopes, " ") + `"`
+	}
+	return field
+}
+
+// quotable returns the URL of the handler, unless the host of the request can't be part of a URL or of a quoted text.
+func quotable(r *http.Request) (*url.URL, bool) {
+	base := baseOf(r)
+	parsed, err := url.Parse(base.String())
+	return &base, err == nil && parsed.Host == base.Host && base.Host != "" && parsed.RawQuery == "" && !strings.ContainsAny(base.Host, `"\<>`)
 }

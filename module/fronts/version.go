@@ -43,20 +43,20 @@ func versionIn(info *debug.BuildInfo) string {
 }
 
 // revisionIn returns the revision of the working tree that a program was built from; empty: it is not known.
-func revisionIn(info *debug.BuildInfo) string {
-	settings := map[string]string{}
+func revisionIn(info *debug.BuildInfo) (revision string) {
+	modified := ""
 	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
+		switch {
+		case s.Key == "vcs.revision":
+			revision = " " + s.Value[:min(len(s.Value), shownRevision)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+dirty"
+		}
 	}
-	revision := settings["vcs.revision"]
 	if revision == "" {
 		return ""
 	}
-	revision = " " + revision[:min(len(revision), shownRevision)]
-	if settings["vcs.modified"] == "true" {
-		revision += "+dirty"
-	}
-	return revision
+	return revision + modified
 }
 
 // CaddyVersion returns the version of Caddy.

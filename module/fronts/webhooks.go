@@ -2,7 +2,6 @@ package fronts
 
 import (
 	"context"
-	"encoding/json" // for Caddy's raw modules
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,12 +10,16 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
-	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/callbacks"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/delivery"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/webhook"
 )
 
@@ -47,14 +50,6 @@ type Webhooks struct {
 
 	// Allow all ports. (In the Caddyfile: `allow_ports any`.) Default: false.
 	AllowAnyPort bool `json:"allow_any_port,omitempty"`
-}
-
-// Outbound has the options of a handler for connections.
-type Outbound struct {
-	Transport json.RawMessage // the option transport; nil: its default
-	Overhead  int64           // the limit connection_overhead
-	Observer  *observe.Observer
-	Sealer    *runtoken.Sealer // of secrets that are stored
 }
 
 const (
@@ -99,22 +94,6 @@ func (w *Webhooks) check(c *options.Checker, m *Mounts) {
 	}
 }
 
-// signing returns the secrets.
-func (w *Webhooks) signing(ctx caddy.Context) (secrets []callbacks.Secret, err error) {
-	for i, text := range w.Secrets {
-		value, err := credentials.Secret(ctx, options.Element("webhooks.secrets", i), text)
-		secret := callbacks.Secret{}
-		if err == nil {
-			secret, err = callbacks.ParseSecret(value)
-		}
-		if err != nil {
-			return nil, &options.ConfigError{Path: options.Element("webhooks.secrets", i), Err: err}
-		}
-		secrets = append(secrets, secret)
-	}
-	return secrets, nil
-}
-
 // ports returns the ports that webhooks may have; nil: all.
 func (w *Webhooks) ports() map[uint16]bool {
 	if w.AllowAnyPort {
@@ -128,7 +107,7 @@ func (w *Webhooks) ports() map[uint16]bool {
 }
 
 // Client returns the client for the webhooks of a handler, and a function that closes its idle connections; nil: callers can't choose URLs.
-func (w *Webhooks) Client(ctx caddy.Context, out *Outbound) (*webhook.Client, func(), error) {
+func (w *Webhooks) Client(ctx caddy.Context, s *Setup) (*webhook.Client, func(), error) {
 	if w == nil {
 		return nil, func() {}, nil
 	}
@@ -137,9 +116,9 @@ func (w *Webhooks) Client(ctx caddy.Context, out *Outbound) (*webhook.Client, fu
 		return nil, nil, err
 	}
 	rules := network.NewRules(networks, w.ports(), func(_, host, address string, r *exchange.RefusedError) {
-		out.Observer.RefusedWebhook(webhooksBlock, host, address, r)
+		s.Observer.RefusedWebhook(webhooksBlock, host, address, r)
 	})
-	transport, err := network.NewTransport(ctx, out.Transport, rules, out.Overhead)
+	transport, err := network.NewTransport(ctx, s.Transport, rules, s.Overhead)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,4 +127,53 @@ func (w *Webhooks) Client(ctx caddy.Context, out *Outbound) (*webhook.Client, fu
 		Transport: transport, AllowHTTP: w.AllowHTTP, Proxied: transport.Proxied(),
 		Judge: func(ctx context.Context, u *url.URL) error { return transport.Judge(ctx, webhooksBlock, u) },
 	}, transport.CloseIdleConnections, nil
+}
+
+// Callbacks returns the call-backs of a handler for its kept runs, which begin with the configuration; nil: there are none. body returns what a
+// call-back says.
+func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body func(context.Context, *ledger.Entry, *run.Run) []byte) (*callbacks.Sender, error) {
+	if s.Webhooks == nil || kept == nil || !m.servesRPC() {
+		return nil, nil //nolint:nilnil // see above
+	}
+	c := &callbacks.Sender{
+		Sender: s.sender(skillsprotocol.Name, s.Observer.Notified), Deliverer: kept.deliverer, Sealer: s.Sealer, Outcome: kept.Outcome, Body: body,
+	}
+	for i, text := range m.Webhooks.Secrets {
+		value, err := credentials.Secret(ctx, options.Element("webhooks.secrets", i), text)
+		secret := callbacks.Secret{}
+		if err == nil {
+			secret, err = callbacks.ParseSecret(value)
+		}
+		if err != nil {
+			return nil, &options.ConfigError{Path: options.Element("webhooks.secrets", i), Err: err}
+		}
+		c.Secrets = append(c.Secrets, secret)
+	}
+	return c, whileUsed(ctx, c)
+}
+
+// push returns the webhooks of a handler for its tasks, which begin with the configuration; nil: clients can't set any.
+func (s *Setup) push(ctx caddy.Context, kept *KeptRuns) (*a2a.Webhooks, error) {
+	if s.Webhooks == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	w := &a2a.Webhooks{
+		Sender: s.sender(a2a.Name, s.Observer.Pushed), Deliverer: kept.deliverer, Ledger: ledger.Viewed{Ledger: kept.Ledger}, Sealer: s.Sealer,
+	}
+	return w, whileUsed(ctx, w)
+}
+
+func (s *Setup) sender(front string, attempted func(*delivery.Attempt)) delivery.Sender {
+	return delivery.Sender{Served: delivery.Served{Realm: s.Realm, Front: front}, Client: s.Webhooks, Panicked: s.Observer.Panicked, Attempted: attempted}
+}
+
+// whileUsed begins to send with a configuration, and ends when it is used no longer.
+func whileUsed(ctx caddy.Context, sender interface {
+	Begin()
+	End()
+}) error {
+	return lifetime.OnStart(ctx, func() {
+		sender.Begin()
+		context.AfterFunc(ctx, sender.End)
+	})
 }

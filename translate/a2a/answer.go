@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -60,7 +59,7 @@ func (s *submission) wait() {
 	case <-s.full:
 	case <-longest.C:
 	case <-r.ctx.Done():
-	case <-r.front.Stopping.Done():
+	case <-r.front.Stopping:
 	}
 }
 
@@ -75,19 +74,27 @@ func longestWait(r *request) time.Duration {
 // await waits until a task is settled, or for as long as the request may wait, and returns the task.
 func (s *submission) await(t *task.Task) (*task.Task, error) {
 	r := s.request
-	ctx, cancel := context.WithDeadline(r.ctx, s.until)
-	defer cancel()
-	defer context.AfterFunc(r.front.Stopping, cancel)()
-	for e := range r.front.Ledger.Watch(ctx, t.Entry) {
-		if e == nil {
-			return nil, ledger.ErrNoEntry
-		}
-		now, err := r.read(e)
-		if err != nil {
-			return nil, err
-		}
-		if t = now; t.Status.State.Settled() {
-			break
+	feed := r.front.Feed(t)
+	defer feed.Close()
+	longest := time.NewTimer(time.Until(s.until))
+	defer longest.Stop()
+	for !t.Status.State.Settled() {
+		select {
+		case e, more := <-feed.Versions:
+			if !more {
+				return nil, ledger.ErrNoEntry
+			}
+			now, err := r.read(e)
+			if err != nil {
+				return nil, err
+			}
+			t = now
+		case <-longest.C:
+			return t, nil
+		case <-r.ctx.Done():
+			return t, nil
+		case <-r.front.Stopping:
+			return t, nil
 		}
 	}
 	return t, nil
@@ -262,7 +269,7 @@ func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, 
 			return nil
 		case <-r.ctx.Done():
 			return nil
-		case <-f.Stopping.Done():
+		case <-f.Stopping:
 			return nil
 		}
 	}

@@ -73,7 +73,6 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 		Streams:  new(share.Pool),
 		Options:  a2a.Options{Versions: a2a.AllVersions, Wait: 50 * time.Second},
 		Observer: &streaming{n: &a.streams},
-		Stopping: context.Background(),
 	}
 	a.front.Panicked = func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) }
 	a.config = providertest.Config(tb)

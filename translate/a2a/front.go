@@ -60,8 +60,8 @@ type Front struct {
 	ExtendedCard func(ctx context.Context, r *http.Request, v wire.Version, c *run.Caller) (jsontext.Value, *run.Failure)
 	// Exiting is closed when the process begins to exit. Streams whose tasks wait for the client then end. May be nil.
 	Exiting <-chan struct{}
-	// Stopping ends when all calls have to end because the process will exit. It is required.
-	Stopping context.Context //nolint:containedctx // of the process
+	// Stopping is closed when all calls have to end because the process will exit. May be nil.
+	Stopping <-chan struct{}
 	// NoDefault is called for a message that gets the default skill, if its caller sees no such skill. May be nil.
 	NoDefault func(ctx context.Context)
 	// Elsewhere knows the methods of other protocols. May be nil.

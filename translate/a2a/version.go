@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -133,29 +134,8 @@ func Profile(maxBatch int) jsonrpc.Profile {
 
 // errorForm converts an error of package jsonrpc for a client that states a version before 1.0: its data becomes one object.
 func errorForm(r *http.Request, e *jsonrpc.Error) *jsonrpc.Error {
-	if said, _ := saidVersion(r); said == 0 || said == wire.V10 {
-		return e
-	}
-	w := front.Writer{Buf: []byte{'{'}}
-	add := func(name, value jsontext.Value) bool {
-		w.Next()
-		w.Buf = append(append(append(w.Buf, name...), ':'), value...)
-		return true
-	}
-	jsonrpc.EachMember(e.Data[1:len(e.Data)-1], func(name, value jsontext.Value) bool { // the only element of the array
-		switch string(name) {
-		case `"@type"`:
-		case `"metadata"`:
-			jsonrpc.EachMember(value, add)
-		default:
-			add(name, value)
-		}
-		return true
-	})
-	w.Close()
-	own := *e
-	own.Data = w.Buf
-	return &own
+	said, _ := saidVersion(r)
+	return wire.Older(cmp.Or(said, wire.V10), e)
 }
 
 // envelopeData returns the data of errors of package jsonrpc, in the form of A2A 1.0, since the version is not known there.

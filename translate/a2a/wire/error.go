@@ -7,6 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -45,11 +49,8 @@ const (
 	domainBridge = "github.com/skill-bridge"
 )
 
-// Bounds of texts in errors, in characters.
-const (
-	maxMessage   = 1000
-	maxQuotation = 200
-)
+// maxMessage bounds texts in errors, in characters.
+const maxMessage = 1000
 
 // Message returns the standard message of a code; empty: it has none.
 func Message(code int) string { return standard[code].message }
@@ -60,36 +61,38 @@ func Error(v Version, code int, message string, facts map[string]string) *jsonrp
 	if code <= CodeTaskNotFound && code >= CodeVersionNotSupported {
 		domain = domainA2A
 	}
-	w := detailWriter{version: v}
-	w.open()
-	w.info(standard[code].reason, domain)
-	for _, name := range slices.Sorted(maps.Keys(facts)) {
-		w.Next()
-		w.Buf = append(front.AppendText(w.Buf, name), ':')
-		w.Buf = front.AppendText(w.Buf, safetext.Line(facts[name], maxQuotation))
+	return newError(v, code, message, nil, standard[code].reason, domain, func(w *factWriter) { w.texts(facts) })
+}
+
+// Older returns an error in the form of 1.0, with nothing but facts, in that of another version.
+func Older(v Version, e *jsonrpc.Error) *jsonrpc.Error {
+	var info [1]struct {
+		Reason   string            `json:"reason"`
+		Domain   string            `json:"domain"`
+		Metadata map[string]string `json:"metadata"`
 	}
-	w.closeInfo()
-	w.close()
-	return newError(code, message, &w)
+	if v == V10 || json.Unmarshal(e.Data, &info) != nil {
+		return e
+	}
+	own := *e
+	own.Data = newError(v, e.Code, "", nil, info[0].Reason, info[0].Domain, func(w *factWriter) { w.texts(info[0].Metadata) }).Data
+	return &own
 }
 
 // InvalidParams returns the error for params with violations. candidates are valid values for the client to choose from; nil:
 // none.
 func InvalidParams(v Version, message string, violations []Violation, candidates []string) *jsonrpc.Error {
-	w := detailWriter{version: v}
-	w.open()
-	w.badRequest(violations)
+	reason := ""
 	if len(candidates) > 0 {
-		w.info(standard[jsonrpc.CodeInvalidParams].reason, domainBridge)
+		reason = standard[jsonrpc.CodeInvalidParams].reason
+	}
+	return newError(v, jsonrpc.CodeInvalidParams, message, append([]Violation{}, violations...), reason, domainBridge, func(w *factWriter) {
 		if v == V10 {
 			w.Text("candidates", strings.Join(candidates, ", "))
 		} else {
 			w.Texts("candidates", candidates)
 		}
-		w.closeInfo()
-	}
-	w.close()
-	return newError(jsonrpc.CodeInvalidParams, message, &w)
+	})
 }
 
 // NextGetTask is the next step that clients of A2A have instead of [run.NextFollowRun]: read the task.
@@ -102,110 +105,95 @@ func BridgeError(v Version, code int, message string, f *run.Failure, unshown bo
 	if unshown || next == run.NextFollowRun {
 		next = NextGetTask
 	}
-	w := detailWriter{version: v}
-	w.open()
 	name := cmp.Or(string(document.CodeOf(&run.Failure{Kind: f.Kind})), standard[jsonrpc.CodeInternalError].reason) // not the provider's code, which may be any text
-	w.info(name, domainBridge)
-	w.Text("code", name)
-	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
-	w.Text("next", string(next))
-	w.Text("source", string(cmp.Or(f.By, run.Bridge)))
-	w.Optional("phase", string(f.Phase))
-	w.Optional("skillId", f.SkillID)
-	w.Optional("executionId", f.ExecutionID)
-	if f.HTTPStatus != 0 {
-		w.fact("httpStatus", strconv.AppendInt(nil, int64(f.HTTPStatus), 10))
-	}
-	if details := front.Details(f); details != nil {
-		w.fact("details", details)
-		if f.HasProviderText() {
+	return newError(v, code, message, nil, name, domainBridge, func(w *factWriter) {
+		w.Text("code", name)
+		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
+		w.Text("next", string(next))
+		w.Text("source", string(cmp.Or(f.By, run.Bridge)))
+		w.Optional("phase", string(f.Phase))
+		w.Optional("skillId", f.SkillID)
+		w.Optional("executionId", f.ExecutionID)
+		if f.HTTPStatus != 0 {
+			w.value("httpStatus", strconv.AppendInt(nil, int64(f.HTTPStatus), 10))
+		}
+		details := front.Details(f)
+		w.value("details", details)
+		if details != nil && f.HasProviderText() {
 			w.Text("detailsSource", string(run.Provider))
 		}
-	}
-	if retry := front.Retry(f); retry != nil {
-		w.fact("retry", retry)
-	}
-	w.closeInfo()
-	w.close()
-	return newError(code, message, &w)
+		w.value("retry", front.Retry(f))
+	})
 }
 
-func newError(code int, message string, w *detailWriter) *jsonrpc.Error {
+// newError returns an error with details: in 1.0 an array of typed objects, whose facts are strings; in older versions one object. If violations are not nil,
+// they are a google.rpc.BadRequest, and with a reason, there is a google.rpc.ErrorInfo.
+func newError(v Version, code int, message string, violations []Violation, reason, domain string, facts func(*factWriter)) *jsonrpc.Error {
+	w := factWriter{version: v}
+	begin := func(kind string) {
+		if v == V10 {
+			w.Open()
+			w.Text("@type", "type.googleapis.com/google.rpc."+kind)
+		}
+	}
+	end := func() {
+		if v == V10 {
+			w.Close()
+		}
+	}
+	brackets := "{}"
+	if v == V10 {
+		brackets = "[]"
+	}
+	w.Buf = append(w.Buf, brackets[0])
+	if violations != nil {
+		begin("BadRequest")
+		w.OpenArray("fieldViolations")
+		for _, v := range violations {
+			w.Open()
+			w.Text("field", safetext.Line(v.Field, maxMessage))
+			w.Text("description", safetext.Line(v.Description, maxMessage))
+			w.Close()
+		}
+		w.CloseArray()
+		end()
+	}
+	if reason != "" {
+		begin("ErrorInfo")
+		w.Text("reason", reason)
+		w.Text("domain", domain)
+		if v == V10 {
+			w.OpenMember("metadata")
+		}
+		facts(&w)
+		end()
+		end()
+	}
+	w.Buf = append(w.Buf, brackets[1])
 	if message = safetext.Line(message, maxMessage); strings.TrimSpace(message) == "" {
 		message = standard[code].message
 	}
 	return &jsonrpc.Error{Code: code, Message: message, Data: w.Buf}
 }
 
-// detailWriter appends the details of an error: in 1.0 an array of typed objects, whose facts are strings; in older versions
-// one object.
-type detailWriter struct {
+// factWriter appends the facts about an error.
+type factWriter struct {
 	front.Writer
 	version Version
 }
 
-func (w *detailWriter) open() {
-	if w.version == V10 {
-		w.Buf = append(w.Buf, '[')
-	} else {
-		w.Buf = append(w.Buf, '{')
+// texts adds texts, sorted by name.
+func (w *factWriter) texts(facts map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		w.Text(name, task.Quoted(facts[name]))
 	}
 }
 
-func (w *detailWriter) close() {
+// value adds a JSON value unless it is empty, in 1.0 as a string.
+func (w *factWriter) value(name string, value jsontext.Value) {
 	if w.version == V10 {
-		w.CloseArray()
-	} else {
-		w.Close()
-	}
-}
-
-// info opens a google.rpc.ErrorInfo.
-func (w *detailWriter) info(reason, domain string) {
-	if w.version != V10 {
-		w.Text("reason", reason)
-		w.Text("domain", domain)
-		return
-	}
-	w.Open()
-	w.Text("@type", "type.googleapis.com/google.rpc.ErrorInfo")
-	w.Text("reason", reason)
-	w.Text("domain", domain)
-	w.OpenMember("metadata")
-}
-
-// closeInfo closes the google.rpc.ErrorInfo that info has opened.
-func (w *detailWriter) closeInfo() {
-	if w.version == V10 {
-		w.Close()
-		w.Close()
-	}
-}
-
-// fact adds a JSON value, in 1.0 as a string.
-func (w *detailWriter) fact(name string, value []byte) {
-	if w.version == V10 {
-		w.Text(name, string(value))
+		w.Optional(name, string(value))
 	} else {
 		w.Raw(name, value)
-	}
-}
-
-// badRequest adds a google.rpc.BadRequest.
-func (w *detailWriter) badRequest(violations []Violation) {
-	if w.version == V10 {
-		w.Open()
-		w.Text("@type", "type.googleapis.com/google.rpc.BadRequest")
-	}
-	w.OpenArray("fieldViolations")
-	for _, v := range violations {
-		w.Open()
-		w.Text("field", safetext.Line(v.Field, maxMessage))
-		w.Text("description", safetext.Line(v.Description, maxMessage))
-		w.Close()
-	}
-	w.CloseArray()
-	if w.version == V10 {
-		w.Close()
 	}
 }
