@@ -142,8 +142,14 @@ func (a *A2A) check(c *options.Checker) {
 	}
 	oneOf(c, "a2a.card", "card", a.Card, cardCombined, "1.0", "0.3")
 	oneOf(c, "a2a.cancel", "cancel", a.Cancel, cancelRefuse, cancelAbandon)
+	if a.Card != "" && a.Card != cardCombined && len(a.Versions) > 0 && !slices.Contains(a.Versions, a.Card) {
+		c.Check("a2a.card", fmt.Errorf("the card can't have the form %s: that version is switched off", a.Card))
+	}
 	for i := range a.Security {
 		c.Check(options.Element("a2a.security", i), a.Security[i].Validate())
+		if slices.ContainsFunc(a.Security[:i], func(s card.SecurityScheme) bool { return s.Name == a.Security[i].Name }) {
+			c.Check(options.Element("a2a.security", i), fmt.Errorf("two security schemes have the name %q", a.Security[i].Name))
+		}
 	}
 	switch {
 	case a.Sign == nil:

@@ -276,11 +276,7 @@ func (a *A2A) cards(s *Setup) (*card.Builder, error) {
 			return nil, &options.ConfigError{Path: "a2a.sign.file", Err: fmt.Errorf("%s: %w", a.Sign.File, err)}
 		}
 	}
-	cards, err := card.New(s.Bridge, config)
-	if err != nil {
-		return nil, &options.ConfigError{Path: "a2a", Err: err}
-	}
-	return cards, nil
+	return card.New(s.Bridge, config), nil
 }
 
 // serveCard answers a request for a card.

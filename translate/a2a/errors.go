@@ -80,29 +80,38 @@ func (r *request) violated(list ...wire.Violation) *jsonrpc.Error {
 
 // failureError returns the error for a call that is answered without a task, and keeps the failure for the report.
 func (r *request) failureError(failure *run.Failure) *jsonrpc.Error {
-	f := r.front
 	r.failed = failure
+	code := codeOf(failure)
+	if code == jsonrpc.CodeInvalidParams {
+		return r.argumentError(failure)
+	}
+	e := wire.BridgeError(r.version, code, task.Text(failure), failure, isUnshown(failure))
 	switch {
 	case failure.Demand != nil && failure.Demand.CallerActs:
-		e := wire.BridgeError(r.version, codeAuthRequired, task.Text(failure), failure, isUnshown(failure))
 		e.Status = http.StatusUnauthorized
-		e.Header = http.Header{"Www-Authenticate": {cmp.Or(f.Options.Challenge, "Bearer")}}
-		return e
-	case failure.Kind == run.AuthRequired: // the principal of the caller is ambiguous
-		return wire.BridgeError(r.version, codeAuthRequired, task.Text(failure), failure, isUnshown(failure))
-	case failure.Kind == run.RateLimited:
-		e := wire.BridgeError(r.version, codeRateLimited, task.Text(failure), failure, isUnshown(failure))
+		e.Header = http.Header{"Www-Authenticate": {cmp.Or(r.front.Options.Challenge, "Bearer")}}
+	case code == codeRateLimited:
 		e.Status = http.StatusTooManyRequests
 		after := time.Second
 		if hint := failure.RetryHint(); hint != nil {
 			after = hint.After
 		}
 		e.Header = http.Header{"Retry-After": {strconv.FormatInt(max(1, int64((after+time.Second-1)/time.Second)), 10)}}
-		return e
-	case failure.Kind == run.InvalidArguments, failure.Kind == run.SkillNotFound:
-		return r.argumentError(failure)
 	}
-	return wire.BridgeError(r.version, jsonrpc.CodeInternalError, task.Text(failure), failure, isUnshown(failure))
+	return e
+}
+
+// codeOf returns the code of the error for a failure.
+func codeOf(f *run.Failure) int {
+	switch f.Kind {
+	case run.AuthRequired: // of the caller, or its principal is ambiguous
+		return codeAuthRequired
+	case run.RateLimited:
+		return codeRateLimited
+	case run.InvalidArguments, run.SkillNotFound:
+		return jsonrpc.CodeInvalidParams
+	}
+	return jsonrpc.CodeInternalError
 }
 
 // argumentError returns the error for a failure whose cause is an argument of the client.
@@ -153,20 +162,14 @@ func Code(_ *translate.Call, r *run.Run) int {
 	if f == nil {
 		return 0
 	}
-	code, own := errors.AsType[front.CodeError](f.Cause)
-	switch {
-	case own:
+	if code, own := errors.AsType[front.CodeError](f.Cause); own {
 		return int(code)
+	}
+	switch {
 	case f.Argument != nil && f.Argument.Reason == message.ReasonNoInput:
 		return wire.CodeContentTypeUnsupported
-	case f.Demand != nil && f.Demand.CallerActs:
-		return codeAuthRequired
-	case isRefusal(f) && f.Kind == run.RateLimited:
-		return codeRateLimited
-	case isRefusal(f) && f.Kind == run.Internal:
-		return jsonrpc.CodeInternalError
 	case isRefusal(f):
-		return jsonrpc.CodeInvalidParams
+		return codeOf(f)
 	}
 	return 0
 }

@@ -188,7 +188,7 @@ func (c *choices) add(field, name string) {
 }
 
 // named returns the names of skills in a request with a message, and what else it asks for.
-func (r *request) named(send *wire.Send) (named choices, asked message.Directions) {
+func (r *request) named(send *wire.Send) (named choices, asked task.Wishes) {
 	named.add("the URL", r.skill)
 	named.add("tenant", send.Tenant)
 	for i := range send.Message.Parts {

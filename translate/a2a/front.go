@@ -22,24 +22,10 @@ import (
 // Name is the name of this front in reports.
 const Name = task.Front
 
-// Bridge executes calls for a [Front]. Implementations must be safe for concurrent use.
-type Bridge interface {
-	// Start invokes a skill.
-	Start(ctx context.Context, call translate.Call) translate.Execution
-	// Resume finds a run that was accepted before.
-	Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution
-	// ReportRun reports a call that the other methods do not report.
-	ReportRun(ctx context.Context, call translate.Call, o translate.Operation, r *run.Run)
-	// List returns the skills that the query selects, in the byte order of their names.
-	List(ctx context.Context, q translate.Query) translate.Listing
-	// Find returns the listed name of the skill that a name means: a skill may also have aliases.
-	Find(ctx context.Context, name, principal string) (listed string, failure *run.Failure)
-}
-
 // Front answers the methods of A2A. Its fields must not be changed while it is used.
 type Front struct {
 	// Bridge executes the calls. It is required.
-	Bridge Bridge
+	Bridge *translate.Bridge
 	// Tasks are the tasks. Its Ledger is required.
 	task.Tasks
 	// Owner returns the owner of the tasks of a principal. It is required.

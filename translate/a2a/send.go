@@ -18,39 +18,41 @@ var errTaken = errors.New("the task has been changed meanwhile")
 // maxTaken is how often a message is looked at again because another message has changed its task first.
 const maxTaken = 10
 
+// taken is the answer to a message whose task was changed first.
+var taken = new(jsonrpc.Error)
+
 // send answers SendMessage, SendStreamingMessage and their older forms.
-func send(r *request) (result jsontext.Value, fault *jsonrpc.Error) {
+func send(r *request) (jsontext.Value, *jsonrpc.Error) {
 	for range maxTaken {
-		var taken bool
-		if result, fault, taken = r.send(); !taken {
+		if result, fault := r.send(); fault != taken {
 			return result, fault
 		}
 	}
 	return nil, r.failureError(notKept(errTaken))
 }
 
-// send is the method send, unless the task of the message is taken.
-func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken bool) {
+// send answers a message, unless its task is taken.
+func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 	f := r.front
 	send, violations := wire.DecodeSend(r.version, r.params())
 	if len(violations) > 0 {
-		return nil, r.violated(violations...), false
+		return nil, r.violated(violations...)
 	}
 	if send.Push != nil && f.Push == nil {
-		return nil, pushNotSupported(r.version), false
+		return nil, pushNotSupported(r.version)
 	}
 	named, asked := r.named(&send)
 	t, fault := r.taskOf(&send, named)
 	if fault != nil {
-		return nil, fault, false
+		return nil, fault
 	}
 	if send.Push != nil {
 		if fault = r.checkInline(t, send.Push); fault != nil {
-			return nil, fault, false
+			return nil, fault
 		}
 	}
 	s := &submission{
-		front: f, request: r, send: send, wishes: task.Wishes{Timeout: asked.Timeout.Milliseconds(), Priority: asked.Priority}, task: t, until: time.Now().Add(longestWait(r)),
+		front: f, request: r, send: send, wishes: asked, task: t, until: time.Now().Add(longestWait(r)),
 		made: make(chan struct{}), ended: make(chan struct{}), full: make(chan struct{}),
 	}
 	s.Tasks, s.Unkept = &f.Tasks, s.isReply
@@ -58,7 +60,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	s.Set(t)
 	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(t, named, send.Message.Parts); fault != nil {
-		return nil, fault, false
+		return nil, fault
 	}
 	waits := !s.send.Immediately || r.version == wire.V01
 	if t != nil && t.Status.State.Open() {
@@ -74,7 +76,7 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	case s.taken:
 		<-s.ended
 		r.reported = false
-		return nil, nil, true
+		return nil, taken
 	case s.fault != nil:
 		fault = s.fault
 	case s.feed != nil:
@@ -89,11 +91,11 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error, taken boo
 	default:
 		result, fault = s.answer(waits)
 	}
-	return result, fault, false
+	return result, fault
 }
 
 // join handles a message to a task whose run goes on: it adds the message to the history.
-func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Error, taken bool) {
+func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Error) {
 	f, r, cursor := s.front, s.request, s.task.Entry.Version
 	s.ended = nil
 	t, err := f.Change(r.ctx, s.task, func(t *task.Task) error {
@@ -105,7 +107,7 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 		return nil
 	})
 	if errors.Is(err, errTaken) || errors.Is(err, ledger.ErrEnded) {
-		return nil, nil, true
+		return nil, taken
 	}
 	if err == nil {
 		s.task, r.task = t, t
@@ -120,5 +122,5 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	default:
 		result, fault = s.answer(waits)
 	}
-	return result, fault, false
+	return result, fault
 }

@@ -1,9 +1,9 @@
 package card
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,9 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
-
-// ExtensionURI names the bridge's extension of A2A. Its objects in cards and messages hold what A2A has no member for.
-const ExtensionURI = "https://github.com/skill-bridge/caddy-skill-bridge/a2a/v1"
 
 // Bridge knows the skills. [translate.Bridge] implements it.
 type Bridge interface {
@@ -89,7 +86,6 @@ var (
 type Builder struct {
 	config  Config
 	bridge  Bridge
-	origin  string // of Config.URL; empty: of the request
 	options []byte // those that the version depends on
 	notice  *content
 
@@ -99,79 +95,37 @@ type Builder struct {
 	kept map[key]*kept
 }
 
-// New returns a Builder for the skills of a bridge.
-func New(bridge Bridge, config Config) (*Builder, error) {
+// New returns a Builder for the skills of a bridge. The values of the options are not checked.
+func New(bridge Bridge, config Config) *Builder {
 	if len(config.Versions) == 0 {
 		config.Versions = []string{v10, v03, v01}
 	}
-	for _, v := range config.Versions {
-		if v != v10 && v != v03 && v != v01 {
-			return nil, fmt.Errorf("%q is not one of the versions 1.0, 0.3 and 0.1", v)
-		}
-	}
-	switch config.Form {
-	case "", combined:
-		config.Form = combined
-	case v10, v03:
-		if !slices.Contains(config.Versions, config.Form) {
-			return nil, fmt.Errorf("the card can't have the form %s: that version is switched off", config.Form)
-		}
-	default:
-		return nil, fmt.Errorf("%q is not one of the forms combined, 1.0 and 0.3", config.Form)
-	}
+	config.Form = cmp.Or(config.Form, combined)
+	config.URL = strings.TrimSuffix(config.URL, "/")
 	b := &Builder{config: config, bridge: bridge, kept: map[key]*kept{}}
-	if config.URL != "" {
-		config.URL = strings.TrimSuffix(config.URL, "/")
-		b.config.URL = config.URL
-		var err error
-		if b.origin, err = originOf(config.URL); err != nil {
-			return nil, fmt.Errorf("%q is not the URL of a mount: %w", config.URL, err)
-		}
-	} else if config.Signer != nil {
-		return nil, errors.New("a signed card needs the public URL of the mount")
-	}
-	names := map[string]bool{}
-	for i := range config.Security {
-		s := &config.Security[i]
-		if err := s.Validate(); err != nil {
-			return nil, err
-		}
-		if names[s.Name] {
-			return nil, fmt.Errorf("two security schemes have the name %q", s.Name)
-		}
-		names[s.Name] = true
-	}
 	b.options = b.hashed()
 	b.notice = b.noticeContent()
-	return b, nil
+	return b
 }
 
 // maxBase bounds the base URL of a request, in bytes.
 const maxBase = 512
 
-// originOf returns scheme and host of a URL.
-func originOf(text string) (string, error) {
+// originOf returns scheme and host of a URL; empty: it can't be that of a mount.
+func originOf(text string) string {
 	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return "", errors.New("it can't be parsed")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("it must be http or https, with a host, and without user, query and fragment")
-	case len(text) > maxBase:
-		return "", fmt.Errorf("it has more than %d bytes", maxBase)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(text) > maxBase {
+		return ""
 	}
-	return u.Scheme + "://" + u.Host, nil
+	return u.Scheme + "://" + u.Host
 }
 
 // Card returns a card, or one of the errors of this package. The Context bounds only the wait of this caller.
 func (b *Builder) Card(ctx context.Context, r Request) (*Card, error) {
-	base, origin := b.config.URL, b.origin
-	if base == "" {
-		base = strings.TrimSuffix(r.Base, "/")
-		var err error
-		if origin, err = originOf(base); err != nil {
-			return nil, ErrURL
-		}
+	base := cmp.Or(b.config.URL, strings.TrimSuffix(r.Base, "/"))
+	origin := originOf(base)
+	if origin == "" {
+		return nil, ErrURL
 	}
 	if len(r.Skill) > maxName {
 		return nil, ErrNotFound
@@ -196,11 +150,7 @@ func (b *Builder) Card(ctx context.Context, r Request) (*Card, error) {
 		return nil, err
 	}
 	if r.Skill != "" {
-		name := c.skill
-		if name == "" {
-			name = r.Skill
-		}
-		base += "/" + url.PathEscape(name)
+		base += "/" + url.PathEscape(cmp.Or(c.skill, r.Skill))
 	}
 	card := b.compose(c, form, base, origin)
 	card.MaxAge = min(max(0, time.Until(fresh)), maxAge).Truncate(time.Second)

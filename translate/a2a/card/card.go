@@ -27,6 +27,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
 
@@ -84,14 +85,7 @@ func (a *assembler) pieces() (pieces [][]byte, size int) {
 	return pieces, size
 }
 
-func (a *assembler) boolean(name string, value bool) {
-	a.Name(name)
-	if value {
-		a.Buf = append(a.Buf, "true"...)
-		return
-	}
-	a.Buf = append(a.Buf, "false"...)
-}
+func (a *assembler) boolean(name string, value bool) { a.Raw(name, strconv.AppendBool(nil, value)) }
 
 // compose makes a card from a content. form is a version or combined, base the URL of the mount.
 func (b *Builder) compose(c *content, form, base, origin string) *Card {
@@ -124,9 +118,6 @@ func (c *content) signatureFor(s *Signer, base string, a *assembler) []byte {
 	}
 	return c.signature
 }
-
-// defaultModes are the media types for skills without modes of their own.
-var defaultModes = commonModes
 
 // Values of cards about versions of A2A and the transport.
 const (
@@ -178,9 +169,9 @@ func (b *Builder) write(c *content, form, base, origin string, compact bool) *as
 	a.Optional("documentationUrl", o.Documentation)
 	a.Optional("iconUrl", o.Icon)
 	b.writeCapabilities(a, c, form, compact)
-	modes := defaultModes
+	modes := commonModes
 	if form == v01 {
-		modes = slices.Concat(legacyModes, defaultModes)
+		modes = slices.Concat(legacyModes, commonModes)
 		a.writeLegacyAuthentication(o.Security)
 	}
 	a.Texts("defaultInputModes", modes)
@@ -218,7 +209,7 @@ func (b *Builder) writeCapabilities(a *assembler, c *content, form string, compa
 	}
 	a.OpenArray("extensions")
 	a.Open()
-	a.Text("uri", ExtensionURI)
+	a.Text("uri", wire.Extension)
 	a.Text("description", "The skill that a message is for, its version, and the schemas of inputs and output.")
 	if !compact {
 		a.boolean("required", false)
@@ -272,33 +263,11 @@ func Serve(w http.ResponseWriter, r *http.Request, c *Card) {
 // isHeldBy reports whether the header of a conditional request says that the client has this card.
 func (c *Card) isHeldBy(header http.Header) bool {
 	if tags := header.Values("If-None-Match"); len(tags) > 0 {
-		return matches(strings.Join(tags, ","), c.ETag)
+		return slices.ContainsFunc(strings.Split(strings.Join(tags, ","), ","), func(tag string) bool { // a tag of another server may have a comma, which does not matter
+			tag = strings.TrimSpace(tag)
+			return tag == "*" || strings.TrimPrefix(tag, "W/") == c.ETag
+		})
 	}
 	since, err := http.ParseTime(header.Get("If-Modified-Since"))
 	return err == nil && !c.LastModified.Truncate(time.Second).After(since)
-}
-
-// matches reports whether a list of entity tags contains a tag, by weak comparison.
-func matches(list, tag string) bool {
-	for {
-		list = strings.TrimLeft(list, " \t,")
-		if list == "" {
-			return false
-		}
-		if list[0] == '*' {
-			return true
-		}
-		list = strings.TrimPrefix(list, "W/")
-		if list == "" || list[0] != '"' {
-			return false
-		}
-		end := strings.IndexByte(list[1:], '"')
-		if end < 0 {
-			return false
-		}
-		if list[:end+2] == tag {
-			return true
-		}
-		list = list[end+2:]
-	}
 }

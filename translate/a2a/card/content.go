@@ -33,7 +33,7 @@ const (
 	maxSkillsSize  = 8 << 20 // of all skills; those that do not fit are left out
 	maxSkillSize   = 16 << 10
 	maxSchemasSize = 2 << 20 // of the schemas of all skills
-	maxSchemaSize  = 256 << 10
+	maxSchemaSize  = 512 << 10
 )
 
 // content is the part of a card that all its forms and URLs share. It is immutable, except for the signature.
@@ -73,14 +73,12 @@ func (b *Builder) seal(c *content) *content {
 // hashed returns a text with the options that the version of a card depends on.
 func (b *Builder) hashed() []byte {
 	o := &b.config
-	security := make([]SecurityScheme, len(o.Security))
-	copy(security, o.Security)
 	signer := ""
 	if o.Signer != nil {
 		signer = o.Signer.kid
 	}
 	return fmt.Appendf(nil, "%q %q %q %q %q %q %q %q %t %t %+q %q %t",
-		o.URL, o.Name, o.Description, o.Organization, o.Documentation, o.Icon, o.Versions, o.Form, o.Extended, o.Push, security, signer, o.RequirePrincipal)
+		o.URL, o.Name, o.Description, o.Organization, o.Documentation, o.Icon, o.Versions, o.Form, o.Extended, o.Push, o.Security, signer, o.RequirePrincipal)
 }
 
 const (
@@ -107,9 +105,7 @@ func (b *Builder) noticeContent() *content {
 func (b *Builder) contentOf(ctx context.Context, entries []catalog.Entry) (*content, error) {
 	described := len(entries) <= maxDescribed
 	most := min(maxSkillSize, maxSkillsSize/max(1, len(entries)))
-	var skills, legacy, schemas front.Writer
-	skills.Buf, legacy.Buf = append(skills.Buf, '['), append(legacy.Buf, '[')
-	schemas.Open()
+	skills, legacy, schemas := front.Writer{Buf: []byte{'['}}, front.Writer{Buf: []byte{'['}}, front.Writer{Buf: []byte{'{'}}
 	shown := 0
 	for i := range entries {
 		s := skillOf(&entries[i], most)
@@ -125,8 +121,7 @@ func (b *Builder) contentOf(ctx context.Context, entries []catalog.Entry) (*cont
 		}
 		legacy.Next()
 		legacy.Buf = append(legacy.Buf, s.json(true, 2*most)...)
-		share := min(maxSchemaSize, maxSchemasSize/len(entries))
-		if err := addSchemas(ctx, &schemas, &s, entries[i].Descriptor, share); err != nil {
+		if err := addSchemas(ctx, &schemas, &s, entries[i].Descriptor, min(maxSchemaSize, maxSchemasSize/len(entries))); err != nil {
 			return nil, err
 		}
 	}
@@ -146,6 +141,21 @@ func (b *Builder) contentOf(ctx context.Context, entries []catalog.Entry) (*cont
 	return b.seal(c), nil
 }
 
+// contentOfOne returns the content for one skill. The error is that of a context that has ended.
+func (b *Builder) contentOfOne(ctx context.Context, d *translate.Description) (*content, error) {
+	e := catalog.Entry{
+		Name: d.Name, Title: d.Descriptor.Name, Namespace: d.Namespace, Version: d.Descriptor.Version, Description: d.Descriptor.Description,
+		CapabilityType: d.Descriptor.CapabilityType, Descriptor: d.Descriptor,
+	}
+	c, err := b.contentOf(ctx, []catalog.Entry{e})
+	if err != nil {
+		return nil, err
+	}
+	s := skillOf(&e, maxSkillSize)
+	c.skill, c.name, c.description = d.Name, cmp.Or(b.config.Name, s.title), cmp.Or(b.config.Description, s.description)
+	return b.seal(c), nil
+}
+
 // sizeOf returns a lower bound for the size of the schema of inputs, in bytes.
 func sizeOf(params []document.Parameter) int {
 	size := 0
@@ -153,25 +163,6 @@ func sizeOf(params []document.Parameter) int {
 		size += len(params[i].Name) + len(params[i].Description) + len(params[i].Schema)
 	}
 	return size
-}
-
-// contentOfOne returns the content for one skill. The error is that of a context that has ended.
-func (b *Builder) contentOfOne(ctx context.Context, d *translate.Description) (*content, error) {
-	s := skillOf(&catalog.Entry{
-		Name: d.Name, Title: d.Descriptor.Name, Namespace: d.Namespace, Version: d.Descriptor.Version, Description: d.Descriptor.Description,
-		CapabilityType: d.Descriptor.CapabilityType, Descriptor: d.Descriptor,
-	}, maxSkillSize)
-	var schemas front.Writer
-	schemas.Open()
-	if err := addSchemas(ctx, &schemas, &s, d.Descriptor, 2*maxSchemaSize); err != nil {
-		return nil, err
-	}
-	schemas.Close()
-	return b.seal(&content{
-		skill: d.Name, name: cmp.Or(b.config.Name, s.title), description: cmp.Or(b.config.Description, s.description),
-		skills: fmt.Appendf(nil, "[%s]", s.json(false, maxSkillSize)), legacy: fmt.Appendf(nil, "[%s]", s.json(true, 2*maxSkillSize)),
-		schemas: schemas.Buf,
-	}), nil
 }
 
 // sentence describes an agent by the namespaces of its skills.
@@ -257,7 +248,7 @@ const (
 	maxVersion     = 100
 )
 
-// commonModes are the media types of messages that every skill accepts.
+// commonModes are the media types of messages that every skill accepts, and of outputs of skills without a mode of their own.
 var commonModes = []string{"application/json", "text/plain"}
 
 // skill holds the values of a card about one skill.

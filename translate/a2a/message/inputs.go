@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -247,13 +248,17 @@ func (l *Inputs) addText(text string, params parameters) *run.Failure {
 // addFile adds a file as the value of the input that takes it. where is the part or message that has it, and field is its path in the
 // request; empty: it is not in the request.
 func (l *Inputs) addFile(p *task.Part, where, field string, params parameters) *run.Failure {
-	if name := inputOf(p.Metadata); name != "" {
+	var metadata struct {
+		Input string `json:"input"`
+	}
+	_ = json.Unmarshal(p.Metadata, &metadata, jsontext.AllowDuplicateNames(true)) // other values than texts are not for the bridge
+	if name := metadata.Input; name != "" {
 		at := params.find(name)
 		if at < 0 || params.list[at].Type != "string" {
 			return wrongPart(where, "names the input "+task.Quoted(name)+", which is no text input of the skill")
 		}
 		text := p.Text
-		if p.Kind == front.PartBytes && isText(p.MediaType) && keywordsOf(&params.list[at]).encoding == "" {
+		if p.Kind == front.PartBytes && isText(p.MediaType) && keywordsOf(&params.list[at]).Encoding == "" {
 			decoded, err := base64.StdEncoding.DecodeString(text)
 			if err != nil || !utf8.Valid(decoded) {
 				return wrongPart(where, "has to be UTF-8, since its media type is that of a text")
@@ -282,20 +287,14 @@ func isText(mediaType string) bool {
 }
 
 // keywords are the keywords of an input's schema that say what its text is.
-type keywords struct{ encoding, mediaType, format string }
+type keywords struct {
+	Encoding  string `json:"contentEncoding"`
+	MediaType string `json:"contentMediaType"`
+	Format    string `json:"format"`
+}
 
 func keywordsOf(param *document.Parameter) (k keywords) {
-	eachMember(param.Schema, func(name []byte, value jsontext.Value) bool {
-		switch string(name) {
-		case "contentEncoding":
-			k.encoding = textOf(value)
-		case "contentMediaType":
-			k.mediaType = textOf(value)
-		case "format":
-			k.format = textOf(value)
-		}
-		return true
-	})
+	_ = json.Unmarshal(param.Schema, &k) // it may also be true or false
 	return k
 }
 
@@ -304,9 +303,9 @@ func keywordsOf(param *document.Parameter) (k keywords) {
 func takes(param *document.Parameter, p *task.Part) bool {
 	k := keywordsOf(param)
 	if p.Kind == front.PartURL {
-		return k.format == "uri"
+		return k.Format == "uri"
 	}
-	return k.encoding == "base64" && fits(p.MediaType, k.mediaType)
+	return k.Encoding == "base64" && fits(p.MediaType, k.MediaType)
 }
 
 // fits reports whether a given media type is the wanted one. An empty one fits any other, and the wanted one may be a range
@@ -364,17 +363,6 @@ func PartField(i int) string { return "message.parts[" + strconv.Itoa(i) + "]" }
 // Pointer returns the JSON Pointer of an input.
 func Pointer(name string) string {
 	return "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-}
-
-// inputOf returns the member input of a part's metadata.
-func inputOf(metadata jsontext.Value) (name string) {
-	eachMember(metadata, func(key []byte, value jsontext.Value) bool {
-		if string(key) == "input" {
-			name = textOf(value)
-		}
-		return name == ""
-	})
-	return name
 }
 
 // joinedText returns the texts of the parts, joined by line breaks, without the parts that are names.

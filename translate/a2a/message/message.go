@@ -96,9 +96,9 @@ func eachMember(object jsontext.Value, each func(name []byte, value jsontext.Val
 
 // Directions are the values for the bridge in the metadata of a message or request.
 type Directions struct {
-	Skills   []string      // the names of skills, up to MaxNames
-	Timeout  time.Duration // 0: none
-	Priority string        // empty: none
+	task.Wishes
+
+	Skills []string // the names of skills, up to MaxNames
 }
 
 // MaxNames bounds the names of skills that are read from a message. A skill has fewer spellings of its name.
@@ -126,8 +126,8 @@ func DirectionsIn(metadata jsontext.Value) (d Directions) {
 				case "priority":
 					d.Priority = textOf(value)
 				case "timeoutMs":
-					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < int64(maxTimeout/time.Millisecond) {
-						d.Timeout = time.Duration(n) * time.Millisecond
+					if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < maxTimeout.Milliseconds() {
+						d.Timeout = n
 					}
 				}
 				return true
