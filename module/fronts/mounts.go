@@ -7,11 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
@@ -172,3 +176,96 @@ func checkPath(p string) error {
 	}
 	return nil
 }
+
+// baseOf returns the URL of the handler as the client of a request sees it: its path is what a handler in front has removed.
+func baseOf(r *http.Request) url.URL {
+	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
+	if !ok {
+		original = *r
+	}
+	u := url.URL{Scheme: "http", Host: r.Host}
+	if r.TLS != nil {
+		u.Scheme = "https"
+	}
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		if scheme := r.Header.Get("X-Forwarded-Proto"); scheme == "http" || scheme == "https" {
+			u.Scheme = scheme
+		}
+		if host := r.Header.Get("X-Forwarded-Host"); host != "" && !strings.ContainsAny(host, "/, @") {
+			u.Host = host
+		}
+	}
+	if original.URL != nil {
+		if prefix, ok := strings.CutSuffix(original.URL.Path, r.URL.Path); ok {
+			u.Path = prefix
+		}
+	}
+	return u
+}
+
+// urlOf returns the URL of a path of the handler as the client of a request sees it.
+func urlOf(r *http.Request, path string) string {
+	u := baseOf(r)
+	u.Path += path
+	return u.String()
+}
+
+// URLOf returns the URL of a request as its client sees it, without the query.
+func URLOf(r *http.Request) string { return urlOf(r, r.URL.Path) }
+
+// ModuleVersion returns the version of the bridge.
+var ModuleVersion = sync.OnceValue(func() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return versionIn(info)
+	}
+	return unreleased
+})
+
+// unreleased is the version of a bridge that was built from a working tree.
+const unreleased = "(devel)"
+
+// shownRevision is how many characters of a revision a version has.
+const shownRevision = 12
+
+// versionIn returns the version of the bridge in a program: that of the module, or of another one that replaces it. A working tree has none,
+// but the revision that is known of the program's own.
+func versionIn(info *debug.BuildInfo) string {
+	const path = "github.com/skill-bridge/caddy-skill-bridge"
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != path {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		version := cmp.Or(m.Version, unreleased)
+		if m == &info.Main && version == unreleased {
+			version += revisionIn(info)
+		}
+		return version
+	}
+	return unreleased
+}
+
+// revisionIn returns the revision of the working tree that a program was built from; empty: it is not known.
+func revisionIn(info *debug.BuildInfo) (revision string) {
+	modified := ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = " " + s.Value[:min(len(s.Value), shownRevision)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+dirty"
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision + modified
+}
+
+// CaddyVersion returns the version of Caddy.
+var CaddyVersion = sync.OnceValue(func() string {
+	version, _ := caddy.Version()
+	return version
+})

@@ -149,7 +149,7 @@ func (m *Mounts) Callbacks(ctx caddy.Context, s *Setup, kept *KeptRuns, body fun
 		}
 		c.Secrets = append(c.Secrets, secret)
 	}
-	return c, whileUsed(ctx, c)
+	return c, whileUsed(ctx, c.Begin, c.End)
 }
 
 // push returns the webhooks of a handler for its tasks, which begin with the configuration; nil: clients can't set any.
@@ -160,7 +160,7 @@ func (s *Setup) push(ctx caddy.Context, kept *KeptRuns) (*a2a.Webhooks, error) {
 	w := &a2a.Webhooks{
 		Sender: s.sender(a2a.Name, s.Observer.Pushed), Deliverer: kept.deliverer, Ledger: ledger.Viewed{Ledger: kept.Ledger}, Sealer: s.Sealer,
 	}
-	return w, whileUsed(ctx, w)
+	return w, whileUsed(ctx, w.Begin, w.End)
 }
 
 func (s *Setup) sender(front string, attempted func(*delivery.Attempt)) delivery.Sender {
@@ -168,12 +168,9 @@ func (s *Setup) sender(front string, attempted func(*delivery.Attempt)) delivery
 }
 
 // whileUsed begins to send with a configuration, and ends when it is used no longer.
-func whileUsed(ctx caddy.Context, sender interface {
-	Begin()
-	End()
-}) error {
+func whileUsed(ctx caddy.Context, begin, end func()) error {
 	return lifetime.OnStart(ctx, func() {
-		sender.Begin()
-		context.AfterFunc(ctx, sender.End)
+		begin()
+		context.AfterFunc(ctx, end)
 	})
 }

@@ -3,7 +3,7 @@
 //
 // [Front.ServeRPC] reads the version and the method of a request. A message (send.go) becomes a call in three steps: what it names (find.go finds its
 // task and its skill), the collection of its inputs and the claim, directly before the provider is invoked (submission.go), and its answer
-// (answer.go). Its run may outlive its request (run.go).
+// (answer.go). Its run may outlive its request.
 //
 // Package message reads messages, package task has tasks as views of entries of the ledger and changes them by the states of their runs, package wire encodes
 // and decodes each version, and package card makes the agent cards.
