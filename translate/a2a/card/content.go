@@ -319,21 +319,21 @@ func addMode(modes []string, mode string) []string {
 // adds the modes of A2A 0.1, which are not media types. To make it fit, json first leaves out the example, then the modes and
 // most tags, and then shortens the texts.
 func (s *skill) json(legacy bool, most int) []byte {
-	for _, reduced := range []func(*skill){
-		func(*skill) {},
-		func(s *skill) { s.example = "" },
-		func(s *skill) {
-			s.inputModes, s.outputModes, s.tags = nil, nil, s.tags[:min(len(s.tags), 2)]
-			s.description = safetext.Line(s.description, 200)
+	short := *s
+	for _, reduce := range []func(){
+		func() {},
+		func() { short.example = "" },
+		func() {
+			short.inputModes, short.outputModes, short.tags = nil, nil, s.tags[:min(len(s.tags), 2)]
+			short.description = safetext.Line(s.description, 200)
 		},
 	} {
-		short := *s
-		reduced(&short)
+		reduce()
 		if text := short.write(legacy); len(text) <= most {
 			return text
 		}
 	}
-	short := skill{name: s.name, title: safetext.Line(s.title, 40), description: safetext.Line(s.description, 40), tags: s.tags[:min(len(s.tags), 2)]}
+	short.title, short.description = safetext.Line(s.title, 40), safetext.Line(s.description, 40)
 	return short.write(legacy)
 }
 
@@ -341,30 +341,26 @@ func (s *skill) json(legacy bool, most int) []byte {
 var legacyModes = []string{"text", "data"}
 
 func (s *skill) write(legacy bool) []byte {
-	var w front.Writer
-	w.Open()
-	w.Name("id")
-	w.Buf = appendName(w.Buf, s.name)
-	w.Text("name", s.title)
-	w.Text("description", s.description)
-	w.Texts("tags", s.tags)
-	if s.example != "" {
-		w.Texts("examples", []string{s.example})
-	}
-	for _, m := range []struct {
-		name  string
-		modes []string
-	}{{"inputModes", s.inputModes}, {"outputModes", s.outputModes}} {
-		switch {
-		case len(m.modes) == 0:
-		case legacy:
-			w.Texts(m.name, slices.Concat(legacyModes, m.modes))
-		default:
-			w.Texts(m.name, m.modes)
+	return front.Object(func(w *front.Writer) {
+		w.Name("id")
+		w.Buf = appendName(w.Buf, s.name)
+		w.Text("name", s.title)
+		w.Text("description", s.description)
+		w.Texts("tags", s.tags)
+		if s.example != "" {
+			w.Texts("examples", []string{s.example})
 		}
-	}
-	w.Close()
-	return w.Buf
+		modes := func(name string, modes []string) {
+			if len(modes) > 0 && legacy {
+				modes = slices.Concat(legacyModes, modes)
+			}
+			if len(modes) > 0 {
+				w.Texts(name, modes)
+			}
+		}
+		modes("inputModes", s.inputModes)
+		modes("outputModes", s.outputModes)
+	})
 }
 
 // appendName appends the name of a skill as a JSON string, with escapes for characters that are not visible.

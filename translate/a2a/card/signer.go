@@ -45,13 +45,12 @@ func NewSigner(text []byte, kid string) (*Signer, error) {
 		sum := sha256.Sum256([]byte(`{"crv":"P-256","kty":"EC","x":"` + x + `","y":"` + y + `"}`))
 		kid = encode(sum[:])
 	}
-	var w front.Writer
-	w.Open()
-	w.Text("alg", "ES256")
-	w.Text("kid", kid)
-	w.Text("typ", "JOSE")
-	w.Close()
-	return &Signer{kid: kid, protected: encode(w.Buf), key: key}, nil
+	header := front.Object(func(w *front.Writer) {
+		w.Text("alg", "ES256")
+		w.Text("kid", kid)
+		w.Text("typ", "JOSE")
+	})
+	return &Signer{kid, encode(header), key}, nil
 }
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
@@ -107,12 +106,9 @@ func withoutEmpty(card jsontext.Value) jsontext.Value {
 		panic(err) // this package has written the card
 	}
 	filled, err := json.Marshal(fill(members))
-	if err != nil {
-		panic(err) // members was decoded from JSON
-	}
 	value := jsontext.Value(filled)
-	if err := value.Canonicalize(); err != nil {
-		panic(err) // filled was encoded by json
+	if err = errors.Join(err, value.Canonicalize()); err != nil {
+		panic(err) // it was decoded from JSON
 	}
 	return value
 }
@@ -159,10 +155,8 @@ func (s *Signer) signature(payload []byte) []byte {
 	signed := make([]byte, 64)
 	pair.R.FillBytes(signed[:32])
 	pair.S.FillBytes(signed[32:])
-	var w front.Writer
-	w.Open()
-	w.Text("protected", s.protected)
-	w.Text("signature", encode(signed))
-	w.Close()
-	return w.Buf
+	return front.Object(func(w *front.Writer) {
+		w.Text("protected", s.protected)
+		w.Text("signature", encode(signed))
+	})
 }

@@ -164,19 +164,17 @@ func WhichSkill(skills []catalog.Entry, problem string) (text string, data jsont
 	if more := len(skills) - maxListedText; more > 0 {
 		b.WriteString("\nand further ones: see the data, or the agent card.")
 	}
-	var w front.Writer
-	w.Open()
-	w.Texts("missing", []string{"skill"})
-	w.OpenArray("skills")
-	for i := range skills[:min(len(skills), maxListedData)] {
-		w.Open()
-		w.Text("name", skills[i].Name)
-		w.Text("description", task.Quoted(skills[i].Description))
-		w.Close()
-	}
-	w.CloseArray()
-	w.Close()
-	return b.String(), w.Buf
+	return b.String(), front.Object(func(w *front.Writer) {
+		w.Texts("missing", []string{"skill"})
+		w.OpenArray("skills")
+		for i := range skills[:min(len(skills), maxListedData)] {
+			w.Open()
+			w.Text("name", skills[i].Name)
+			w.Text("description", task.Quoted(skills[i].Description))
+			w.Close()
+		}
+		w.CloseArray()
+	})
 }
 
 // WhichInputs returns the text and the data of the question for inputs, whose names it sorts as the descriptor has them. problem says what is wrong with a value; empty: inputs are only missing.
@@ -196,17 +194,22 @@ func WhichInputs(ctx context.Context, skill *translate.Skill, missing []string, 
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(describeInput(&params, name))
+		b.WriteString(task.Quoted(name))
+		if at := params.find(name); at >= 0 {
+			p := &params.list[at]
+			b.WriteString(" (" + task.Quoted(p.Type) + ")")
+			if d := task.Quoted(p.Description); d != "" {
+				b.WriteString(": " + d)
+			}
+		}
 	}
-	var w front.Writer
-	w.Open()
-	w.Text("skill", skill.Name)
-	w.Texts("missing", missing)
-	if schema, err := front.InputSchema(ctx, skill.Descriptor, ""); err == nil { // else nobody reads the question
-		w.Raw("inputSchema", schema)
-	}
-	w.Close()
-	return b.String(), w.Buf
+	return b.String(), front.Object(func(w *front.Writer) {
+		w.Text("skill", skill.Name)
+		w.Texts("missing", missing)
+		if schema, err := front.InputSchema(ctx, skill.Descriptor, ""); err == nil { // else nobody reads the question
+			w.Raw("inputSchema", schema)
+		}
+	})
 }
 
 // Unread says that a text can't be the value of an input, since it is not JSON.
@@ -216,18 +219,4 @@ func Unread(skill *translate.Skill, name string) string {
 		return task.Text(wrong)
 	}
 	return "the text for " + task.Quoted(name) + " is not JSON"
-}
-
-// describeInput returns the name, type and description of an input.
-func describeInput(params *parameters, name string) string {
-	at := params.find(name)
-	if at < 0 {
-		return task.Quoted(name)
-	}
-	p := &params.list[at]
-	text := task.Quoted(name) + " (" + task.Quoted(p.Type) + ")"
-	if d := task.Quoted(p.Description); d != "" {
-		text += ": " + d
-	}
-	return text
 }

@@ -204,17 +204,15 @@ func Text(f *run.Failure) string {
 // failed returns the text and the data of the status message for a failure.
 func failed(failure *run.Failure) (text string, data jsontext.Value) {
 	text = Text(failure)
-	var w front.Writer
-	w.Open()
-	w.Text("code", cmp.Or(Quoted(string(document.CodeOf(failure))), "INTERNAL_ERROR"))
-	w.Text("message", text)
-	w.Text("executed", string(cmp.Or(failure.Executed, run.ExecutedMaybe)))
-	w.Text("next", string(nextOf(failure)))
-	w.Text("source", string(cmp.Or(failure.By, run.Bridge)))
-	w.Raw("details", front.Details(failure))
-	w.Raw("retry", front.Retry(failure))
-	w.Close()
-	return text, w.Buf
+	return text, front.Object(func(w *front.Writer) {
+		w.Text("code", cmp.Or(Quoted(string(document.CodeOf(failure))), "INTERNAL_ERROR"))
+		w.Text("message", text)
+		w.Text("executed", string(cmp.Or(failure.Executed, run.ExecutedMaybe)))
+		w.Text("next", string(nextOf(failure)))
+		w.Text("source", string(cmp.Or(failure.By, run.Bridge)))
+		w.Raw("details", front.Details(failure))
+		w.Raw("retry", front.Retry(failure))
+	})
 }
 
 // nextOf returns the next step after a run that is not followed any more.

@@ -190,16 +190,16 @@ func (w *writer) metadata() {
 	w.Optional("version", t.Ref.Version)
 	w.Optional("provider", t.Ref.Source)
 	w.Optional("executionId", t.Ref.ExecutionID)
-	w.warnings()
+	warnings(&w.Writer, t)
 	w.Close()
 	w.Close()
 }
 
 // warnings appends to the object of the extension how the provider's answer was repaired, if it was.
-func (w *writer) warnings() {
-	if len(w.task.Warnings) > 0 {
+func warnings(w *front.Writer, t *task.Task) {
+	if len(t.Warnings) > 0 {
 		w.OpenArray("warnings")
-		w.AnswerFaults(w.task.Warnings)
+		w.AnswerFaults(t.Warnings)
 		w.CloseArray()
 	}
 }
@@ -209,13 +209,11 @@ func Warnings(t *task.Task) jsontext.Value {
 	if len(t.Warnings) == 0 {
 		return nil
 	}
-	w := writer{task: t}
-	w.Open()
-	w.OpenMember(Extension)
-	w.warnings()
-	w.Close()
-	w.Close()
-	return w.Buf
+	return front.Object(func(w *front.Writer) {
+		w.OpenMember(Extension)
+		warnings(w, t)
+		w.Close()
+	})
 }
 
 // stateName returns the name of a state. 0.1 lacks two of the states, and gets similar ones.
