@@ -306,21 +306,3 @@ func (c *Counters) leave(g *Grant, ref *run.Ref, until time.Time) {
 		}
 	}
 }
-
-func (c *Counters) follow(principal string, ref *run.Ref, until time.Time) {
-	id := c.digest(principal, ref)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o := c.left[id]; o != nil && until.After(o.until) {
-		o.until = until
-	}
-}
-
-func (c *Counters) ended(principal string, ref *run.Ref) {
-	id := c.digest(principal, ref)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o := c.left[id]; o != nil {
-		c.remove(o)
-	}
-}

@@ -25,7 +25,7 @@ type Caller struct {
 }
 
 // Priority is the execution priority of an invocation (section 5.3).
-type Priority string
+type Priority = string
 
 // The priorities of the protocol.
 const (
