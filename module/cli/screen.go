@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/cli/layout"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
@@ -152,8 +153,8 @@ func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i := range row {
-			row[i] = layout.Cut(printable(row[i]), maxCell)
-			w := layout.Width(row[i])
+			row[i] = cut(printable(row[i]), maxCell)
+			w := widthOf(row[i])
 			if w > maxPadding {
 				w = leastPadding
 			}
@@ -164,27 +165,27 @@ func (s *Screen) WholeTable(indent string, whole int, header []string, rows [][]
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range cells {
-			if layout.Width(cell) > maxPadding && moves(cells, i) {
-				cell = layout.Cut(cell, widths[i])
+			if widthOf(cell) > maxPadding && moves(cells, i) {
+				cell = cut(cell, widths[i])
 			}
-			line.WriteString(cell + strings.Repeat(" ", max(widths[i]-layout.Width(cell), 0)+2))
+			line.WriteString(cell + strings.Repeat(" ", max(widths[i]-widthOf(cell), 0)+2))
 		}
 		return strings.TrimRight(line.String(), " ")
 	}
-	fmt.Fprintln(s.Out, layout.Cut(line(header), s.width))
+	fmt.Fprintln(s.Out, cut(line(header), s.width))
 	for _, row := range rows {
 		own := make([]bool, len(row)) // cells on lines of their own
 		for i := range row[:len(row)-1] {
-			own[i] = layout.Width(row[i]) > maxPadding && moves(row, i)
+			own[i] = widthOf(row[i]) > maxPadding && moves(row, i)
 		}
 		text := line(row)
-		if whole < len(row) && (slices.Contains(own[whole:], true) || layout.Cut(text, s.width) != text) {
+		if whole < len(row) && (slices.Contains(own[whole:], true) || cut(text, s.width) != text) {
 			text = line(row[:whole])
 			for i := whole; i < len(row); i++ {
 				own[i] = true
 			}
 		}
-		fmt.Fprintln(s.Out, layout.Cut(text, s.width))
+		fmt.Fprintln(s.Out, cut(text, s.width))
 		for i, cell := range row {
 			if own[i] && cell != "" {
 				fmt.Fprintf(s.Out, "%s%*s%s: %s\n", indent, widths[0]+2, "", strings.ToLower(header[i]), cell)
@@ -214,4 +215,63 @@ func seconds(d time.Duration) string {
 	default:
 		return d.Round(time.Second).String()
 	}
+}
+
+// widthOf returns how many columns of a terminal a text takes.
+func widthOf(text string) (n int) {
+	for _, r := range text {
+		n += columnsOf(r)
+	}
+	return n
+}
+
+func columnsOf(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// cut shortens a text to a number of columns; 0: it does not.
+func cut(text string, most int) string {
+	if most == 0 || widthOf(text) <= most {
+		return text
+	}
+	left := most - 1
+	for i, r := range text {
+		if left -= columnsOf(r); left < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// maxHelp is the length of the lines of a help, in characters.
+const maxHelp = 80
+
+// Wrap breaks the lines of a help, of which those that begin with a space stay as they are.
+func Wrap(help string) string {
+	var lines []string
+	prose := false // the last line may get further words
+	for line := range strings.SplitSeq(help, "\n") {
+		if line == "" || line[0] == ' ' {
+			lines, prose = append(lines, line), false
+			continue
+		}
+		for word := range strings.FieldsSeq(line) {
+			if last := len(lines) - 1; prose && len(lines[last])+1+len(word) <= maxHelp {
+				lines[last] += " " + word
+				continue
+			}
+			lines, prose = append(lines, word), true
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
-	"github.com/skill-bridge/caddy-skill-bridge/module/cli/layout"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 )
 
@@ -37,7 +36,7 @@ func init() {
 				mcpCommand(), statusCommand(), runsCommand(), usageCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
-				c.Long = layout.Wrap(c.Long)
+				c.Long = cli.Wrap(c.Long)
 				complete(c)
 			}
 		},
