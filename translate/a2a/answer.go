@@ -63,14 +63,6 @@ func (s *submission) wait() {
 	}
 }
 
-// longestWait is how long a request waits for a task.
-func longestWait(r *request) time.Duration {
-	if r.version == wire.V01 {
-		return min(r.front.Options.Wait, maxWait01)
-	}
-	return r.front.Options.Wait
-}
-
 // await waits until a task is settled, or for as long as the request may wait, and returns the task.
 func (s *submission) await(t *task.Task) (*task.Task, error) {
 	r := s.request

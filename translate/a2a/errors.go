@@ -121,18 +121,15 @@ func (r *request) argumentError(failure *run.Failure) *jsonrpc.Error {
 		a = &run.Argument{Reason: run.NotFound, Field: run.FieldSkill}
 	}
 	description := task.Text(failure)
-	e := wire.InvalidParams(r.version, "Invalid parameters: "+description, []wire.Violation{{Field: fieldOf(a), Description: description}}, a.Candidates)
+	e := wire.InvalidParams(r.version, "Invalid parameters: "+description, []wire.Violation{{Field: Param(a), Description: description}}, a.Candidates)
 	if r.skill != "" && failure.Kind == run.SkillNotFound {
 		e.Status = http.StatusNotFound
 	}
 	return e
 }
 
-// Param returns the name of the member of a request that an argument stands for, for logs.
-func Param(a *run.Argument) string { return fieldOf(a) }
-
-// fieldOf returns the path of the member of a request that an argument stands for.
-func fieldOf(a *run.Argument) string {
+// Param returns the path of the member of a request that an argument stands for.
+func Param(a *run.Argument) string {
 	switch a.Field {
 	case run.FieldInput, run.FieldInputs:
 		if a.Pointer == "" && a.Name == "" {

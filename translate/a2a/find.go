@@ -212,8 +212,6 @@ func (r *request) named(send *wire.Send) (named choices, asked task.Wishes) {
 // selection is the skill that a message selects.
 type selection struct {
 	name string // empty: the message names none
-	// field is the path of the member of the request that has the name.
-	field string
 	// texts are the indexes of the parts whose text is the name, so that it is not an input.
 	texts []int
 	ref   run.Ref // identifies the skill, once it is found
@@ -262,7 +260,7 @@ func (r *request) selectSkill(t *task.Task, named choices, parts []task.Part) (s
 				f.NoDefault(r.ctx)
 			}
 		}
-		return selection{name: standard, field: "skill"}, nil
+		return selection{name: standard}, nil
 	}
 	return selection{}, nil
 }
@@ -279,7 +277,7 @@ func nameIn(p *task.Part) string {
 // agree returns the skill that all choices mean; if they mean several skills, an error.
 func (r *request) agree(choices choices) (selection, *jsonrpc.Error) {
 	f := r.front
-	chosen := selection{name: choices[0].name, field: choices[0].field}
+	chosen := selection{name: choices[0].name}
 	if len(choices) == 1 {
 		return chosen, nil
 	}
@@ -321,7 +319,7 @@ func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failu
 func (s *submission) onlySkill(ctx context.Context) bool {
 	name, all, failure := onlySkill(s.request)
 	if name != "" {
-		s.chosen = selection{name: name, field: "skill"}
+		s.chosen = selection{name: name}
 		return true
 	}
 	var have jsontext.Value

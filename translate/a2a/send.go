@@ -55,8 +55,12 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 			return nil, fault
 		}
 	}
+	wait := f.Options.Wait
+	if r.version == wire.V01 {
+		wait = min(wait, maxWait01)
+	}
 	s := &submission{
-		front: f, request: r, send: send, wishes: asked, task: t, until: time.Now().Add(longestWait(r)),
+		front: f, request: r, send: send, wishes: asked, task: t, until: time.Now().Add(wait),
 		made: make(chan struct{}), ended: make(chan struct{}), full: make(chan struct{}),
 	}
 	s.Tasks, s.Unkept = &f.Tasks, s.isReply
