@@ -30,7 +30,7 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 // what they had on 29 November 2026, and 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
 // get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
 var ceilings = map[string]int{
-	"translate/skillsharing":   14436,
+	"translate/skillsharing":   13310,
 	"translate/a2a":            6060,
 	"translate/mcp":            4270,
 	"translate/catalog":        3495,
@@ -56,7 +56,7 @@ var ceilings = map[string]int{
 	"module/admin":             784,
 	"translate/delivery":       828,
 	"translate/run":            610,
-	"translate/strictjson":     570,
+	"translate/strictjson":     557,
 	"module/keeping":           565,
 	"translate/webhook":        493,
 	"translate/quota":          429,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"module/usage":             197,
 	"translate/callbacks":      187,
 	"translate/access":         186,
-	"translate/safetext":       123,
+	"translate/safetext":       112,
 }
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.

@@ -62,31 +62,16 @@ func isSafe(s string, limit int) bool {
 // characters become spaces. Invisible characters and invalid UTF-8 become U+FFFD, so that the log
 // shows where they were.
 func Field(s string, limit int) string {
-	if len(s) <= limit && isPlainASCII(s) {
-		return s // the common case, without an allocation
-	}
+	end := ""
 	if len(s) > limit {
-		return strings.Map(replaceInField, strings.ToValidUTF8(s[:limit], "")) + string(ellipsis) // the cut may be in the middle of a character
+		s, end = strings.ToValidUTF8(s[:limit], ""), string(ellipsis) // the cut may be in the middle of a character
 	}
-	return strings.Map(replaceInField, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
-}
-
-// replaceInField returns the character that replaces another in [Field].
-func replaceInField(r rune) rune {
-	if r = replaceInLine(r); r == invisible {
-		return unicode.ReplacementChar
-	}
-	return r
-}
-
-// isPlainASCII reports whether a text has only printable ASCII characters.
-func isPlainASCII(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' {
-			return false
+	return strings.Map(func(r rune) rune {
+		if r = replaceInLine(r); r == invisible {
+			return unicode.ReplacementChar
 		}
-	}
-	return true
+		return r
+	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar))) + end
 }
 
 // invisible stands for a character without a visible form.

@@ -19,12 +19,9 @@ import (
 // a [*run.Failure]: [run.VersionIncompatible] if the document follows a newer MAJOR
 // version of the protocol, even if it has violations, too (section 6.4); otherwise
 // [run.InvalidDocument] with the violations.
-func ParseDescriptor(doc []byte) (*Descriptor, error) { return Standard.parseDescriptor(doc) }
-
-func (l *Limits) parseDescriptor(doc []byte) (*Descriptor, error) {
-	return l.ReadDescriptor(doc, func(_ []Parameter, schemas []any) jsonvalue.Violations {
-		var found jsonvalue.Violations
-		l.schemaRules(&found, schemas)
+func ParseDescriptor(doc []byte) (*Descriptor, error) {
+	return Standard.ReadDescriptor(doc, func(_ []Parameter, schemas []any) (found jsonvalue.Violations) {
+		Standard.schemaRules(&found, schemas)
 		return found
 	})
 }

@@ -44,14 +44,13 @@ func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 	if all == nil {
 		return decodeIndex(doc)
 	}
-	rest, _ := value.(map[string]any)
-	list, isList := rest["skills"].([]any)
-	if !isList {
-		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
+	object, _ := value.(map[string]any)
+	list, isList := object["skills"].([]any)
+	rest := maps.Clone(object)
+	if isList {
+		rest["skills"] = []any{}
 	}
-	rest = maps.Clone(rest)
-	rest["skills"] = []any{}
-	if flaws := schema.ViolationsOf(schemas()[defSkillIndex].Validate(rest), rest, ""); flaws.Tidy() != nil {
+	if !isList || schemas()[defSkillIndex].Validate(rest) != nil {
 		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
 	}
 	var texts struct {
@@ -63,7 +62,7 @@ func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 	if err := read(doc, &texts); err != nil {
 		return nil, unreadable(run.PhaseDiscovery, string(defSkillIndex), err)
 	}
-	index := l.entries(list, texts.Skills, "/skills", true)
+	index := entries(list, texts.Skills, "/skills", true)
 	if len(index.Skills) == 0 {
 		return nil, invalidDocument(run.PhaseDiscovery, string(defSkillIndex), all)
 	}
@@ -115,7 +114,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if err != nil {
 		return nil, unreadable(run.PhaseDiscovery, what, err)
 	}
-	index := l.entries(list, texts, path, false)
+	index := entries(list, texts, path, false)
 	if len(index.Skills) == 0 && index.LeftOutCount > 0 {
 		found := make([]run.Violation, len(index.LeftOut))
 		for i, left := range index.LeftOut {
@@ -130,7 +129,7 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 const maxLeftOut = 100
 
 // entries reads the valid entries of an index, or of a registry's answer. Of several with one id, it takes the first one, or none, if ids are unique.
-func (l *Limits) entries(list []any, texts []jsontext.Value, path string, unique bool) *Index {
+func entries(list []any, texts []jsontext.Value, path string, unique bool) *Index {
 	index := &Index{Skills: make([]IndexEntry, 0, len(list))}
 	leaveOut := func(id string, fault *run.Violation) {
 		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
@@ -142,14 +141,7 @@ func (l *Limits) entries(list []any, texts []jsontext.Value, path string, unique
 	}
 	first, repeated := make(map[string]int, len(list)), map[string]bool{}
 	for i, item := range list {
-		at := path + "/" + strconv.Itoa(i)
-		fault := l.entryFault(item, at)
-		var entry IndexEntry
-		if fault == nil {
-			if err := json.Unmarshal(texts[i], &entry); err != nil {
-				fault = &run.Violation{Path: at, Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}
-			}
-		}
+		entry, fault := entryOf(item, texts[i], path+"/"+strconv.Itoa(i))
 		if fault != nil {
 			object, _ := item.(map[string]any)
 			id, _ := object["id"].(string)
@@ -172,12 +164,15 @@ func (l *Limits) entries(list []any, texts []jsontext.Value, path string, unique
 	return index
 }
 
-// entryFault returns why an index entry can't be used; nil: it can.
-func (l *Limits) entryFault(entry any, path string) *run.Violation {
-	found := schema.ViolationsOf(schemas()[defSkillIndexEntry].Validate(entry), entry, path)
-	entryRules(&found, entry, path)
+// entryOf reads an index entry, of which the value is known. It returns why the entry can't be used; nil: it can.
+func entryOf(value any, text jsontext.Value, path string) (entry IndexEntry, fault *run.Violation) {
+	found := schema.ViolationsOf(schemas()[defSkillIndexEntry].Validate(value), value, path)
+	entryRules(&found, value, path)
 	if list := found.Tidy(); list != nil {
-		return &list[0]
+		return entry, &list[0]
 	}
-	return nil
+	if err := json.Unmarshal(text, &entry); err != nil {
+		fault = &run.Violation{Path: path, Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}
+	}
+	return entry, fault
 }

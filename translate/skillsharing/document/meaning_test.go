@@ -15,7 +15,7 @@ func TestMeaning(t *testing.T) {
 	for pointer, want := range map[string]struct{ about, example string }{
 		"/id":                            {"The identifier of the skill, unique in the index of its provider.", `"acme/translate"`},
 		"/provider/name":                 {"The name of the provider, for people.", `"Acme"`},
-		"/endpoint":                      {"Where and how to invoke the skill.", `{"url": "https://acme.example.com/translate", "method": "POST"}`},
+		"/endpoint":                      {"Where and how to invoke the skill.", `{"method":"POST","url":"https://acme.example.com/translate"}`},
 		"/endpoint/retry/max_attempts":   {"How often an invocation may be sent, the first time included.", "3"},
 		"/inputs/12/type":                {"The type of the value, one of the types of JSON Schema.", `"string"`},
 		"/auth/custom/parameters/0/name": {"The name under which the value is sent.", `"text"`},

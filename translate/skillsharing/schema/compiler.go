@@ -37,7 +37,7 @@ func NewCompiler(l Limits) *Compiler {
 }
 
 // Compile returns the compiled schema, or violations. It returns neither for a
-// schema with regular expressions that can't be evaluated in linear time, with parts of another draft, or with [HasDynamicRecursion]: the schema
+// schema with regular expressions that can't be evaluated in linear time, with parts of another draft, or with $recursiveRef: the schema
 // may be valid, but only the provider can apply it. Descriptors of one source share
 // schemas with the same text.
 func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path string) (*Schema, []run.Violation) {
@@ -64,7 +64,7 @@ func (c *Compiler) Compile(text jsontext.Value, schema map[string]any, path stri
 // compileSchema compiles a schema, unless that takes more steps than work has
 // left. It returns nil for a schema that only the provider can apply.
 func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
-	if HasDynamicRecursion(schema) || mixesDrafts(schema) {
+	if isForProvider(schema) {
 		return nil, nil
 	}
 	if declared := schema["$schema"]; !isLatest(declared) {
@@ -185,27 +185,15 @@ func isLatest(declared any) bool {
 	return name == "" || name == "//json-schema.org/draft/2020-12/schema" || name == "//json-schema.org/schema"
 }
 
-// mixesDrafts reports whether a part of a schema declares another draft than 2020-12.
-func mixesDrafts(schema map[string]any) bool {
+// isForProvider reports whether only the provider can apply a schema: a part of it declares another draft than 2020-12, or it has the recursion of
+// draft 2019-09, in which a reference may lead to another resource by the way that validation took.
+func isForProvider(schema map[string]any) bool {
 	for at, member := range jsonvalue.Within(schema) {
-		if at.Name == "$schema" && at.Depth > 1 && !isLatest(member) {
+		if _, isText := member.(string); at.Name == "$recursiveRef" && isText || at.Name == "$schema" && at.Depth > 1 && !isLatest(member) {
 			return true
 		}
 	}
 	return false
-}
-
-// HasDynamicRecursion reports whether a schema of draft 2019-09 has a $recursiveRef that may lead to another resource than the
-// one that it is in, by the way that validation took.
-func HasDynamicRecursion(schema map[string]any) bool {
-	draft, _ := schema["$schema"].(string)
-	refers, several := false, false
-	for at, member := range jsonvalue.Within(schema) {
-		_, isText := member.(string)
-		refers = refers || at.Name == "$recursiveRef" && isText
-		several = several || at.Name == "$id" && isText && at.Depth > 1 // the root's does not make a second resource
-	}
-	return refers && several && strings.Contains(draft, "/2019-09/")
 }
 
 // NewLibraryCompiler returns a compiler for Draft 2020-12 that loads neither files nor URLs.

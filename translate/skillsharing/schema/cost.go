@@ -21,7 +21,7 @@ const (
 	errEndless    ruleError = "must not refer to itself without end"
 	errOutside    ruleError = "must not refer to anything outside of itself"
 	errDialect    ruleError = "must be of a draft of JSON Schema that the bridge knows: $schema must name draft 4, 6, 7, 2019-09 or 2020-12, or be absent"
-	errDynamic    ruleError = "must not use $dynamicRef or $recursiveRef"
+	errDynamic    ruleError = "must not use $dynamicRef"
 )
 
 // weight is what it takes to apply a schema to one value, in steps of about 10 ns.
@@ -68,7 +68,7 @@ func (w *weigher) visits(s *jsonschema.Schema) (int, error) {
 		return known.visits, nil
 	case !strings.HasPrefix(s.Location, parameterSchemaURL+"#"):
 		return 0, errOutside
-	case s.DynamicRef != nil || s.RecursiveRef != nil:
+	case s.DynamicRef != nil:
 		return 0, errDynamic
 	}
 	own := weightOf(s)

@@ -133,7 +133,7 @@ var dataKeywords = []string{"const", "default", "enum", "examples"}
 func (c *compilation) member(name string, v any) int {
 	text, isText := v.(string)
 	switch name {
-	case "$ref", "$dynamicRef", "$recursiveRef":
+	case "$ref", "$dynamicRef":
 		if !isText {
 			break
 		}

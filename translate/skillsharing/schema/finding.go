@@ -39,19 +39,12 @@ func findingsOf(err error) []Finding {
 
 // findings collects the first findings in the order of their paths. It drops
 // later ones, since a hostile document may have a million.
-type findings struct {
-	list []Finding
-	last *Finding // the last one that may be reported; nil: none was dropped yet
-}
+type findings struct{ list []Finding }
 
 func (l *findings) add(f Finding) {
-	if l.last != nil && f.compare(*l.last) >= 0 {
-		return
-	}
 	l.list = append(l.list, f)
 	if len(l.list) > 10*jsonvalue.MaxViolations {
 		l.list = l.first()
-		l.last = &l.list[jsonvalue.MaxViolations-1]
 	}
 }
 

@@ -90,33 +90,40 @@ func (a Artifact) Read(text []byte, served *url.URL) (*Files, []byte, error) {
 	if failure := a.check(text); failure != nil {
 		return nil, nil, failure
 	}
+	invalid := func(message string, v run.Violation) (*Files, []byte, error) {
+		return nil, nil, document.InvalidDescriptor(message, v)
+	}
 	files := single(text)
 	if a.Type == TypeArchive {
 		var err error
 		if files, err = unpack(text); err != nil {
-			return nil, nil, document.InvalidDescriptor("The archive of the skill can't be used: "+err.Error()+".", run.Violation{Message: err.Error()})
+			return invalid("The archive of the skill can't be used: "+err.Error()+".", run.Violation{Message: err.Error()})
 		}
 	}
 	main, ok := files.Get(Main)
 	if !ok {
-		return nil, nil, document.InvalidDescriptor("The archive of the skill has no "+Main+" at its root.", run.Violation{Message: "must have " + Main + " at its root"})
+		return invalid("The archive of the skill has no "+Main+" at its root.", run.Violation{Message: "must have " + Main + " at its root"})
 	}
 	if len(main) > maxMain {
-		return nil, nil, document.InvalidDescriptor(fmt.Sprintf("The %s of the skill has more than %d MiB.", Main, maxMain>>20), run.Violation{Message: fmt.Sprintf("must have at most %d MiB", maxMain>>20)})
+		return invalid(fmt.Sprintf("The %s of the skill has more than %d MiB.", Main, maxMain>>20), run.Violation{Message: fmt.Sprintf("must have at most %d MiB", maxMain>>20)})
 	}
 	if what := frontMatterFault(main); what != "" {
-		return nil, nil, document.InvalidDescriptor("The "+Main+" of the skill "+what+".", run.Violation{Message: what})
+		return invalid("The "+Main+" of the skill "+what+".", run.Violation{Message: what})
 	}
 	head := readFrontMatter(main)
-	if head.name != "" && !isName(head.name) {
-		return nil, nil, document.InvalidDescriptor("The name in the front matter of the skill's "+Main+" is none of the format.",
-			run.Violation{Path: "/name", Message: nameRule, Actual: jsonvalue.Shown(safetext.Clip(head.name, maxName))})
+	missing := ""
+	switch {
+	case head.name == "":
+		missing = "name"
+	case !isName(head.name):
+		return invalid("The name in the front matter of the skill's "+Main+" is none of the format.", run.Violation{
+			Path: "/name", Message: nameRule, Actual: jsonvalue.Shown(safetext.Clip(head.name, maxName)),
+		})
+	case head.description == "":
+		missing = "description"
 	}
-	for _, member := range []struct{ name, value string }{{"name", head.name}, {"description", head.description}} {
-		if member.value == "" {
-			return nil, nil, document.InvalidDescriptor(fmt.Sprintf("The %s of the skill has no %s in its front matter.", Main, member.name),
-				run.Violation{Path: "/" + member.name, Message: "must be in the front matter"})
-		}
+	if missing != "" {
+		return invalid(fmt.Sprintf("The %s of the skill has no %s in its front matter.", Main, missing), run.Violation{Path: "/" + missing, Message: "must be in the front matter"})
 	}
 	descriptor, err := a.descriptor(head, served).Serialize()
 	if err != nil {

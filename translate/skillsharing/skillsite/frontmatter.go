@@ -19,12 +19,12 @@ const maxFrontMatter = 16 << 10
 func splitFrontMatter(text []byte) (head, body []byte) {
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
-	if strings.TrimRight(string(first[:min(len(first), 8)]), " \t\r") != "---" {
+	if !isRule(first) {
 		return nil, text
 	}
 	for at := 0; at < min(len(rest), maxFrontMatter); {
 		line, _, more := bytes.Cut(rest[at:], []byte("\n"))
-		if strings.TrimRight(string(line[:min(len(line), 8)]), " \t\r") == "---" {
+		if isRule(line) {
 			return rest[:at:at], rest[min(at+len(line)+1, len(rest)):]
 		}
 		if !more {
@@ -33,6 +33,11 @@ func splitFrontMatter(text []byte) (head, body []byte) {
 		at += len(line) + 1
 	}
 	return nil, text
+}
+
+// isRule reports whether a line begins or ends front matter.
+func isRule(line []byte) bool {
+	return strings.TrimRight(string(line[:min(len(line), 8)]), " \t\r") == "---"
 }
 
 // frontMatterFault returns why a SKILL.md has no front matter that can be read; empty: it has one.
@@ -46,8 +51,7 @@ func frontMatterFault(text []byte) string {
 	if head, _ := splitFrontMatter(text); head != nil {
 		return ""
 	}
-	first, _, _ := bytes.Cut(bytes.TrimPrefix(text, []byte(byteOrderMark)), []byte("\n"))
-	if strings.TrimRight(string(first[:min(len(first), 8)]), " \t\r") == "---" {
+	if first, _, _ := bytes.Cut(bytes.TrimPrefix(text, []byte(byteOrderMark)), []byte("\n")); isRule(first) {
 		return fmt.Sprintf("has front matter that does not end: a line --- must follow it within %d KiB", maxFrontMatter>>10)
 	}
 	return "has no front matter: its first line must be ---, and lines with name: and description: and another line --- must follow"

@@ -44,7 +44,7 @@ func draftOf(declared any) int {
 func Schema(old map[string]any, kind string) (modern map[string]any, ok bool) {
 	declared, stated := old["$schema"]
 	m := modernizer{draft: draftOf(declared)}
-	if stated && m.draft == 0 || !schema.Uses(old, oldWords...) || schema.HasDynamicRecursion(old) {
+	if stated && m.draft == 0 || !schema.Uses(old, oldWords...) || schema.Uses(old, "$recursiveRef") {
 		return old, false
 	}
 	if m.draft == latest {
@@ -142,7 +142,6 @@ func (m *modernizer) object(old, resource map[string]any) map[string]any {
 		}
 	}
 	m.identity(s)
-	m.recursion(s)
 	m.bound(s, "minimum", "exclusiveMinimum")
 	m.bound(s, "maximum", "exclusiveMaximum")
 	m.nullable(s)
@@ -236,6 +235,10 @@ func (m *modernizer) identity(s map[string]any) {
 		delete(s, "$schema")
 		m.changed = true
 	}
+	if _, isBool := s["$recursiveAnchor"].(bool); isBool { // of draft 2019-09: no reference uses it
+		delete(s, "$recursiveAnchor")
+		m.changed = true
+	}
 	id, isText := s[m.idWord()].(string)
 	_, isOld := s["id"].(string)
 	if isOld {
@@ -252,29 +255,6 @@ func (m *modernizer) identity(s map[string]any) {
 	} else if !isAnchor {
 		s["$id"] = id
 	}
-}
-
-// recursion translates $recursiveRef. Without a $recursiveAnchor in another resource, which [schema.HasDynamicRecursion]
-// excludes, it means the root of the resource.
-func (m *modernizer) recursion(s map[string]any) {
-	if m.draft != 2019 {
-		return
-	}
-	if _, isBool := s["$recursiveAnchor"].(bool); isBool {
-		delete(s, "$recursiveAnchor")
-		m.changed = true
-	}
-	all, isList := s["allOf"].([]any)
-	if s["$recursiveRef"] != "#" || hasAny(s, "allOf") && !isList {
-		return
-	}
-	delete(s, "$recursiveRef")
-	m.changed = true
-	if hasAny(s, "$ref") {
-		s["allOf"] = append(slices.Clone(all), map[string]any{"$ref": "#"})
-		return
-	}
-	s["$ref"] = "#"
 }
 
 // bound translates a limit that another keyword makes exclusive.
