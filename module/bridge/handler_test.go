@@ -228,6 +228,8 @@ func TestLoadErrors(t *testing.T) {
 		`{"transport":{"protocol":"http","versions":["5"]}}`: "transport: ",
 		`{"providers":[{"origin":"https://a.example","namespace":"x"},{"origin":"https://b.example","namespace":"x"}]}`:                                       "providers[1].namespace: namespace \"x\" is given twice",
 		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a","skill_id":"1"},{"name":"a","skill_id":"2"}]}]}`:                                  "providers[0].aliases[1].name: name \"a\" is given twice",
+		`{"a2a":{"security":[{"name":"a","type":"mutual_tls"},{"name":"a","type":"mutual_tls"}]}}`:                                                            "a2a.security[1]: two security schemes have the name \"a\"",
+		`{"a2a":{"card":"1.0","versions":["0.3"]}}`:                                                                                                           "a2a.card: the card can't have the form 1.0: that version is switched off",
 		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a"}]}]}`:                                                                             "providers[0].aliases[0].skill_id: ",
 		`{"providers":[{"origin":"https://a.example","trust":["b.example","c.example/"]}]}`:                                                                   "providers[0].trust[1]: ",
 		`{"providers":[{"origin":"https://a.example","capability_types":["tool"]}]}`:                                                                          "providers[0].capability_types[0]: ",
