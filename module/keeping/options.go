@@ -83,9 +83,6 @@ func (o *Options) readStore(r *options.Reader) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := module.(Store); !ok {
-		return r.Errf("store %s: this module is no store", name)
-	}
 	return r.Encode(&o.StoreRaw, module, "type", name)
 }
 

@@ -186,14 +186,3 @@ func noBlock(r *options.Reader, name string) error {
 	}
 	return nil
 }
-
-// Interface guards
-var (
-	_ caddyfile.Unmarshaler = (*SQLite)(nil)
-	_ caddyfile.Unmarshaler = (*Postgres)(nil)
-	_ caddyfile.Unmarshaler = (*Memory)(nil)
-	_ caddy.Provisioner     = (*Postgres)(nil)
-	_ Store                 = (*SQLite)(nil)
-	_ Store                 = (*Postgres)(nil)
-	_ Store                 = (*Memory)(nil)
-)

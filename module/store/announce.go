@@ -54,16 +54,9 @@ func newNotices(db *DB) *notices {
 
 // Announce implements [ledger.Store].
 func (n *notices) Announce(ids []string) {
-	if n.db.settings.Kind == Postgres && len(ids) > 0 {
-		n.add(ids)
+	if n.db.settings.Kind != Postgres || len(ids) == 0 {
+		return
 	}
-}
-
-// Changes implements [ledger.Store].
-func (n *notices) Changes() <-chan []string { return n.changes }
-
-// add adds ids to the next notice.
-func (n *notices) add(ids []string) {
 	n.mu.Lock()
 	for _, id := range ids {
 		switch {
@@ -77,6 +70,9 @@ func (n *notices) add(ids []string) {
 	n.mu.Unlock()
 	ledger.Wake(n.wake)
 }
+
+// Changes implements [ledger.Store].
+func (n *notices) Changes() <-chan []string { return n.changes }
 
 // take returns the text of the next notice: the sender and the ids.
 func (n *notices) take() string {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -22,7 +23,7 @@ func TestBatch(t *testing.T) {
 	}
 	type result struct {
 		i   int
-		tx  *transaction
+		tx  *sql.Tx
 		err error
 	}
 	const changes = maxBatch + 10
@@ -81,7 +82,7 @@ func TestBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var transactions []*transaction
+	var transactions []*sql.Tx
 	rows := 1
 	for range changes + 1 {
 		r := <-results

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -27,16 +26,6 @@ type record struct {
 	added bool // by the statement
 }
 
-// reference is how a [run.Ref] is stored. Times are in milliseconds.
-type reference struct {
-	Source      string `json:"source,omitempty"`
-	SkillID     string `json:"skill_id,omitempty"`
-	Version     string `json:"version,omitempty"`
-	ExecutionID string `json:"execution_id,omitempty"`
-	Accepted    int64  `json:"accepted,omitempty"`
-	NotBefore   int64  `json:"not_before,omitempty"`
-}
-
 // entryKey is the primary key, and identity are its values, the arguments for isEntry.
 const entryKey = "realm, owner, id"
 
@@ -46,7 +35,7 @@ func identity(id ledger.Identity) []any {
 
 // entryValues are the values of entryColumns that the store does not set.
 func entryValues(e *ledger.Entry) ([]any, error) {
-	ref, err := json.Marshal(reference{e.Ref.Source, e.Ref.SkillID, e.Ref.Version, e.Ref.ExecutionID, milliseconds(e.Ref.Accepted), milliseconds(e.Ref.NotBefore)})
+	ref, err := json.Marshal(&e.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +52,6 @@ func entryValues(e *ledger.Entry) ([]any, error) {
 
 // entrySize is what an entry counts for.
 func entrySize(e *ledger.Entry) int64 { return int64(len(e.Notes)) + int64(len(e.Outcome)) + e.Apart }
-
-func milliseconds(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
 
 func fromMilliseconds(ms int64) time.Time {
 	if ms == 0 {
@@ -93,16 +75,12 @@ func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 		return nil, err
 	}
 	r.over, r.added = past.Bool, !past.Valid
-	var ref reference
 	if len(stored) > 0 {
-		if err := json.Unmarshal(stored, &ref); err != nil {
+		if err := json.Unmarshal(stored, &r.Ref); err != nil {
 			return nil, err
 		}
 	}
-	r.Ref = run.Ref{
-		Source: ref.Source, SkillID: ref.SkillID, Version: ref.Version, ExecutionID: ref.ExecutionID,
-		Accepted: fromMilliseconds(ref.Accepted), NotBefore: fromMilliseconds(ref.NotBefore), Kept: r.ID,
-	}
+	r.Ref.Kept = r.ID
 	if stage.Valid {
 		r.Label = ledger.Label{Group: string(group), State: uint8(stage.Int64), At: fromMilliseconds(at.Int64)} //nolint:gosec // it was one
 	}

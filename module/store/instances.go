@@ -166,8 +166,3 @@ func (r *Runs) adoption(realms []string, most int) (text string, args arguments)
 // forgotten deletes the rows of instances that are long gone and that no open run names.
 const forgotten = "DELETE FROM instances WHERE lease <= {now} - $1 AND " +
 	"NOT EXISTS (SELECT 1 FROM runs WHERE runs.follower = instances.id AND runs.state < {ended})"
-
-func (r *Runs) forget(ctx context.Context) error {
-	_, err := r.db.session(leasing).exec(ctx, forgotten, forgetAfter.Milliseconds())
-	return err
-}

@@ -164,7 +164,7 @@ func TestReadOnly(t *testing.T) {
 
 // TestManyIDs tests what a notice holds.
 func TestManyIDs(t *testing.T) {
-	n := newNotices(nil)
+	n := New(Settings{Kind: Postgres}).runs.notices
 	text := n.take()
 	if text != n.sender+" " {
 		t.Fatalf("an empty notice is %q", text)
@@ -173,14 +173,14 @@ func TestManyIDs(t *testing.T) {
 	for range 200 {
 		ids = append(ids, uuid.NewString())
 	}
-	n.add(ids)
-	other := newNotices(nil)
+	n.Announce(ids)
+	other := New(Settings{Kind: Postgres}).runs.notices
 	other.heard(n.take())
 	if got := <-other.changes; strings.Join(got, " ") != strings.Join(ids, " ") {
 		t.Fatalf("got %q", got)
 	}
-	n.add(ids)
-	n.add(ids[:50])
+	n.Announce(ids)
+	n.Announce(ids[:50])
 	text = n.take()
 	if len(text) > maxNotice {
 		t.Fatalf("a notice of %d bytes", len(text))
@@ -189,9 +189,9 @@ func TestManyIDs(t *testing.T) {
 	if got := <-other.changes; got != nil {
 		t.Fatalf("got %q", got)
 	}
-	n.add(ids[:1])
+	n.Announce(ids[:1])
 	n.failed()
-	n.add(ids[:1])
+	n.Announce(ids[:1])
 	other.heard(n.take())
 	if got := <-other.changes; got != nil {
 		t.Fatalf("after one that was not sent: got %q", got)
@@ -200,7 +200,7 @@ func TestManyIDs(t *testing.T) {
 	n.heard(n.take())     // its own
 	// One who does not listen has to look at everything, and holds nobody up.
 	for range 10 * cap(other.changes) {
-		n.add(ids[:1])
+		n.Announce(ids[:1])
 		other.heard(n.take())
 	}
 	missed := false

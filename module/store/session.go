@@ -44,13 +44,7 @@ type session struct {
 	purpose purpose
 	kind    kind
 	conns   *connections // nil: do finds them
-	tx      *transaction // nil: each statement is a transaction of its own
-}
-
-// transaction is an open transaction.
-type transaction struct {
-	*sql.Tx
-	fresh []string // texts of statements that are not prepared yet: the transaction may have the only connection
+	tx      *sql.Tx      // nil: each statement is a transaction of its own
 }
 
 // session returns a session whose statements are transactions of their own.
@@ -71,17 +65,11 @@ func (s session) begin(ctx context.Context, f func(context.Context, session) err
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after the commit
-	s.tx = &transaction{Tx: tx}
+	s.tx = tx
 	if err := f(ctx, s); err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	for _, text := range s.tx.fresh {
-		_, _ = s.conns.statement(ctx, s.purpose, text, nil) // the next transaction tries again
-	}
-	return nil
+	return tx.Commit()
 }
 
 // exec executes a statement, and returns how many rows it has changed.
@@ -232,7 +220,7 @@ type connections struct {
 }
 
 // statement returns the statement for a text, within a transaction or not.
-func (c *connections) statement(ctx context.Context, p purpose, text string, tx *transaction) (*statement, error) {
+func (c *connections) statement(ctx context.Context, p purpose, text string, tx *sql.Tx) (*statement, error) {
 	pool := c.pools[p]
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
@@ -241,10 +229,7 @@ func (c *connections) statement(ctx context.Context, p purpose, text string, tx 
 	}
 	st := &statement{db: pool.db, text: c.replace.Replace(text)}
 	switch {
-	case len(pool.statements) >= maxStatements:
-		return st, nil
-	case pool.prepare && tx != nil:
-		tx.fresh = append(tx.fresh, text)
+	case len(pool.statements) >= maxStatements, pool.prepare && tx != nil: // the transaction may have the only connection
 		return st, nil
 	case pool.prepare:
 		prepared, err := pool.db.PrepareContext(ctx, st.text)
@@ -266,7 +251,7 @@ func words(now, skip, within string) *strings.Replacer {
 	return strings.NewReplacer(append(all, "{now}", now, "{skip}", skip, "{within}", within)...)
 }
 
-func (st *statement) exec(ctx context.Context, tx *transaction, args []any) (sql.Result, error) {
+func (st *statement) exec(ctx context.Context, tx *sql.Tx, args []any) (sql.Result, error) {
 	switch {
 	case st.prepared != nil && tx != nil:
 		return tx.StmtContext(ctx, st.prepared).ExecContext(ctx, args...)
@@ -278,7 +263,7 @@ func (st *statement) exec(ctx context.Context, tx *transaction, args []any) (sql
 	return st.db.ExecContext(ctx, st.text, args...)
 }
 
-func (st *statement) query(ctx context.Context, tx *transaction, args []any) (*sql.Rows, error) {
+func (st *statement) query(ctx context.Context, tx *sql.Tx, args []any) (*sql.Rows, error) {
 	switch {
 	case st.prepared != nil && tx != nil:
 		return tx.StmtContext(ctx, st.prepared).QueryContext(ctx, args...)
