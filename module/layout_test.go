@@ -43,7 +43,7 @@ var ceilings = map[string]int{
 	"translate/ledger":         2082,
 	"translate":                1891,
 	"module/bridge":            1663,
-	"module/fronts":            1526,
+	"module/fronts":            1516,
 	"translate/jsonrpc":        1669,
 	"translate/front":          1461,
 	"module/browse":            1265,

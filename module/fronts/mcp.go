@@ -2,17 +2,31 @@ package fronts
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // MCP is the mount of MCP (Model Context Protocol).
@@ -145,4 +159,237 @@ func (m *MCP) options(wait time.Duration, namespaces []string) mcp.Options {
 		o.Versions = slices.DeleteFunc(o.Versions, func(v string) bool { return !slices.Contains(m.Versions, v) })
 	}
 	return o
+}
+
+// ToolServer serves the mount of MCP.
+type ToolServer struct {
+	*jsonrpc.Server
+
+	authorization authorization
+	origins       []*url.URL
+	// requirePrincipal means that every request of an anonymous caller is refused.
+	requirePrincipal bool
+}
+
+// Serve returns the mount of MCP.
+func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
+	stopping, err := lifetime.Stopping(ctx)
+	if err != nil {
+		return nil, err
+	}
+	told := authorization{path: m.path(), issuers: m.AuthorizationServer, scopes: m.Scopes, scheme: s.Challenge}
+	namespaces := []string{"other services"}
+	if s.Bridge.Catalog().Policy() == nil { // else they depend on the caller
+		namespaces = s.Bridge.Namespaces("")
+	}
+	tools := &mcp.Front{
+		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Wait, namespaces), RequirePrincipal: s.RequirePrincipal,
+		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
+		Challenge: told.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
+	}
+	if !tools.Options.Search {
+		catalog.OnCount(ctx, s.Bridge.Catalog(), warnOfLongList(s.Observer))
+	}
+	tools.Options.Private = s.Private
+	if o := &tools.Options; m.TaskAfter != "" && o.TaskAfter > o.Wait {
+		ctx.Logger().Warn("mcp task_after is longer than wait: calls of clients that take tasks are answered with a task when wait is over",
+			zap.Duration("task_after", o.TaskAfter), zap.Duration("wait", o.Wait))
+	}
+	t := &ToolServer{authorization: told, Server: s.Server(tools, tools.Options.Profile(s.MaxBatch)), requirePrincipal: s.RequirePrincipal}
+	for _, text := range m.Origins {
+		u, _ := url.Parse(text) // checked before
+		t.origins = append(t.origins, u)
+	}
+	return t, nil
+}
+
+// warnOfLongList returns a function that warns once of a list that is too long for one page.
+func warnOfLongList(o *observe.Observer) func(ctx context.Context, skills int) {
+	var once sync.Once
+	return func(ctx context.Context, skills int) {
+		if skills+1 > mcp.PageSize { // get_run is a tool, too
+			once.Do(func() {
+				o.Notice(ctx, &exchange.Notice{
+					Level: slog.LevelWarn, Message: "the MCP mount lists more than 100 tools, and clients give a model all of them: consider the option catalog search",
+				})
+			})
+		}
+	}
+}
+
+// URL returns the URL of the endpoint, as the client of a request sees it.
+func (t *ToolServer) URL(r *http.Request) string { return urlOf(r, t.authorization.path) }
+
+// NeedsToken reports whether clients have to be given a credential: callers have to authenticate, and the metadata does not say
+// where to get a token.
+func (t *ToolServer) NeedsToken() bool {
+	return t.requirePrincipal && len(t.authorization.issuers) == 0
+}
+
+// Serves reports whether a request is for the mount.
+func (t *ToolServer) Serves(r *http.Request) bool {
+	return strings.TrimSuffix(r.URL.Path, "/") == t.authorization.path || t.authorization.serves(r.URL.Path)
+}
+
+// Serve answers a request that is for the mount. The caller is as in the context.
+func (t *ToolServer) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	if t.authorization.serves(r.URL.Path) {
+		t.authorization.serve(w, r)
+		return
+	}
+	if why := t.refuses(r); why != "" {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, why, http.StatusForbidden)
+		return
+	}
+	t.Server.Serve(ctx, w, r)
+}
+
+// refuses returns why a request is refused that a web page may have sent without its user's knowledge: it is of another origin,
+// or its host name was made to resolve to this machine (DNS rebinding). Empty: it is accepted.
+func (t *ToolServer) refuses(r *http.Request) string {
+	local := listensLocally(r)
+	if origins := r.Header["Origin"]; len(origins) > 0 {
+		if len(origins) > 1 || !t.permits(origins[0], r, local) {
+			return "Requests of this Origin are refused. The operator of the server can permit it (option origins)."
+		}
+	}
+	if !local || isLoopback((&url.URL{Host: r.Host}).Hostname()) {
+		return ""
+	}
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		return ""
+	}
+	for _, o := range t.origins {
+		if strings.EqualFold(o.Host, r.Host) {
+			return ""
+		}
+	}
+	return "Requests for this Host are refused, since the server listens on a loopback address. The operator of the server can permit it (option origins, or trusted_proxies)."
+}
+
+// permits reports whether web pages of an origin may send requests.
+func (t *ToolServer) permits(origin string, r *http.Request, local bool) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	for _, o := range t.origins {
+		if strings.EqualFold(o.Scheme, u.Scheme) && strings.EqualFold(o.Host, u.Host) {
+			return true
+		}
+	}
+	return (u.Scheme == "http" || u.Scheme == "https") && (strings.EqualFold(u.Host, r.Host) || local && isLoopback(u.Hostname()))
+}
+
+// listensLocally reports whether the listener of a request has a loopback address.
+func listensLocally(r *http.Request) bool {
+	address, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && address.IP.IsLoopback()
+}
+
+// isLoopback reports whether a host name or address always means the machine of its user.
+func isLoopback(host string) bool {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.Unmap().IsLoopback()
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// wellKnownResource is the path of the metadata of a protected resource (RFC 9728, section 3): below the host, and before the path
+// of the resource.
+const wellKnownResource = "/.well-known/oauth-protected-resource"
+
+// authorization tells clients of MCP where they get access tokens. The zero value tells nothing.
+type authorization struct {
+	path    string // of the mount
+	issuers []string
+	scopes  []string
+	// scheme is the challenge of a handler that authenticates its callers itself; empty: it does not.
+	scheme string
+}
+
+// checkAuthorization checks the options for authorization.
+func (m *MCP) checkAuthorization(c *options.Checker) {
+	for i, text := range m.AuthorizationServer {
+		err := checkURL("authorization_server", text)
+		if u, _ := url.Parse(text); err == nil && u.RawQuery != "" { // RFC 8414, section 2
+			err = fmt.Errorf("authorization_server %q has a query, which issuers have not", text)
+		}
+		c.Check(options.Element("mcp.authorization_server", i), err)
+	}
+	if len(m.Scopes) > 0 && len(m.AuthorizationServer) == 0 {
+		c.Check("mcp.scopes", errors.New("scopes need an authorization_server that grants them"))
+	}
+	for i, scope := range m.Scopes {
+		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) { // RFC 6749, section 3.3
+			c.Check(options.Element("mcp.scopes", i), fmt.Errorf("scope %q has a character that scopes can't have", scope))
+		}
+	}
+}
+
+// serves reports whether a path is one of the metadata.
+func (a *authorization) serves(path string) bool {
+	rest, ok := strings.CutPrefix(path, wellKnownResource)
+	return ok && len(a.issuers) > 0 && (rest == "" || rest == "/" || strings.TrimSuffix(rest, "/") == a.path)
+}
+
+// serve answers a request for the metadata.
+func (a *authorization) serve(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*") // clients in browsers read it, too
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		header.Set("Access-Control-Allow-Methods", "GET, HEAD")
+		header.Set("Access-Control-Allow-Headers", "*")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	default:
+		header.Set("Allow", "GET, HEAD, OPTIONS")
+		http.Error(w, "The metadata is read with GET.", http.StatusMethodNotAllowed)
+		return
+	}
+	base, ok := quotable(r)
+	if !ok {
+		header.Set("Cache-Control", "no-store")
+		http.Error(w, "The Host of the request can't be part of a URL.", http.StatusBadRequest)
+		return
+	}
+	var text front.Writer
+	text.Open()
+	text.Text("resource", base.JoinPath(a.path).String())
+	text.Texts("authorization_servers", a.issuers)
+	if len(a.scopes) > 0 {
+		text.Texts("scopes_supported", a.scopes)
+	}
+	text.Texts("bearer_methods_supported", []string{"header"})
+	text.Close()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "max-age=300")
+	_, _ = w.Write(text.Buf) // an error would mean that the client is gone
+}
+
+// challenge returns the WWW-Authenticate field for callers that have to authenticate (RFC 9728, section 5.1); empty: there is none.
+func (a *authorization) challenge(r *http.Request) string {
+	if len(a.issuers) == 0 {
+		return a.scheme
+	}
+	base, ok := quotable(r)
+	if !ok {
+		return "Bearer"
+	}
+	field := `Bearer resource_metadata="` + base.JoinPath(wellKnownResource, a.path).String() + `"`
+	if len(a.scopes) > 0 {
+		field += `, scope="` + strings.Join(a.scopes, " ") + `"`
+	}
+	return field
+}
+
+// quotable returns the URL of the handler, unless the host of the request can't be part of a URL or of a quoted text.
+func quotable(r *http.Request) (*url.URL, bool) {
+	base := baseOf(r)
+	parsed, err := url.Parse(base.String())
+	return &base, err == nil && parsed.Host == base.Host && base.Host != "" && parsed.RawQuery == "" && !strings.ContainsAny(base.Host, `"\<>`)
 }
