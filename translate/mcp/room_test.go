@@ -126,7 +126,7 @@ func TestNoRoomForOtherAnswers(t *testing.T) {
 		"a prompt": {"prompts/get", object{"name": "acme_large"}, "yes"},
 	} {
 		g := s.modern(t, v.method, v.params)
-		if g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 || !strings.Contains(at(g.failure(), "message").(string), "limits answers: 1000 bytes") ||
+		if g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 || !strings.Contains(at(g.failure(), "message").(string), "(at most 1000 bytes)") ||
 			at(g.failure(), "data", "code") != "RATE_LIMITED" || at(g.failure(), "data", "details", "limit") != "answers" || v.want == "yes" && at(g.failure(), "data", "executed") != v.want {
 			t.Errorf("%s: %.500s", about, g.text)
 		}
