@@ -40,7 +40,7 @@ var ceilings = map[string]int{
 	"module/observe":           2043,
 	"translate/skillsprotocol": 2146,
 	"module/credentials":       1983,
-	"translate/ledger":         2082,
+	"translate/ledger":         2250,
 	"translate":                1891,
 	"module/bridge":            1663,
 	"module/fronts":            1516,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
 	maxProduct = 69580
-	maxKeeping = 5800
+	maxKeeping = 5950
 )
 
 // areaOf returns the area of a folder; empty: tests, their kits and the benchmarks.

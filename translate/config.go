@@ -55,13 +55,24 @@ type Hooks struct {
 	// Hold is called when an execution begins. It keeps what the bridge needs until the execution has ended, calls release
 	// and so allows it to be released: an execution may outlive the request that it came with. nil: nothing is kept.
 	Hold func() (release func())
-	// Kept is called before a provider is asked about a run of which the bridge keeps a record, for a call of [Bridge.Resume]. If it is known
-	// how the run has ended, Kept returns that, within the call's Answer, and the provider is not asked. Otherwise asking is the context
-	// for asking, and end returns the outcome of the call from what the provider has said, so that all calls have the same one. nil: no records are kept.
-	Kept func(ctx context.Context, ref *run.Ref, call *Call) (asking context.Context, known *run.Run, end func(said run.Run) run.Run)
+	// Kept is called before a provider is asked about a run, of which the bridge may keep a record, for a call of [Bridge.Resume]. nil: no records are kept.
+	Kept func(ctx context.Context, ref *run.Ref, call *Call) Record
 	// Following is called before the bridge waits for the end or the output of a run, so that a front can prepare its
 	// answer in the meantime. It must not block; nil: it is not called.
 	Following func()
+}
+
+// Record is what the bridge keeps of a run.
+type Record struct {
+	// Asking is the context for asking the provider.
+	Asking context.Context //nolint:containedctx // that of a call
+	// Ended is how the run has ended, within the call's Answer, so that the provider is not asked; nil: that is not known.
+	Ended *run.Run
+	// Wait waits for the end of a run about which another instance asks the provider. At the end of its context the run goes on, and the caller may ask again
+	// after a time; otherwise this instance has to ask. nil: it has to in any case.
+	Wait func(ctx context.Context) (again time.Duration, goesOn bool)
+	// Settle returns the outcome of the call from what the provider has said, so that all calls have the same one; nil: that is the outcome.
+	Settle func(said run.Run) run.Run
 }
 
 // Places bounds the calls of all callers together, and those of each.

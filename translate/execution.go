@@ -69,9 +69,9 @@ type execution struct {
 
 // accepted is the run of a call.
 type accepted struct {
-	ref    run.Ref                    // once it is accepted
-	kept   *run.Run                   // how it has ended, from its record; nil: that is not known
-	settle func(said run.Run) run.Run // of [Hooks]; nil: there is no record
+	ref    run.Ref  // once it is accepted
+	kept   *run.Run // how it has ended, from its record; nil: that is not known
+	record Record
 }
 
 func (b *Bridge) begin(ctx context.Context, o Operation, call Call) *execution {
@@ -159,14 +159,13 @@ func (b *Bridge) Resume(ctx context.Context, ref run.Ref, call Call) Execution {
 	default:
 		call.Wait = &b.config.DefaultTimeout
 	}
-	var known *run.Run
-	var settle func(run.Run) run.Run
-	if ref.Kept != "" && b.config.Kept != nil {
-		ctx, known, settle = b.config.Kept(ctx, &ref, &call)
+	record := Record{Asking: ctx}
+	if b.config.Kept != nil {
+		record = b.config.Kept(ctx, &ref, &call)
 	}
-	x := b.begin(ctx, OperationFollow, call)
+	x := b.begin(record.Asking, OperationFollow, call)
 	x.letGo = b.config.Hold()
-	x.ref, x.hold.detached, x.kept, x.settle = ref, call.Detached, known, settle
+	x.ref, x.hold.detached, x.kept, x.record = ref, call.Detached, record.Ended, record
 	defer x.endIfPanicking()
 	x.stop.noteRun(ref)
 	x.setDeadline(b.config.MaxTimeout)
@@ -234,8 +233,8 @@ func (x *execution) conclude(r *document.Response, failure *run.Failure) {
 		return
 	}
 	x.outcome = x.judge(r, failure)
-	if x.settle != nil {
-		x.outcome = x.settle(x.outcome)
+	if x.record.Settle != nil {
+		x.outcome = x.record.Settle(x.outcome)
 	}
 }
 
@@ -270,7 +269,9 @@ func (x *execution) await(show func(*document.Response) bool) {
 	switch {
 	case failure != nil, x.kept != nil:
 	case !r.State.Ended():
-		r, failure = x.follow(show)
+		if r = x.wait(); r == nil {
+			r, failure = x.follow(show)
+		}
 	case r.State == run.Completed && r.Output == nil && r.ExecutionID != "" && x.found.Skill.Endpoint.ResultURL != "":
 		r, failure = x.fetchResult()
 	}
@@ -285,6 +286,21 @@ func (x *execution) await(show func(*document.Response) bool) {
 	}
 	x.conclude(r, failure)
 	endQuota(x) // before the caller learns of the end, so that its next call has a place
+}
+
+// wait waits for the end of a run about which another instance asks. It returns nil if this one has to ask.
+func (x *execution) wait() *document.Response {
+	if x.record.Wait == nil {
+		return nil
+	}
+	x.bridge.config.Following()
+	ctx, cancel := context.WithDeadline(x.ctx, x.call.until(x.timeout))
+	defer cancel()
+	again, goesOn := x.record.Wait(ctx)
+	if !goesOn || x.ctx.Err() != nil {
+		return nil
+	}
+	return &document.Response{ExecutionID: x.known.ExecutionID, State: run.Working, RetryAfter: again}
 }
 
 // detachedPatience is how long a call that no caller waits for waits for the answer to its only poll.

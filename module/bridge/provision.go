@@ -48,18 +48,16 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := lifetime.WatchStop(ctx); err != nil {
 		return err
 	}
-	var kept *fronts.KeptRuns // which needs the bridge
-	config.Kept = func(ctx context.Context, ref *run.Ref, call *translate.Call) (context.Context, *run.Run, func(run.Run) run.Run) {
-		if kept == nil {
-			return ctx, nil, nil
-		}
-		return kept.Follow(ctx, kept.Owner(call.Principal), ref, call)
-	}
+	canceled := fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), h.tokens.Realm())
+	config.Kept = canceled.Follow
 	bridge, err := translate.New(*config)
 	if err != nil {
 		return err
 	}
-	if kept, err = h.mount(ctx, h.setup(ctx, bridge, config, o)); err != nil {
+	setup := h.setup(ctx, bridge, config, o)
+	setup.Canceled = canceled
+	kept, err := h.mount(ctx, setup)
+	if err != nil {
 		return err
 	}
 	if kept != nil {
@@ -104,7 +102,6 @@ func (h *Handler) setup(ctx caddy.Context, bridge *translate.Bridge, config *tra
 	}
 	setup.Keeping.Keep = h.Lifetime()
 	setup.Keeping.Bounds.Runs, setup.Keeping.Bounds.RunsOfOne = h.Runs()
-	setup.Canceled = fronts.CanceledRuns(ctx, h.DB(), h.Lifetime(), setup.Realm)
 	return setup
 }
 
@@ -299,7 +296,7 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 			ID:   cmp.Or(caller.ID, defaultCallerID),
 			Type: cmp.Or(caller.Type, defaultCallerType),
 		},
-		Priority:        cmp.Or(h.Priority, skillsharing.PriorityNormal),
+		Priority:        cmp.Or(skillsharing.Priority(h.Priority), skillsharing.PriorityNormal),
 		DefaultTimeout:  orDefault(h.Timeout, defaultTimeout),
 		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),
 		Polling:         skillsharing.Polling{Plan: h.plan()},

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
@@ -159,4 +162,43 @@ func TestR162StopUnderLoad(t *testing.T) {
 			t.Errorf("executed twice: %v", p.Duplicates())
 		}
 	})
+}
+
+// R203: while the database does not respond, get_run and cancel_run are answered in some seconds, and no answer says what is not known.
+func TestR203DatabaseHangs(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Start(t)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(1_000_000))
+	c := testbed.StartProcess(t, testbed.Limits{}, keeping(p, "store postgres "+dsn))
+	begun := keyed(c.Client, "ann", "acme.slow", "a", testbed.Param("wait_ms", 0))
+	if begun.Outcome() != "running" {
+		t.Fatalf("%s", begun)
+	}
+	about := func(method string, most time.Duration) testbed.Answer {
+		began := time.Now()
+		a := c.With(testbed.Header("User", "ann")).Call(method, hostile.Object{"run_token": runToken(begun), "wait_ms": 0})
+		if took := time.Since(began); took > most {
+			t.Errorf("%s: answered after %s", method, took)
+		}
+		return a
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err == nil {
+		_, err = conn.Exec(t.Context(), "BEGIN; LOCK TABLE runs, things IN ACCESS EXCLUSIVE MODE", pgx.QueryExecModeSimpleProtocol)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := about("get_run", 4*time.Second); a.Outcome() != "running" {
+		t.Errorf("%s", a)
+	}
+	if a := about("cancel_run", 6*time.Second); !strings.Contains(a.Message, "is not known") || a.Data.Next != "follow_run" || a.Data.Executed != "yes" {
+		t.Errorf("%s", a)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	testbed.Eventually(t, patience, func() bool { return about("cancel_run", patience).Outcome() == "canceled" }, "the run is canceled")
+	checkNoPanic(t, c.Log)
 }

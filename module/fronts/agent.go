@@ -78,7 +78,7 @@ type Setup struct {
 	// Keeping says for how long runs are kept, and how many.
 	Keeping ledger.Settings
 	// Canceled are the runs that callers have canceled.
-	Canceled *runtoken.Canceled
+	Canceled *ledger.Cancellations
 	Observer *observe.Observer
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -124,8 +123,8 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &runFollower{runs: kept.Ledger, bridge: s.Bridge, name: s.Name, realm: s.Realm, server: server}
-	s.Canceled.Kept = f
+	f := &runFollower{bridge: s.Bridge, name: s.Name, realm: s.Realm, server: server}
+	s.Canceled.Ledger = kept.Ledger
 	if err := lifetime.OnStart(ctx, func() { kept.begin(f, s.Keeping) }); err != nil {
 		release()
 		return nil, nil, err
@@ -136,7 +135,6 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 
 // runFollower follows the kept runs of a handler.
 type runFollower struct {
-	runs   *ledger.Ledger
 	bridge *translate.Bridge
 	name   string // of the handler
 	realm  string
@@ -171,40 +169,13 @@ func (f *runFollower) View(front string) ledger.View {
 	return nil
 }
 
-var _ runtoken.KeptRuns = (*runFollower)(nil)
-
-// State implements [runtoken.KeptRuns].
-func (f *runFollower) State(ctx context.Context, principal string, ref *run.Ref) (state run.State, since time.Time) {
-	e, err := f.runs.Of(ctx, f.owner(principal), ref)
-	if err != nil {
-		return 0, time.Time{}
-	}
-	return e.State.Run(), e.Changed
-}
-
-// Cancel implements [runtoken.KeptRuns].
-func (f *runFollower) Cancel(ctx context.Context, principal string, ref *run.Ref) (run.State, error) {
-	e, err := f.runs.Of(ctx, f.owner(principal), ref)
-	if err == nil {
-		defer f.runs.OnChange(e, func(*ledger.Entry) {})() // so that it is not read again
-		e, err = f.runs.Cancel(context.WithoutCancel(ctx), e.Identity())
-	}
-	switch {
-	case errors.Is(err, ledger.ErrNoEntry):
-		return 0, nil
-	case err != nil:
-		return 0, err
-	}
-	return e.State.Run(), nil
-}
-
 // CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm, and whose run tokens are valid
 // for a time. Without a database they are only in memory.
-func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm string) *runtoken.Canceled {
+func CanceledRuns(ctx caddy.Context, db *store.DB, valid time.Duration, realm string) *ledger.Cancellations {
 	if db == nil {
-		return new(runtoken.Canceled)
+		return &ledger.Cancellations{Realm: realm}
 	}
-	return &runtoken.Canceled{Store: &canceledRuns{db.Marks(), valid, realm, observe.NewWarnings(ctx.Logger(), 2)}}
+	return &ledger.Cancellations{Realm: realm, Marks: &canceledRuns{db.Marks(), valid, realm, observe.NewWarnings(ctx.Logger(), 2)}}
 }
 
 // cancelTimeout bounds how long a call waits until a canceled run is stored. After that, it is stored later.
@@ -218,7 +189,7 @@ type canceledRuns struct {
 	warnings *observe.Warnings
 }
 
-var _ runtoken.CanceledStore = (*canceledRuns)(nil)
+var _ ledger.Marks = (*canceledRuns)(nil)
 
 // names returns the names of a principal and of a run. The same principal may be another caller at another handler, and a provider may use an execution
 // id again, for another run.
@@ -227,7 +198,7 @@ func (c *canceledRuns) names(principal string, ref *run.Ref) (owner, name string
 	return lifetime.NewDigest(c.realm, principal).String(), lifetime.NewDigest(ref.Source, ref.SkillID, accepted, ref.ExecutionID).String()
 }
 
-// Add implements [runtoken.CanceledStore].
+// Add implements [ledger.Marks].
 func (c *canceledRuns) Add(ctx context.Context, principal string, ref *run.Ref) *run.Limit {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
@@ -242,7 +213,7 @@ func (c *canceledRuns) Add(ctx context.Context, principal string, ref *run.Ref) 
 	return nil
 }
 
-// When implements [runtoken.CanceledStore].
+// When implements [ledger.Marks].
 func (c *canceledRuns) When(ctx context.Context, principal string, ref *run.Ref) time.Time {
 	owner, name := c.names(principal, ref)
 	until := c.marks.Until(ctx, owner, name)
@@ -251,6 +222,9 @@ func (c *canceledRuns) When(ctx context.Context, principal string, ref *run.Ref)
 	}
 	return until.Add(-c.valid)
 }
+
+// Next implements [ledger.Marks].
+func (c *canceledRuns) Next() <-chan struct{} { return c.marks.Next() }
 
 // WaitingNotifications returns what webhooks of callers were not told yet, of all databases of this process.
 func WaitingNotifications(ctx context.Context) (all *delivery.Waiting, unread []Unread) {

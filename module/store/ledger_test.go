@@ -114,9 +114,9 @@ func (m *member) Start(ctx context.Context, call translate.Call) translate.Execu
 // Resume implements [keptcalls.Bridge].
 func (m *member) Resume(ctx context.Context, ref run.Ref, call translate.Call) translate.Execution {
 	x := &execution{m: m, ctx: ctx, wait: *call.Wait, run: run.Run{Ref: ref, State: run.Working}}
-	asking, known, end := m.Follow(ctx, ledger.Owner{Realm: "main", Principal: call.Principal}, &ref, &call)
-	if x.ctx, x.end = asking, end; known != nil {
-		x.run = *known
+	record := m.Follow(ctx, ledger.Owner{Realm: "main", Principal: call.Principal}, &ref, &call)
+	if x.ctx, x.end = record.Asking, record.Settle; record.Ended != nil {
+		x.run = *record.Ended
 	}
 	return x
 }

@@ -71,29 +71,36 @@ func New(rules *Rules, owner func(name string) string) *Policy {
 		slices.Sort(names)
 		p.names[namespace] = slices.Compact(names)
 	}
-	principals := make([]string, len(rules.List))
-	for i := range rules.List {
-		principals[i] = rules.List[i].Principal
-	}
 	byRules := map[string]*Role{} // by the rules that apply
-	roleOf := func(indexes []int) *Role {
+	for principal, indexes := range applying(rules) {
 		var key []byte
 		for _, i := range indexes {
 			key = binary.AppendUvarint(key, uint64(i)) //nolint:gosec // an index
 		}
-		if byRules[string(key)] == nil {
-			byRules[string(key)] = newRole(len(byRules), rules.List, indexes, owner)
+		role := byRules[string(key)]
+		if role == nil {
+			role = newRole(len(byRules), rules.List, indexes, owner)
+			byRules[string(key)] = role
 		}
-		return byRules[string(key)]
+		p.roles[principal] = role
 	}
-	byPrincipal, others := Applying(rules.Groups, principals)
-	delete(byPrincipal, "") // of anonymous callers
-	for principal, indexes := range byPrincipal {
-		p.roles[principal] = roleOf(indexes)
-	}
-	p.others = roleOf(others)
-	p.count = len(byRules)
+	p.others, p.count = p.roles[unnamed], len(byRules)
+	delete(p.roles, unnamed)
 	return p
+}
+
+// unnamed stands for the principals that are in no rule and no group. No principal is empty.
+const unnamed = ""
+
+// applying returns the indexes of the rules that apply to each principal.
+func applying(rules *Rules) map[string][]int {
+	names := make([]string, len(rules.List))
+	for i := range rules.List {
+		names[i] = rules.List[i].Principal
+	}
+	byPrincipal, others := Applying(rules.Groups, names)
+	byPrincipal[unnamed] = others
+	return byPrincipal
 }
 
 // Applying returns the indexes of the rules that apply to each principal that a rule or a group names, and to all others. Of each rule it gets

@@ -147,7 +147,7 @@ func gone(message string, phase run.Phase, executed run.Executed) *run.Failure {
 // stillSubmitted is the failure of a call that has waited for the submission of an earlier one.
 func stillSubmitted(waited time.Duration) *run.Failure {
 	return &run.Failure{
-		Kind: run.DeadlineExceeded, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Timeout: waited, Retry: run.RetryIn(2*time.Second, 10),
+		Kind: run.DeadlineExceeded, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedMaybe, Timeout: waited, Retry: &run.Retry{After: 2 * time.Second, Attempts: 10, Joins: true},
 		Message: "An earlier call with this idempotency key is still being submitted to the provider. Send the call again later, with the same key: it joins that run, and is not executed twice",
 	}
 }

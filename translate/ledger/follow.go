@@ -40,9 +40,10 @@ type planned struct {
 	at       time.Time
 	paced    time.Time // when it would be, if anyone waited for the run; zero: it was not asked about yet
 	source   string
-	running  bool  // a poll is in progress
-	failures uint8 // in a row
-	missed   int64 // the value of Ledger.missed when the entry was read
+	wanted   time.Time // until when someone waits for the run at another instance
+	running  bool      // a poll is in progress
+	failures uint8     // in a row
+	missed   int64     // the value of Ledger.missed when the entry was read
 }
 
 // polls are the planned polls of all runs. The lock of the Ledger guards them.
@@ -105,7 +106,7 @@ func gapAt(age time.Duration) time.Duration {
 func (l *lives) after(n *live, d time.Duration, notBefore time.Time) {
 	now, gap := time.Now(), n.entry.gap()
 	d = max(min(d, max(gap, longestGap)), time.Until(notBefore), shortestPause/10)
-	if n.poll.paced = now.Add(d); len(n.watches) == 0 {
+	if n.poll.paced = now.Add(d); len(n.watches) == 0 && now.After(n.poll.wanted) {
 		d = max(d, gap)
 	}
 	n.poll.at = now.Add(d + rand.N(d/10+1)) //nolint:gosec // not for secrets

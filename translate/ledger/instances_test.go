@@ -371,3 +371,47 @@ func TestStatements(t *testing.T) {
 		}
 	})
 }
+
+// A call that waits at an instance for a run that another one follows makes no polls: it hears of the end, and the follower asks as if the call waited there.
+func TestWaitElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		end := p.Accept("sum")
+		i, other := start(t, p, db, nil), start(t, p, db, nil)
+		begun := i.Call("k", "acme.sum", "", waits(0))
+		time.Sleep(time.Hour)
+		p.Forget()
+		before := i.Polls.Load()
+		ends := time.Now().Add(20 * time.Second)
+		time.AfterFunc(20*time.Second, func() { end(3) })
+		for range 2 { // that one goes on, and that it has ended
+			began := time.Now()
+			o := about(other, begun.Ref, 15*time.Second)
+			if waited := time.Since(began); o.GoesOn() && (waited < 15*time.Second || waited > 15100*time.Millisecond || o.RetryAfter < time.Second) {
+				t.Errorf("after %s: %+v", waited, o)
+			}
+			if late := time.Since(ends); o.Failure != nil || late > 0 && (o.State != run.Completed || late > 6*time.Second) {
+				t.Errorf("%s after the end: %+v", late, o)
+			}
+		}
+		if n, polls := p.Count("GET /status/x-sum"), int(i.Polls.Load()-before); n == 0 || n != polls || other.Polls.Load() > 0 {
+			t.Errorf("%d requests, %d polls of the follower", n, polls)
+		}
+	})
+}
+
+// When the follower is gone, the instance at which a call waits follows the run.
+func TestWaitForOneThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		end := p.Accept("sum")
+		i, other := start(t, p, db, func(c *ledger.Config) { c.Trouble = func(error) {} }), start(t, p, db, nil)
+		begun := i.Call("k", "acme.sum", "", waits(0))
+		i.Store.Pause()
+		defer i.Store.Go()
+		end(3)
+		if o := about(other, begun.Ref, time.Minute); o.State != run.Completed {
+			t.Errorf("%+v", o)
+		}
+	})
+}

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -22,23 +24,47 @@ func (n *Newest) Set(e *Entry) {
 }
 
 // Follow is [translate.Config.Kept] for the runs of an owner: a run has one outcome, also for calls that ask about it by other means than its key.
-func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *translate.Call) (asking context.Context, known *run.Run, end func(said run.Run) run.Run) {
+func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *translate.Call) translate.Record {
 	e, err := l.Of(ctx, owner, ref)
-	if err != nil {
-		return ctx, nil, nil
+	switch {
+	case errors.Is(err, ErrNoEntry):
+		return translate.Record{Asking: ctx}
+	case err != nil: // the provider may know
+		return translate.Record{Asking: ctx, Settle: func(said run.Run) run.Run {
+			if said.Failure != nil && said.Failure.Lost {
+				said.Failure = unread(&Entry{Ref: *ref}, err)
+			}
+			return said
+		}}
 	}
 	if o, ok := l.Outcome(ctx, e, call.Answer); ok {
-		return ctx, &o, nil
+		return translate.Record{Asking: ctx, Ended: &o}
 	}
 	asking, cancel := context.WithCancelCause(ctx)
 	var last Newest
 	stop := l.Attend(e, &last, func() { cancel(run.ErrCallerCanceled) })
-	return asking, nil, func(said run.Run) run.Run {
+	record := translate.Record{Asking: asking, Settle: func(said run.Run) run.Run {
 		stop()
 		cancel(nil)
 		o, _ := l.Agree(ctx, last.Load(), said, Settling{}, call.Answer)
 		return o
+	}}
+	if *call.Wait > 0 && l.isElsewhere(e) {
+		record.Wait = func(ctx context.Context) (time.Duration, bool) {
+			for now := range l.Watch(ctx, e) {
+				if now == nil || !l.isElsewhere(now) {
+					return 0, false
+				}
+			}
+			return max(time.Second, min(e.gap(), longestPause)), true
+		}
 	}
+	return record
+}
+
+// isElsewhere reports whether another instance follows the run of an entry.
+func (l *lives) isElsewhere(e *Entry) bool {
+	return e.State.Followed() && e.Follower != "" && e.Follower != l.store.Instance()
 }
 
 // Attend notes the versions of an entry from a known one on, and calls a function when the end of the run is known without its provider.
@@ -65,11 +91,14 @@ func (l *Ledger) Read(ctx context.Context, owner Owner, ref *run.Ref) context.Co
 	return context.WithValue(ctx, read{owner, ref.Kept}, func() (*Entry, error) { return e, err })
 }
 
-// Of returns the entry of a run. The error is [ErrNoEntry] if there is none.
+// Of returns the entry of a run. The error is [ErrNoEntry] if there is none. While the database does not respond, a call waits for it only as long as for a
+// write.
 func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, error) {
 	if known, ok := ctx.Value(read{owner, ref.Kept}).(func() (*Entry, error)); ok {
 		return known()
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	e, err := l.Get(ctx, Identity{owner, ref.Kept})
 	if err == nil && (e.Ref.Source != ref.Source || e.Ref.SkillID != ref.SkillID || e.Ref.ExecutionID != ref.ExecutionID) {
 		err = ErrNoEntry

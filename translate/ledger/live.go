@@ -250,6 +250,8 @@ const (
 	// lookEvery is the interval in which new watches are looked at, and lookAll that for all.
 	lookEvery, lookAll = time.Second, 5 * time.Second
 	lookTimeout        = 10 * time.Second
+	// mostWanted is how many runs one look tells others that someone waits for.
+	mostWanted = 100
 )
 
 // looking looks for changes of watched entries that other instances have made.
@@ -288,20 +290,29 @@ func (l *instance) looking() {
 func (l *instance) look(ids []string) {
 	defer l.guard()
 	known := map[Identity]int64{}
+	var elsewhere []string
 	l.mu.Lock()
 	if ids == nil {
 		for id, n := range l.all {
 			if len(n.watches) > 0 {
 				known[id] = n.version
+				if n.entry != nil && l.isElsewhere(n.entry) && len(elsewhere) < mostWanted {
+					elsewhere = append(elsewhere, id.ID)
+				}
 			}
 		}
 	}
 	for _, id := range ids {
 		if n := l.all[l.named[id]]; n != nil {
 			known[n.of] = n.version
+			n.poll.wanted = time.Now().Add(2 * lookAll)
+			l.hurry(n)
 		}
 	}
 	l.mu.Unlock()
+	if len(elsewhere) > 0 {
+		l.store.Announce(elsewhere) // so that their followers ask the providers as if someone waited there
+	}
 	if len(known) == 0 {
 		return
 	}

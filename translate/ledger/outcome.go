@@ -131,11 +131,16 @@ func (l *Ledger) Outcome(ctx context.Context, e *Entry, room exchange.AnswerBudg
 			return stored, true
 		}
 	}
-	o.Failure = &run.Failure{
-		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: executed(e), Ref: e.Ref, Retry: run.RetryIn(2*time.Second, 5), Cause: err,
+	o.Failure = unread(e, err)
+	return o, true
+}
+
+// unread is the failure of a call about a run whose outcome may be stored, but can't be read.
+func unread(e *Entry, err error) *run.Failure {
+	return &run.Failure{
+		Kind: run.Internal, Phase: run.PhaseResult, By: run.Bridge, Executed: executed(e), Ref: e.Ref, Retry: &run.Retry{After: 2 * time.Second, Attempts: 5, Joins: true}, Cause: err,
 		Message: "Internal error: the bridge can't read the stored outcome of the run at the moment; ask for it again later",
 	}
-	return o, true
 }
 
 // executed says whether the skill of a run was executed.

@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -86,7 +87,7 @@ func inBubble(tb testing.TB, skills ...object) *server {
 func (s *server) serve(tb testing.TB, change func(*server), skills ...object) *server {
 	tb.Helper()
 	s.front = &mcp.Front{
-		Canceled: new(runtoken.Canceled), Streaming: func(int) {},
+		Canceled: new(ledger.Cancellations), Streaming: func(int) {},
 		Options:  mcp.Options{Name: "test", Version: "1", Versions: mcp.AllVersions(), Wait: 5 * time.Second, TaskAfter: 0, Validate: true},
 		Panicked: func(_ context.Context, value any, stack []byte) { tb.Errorf("panic: %v\n%s", value, stack) },
 		Tokens:   tokens{runtoken.New(secret{runtoken.RestoreKey(runtoken.KeyID{1}, runtoken.Secret{2}, time.Time{})}, runtoken.Lifetime, nil)},

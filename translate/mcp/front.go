@@ -17,9 +17,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // Name is the name of this front in reports.
@@ -92,7 +92,7 @@ type Front struct {
 	// Stopping is closed when the front is about to be replaced, or the process exits: then subscriptions end. May be nil.
 	Stopping <-chan struct{}
 	// Canceled are the runs whose tasks were canceled, or that other fronts have canceled. It is required.
-	Canceled *runtoken.Canceled
+	Canceled *ledger.Cancellations
 	// Elsewhere knows the methods of other protocols. May be nil.
 	Elsewhere *front.Elsewhere
 	// Panicked is called after a panic in the background, with its stack. May be nil.

@@ -53,6 +53,7 @@ func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
 	case err != nil:
 		return "", ref, tokensUnavailable()
 	}
+	r.ctx = r.front.Canceled.Read(r.ctx, r.caller.Principal, &ref)
 	return id, ref, nil
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // task starts a run and returns the id of its task.
@@ -244,6 +244,8 @@ func (m *memory) Add(_ context.Context, principal string, ref *run.Ref) *run.Lim
 	return nil
 }
 
+func (*memory) Next() <-chan struct{} { return nil }
+
 func (m *memory) When(_ context.Context, principal string, ref *run.Ref) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -253,7 +255,7 @@ func (m *memory) When(_ context.Context, principal string, ref *run.Ref) time.Ti
 // Section 5: tasks/cancel is an empty answer, always; another instance knows it; a run that has ended stays as it ended.
 func TestCancel(t *testing.T) {
 	kept := &memory{of: map[string]time.Time{}}
-	use := func(s *server) { s.front.Canceled = &runtoken.Canceled{Store: kept} }
+	use := func(s *server) { s.front.Canceled = &ledger.Cancellations{Marks: kept} }
 	s := newServer(t, use, skill("slow", nil), skill("ended", nil), skill("down", nil))
 	s.Accept("slow")
 	s.Accept("down")

@@ -185,6 +185,7 @@ type Reach struct {
 type Retry struct {
 	After    time.Duration
 	Attempts int
+	Joins    bool // the same call gets the run that there is, if the skill was executed
 }
 
 // ProviderError is the error in a provider's answer, as it was sent.
@@ -346,7 +347,9 @@ func (f *Failure) Rewrite(text func(string) string, value func(jsontext.Value) j
 }
 
 // RetryIn returns a [Retry].
-func RetryIn(after time.Duration, attempts int) *Retry { return &Retry{after, attempts} }
+func RetryIn(after time.Duration, attempts int) *Retry {
+	return &Retry{After: after, Attempts: attempts}
+}
 
 // Busy is the failure of a call whose deadline passed before its work in the bridge had a turn.
 func Busy(phase Phase, message string) *Failure {

@@ -11,7 +11,7 @@ type Next string
 
 // What an agent can do next.
 const (
-	NextRetry        Next = "retry"        // send the same request later: nothing was executed
+	NextRetry        Next = "retry"        // send the same request later: nothing is executed twice
 	NextFixParams    Next = "fix_params"   // correct the request
 	NextAuthenticate Next = "authenticate" // authenticate to the bridge
 	NextAskOperator  Next = "ask_operator" // ask the bridge's operator for a change
@@ -25,6 +25,8 @@ func (f *Failure) Next() Next {
 	switch {
 	case f.Lost, f.Kind == RunFailed:
 		return NextNone
+	case f.Retry != nil && f.Retry.Joins && f.Executed == ExecutedMaybe:
+		return NextRetry
 	case f.Executed != ExecutedYes:
 		return f.remedy()
 	}

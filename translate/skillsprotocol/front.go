@@ -14,8 +14,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/keptcalls"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -52,7 +52,7 @@ type Front struct {
 	// Callbacks tell callers the ends of runs; nil: calls that ask for that are refused.
 	Callbacks *callbacks.Sender
 	// Canceled are the runs that callers have canceled, also with other fronts. It is required.
-	Canceled *runtoken.Canceled
+	Canceled *ledger.Cancellations
 	// Files says that skills may have other files than SKILL.md and descriptor.json, because a site publishes them.
 	Files bool
 	// Version is that of the bridge, for rpc.discover.

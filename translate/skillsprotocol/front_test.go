@@ -18,8 +18,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -184,7 +184,7 @@ func request(method, params string) *jsonrpc.Request {
 // ask sends one request to a front over b.
 func ask(t *testing.T, b *fakeBridge, method, params string) (jsontext.Value, *jsonrpc.Error) {
 	t.Helper()
-	result, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled), Version: "v1.2.3"}).ServeRPC(t.Context(), request(method, params))
+	result, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations), Version: "v1.2.3"}).ServeRPC(t.Context(), request(method, params))
 	switch {
 	case fault == nil && !result.IsValid(jsontext.AllowDuplicateNames(true)):
 		t.Fatalf("the result is not JSON: %s", result)
@@ -255,7 +255,7 @@ func TestNotifications(t *testing.T) {
 		b := &fakeBridge{outcome: done}
 		req := request(c.method, c.params)
 		req.ID = nil
-		_, _ = (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}).ServeRPC(t.Context(), req) // notifications are never answered
+		_, _ = (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}).ServeRPC(t.Context(), req) // notifications are never answered
 		if len(b.submitted) != c.submitted || b.calls() != c.submitted {
 			t.Errorf("%s %s: submitted %d, asked %d times", c.method, c.params, len(b.submitted), b.calls())
 		}
@@ -270,7 +270,7 @@ func TestRequirePrincipal(t *testing.T) {
 		`"source":"bridge","executed":"no","next":"authenticate"}`
 	for _, method := range []string{"execute_skill", "list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"} {
 		b := &fakeBridge{outcome: done, namespaces: []string{"secret"}}
-		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled), RequirePrincipal: true}
+		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations), RequirePrincipal: true}
 		// Callers are checked before params.
 		for _, params := range []string{`{"name":"a.b","path":"SKILL.md"}`, `[]`} {
 			_, fault := front.ServeRPC(t.Context(), request(method, params))
@@ -288,7 +288,7 @@ func TestRequirePrincipal(t *testing.T) {
 	b := &fakeBridge{outcome: done}
 	arrived := time.Unix(1_700_000_000, 0)
 	ctx := translate.WithCaller(t.Context(), run.Caller{Principal: "ada", TraceID: "0af7651916cd43dd8448eb211c80319c", Arrived: arrived})
-	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled), RequirePrincipal: true}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations), RequirePrincipal: true}
 	if _, fault := front.ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
 		t.Fatal(fault)
 	}
@@ -440,7 +440,7 @@ func TestChecksAreOfARequest(t *testing.T) {
 	for range 2 {
 		ctx := translate.WithCaller(t.Context(), run.Caller{})
 		for range 2 {
-			if _, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}).ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
+			if _, fault := (&skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}).ServeRPC(ctx, request("execute_skill", `{"name":"a.b"}`)); fault != nil {
 				t.Fatal(fault)
 			}
 		}

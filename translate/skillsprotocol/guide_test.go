@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -49,7 +49,7 @@ func TestGuideMethods(t *testing.T) {
 		// Every example works as it stands.
 		b := &fakeBridge{outcome: done, description: describe(t, weather)}
 		params := strings.Replace(string(example.Params), `"run_token":"…"`, `"run_token":"acme|acme/slow|1.0.0|exec-1|ada"`, 1)
-		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
+		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
 		ada := translate.WithCaller(t.Context(), run.Caller{Principal: "ada"})
 		if _, fault := front.ServeRPC(ada, request(example.Method, params)); fault != nil {
 			t.Errorf("%s: %v %s", m[1], fault, fault.Data)
@@ -76,7 +76,7 @@ func TestGuideMethods(t *testing.T) {
 func TestLifetime(t *testing.T) {
 	for _, method := range []string{"load_skills_protocol_guide", "rpc.discover"} {
 		for lifetime, want := range map[time.Duration]string{0: "24 hours", 48 * time.Hour: "48 hours", 90 * time.Second: "1m30s"} {
-			front := &skillsprotocol.Front{Bridge: &fakeBridge{}, Tokens: fakeTokens{lifetime: lifetime}, Canceled: new(runtoken.Canceled)}
+			front := &skillsprotocol.Front{Bridge: &fakeBridge{}, Tokens: fakeTokens{lifetime: lifetime}, Canceled: new(ledger.Cancellations)}
 			text, fault := front.ServeRPC(t.Context(), request(method, ""))
 			if fault != nil || strings.Count(string(text), want) < 3 || want != "24 hours" && strings.Contains(string(text), "24 hours") {
 				t.Errorf("%s, %s: %v %s", method, lifetime, fault, text)

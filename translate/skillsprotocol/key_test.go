@@ -15,7 +15,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -36,7 +35,7 @@ func send(t *testing.T, b *fakeBridge, principal, body string, keys ...string) (
 // sendTo is send to a front with a database.
 func sendTo(t *testing.T, s ledger.Store, b *fakeBridge, principal, body string, keys ...string) string {
 	t.Helper()
-	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled), Kept: &skillsprotocol.KeptRuns{
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations), Kept: &skillsprotocol.KeptRuns{
 		Ledger: ledger.New(ledger.Config{Store: s}), Owner: func(principal string) ledger.Owner { return ledger.Owner{Principal: principal} },
 	}}
 	server := &jsonrpc.Server{Handler: front, Profile: skillsprotocol.Profile(10)}
@@ -105,7 +104,7 @@ func TestKeyIsSubmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := sendTo(t, db.Instance(true), &fakeBridge{}, "ada", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"a.b","idempotency_key":"k","timeout_ms":1}}`)
-	for _, want := range []string{`"executed":"maybe"`, `"retry":{`, `"hint":{"message":"send this call again, with the same key`} {
+	for _, want := range []string{`"executed":"maybe"`, `"next":"retry"`, `"retry":{`, `"hint":{"message":"send this call again, with the same key`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -65,7 +65,7 @@ func catalogOf(b *testing.B, providers, skills int) *skillsprotocol.Front {
 			b.Fatal(l.Unavailable[0].Failure)
 		}
 		if after = l.NextAfter; after == "" {
-			return &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
+			return &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
 
@@ -86,7 +86,7 @@ func TestUnknownArguments(t *testing.T) {
 // TestRepeatedWarnings: warnings that a front keeps are those about the same arguments of the same skill.
 func TestRepeatedWarnings(t *testing.T) {
 	b := &fakeBridge{outcome: done}
-	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
 	skills := []*translate.Description{describe(t, weather), describe(t, strings.Replace(weather, `"location"`, `"lotation"`, 1)), nil}
 	for round := range 3 {
 		for i, unknown := range [][]string{{"lokation"}, {"lokation", "days"}, {"lokationdays"}, {"lokation\x00days"}, {"", "lokation"}, {"lokation", ""}} {

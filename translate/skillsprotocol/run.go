@@ -25,7 +25,7 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	if fault != nil {
 		return nil, fault
 	}
-	ctx = f.read(ctx, call.Principal, &ref)
+	ctx = f.Canceled.Read(ctx, call.Principal, &ref) // once, also while the database does not respond
 	if !f.Canceled.When(ctx, call.Principal, &ref).IsZero() {
 		return f.answerCanceled(ctx, p, call, ref)
 	}
@@ -33,14 +33,6 @@ func (f *Front) getRun(ctx context.Context, p *params) (jsontext.Value, *jsonrpc
 	outcome := f.bridge(p).Resume(ctx, ref, call).Wait()
 	p.faults = outcome.Warnings
 	return f.answerOutcome(ctx, p.request, &outcome, ref.SkillID)
-}
-
-// read reads the entry of a run once for a call, if the bridge keeps one. While the database does not respond, the call waits for it once, too.
-func (f *Front) read(ctx context.Context, principal string, ref *run.Ref) context.Context {
-	if ref.Kept == "" || f.Kept == nil {
-		return ctx
-	}
-	return f.Kept.Read(ctx, f.Kept.Owner(principal), ref)
 }
 
 const aboutRunToken = "the run_token of an earlier answer"
@@ -124,7 +116,7 @@ func (p *params) tokensUnavailable(executed run.Executed, err error) *jsonrpc.Er
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.failure.Message, Data: b.Buf}
 }
 
-// cancelPoll bounds how long cancel_run waits to learn whether the run has ended.
+// cancelPoll bounds how long cancel_run waits to learn whether the run has ended, from the database or the provider.
 const cancelPoll = 5 * time.Second
 
 // cancelRun answers cancel_run. The Skill Sharing Protocol can't end a run, so the run is only followed no longer. A run that has
@@ -135,7 +127,9 @@ func (f *Front) cancelRun(ctx context.Context, p *params) (jsontext.Value, *json
 	if fault != nil {
 		return nil, fault
 	}
-	read := f.read(ctx, call.Principal, &ref)
+	asking, end := context.WithTimeout(ctx, cancelPoll)
+	defer end()
+	read := f.Canceled.Read(asking, call.Principal, &ref)
 	if !f.Canceled.When(read, call.Principal, &ref).IsZero() {
 		return f.answerCanceled(ctx, p, call, ref)
 	}

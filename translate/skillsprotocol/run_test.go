@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -81,7 +82,7 @@ func TestArgumentsAreReleased(t *testing.T) {
 			t.Errorf("held while the run is waited for: %+v", req)
 		}
 	}
-	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
 	server := &jsonrpc.Server{Handler: jsonrpc.HandlerFunc(func(ctx context.Context, r *jsonrpc.Request) (jsontext.Value, *jsonrpc.Error) {
 		req = r
 		return front.ServeRPC(ctx, r)
@@ -128,7 +129,7 @@ func TestWaitIsChecked(t *testing.T) {
 func TestRunTokenOfAnother(t *testing.T) {
 	b := &fakeBridge{outcome: runningRun()}
 	ctx := translate.WithCaller(t.Context(), run.Caller{Principal: "bob"})
-	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
 	for _, token := range []string{"acme|acme/slow|1.0.0|exec-1|alice", "acme|acme/slow|1.0.0|exec-1|", "x"} {
 		_, fault := front.ServeRPC(ctx, request("get_run", `{"run_token":"`+token+`"}`))
 		if fault == nil || fault.Code != jsonrpc.CodeInvalidParams || b.calls() != 0 ||
@@ -172,14 +173,14 @@ func TestRunTokenInFailures(t *testing.T) {
 func TestRunTokensUnavailable(t *testing.T) {
 	for method, params := range map[string]string{"execute_skill": `{"name":"a","wait_ms":0}`, "get_run": `{"run_token":"x"}`} {
 		b := &fakeBridge{outcome: runningRun()}
-		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage: secret path")}, Canceled: new(runtoken.Canceled)}
+		front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage: secret path")}, Canceled: new(ledger.Cancellations)}
 		_, fault := front.ServeRPC(t.Context(), request(method, params))
 		if fault == nil || fault.Code != jsonrpc.CodeInternalError || b.calls() != 0 || strings.Contains(string(fault.Data)+fault.Message, "secret") {
 			t.Errorf("%s: %+v", method, fault)
 		}
 	}
 	b := &fakeBridge{outcome: runningRun()}
-	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage")}, Canceled: new(runtoken.Canceled)}
+	front := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{broken: errors.New("storage")}, Canceled: new(ledger.Cancellations)}
 	if got, fault := front.ServeRPC(t.Context(), request("execute_skill", `{"name":"a"}`)); fault != nil || strings.Contains(string(got), `"run_token"`) {
 		t.Errorf("%s %v", got, fault)
 	}

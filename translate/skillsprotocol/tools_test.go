@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -198,7 +198,7 @@ func TestToolsAreMadeOnce(t *testing.T) {
 		skills[i].Descriptor = describe(t, text).Descriptor
 	}
 	b := &fakeBridge{listing: translate.Listing{Skills: skills}, description: &translate.Description{Name: "x", Descriptor: skills[0].Descriptor}}
-	f := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
+	f := &skillsprotocol.Front{Bridge: b, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for params, most := range map[string]float64{`{"detail":"tools"}`: 500, `{"detail":"tools","format":"openai"}`: 500, `{"detail":"tools","format":"mcp"}`: 500} {

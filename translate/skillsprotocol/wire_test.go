@@ -20,8 +20,8 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
@@ -103,7 +103,7 @@ func newWire(t *testing.T, routes map[string]http.HandlerFunc, edits ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.front = &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}, Canceled: new(runtoken.Canceled)}
+	w.front = &skillsprotocol.Front{Bridge: bridge, Tokens: fakeTokens{}, Canceled: new(ledger.Cancellations)}
 	return w
 }
 

@@ -30,6 +30,8 @@ type Instance struct {
 	Store  *ledgertest.Store
 	Polls  atomic.Int64 // which its ledger has made
 
+	Canceled *ledger.Cancellations
+
 	mu    sync.Mutex
 	ended []string // states of runs that this instance has ended
 }
@@ -56,10 +58,8 @@ func StartWith(t *testing.T, p *providertest.Provider, s *ledgertest.DB, change 
 		Namespace: "other", URL: p.Source(t, "other").URL, Transport: p,
 	})
 	config.Sources = config.Sources[:1]
-	var i *Instance
-	config.Kept = func(ctx context.Context, ref *run.Ref, call *translate.Call) (context.Context, *run.Run, func(run.Run) run.Run) {
-		return i.Follow(ctx, ledger.Owner{Realm: "realm", Principal: call.Principal}, ref, call)
-	}
+	canceled := &ledger.Cancellations{Realm: "realm"}
+	config.Kept = canceled.Follow
 	bridged(&config)
 	bridge, err := translate.New(config)
 	if err != nil {
@@ -70,7 +70,8 @@ func StartWith(t *testing.T, p *providertest.Provider, s *ledgertest.DB, change 
 	if change != nil {
 		change(&own)
 	}
-	i = &Instance{Ledger: ledger.New(own), T: t, Bridge: bridge, Store: store}
+	i := &Instance{Ledger: ledger.New(own), T: t, Bridge: bridge, Store: store, Canceled: canceled}
+	canceled.Ledger = i.Ledger
 	i.Subscribe(func(e *ledger.Entry) {
 		i.mu.Lock()
 		defer i.mu.Unlock()

@@ -44,6 +44,7 @@ type Store struct {
 	control sync.Mutex
 	id      string
 	paused  chan struct{}
+	hangs   func(statement string) bool
 	before  func(statement string) error
 	after   func(statement string) error
 	count   map[string]int
@@ -84,28 +85,6 @@ func (db *DB) Ends(id string) (n int) {
 	return n
 }
 
-// Pause lets each statement of the instance wait until Go is called, as if its process had been stopped.
-func (s *Store) Pause() {
-	s.control.Lock()
-	defer s.control.Unlock()
-	s.paused = make(chan struct{})
-}
-
-// Go ends a pause.
-func (s *Store) Go() {
-	s.control.Lock()
-	defer s.control.Unlock()
-	close(s.paused)
-	s.paused = nil
-}
-
-// Fail lets statements fail before or after they have had their effect; nil: they don't.
-func (s *Store) Fail(before, after func(statement string) error) {
-	s.control.Lock()
-	defer s.control.Unlock()
-	s.before, s.after = before, after
-}
-
 // Sent returns how often a statement was sent; empty: all but those of the loops.
 func (s *Store) Sent(statement string) (n int) {
 	s.control.Lock()
@@ -131,11 +110,14 @@ func (s *Store) renamed() {
 // statement does something as one statement.
 func statement[T any](ctx context.Context, s *Store, name string, do func() (T, error)) (value T, err error) {
 	s.control.Lock()
-	paused, before, after := s.paused, s.before, s.after
+	paused, hangs, before, after := s.paused, s.hangs, s.before, s.after
 	s.count[name]++
 	s.control.Unlock()
 	if paused != nil {
 		<-paused // also after the context has ended: nothing of a stopped process goes on
+	}
+	if hangs != nil && hangs(name) {
+		<-ctx.Done()
 	}
 	if ctx.Err() != nil {
 		return value, ctx.Err()
