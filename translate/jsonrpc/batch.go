@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-
-	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // leastAnswer is how many bytes of the answer to a batch are reserved for each element. They are
@@ -20,11 +18,9 @@ type batch struct {
 	aborted atomic.Bool     // an element was aborted, so no more answers are written
 	cancel  context.CancelFunc
 
-	mu     sync.Mutex
-	least  int64      // bytes of MaxAnswerSize reserved for each element
-	left   int64      // bytes of MaxAnswerSize that elements can still reserve beyond that
-	held   int64      // bytes of answers that all elements have reserved
-	answer share.Part // of MaxAnswers, for what is held
+	mu    sync.Mutex
+	least int64 // bytes of MaxAnswerSize reserved for each element
+	left  int64 // bytes of MaxAnswerSize that elements can still reserve beyond that
 }
 
 // serveBatch serves all elements concurrently and writes their answers in order.
@@ -32,7 +28,7 @@ type batch struct {
 func (s *Server) serveBatch(o *output, elements []element) {
 	ctx, cancel := context.WithCancel(o.ctx)
 	defer cancel()
-	b := &batch{answers: make([]answer, len(elements)), ended: make([]chan struct{}, len(elements)), cancel: cancel, answer: s.part(s.owner(o.ctx))}
+	b := &batch{answers: make([]answer, len(elements)), ended: make([]chan struct{}, len(elements)), cancel: cancel}
 	b.least = min(leastAnswer, s.MaxAnswerSize/int64(len(elements)))
 	b.left = s.MaxAnswerSize - b.least*int64(len(elements))
 	var group sync.WaitGroup
@@ -43,7 +39,7 @@ func (s *Server) serveBatch(o *output, elements []element) {
 			continue
 		}
 		req := &elements[i].Request
-		req.batch, req.server, req.answer, req.HTTP = b, s, s.part(b.answer.Owner), o.request
+		req.batch, req.server, req.answer, req.HTTP = b, s, s.part(s.owner(o.ctx)), o.request
 		defer req.end()
 		group.Go(func() {
 			defer close(b.ended[i]) // deferred, since the handler may call runtime.Goexit

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ type element struct {
 // The raw values of the message are slices of body, which must not be changed while
 // the message is in use.
 func (m *message) decode(body []byte, p *Profile) *Error {
-	text, depth := bytes.TrimPrefix(body, []byte("\ufeff")), p.maxDepth()
+	text, depth := bytes.TrimPrefix(body, []byte("\ufeff")), cmp.Or(p.MaxDepth, defaultMaxDepth)
 	reader := strictjson.Borrow(text, depth, true)
 	defer reader.GiveBack()
 	fault, ok := m.read(text, p, reader)
@@ -196,13 +197,17 @@ func (s *scanner) element(p *Profile) element {
 		if name == nil {
 			break
 		}
-		member := memberOf(name)
-		if member == memberParams && s.Kind() == '{' {
-			var value jsontext.Value
+		to, value := found.member(name), jsontext.Value(nil)
+		if to == &found.params && s.Kind() == '{' {
 			value, found.members = s.object(&s.message.members.outer, true)
-			found.add(member, value)
 		} else {
-			found.add(member, s.Value())
+			value = s.Value()
+		}
+		if to != nil {
+			if *to != nil && (found.repeated == "" || found.repeated != "id" && to != &found.outcome) {
+				found.repeated = string(Unquote(name))
+			}
+			*to = value
 		}
 	}
 	if !s.Bracket() {
@@ -238,43 +243,9 @@ func (s *scanner) object(to *[]Member, nested bool) (jsontext.Value, []Member) {
 	return s.text[start:end:end], members
 }
 
-// member is a member of a Request object that the specification defines.
-type member int
-
-const (
-	memberUnknown member = iota
-	memberVersion
-	memberMethod
-	memberParams
-	memberID
-	memberOutcome // of a Response object
-	memberCount
-)
-
 // maxQuotedName is the length of the longest spelling of a known member name: "jsonrpc"
 // with all characters escaped.
 const maxQuotedName = len("jsonrpc")*len(`\u0000`) + 2
-
-// memberOf returns the member with a quoted name. Names are case-sensitive and may have
-// escapes.
-func memberOf(quoted []byte) member {
-	if len(quoted) > maxQuotedName {
-		return memberUnknown
-	}
-	switch string(Unquote(quoted)) {
-	case "jsonrpc":
-		return memberVersion
-	case "method":
-		return memberMethod
-	case "params":
-		return memberParams
-	case "id":
-		return memberID
-	case "result", "error":
-		return memberOutcome
-	}
-	return memberUnknown
-}
 
 // Unquote returns the text of a valid JSON string. It shares the memory of quoted, if that has no escapes.
 func Unquote(quoted []byte) []byte {
@@ -286,67 +257,71 @@ func Unquote(quoted []byte) []byte {
 	return text
 }
 
-// envelope holds the members of one Request object while it is read.
+// envelope holds the members of one Request or Response object while it is read.
 type envelope struct {
-	values   [memberCount]jsontext.Value
-	repeated [memberCount]bool
+	version, method, params, id, outcome jsontext.Value
+
 	members  []Member // of params
+	repeated string   // a member that is there twice; empty: none is. An id comes first, an outcome last
 }
 
-func (e *envelope) add(m member, value jsontext.Value) {
-	if m == memberUnknown {
-		return
+// member returns the member with a quoted name; nil: the specification does not define it. Names are case-sensitive and may have
+// escapes.
+func (e *envelope) member(quoted []byte) *jsontext.Value {
+	if len(quoted) > maxQuotedName {
+		return nil
 	}
-	e.repeated[m] = e.values[m] != nil
-	e.values[m] = value
+	switch string(Unquote(quoted)) {
+	case "jsonrpc":
+		return &e.version
+	case "method":
+		return &e.method
+	case "params":
+		return &e.params
+	case "id":
+		return &e.id
+	case "result", "error":
+		return &e.outcome
+	}
+	return nil
 }
 
 // element returns the request, or an error if the object is invalid (JSON-RPC 2.0, section 4).
 func (e *envelope) element(p *Profile) element {
-	id := e.values[memberID]
 	if p.TakesResponse != nil && e.isResponse() {
-		return element{response: true, Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, "this is a response, and a request is expected")}
+		return element{response: true, Request: Request{ID: e.id}, Err: p.fault(CodeInvalidRequest, "this is a response, and a request is expected")}
 	}
-	if IsNull(e.values[memberParams]) {
-		e.values[memberParams] = nil
+	if IsNull(e.params) {
+		e.params = nil
 	}
 	reason := e.fault(p)
 	if reason == "" {
-		return element{Request: Request{
-			Method:  p.method(Unquote(e.values[memberMethod])),
-			Params:  e.values[memberParams],
-			Members: e.members,
-			ID:      id,
-		}}
+		return element{Request: Request{Method: p.method(Unquote(e.method)), Params: e.params, Members: e.members, ID: e.id}}
 	}
-	if e.repeated[memberID] || !p.isID(id) {
-		id = nil
+	if e.repeated == "id" || !p.isID(e.id) {
+		e.id = nil
 	}
-	return element{Request: Request{ID: id}, Err: p.fault(CodeInvalidRequest, reason)}
+	return element{Request: Request{ID: e.id}, Err: p.fault(CodeInvalidRequest, reason)}
 }
 
 // fault returns why the object is not a valid Request object; empty: it is.
 func (e *envelope) fault(p *Profile) string {
-	for m, repeated := range e.repeated {
-		if repeated && member(m) != memberOutcome {
-			return memberNames[m] + " must not stand there twice"
-		}
-	}
-	id := e.values[memberID]
 	switch {
-	case e.values[memberVersion].Kind() != '"' || string(Unquote(e.values[memberVersion])) != "2.0":
+	case e.repeated != "" && e.repeated != "result" && e.repeated != "error":
+		return e.repeated + " must not stand there twice"
+	case e.version.Kind() != '"' || string(Unquote(e.version)) != "2.0":
 		return `jsonrpc must be the string "2.0"`
-	case e.values[memberMethod].Kind() != '"':
+	case e.method.Kind() != '"':
 		return "method must be a string"
-	case e.values[memberParams] != nil && !isStructured(e.values[memberParams]):
+	case e.params != nil && e.params.Kind() != '{' && e.params.Kind() != '[':
 		return "params must be an object or an array, or be left out"
-	case id == nil:
+	case e.id == nil:
 		return ""
-	case id.Kind() == 'n' && !p.NullID:
+	case e.id.Kind() == 'n' && !p.NullID:
 		return "id must not be null"
-	case id.Kind() == '0' && !p.isID(id):
+	case e.id.Kind() == '0' && !p.isID(e.id):
 		return "id must be a string or a whole number"
-	case !p.isID(id):
+	case !p.isID(e.id):
 		return "id must be a string or a number"
 	}
 	return ""
@@ -354,18 +329,7 @@ func (e *envelope) fault(p *Profile) string {
 
 // isResponse reports whether the object is a Response object with an id (JSON-RPC 2.0, section 5).
 func (e *envelope) isResponse() bool {
-	return e.values[memberOutcome] != nil && e.values[memberMethod] == nil && e.values[memberID] != nil && e.repeated == [memberCount]bool{}
-}
-
-var memberNames = [memberCount]string{
-	memberVersion: "jsonrpc",
-	memberMethod:  "method",
-	memberParams:  "params",
-	memberID:      "id",
-}
-
-func isStructured(v jsontext.Value) bool {
-	return v.Kind() == '{' || v.Kind() == '['
+	return e.outcome != nil && e.method == nil && e.id != nil && e.repeated == ""
 }
 
 // isID reports whether v can be the id of an answer.

@@ -93,7 +93,11 @@ func checkElement(t *testing.T, raw []byte, element *jsonrpc.Element) {
 	if err := stdjson.Unmarshal(members["method"], &method); err != nil || method != req.Method {
 		t.Fatalf("method %q, want %q: %v", req.Method, method, err)
 	}
-	if !bytes.Equal(members["params"], req.Params) || !bytes.Equal(members["id"], req.ID) {
+	params := members["params"]
+	if string(params) == "null" { // which is as none
+		params = nil
+	}
+	if !bytes.Equal(params, req.Params) || !bytes.Equal(members["id"], req.ID) {
 		t.Fatalf("params %s, id %s", req.Params, req.ID)
 	}
 	checkMembers(t, req.Params, req.Members)

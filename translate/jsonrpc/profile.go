@@ -91,13 +91,6 @@ const (
 	limitAnswers = "answers"          // [Server.MaxAnswers]
 )
 
-func (p *Profile) maxDepth() int {
-	if p.MaxDepth <= 0 {
-		return defaultMaxDepth
-	}
-	return p.MaxDepth
-}
-
 // maxBatch returns the largest number of elements of a batch of an HTTP request, which may be nil.
 func (p *Profile) maxBatch(r *http.Request) int {
 	if p.TakesBatch != nil && r != nil && !p.TakesBatch(r) {

@@ -31,9 +31,8 @@ type Request struct {
 	stream   *Stream  // nil: Stream was not called
 	batch    *batch   // nil: the request is no part of a batch
 	server   *Server
-	answer   share.Part // of MaxAnswers, if there is no batch
+	answer   share.Part // of MaxAnswers
 	kept     int64      // bytes of MaxAnswerSize that are reserved beyond what the batch reserves for each
-	held     int64      // bytes of the batch's held that are reserved
 	shared   int64      // bytes of the answer that [Results] count
 	exceeded Limit      // limit that the last failed Reserve exceeded
 	answered []func()
@@ -92,27 +91,17 @@ func (r *Request) Reserve(size int64) bool {
 func (r *Request) AnswerLimit() (name string, most int64) { return r.exceeded.Name, r.exceeded.Max }
 
 // hold replaces the number of bytes that the request has reserved of MaxAnswers. It reports whether
-// it is within the limit. The first 64 KiB of the answer to an HTTP request, which may be a batch,
-// do not count.
+// it is within the limit. The first 64 KiB of the answer to an HTTP request, of which the elements of a batch have equal
+// parts, do not count.
 func (r *Request) hold(size int64) bool {
-	size = max(size-r.shared, 0)
-	b := r.batch
-	if b == nil {
-		fits := r.answer.Set(max(size-pieceSize, 0))
-		if !fits {
-			r.answer.Set(0)
-		}
-		return fits
+	uncounted := int64(pieceSize)
+	if r.batch != nil {
+		uncounted /= int64(len(r.batch.answers))
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	others := b.held - r.held
-	fits := b.answer.Set(max(others+size-pieceSize, 0))
+	fits := r.answer.Set(max(size-r.shared-uncounted, 0))
 	if !fits {
-		size = 0
-		b.answer.Set(max(others-pieceSize, 0))
+		r.answer.Set(0)
 	}
-	r.held, b.held = size, others+size
 	return fits
 }
 
