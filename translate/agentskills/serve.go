@@ -73,26 +73,21 @@ func (s *Site) find(ctx context.Context, caller run.Caller, t target, url string
 	if failure := front.Admit(ctx, s.RequirePrincipal, &who, s.Refused); failure != nil {
 		return nil, failure
 	}
+	failure := &run.Failure{Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo}
 	url, err := s.urlOf(url)
 	if err != nil {
-		return nil, &run.Failure{
-			Kind: run.InvalidArguments, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Cause: err,
-			Message:  "The Host of the request can't be part of a URL.",
-			Argument: &run.Argument{Field: run.FieldOther, Name: "Host", Reason: run.WrongSchema},
-		}
+		failure.Kind, failure.Cause, failure.Message = run.InvalidArguments, err, "The Host of the request can't be part of a URL."
+		failure.Argument = &run.Argument{Field: run.FieldOther, Name: "Host", Reason: run.WrongSchema}
+		return nil, failure
 	}
 	v, err := s.viewOf(ctx, caller)
 	if err != nil {
-		return nil, &run.Failure{
-			Kind: run.Unreachable, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo, Cause: err,
-			Message: "The skills can't be read at the moment; try again.", Retry: run.RetryIn(5*time.Second, 3),
-		}
+		failure.Kind, failure.Cause, failure.Message = run.Unreachable, err, "The skills can't be read at the moment; try again."
+		failure.Retry = run.RetryIn(5*time.Second, 3)
+		return nil, failure
 	}
 	if v.closed {
-		return nil, &run.Failure{
-			Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Demand: run.NoPrincipal(),
-			Message: "The skills are for authenticated callers only.",
-		}
+		return nil, front.Unauthenticated("The skills are for authenticated callers only.")
 	}
 	d := &reply{private: caller.Principal != "", maxAge: min(max(0, time.Until(v.fresh)), maxAge)}
 	if t.file == "" {
@@ -105,11 +100,9 @@ func (s *Site) find(ctx context.Context, caller run.Caller, t target, url string
 		c = s.earlier(c, url, t.version)
 	}
 	if c == nil {
-		return nil, &run.Failure{
-			Kind: run.SkillNotFound, Phase: run.PhaseDiscovery, By: run.Bridge, Executed: run.ExecutedNo,
-			Message:  "There is no such file. The index names the files: read it again.",
-			Argument: &run.Argument{Field: run.FieldSkill, Reason: run.NotFound},
-		}
+		failure.Kind, failure.Message = run.SkillNotFound, "There is no such file. The index names the files: read it again."
+		failure.Argument = &run.Argument{Field: run.FieldSkill, Reason: run.NotFound}
+		return nil, failure
 	}
 	d.body, d.mediaType, d.etag = strings.NewReader(c.at(url)), "text/markdown; charset=utf-8", tagOf(c.digestAt(url))
 	if t.version != "" {

@@ -75,7 +75,7 @@ func (r *request) await(execution translate.Execution, name string) (jsontext.Va
 		outcome := execution.Wait()
 		return r.answer(execution.Skill(), &outcome, name)
 	}
-	p := newProgress(r, stream)
+	p := &progress{request: r, stream: stream, token: r.meta.ProgressToken.Clone()}
 	r.Release()
 	outcome := p.watch(execution)
 	value, fault := r.answer(execution.Skill(), &outcome, name)
@@ -141,10 +141,6 @@ func (r *request) progressStream() *jsonrpc.Stream {
 		return nil
 	}
 	return r.Stream()
-}
-
-func newProgress(r *request, stream *jsonrpc.Stream) *progress {
-	return &progress{request: r, stream: stream, token: r.meta.ProgressToken.Clone()}
 }
 
 // watch waits for the end of a run. The stream begins when the run is accepted, unless it completes at once.
@@ -230,7 +226,7 @@ func noRoom(r *request, o *run.Run, size int) *run.Failure {
 	failure.Ref = o.Ref
 	if _, most := budget.AnswerLimit(); need-uncounted > most {
 		failure.Lost, failure.Retry = true, nil
-		failure.Message = fmt.Sprintf("The skill has completed, but its output is too large for an answer, which has at most %d bytes. "+
+		failure.Message = fmt.Sprintf("The skill has completed, but its output is too large for an answer (at most %d bytes). "+
 			"Do not call the tool again: tell the user to ask the operator of this server for a larger limit, or use arguments for a smaller output.", most)
 	}
 	return failure
@@ -291,18 +287,8 @@ func misfit(r *request, fault *run.Failure, output jsontext.Value, parts []front
 		w.TextContent(string(output))
 	}
 	w.CloseArray()
-	w.isError()
+	w.Raw("isError", jsontext.Value("true"))
 	return w.end(append(wire.Warnings(o.Warnings), func(w *front.Writer) {
-		w.OpenMember(wire.MetaError)
-		w.Text("code", "INVALID_OUTPUT")
-		w.Text("executed", string(run.ExecutedYes))
-		w.Text("next", string(run.NextNone))
-		w.Text("source", string(run.Provider))
-		w.Close()
+		w.Raw(wire.MetaError, jsontext.Value(`{"code":"INVALID_OUTPUT","executed":"yes","next":"none","source":"provider"}`))
 	})...)
-}
-
-func (w *result) isError() {
-	w.Name("isError")
-	w.Buf = append(w.Buf, "true"...)
 }

@@ -239,13 +239,7 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 	if next == run.NextFixParams {
 		text += wire.Unknown(r.unknown)
 	}
-	w := r.open(resultComplete)
-	w.OpenArray("content")
-	w.TextContent(text + wire.Advice(f, next, token))
-	w.CloseArray()
-	w.isError()
-	return w.end(func(w *front.Writer) {
-		w.OpenMember(wire.MetaError)
+	return r.errorResult(text+wire.Advice(f, next, token), func(w *front.Writer) {
 		w.Text("code", errorCode(f))
 		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
 		w.Text("next", string(next))
@@ -255,24 +249,23 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 			w.Raw("retry", front.Retry(f))
 		}
 		w.Optional("runToken", token)
-		w.Close()
 	})
+}
+
+// errorResult returns a result that is an error: a text, and the facts for programs, which add adds.
+func (r *request) errorResult(text string, add func(*front.Writer)) jsontext.Value {
+	w := r.open(resultComplete)
+	w.OpenArray("content")
+	w.TextContent(text)
+	w.CloseArray()
+	w.Raw("isError", jsontext.Value("true"))
+	return w.end(func(w *front.Writer) { w.Raw(wire.MetaError, front.Object(add)) })
 }
 
 // stillRunning is the answer to a call whose run goes on. It is an error, since tools with an output schema may not answer
 // otherwise.
 func stillRunning(r *request, o *run.Run) jsontext.Value {
-	text, add := runningOn(r.tokenOf(o))
-	w := r.open(resultComplete)
-	w.OpenArray("content")
-	w.TextContent(text)
-	w.CloseArray()
-	w.isError()
-	return w.end(func(w *front.Writer) {
-		w.OpenMember(wire.MetaError)
-		add(w)
-		w.Close()
-	})
+	return r.errorResult(runningOn(r.tokenOf(o)))
 }
 
 // runningOn returns what is said about a run that goes on: a text, and the members for programs, which add adds. An empty token is none.

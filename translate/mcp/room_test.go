@@ -56,7 +56,7 @@ func TestNoRoomForResults(t *testing.T) {
 	}
 	s.On("POST /run/large", providertest.Completed("e1", tooLarge))
 	progress := object{"name": "acme_large", "_meta": object{"progressToken": 1}}
-	check("always", s.call(t, "acme_large", object{}).result(), "none", "too large for an answer, which has at most 1048576 bytes. Do not call the tool again")
+	check("always", s.call(t, "acme_large", object{}).result(), "none", "too large for an answer (at most 1048576 bytes). Do not call the tool again")
 	check("legacy", s.legacy(t, "tools/call", object{"name": "acme_large"}).result(), "none", "too large")
 	check("with progress", s.modern(t, "tools/call", progress, "Accept", "text/event-stream").result(), "none", "too large")
 	end := s.Accept("slow")
@@ -126,7 +126,7 @@ func TestNoRoomForOtherAnswers(t *testing.T) {
 		"a prompt": {"prompts/get", object{"name": "acme_large"}, "yes"},
 	} {
 		g := s.modern(t, v.method, v.params)
-		if g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 || !strings.Contains(at(g.failure(), "message").(string), "(at most 1000 bytes)") ||
+		if g.status != http.StatusOK || at(g.failure(), "code") != -32603.0 || !strings.Contains(at(g.failure(), "message").(string), "at most 1000 bytes") ||
 			at(g.failure(), "data", "code") != "RATE_LIMITED" || at(g.failure(), "data", "details", "limit") != "answers" || v.want == "yes" && at(g.failure(), "data", "executed") != v.want {
 			t.Errorf("%s: %.500s", about, g.text)
 		}
@@ -169,7 +169,7 @@ func TestListenersTakeTurns(t *testing.T) {
 				}
 				continue
 			}
-			if text, _ := at(result, "content", 0, "text").(string); at(result, "isError") != true || !strings.Contains(text, "too large for an answer, which has at most 524288 bytes") {
+			if text, _ := at(result, "content", 0, "text").(string); at(result, "isError") != true || !strings.Contains(text, "too large for an answer (at most 524288 bytes)") {
 				t.Errorf("%.500v", e)
 			}
 		}
