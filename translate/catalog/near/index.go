@@ -1,6 +1,7 @@
 package near
 
 import (
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -12,7 +13,7 @@ const (
 	maxName       = 64 // bytes; longer names have no similar ones
 
 	// maxCompared bounds how many bytes of names are compared for one unknown name, in all sources together.
-	maxCompared = 200_000
+	maxCompared = 85_000
 )
 
 // Index finds names by similarity. It is immutable.
@@ -20,11 +21,21 @@ type Index struct {
 	names  []string
 	folded []string // empty: the name is too long
 	last   []uint8  // index at which the last segment of each name begins
+	lasts  []uint64 // the set of the bytes of each last segment
+	wholes []uint64 // the set of the bytes of each name
+}
+
+// bytesOf returns the set of the bytes of a text, each hashed to 64 bits. Changing, adding or removing a byte adds and removes at most one member.
+func bytesOf(text string) (set uint64) {
+	for i := range len(text) {
+		set |= 1 << (text[i] & 63)
+	}
+	return set
 }
 
 // NewIndex returns the index of sorted names.
 func NewIndex(names []string) *Index {
-	ix := &Index{names: names, folded: make([]string, len(names)), last: make([]uint8, len(names))}
+	ix := &Index{names: names, folded: make([]string, len(names)), last: make([]uint8, len(names)), lasts: make([]uint64, len(names)), wholes: make([]uint64, len(names))}
 	var all strings.Builder // one text for all: adjacent memory is read faster
 	for i, name := range names {
 		if len(name) <= maxName {
@@ -37,6 +48,7 @@ func NewIndex(names []string) *Index {
 	start := 0
 	for i, text := range ix.folded {
 		ix.folded[i] = all.String()[start:len(text)]
+		ix.lasts[i], ix.wholes[i] = bytesOf(ix.folded[i][ix.last[i]:]), bytesOf(ix.folded[i])
 		start = len(text)
 	}
 	return ix
@@ -45,6 +57,7 @@ func NewIndex(names []string) *Index {
 // finder is the search for names that are similar to one name.
 type finder struct {
 	last, whole pattern
+	before      string                 // the text before the last segment
 	limit       int                    // the largest distance
 	found       []match                // at most maxCandidates, nearest first
 	accept      func(name string) bool // nil: all names may be found
@@ -97,7 +110,7 @@ func nearest(name string, indexes []*Index, accept func(name string) bool) (list
 		return nil, 0
 	}
 	last := lastSegment(folded)
-	s := finder{limit: max(1, len(last)/4), accept: accept}
+	s := finder{before: folded[:len(folded)-len(last)], limit: max(1, len(last)/4), accept: accept}
 	s.last.set(last)
 	s.whole.set(folded)
 	bySize := slices.SortedFunc(slices.Values(indexes), func(a, b *Index) int { return len(a.names) - len(b.names) })
@@ -115,22 +128,27 @@ func nearest(name string, indexes []*Index, accept func(name string) bool) (list
 
 // consider adds a name to the found ones if it is among the nearest. It returns how many bytes were compared.
 func (s *finder) consider(ix *Index, at int) (compared int) {
-	n, folded := match{name: ix.names[at], distance: s.limit + 1}, ix.folded[at]
-	last := folded[ix.last[at]:]
-	if abs(len(last)-len(s.last.text)) <= s.limit {
-		n.distance, compared = s.last.distance(last, s.limit)
+	folded, most := ix.folded[at], s.limit
+	full := len(s.found) == maxCandidates
+	if full {
+		most = s.found[maxCandidates-1].distance
 	}
-	most := s.limit // the largest distance of the whole names that matters
-	if n.distance <= s.limit {
-		most = 2 * maxName
+	n := match{name: ix.names[at], distance: most + 1}
+	if s.last.mayBe(len(folded)-int(ix.last[at]), ix.lasts[at], most) {
+		n.distance, compared = s.last.distance(folded[ix.last[at]:], most)
 	}
-	if n.whole = abs(len(folded) - len(s.whole.text)); n.whole <= most {
+	switch isNear := n.distance <= most; {
+	case folded[:ix.last[at]] == s.before: // the distance of the whole names is that of the last segments
+		n.whole = n.distance
+	case isNear || s.whole.mayBe(len(folded), ix.wholes[at], most):
+		if isNear {
+			most = 2 * maxName
+		}
 		var more int
 		n.whole, more = s.whole.distance(folded, most)
 		compared += more
+		n.distance = min(n.distance, n.whole)
 	}
-	n.distance = min(n.distance, n.whole)
-	full := len(s.found) == maxCandidates
 	if folded == "" || n.distance > s.limit || full && !n.nearer(s.found[maxCandidates-1]) || s.accept != nil && !s.accept(n.name) ||
 		slices.ContainsFunc(s.found, func(other match) bool { return other.name == n.name }) {
 		return compared + 1
@@ -162,15 +180,21 @@ func lastSegment(name string) string { return name[strings.LastIndexByte(name, '
 // table are bits of a word, so that a column takes one step. It starts at the ends of the
 // texts, since names differ more there.
 type pattern struct {
-	text string
-	at   [256]uint64 // positions of each byte, counted from the end
+	text  string
+	bytes uint64
+	at    [256]uint64 // positions of each byte, counted from the end
 }
 
 func (p *pattern) set(text string) {
-	p.text = text
+	p.text, p.bytes = text, bytesOf(text)
 	for i := range len(text) {
 		p.at[text[i]] |= 1 << (len(text) - 1 - i)
 	}
+}
+
+// mayBe reports whether the distance of a text can be at most most, by its length and the set of its bytes.
+func (p *pattern) mayBe(length int, set uint64, most int) bool {
+	return abs(length-len(p.text)) <= most && bits.OnesCount64(p.bytes^set) <= 2*most
 }
 
 // distance returns the distance of a text. If it is above most, the result may be any number
