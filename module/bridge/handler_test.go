@@ -230,6 +230,7 @@ func TestLoadErrors(t *testing.T) {
 		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a","skill_id":"1"},{"name":"a","skill_id":"2"}]}]}`:                                  "providers[0].aliases[1].name: name \"a\" is given twice",
 		`{"a2a":{"security":[{"name":"a","type":"mutual_tls"},{"name":"a","type":"mutual_tls"}]}}`:                                                            "a2a.security[1]: two security schemes have the name \"a\"",
 		`{"a2a":{"card":"1.0","versions":["0.3"]}}`:                                                                                                           "a2a.card: the card can't have the form 1.0: that version is switched off",
+		`{"a2a":{"url":"https://a.example/a2a?x=1"}}`:                                                                                                         "a2a.url: \"https://a.example/a2a?x=1\" can't be the URL of a mount",
 		`{"providers":[{"origin":"https://a.example","aliases":[{"name":"a"}]}]}`:                                                                             "providers[0].aliases[0].skill_id: ",
 		`{"providers":[{"origin":"https://a.example","trust":["b.example","c.example/"]}]}`:                                                                   "providers[0].trust[1]: ",
 		`{"providers":[{"origin":"https://a.example","capability_types":["tool"]}]}`:                                                                          "providers[0].capability_types[0]: ",

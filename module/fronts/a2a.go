@@ -135,6 +135,9 @@ func (a *A2A) check(c *options.Checker) {
 			c.Check("a2a."+u.name, checkURL(u.name, u.value))
 		}
 	}
+	if a.URL != "" && checkURL("url", a.URL) == nil {
+		c.Check("a2a.url", card.CheckURL(a.URL))
+	}
 	for i, v := range a.Versions {
 		if a2a.ParseVersion(v) == 0 || !slices.Contains([]string{"1.0", "0.3", "0.1"}, v) {
 			c.Check(options.Element("a2a.versions", i), fmt.Errorf("version %q is none of 1.0, 0.3 and 0.1", v))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -113,6 +114,14 @@ func New(bridge Bridge, config Config) *Builder {
 
 // maxBase bounds the base URL of a request, in bytes.
 const maxBase = 512
+
+// CheckURL returns why a URL can't be that of a mount; nil: it can.
+func CheckURL(text string) error {
+	if originOf(text) == "" {
+		return fmt.Errorf("%q can't be the URL of a mount: it has to be an https or http URL without userinfo, query and fragment, with at most %d bytes", text, maxBase)
+	}
+	return nil
+}
 
 // originOf returns scheme and host of a URL; empty: it can't be that of a mount.
 func originOf(text string) string {
