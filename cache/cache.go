@@ -27,19 +27,6 @@ type Config struct {
 	NegativeTTL time.Duration
 }
 
-func (config Config) validate() error {
-	switch {
-	case config.MaxSize < 1:
-		return fmt.Errorf("cache: MaxSize is %d bytes, but must be at least 1", config.MaxSize)
-	case config.MaxTTL <= 0:
-		return fmt.Errorf("cache: MaxTTL is %v, but must be more than 0", config.MaxTTL)
-	case min(config.TTL, config.StaleIfError, config.NegativeTTL) < 0:
-		return fmt.Errorf("cache: TTL is %v, StaleIfError is %v and NegativeTTL is %v, but none may be negative",
-			config.TTL, config.StaleIfError, config.NegativeTTL)
-	}
-	return nil
-}
-
 // Cache is a cache of documents. Its methods may be called concurrently.
 type Cache struct {
 	config   Config
@@ -55,8 +42,14 @@ type Cache struct {
 
 // New makes a cache. Its error names the invalid field of the configuration.
 func New(config Config) (*Cache, error) {
-	if err := config.validate(); err != nil {
-		return nil, err
+	switch {
+	case config.MaxSize < 1:
+		return nil, fmt.Errorf("cache: MaxSize is %d bytes, but must be at least 1", config.MaxSize)
+	case config.MaxTTL <= 0:
+		return nil, fmt.Errorf("cache: MaxTTL is %v, but must be more than 0", config.MaxTTL)
+	case min(config.TTL, config.StaleIfError, config.NegativeTTL) < 0:
+		return nil, fmt.Errorf("cache: TTL is %v, StaleIfError is %v and NegativeTTL is %v, but none may be negative",
+			config.TTL, config.StaleIfError, config.NegativeTTL)
 	}
 	store, err := newStore(config.MaxSize)
 	if err != nil {

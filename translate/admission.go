@@ -15,27 +15,16 @@ import (
 // limiter bounds how many calls are in progress at a time. There is no queue: a call
 // above the limit fails at once.
 type limiter struct {
-	limitName
-	most     int64 // 0: no bound
+	option   string // of the configuration
+	text     string // in messages
+	ofBridge bool   // it is of the bridge as a whole
+	most     int64  // 0: no bound
 	held     atomic.Int64
 	detached atomic.Int64 // calls in progress that no caller waits for, which the limit does not count
 }
 
 // inProgress returns how many calls are in progress, also those that the limit does not count.
 func (l *limiter) inProgress() int64 { return l.held.Load() + l.detached.Load() }
-
-// limitName is the name of a limit in errors.
-type limitName struct {
-	option   string // of the configuration
-	text     string // in messages
-	ofBridge bool   // it is of the bridge as a whole
-}
-
-// The names of the limits.
-var (
-	runsLimit          = limitName{"runs", "runs", true}
-	runsPerSourceLimit = limitName{"runs_per_provider", "runs per provider", false} // the second argument of runs in a Caddyfile
-)
 
 // acquire reports whether one more call is within the limit. If so, the caller has to release it.
 func (l *limiter) acquire() bool {

@@ -54,7 +54,7 @@ func New(config Config) (*Bridge, error) {
 	}
 	b := &Bridge{
 		config:  config,
-		runs:    limiter{limitName: runsLimit, most: int64(config.MaxRuns)},
+		runs:    limiter{option: "runs", text: "runs", ofBridge: true, most: int64(config.MaxRuns)},
 		sources: make([]limiter, len(config.Sources)), rereading: make([]rereading, len(config.Sources)),
 	}
 	sections := make([]*catalog.Section, len(config.Sources))
@@ -66,7 +66,8 @@ func New(config Config) (*Bridge, error) {
 		if s.Faults == nil {
 			s.Faults = new(faults.Faults)
 		}
-		b.sources[i].limitName, b.sources[i].most = runsPerSourceLimit, int64(config.MaxRunsPerSource)
+		l := &b.sources[i]
+		l.option, l.text, l.most = "runs_per_provider", "runs per provider", int64(config.MaxRunsPerSource) // the second argument of runs in a Caddyfile
 		sections[i] = &catalog.Section{Source: s, Index: i, Client: &skillsharing.Client{
 			Reader: discovery.Reader{Cache: config.Cache, Guard: s.Guard, Site: s.Kind == catalog.SiteSource, Sender: exchange.Sender{
 				Source: s.Namespace, Origin: s.URL, AllowedHosts: hosts, Partition: s.Partition,

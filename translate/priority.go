@@ -17,13 +17,10 @@ func priorityOf(asked string, highestAllowed skillsharing.Priority) (skillsharin
 	if asked == "" {
 		return all[min(highest, slices.Index(all, skillsharing.PriorityNormal))], nil
 	}
-	if i := slices.Index(all, skillsharing.Priority(asked)); 0 <= i && i <= highest {
+	if i := slices.Index(all, asked); 0 <= i && i <= highest {
 		return all[i], nil
 	}
-	var allowed []string
-	for _, p := range all[:highest+1] {
-		allowed = append(allowed, string(p))
-	}
+	allowed := all[:highest+1]
 	return "", &run.Failure{
 		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 		Message:  "The priority " + safetext.Field(asked, maxPriority) + " is none of those that callers of this bridge may ask for: " + strings.Join(allowed, ", ") + ".",

@@ -128,7 +128,7 @@ func TestListsHoldNoFiles(t *testing.T) {
 
 // Archives are unpacked once: what they unpack to does not drive them out of the cache, so that lists and readers of their files unpack none again.
 func TestArchivesAreUnpackedOnce(t *testing.T) {
-	const archives, unpacked = 12, 4 << 20 // the cache has 8 MiB
+	const archives, unpacked = 12, 1 << 20 // the cache has 8 MiB
 	p := providertest.New()
 	source := p.Source(t, "docs")
 	source.Kind = catalog.SiteSource

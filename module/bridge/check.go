@@ -35,7 +35,7 @@ func (h *Handler) check() *options.ConfigError {
 	if h.CallersFile != "" && h.MCP != nil && len(h.MCP.AuthorizationServer) > 0 {
 		c.Check("callers_file", errors.New("callers_file and the authorization_server of mcp exclude each other: the bridge accepts the keys in the file, and no tokens of the server"))
 	}
-	switch skillsharing.Priority(h.Priority) {
+	switch h.Priority {
 	case "", skillsharing.PriorityLow, skillsharing.PriorityNormal, skillsharing.PriorityHigh:
 	default:
 		c.Check("priority", fmt.Errorf("priority %q is none of low, normal and high", h.Priority))

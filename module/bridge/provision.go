@@ -296,7 +296,7 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 			ID:   cmp.Or(caller.ID, defaultCallerID),
 			Type: cmp.Or(caller.Type, defaultCallerType),
 		},
-		Priority:        cmp.Or(skillsharing.Priority(h.Priority), skillsharing.PriorityNormal),
+		Priority:        cmp.Or(h.Priority, skillsharing.PriorityNormal),
 		DefaultTimeout:  orDefault(h.Timeout, defaultTimeout),
 		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),
 		Polling:         skillsharing.Polling{Plan: h.plan()},

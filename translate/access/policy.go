@@ -71,36 +71,29 @@ func New(rules *Rules, owner func(name string) string) *Policy {
 		slices.Sort(names)
 		p.names[namespace] = slices.Compact(names)
 	}
+	principals := make([]string, len(rules.List))
+	for i := range rules.List {
+		principals[i] = rules.List[i].Principal
+	}
 	byRules := map[string]*Role{} // by the rules that apply
-	for principal, indexes := range applying(rules) {
+	roleOf := func(indexes []int) *Role {
 		var key []byte
 		for _, i := range indexes {
 			key = binary.AppendUvarint(key, uint64(i)) //nolint:gosec // an index
 		}
-		role := byRules[string(key)]
-		if role == nil {
-			role = newRole(len(byRules), rules.List, indexes, owner)
-			byRules[string(key)] = role
+		if byRules[string(key)] == nil {
+			byRules[string(key)] = newRole(len(byRules), rules.List, indexes, owner)
 		}
-		p.roles[principal] = role
+		return byRules[string(key)]
 	}
-	p.others, p.count = p.roles[unnamed], len(byRules)
-	delete(p.roles, unnamed)
+	byPrincipal, others := Applying(rules.Groups, principals)
+	delete(byPrincipal, "") // of anonymous callers
+	for principal, indexes := range byPrincipal {
+		p.roles[principal] = roleOf(indexes)
+	}
+	p.others = roleOf(others)
+	p.count = len(byRules)
 	return p
-}
-
-// unnamed stands for the principals that are in no rule and no group. No principal is empty.
-const unnamed = ""
-
-// applying returns the indexes of the rules that apply to each principal.
-func applying(rules *Rules) map[string][]int {
-	names := make([]string, len(rules.List))
-	for i := range rules.List {
-		names[i] = rules.List[i].Principal
-	}
-	byPrincipal, others := Applying(rules.Groups, names)
-	byPrincipal[unnamed] = others
-	return byPrincipal
 }
 
 // Applying returns the indexes of the rules that apply to each principal that a rule or a group names, and to all others. Of each rule it gets

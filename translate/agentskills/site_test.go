@@ -17,6 +17,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -322,6 +323,9 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %v", path, header)
 		}
 	}
+	if !longtest.Runs(longtest.Long) {
+		return
+	}
 	b.skills = b.skills[:2500]
 	for i := range b.skills {
 		d := &document.Descriptor{Name: "x", Description: strings.Repeat("y", 2000)}
@@ -410,6 +414,9 @@ func TestShares(t *testing.T) {
 		"many skills": {maxSkills + 2000, &document.Descriptor{Name: "x"}},
 		"long skills": {2500, &document.Descriptor{Name: "x", Inputs: inputs}},
 	} {
+		if about == "long skills" && !longtest.Runs(longtest.Long) {
+			continue
+		}
 		b := new(bridge)
 		for _, of := range []struct {
 			source     string

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
@@ -145,6 +146,9 @@ func TestScopeOfLists(t *testing.T) {
 func TestPlaceOfGetRun(t *testing.T) {
 	for before := range 4 {
 		for after := range 4 {
+			if after%3 > 0 && !longtest.Runs(longtest.Long) {
+				continue
+			}
 			before, after := 97*min(before, 1)+before, 97*min(after, 1)+after
 			var skills []object
 			for i := range before {

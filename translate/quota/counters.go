@@ -2,6 +2,7 @@ package quota
 
 import (
 	"hash/maphash"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -29,20 +30,18 @@ const handover = 5 * time.Second
 
 // Counters count the calls and runs of callers. They are safe for concurrent use.
 type Counters struct {
-	now   func() time.Time
-	most  int
-	seeds [2]maphash.Seed
+	now  func() time.Time
+	most int
+	seed maphash.Seed
 
 	mu     sync.Mutex
 	counts map[key]*count
 	others int               // of the counts: those of callers that no rule names
 	left   map[digest]*runOn // runs that go on without a call
-	// unknown is how many runs without execution ids went on without a call.
-	unknown uint64
 }
 
 // digest is a keyed digest of texts that callers or providers choose.
-type digest [2]uint64
+type digest uint64
 
 // key identifies the count of a caller under a rule.
 type key struct {
@@ -77,22 +76,17 @@ func NewCounters(now func() time.Time) *Counters {
 		now = time.Now
 	}
 	return &Counters{
-		now: now, most: maxKept, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, counts: map[key]*count{}, left: map[digest]*runOn{},
+		now: now, most: maxKept, seed: maphash.MakeSeed(), counts: map[key]*count{}, left: map[digest]*runOn{},
 	}
 }
 
-func (c *Counters) digest(principal string) digest {
-	return digest{maphash.String(c.seeds[0], principal), maphash.String(c.seeds[1], principal)}
-}
-
-func (c *Counters) digestOf(principal string, ref *run.Ref) digest {
-	texts := [4]string{principal, ref.Source, ref.SkillID, ref.ExecutionID}
-	return digest{maphash.Comparable(c.seeds[0], texts), maphash.Comparable(c.seeds[1], texts)}
+func (c *Counters) digest(principal string, ref *run.Ref) digest {
+	return digest(maphash.Comparable(c.seed, [4]string{principal, ref.Source, ref.SkillID, ref.ExecutionID}))
 }
 
 // take counts a call under all its rules, or under none.
 func (c *Counters) take(g *Grant, named bool) *run.Failure {
-	principal, now := c.digest(g.principal), c.now()
+	principal, now := c.digest(g.principal, new(run.Ref)), c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var refusal *run.Failure
@@ -288,10 +282,9 @@ func (g *Grant) End(e Ending) {
 // leave lets a run count on without its call, under the rules that bound how many go on at once.
 func (c *Counters) leave(g *Grant, ref *run.Ref, until time.Time) {
 	now, known := c.now(), ref.ExecutionID != ""
-	id := c.digestOf(g.principal, ref)
+	id := c.digest(g.principal, ref)
 	if !known {
-		c.unknown++
-		id = digest{c.unknown, 0} // no other id has it: that of a known run is random
+		id = digest(rand.Uint64()) //nolint:gosec // unlike all others
 	}
 	if earliest := now.Add(handover); until.Before(earliest) {
 		until = earliest
@@ -311,23 +304,5 @@ func (c *Counters) leave(g *Grant, ref *run.Ref, until time.Time) {
 		if n.next.IsZero() || until.Before(n.next) {
 			n.next = until
 		}
-	}
-}
-
-func (c *Counters) follow(principal string, ref *run.Ref, until time.Time) {
-	id := c.digestOf(principal, ref)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o := c.left[id]; o != nil && until.After(o.until) {
-		o.until = until
-	}
-}
-
-func (c *Counters) ended(principal string, ref *run.Ref) {
-	id := c.digestOf(principal, ref)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o := c.left[id]; o != nil {
-		c.remove(o)
 	}
 }

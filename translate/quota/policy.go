@@ -128,15 +128,29 @@ func (r *rule) appliesTo(namespace string, skill Skill) bool {
 
 // Follow says that a principal's run that goes on without its call is followed, until that time at the latest.
 func (p *Policy) Follow(principal string, ref *run.Ref, until time.Time) {
-	if p != nil {
-		p.counters.follow(principal, ref, until)
-	}
+	p.change(principal, ref, func(o *runOn) {
+		if until.After(o.until) {
+			o.until = until
+		}
+	})
 }
 
 // Ended says that a principal's run has ended.
 func (p *Policy) Ended(principal string, ref *run.Ref) {
-	if p != nil {
-		p.counters.ended(principal, ref)
+	p.change(principal, ref, func(o *runOn) { p.counters.remove(o) })
+}
+
+// change changes a run that goes on without its call, if it is known.
+func (p *Policy) change(principal string, ref *run.Ref, change func(*runOn)) {
+	if p == nil {
+		return
+	}
+	c := p.counters
+	id := c.digest(principal, ref)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.left[id]; o != nil {
+		change(o)
 	}
 }
 

@@ -47,12 +47,14 @@ func (q *Queue) Take(ctx context.Context, name string, line Line) bool {
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if s.lines.Remove(line, ready) {
+	waits := s.lines.Remove(line, ready)
+	if waits {
 		q.turns.Remove(name, s)
 		q.forget(name, s)
-	} else { // the turn came at the moment at which the context ended
-		q.end(name)
+	}
+	q.mu.Unlock()
+	if !waits { // the turn came at the moment at which the context ended
+		q.End(name)
 	}
 	return false
 }
@@ -61,10 +63,6 @@ func (q *Queue) Take(ctx context.Context, name string, line Line) bool {
 func (q *Queue) End(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.end(name)
-}
-
-func (q *Queue) end(name string) {
 	s := q.sources[name]
 	q.working--
 	s.working--

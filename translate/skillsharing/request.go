@@ -25,7 +25,7 @@ type Caller struct {
 }
 
 // Priority is the execution priority of an invocation (section 5.3).
-type Priority string
+type Priority = string
 
 // The priorities of the protocol.
 const (
@@ -113,7 +113,7 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 	body = append(body, `,"context":{"trace_id":`...)
 	body = appendString(body, inv.TraceID)
 	body = append(body, `,"priority":`...)
-	body = appendString(body, string(cmp.Or(inv.Priority, PriorityNormal)))
+	body = appendString(body, cmp.Or(inv.Priority, PriorityNormal))
 	if inv.Timeout > 0 {
 		body = append(body, `,"timeout_ms":`...)
 		body = strconv.AppendInt(body, max(1, inv.Timeout.Milliseconds()), 10)

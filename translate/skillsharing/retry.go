@@ -76,14 +76,6 @@ func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 		f.Kind == run.DeadlineExceeded && (f.HTTPStatus == http.StatusRequestTimeout || f.HTTPStatus == http.StatusGatewayTimeout)
 }
 
-// pause waits, unless the context would end before. It reports whether it waited.
-func pause(ctx context.Context, d time.Duration) bool {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
-		return false
-	}
-	return sleep(ctx, d)
-}
-
 // sleep waits for d or until the context ends. It reports whether it waited for d.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)

@@ -103,7 +103,9 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 			}
 		}
 		delay, ok := retryDelay(s, failed, attempt)
-		if !ok || !failed.neverWritten() && !call.MayRepeat() || !pause(ctx, delay) {
+		deadline, bounded := ctx.Deadline()
+		tooLate := bounded && time.Until(deadline) <= delay
+		if !ok || !failed.neverWritten() && !call.MayRepeat() || tooLate || !sleep(ctx, delay) {
 			return fail(failed.Failure)
 		}
 	}

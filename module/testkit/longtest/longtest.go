@@ -1,7 +1,7 @@
 // Package longtest skips tests that take long, unless they are asked for.
 //
 // The environment variable SKILL_BRIDGE_TESTS names the level up to which tests run: "long" as continuous integration, "minutes" or "hours". Without it,
-// `go test ./...` takes a few minutes on two cores.
+// `go test ./...` takes some four minutes on two cores.
 package longtest
 
 import (

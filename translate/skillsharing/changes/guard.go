@@ -136,7 +136,7 @@ func (g *Guard) Settled(read *discovery.Skill, names discovery.Names) *discovery
 		return cmp.Or(v.held, read)
 	}
 	// It was read again, or before the configuration was loaded.
-	if !slices.Contains(g.words.digests(g.key(read.ID)), fingerprintOf(read.Descriptor).digest()) || g.words.taken(g.key(read.ID), names) {
+	if !g.words.permit(g.key(read.ID), fingerprintOf(read.Descriptor).digest(), names) {
 		return nil
 	}
 	s.verdict.CompareAndSwap(v, &verdict{read: weak.Make(read), names: names})

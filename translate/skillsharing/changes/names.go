@@ -98,10 +98,3 @@ func (w *words) own(name, key string) {
 	defer w.mu.Unlock()
 	w.owners[name] = key
 }
-
-// taken reports whether one of the names is known to be that of another skill.
-func (w *words) taken(key string, names discovery.Names) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc(names[:], func(name string) bool { owner, known := w.owners[name]; return known && owner != key })
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,14 +120,13 @@ func (g *Guard) Words(id string, names discovery.Names) *discovery.Words {
 // Edition implements [discovery.Guard].
 func (g *Guard) Edition() uint64 { return g.words.edition.Load() }
 
-// digests returns the digests of the descriptors of a skill that may be used, as far as they are known.
-func (w *words) digests(key string) []string {
+// permit reports whether a descriptor of a skill may be used, as far as is known, and none of its names is known to be that of another skill.
+func (w *words) permit(key, digest string, names discovery.Names) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if k := w.of[key]; k != nil {
-		return k.digests
-	}
-	return nil
+	k := w.of[key]
+	return k != nil && slices.Contains(k.digests, digest) &&
+		!slices.ContainsFunc(names[:], func(name string) bool { owner, known := w.owners[name]; return known && owner != key })
 }
 
 // set sets the words of a skill.

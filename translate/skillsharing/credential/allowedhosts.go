@@ -183,22 +183,18 @@ func (a Authority) String() string { return net.JoinHostPort(a.host, a.port) }
 // Lines returns, for the log, the lines of the configuration that would allow sending
 // secrets to u.
 func (a *AllowedHosts) Lines(u *url.URL) []slog.Attr {
-	lines := []slog.Attr{slog.String("line", "trust "+trustLine(u))}
-	if line := a.subdomainsLine(u); line != "" {
-		lines = append(lines, slog.String("line_for_subdomains", "trust "+line))
+	target, err := AuthorityOf(u)
+	if err != nil {
+		return []slog.Attr{slog.String("line", "trust "+u.Host)}
+	}
+	lines := []slog.Attr{slog.String("line", "trust "+target.trustLine())}
+	if checkSubdomains(a.origin.host) == nil && strings.HasSuffix(target.host, "."+a.origin.host) {
+		lines = append(lines, slog.String("line_for_subdomains", "trust *."+Authority{a.origin.host, target.port}.trustLine()))
 	}
 	return lines
 }
 
-// trustLine returns the argument of the trust option that names the host of u.
-func trustLine(u *url.URL) string {
-	a, err := AuthorityOf(u)
-	if err != nil {
-		return u.Host
-	}
-	return a.trustLine()
-}
-
+// trustLine returns the argument of the trust option that names the host.
 func (a Authority) trustLine() string {
 	if a.port != "443" {
 		return a.String()
@@ -207,14 +203,4 @@ func (a Authority) trustLine() string {
 		return "[" + a.host + "]"
 	}
 	return a.host
-}
-
-// subdomainsLine returns the argument of the trust option that names all
-// subdomains of the source's own host; empty: the host of u is none of them.
-func (a *AllowedHosts) subdomainsLine(u *url.URL) string {
-	target, err := AuthorityOf(u)
-	if err != nil || checkSubdomains(a.origin.host) != nil || !strings.HasSuffix(target.host, "."+a.origin.host) {
-		return ""
-	}
-	return "*." + Authority{a.origin.host, target.port}.trustLine()
 }

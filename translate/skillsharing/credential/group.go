@@ -86,7 +86,10 @@ func signaturesIn[T ~string | ~[]byte](g *Group, texts ...T) (found []string) {
 	for _, c := range g.members {
 		if signer, ok := c.(Signer); ok {
 			for _, text := range texts {
-				found = append(found, sentIn([]byte(text), signer)...)
+				found = append(found, signer.Sent([]byte(text))...)
+				for s := range escapedStrings([]byte(text)) { // it may be JSON
+					found = append(found, signer.Sent(s)...)
+				}
 			}
 		}
 	}

@@ -88,16 +88,6 @@ func (r *redactor) json(v jsontext.Value) jsontext.Value {
 	return r.mapStrings(v)
 }
 
-// sentIn returns the values that a signer has sent lately and that occur in a
-// text, which may be JSON.
-func sentIn(text []byte, signer Signer) []string {
-	found := signer.Sent(text)
-	for s := range escapedStrings(text) {
-		found = append(found, signer.Sent(s)...)
-	}
-	return found
-}
-
 // isDigits reports whether a secret could be read as a number.
 func isDigits(secret string) bool { return secret != "" && strings.Trim(secret, "0123456789") == "" }
 
@@ -150,25 +140,21 @@ const MinOutputSecret = 6
 
 // RepeatsAny reports whether JSON text contains one of the secrets.
 func RepeatsAny(v jsontext.Value, secrets []string) bool {
-	return containsAny(v, secrets) || escapedAny(v, secrets) || numberAny(v, secrets)
+	if containsAny(v, secrets) {
+		return true
+	}
+	if len(secrets) > 0 {
+		for s := range escapedStrings(v) { // others were looked at, and outputs can be large
+			if containsAny(s, secrets) {
+				return true
+			}
+		}
+	}
+	return numberAny(v, secrets)
 }
 
 func containsAny(text []byte, secrets []string) bool {
 	return slices.ContainsFunc(secrets, func(secret string) bool { return bytes.Contains(text, []byte(secret)) })
-}
-
-// escapedAny reports whether a string with escapes, in valid JSON, contains a
-// secret. It skips strings without escapes, since outputs can be large.
-func escapedAny(v jsontext.Value, secrets []string) bool {
-	if len(secrets) == 0 {
-		return false
-	}
-	for s := range escapedStrings(v) {
-		if containsAny(s, secrets) {
-			return true
-		}
-	}
-	return false
 }
 
 // escapedStrings yields the strings with escapes in valid JSON, unquoted. Each is

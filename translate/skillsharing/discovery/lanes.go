@@ -60,7 +60,37 @@ func (s *Stalls) Read(ctx context.Context, lanes map[int]Lane, inOrder bool, rea
 		return
 	}
 	r.sort(lanes, inOrder)
-	r.run()
+	r.ended = make(chan end)
+	most, many := r.stalls.temper(r.began)
+	r.many = many
+	whole := time.NewTimer(most)
+	defer whole.Stop()
+	check := time.NewTimer(0)
+	defer check.Stop()
+	for r.begin(); r.running > 0; r.begin() {
+		check.Reset(r.giveUp(time.Now()))
+		select {
+		case e := <-r.ended:
+			r.running--
+			e.lane.running--
+			e.lane.last, e.lane.late, e.lane.answers = time.Now(), e.lane.late || e.late, e.lane.answers || !e.late
+		case <-check.C:
+		case <-whole.C:
+			r.stalls.noteWhole(time.Now())
+			for _, l := range r.lanes {
+				l.giveUp()
+			}
+		}
+	}
+	for _, l := range r.lanes {
+		l.cancel(nil)
+		if l.gone && l.late && r.ctx.Err() == nil {
+			r.stalls.note(l.Lane, time.Now())
+		}
+		for _, i := range l.waiting { // of a lane that was given up: what is in memory
+			r.read(l.ctx, i)
+		}
+	}
 }
 
 // reading reads documents of one source for a list.
@@ -96,40 +126,6 @@ type lane struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-}
-
-func (r *reading) run() {
-	r.ended = make(chan end)
-	most, many := r.stalls.temper(r.began)
-	r.many = many
-	whole := time.NewTimer(most)
-	defer whole.Stop()
-	check := time.NewTimer(0)
-	defer check.Stop()
-	for r.begin(); r.running > 0; r.begin() {
-		check.Reset(r.giveUp(time.Now()))
-		select {
-		case e := <-r.ended:
-			r.running--
-			e.lane.running--
-			e.lane.last, e.lane.late, e.lane.answers = time.Now(), e.lane.late || e.late, e.lane.answers || !e.late
-		case <-check.C:
-		case <-whole.C:
-			r.stalls.noteWhole(time.Now())
-			for _, l := range r.lanes {
-				l.giveUp()
-			}
-		}
-	}
-	for _, l := range r.lanes {
-		l.cancel(nil)
-		if l.gone && l.late && r.ctx.Err() == nil {
-			r.stalls.note(l.Lane, time.Now())
-		}
-		for _, i := range l.waiting { // of a lane that was given up: what is in memory
-			r.read(l.ctx, i)
-		}
-	}
 }
 
 // sort makes the lanes. Those that have stalled have their turns last.

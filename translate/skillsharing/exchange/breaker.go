@@ -119,24 +119,19 @@ func (b *Breakers) enter(source, partition string, u *url.URL, phase run.Phase) 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if a.breaker.admit(&a, b.config.Cooldown) || phase == run.PhasePoll || phase == run.PhaseResult {
+	known := a.breaker
+	known.asked = a.start
+	switch {
+	case known.opened.IsZero():
+		return a, nil
+	case a.start.Sub(known.opened) > b.config.Cooldown && a.start.Sub(known.probed) >= b.config.Cooldown:
+		// The request probes the host. Another probe is admitted when this one has ended, or after a cooldown, since a request may take as long as a call.
+		known.probed, a.probe = a.start, known.opened
+		return a, nil
+	case phase == run.PhasePoll || phase == run.PhaseResult:
 		return a, nil
 	}
-	return a, a.breaker.refusal(b.config.Cooldown)
-}
-
-// admit reports whether the breaker is closed, or the request may probe the host. Another probe is admitted
-// when the last one has ended, or after a cooldown, since a request may take as long as a call.
-func (b *breaker) admit(a *admission, cooldown time.Duration) bool {
-	b.asked = a.start
-	if b.opened.IsZero() {
-		return true
-	}
-	if a.start.Sub(b.opened) <= cooldown || a.start.Sub(b.probed) < cooldown {
-		return false
-	}
-	b.probed, a.probe = a.start, b.opened
-	return true
+	return a, known.refusal(b.config.Cooldown)
 }
 
 // Pause returns for how long no request to a host will be admitted; 0: requests are admitted.
