@@ -74,6 +74,7 @@ type pageMaker struct {
 func (m *pageMaker) all(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, m.limits.whole)
 	defer cancel()
+	ctx = catalog.ReadIndexesOnce(ctx)
 	f := &m.page.Filter
 	reading, stop := context.WithTimeout(ctx, m.limits.listing)
 	listing := m.bridge.List(reading, translate.Query{Caller: run.Caller{Principal: m.principal}})

@@ -46,8 +46,33 @@ func list(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	return t, err
 }
 
+// onceKey is the context key of [ReadIndexesOnce]. The value is a *sync.Map from *Section to *nameTable.
+type onceKey struct{}
+
+// ReadIndexesOnce returns a context in which each source is read at most once by calls that follow one another. It is for several calls that
+// contribute to one answer.
+func ReadIndexesOnce(ctx context.Context) context.Context {
+	return context.WithValue(ctx, onceKey{}, new(sync.Map))
+}
+
 // load returns the names of a source, whose indexes it reads if they are not cached.
 func (c *Catalog) load(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
+	once, _ := ctx.Value(onceKey{}).(*sync.Map)
+	if once == nil {
+		return c.read(ctx, s)
+	}
+	if known, ok := once.Load(s); ok {
+		return known.(*nameTable), nil
+	}
+	t, err := c.read(ctx, s)
+	if err == nil {
+		once.Store(s, t)
+	}
+	return t, err
+}
+
+// read is load regardless of [ReadIndexesOnce].
+func (c *Catalog) read(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 	if s.Kind != RegistrySource {
 		index, err := s.Client.Index(ctx)
 		if err != nil {
