@@ -54,7 +54,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	setup := h.setup(ctx, bridge, config, o)
+	setup := h.setup(bridge, config, o)
 	setup.Canceled = canceled
 	kept, err := h.mount(ctx, setup)
 	if err != nil {
@@ -67,7 +67,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 }
 
 // setup returns what the fronts share.
-func (h *Handler) setup(ctx caddy.Context, bridge *translate.Bridge, config *translate.Config, o *observe.Observer) *fronts.Setup {
+func (h *Handler) setup(bridge *translate.Bridge, config *translate.Config, o *observe.Observer) *fronts.Setup {
 	h.refused = func(ctx context.Context, caller run.Caller, reason, message string) {
 		o.RefusedCaller(ctx, h.placeholder(), caller.Method, reason)
 		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.Unauthenticated(message))

@@ -197,7 +197,8 @@ func (s *scanner) element(p *Profile) element {
 		if name == nil {
 			break
 		}
-		to, value := found.member(name), jsontext.Value(nil)
+		var value jsontext.Value
+		to := found.member(name)
 		if to == &found.params && s.Kind() == '{' {
 			value, found.members = s.object(&s.message.members.outer, true)
 		} else {
