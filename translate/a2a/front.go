@@ -372,7 +372,7 @@ func tooLarge(req *jsonrpc.Request, _ *jsonrpc.Error) *jsonrpc.Error {
 	limit, most := req.AnswerLimit()
 	return r.failureError(&run.Failure{
 		Kind: run.RateLimited, Phase: run.PhaseResult, By: run.Bridge, Executed: run.ExecutedMaybe,
-		Message: "There is no room for this answer (limits " + limit + ": " + strconv.FormatInt(most, 10) + " bytes): read the task again, or fewer tasks at once.",
+		Message: "There is no room for this answer (at most " + strconv.FormatInt(most, 10) + " bytes): read the task again, or fewer tasks at once.",
 		Limit:   &run.Limit{Name: limit, Max: most}, Retry: run.RetryIn(time.Second, 3),
 	})
 }
