@@ -302,7 +302,7 @@ func TestS51FramesForNobody(t *testing.T) {
 				if when == "after its answer" && a.Outcome() != "completed" {
 					t.Errorf("%v", a)
 				}
-				if when != "after its answer" && (a.Outcome() != "INVALID_PROVIDER_RESPONSE" || !strings.Contains(a.Message, "connection_overhead")) {
+				if when != "after its answer" && (a.Outcome() != "INVALID_PROVIDER_RESPONSE" || !strings.Contains(a.Message, "other than the content of answers")) {
 					t.Errorf("%v", a)
 				}
 				select {

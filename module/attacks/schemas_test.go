@@ -57,7 +57,7 @@ var costly = []costlySchema{
 		return hostile.Object{"pattern": "^(" + strings.Repeat(`\p{L}|`, 80) + strconv.Itoa(nth) + ")$"}
 	}},
 	{"alternatives", true, func(nth int) hostile.Object {
-		return properties(3, func(i int) any {
+		return properties(2, func(i int) any {
 			return hostile.Object{"pattern": "(" + strings.Repeat(`\W|`, 1300) + strconv.Itoa(10*nth+i) + ")"}
 		})
 	}},
@@ -77,7 +77,7 @@ var costly = []costlySchema{
 			return s
 		})
 	}},
-	{"1,900 references to the whole", false, func(nth int) hostile.Object {
+	{"1,900 references to the whole", true, func(nth int) hostile.Object {
 		s := properties(1900, func(int) any { return hostile.Object{"$ref": "#"} })
 		s["title"] = strconv.Itoa(nth)
 		return s

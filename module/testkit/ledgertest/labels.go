@@ -13,6 +13,9 @@ import (
 // labels are the methods of a [Store] about labels.
 type labels struct{ s *Store }
 
+// maxLooks is how many entries a page looks at.
+const maxLooks = 1000
+
 // Labelled implements [ledger.Store].
 func (l labels) Labelled(ctx context.Context, q *ledger.LabelQuery) (*ledger.LabelPage, error) {
 	s := l.s
@@ -21,29 +24,37 @@ func (l labels) Labelled(ctx context.Context, q *ledger.LabelQuery) (*ledger.Lab
 			return cmp.Or(b.Label.At.Compare(a.Label.At), strings.Compare(b.ID, a.ID))
 		}
 		after := &ledger.Entry{ID: q.AfterID, Label: ledger.Label{At: q.After}}
-		page, bytes := &ledger.LabelPage{Apart: map[string][]byte{}}, int64(0)
+		page, bytes, counted, looked := &ledger.LabelPage{Apart: map[string][]byte{}}, int64(0), 0, 0
 		for _, e := range slices.SortedFunc(maps.Values(s.entries), order) {
 			of := e.Label
-			if e.Owner != q.Owner || of.State == 0 || s.used(e.Identity()) == nil || of.At.Before(q.Since) || q.Group != "" && q.Group != of.Group ||
-				q.Skill != "" && q.Skill != e.Skill || q.State != 0 && q.State != of.State {
+			if e.Owner != q.Owner || of.State == 0 || of.At.Before(q.Since) {
 				continue
 			}
-			if page.Total++; page.More || q.AfterID != "" && order(e, after) <= 0 {
+			fits := s.used(e.Identity()) != nil && (q.Group == "" || q.Group == of.Group) && (q.Skill == "" || q.Skill == e.Skill) && (q.State == 0 || q.State == of.State)
+			if counted++; fits && counted <= maxLooks {
+				page.Total++
+			}
+			if page.More || looked == maxLooks || q.AfterID != "" && order(e, after) <= 0 {
 				continue
 			}
-			bytes += int64(len(e.Notes) + len(e.Outcome))
-			if q.Whole {
-				bytes += e.Apart
+			looked++
+			if fits {
+				bytes += int64(len(e.Notes) + len(e.Outcome))
+				if q.Whole {
+					bytes += e.Apart
+				}
+				if n := len(page.Entries); n == q.Limit || n > 0 && bytes > q.Bytes {
+					page.More = true
+					continue
+				}
+				page.Entries = append(page.Entries, new(*e))
+				if q.Whole && e.Apart > 0 {
+					page.Apart[e.ID] = s.outcomes[e.Identity()]
+				}
 			}
-			if n := len(page.Entries); n == q.Limit || n > 0 && bytes > q.Bytes {
-				page.More = true
-				continue
-			}
-			page.Entries, page.NextAt, page.NextID = append(page.Entries, new(*e)), of.At, e.ID
-			if q.Whole && e.Apart > 0 {
-				page.Apart[e.ID] = s.outcomes[e.Identity()]
-			}
+			page.NextAt, page.NextID = of.At, e.ID
 		}
+		page.More = page.More || looked == maxLooks
 		return page, nil
 	})
 }

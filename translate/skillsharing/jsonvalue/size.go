@@ -36,10 +36,11 @@ func each(at Place, v any, yield func(Place, any) bool) bool {
 
 // Size says how much a JSON value contains.
 type Size struct {
-	Levels  int // objects, arrays and scalars within each other
-	Values  int
-	Objects int
-	Bytes   int // of text: strings, numbers and member names, and one for each value
+	Levels   int // objects, arrays and scalars within each other
+	Values   int
+	Objects  int
+	Booleans int
+	Bytes    int // of text: strings, numbers and member names, and one for each value
 }
 
 // SizeOf returns the size of a value that [Read] returned.
@@ -55,6 +56,8 @@ func SizeOf(v any) (s Size) {
 			s.Bytes += len(in)
 		case map[string]any:
 			s.Objects++
+		case bool:
+			s.Booleans++
 		}
 	}
 	return s

@@ -72,12 +72,13 @@ func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
 	}
 	patterns := patternEngine{effort: work, known: map[string]compiledPattern{}}
 	compiled, err := compileOrdinary(schema, &patterns, work)
-	pointers := 0
+	size, pointers := jsonvalue.SizeOf(schema), 0
 	if errors.Is(err, errNotOrdinary) {
 		if pointers, err = work.estimate(schema); err != nil {
 			return nil, err
 		}
 		compiled, err = compileUntrusted(schema, &patterns)
+		size.Objects += size.Booleans // for the library, each of them is a schema
 	}
 	if err != nil || patterns.unsupported {
 		return nil, err
@@ -87,7 +88,6 @@ func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
 		return nil, err
 	}
 	const own, object, value, pointer = 512, 1000, 40, 8 // bytes of memory
-	size := jsonvalue.SizeOf(schema)
 	return &Compiled{
 		schema: compiled, weights: weights, unevaluated: Uses(schema, "unevaluatedItems", "unevaluatedProperties"),
 		bytes: own + object*size.Objects + value*size.Values + size.Bytes + pointer*pointers + patterns.bytes(),
