@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 69580
+	maxProduct = 66270
 	maxKeeping = 5950
 )
 
