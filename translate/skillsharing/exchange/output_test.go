@@ -60,6 +60,7 @@ func FuzzOutputSecrets(f *testing.F) {
 		f.Add([]byte(output), "k-12345")
 		f.Add([]byte(output), "\"12345\\")
 	}
+	f.Add([]byte("100"), "000100")
 	f.Fuzz(func(t *testing.T, output []byte, secret string) {
 		if !jsontext.Value(output).IsValid() || len(secret) < 6 || strings.Contains("[redacted]", secret) {
 			return
@@ -83,6 +84,7 @@ func FuzzOutputSecrets(f *testing.F) {
 			t.Errorf("%q of %q is no JSON", got, output)
 		case contained && bytes.Equal(got, output):
 			t.Errorf("%q stays in %q", secret, output)
+		case strings.Trim(secret, "0123456789") == "": // a provider that reads it as a number loses its zeros: 100 is 000100, too
 		case !contained && !in(string(output)) && !bytes.Equal(got, output):
 			t.Errorf("%q became %q without %q in it", output, got, secret)
 		}
