@@ -304,7 +304,7 @@ func TestAuditOfTasks(t *testing.T) {
 			}
 			got = append(got, strings.TrimSpace(fields.Msg+" "+fields.Operation+" "+fields.Outcome))
 		}
-		return len(got) == 6
+		return len(got) >= 6
 	}, "all is audited")
 	slices.Sort(got) // the call of the run ends on a goroutine of its own
 	if want := []string{"call execute running", "call task completed", "call task completed", "call task invalid_arguments", "task canceled", "task made"}; !slices.Equal(got, want) {
