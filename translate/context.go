@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -28,6 +29,8 @@ func (c *callContext) Value(key any) any {
 	switch key.(type) {
 	case callKey:
 		return &c.execution.call
+	case credential.OwnerKey:
+		return c.execution.call.Principal
 	case run.StopKey:
 		return &c.execution.stop
 	case discovery.HoldKey:

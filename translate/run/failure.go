@@ -120,9 +120,12 @@ type Demand struct {
 	Type                       string // auth type of the descriptor; empty: it is not known
 	Header                     string // for an API key
 	AuthorizationURL, TokenURL string
-	Scopes                     map[string]string // descriptions by name; nil: there are none
-	Instructions               string
-	Parameters                 jsontext.Value // of a custom authentication, as in the descriptor; nil: it is another type
+	// ConnectURL is a page of the bridge where the caller's user connects an account of their own; empty: that would not help. It contains
+	// nothing that is anybody's.
+	ConnectURL   string
+	Scopes       map[string]string // descriptions by name; nil: there are none
+	Instructions string
+	Parameters   jsontext.Value // of a custom authentication, as in the descriptor; nil: it is another type
 }
 
 // NoPrincipal is the demand of a bridge that refuses anonymous callers.
@@ -321,6 +324,7 @@ func (f *Failure) Rewrite(text func(string) string, value func(jsontext.Value) j
 		d := *f.Demand
 		d.Reason, d.Header, d.Instructions = text(d.Reason), text(d.Header), text(d.Instructions)
 		d.AuthorizationURL, d.TokenURL, d.Parameters = text(d.AuthorizationURL), text(d.TokenURL), value(d.Parameters)
+		d.ConnectURL = text(d.ConnectURL)
 		if d.Scopes != nil {
 			d.Scopes = make(map[string]string, len(d.Scopes))
 			for name, description := range f.Demand.Scopes {

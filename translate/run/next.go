@@ -14,6 +14,7 @@ const (
 	NextRetry        Next = "retry"        // send the same request later: nothing is executed twice
 	NextFixParams    Next = "fix_params"   // correct the request
 	NextAuthenticate Next = "authenticate" // authenticate to the bridge
+	NextConnect      Next = "connect"      // have the user connect an account of their own, at a link
 	NextAskOperator  Next = "ask_operator" // ask the bridge's operator for a change
 	NextFollowRun    Next = "follow_run"   // follow the run, which exists; do not start another
 	NextOtherSkill   Next = "other_skill"  // use another skill
@@ -46,6 +47,8 @@ func (f *Failure) remedy() Next {
 	switch {
 	case f.Refused != "":
 		return NextAskOperator
+	case f.Demand != nil && f.Demand.ConnectURL != "":
+		return NextConnect
 	case f.Demand != nil && f.Demand.CallerActs:
 		return NextAuthenticate
 	case f.Gone():

@@ -72,6 +72,22 @@ func AdviceFor(c Credentials) string {
 	return run.AskOperator + " to " + advice + " for this provider."
 }
 
+// Personal is implemented by credentials of which each principal has one of its own, such as the tokens that users grant (OAuth 2.0 authorization
+// codes). A failure of such credentials says nothing about other principals.
+type Personal interface {
+	// Missing returns the failure, with the link where the user can act, of a call of a principal for a skill with this authentication; nil: the
+	// principal has granted what the skill needs, or it is not known. It sends no request.
+	Missing(ctx context.Context, owner string, auth *document.Auth) *run.Failure
+}
+
+// OwnerKey is the key of the context's value with the principal whose call or run a request belongs to.
+type OwnerKey struct{}
+
+// WithOwner returns a context for requests that belong to a principal, outside of a call.
+func WithOwner(ctx context.Context, principal string) context.Context {
+	return context.WithValue(ctx, OwnerKey{}, principal)
+}
+
 // Authentication is one request that needs a credential, with what an
 // implementation of [Credentials] may use to add it.
 type Authentication struct {
@@ -85,6 +101,8 @@ type Authentication struct {
 	// Origin is the scheme, host and port of the provider as configured, for example
 	// "https://skills.example.com". Tokens obtained for one origin are never used for another.
 	Origin string
+	// Owner is the principal whose call or run the request belongs to; empty: an anonymous caller's, or nobody's, such as a discovery request.
+	Owner string
 	// Transport sends the implementation's own requests. It follows no redirects.
 	Transport http.RoundTripper
 	// MaySend returns why a long-lived secret (client secret, refresh token) may not

@@ -34,8 +34,9 @@ func (s *Sender) AuthError(ctx context.Context, auth *document.Auth, err error) 
 
 // Authentication returns the description of a request for the credentials that authenticate it.
 func (s *Sender) Authentication(ctx context.Context, auth *document.Auth, req *http.Request, body []byte) *credential.Authentication {
+	owner, _ := ctx.Value(credential.OwnerKey{}).(string)
 	return &credential.Authentication{
-		Request: req, Body: body, Auth: auth,
+		Request: req, Body: body, Auth: auth, Owner: owner,
 		Origin:    s.Origin.Scheme + "://" + s.Origin.Host,
 		Transport: tokenTransport{s, ctx}, MaxResponseSize: s.MaxResponseSize,
 		MaySend: func(u *url.URL) error {
