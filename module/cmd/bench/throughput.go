@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,35 +18,31 @@ import (
 // measureClosed compares throughput and processor time with a fixed number of connections.
 func measureClosed(b *bench) values {
 	targets := b.sides()
-	var text strings.Builder
+	pairs, others := pairTable(), table{header: []string{"requests/s; processor time, µs/request"}}
+	for _, l := range targets[2:] {
+		others.header = append(others.header, l.name)
+	}
 	for _, body := range bodies {
 		for _, connections := range []int{32, 128} {
 			b.say("closed: %s, %d connections", body.name, connections)
 			loads := b.loads(targets, body.size, connections)
 			b.compare(loads, b.slice())
-			t := throughputTable(body.name, connections)
+			name := fmt.Sprintf("%s, %d connections", body.name, connections)
+			rate, _ := b.pairRow(&pairs, name, loads[0], loads[1])
+			if connections == 32 {
+				b.report.goal("Requests per second, ratio to reverse_proxy, "+body.name, body.goal, rate)
+			}
+			row := []string{name}
+			for _, l := range loads[2:] {
+				row = append(row, fmt.Sprintf("%s; %.1f", number(l.all().rate()), l.all().cost()*1e6))
+			}
+			others.add(row...)
 			for _, l := range loads {
-				rate := b.row(&t, l, loads[0])
-				if l.name == upstreamAlone {
-					t.rows[len(t.rows)-1][4] = "" // it is the time of another process
-				}
-				if l.name == "bridge" && connections == 32 {
-					b.report.goal("Requests per second, ratio to reverse_proxy, "+body.name, body.goal, rate)
-				}
 				l.close()
 			}
-			if len(targets) == 4 {
-				t.add("nginx", "not installed", "", "", "")
-			}
-			text.WriteString("\n" + t.String())
 		}
 	}
-	return values{"tables": text.String(), "slice": b.slice()}
-}
-
-func throughputTable(body string, connections int) table {
-	name := body + ", " + strconv.Itoa(connections) + " connections"
-	return table{header: []string{name, "requests/s", "ratio", "processor time, µs/request", "ratio"}}
+	return values{"table": pairs.String(), "others": others.String(), "slice": b.slice()}
 }
 
 // row adds the throughput and the processor time of a target to a table, with their ratios to those
@@ -175,7 +170,7 @@ func measureWatched(b *bench) values {
 	if received.Load() == 0 && !b.short { // a short run may end before the first export
 		check(errors.New("no traces have arrived"))
 	}
-	t := throughputTable(bodies[0].name, 32)
+	t := table{header: []string{"", "requests/s", "ratio", "processor time, µs/request", "ratio"}}
 	var off *load
 	for i, l := range loads {
 		if off == nil || l.path != off.path {

@@ -11,8 +11,11 @@ import (
 // Estimate is a value with its 95 % interval.
 type Estimate struct{ Value, Low, High float64 }
 
-// Format formats the value, and its interval in brackets.
+// Format formats the value, and its interval in brackets, if it is one.
 func (e Estimate) Format(verb string) string {
+	if e.Low == e.High {
+		return fmt.Sprintf(verb, e.Value)
+	}
 	return fmt.Sprintf(verb+" ["+verb+", "+verb+"]", e.Value, e.Low, e.High)
 }
 

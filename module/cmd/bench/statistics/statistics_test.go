@@ -88,4 +88,7 @@ func TestEstimateFormat(t *testing.T) {
 	if got := (Estimate{1.234, -0.5, 2}).Format("%+.1f"); got != "+1.2 [-0.5, +2.0]" {
 		t.Error(got)
 	}
+	if got := (Estimate{1, 1, 1}).Format("%.2f"); got != "1.00" {
+		t.Errorf("what does not vary is %s", got)
+	}
 }
