@@ -69,6 +69,9 @@ func (a *admission) acquire(l *limiter) *run.Failure {
 	return nil
 }
 
+// count counts the call at a limiter without a bound, which no call exceeds.
+func (a *admission) count(l *limiter) { _ = a.acquire(l) }
+
 // release releases the limiters of the call, as soon as no reading that it began goes on.
 func (a *admission) release() { a.hold.end(a.limiters[:a.acquired]) }
 

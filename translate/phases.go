@@ -51,11 +51,9 @@ func (x *execution) submit() *run.Failure {
 		return failure
 	}
 	x.figures.Unknown = f.Skill.UnknownInputs(x.call.Inputs, maxUnknown)
-	text := x.call.Inputs.Text
-	checked := prepared != nil && len(text) > 0 && len(text) == len(prepared.valid) && &text[0] == &prepared.valid[0] // Check has found this very text valid
-	if !checked {
-		if e := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); e != nil {
-			return e
+	if prepared == nil || !prepared.hasChecked(x.call.Inputs.Text) {
+		if failure := f.Skill.CheckInputs(x.ctx, x.call.Principal, x.call.Inputs, x.call.Checks); failure != nil {
+			return failure
 		}
 	}
 	if x.call.Inputs, failure = f.Skill.RestoredInputs(x.call.Inputs); failure != nil {
@@ -64,9 +62,7 @@ func (x *execution) submit() *run.Failure {
 	if failure := x.withhold(); failure != nil {
 		return failure
 	}
-	if failure := x.acquire(&x.bridge.waiting); failure != nil {
-		return failure
-	}
+	x.count(&x.bridge.waiting)
 	if prepared != nil {
 		if failure := x.call.Prepare.Invoke(x.ctx, prepared); failure != nil {
 			return failure
@@ -248,7 +244,8 @@ func (x *execution) findRun(ref run.Ref) (failure *run.Failure) {
 	if failure = x.withhold(); failure != nil {
 		return failure
 	}
-	return x.acquire(&x.bridge.waiting)
+	x.count(&x.bridge.waiting)
+	return nil
 }
 
 // keptDiscovery bounds the time for finding the skill of a run whose outcome is known: it only tells the type of the output.

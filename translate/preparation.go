@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -59,6 +60,11 @@ func (s *Skill) Check(given jsonrpc.Object) (missing []string, invalid *run.Fail
 		s.valid = given.Text
 	}
 	return missing, invalid
+}
+
+// hasChecked reports whether Check has found a text complete and valid.
+func (s *Skill) hasChecked(text jsontext.Value) bool {
+	return s.valid != nil && bytes.Equal(s.valid, text) // at once for the same text in the same place
 }
 
 // OutputSchema returns the JSON Schema of the output; nil: the descriptor has none that the bridge can apply.
