@@ -34,8 +34,10 @@ func identity(id ledger.Identity) []any {
 }
 
 // entryValues are the values of entryColumns that the store does not set.
-func entryValues(e *ledger.Entry) ([]any, error) {
-	ref, err := json.Marshal(&e.Ref)
+func (r *Runs) entryValues(e *ledger.Entry) ([]any, error) {
+	shared := e.Ref
+	shared.NotBefore = moved(shared.NotBefore, r.skew())
+	ref, err := json.Marshal(&shared)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +55,14 @@ func entryValues(e *ledger.Entry) ([]any, error) {
 // entrySize is what an entry counts for.
 func entrySize(e *ledger.Entry) int64 { return int64(len(e.Notes)) + int64(len(e.Outcome)) + e.Apart }
 
+// moved returns a time by a clock that is ahead; zero stays zero.
+func moved(t time.Time, ahead time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(ahead)
+}
+
 func fromMilliseconds(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -60,8 +70,8 @@ func fromMilliseconds(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// scanEntry reads a row of entryResult and of further columns.
-func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
+// scanEntry reads a row of entryResult and of further columns, from a database whose clock is ahead.
+func scanEntry(rows *sql.Rows, ahead time.Duration, further ...any) (*record, error) {
 	r := new(record)
 	var stored, group []byte
 	var created, changed, expires int64
@@ -80,7 +90,7 @@ func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 			return nil, err
 		}
 	}
-	r.Ref.Kept = r.ID
+	r.Ref.Kept, r.Ref.NotBefore = r.ID, moved(r.Ref.NotBefore, -ahead)
 	if stage.Valid {
 		r.Label = ledger.Label{Group: string(group), State: uint8(stage.Int64), At: fromMilliseconds(at.Int64)} //nolint:gosec // it was one
 	}
@@ -91,7 +101,7 @@ func scanEntry(rows *sql.Rows, further ...any) (*record, error) {
 // one returns the record of a statement; nil: it has none.
 func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (found *record, err error) {
 	err = r.db.session(p).query(ctx, func(rows *sql.Rows) (err error) {
-		found, err = scanEntry(rows)
+		found, err = scanEntry(rows, r.skew())
 		return err
 	}, text, args...)
 	return found, err
@@ -100,7 +110,7 @@ func (r *Runs) one(ctx context.Context, p purpose, text string, args ...any) (fo
 // entries returns the entries of a statement, without those that are over.
 func (r *Runs) entries(ctx context.Context, p purpose, text string, args ...any) (found []*ledger.Entry, err error) {
 	err = r.db.session(p).query(ctx, func(rows *sql.Rows) error {
-		next, err := scanEntry(rows)
+		next, err := scanEntry(rows, r.skew())
 		if err == nil && !next.over {
 			found = append(found, &next.Entry)
 		}

@@ -25,8 +25,9 @@ type instance struct {
 	renewing chan struct{} // has room for the one who renews
 	mu       sync.Mutex
 	id       string
-	renewed  time.Time // when the lease was certainly not over; zero: it was never taken
-	lost     bool      // and Renew has not said so yet
+	renewed  time.Time     // when the lease was certainly not over; zero: it was never taken
+	ahead    time.Duration // how far the clock of the database is ahead of that of the process, as the last renewal has told
+	lost     bool          // and Renew has not said so yet
 }
 
 // Instance implements [ledger.Store].
@@ -34,6 +35,16 @@ func (i *instance) Instance() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.id
+}
+
+// Now implements [ledger.Store].
+func (i *instance) Now() time.Time { return time.Now().Add(i.skew()) }
+
+// skew returns how far the clock of the database is ahead.
+func (i *instance) skew() time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.ahead
 }
 
 // hold makes sure that this instance has a lease, as far as the clock of the process can say: otherwise its claims could never be adopted.
@@ -71,23 +82,24 @@ func (i *instance) renew(ctx context.Context) error {
 	i.mu.Unlock()
 	id := before
 	s := i.db.session(leasing)
-	n, err := s.exec(ctx, "UPDATE instances SET lease = {now} + $2 WHERE id = $1 AND lease > {now}", id, ledger.Lease.Milliseconds())
-	if err == nil && n == 0 {
+	held, err := i.take(ctx, s, "UPDATE instances SET lease = {now} + $2 WHERE id = $1 AND lease > {now}", id, ledger.Lease.Milliseconds())
+	if err == nil && !held {
 		if first {
 			i.endOfDead(ctx, s)
 		} else {
 			id = newID()
 		}
-		err = setLease(ctx, s, id, ledger.Lease, machine.Process(os.Getpid()))
+		_, err = i.take(ctx, s, setLease, id, ledger.Lease.Milliseconds(), machine.Process(os.Getpid()))
 		if err == nil && !first { // what it still submits goes on, and what it followed can be adopted, also if its row was deleted meanwhile
 			if _, err = s.exec(ctx, handOver, before, id); err == nil {
-				err = setLease(ctx, s, before, -1, "")
+				err = endLease(ctx, s, before)
 			}
 		}
 	}
 	if err != nil {
 		return err
 	}
+	i.db.answered(true)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.lost = i.lost || id != i.id
@@ -95,13 +107,29 @@ func (i *instance) renew(ctx context.Context) error {
 	return nil
 }
 
+// take executes a statement that gives this instance a lease, from which it learns the time of the database, unless the answer came late. ok is false if the
+// statement has changed nothing.
+func (i *instance) take(ctx context.Context, s session, text string, args ...any) (ok bool, err error) {
+	began, until := time.Now(), int64(0)
+	ok, err = s.row(ctx, []any{&until}, text+" RETURNING lease", args...)
+	took := time.Since(began)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if ok && err == nil && (took < time.Second || i.renewed.IsZero()) {
+		i.ahead = time.UnixMilli(until).Add(-ledger.Lease).Sub(began.Add(took / 2))
+	}
+	return ok, err
+}
+
 // handOver makes an instance with a new id the one that submits what no other has adopted meanwhile. The index is of what is below 16.
 const handOver = "UPDATE runs SET follower = $2, version = version + 1 WHERE follower = $1 AND state < {ended} AND state = {submitting}"
 
 // setLease gives an instance a lease; one that is not positive has ended.
-func setLease(ctx context.Context, s session, id string, lease time.Duration, process string) error {
-	_, err := s.exec(ctx, "INSERT INTO instances (id, lease, process) VALUES ($1, {now} + $2, $3) ON CONFLICT (id) DO UPDATE SET lease = excluded.lease",
-		id, lease.Milliseconds(), process)
+const setLease = "INSERT INTO instances (id, lease, process) VALUES ($1, {now} + $2, $3) ON CONFLICT (id) DO UPDATE SET lease = excluded.lease"
+
+// endLease ends the lease of an instance.
+func endLease(ctx context.Context, s session, id string) error {
+	_, err := s.exec(ctx, setLease, id, -1, "")
 	return err
 }
 
@@ -115,7 +143,7 @@ func (i *instance) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	_ = setLease(ctx, i.db.session(leasing), id, -1, "") // otherwise it ends by itself
+	_ = endLease(ctx, i.db.session(leasing), id) // otherwise it ends by itself
 }
 
 // endOfDead ends the leases of instances whose processes certainly don't exist any more. An error only means that they are not ended yet.
@@ -132,7 +160,7 @@ func (i *instance) endOfDead(ctx context.Context, s session) {
 		return nil
 	}, "SELECT id, process FROM instances WHERE lease > {now} AND process <> ''")
 	for _, id := range dead {
-		_ = setLease(ctx, s, id, -1, "")
+		_ = endLease(ctx, s, id)
 	}
 }
 

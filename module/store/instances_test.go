@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // working adds a run that an instance follows.
@@ -36,6 +38,48 @@ func adopted(t *testing.T, r *Runs) int {
 		t.Fatal(err)
 	}
 	return len(entries)
+}
+
+// setClock makes the clock of a database differ from that of this process.
+func setClock(db *DB, ahead time.Duration) {
+	c := db.conns
+	for p := range map[*pool]bool{c.pools[reading]: true, c.pools[writing]: true, c.pools[leasing]: true} {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.statements = nil
+	}
+	c.replace = words(fmt.Sprintf("(%s + %d)", c.replace.Replace("{now}"), ahead.Milliseconds()), c.replace.Replace("{skip}"), c.replace.Replace("{within}"))
+}
+
+// TestClockOfTheDatabase tests that an instance knows the time of the database, by which the earliest next poll of a run is stored, too.
+func TestClockOfTheDatabase(t *testing.T) {
+	databases(t, func(t *testing.T, settings Settings) {
+		db := open(t, settings)
+		near := func(got, want time.Time) bool { return got.Sub(want).Abs() < time.Second }
+		for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+			setClock(db, ahead)
+			if _, err := db.Runs().Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			now := time.Now()
+			shared := now.Add(ahead)
+			if got := db.Runs().Now(); !near(got, shared) {
+				t.Errorf("%s: %s, want %s", ahead, got, shared)
+			}
+			e := &ledger.Entry{Owner: ledger.Owner{Realm: "main"}, ID: uuid.Must(uuid.NewV7()).String(), State: ledger.Accepted, Ref: run.Ref{ExecutionID: "e1", NotBefore: now}}
+			if _, err := db.Runs().Claim(t.Context(), e, time.Hour, ledger.Bounds{}); err != nil {
+				t.Fatal(err)
+			}
+			var stored run.Ref
+			if err := json.Unmarshal(scalar[[]byte](t, db, reading, "SELECT ref FROM runs WHERE id = $1", []byte(e.ID)), &stored); err != nil || !near(stored.NotBefore, shared) {
+				t.Errorf("%s: stored %s, want %s", ahead, stored.NotBefore, shared)
+			}
+			if got, err := db.Runs().Get(t.Context(), e.Identity()); err != nil || !near(got.Ref.NotBefore, now) || !near(e.Ref.NotBefore, now) {
+				t.Errorf("%s: %+v, want %s", ahead, got, now)
+			}
+			setClock(db, -ahead)
+		}
+	})
 }
 
 // TestDeadProcess tests that the runs of a process of this machine that was killed are adopted at once, and those of one that lives are not.

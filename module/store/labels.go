@@ -14,7 +14,7 @@ func (r *Runs) Labelled(ctx context.Context, q *ledger.LabelQuery) (*ledger.Labe
 	err := r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		var apart []byte
 		var fits, hasPlace bool
-		found, err := scanEntry(rows, &apart, &fits, &hasPlace, &page.Total, &looked)
+		found, err := scanEntry(rows, r.skew(), &apart, &fits, &hasPlace, &page.Total, &looked)
 		if page.More = page.More || fits && (!hasPlace || len(page.Entries) == q.Limit); page.More || err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func (r *Runs) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry,
 	looked, last := 0, ""
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
 		var fits bool
-		found, err := scanEntry(rows, &fits, &looked)
+		found, err := scanEntry(rows, r.skew(), &fits, &looked)
 		switch {
 		case err != nil:
 			return err
@@ -117,7 +117,7 @@ func (r *Runs) Newer(ctx context.Context, known map[ledger.Identity]int64) (newe
 		return nil, err
 	}
 	err = r.db.session(reading).query(ctx, func(rows *sql.Rows) error {
-		found, err := scanEntry(rows)
+		found, err := scanEntry(rows, r.skew())
 		if err != nil {
 			return err
 		}

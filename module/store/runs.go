@@ -40,7 +40,7 @@ const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND 
 
 // claimValues are the arguments of addEntry.
 func (r *Runs) claimValues(e *ledger.Entry, keep time.Duration, most ledger.Bounds) ([]any, error) {
-	values, err := entryValues(e)
+	values, err := r.entryValues(e)
 	values = append(values, keep.Milliseconds(), entrySize(e))
 	if r.db.settings.Kind != Postgres {
 		values = append(values, cmp.Or(most.RunsOfOne, math.MaxInt), cmp.Or(most.OutputOfOne, math.MaxInt64), cmp.Or(most.Runs, math.MaxInt), cmp.Or(most.Output, math.MaxInt64))
@@ -127,7 +127,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 	if outcome != nil {
 		c.Apart = int64(len(outcome))
 	}
-	values, err := entryValues(&c)
+	values, err := r.entryValues(&c)
 	if err != nil {
 		return false, err
 	}

@@ -46,6 +46,32 @@ func TestAnswersAtTwoInstances(t *testing.T) {
 	})
 }
 
+// The deadline of a task is by the clock of the database, whatever that of an instance says: one that is ten minutes ahead ends no task before its time, and
+// one that is late ends it in time.
+func TestDeadlineByTheClockOfTheDatabase(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 10 * time.Minute, -10 * time.Minute} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAgent(t, inBubble)
+				a.db.Ahead(-10 * time.Minute) // of the instance that begins the task
+				synctest.Wait()
+				a.Accept("slow")
+				id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow",`+extension+`:{"timeoutMs":1200000}}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
+				time.Sleep(time.Minute)
+				a.db.Ahead(-10*time.Minute + ahead) // of the one that follows it then
+				left := 19*time.Minute - ahead
+				for _, c := range []struct {
+					after time.Duration
+					state string
+				}{{left - 2*time.Minute, "WORKING"}, {4 * time.Minute, "FAILED"}} {
+					time.Sleep(c.after)
+					a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.state=TASK_STATE_"+c.state)
+				}
+			})
+		})
+	}
+}
+
 // What another instance does is known to streams and to requests that wait here.
 func TestStreamOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -62,11 +62,14 @@ func (s *submission) execute(ctx context.Context) {
 	}
 	wanted := s.wanted()
 	wait := time.Duration(math.MaxInt64) // the timeout of the call is shorter
-	s.follow(ctx, f.Bridge.Start(ctx, translate.Call{
+	x := f.Bridge.Start(ctx, translate.Call{
 		Caller: s.request.caller, Name: s.chosen.name, Prepare: s, Patient: true, Unattended: true, Followed: true,
 		Checks: &translate.RequestOf(ctx).Checks, Timeout: time.Duration(wanted.Timeout) * time.Millisecond, Priority: wanted.Priority, Wait: &wait, Task: s.taskID, Answer: s.room(),
-	}), func(r *run.Run) bool {
-		switch late := s.task.IsLate(); {
+	})
+	s.follow(ctx, x, func(r *run.Run) bool {
+		skill := x.Skill()
+		late := skill != nil && !skill.Deadline.IsZero() && !time.Now().Before(skill.Deadline) // by the clock of this process, as the call is
+		switch {
 		case r.GoesOn() && late: // this is the last state before its timeout
 			r.Failure = task.TimeIsUp(s.task, nil)
 		case task.IsOutage(r) && late:
@@ -109,7 +112,7 @@ func (s *submission) resume(ctx context.Context) {
 		Caller: s.request.caller, Detached: true, Wait: &wait, Task: s.taskID, Answer: s.room(),
 	}), func(r *run.Run) bool {
 		mayBeFound := r.Failure != nil && r.Failure.NotOffered() // by the ledger, which follows it then
-		return !mayBeFound && task.IsNews(s.task, r)
+		return !mayBeFound && s.front.IsNews(s.task, r)
 	})
 }
 
@@ -225,8 +228,12 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 			Message: "The client disconnected before the skill was invoked.",
 		}
 	}
+	var deadline time.Time
+	if !skill.Deadline.IsZero() {
+		deadline = s.front.Ledger.Now().Add(time.Until(skill.Deadline))
+	}
 	if failure := s.make(ctx, func(t *task.Task) {
-		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, skill.Deadline, skill.Descriptor.Output.ContentType
+		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, deadline, skill.Descriptor.Output.ContentType
 		t.Inputs = s.inputs.Object().Text
 		if !s.first { // a new task is SUBMITTED until the provider accepts the run
 			t.SetStatus(task.Working, nil, time.Now())

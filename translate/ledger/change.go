@@ -67,9 +67,7 @@ func (l *Ledger) change(ctx context.Context, id Identity, decide func(next *Entr
 		} else if err != nil {
 			return e, err
 		}
-		if next.Follower == "" || next.State.Followed() && !e.State.Followed() { // one that nobody has to follow loses it in the store
-			next.Follower = l.store.Instance()
-		}
+		l.follow(&next, e)
 		whole := next.Outcome
 		var apart []byte
 		if len(whole) > MaxInline {
@@ -147,6 +145,7 @@ func (l *Ledger) write(known *Entry, decide func(next *Entry) error) (*Entry, er
 	if decide(&next) != nil {
 		return e, nil
 	}
+	l.follow(&next, e)
 	l.writeLater(&unwritten{&next, decide, first == nil && e.State.Followed() && next.State.Ended() && !next.Single, first})
 	return &next, nil
 }

@@ -69,7 +69,7 @@ func (n *live) portions() (ofSource, ofOwner portion) {
 // plan plans the next poll of an entry if this instance follows its run and no call does, else it cancels it. The lock is held.
 func (l *lives) plan(n *live) {
 	p := &n.poll
-	wanted := n.entry != nil && n.entry.State.Followed() && n.entry.Follower == l.store.Instance() && n.calls == 0
+	wanted := n.entry != nil && n.entry.State.Followed() && l.Follows(n.entry) && n.calls == 0
 	if n.entry == nil && n.version > 0 { // it is not in memory, also if it could not be read
 		wanted = !p.at.IsZero() && n.calls == 0
 	}
@@ -110,8 +110,8 @@ func (l *lives) after(n *live, d time.Duration, notBefore time.Time) {
 		d = max(d, gap)
 	}
 	n.poll.at = now.Add(d + rand.N(d/10+1)) //nolint:gosec // not for secrets
-	if last := n.entry.lastPoll(); n.poll.at.After(last) && now.Before(last) {
-		n.poll.at = last
+	if left := l.leftOf(n.entry); left > 0 && n.poll.at.After(now.Add(left)) {
+		n.poll.at = now.Add(left)
 	}
 }
 
@@ -223,7 +223,7 @@ func (l *instance) poll(n *live) {
 		l.learn(e, false)
 	}
 	follower := l.followers.Of(n.of.Owner.Realm)
-	if follower == nil || !e.State.Followed() || e.Follower != l.store.Instance() || l.pending.find(n.of) != nil {
+	if follower == nil || !e.State.Followed() || !l.Follows(e) || l.pending.find(n.of) != nil {
 		return
 	}
 	l.mu.Lock()
@@ -267,18 +267,18 @@ func Poll(ctx context.Context, b Resumer, e *Entry, failing bool, room exchange.
 
 // mayBeFound reports whether a run that can't be followed, because its skill can't be found, may be followed later: the configuration, or what the
 // provider lists, may be wrong for a while only. The last poll decides.
-func (e *Entry) mayBeFound(failure *run.Failure) bool {
-	return failure != nil && failure.NotOffered() && time.Until(e.lastPoll()) > 0
+func (l *lives) mayBeFound(e *Entry, failure *run.Failure) bool {
+	return failure != nil && failure.NotOffered() && l.leftOf(e) > 0
 }
 
 // isLost reports whether how a run has ended can't be learned.
-func (e *Entry) isLost(failure *run.Failure) bool {
-	return failure != nil && failure.Lost && !e.mayBeFound(failure)
+func (l *lives) isLost(e *Entry, failure *run.Failure) bool {
+	return failure != nil && failure.Lost && !l.mayBeFound(e, failure)
 }
 
-// lastPoll returns when a run is asked about for the last time before it is ended.
-func (e *Entry) lastPoll() time.Time {
-	return e.Expires.Add(-min(lastPoll, e.Expires.Sub(e.Created)/lastPart))
+// leftOf returns the time until a run is asked about for the last time before it is ended.
+func (l *lives) leftOf(e *Entry) time.Duration {
+	return e.Expires.Add(-min(lastPoll, e.Expires.Sub(e.Created)/lastPart)).Sub(l.store.Now())
 }
 
 // Settling says how a state of a run was learned.
@@ -290,14 +290,14 @@ type Settling struct {
 }
 
 // state returns the state that an entry gets by one of its run; Submitting: it keeps its own.
-func (s *Settling) state(e *Entry, o *run.Run) State {
+func (s *Settling) state(l *Ledger, e *Entry, o *run.Run) State {
 	failure := o.Failure
 	switch {
 	case failure == nil && o.State.Ended():
 		return stateOf(o.State)
 	case failure != nil && failure.Kind == run.RunFailed:
 		return max(stateOf(o.State), Failed)
-	case e.isLost(failure), s.refused(o):
+	case l.isLost(e, failure), s.refused(o):
 		return Lost
 	case s.First && o.Ref.ExecutionID != "" && e.Ref.ExecutionID == "", e.State == Accepted && failure == nil && o.State == run.Working:
 		return Working
@@ -311,7 +311,7 @@ func (s *Settling) refused(o *run.Run) bool { return s.First && o.Failure != nil
 // advance returns a function that gives the next version of an entry what was learned of its run.
 func (l *Ledger) advance(e *Entry, o *run.Run) func(next *Entry) error {
 	return func(next *Entry) error {
-		if next.mayBeFound(o.Failure) {
+		if l.mayBeFound(next, o.Failure) {
 			return ErrUnchanged
 		}
 		if f := l.followers.Of(e.Owner.Realm); f != nil {
@@ -325,7 +325,7 @@ func (l *Ledger) advance(e *Entry, o *run.Run) func(next *Entry) error {
 
 // settle gives the next version of an entry without a [View] a state of its run.
 func (s *Settling) settle(l *Ledger, next *Entry, o *run.Run) error {
-	state := s.state(next, o)
+	state := s.state(l, next, o)
 	if state == Submitting {
 		return ErrUnchanged
 	}

@@ -49,10 +49,11 @@ func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *tr
 		o, _ := l.Agree(ctx, last.Load(), said, Settling{}, call.Answer)
 		return o
 	}}
-	if *call.Wait > 0 && l.isElsewhere(e) {
+	elsewhere := func(e *Entry) bool { return e.State.Followed() && !l.Follows(e) }
+	if *call.Wait > 0 && elsewhere(e) {
 		record.Wait = func(ctx context.Context) (time.Duration, bool) {
 			for now := range l.Watch(ctx, e) {
-				if now == nil || !l.isElsewhere(now) {
+				if now == nil || !elsewhere(now) {
 					return 0, false
 				}
 			}
@@ -60,11 +61,6 @@ func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *tr
 		}
 	}
 	return record
-}
-
-// isElsewhere reports whether another instance follows the run of an entry.
-func (l *lives) isElsewhere(e *Entry) bool {
-	return e.State.Followed() && e.Follower != "" && e.Follower != l.store.Instance()
 }
 
 // Attend notes the versions of an entry from a known one on, and calls a function when the end of the run is known without its provider.
@@ -110,10 +106,10 @@ func (l *Ledger) Of(ctx context.Context, owner Owner, ref *run.Ref) (*Entry, err
 // and the newest version of the entry; nil: it was deleted, as the skill was certainly not executed.
 func (l *Ledger) Agree(ctx context.Context, e *Entry, said run.Run, how Settling, room exchange.AnswerBudget) (o run.Run, now *Entry) {
 	if !e.State.Ended() {
-		if how.state(e, &said) == Submitting {
+		if how.state(l, e, &said) == Submitting {
 			return said, e
 		}
-		if how.refused(&said) && !e.isLost(said.Failure) && (how.Unsent || said.Failure.Executed == run.ExecutedNo) {
+		if how.refused(&said) && !l.isLost(e, said.Failure) && (how.Unsent || said.Failure.Executed == run.ExecutedNo) {
 			l.free(e)
 			return said, nil
 		}

@@ -192,6 +192,16 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 	})
 }
 
+// Follows reports whether this instance is the one that follows the run of an entry, or submits it.
+func (l *lives) Follows(e *Entry) bool { return !e.State.Ended() && e.Follower == l.store.Instance() }
+
+// follow makes this instance the one that follows the run of a next version, if none does. A run that nobody has to follow loses it in the store.
+func (l *lives) follow(next, e *Entry) {
+	if next.Follower == "" || next.State.Followed() && !e.State.Followed() {
+		next.Follower = l.store.Instance()
+	}
+}
+
 // Hold says that a call of this process follows a run, so that it is not polled until letGo is called.
 func (l *lives) Hold(e *Entry) (letGo func()) {
 	_, letGo = l.use(e.Identity(), 1)
@@ -296,7 +306,7 @@ func (l *instance) look(ids []string) {
 		for id, n := range l.all {
 			if len(n.watches) > 0 {
 				known[id] = n.version
-				if n.entry != nil && l.isElsewhere(n.entry) && len(elsewhere) < mostWanted {
+				if n.entry != nil && n.entry.State.Followed() && !l.Follows(n.entry) && len(elsewhere) < mostWanted {
 					elsewhere = append(elsewhere, id.ID)
 				}
 			}

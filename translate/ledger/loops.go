@@ -144,7 +144,7 @@ func (l *instance) recall() {
 			return // it goes on with the next adoption
 		}
 		for _, e := range page {
-			if e.Follower == l.store.Instance() {
+			if l.Follows(e) {
 				l.learn(e, true)
 			}
 		}

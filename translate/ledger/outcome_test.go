@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
@@ -64,6 +65,19 @@ func TestOneOutcome(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While an outcome can't be read, each call about the run says that it may get it later: with its key, if it is not known whether the skill was executed.
+func TestUnreadOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := start(t, provider(), ledgertest.New(), nil)
+		for id, next := range map[string]run.Next{"": run.NextRetry, "x1": run.NextFollowRun} {
+			e := &ledger.Entry{Owner: owner, ID: "e" + id, State: ledger.Failed, Apart: 1, Ref: run.Ref{ExecutionID: id}}
+			if o, ok := i.Ledger.Outcome(t.Context(), e, nil); !ok || o.Failure == nil || o.Failure.Next() != next {
+				t.Errorf("%q: %+v", id, o.Failure)
+			}
+		}
+	})
 }
 
 // Of two answers of a provider, the first one that is stored is the outcome for all.

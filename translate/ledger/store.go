@@ -8,10 +8,13 @@ import (
 
 // Store keeps entries in a database that instances share. Implementations are safe for concurrent use. Each method is one statement, or one transaction,
 // and returns when its writes are durable. An error says that it is not known whether the statement had an effect, unless it is one of the errors below
-// or [Unavailable].
+// or [Unavailable]. The Ref.NotBefore of an entry is by the clock of this instance; it is stored by that of the database.
 type Store interface {
 	// Instance is the id of this instance, as entries name their followers. It is another one after a lease was lost.
 	Instance() string
+
+	// Now returns the time by the clock of the database, as the last renewal of the lease has told it: those of instances may differ by minutes.
+	Now() time.Time
 
 	// Claim adds an entry in the state Submitting or a later one, with this instance as its follower, for a time to keep it. If the owner has an entry of
 	// its key that is in use, the entry is not added, and present is that one. An entry that has ended and has expired is replaced. To send a claim

@@ -83,8 +83,8 @@ func (l Viewed) Stored(ctx context.Context, e *Entry) ([]byte, error) {
 	return data, err
 }
 
-// Follows reports whether this instance follows the run of an entry, or submits it.
-func (l Viewed) Follows(e *Entry) bool { return !e.State.Ended() && e.Follower == l.store.Instance() }
+// Now returns the time by the clock of the database, which instances share.
+func (l Viewed) Now() time.Time { return l.store.Now() }
 
 // Write makes a change that has happened already: if the store fails, this instance answers with it from memory, and writes it later. It returns the
 // newest version. The error is [ErrEnded] if the entry had ended in another way, or that of decide.

@@ -1,5 +1,11 @@
 package ledgertest
 
+import (
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+)
+
 // Pause lets each statement of the instance wait until Go is called, as if its process had been stopped.
 func (s *Store) Pause() {
 	s.control.Lock()
@@ -27,4 +33,27 @@ func (s *Store) Fail(before, after func(statement string) error) {
 	s.control.Lock()
 	defer s.control.Unlock()
 	s.before, s.after = before, after
+}
+
+// Ahead makes the clock of the database differ from those of all its instances.
+func (db *DB) Ahead(by time.Duration) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.ahead = by
+}
+
+// Now implements [ledger.Store].
+func (s *Store) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.ahead)
+}
+
+// copied returns a copy of a stored entry, with NotBefore by the clock of the instance. The lock is held.
+func (db *DB) copied(e *ledger.Entry) *ledger.Entry {
+	own := *e
+	if !own.Ref.NotBefore.IsZero() {
+		own.Ref.NotBefore = own.Ref.NotBefore.Add(-db.ahead)
+	}
+	return &own
 }

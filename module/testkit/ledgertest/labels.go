@@ -47,7 +47,7 @@ func (l labels) Labelled(ctx context.Context, q *ledger.LabelQuery) (*ledger.Lab
 					page.More = true
 					continue
 				}
-				page.Entries = append(page.Entries, new(*e))
+				page.Entries = append(page.Entries, s.copied(e))
 				if q.Whole && e.Apart > 0 {
 					page.Apart[e.ID] = s.outcomes[e.Identity()]
 				}

@@ -16,9 +16,10 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
-// DB is a database in memory. Its clock is [time.Now].
+// DB is a database in memory. Its clock is [time.Now] until Ahead moves it.
 type DB struct {
 	mu        sync.Mutex
+	ahead     time.Duration
 	entries   map[ledger.Identity]*ledger.Entry
 	keys      map[string]ledger.Identity
 	outcomes  map[ledger.Identity][]byte
@@ -97,14 +98,16 @@ func (s *Store) Sent(statement string) (n int) {
 	return n
 }
 
-// clock returns the time as databases store it.
-func clock() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+// clock returns the time as databases store it. The lock is held.
+func (db *DB) clock() time.Time {
+	return time.Now().Add(db.ahead).UTC().Truncate(time.Millisecond)
+}
 
 // renamed gives the instance a new id and lease. The lock of the database is held.
 func (s *Store) renamed() {
 	s.made++
 	s.id = fmt.Sprintf("instance %d", s.made)
-	s.leases[s.id] = time.Now().Add(ledger.Lease)
+	s.leases[s.id] = s.clock().Add(ledger.Lease)
 }
 
 // statement does something as one statement.
@@ -149,7 +152,9 @@ func (s *Store) put(e *ledger.Entry) {
 		e.Follower = ""
 	}
 	own := *e
-	own.Ref.Kept = e.ID
+	if own.Ref.Kept = e.ID; !own.Ref.NotBefore.IsZero() {
+		own.Ref.NotBefore = own.Ref.NotBefore.Add(s.ahead)
+	}
 	own.Key, own.Args, own.Notes, own.Outcome = bytes.Clone(e.Key), bytes.Clone(e.Args), bytes.Clone(e.Notes), bytes.Clone(e.Outcome)
 	s.entries[e.Identity()] = &own
 	if e.State.Ended() {
@@ -160,10 +165,10 @@ func (s *Store) put(e *ledger.Entry) {
 // used returns an entry, unless it has ended and expired. The lock is held.
 func (s *Store) used(id ledger.Identity) *ledger.Entry {
 	e := s.entries[id]
-	if e == nil || e.State.Ended() && e.Expires.Before(time.Now()) {
+	if e == nil || e.State.Ended() && e.Expires.Before(s.clock()) {
 		return nil
 	}
-	return new(*e)
+	return s.copied(e)
 }
 
 func (s *Store) named(owner ledger.Owner, key []byte) *ledger.Entry {
@@ -203,7 +208,7 @@ func (s *Store) claim(ctx context.Context, e *ledger.Entry, keep time.Duration) 
 			delete(s.outcomes, s.keys[keyOf(e.Owner, e.Key)])
 			s.keys[keyOf(e.Owner, e.Key)] = e.Identity()
 		}
-		now := clock()
+		now := s.clock()
 		e.Version, e.Created, e.Changed, e.Expires, e.Follower = 1, now, now, now.Add(keep), s.id
 		s.put(e)
 		return nil, nil
@@ -221,7 +226,7 @@ func (s *Store) Change(ctx context.Context, e *ledger.Entry, outcome []byte, kee
 		if outcome != nil {
 			e.Apart = int64(len(outcome))
 		}
-		if e.Changed = clock(); e.State.Ended() || e.State == ledger.Waiting || now.State == ledger.Waiting {
+		if e.Changed = s.clock(); e.State.Ended() || e.State == ledger.Waiting || now.State == ledger.Waiting {
 			e.Expires = e.Changed.Add(keep)
 		}
 		s.put(e)
@@ -294,7 +299,7 @@ func (s *Store) List(ctx context.Context, q *ledger.Query) (page []*ledger.Entry
 			case len(page) == q.Limit:
 				return page, page[len(page)-1].ID
 			default:
-				page = append(page, new(*e))
+				page = append(page, s.copied(e))
 			}
 		}
 		return page, ""
@@ -346,7 +351,7 @@ func (s *Store) Count(ctx context.Context, owner *ledger.Owner) (ledger.Usage, e
 // Renew implements [ledger.Store].
 func (s *Store) Renew(ctx context.Context) (lost bool, err error) {
 	return statement(ctx, s, "renew", func() (bool, error) {
-		now := time.Now()
+		now := s.clock()
 		if s.leases[s.id].Before(now) {
 			s.renamed()
 			return true, nil
@@ -360,13 +365,13 @@ func (s *Store) Renew(ctx context.Context) (lost bool, err error) {
 func (s *Store) Adopt(ctx context.Context, realms []string, most int) ([]*ledger.Entry, error) {
 	return statement(ctx, s, "adopt", func() (list []*ledger.Entry, _ error) {
 		for _, e := range s.entries {
-			if s.leases[s.id].Before(time.Now().Add(ledger.Lease/2)) || e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(time.Now()) {
+			if s.leases[s.id].Before(s.clock().Add(ledger.Lease/2)) || e.State.Ended() || e.Follower == "" || e.Follower == s.id || !slices.Contains(realms, e.Owner.Realm) || !s.leases[e.Follower].Before(s.clock()) {
 				continue
 			}
 			if len(list) == most {
 				break
 			}
-			e = new(*e)
+			e = s.copied(e)
 			e.Version++
 			if e.Follower = s.id; e.State == ledger.Submitting {
 				e.State, e.Follower = ledger.Unknown, ""
@@ -382,8 +387,8 @@ func (s *Store) Adopt(ctx context.Context, realms []string, most int) ([]*ledger
 func (s *Store) Overdue(ctx context.Context, most int) ([]*ledger.Entry, error) {
 	return statement(ctx, s, "overdue", func() (list []*ledger.Entry, _ error) {
 		for _, e := range s.entries {
-			if !e.State.Ended() && e.Expires.Before(time.Now()) && len(list) < most {
-				list = append(list, new(*e))
+			if !e.State.Ended() && e.Expires.Before(s.clock()) && len(list) < most {
+				list = append(list, s.copied(e))
 			}
 		}
 		return list, nil
@@ -394,7 +399,7 @@ func (s *Store) Overdue(ctx context.Context, most int) ([]*ledger.Entry, error) 
 func (s *Store) Expire(ctx context.Context, most int) (int, error) {
 	return statement(ctx, s, "expire", func() (n int, _ error) {
 		for id, e := range s.entries {
-			if e.State.Ended() && e.Expires.Before(time.Now()) && n < most {
+			if e.State.Ended() && e.Expires.Before(s.clock()) && n < most {
 				delete(s.entries, id)
 				delete(s.outcomes, id)
 				n++

@@ -38,13 +38,13 @@ func (f *Tasks) Advance(next *ledger.Entry, o *run.Run) error {
 	}
 	waits := next.State == ledger.Waiting || next.State == ledger.Submitting // and its time is over
 	own := *o
-	return f.progress(new(made), &own, func(t *Task) bool { return waits || IsNews(t, &own) })(next)
+	return f.progress(new(made), &own, func(t *Task) bool { return waits || f.IsNews(t, &own) })(next)
 }
 
 // IsNews reports whether a state of a run is one of its  That the state can't be read for the moment is none, until the time of the task is up.
-func IsNews(t *Task, o *run.Run) bool {
+func (f *Tasks) IsNews(t *Task, o *run.Run) bool {
 	if o.Failure == nil {
-		if !o.State.Ended() && t.IsLate() {
+		if !o.State.Ended() && f.isLate(t) {
 			o.Failure = TimeIsUp(t, nil)
 		}
 		return true
@@ -52,7 +52,7 @@ func IsNews(t *Task, o *run.Run) bool {
 	switch failure := o.Failure; {
 	case failure.EndsRun(), failure.Kind == run.AuthRequired, failure.Kind == run.PermissionDenied:
 		return true
-	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !t.IsLate():
+	case failure.Kind == run.Stopped, failure.Kind == run.CallerGone, failure.Kind == run.CallerCanceled, !f.isLate(t):
 		return false
 	default:
 		o.Failure = TimeIsUp(t, failure)
@@ -60,8 +60,10 @@ func IsNews(t *Task, o *run.Run) bool {
 	}
 }
 
-// IsLate reports whether the time of a task is up.
-func (t *Task) IsLate() bool { return !t.Deadline.IsZero() && !time.Now().Before(t.Deadline) }
+// isLate reports whether the time of a task is up.
+func (f *Tasks) isLate(t *Task) bool {
+	return !t.Deadline.IsZero() && !f.Ledger.Now().Before(t.Deadline)
+}
 
 // progress returns a function that gives the next version of an entry the state of its run, and a change the task. wanted reports whether that is news, and may
 // change the state; nil: it is.

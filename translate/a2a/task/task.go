@@ -37,7 +37,7 @@ type Task struct {
 	// OutputType is the media type of the skill's output, once it is known.
 	OutputType string `json:"output_type,omitzero"`
 	Wishes
-	// Deadline is the time at which the run has to end; zero: no run was submitted, or it has no timeout.
+	// Deadline is the time at which the run has to end, by the clock of the database; zero: no run was submitted, or it has no timeout.
 	Deadline time.Time `json:"deadline,omitzero"`
 
 	Status Status `json:"status"`
