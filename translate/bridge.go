@@ -176,6 +176,9 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	if failure == nil && call.Answer != nil && !call.Answer.Reserve(int64(len(x.found.Skill.Document))) {
 		failure = exchange.NoRoom(call.Answer, run.PhaseDescriptor, "", run.ExecutedNo, false)
 	}
+	if failure == nil && call.Consent > 0 {
+		x.awaitConsent()
+	}
 	x.outcome = x.judge(nil, failure)
 	if failure != nil && x.listed == nil {
 		return nil, failure

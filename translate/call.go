@@ -43,6 +43,8 @@ type Call struct {
 	Unattended bool
 	// Followed says that the run is asked about also after the call, by calls with a Poll.
 	Followed bool
+	// Consent is how long [Bridge.Describe] waits until calls of the skill need not ask the user of the principal to connect an account first.
+	Consent time.Duration
 	// Detached is for [Bridge.Resume]: no caller waits for the end of the run, so the limits do not count the call, and its
 	// Wait is the maximum timeout if it has none.
 	Detached bool
@@ -137,6 +139,8 @@ type Query struct {
 	// Descriptors were read, of which there must be as many as Limit, and those that are not Executable. So there may be fewer skills
 	// than Limit.
 	Usable bool
+	// Connectable keeps those, with Usable, of which calls ask the user of the principal to connect an account first.
+	Connectable bool
 	// Executable leaves out the sources whose skills can only be read, and the skills that are known not to work.
 	Executable bool
 	// CapabilityType is the type of the skills of a page or of the results of a search; empty: any.

@@ -91,8 +91,11 @@ func (b *Bridge) fromViews(ctx context.Context, q Query, only bool, choose func(
 		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return e.Broken() })
 		l.Broken = n - len(l.Skills)
 	}
+	b.catalog.NoteConsent(l.execution.ctx, l.Skills, q.Principal)
 	if q.Usable {
-		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool { return !e.Usable(l.execution.ctx, q.Principal) })
+		l.Skills = slices.DeleteFunc(l.Skills, func(e catalog.Entry) bool {
+			return (!q.Connectable || !e.Connects) && !e.Usable(l.execution.ctx, q.Principal)
+		})
 	}
 	return l.Listing
 }

@@ -62,6 +62,9 @@ func (x *execution) submit() *run.Failure {
 	if failure := x.withhold(); failure != nil {
 		return failure
 	}
+	if failure := f.Unconnected(x.ctx, x.call.Principal); failure != nil {
+		return failure
+	}
 	x.count(&x.bridge.waiting)
 	if prepared != nil {
 		if failure := x.call.Prepare.Invoke(x.ctx, prepared); failure != nil {
@@ -184,6 +187,34 @@ func (x *execution) withhold() *run.Failure {
 	}
 	x.bridge.config.Observer.Notice(x.ctx, notice)
 	return e
+}
+
+// lookForGrant is the time between two looks for the grant of a user that a call waits for, if nobody says that there may be one, and lookAgain if somebody
+// does, since an announcement may be lost.
+const lookForGrant, lookAgain = time.Second, 5 * time.Second
+
+// awaitConsent waits until the user of the principal has connected the account that the skill needs, as long as the call says.
+func (x *execution) awaitConsent() {
+	ctx, cancel := context.WithTimeout(x.ctx, x.call.Consent)
+	defer cancel()
+	x.stop.waitFor(cancel)
+	defer x.stop.waitFor(nil)
+	for ctx.Err() == nil {
+		granted, pause := (<-chan struct{})(nil), lookForGrant
+		if x.bridge.config.Grants != nil {
+			granted, pause = x.bridge.config.Grants(), lookAgain
+		}
+		if x.found.Unconnected(ctx, x.call.Principal) == nil {
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-granted:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
 }
 
 // timeoutFor is the agent's timeout, else (0) the descriptor's, else the default, within the bounds. The default of a

@@ -100,7 +100,7 @@ func (f *Filter) selects(e *catalog.Entry, status func() catalog.SkillStatus) (s
 
 // states are the states in the order of a filter.
 var states = []catalog.State{
-	catalog.Available, catalog.Readable, catalog.NeedsCredentials, catalog.Unreachable, catalog.Invalid, catalog.Incompatible, catalog.Unsupported, catalog.Unknown,
+	catalog.Available, catalog.Readable, catalog.NeedsConsent, catalog.NeedsCredentials, catalog.Unreachable, catalog.Invalid, catalog.Incompatible, catalog.Unsupported, catalog.Unknown,
 }
 
 // maxTags bounds the tags of a filter.

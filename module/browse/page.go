@@ -118,7 +118,7 @@ type Skill struct {
 
 // Condition says whether a skill can be called.
 type Condition struct {
-	// State is one of available, readable, needs_credentials, incompatible, unsupported, invalid, unreachable and unknown. Lists of the endpoint have the same states.
+	// State is one of available, readable, needs_consent, needs_credentials, incompatible, unsupported, invalid, unreachable and unknown. Lists of the endpoint have the same states.
 	State catalog.State
 	// Since is when the state became known; zero: it is not known since when. Ago is the time since then, such as "3 h".
 	Since time.Time
@@ -140,7 +140,7 @@ type Output struct {
 
 // Callable reports whether the skill's descriptor could be used, so that its inputs are known.
 func (c *Condition) Callable() bool {
-	return c.State == catalog.Available || c.State == catalog.Readable || c.State == catalog.NeedsCredentials
+	return c.State == catalog.Available || c.State == catalog.Readable || c.State == catalog.NeedsConsent || c.State == catalog.NeedsCredentials
 }
 
 // Exception says what is not as it should be; empty: the skill can be called, or its descriptor was not read yet.
@@ -153,7 +153,7 @@ func (c *Condition) Exception() string {
 
 // stateLabels are the names of the states for people.
 var stateLabels = map[catalog.State]string{
-	catalog.Available: "available", catalog.Readable: "only to read", catalog.NeedsCredentials: "needs credentials", catalog.Unreachable: "unreachable",
+	catalog.Available: "available", catalog.Readable: "only to read", catalog.NeedsConsent: "needs your account", catalog.NeedsCredentials: "needs credentials", catalog.Unreachable: "unreachable",
 	catalog.Invalid: "invalid", catalog.Incompatible: "incompatible", catalog.Unsupported: "not supported", catalog.Unknown: "not read yet",
 }
 

@@ -121,7 +121,7 @@ func listCommand() *cobra.Command {
 		Short: "Lists the skills of a provider, or of a running bridge",
 		Long: `Lists the skills of a provider or of a running bridge, under the names that describe, call and a bridge's execute_skill accept, with their names for
 language models. --query finds skills by words, and shows the best first. --usable leaves out the skills that can't be called, as far as is known. The state
-of a skill is available, readable, needs_credentials, incompatible, unsupported, invalid, unreachable, or unknown; for a provider, --usable and --states read
+of a skill is available, readable, needs_consent, needs_credentials, incompatible, unsupported, invalid, unreachable, or unknown; for a provider, --usable and --states read
 the descriptors to know it.
 
 With --json, writes {"skills": [{"name", "tool_name", "version", "access", "capability_type", "description", "state", "state_since"}], "unavailable":

@@ -12,11 +12,14 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/marks"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 const (
 	// channel is where instances that use one database of PostgreSQL announce changes.
 	channel = "skill_bridge_runs"
+	// grants is the id that announces that a user has granted something.
+	grants = "grants"
 	// noticeEvery is the least time between two notices of an instance. Each has all ids since the one before.
 	noticeEvery = 20 * time.Millisecond
 	// maxNotice is the size of the largest notice, in bytes. PostgreSQL takes less than 8,000.
@@ -37,6 +40,7 @@ type notices struct {
 	sender  string // tells own notices apart
 	changes chan []string
 	marks   *marks.Marks
+	grants  share.Signal // is sent when users may have granted something
 	wake    chan struct{}
 
 	mu        sync.Mutex
@@ -114,6 +118,9 @@ func (n *notices) heard(text string) (again bool) {
 func (n *notices) tell(ids []string) {
 	if ids == nil || slices.Contains(ids, markKind) {
 		n.marks.Changed()
+	}
+	if ids == nil || slices.Contains(ids, grants) {
+		n.grants.Send()
 	}
 	for {
 		select {

@@ -114,6 +114,15 @@ const markKind = "canceled_runs"
 // Marks returns which runs callers have canceled.
 func (d *DB) Marks() *marks.Marks { return d.runs.marks }
 
+// Granted says, to all instances, that a user has granted something, which is stored.
+func (d *DB) Granted() {
+	d.runs.grants.Send()
+	d.runs.Announce([]string{grants})
+}
+
+// Grants returns a channel that is closed when a user may have granted something, at any instance.
+func (d *DB) Grants() <-chan struct{} { return d.runs.grants.Next() }
+
 // addMark adds a mark, unless there are too many: it counts in the index of names, and no further than the bounds.
 const addMark = "INSERT INTO things (kind, name, value, version, expires) SELECT $1, $2, $3, 1, {now} + $4 " +
 	"WHERE (SELECT count(*) FROM (SELECT 1 FROM things WHERE kind = $1 AND name > $5 AND name < $6 AND expires > {now} LIMIT $7) AS own) < $7 " +

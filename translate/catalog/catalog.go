@@ -18,6 +18,8 @@ type Catalog struct {
 	namespaces
 	sections []*Section
 	listeners
+	// Personal says that a source has credentials of which each principal has one of its own.
+	Personal bool
 	observer exchange.Observer
 	policy   *access.Policy                        // nil: all callers may use all skills
 	quotas   map[*Section][]string                 // names in quotas
@@ -69,6 +71,7 @@ func New(sections []*Section, observer exchange.Observer, rules *access.Rules, q
 		c.quotas[s] = append(c.quotas[s], name)
 	}
 	for _, s := range sections {
+		c.Personal = c.Personal || s.isPersonal()
 		s.catalog = c
 		s.near = near.NewIndex(slices.Sorted(slices.Values(given[s])))
 	}

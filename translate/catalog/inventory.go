@@ -147,7 +147,7 @@ func (l *Listed) denied(ctx context.Context, skill *discovery.Skill, principal s
 	f.Invoker, f.unlistedBy, _ = c.invoker(ctx, l, skill, func(ctx context.Context, s *Section) (*nameTable, *run.Failure) {
 		return c.peek(ctx, s), nil
 	})
-	if denied := f.Denied(); denied != nil {
+	if denied := f.Denied(ctx, principal); denied != nil {
 		return denied, time.Time{}
 	}
 	if skill.Auth.Type != document.AuthNone {

@@ -24,6 +24,8 @@ type Entry struct {
 	Access         document.AccessPolicy
 	// Hidden says that lists for anonymous callers do not have the skill.
 	Hidden bool
+	// Connects says that calls ask the user of the principal to connect an account first. It belongs to the principal.
+	Connects bool
 	// Descriptor is set by [ReadDescriptors]; nil: it was not read, or can't be read.
 	Descriptor *document.Descriptor
 	Files      *skillsite.Files // of a skill that can only be read, with the Descriptor; only SKILL.md has its content

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -74,15 +75,33 @@ func (f *Found) Withhold() (*run.Failure, *exchange.Notice) {
 // Forget removes the descriptor from the cache.
 func (f *Found) Forget() { f.Section.Client.Forget(f.descriptor) }
 
-// Denied returns the failure of calls that the bridge can't send, or for which there is no usable credential; nil: there is one, or none is needed.
-func (f *Found) Denied() *run.Failure {
+// Denied returns the failure of calls of a principal that the bridge can't send, or for which there is no usable credential; nil: there is one, or none is needed.
+func (f *Found) Denied(ctx context.Context, principal string) *run.Failure {
 	if e := f.Skill.Unsupported(); e != nil {
 		return e
 	}
 	if e, _ := f.Withhold(); e != nil {
 		return e
 	}
-	return f.Invoker.Client.WithoutCredential(f.Skill)
+	if e := f.Invoker.Client.WithoutCredential(f.Skill); e != nil {
+		return e
+	}
+	return f.Unconnected(ctx, principal)
+}
+
+// Unconnected returns the failure of calls of a principal whose user has to connect an account first; nil: it has one, needs none, or that is not known.
+func (f *Found) Unconnected(ctx context.Context, principal string) *run.Failure {
+	personal, ok := f.Invoker.Credentials.(credential.Personal)
+	if !ok || !f.Skill.NeedsCredential() || principal == anyone {
+		return nil
+	}
+	e := personal.Missing(ctx, principal, &f.Skill.Auth)
+	if e == nil {
+		return nil
+	}
+	own := *e // calls may share it
+	own.SkillID = f.Skill.ID
+	return &own
 }
 
 // Read reads the descriptor of a listed skill and checks its id and version. An empty version

@@ -166,6 +166,12 @@ func (s *Section) accepts(t document.CapabilityType) bool {
 	return len(s.CapabilityTypes) == 0 || slices.Contains(s.CapabilityTypes, t)
 }
 
+// isPersonal reports whether each principal has a credential of its own for the source.
+func (s *Section) isPersonal() bool {
+	_, personal := s.Credentials.(credential.Personal)
+	return personal
+}
+
 // hasCredentials reports whether the source has a client certificate, or credentials that suit the skill.
 func (s *Section) hasCredentials(skill *discovery.Skill) bool {
 	return s.Certificate || skill.Auth.Type != document.AuthNone && s.Credentials != nil && s.Credentials.Supports(&skill.Auth)

@@ -16,6 +16,7 @@ type State string
 const (
 	Available        State = "available"
 	Readable         State = "readable"          // it is instructions to read, and can't be called
+	NeedsConsent     State = "needs_consent"     // its calls ask the user of the principal to connect an account first
 	NeedsCredentials State = "needs_credentials" //nolint:gosec // needs credentials that this bridge does not have, may not use there, or that the provider has refused
 	Incompatible     State = "incompatible"      // it needs a newer version of the protocol
 	Unsupported      State = "unsupported"       // it follows the protocol, but asks for what the bridge can't send
@@ -31,6 +32,8 @@ func StateOf(skill *discovery.Skill, f *run.Failure) State {
 		return Readable
 	case f == nil:
 		return Available
+	case f.Next() == run.NextConnect:
+		return NeedsConsent
 	}
 	switch f.Kind {
 	case run.AuthRequired, run.PermissionDenied:
@@ -87,6 +90,18 @@ func (e *Entry) Usable(ctx context.Context, principal string) bool {
 	}
 	denied, _ := e.listed.denied(ctx, e.skill, principal)
 	return denied == nil
+}
+
+// NoteConsent sets which of some skills ask the user of a principal to connect an account first, as far as is known. It reads nothing from their sources.
+func (c *Catalog) NoteConsent(ctx context.Context, skills []Entry, principal string) {
+	for i := range skills {
+		e := &skills[i]
+		if s := e.listed.Section; c.Personal && (s.Kind == RegistrySource || s.isPersonal()) {
+			status := e.Status(ctx, principal)
+			state, _ := status.State()
+			e.Connects = state == NeedsConsent
+		}
+	}
 }
 
 // Condition returns the state of the skill for a principal, since when it is known, and the failure of calls because of the credential, if it is

@@ -88,6 +88,7 @@ func reach(r *run.Reach) jsontext.Value {
 func demand(d *run.Demand) jsontext.Value {
 	return Object(func(w *Writer) {
 		w.Optional("authorization_url", d.AuthorizationURL)
+		w.Optional("connect_url", d.ConnectURL)
 		w.Optional("header", d.Header)
 		if d.Parameters != nil {
 			w.Text("instructions", d.Instructions)

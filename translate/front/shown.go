@@ -14,7 +14,10 @@ import (
 type (
 	inputsForm      struct{ omitted string }
 	outputForm      struct{ omitted string }
-	descriptionForm struct{ limit int }
+	descriptionForm struct {
+		limit    int
+		connects bool
+	}
 )
 
 // InputSchema returns the JSON Schema of the arguments of a skill, as [CleanSchema] leaves it. It is kept with the descriptor (see
@@ -31,7 +34,19 @@ func OutputSchema(ctx context.Context, d *document.Descriptor, omitted string) (
 	return d.Rendering(ctx, outputForm{omitted}, func() jsontext.Value { return CleanSchema(d.Output.Schema, omitted) })
 }
 
-// Description returns the description of a skill as a JSON string with one visible line of at most limit characters, kept like the schemas.
-func Description(ctx context.Context, d *document.Descriptor, limit int) (jsontext.Value, error) {
-	return d.Rendering(ctx, descriptionForm{limit}, func() jsontext.Value { return AppendText(nil, safetext.Line(d.Description, limit)) })
+// Description returns the description of a skill as a JSON string with one visible line of at most limit characters, kept like the schemas. connects says
+// that calls ask the user to connect an account first.
+func Description(ctx context.Context, d *document.Descriptor, limit int, connects bool) (jsontext.Value, error) {
+	return d.Rendering(ctx, descriptionForm{limit, connects}, func() jsontext.Value { return AppendText(nil, DescriptionLine(d.Description, limit, connects)) })
+}
+
+// asksToConnect ends the description of a skill for models whose calls ask the user to connect an account first.
+const asksToConnect = " (asks the user to connect an account first)"
+
+// DescriptionLine returns a description as one visible line of at most limit characters.
+func DescriptionLine(description string, limit int, connects bool) string {
+	if connects {
+		return safetext.Line(description, limit-len(asksToConnect)) + asksToConnect
+	}
+	return safetext.Line(description, limit)
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 // Marks are the runs without entries that were canceled, kept for at least as long as their run tokens are valid. One principal's don't take the places of
@@ -32,8 +32,7 @@ type Cancellations struct {
 	Marks Marks
 
 	runs run.Memory[time.Time] // when they were canceled, without Marks
-	mu   sync.Mutex
-	next chan struct{} // nil: no one waits
+	here share.Signal          // is sent when a run is canceled here
 }
 
 // kept reports whether the ledger may have the run.
@@ -74,12 +73,7 @@ func (c *Cancellations) Cancel(ctx context.Context, principal string, ref *run.R
 			}
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.next != nil {
-		close(c.next)
-		c.next = nil
-	}
+	c.here.Send()
 	return false, nil
 }
 
@@ -113,14 +107,7 @@ func (c *Cancellations) When(ctx context.Context, principal string, ref *run.Ref
 }
 
 // Changed returns a channel that is closed when a run is canceled here the next time.
-func (c *Cancellations) Changed() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.next == nil {
-		c.next = make(chan struct{})
-	}
-	return c.next
-}
+func (c *Cancellations) Changed() <-chan struct{} { return c.here.Next() }
 
 // Follow is [translate.Config.Kept]: a call that waits for the end of a run ends when the run is canceled.
 func (c *Cancellations) Follow(ctx context.Context, ref *run.Ref, call *translate.Call) translate.Record {

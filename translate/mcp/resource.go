@@ -159,7 +159,7 @@ func listPrompts(r *request) (jsontext.Value, *jsonrpc.Error) {
 	w.OpenArray("prompts")
 	for i := range listing.Skills {
 		e := &listing.Skills[i]
-		if err := w.Prompt(r.ctx, e.Tool, e.Descriptor); err != nil {
+		if err := w.Prompt(r.ctx, e.Tool, e.Descriptor, e.Connects); err != nil {
 			return nil, callerGone(r)
 		}
 	}

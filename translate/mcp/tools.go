@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
@@ -36,7 +37,7 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	for i := range listing.Skills {
 		e := &listing.Skills[i]
 		var err error
-		if list[i], err = r.tools().Define(r.ctx, e.Tool, e.Name, e.Descriptor, e.OutputSchema()); err != nil {
+		if list[i], err = r.tools().Define(r.ctx, e.Tool, e.Name, e.Descriptor, e.OutputSchema(), e.Connects); err != nil {
 			return nil, callerGone(r)
 		}
 		size += list[i].Size()
@@ -203,7 +204,7 @@ func searchSkills(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrp
 		w.Open()
 		w.Text("name", cmp.Or(e.Tool, e.Name))
 		w.Text("title", safetext.Line(e.Title, wire.MaxQuoted))
-		w.Text("description", safetext.Line(e.Description, wire.MaxDescription))
+		w.Text("description", front.DescriptionLine(e.Description, wire.MaxDescription, e.Connects))
 		w.Text("capabilityType", string(e.CapabilityType))
 		w.Close()
 	}
@@ -223,7 +224,7 @@ func describeSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonr
 	if failure != nil {
 		return failed(r, &run.Run{Failure: failure}, name)
 	}
-	tool, err := r.tools().Define(r.ctx, cmp.Or(d.Tool, d.Name), d.Name, d.Descriptor, d.OutputSchema)
+	tool, err := r.tools().Define(r.ctx, cmp.Or(d.Tool, d.Name), d.Name, d.Descriptor, d.OutputSchema, d.State == catalog.NeedsConsent)
 	if err != nil {
 		return nil, callerGone(r)
 	}

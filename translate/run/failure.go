@@ -201,12 +201,16 @@ type ProviderError struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Kind.String() + ": " + f.Message }
 
-// Text returns the message and the advice.
+// Text returns the message and the advice, which is to open the link if the user can connect an account.
 func (f *Failure) Text() string {
-	if f.Advice == "" {
-		return f.Message
+	advice := f.Advice
+	if f.Next() == NextConnect {
+		advice = "Ask the user to open " + f.Demand.ConnectURL + " and to connect an account there; then call again."
+		if f.Executed == ExecutedYes {
+			advice = "Ask the user to open " + f.Demand.ConnectURL + " and to connect an account there; the run can be followed then."
+		}
 	}
-	return f.Message + " " + f.Advice
+	return strings.TrimSuffix(f.Message+" "+advice, " ")
 }
 
 // AskOperator begins an [Failure.Advice] for callers that only the operator can follow: what to do follows after " to ", or where to look after ": ".

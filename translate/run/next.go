@@ -31,7 +31,7 @@ func (f *Failure) Next() Next {
 	case f.Executed != ExecutedYes:
 		return f.remedy()
 	}
-	if next := f.remedy(); f.beforeRequest() && next != NextNone {
+	if next := f.remedy(); next == NextConnect || f.beforeRequest() && next != NextNone {
 		return next // it has to be done before the run can be followed
 	}
 	return NextFollowRun

@@ -72,7 +72,7 @@ func listQueryOf(ctx context.Context, p *params) listQuery {
 	if q.detail != detailTools && p.values[paramFormat] != nil {
 		p.reject(paramFormat, reasonInvalid, "is for 'detail': 'tools' only")
 	}
-	q.Executable = q.detail == detailTools
+	q.Executable, q.Connectable = q.detail == detailTools, !q.Usable // a model that is not shown a skill never gives the user the link
 	if q.Usable = q.Usable || q.detail == detailTools; q.Usable {
 		q.Limit = min(q.Limit, most)
 		q.Descriptors = q.Limit
@@ -180,7 +180,7 @@ func (b *builder) unknownNamespace(namespace string, all []string) bool {
 // tool adds the definition of a skill as a tool. A skill without a tool name has none. The error is that of a context that has ended.
 func (b *builder) tool(ctx context.Context, e *catalog.Entry, format string) error {
 	if name := e.ToolName(ctx, translate.RequestOf(ctx).Principal); name != "" && e.Descriptor != nil {
-		return addTool(ctx, &b.Writer, name, e.Descriptor, format)
+		return addTool(ctx, &b.Writer, name, e.Descriptor, e.Connects, format)
 	}
 	return nil
 }

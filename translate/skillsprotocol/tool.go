@@ -32,13 +32,14 @@ const maxOpenAITools = 128
 // Tool returns the definition of a skill as a tool with a name, in a format. The error is that of a context that has ended.
 func Tool(ctx context.Context, name string, d *document.Descriptor, format string) (jsontext.Value, error) {
 	w := front.Writer{Buf: make([]byte, 0, toolSize(d))}
-	err := addTool(ctx, &w, name, d, format)
+	err := addTool(ctx, &w, name, d, false, format)
 	return w.Buf, err
 }
 
-// addTool adds the definition of a skill as a tool. What is dear is kept with the descriptor.
-func addTool(ctx context.Context, w *front.Writer, name string, d *document.Descriptor, format string) error {
-	description, err := front.Description(ctx, d, maxToolDescription)
+// addTool adds the definition of a skill as a tool. connects says that calls ask the user to connect an account first. What is dear is kept with the
+// descriptor.
+func addTool(ctx context.Context, w *front.Writer, name string, d *document.Descriptor, connects bool, format string) error {
+	description, err := front.Description(ctx, d, maxToolDescription, connects)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 )
 
 const (
@@ -46,7 +48,8 @@ type Marks struct {
 	began   time.Time            // the last reading
 	next    time.Time            // the earliest time of the next one
 	tried   bool                 // a reading has ended
-	changed chan struct{}        // see Next; nil: no one waits
+
+	share.Signal // is sent when Until may return something else
 }
 
 // unsaved is a mark that waits for the database.
@@ -65,25 +68,7 @@ func (m *Marks) Changed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.news = true
-	m.wake()
-}
-
-// Next returns a channel that is closed when Until may return something else.
-func (m *Marks) Next() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.changed == nil {
-		m.changed = make(chan struct{})
-	}
-	return m.changed
-}
-
-// wake closes the channel of Next. The lock is held.
-func (m *Marks) wake() {
-	if m.changed != nil {
-		close(m.changed)
-		m.changed = nil
-	}
+	m.Send()
 }
 
 // ofOwner counts the marks of an owner.
@@ -116,7 +101,7 @@ func (m *Marks) Add(ctx context.Context, owner, name string, keep time.Duration)
 		return Most, nil
 	}
 	m.known[owner+name] = until
-	m.wake()
+	m.Send()
 	return 0, err
 }
 
@@ -183,6 +168,6 @@ func (m *Marks) read(ctx context.Context, done chan struct{}, waiting map[string
 	maps.DeleteFunc(m.known, func(_ string, until time.Time) bool { return now.After(until) })
 	maps.Copy(m.known, found)
 	m.reading, m.tried = nil, true
-	m.wake()
+	m.Send()
 	close(done)
 }

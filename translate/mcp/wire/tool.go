@@ -36,10 +36,10 @@ type Definition struct {
 }
 
 // Define makes the definition of the tool of a skill. tool is its name, name that of the skill for the bridge, and output the JSON Schema of the
-// output; nil: none. What is dear is kept with the descriptor. The error is that of a context that has ended.
-func (how Tools) Define(ctx context.Context, tool, name string, d *document.Descriptor, output jsontext.Value) (t Definition, err error) {
+// output; nil: none. connects says that calls ask the user to connect an account first. What is dear is kept with the descriptor. The error is that of a context that has ended.
+func (how Tools) Define(ctx context.Context, tool, name string, d *document.Descriptor, output jsontext.Value, connects bool) (t Definition, err error) {
 	t = Definition{tool: tool, name: name, descriptor: d}
-	if t.description, err = front.Description(ctx, d, maxToolDescription); err != nil {
+	if t.description, err = front.Description(ctx, d, maxToolDescription, connects); err != nil {
 		return t, err
 	}
 	if t.input, err = front.InputSchema(ctx, d, front.HeaderKeyword); err != nil {
@@ -158,8 +158,8 @@ func NumberArgument(arguments jsontext.Value, name string, least, standard uint6
 type argumentsForm struct{}
 
 // Prompt adds the definition of the prompt of a skill, whose texts are kept with the descriptor. The error is that of a context that has ended.
-func (w *Writer) Prompt(ctx context.Context, name string, d *document.Descriptor) error {
-	description, err := front.Description(ctx, d, MaxDescription)
+func (w *Writer) Prompt(ctx context.Context, name string, d *document.Descriptor, connects bool) error {
+	description, err := front.Description(ctx, d, MaxDescription, connects)
 	if err != nil {
 		return err
 	}

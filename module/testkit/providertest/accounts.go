@@ -1,0 +1,76 @@
+package providertest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// ConnectURL is where the users of [Accounts] connect them.
+const ConnectURL = "https://bridge.example.com/connect/acme?scopes=book"
+
+// Accounts are credentials of which each principal has one of its own, as soon as its user has connected an account.
+type Accounts struct {
+	share.Signal
+	Asked atomic.Int64 // how often it was asked whether one is missing
+
+	mu      sync.Mutex
+	granted map[string]bool
+}
+
+// Set says whether the user of a principal has connected an account, and tells those who wait for it.
+func (a *Accounts) Set(principal string, granted bool) {
+	a.mu.Lock()
+	defer a.Send()
+	defer a.mu.Unlock()
+	if a.granted == nil {
+		a.granted = map[string]bool{}
+	}
+	a.granted[principal] = granted
+}
+
+// Missing implements [credential.Personal].
+func (a *Accounts) Missing(_ context.Context, owner string, auth *document.Auth) *run.Failure {
+	a.Asked.Add(1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.granted[owner] {
+		return nil
+	}
+	demand := &run.Demand{By: run.Provider, Type: string(auth.Type), ConnectURL: ConnectURL}
+	if auth.OAuth2 != nil {
+		demand.AuthorizationURL, demand.Scopes = auth.OAuth2.AuthorizationURL, auth.OAuth2.Scopes
+	}
+	return &run.Failure{
+		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Message: "The skill needs an account of the user.", Demand: demand,
+	}
+}
+
+// Supports implements [credential.Credentials].
+func (*Accounts) Supports(auth *document.Auth) bool {
+	return auth != nil && auth.Type != document.AuthNone
+}
+
+// Authenticate implements [credential.Credentials].
+func (a *Accounts) Authenticate(ctx context.Context, of *credential.Authentication) error {
+	if missing := a.Missing(ctx, of.Owner, of.Auth); missing != nil {
+		return missing
+	}
+	of.Request.Header.Set("Authorization", "Bearer "+of.Owner)
+	return nil
+}
+
+// Secrets implements [credential.Credentials].
+func (*Accounts) Secrets() []string { return nil }
+
+// OAuth2 is the authentication of a skill with an account of its user.
+func OAuth2() Object {
+	return Object{"auth": Object{"type": "oauth2", "oauth2": Object{ //nolint:gosec // no credentials
+		"authorization_url": "https://acme.example/authorize", "token_url": "https://acme.example/token", "scopes": Object{"book": "Book tables."},
+	}}}
+}
