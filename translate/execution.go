@@ -303,8 +303,8 @@ func (x *execution) wait() *document.Response {
 	return &document.Response{ExecutionID: x.known.ExecutionID, State: run.Working, RetryAfter: again}
 }
 
-// detachedPatience is how long a call that no caller waits for waits for the answer to its only poll.
-const detachedPatience = 10 * time.Second
+// pollPatience is how long a call with a Poll waits for the answer.
+const pollPatience = 10 * time.Second
 
 // follow polls the run until it has ended.
 func (x *execution) follow(show func(*document.Response) bool) (*document.Response, *run.Failure) {
@@ -312,8 +312,8 @@ func (x *execution) follow(show func(*document.Response) bool) (*document.Respon
 	options := skillsharing.FollowOptions{
 		ExecutionID: x.known.ExecutionID, RetryAfter: x.known.RetryAfter, Until: x.call.until(x.timeout), TraceParent: x.call.TraceParent, Show: show,
 	}
-	if x.call.Detached {
-		options.Patience = detachedPatience
+	if x.call.Poll != nil {
+		options.Patience = pollPatience
 	}
 	if x.operation == OperationFollow {
 		options.Resumed, options.Accepted, options.NotBefore = true, x.ref.Accepted, x.ref.NotBefore

@@ -157,7 +157,8 @@ func (l *instance) pollDue() time.Duration {
 		}
 		source, owner := n.portions()
 		if p.ofSource[source] >= ofOneSource || p.ofOwner[owner] >= ofOneOwner { // those of a source that does not answer, or of an owner of many runs, must not delay others
-			n.poll.at = time.Now().Add(shortestPause + rand.N(10*shortestPause)) //nolint:gosec // not for secrets
+			among := max(10*shortestPause, min(time.Duration(p.next.Len())*time.Millisecond, longestPause))
+			n.poll.at = time.Now().Add(shortestPause + rand.N(among)) //nolint:gosec // not for secrets
 			p.next.Fix(n)
 			continue
 		}

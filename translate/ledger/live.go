@@ -16,11 +16,11 @@ type live struct {
 	share.Spot // among the planned polls
 
 	of      Identity
-	entry   *Entry // the newest known version; nil: it is not in memory
-	version int64  // of it; 0: none is known
-	users   int    // changes, polls and calls in progress
-	calls   int    // calls that follow the run, so that it is not polled
-	turn    chan struct{}
+	entry   *Entry        // the newest known version; nil: it is not in memory
+	version int64         // of it; 0: none is known
+	users   int           // changes, polls and calls in progress
+	calls   int           // calls that follow the run, so that it is not polled
+	turn    chan struct{} // nil: nobody uses it
 	watches []*watch
 	news    []*Entry // versions that are told next
 	telling bool
@@ -37,7 +37,7 @@ type lives struct {
 
 	mu          sync.Mutex // guards what follows, and the fields of each live
 	all         map[Identity]*live
-	named       map[string]Identity // the entries whose versions are known, by id
+	named       map[string]*live // those whose versions are known, by id
 	subscribers []func(*Entry)
 	polls       polls
 	missed      int64     // how often announcements may have been missed
@@ -58,8 +58,11 @@ func (l *lives) Subscribe(tell func(*Entry)) {
 func (l *lives) enter(id Identity) *live {
 	n := l.all[id]
 	if n == nil {
-		n = &live{of: id, turn: make(chan struct{}, 1)}
+		n = &live{of: id}
 		l.all[id] = n
+	}
+	if n.turn == nil {
+		n.turn = make(chan struct{}, 1)
 	}
 	n.users++
 	return n
@@ -92,7 +95,7 @@ func (l *lives) tidy(n *live) {
 	if n.users > 0 || len(n.watches) > 0 || n.telling {
 		return
 	}
-	if !n.Waits() {
+	if n.turn = nil; !n.Waits() {
 		delete(l.all, n.of)
 		delete(l.named, n.of.ID)
 	} else if n.entry != nil && len(n.entry.Notes)+len(n.entry.Outcome) > 1<<10 {
@@ -119,7 +122,7 @@ func (l *lives) learn(e *Entry, made bool) {
 		return
 	}
 	n.entry, n.version, n.poll.missed = e, e.Version, l.missed
-	l.named[e.ID] = id
+	l.named[e.ID] = n
 	if n.news = append(n.news, e); n.telling {
 		return
 	}
@@ -171,7 +174,7 @@ func (l *lives) OnChange(known *Entry, tell func(*Entry)) (stop func()) {
 	n.watches = append(n.watches, w)
 	unwritten := l.pending.find(id)
 	if n.version == 0 {
-		if n.version, l.named[id.ID] = known.Version, id; unwritten == nil { // else known is not what is stored
+		if n.version, l.named[id.ID] = known.Version, n; unwritten == nil { // else known is not what is stored
 			n.entry, n.poll.missed = known, l.missed
 		}
 	}
@@ -313,7 +316,7 @@ func (l *instance) look(ids []string) {
 		}
 	}
 	for _, id := range ids {
-		if n := l.all[l.named[id]]; n != nil {
+		if n := l.named[id]; n != nil {
 			known[n.of] = n.version
 			n.poll.wanted = time.Now().Add(2 * lookAll)
 			l.hurry(n)

@@ -102,6 +102,12 @@ type Turn struct {
 	last   time.Duration // after which the poll can just be answered by the deadline
 }
 
+// Behind returns a turn behind those of all others: nobody waits for the answer.
+func (t Turn) Behind() Turn {
+	t.likely = t.likely.AddDate(1, 0, 0)
+	return t
+}
+
 // Wait waits for the turn until the context ends, or until the given time if it is not
 // zero. It reports whether the poll may be made. If hasTo is true, the poll may be made just
 // before the deadline even if its turn has not come.

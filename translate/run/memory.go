@@ -39,7 +39,10 @@ func (m *Memory[V]) Find(key Key) (V, bool) {
 	return e.value, ok && time.Now().Before(e.until)
 }
 
-// Add remembers a value. If there are too many, those that have expired are forgotten, and then the one that would expire first.
+// looks is at how many values a [Memory] looks for one to forget.
+const looks = 16
+
+// Add remembers a value. If there are too many, one of some by chance is forgotten: the one that expires first.
 func (m *Memory[V]) Add(key Key, value V, lasts time.Duration) {
 	m.AddWithin(mostRemembered, key, value, lasts)
 }
@@ -48,25 +51,24 @@ func (m *Memory[V]) Add(key Key, value V, lasts time.Duration) {
 func (m *Memory[V]) AddWithin(most int, key Key, value V, lasts time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
 	if m.of == nil {
 		m.of = map[Key]timed[V]{}
 	}
 	if _, known := m.of[key]; !known && len(m.of) >= most {
 		var first Key
 		var earliest time.Time
+		looked := 0
 		for k, e := range m.of {
-			if now.After(e.until) {
-				delete(m.of, k)
-			} else if earliest.IsZero() || e.until.Before(earliest) {
+			if looked == 0 || e.until.Before(earliest) {
 				first, earliest = k, e.until
 			}
+			if looked++; looked == looks {
+				break
+			}
 		}
-		if len(m.of) >= most {
-			delete(m.of, first)
-		}
+		delete(m.of, first)
 	}
-	m.of[key] = timed[V]{value, now.Add(lasts)}
+	m.of[key] = timed[V]{value, time.Now().Add(lasts)}
 }
 
 // Remove forgets the value of a run.

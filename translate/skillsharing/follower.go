@@ -317,7 +317,11 @@ func (f *follower) wait(w *watcher) bool {
 func (f *follower) hold(w *watcher) bool {
 	var turn polling.Turn
 	f.locked(func() { turn = f.schedule.run.Turn() })
-	if turn.Wait(w.ctx, w.until, !f.mustAsk || w.until.IsZero()) {
+	until := w.until
+	if w.unhurried { // it would come back again and again otherwise; a caller that joins meanwhile waits as long
+		turn, until = turn.Behind(), time.Now().Add(firstAnswer)
+	}
+	if turn.Wait(w.ctx, until, !f.mustAsk || w.until.IsZero()) {
 		return true
 	}
 	if !w.until.IsZero() { // no request is possible any more, but the caller waits until then

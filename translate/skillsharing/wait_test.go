@@ -165,6 +165,39 @@ func TestResumedRunsKeepTheBudget(t *testing.T) {
 	})
 }
 
+// Requests for whose answers nobody waits have their turns after those of all others, and wait for them.
+func TestPatientFollowersComeLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := script(t, func(r *http.Request) (*http.Response, error) {
+			return says(200, fmt.Sprintf(`{"execution_id":%q,"status":"running"}`, path.Base(r.URL.Path)))(r)
+		})
+		c := newClient(t, acme, transport)
+		c.Polling.Budgets = polling.NewBudgets(10, 1)
+		var all sync.WaitGroup
+		follow := func(id string, options skillsharing.FollowOptions) {
+			all.Go(func() {
+				options.ExecutionID, options.Resumed = id, true
+				if r, e := c.Follow(t.Context(), skillAt(t, acme), &options, new(skillsharing.Stats)); e != nil || r.State != run.Working {
+					t.Errorf("%s: %+v, %v", id, r, e)
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 30 {
+			follow(fmt.Sprint("patient-", i), skillsharing.FollowOptions{Until: time.Now(), Patience: 10 * sec})
+		}
+		follow("hurried", skillsharing.FollowOptions{Until: time.Now().Add(sec)})
+		all.Wait()
+		asked := make([]string, len(transport.asked))
+		for i, a := range transport.asked {
+			asked[i] = path.Base(a.route)
+		}
+		if len(asked) < 10 || len(asked) > 12 || slices.Index(asked, "hurried") != 1 {
+			t.Errorf("asked about %q", asked)
+		}
+	})
+}
+
 // Who waits for a short time only is not kept by an output that is not there yet.
 func TestResultUntil(t *testing.T) {
 	for _, c := range []struct {

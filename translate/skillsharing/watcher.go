@@ -21,6 +21,7 @@ type watcher struct {
 	ctx         context.Context
 	until       time.Time // when it leaves, even if the run has not ended; zero: it waits for the end of the run
 	patient     time.Time // it waits for the first answer at least until then
+	unhurried   bool      // see FollowOptions.Patience
 	traceParent string
 	stats       *Stats
 	woken       chan struct{} // nil: it had the turn to ask from the beginning
@@ -32,7 +33,10 @@ type watcher struct {
 }
 
 func newWatcher(ctx context.Context, options *FollowOptions, stats *Stats) *watcher {
-	return &watcher{ctx: ctx, until: options.Until, patient: time.Now().Add(cmp.Or(options.Patience, firstAnswer)), traceParent: options.TraceParent, stats: stats, shows: options.Show != nil, seen: options.Known}
+	return &watcher{
+		ctx: ctx, until: options.Until, patient: time.Now().Add(cmp.Or(options.Patience, firstAnswer)), unhurried: options.Patience > 0,
+		traceParent: options.TraceParent, stats: stats, shows: options.Show != nil, seen: options.Known,
+	}
 }
 
 // wants reports whether the watcher shows a state that its caller does not know.
