@@ -30,7 +30,7 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 // what they had on 29 November 2026, and 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
 // get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
 var ceilings = map[string]int{
-	"translate/skillsharing":   13280,
+	"translate/skillsharing":   13282,
 	"translate/a2a":            6060,
 	"translate/mcp":            3782,
 	"translate/catalog":        3370,
@@ -41,8 +41,8 @@ var ceilings = map[string]int{
 	"translate/skillsprotocol": 2146,
 	"module/credentials":       1983,
 	"translate/ledger":         2250,
-	"translate":                1945,
-	"module/bridge":            1663,
+	"translate":                1960,
+	"module/bridge":            1785,
 	"module/fronts":            1516,
 	"translate/jsonrpc":        1563,
 	"translate/front":          1465,
@@ -62,7 +62,7 @@ var ceilings = map[string]int{
 	"translate/quota":          420,
 	"module/routes":            398,
 	"translate/runtoken":       386,
-	"module/runtokens":         368,
+	"module/runtokens":         420,
 	"module/options":           352,
 	"module/lifetime":          297,
 	"translate/share":          341,
@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 66270
+	maxProduct = 66450
 	maxKeeping = 5950
 )
 

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"context"
+	"net/url"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
@@ -23,7 +24,7 @@ type Config struct {
 	Access *access.Rules
 	// Cache keeps the documents. Bridges that reach the network in the same way may share it.
 	Cache *cache.Cache
-	// Caller identifies the bridge towards providers.
+	// Caller identifies the bridge towards providers, and so the anonymous callers of the bridge.
 	Caller skillsharing.Caller
 	// Priority is the highest that callers may ask for; empty: normal. A caller that asks for none gets normal, or this one if it is lower.
 	Priority skillsharing.Priority
@@ -52,6 +53,8 @@ type Config struct {
 
 // Hooks are functions that a [Bridge] calls.
 type Hooks struct {
+	// CallerOf returns who a provider is told is calling for a principal. url is one of the provider's origin. nil: it is told the Caller of the Config.
+	CallerOf func(ctx context.Context, principal string, url *url.URL) (skillsharing.Caller, *run.Failure)
 	// Hold is called when an execution begins. It keeps what the bridge needs until the execution has ended, calls release
 	// and so allows it to be released: an execution may outlive the request that it came with. nil: nothing is kept.
 	Hold func() (release func())

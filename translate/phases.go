@@ -65,6 +65,10 @@ func (x *execution) submit() *run.Failure {
 	if failure := f.Unconnected(x.ctx, x.call.Principal); failure != nil {
 		return failure
 	}
+	caller, failure := callerOf(x)
+	if failure != nil {
+		return failure
+	}
 	x.count(&x.bridge.waiting)
 	if prepared != nil {
 		if failure := x.call.Prepare.Invoke(x.ctx, prepared); failure != nil {
@@ -72,7 +76,7 @@ func (x *execution) submit() *run.Failure {
 		}
 	}
 	response, err := f.Invoker.Client.Submit(x.ctx, f.Skill, &skillsharing.Invocation{
-		Inputs: x.call.Inputs.Text, Priority: priority, TraceID: x.call.TraceID, Timeout: toldTimeout(x), TraceParent: x.call.TraceParent,
+		Inputs: x.call.Inputs.Text, Caller: caller, Priority: priority, TraceID: x.call.TraceID, Timeout: toldTimeout(x), TraceParent: x.call.TraceParent,
 	}, &x.figures.Stats)
 	x.figures.Submitted = time.Now()
 	if err != nil {
@@ -88,6 +92,18 @@ func (x *execution) submit() *run.Failure {
 	f.NoteCall(x.call.Principal, skillsharing.Refusal(f.Invoker.Client, f.Skill, response))
 	x.accept(response)
 	return nil
+}
+
+// callerOf returns who the provider is told is calling; zero: the bridge. A skill of a registry is the provider's that its descriptor came from.
+func callerOf(x *execution) (skillsharing.Caller, *run.Failure) {
+	told, invoker := x.bridge.config.CallerOf, x.found.Invoker
+	switch {
+	case told == nil, x.call.Principal == "", !x.found.Skill.SendsBody():
+		return skillsharing.Caller{}, nil
+	case invoker.Kind == catalog.RegistrySource:
+		return told(x.ctx, x.call.Principal, x.found.Skill.URL)
+	}
+	return told(x.ctx, x.call.Principal, invoker.URL)
 }
 
 // accept notes the run of the call. It copies the response, which is part of something that holds the inputs.

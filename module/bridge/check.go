@@ -27,6 +27,10 @@ func (h *Handler) check() *options.ConfigError {
 	}
 	h.Sources.Check(c, h.AllowHTTP, h.requires() || h.AllowAnonymous)
 	h.Callers.check(c)
+	if h.Caller != nil {
+		c.Check("caller.id", checkCaller(globals.ReplaceAllString(h.Caller.ID, ""), h.placeholder()))
+		c.Check("caller.type", checkCaller(globals.ReplaceAllString(h.Caller.Type, ""), h.placeholder()))
+	}
 	if c.Fault == nil {
 		names := h.Names()
 		h.Access.check(c, &names, h.Quotas)

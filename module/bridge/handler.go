@@ -49,8 +49,8 @@ type Handler struct {
 
 	sources.Sources
 
-	// The identity of the bridge in requests to providers. Default: `skill-bridge`, a
-	// `service`.
+	// Who providers are told is calling. Default: `skill-bridge`, a `service`: a provider learns
+	// only the bridge. Example: `{"id": "{http.auth.user.id}", "type": "user"}`.
 	Caller *Caller `json:"caller,omitempty"`
 
 	Callers
@@ -114,21 +114,6 @@ var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
-)
-
-// Caller is the identity of the bridge in requests to providers (Skill Sharing
-// Protocol, section 5.3).
-type Caller struct {
-	// Identifies this bridge. Default: `skill-bridge`.
-	ID string `json:"id,omitempty"`
-
-	// What kind of caller it is. Default: `service`.
-	Type string `json:"type,omitempty"`
-}
-
-const (
-	defaultCallerID   = "skill-bridge"
-	defaultCallerType = "service"
 )
 
 // Check returns the first fault of the configuration that can be found without

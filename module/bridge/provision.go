@@ -209,6 +209,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		return err
 	}
 	h.tokens = runtokens.New(cmp.Or(h.Name, defaultName), h.placeholder(), config.Sources, keys, h.Lifetime())
+	tellCallers(config, cmp.Or(h.Name, defaultName), keys)
 	secrets, emit := secretsOf(config.Sources), h.emitter(ctx)
 	h.Give(secrets, h.tokens.Sealer())
 	inBackground := lifetime.InBackground(emit)
@@ -289,13 +290,13 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	}
 	o.Protect(secretsOf(loaded))
 	warnRefused(h.logger, rules, loaded)
-	caller := cmp.Or(h.Caller, new(Caller))
+	caller, err := h.told()
+	if err != nil {
+		return nil, nil, err
+	}
 	return &translate.Config{
 		Sources: loaded, Access: h.Access.rules(),
-		Caller: skillsharing.Caller{
-			ID:   cmp.Or(caller.ID, defaultCallerID),
-			Type: cmp.Or(caller.Type, defaultCallerType),
-		},
+		Caller:          caller,
 		Priority:        cmp.Or(h.Priority, skillsharing.PriorityNormal),
 		DefaultTimeout:  orDefault(h.Timeout, defaultTimeout),
 		MaxTimeout:      orDefault(h.MaxTimeout, defaultMaxTimeout),

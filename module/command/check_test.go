@@ -191,6 +191,24 @@ func TestCheckCallers(t *testing.T) {
 	)
 }
 
+// TestCheckToldCallers: what can't be told to providers is found with its line, before anything is read.
+func TestCheckToldCallers(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	for caller, want := range map[string]string{
+		"{http.nonsense.thing} user":              "{http.nonsense.thing} can't be sent to providers",
+		"us {env.NOT_SET}":                        "caller.type: placeholder {env.NOT_SET} is empty",
+		"{skill_bridge.principal_hash} {env.KEY}": "",
+	} {
+		status, _, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "caller "+caller, providerBlock(p))
+		if want != "" && (status != 1 || !strings.Contains(written, want) || !strings.Contains(written, "Caddyfile:13")) || want == "" && status != 0 {
+			t.Errorf("%s: %d %s", caller, status, written)
+		}
+	}
+	if n := len(p.Requests("acme/echo", hostile.Descriptor)); n != 1 {
+		t.Errorf("%d documents were read", n)
+	}
+}
+
 // TestCheckNoCallers: that callers_file has no key is a warning, since nobody could use the bridge.
 func TestCheckNoCallers(t *testing.T) {
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})

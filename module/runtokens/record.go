@@ -31,8 +31,10 @@ const (
 // other instances. These errors say what to do instead. They do not wrap errors of
 // package json, which quote the record and so its secrets.
 var (
-	errOtherVersion = errors.New("the keys of run tokens in the database were written by another version of the bridge: use that version, or remove them, " + removal)
-	errDamaged      = errors.New("the keys of run tokens in the database are damaged: restore them, or remove them, " + removal)
+	errOtherVersion  = errors.New("the keys of run tokens in the database were written by another version of the bridge: use that version, or remove them, " + removal)
+	errDamaged       = errors.New("the keys of run tokens in the database are damaged: restore them, or remove them, " + removal)
+	errDamagedSecret = errors.New("the secret in the database that principal_hash is made with is damaged: restore it, or remove it, " +
+		"which changes all hashes: DELETE FROM things WHERE kind = '" + secretKind + "'")
 )
 
 const removal = "which makes all run tokens invalid: DELETE FROM things WHERE kind = '" + kind + "'"

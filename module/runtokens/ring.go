@@ -3,6 +3,8 @@ package runtokens
 import (
 	"cmp"
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +23,8 @@ import (
 const (
 	// kind is the kind of the thing with the keys, which all instances with the same database share.
 	kind = "run_token_keys"
+	// secretKind is the kind of the thing with the secret from which others than keys of run tokens are derived.
+	secretKind = "derived_secrets"
 
 	// keyAge is the age at which a key is replaced.
 	keyAge = 24 * time.Hour
@@ -43,6 +47,8 @@ type Keys interface {
 	runtoken.Keys
 	// Prepare makes a key in the background if there is none, so that there is one when a token is needed.
 	Prepare()
+	// Secret returns a secret for another purpose than tokens, which has a name. It stays the same as long as the seal_key does, or the database.
+	Secret(ctx context.Context, name string) ([]byte, error)
 }
 
 // HoldKeys returns the keys of run tokens in a database; nil: they are only in memory. They stay in the pool until release is called.
@@ -83,6 +89,12 @@ func (s Sealed) Find(_ context.Context, id runtoken.KeyID) (runtoken.Key, bool, 
 	return key, ok, nil
 }
 
+// Secret implements [Keys].
+func (s Sealed) Secret(_ context.Context, name string) ([]byte, error) {
+	secret := s[0].Secret()
+	return hkdf.Key(sha256.New, secret[:], nil, name, len(secret))
+}
+
 // things keep the record of the keys. They are [store.Things].
 type things interface {
 	Get(ctx context.Context, kind, name string) (*store.Thing, error)
@@ -94,7 +106,8 @@ type ring struct {
 	things   things // nil: the keys are only in memory
 	warnings *observe.Warnings
 
-	keys atomic.Pointer[[]runtoken.Key] // never nil
+	keys   atomic.Pointer[[]runtoken.Key]  // never nil
+	secret atomic.Pointer[runtoken.Secret] // from which others are derived, once it is known
 	// turn is empty while a goroutine uses the database and the fields below. It is a
 	// channel, not a mutex, so that waiting for it can time out.
 	turn    chan struct{}
@@ -185,6 +198,46 @@ func (r *ring) Find(ctx context.Context, id runtoken.KeyID) (runtoken.Key, bool,
 	}
 	key, ok = findKey(*r.keys.Load(), id)
 	return key, ok, nil
+}
+
+// Secret implements [Keys].
+func (r *ring) Secret(ctx context.Context, name string) ([]byte, error) {
+	if r.secret.Load() == nil {
+		if err := r.inTurn(ctx, r.readSecret); err != nil {
+			return nil, err
+		}
+	}
+	return hkdf.Key(sha256.New, r.secret.Load()[:], nil, name, len(runtoken.Secret{}))
+}
+
+// readSecret reads the secret from which others are derived, or makes it: it stays for ever. The caller holds the turn.
+func (r *ring) readSecret(ctx context.Context) error {
+	if r.secret.Load() != nil {
+		return nil // another goroutine has read it
+	}
+	made := runtoken.NewKey(time.Time{}).Secret()
+	if r.things == nil {
+		r.secret.Store(&made)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	thing, err := r.things.Get(ctx, secretKind, "")
+	if errors.Is(err, store.ErrNoThing) {
+		thing = &store.Thing{Kind: secretKind, Value: made[:]}
+		var stored bool
+		if stored, err = r.things.Put(ctx, thing, 0); err == nil && !stored { // another instance was first
+			thing, err = r.things.Get(ctx, secretKind, "")
+		}
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the secret in the database: %w", err)
+	case len(thing.Value) != len(made):
+		return errDamagedSecret
+	}
+	r.secret.Store((*runtoken.Secret)(thing.Value))
+	return nil
 }
 
 // take waits for the turn.

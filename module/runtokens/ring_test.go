@@ -812,3 +812,61 @@ func TestKeysArePooled(t *testing.T) {
 		t.Errorf("%d are held", n)
 	}
 }
+
+// The secret from which others are derived is made once for all instances, whoever is first, and stays. Another purpose has another one.
+func TestSecretIsMadeOnce(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { inBubble(t, secretIsMadeOnce) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		secretIsMadeOnce(t, opened(t, store.Settings{Kind: store.Postgres, DSN: postgrestest.Start(t)}))
+	})
+}
+
+func secretIsMadeOnce(t *testing.T, db *store.DB) {
+	t.Helper()
+	one, other := newTokenInstance(db), newTokenInstance(db)
+	secret := func(i *tokenInstance, name string) string {
+		t.Helper()
+		got, err := i.ring.Secret(t.Context(), name)
+		if err != nil || len(got) != 32 {
+			t.Fatal(got, err)
+		}
+		return string(got)
+	}
+	var before string
+	one.storage.set(func(s *watchedThings) { s.first = func() { before = secret(other, "a") } })
+	if got := secret(one, "a"); got != before || got == secret(one, "b") {
+		t.Error("two instances, or two purposes")
+	}
+	if secret(newTokenInstance(db), "a") != before {
+		t.Error("a later instance has another one")
+	}
+	loads := one.storage.loads.Load()
+	if secret(one, "a"); one.storage.loads.Load() != loads {
+		t.Error("it is read again")
+	}
+	alone := &tokenInstance{ring: newRing(nil, zap.NewNop())}
+	if first := secret(alone, "a"); first == before || first != secret(alone, "a") {
+		t.Error("without a database")
+	}
+
+	failing := newTokenInstance(db)
+	failing.storage.set(func(s *watchedThings) { s.fail = errors.New("down") })
+	if _, err := failing.ring.Secret(t.Context(), "a"); err == nil {
+		t.Error("a database that fails")
+	}
+	failing.storage.set(func(s *watchedThings) { s.fail = nil })
+	if secret(failing, "a") != before {
+		t.Error("after a failure")
+	}
+	thing, err := db.Things().Get(t.Context(), secretKind, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	thing.Value = thing.Value[1:]
+	if ok, err := db.Things().Put(t.Context(), thing, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, err := newTokenInstance(db).ring.Secret(t.Context(), "a"); !errors.Is(err, errDamagedSecret) {
+		t.Errorf("a damaged secret: %v", err)
+	}
+}

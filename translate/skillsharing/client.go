@@ -12,7 +12,7 @@ type Client struct {
 	// Anonymous keeps the transport's client certificate from invocations, status and result requests. It is set for the skills
 	// of a registry that no provider lists.
 	Anonymous bool
-	// Caller is sent in every invocation.
+	// Caller is sent in the invocations that have no other one.
 	Caller Caller
 	// Polling says when the client asks for the state of a run.
 	Polling Polling

@@ -41,6 +41,8 @@ var Priorities = []Priority{PriorityLow, PriorityNormal, PriorityHigh}
 type Invocation struct {
 	// Inputs is a JSON object, which is sent unchanged; nil: an empty object.
 	Inputs jsontext.Value
+	// Caller is who the provider is told is calling; zero: the client's.
+	Caller Caller
 	// Priority is sent as context.priority; empty: normal.
 	Priority Priority
 	// TraceID is sent as context.trace_id.
@@ -94,7 +96,8 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 		u, err := withQuery(s.InvokeURL, inputs)
 		return u, nil, nil, err
 	}
-	size := len(inputs) + len(s.ID) + len(c.Caller.ID) + 256
+	caller := cmp.Or(inv.Caller, c.Caller)
+	size := len(inputs) + len(s.ID) + len(caller.ID) + 256
 	var body []byte
 	memory := exchange.BorrowMemory(size)
 	if memory != nil {
@@ -103,9 +106,9 @@ func (c *Client) invocation(s *discovery.Skill, inv *Invocation) (*url.URL, []by
 		body = make([]byte, 0, size)
 	}
 	body = append(body, `{"caller":{"id":`...)
-	body = appendString(body, c.Caller.ID)
+	body = appendString(body, caller.ID)
 	body = append(body, `,"type":`...)
-	body = appendString(body, c.Caller.Type)
+	body = appendString(body, caller.Type)
 	body = append(body, `},"skill_id":`...)
 	body = appendString(body, s.ID)
 	body = append(body, `,"inputs":`...)
