@@ -188,17 +188,14 @@ func (s *subscription) serve() {
 	defer group.Wait()
 	defer cancel()
 	ended := make(chan endedTask)
-	followers := make([]context.CancelFunc, len(s.tasks)) // nil: the task has ended
-	begin := func(i int) {
-		following, end := context.WithCancel(ctx)
-		followers[i] = end
+	followers := make([]context.CancelFunc, len(s.tasks)) // nil: the client knows that the task has ended
+	for i := range s.tasks {
+		var following context.Context
+		following, followers[i] = context.WithCancel(ctx)
 		group.Go(func() {
 			defer s.front.recovered(ctx)
 			s.follow(following, i, ended)
 		})
-	}
-	for i := range s.tasks {
-		begin(i)
 	}
 	if len(s.tasks) > 0 {
 		group.Go(func() {
@@ -219,19 +216,14 @@ func (s *subscription) serve() {
 	for len(s.lists) > 0 || open > 0 {
 		select {
 		case task := <-ended:
-			if followers[task.index] == nil {
-				continue
-			}
-			end := followers[task.index]
-			if task.params == nil { // it is read again
-				end()
-				begin(task.index)
+			free := followers[task.index]
+			if free == nil || task.params == nil { // its follower reads it again
 				continue
 			}
 			followers[task.index] = nil
 			open--
 			err := s.stream.NotifyCounted("notifications/tasks", task.params)
-			end() // frees the params
+			free()
 			if err != nil {
 				return
 			}
@@ -303,31 +295,29 @@ func (s *subscription) awaitCancellations(ctx context.Context, ended chan<- ende
 	}
 }
 
-// follow waits for the end of a task and sends it. If the client reads slowly, so that other notifications wait, it sends the task
-// without params: a listener does not keep the outputs of all its tasks. Its params are used until the context ends.
+// follow waits for the end of a task and sends it. Its params are used until the context ends. If the client reads slowly, so that other
+// notifications wait, it frees the params, waits until the listener takes a task, and reads it again: a listener does not keep the outputs of
+// all its tasks.
 func (s *subscription) follow(ctx context.Context, index int, ended chan<- endedTask) {
-	for {
-		held, drop := context.WithCancel(ctx)
+	for ctx.Err() == nil {
+		held, free := context.WithCancel(ctx)
 		params := s.awaitTask(held, index)
 		if params == nil {
-			drop()
+			free()
 			select {
 			case <-time.After(pauseBetweenFollowing):
-				continue
 			case <-ctx.Done():
-				return
 			}
+			continue
 		}
 		select {
 		case ended <- endedTask{index, params}:
 			<-ctx.Done()
-			drop()
 		case <-ctx.Done():
-			drop()
 		case <-time.After(outputKept):
-			drop()
+			free()
 			send(ctx, ended, endedTask{index: index})
 		}
-		return
+		free()
 	}
 }
