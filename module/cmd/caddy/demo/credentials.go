@@ -40,6 +40,7 @@ func (s secret) token(expires time.Time) string {
 	return text + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
+// accepts reports whether token made a token, which has not expired.
 func (s secret) accepts(token string, now time.Time) bool {
 	text, _, _ := strings.Cut(token, ".")
 	seconds, err := strconv.ParseInt(text, 10, 64)

@@ -14,7 +14,7 @@ func readCSV(in arguments) (any, *runError) {
 		return nil, &runError{
 			Code:    "CSV_ERROR",
 			Message: "The CSV is malformed: " + fault.Error(),
-			Details: map[string]any{"line": fault.Line, "column": fault.Column, "reason": fault.Err.Error()},
+			Details: object{"line": fault.Line, "column": fault.Column, "reason": fault.Err.Error()},
 		}
 	}
 	if err != nil {

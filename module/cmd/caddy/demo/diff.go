@@ -2,6 +2,7 @@ package demo
 
 import udiff "github.com/aymanbagabas/go-udiff"
 
+// diffTexts returns the unified diff of two texts.
 func diffTexts(in arguments) (any, *runError) {
 	before, after := in.text("old"), in.text("new")
 	diff, err := udiff.ToUnified("old", "new", before, udiff.Lines(before, after), in.number("context"))

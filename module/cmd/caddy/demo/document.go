@@ -41,8 +41,8 @@ func (d document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.body))
 }
 
-// A summary has the members of an index entry (section 4.3), which a descriptor has, too.
-type summary struct {
+// An entry has the members of an entry of the index (section 4.3), which a descriptor has, too.
+type entry struct {
 	ID             string `json:"id"`
 	Name           string `json:"name"`
 	CapabilityType string `json:"capability_type"`
@@ -54,7 +54,7 @@ type summary struct {
 
 // A descriptor has the members of a descriptor (section 3) that the provider uses.
 type descriptor struct {
-	summary
+	entry
 	Protocol struct {
 		Version string `json:"version"`
 	} `json:"protocol"`
@@ -73,7 +73,7 @@ type descriptor struct {
 // readDocuments returns the index, and the skills by slug.
 func readDocuments(origin string) (index document, bySlug map[string]*skill, err error) {
 	bySlug = make(map[string]*skill, len(skills))
-	var entries []summary
+	var entries []entry
 	for _, s := range skills {
 		file, err := descriptors.ReadFile("descriptors/" + s.slug + ".json")
 		if err != nil {
@@ -90,7 +90,7 @@ func readDocuments(origin string) (index document, bySlug map[string]*skill, err
 		bySlug[s.slug] = &s
 		if !s.unlisted {
 			s.descriptor.DescriptorURL = origin + "/skills/" + s.slug + ".json"
-			entries = append(entries, s.descriptor.summary)
+			entries = append(entries, s.descriptor.entry)
 		}
 	}
 	body, err := json.Marshal(object{

@@ -44,7 +44,6 @@ type Handler struct {
 	mux      *http.ServeMux
 	apiKey   secret
 	client   secret // of the OAuth 2.0 client
-	skills   map[string]*skill
 	runs     *runs
 	stateKey string
 }
@@ -62,14 +61,14 @@ type Client struct {
 // states keeps the runs across reloads.
 var states = caddy.NewUsagePool()
 
-// The secrets of the quickstart, which has them as {env.…}. Users may set others.
-var secrets = map[string]string{"DEMO_API_KEY": "demo-key", "DEMO_CLIENT_SECRET": "demo-secret"}
+// defaultSecrets are the secrets of the quickstart, by the environment variables that its Caddyfile names. Users may set others.
+var defaultSecrets = map[string]string{"DEMO_API_KEY": "demo-key", "DEMO_CLIENT_SECRET": "demo-secret"}
 
 func init() {
 	caddy.RegisterModule(new(Handler))
-	for name, value := range secrets {
+	for name, value := range defaultSecrets {
 		if _, set := os.LookupEnv(name); !set {
-			_ = os.Setenv(name, value) // without it, the configuration says that the variable is not set
+			_ = os.Setenv(name, value) // if that fails, the configuration does not load, and names the variable
 		}
 	}
 }
@@ -117,11 +116,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return events.On("started", announcement(h.Announce))
 }
 
-// A drain lets the runs in progress end before Caddy stops its servers. Else a bridge in the same process, whose call goes on, could not
-// ask for the end of its run any more.
+// A drain delays the stop of Caddy's servers until the runs in progress have ended. Without it, a bridge in the same process could not poll
+// the runs of its calls, which go on during the grace period.
 type drain struct{ runs *runs }
 
-// Handle waits, if the process exits.
+// Handle waits if the process exits, not at a reload.
 func (d drain) Handle(context.Context, caddy.Event) error {
 	if caddy.Exiting() {
 		d.runs.drain()
@@ -170,13 +169,13 @@ func (h *Handler) Cleanup() error {
 
 // publish reads the documents and registers the routes.
 func (h *Handler) publish() error {
-	index, skills, err := readDocuments(h.Origin)
+	index, bySlug, err := readDocuments(h.Origin)
 	if err != nil {
 		return err
 	}
-	h.skills, h.mux = skills, http.NewServeMux()
+	h.mux = http.NewServeMux()
 	h.mux.HandleFunc("GET /.well-known/skill-sharing", index.ServeHTTP)
-	for slug, s := range skills {
+	for slug, s := range bySlug {
 		h.mux.HandleFunc("GET /skills/"+slug+".json", s.document.ServeHTTP)
 		h.mux.HandleFunc("POST /skills/"+slug+"/executions", func(w http.ResponseWriter, r *http.Request) { h.serveInvocation(w, r, s) })
 	}

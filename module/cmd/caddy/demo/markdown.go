@@ -24,6 +24,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return b.html.Write(p)
 }
 
+// renderMarkdown turns Markdown into HTML.
 func renderMarkdown(in arguments) (any, *runError) {
 	var out limitedBuffer
 	err := markdown.Convert([]byte(in.text("markdown")), &out)

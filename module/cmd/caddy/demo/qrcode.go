@@ -14,6 +14,7 @@ import (
 // quietZone is the width of the border of a QR code in modules (ISO/IEC 18004, section 5.3.8).
 const quietZone = 4
 
+// drawQRCode returns a QR code as a PNG image.
 func drawQRCode(in arguments) (any, *runError) {
 	code, err := qr.Encode(in.text("text"), qr.M, qr.Auto)
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	maxOutput = 1 << 20          // bytes of one output
 	keepEnded = 10 * time.Minute // how long an ended run is kept
 
-	// How long the exit of the process waits for a client to read the end of a run, and how often it looks. Clients are told to ask each second.
-	waitUnread, lookUnread = 3 * time.Second, 20 * time.Millisecond
+	waitUnread = 3 * time.Second       // how long the exit of the process waits for a client to read the end of a run; Retry-After is a second
+	lookUnread = 20 * time.Millisecond // how often it looks whether a client has
 )
 
 // A status is an ExecutionStatus (section 3.4.4).
@@ -115,14 +115,14 @@ func (rs *runs) start(s *skill, takes time.Duration, in invocation, size int) (f
 	return first, ok
 }
 
-// drain waits until the runs in progress have ended, and their clients know it, or do not ask in time.
+// drain waits until each run has ended, and a client has read its end or has not asked for it in waitUnread.
 func (rs *runs) drain() {
 	for rs.unread() {
 		sleep(rs.ctx, lookUnread)
 	}
 }
 
-// unread reports whether the end of a run may still be asked for.
+// unread reports whether a client may still ask for the end of a run that it does not know.
 func (rs *runs) unread() bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

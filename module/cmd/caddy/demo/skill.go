@@ -12,7 +12,7 @@ type skill struct {
 	work       work
 	unlisted   bool // not in the index
 	resultOnly bool // the output is only at the result URL
-	share      int  // divisor of the configured run time; 0: runs complete at once
+	divisor    int  // of the configured run time; 0: runs complete at once
 
 	descriptor descriptor
 	document   document
@@ -24,18 +24,18 @@ type work func(arguments) (any, *runError)
 
 // skills lists what the provider offers, in the order of its index.
 var skills = []skill{
-	{slug: "summarize", work: summarize, share: 1, resultOnly: true},
+	{slug: "summarize", work: summarize, divisor: 1, resultOnly: true},
 	{slug: "markdown", work: renderMarkdown},
-	{slug: "qr-code", work: drawQRCode, share: 10},
+	{slug: "qr-code", work: drawQRCode, divisor: 10},
 	{slug: "diff", work: diffTexts, unlisted: true},
-	{slug: "csv-to-json", work: readCSV, share: 10},
+	{slug: "csv-to-json", work: readCSV, divisor: 10},
 	{slug: "telepathy"}, // for an unsupported protocol version: the bridge refuses it
 }
 
 // takes returns the duration of a run.
 func (s *skill) takes(runTime time.Duration) time.Duration {
-	if s.share == 0 {
+	if s.divisor == 0 {
 		return 0
 	}
-	return runTime / time.Duration(s.share)
+	return runTime / time.Duration(s.divisor)
 }

@@ -67,7 +67,7 @@ func readSentences(text string) ([]sentence, map[string]float64) {
 	total := 0
 	for _, text := range texts {
 		seen := make(map[string]bool)
-		for _, word := range tellingWords(text) {
+		for _, word := range significantWords(text) {
 			frequency[word]++
 			total++
 			seen[word] = true
@@ -80,6 +80,7 @@ func readSentences(text string) ([]sentence, map[string]float64) {
 	return sentences, frequency
 }
 
+// splitSentences splits a text at blank lines and at the ends of sentences.
 func splitSentences(text string) []string {
 	var sentences []string
 	for _, paragraph := range blankLine.Split(text, -1) {
@@ -94,7 +95,8 @@ func splitSentences(text string) []string {
 	return sentences
 }
 
-func tellingWords(text string) []string {
+// significantWords returns the words of a text in lower case, without stop words.
+func significantWords(text string) []string {
 	var words []string
 	for state := -1; text != ""; {
 		var word string
