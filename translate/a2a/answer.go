@@ -21,10 +21,10 @@ import (
 func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 	r := s.request
 	var err error
-	if !s.isReply(s.Now()) { // before the client hears of it
-		err = s.Show(r.ctx)
+	if !s.isReply(s.newest.Load()) { // before the client hears of it
+		err = s.show(r.ctx)
 	}
-	t := s.Now()
+	t := s.newest.Load()
 	full := wait && s.full != nil && isClosed(s.full)
 	if err == nil && wait && !full && !t.Status.State.Settled() {
 		t, err = s.await(t)
@@ -37,13 +37,13 @@ func (s *submission) answer(wait bool) (jsontext.Value, *jsonrpc.Error) {
 		return nil, noRoom(r, "the task "+t.ID)
 	}
 	if fault := reserve(r, wire.TaskEvent(r.version, t, wire.WholeTask, s.send.HistoryLength).Size(), "the task "+t.ID); fault != nil { // then a task that would be answered with a message stays, too
-		if err := s.Show(r.ctx); err != nil {
+		if err := s.show(r.ctx); err != nil {
 			return s.untold(err)
 		}
 		return nil, fault
 	}
-	if s.IsLate() {
-		s.Drop()
+	if s.isDraft.Load() {
+		s.drop()
 		return wire.AppendMessageResult(nil, r.version, reply(t), t), nil
 	}
 	return wire.AppendSendResult(r.ResultBuffer(0), r.version, t, s.send.HistoryLength), nil
@@ -101,7 +101,7 @@ func (s *submission) untold(err error) (jsontext.Value, *jsonrpc.Error) {
 	failure := untold(s.request.version, s.task, err)
 	if s.ended != nil && (!s.invoked || isClosed(s.ended) && s.refused) { // nothing was executed: the client may send the message again
 		failure = notKept(err)
-		s.Drop()
+		s.drop()
 	}
 	s.answered(task.Working)
 	return nil, s.request.failureError(failure)

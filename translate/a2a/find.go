@@ -13,7 +13,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/message"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/task"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a/wire"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -48,18 +47,15 @@ func (r *request) taskOf(send *wire.Send, named choices) (t *task.Task, fault *j
 	case err != nil:
 		return nil, r.taskError(send.Task, err)
 	case send.Context != "" && send.Context != t.Context:
-		return nil, r.invalid(contextField(r.version), "is not that of the task")
+		field := "message.contextId"
+		if r.version == wire.V01 {
+			field = "sessionId"
+		}
+		return nil, r.invalid(field, "is not that of the task")
 	case t.Status.State.Terminal():
 		return nil, unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); start a new one, with the same context if it belongs together")
 	}
 	return t, nil
-}
-
-func contextField(v wire.Version) string {
-	if v == wire.V01 {
-		return "sessionId"
-	}
-	return "message.contextId"
 }
 
 // askedIn returns the id of the task whose question a message answers that names its context but no task, as some clients do; empty: it is a new
@@ -232,7 +228,7 @@ func (r *request) selectSkill(t *task.Task, named choices, parts []task.Part) (s
 		all.add(c.field, c.name)
 	}
 	if len(all) > 0 {
-		return r.agree(all)
+		parts = nil // their texts are inputs
 	}
 	var texts []int
 	for i, looked := 0, 0; i < len(parts) && looked < message.MaxNames; i++ {
@@ -301,26 +297,18 @@ func (r *request) agree(choices choices) (selection, *jsonrpc.Error) {
 // maxDescribed is the largest number of skills whose descriptors are read for the question which one is meant, to leave out those that do not work.
 const maxDescribed = 50
 
-// onlySkill returns the name of the only skill that the caller may see. If there are several, it returns all of them that may work. One that does not
-// work counts as well: otherwise a message for it would go to another one.
-func onlySkill(r *request) (name string, all []catalog.Entry, failure *run.Failure) {
-	f := r.front
-	listing := f.Bridge.List(r.ctx, translate.Query{Caller: front.Quiet(r.caller), Executable: true, Descriptors: maxDescribed})
-	if len(listing.Skills) == 1 && listing.Broken == 0 && len(listing.Unavailable) == 0 {
-		return listing.Skills[0].Name, nil, nil
-	}
-	if len(listing.Skills) == 0 && len(listing.Unavailable) > 0 {
-		return "", nil, listing.Unavailable[0].Failure
-	}
-	return "", listing.Skills, nil
-}
-
-// onlySkill chooses the only skill. If there are several, it asks which one is meant.
+// onlySkill chooses the only skill that the caller may see. If there are several, it asks which one is meant of those that may work. One that does
+// not work counts as well: otherwise a message for it would go to another one.
 func (s *submission) onlySkill(ctx context.Context) bool {
-	name, all, failure := onlySkill(s.request)
-	if name != "" {
-		s.chosen = selection{name: name}
+	r := s.request
+	listing := s.front.Bridge.List(r.ctx, translate.Query{Caller: front.Quiet(r.caller), Executable: true, Descriptors: maxDescribed})
+	if len(listing.Skills) == 1 && listing.Broken == 0 && len(listing.Unavailable) == 0 {
+		s.chosen = selection{name: listing.Skills[0].Name}
 		return true
+	}
+	var failure *run.Failure
+	if len(listing.Skills) == 0 && len(listing.Unavailable) > 0 {
+		failure = listing.Unavailable[0].Failure
 	}
 	var have jsontext.Value
 	if s.task != nil {
@@ -332,7 +320,7 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		failure = wrong
 	case failure == nil:
 		s.inputs = list
-		s.asked = s.front.Say(message.WhichSkill(all, message.NoEnvelope(s.send.Message.Parts)))
+		s.asked = s.front.Say(message.WhichSkill(listing.Skills, message.NoEnvelope(s.send.Message.Parts)))
 		failure = &run.Failure{
 			Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
 			Message: "the message names no skill", Argument: &run.Argument{Field: run.FieldSkill, Reason: run.Asked},
@@ -343,8 +331,8 @@ func (s *submission) onlySkill(ctx context.Context) bool {
 		return false
 	}
 	if s.fault != nil {
-		failure = withCode(s.request.failureOf(s.fault), s.fault)
+		failure = withCode(r.failureOf(s.fault), s.fault)
 	}
-	reportAs(s.request, translate.OperationExecute, s.task, failure)
+	reportAs(r, translate.OperationExecute, s.task, failure)
 	return false
 }

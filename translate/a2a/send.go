@@ -3,8 +3,6 @@ package a2a
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,9 +61,8 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 		front: f, request: r, send: send, wishes: asked, task: t, until: time.Now().Add(wait),
 		made: make(chan struct{}), ended: make(chan struct{}), full: make(chan struct{}),
 	}
-	s.Tasks, s.Unkept = &f.Tasks, s.isReply
 	s.late = s.mayBeLate()
-	s.Set(t)
+	s.newest.Store(t)
 	s.send.Metadata = nil // it may be long, and streams last long
 	if s.chosen, fault = r.selectSkill(t, named, send.Message.Parts); fault != nil {
 		return nil, fault
@@ -119,7 +116,7 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	}
 	if err == nil {
 		s.task, r.task = t, t
-		s.Set(t)
+		s.newest.Store(t)
 		err = s.attach(r.ctx, cursor)
 	}
 	switch {
@@ -136,98 +133,66 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 // errLost says that a task of a run could not be written, and that too much waits for that already.
 var errLost = errors.New("the task is lost")
 
-// taskRun is the run of a task, as the call follows it that has begun it, which may outlive its request.
-type taskRun struct {
-	ledger.Call
-	// Tasks have the task.
-	Tasks *task.Tasks
-	// Unkept reports whether a task need not be kept, since its output is the answer itself.
-	Unkept func(*task.Task) bool
-
-	newest  atomic.Pointer[task.Task] // of the task, as far as this call knows
-	late    atomic.Bool               // the task is not in the ledger yet: no client knows it, and a short run is written once
-	writing sync.Mutex                // held while the task is written
-	lost    error                     // why the task is not in the ledger, and will not be
-}
-
-// Draft makes a task the one of this call, which is not in the ledger yet.
-func (s *taskRun) Draft(t *task.Task) {
+// keep makes a task in the ledger the one of this submission.
+func (s *submission) keep(t *task.Task) {
 	s.newest.Store(t)
-	s.late.Store(true)
+	s.Attend(s.front.Ledger.Ledger, t.Entry)
+	s.isDraft.Store(false)
 }
 
-// Keep makes a task in the ledger the one of this call.
-func (s *taskRun) Keep(t *task.Task) {
-	s.newest.Store(t)
-	s.Attend(s.Tasks.Ledger.Ledger, t.Entry)
-	s.late.Store(false)
-}
-
-// Now returns the newest version of the task that this call knows.
-func (s *taskRun) Now() *task.Task { return s.newest.Load() }
-
-// Set notes a version of the task.
-func (s *taskRun) Set(t *task.Task) { s.newest.Store(t) }
-
-// IsLate reports whether the task is not in the ledger yet.
-func (s *taskRun) IsLate() bool { return s.late.Load() }
-
-// Advance gives the task the state of its run. If it can't be written, the task stays as it is here, and the ledger asks about the run again.
-func (s *taskRun) Advance(ctx context.Context, o *run.Run) {
+// advance gives the task the state of its run. If it can't be written, the task stays as it is here, and the ledger asks about the run again.
+func (s *submission) advance(ctx context.Context, o *run.Run) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.IsLate() {
-		s.advanceDraft(ctx, o)
+	if s.isDraft.Load() {
+		// It is written when its run is accepted or has ended.
+		t, err := s.front.AdvanceDraft(s.newest.Load(), o)
+		if err != nil {
+			return
+		}
+		s.newest.Store(t)
+		if !s.isReply(t) {
+			_ = s.write(ctx)
+		}
 		return
 	}
 	s.Write(!o.GoesOn(), func() {
-		if t := s.Tasks.Learn(s.Now(), o); t != nil {
-			s.Set(t)
+		if t := s.front.Learn(s.newest.Load(), o); t != nil {
+			s.newest.Store(t)
 		}
 	})
 }
 
-// advanceDraft is Advance for a task that is not in the ledger yet. It is written when its run is accepted or has ended.
-func (s *taskRun) advanceDraft(ctx context.Context, o *run.Run) {
-	t, err := s.Tasks.AdvanceDraft(s.Now(), o)
-	if err != nil {
-		return
-	}
-	if s.Set(t); !s.Unkept(t) {
-		_ = s.write(ctx)
-	}
-}
-
-// Show writes the task into the ledger, so that its client can hear of it. A client hears of the end of a run also if the ledger writes it later.
-func (s *taskRun) Show(ctx context.Context) error {
+// show writes the task into the ledger, so that its client can hear of it. A client hears of the end of a run also if the ledger writes it later.
+func (s *submission) show(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	e := s.Now().Entry
-	if s.IsLate() || s.lost != nil || e.Version > 0 || e.State.Ended() {
+	e := s.newest.Load().Entry
+	if s.isDraft.Load() || s.lost != nil || e.Version > 0 || e.State.Ended() {
 		return s.write(ctx)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	_, err := s.Tasks.Ledger.Change(ctx, e.Identity(), func(*ledger.Entry) error { return ledger.ErrUnchanged })
+	_, err := s.front.Ledger.Change(ctx, e.Identity(), func(*ledger.Entry) error { return ledger.ErrUnchanged })
 	if errors.Is(err, ledger.ErrEnded) {
 		err = nil
 	}
 	return err
 }
 
-// write is Show for those who hold the lock.
-func (s *taskRun) write(ctx context.Context) error {
-	if !s.IsLate() {
+// write is show for those who hold the lock.
+func (s *submission) write(ctx context.Context) error {
+	if !s.isDraft.Load() {
 		return s.lost
 	}
-	t := s.Now()
+	t := s.newest.Load()
 	if t.Status.State.Interrupted() && t.Ref.ExecutionID == "" {
 		return s.insert(ctx, t)
 	}
 	var err error
 	s.Write(t.Entry.State.Ended(), func() {
 		var now *ledger.Entry
-		switch now, err = s.Tasks.Ledger.Record(t.Entry); {
+		switch now, err = s.front.Ledger.Record(t.Entry); {
 		case now == nil:
 			s.lost = errors.Join(errLost, err)
 			err = s.lost
@@ -237,33 +202,33 @@ func (s *taskRun) write(ctx context.Context) error {
 		if now != nil && now != t.Entry {
 			own := *t
 			own.Entry = now
-			t = s.Tasks.Of(now, &own)
+			t = s.front.Of(now, &own)
 		}
-		s.Keep(t)
+		s.keep(t)
 	})
 	return err
 }
 
 // insert is write for a task that asks its client, for which nothing was executed: if it can't be written, the client sends the message again.
-func (s *taskRun) insert(ctx context.Context, t *task.Task) error {
+func (s *submission) insert(ctx context.Context, t *task.Task) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if _, failure := s.Tasks.Ledger.Insert(ctx, t.Entry); failure != nil {
-		if again := s.Tasks.Ledger.Place(ctx, &ledger.Entry{Owner: t.Owner}, 0); again != nil { // Insert has given its place back
+	if _, failure := s.front.Ledger.Insert(ctx, t.Entry); failure != nil {
+		if again := s.front.Ledger.Place(ctx, &ledger.Entry{Owner: t.Owner}, 0); again != nil { // Insert has given its place back
 			return task.NoPlace(again)
 		}
 		return task.NoPlace(failure)
 	}
-	s.Keep(t)
+	s.keep(t)
 	return nil
 }
 
 // writeTimeout is how long the answer to a message waits until its task is written.
 const writeTimeout = 2 * time.Second
 
-// Drop gives back the place of a task that is not in the ledger, and that nobody will see.
-func (s *taskRun) Drop() {
-	if s.late.Swap(false) {
-		s.Tasks.Ledger.Unplace(s.Now().Entry)
+// drop gives back the place of a task that is not in the ledger, and that nobody will see.
+func (s *submission) drop() {
+	if s.isDraft.Swap(false) {
+		s.front.Ledger.Unplace(s.newest.Load().Entry)
 	}
 }

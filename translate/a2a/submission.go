@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,8 +45,12 @@ type submission struct {
 	invoked bool
 	refused bool // the provider wants a credential; set before ended is closed
 
-	taskRun
-	full chan struct{} // closed when the output waits for memory
+	ledger.Call                           // of the run, as this submission follows it, which may outlive its request
+	newest      atomic.Pointer[task.Task] // the newest version of the task that is known here
+	isDraft     atomic.Bool               // the task is not in the ledger yet: no client knows it, and a short run is written once
+	writing     sync.Mutex                // held while the task is written
+	lost        error                     // why the task is not in the ledger, and will not be
+	full        chan struct{}             // closed when the output waits for memory
 }
 
 var _ translate.Preparation = (*submission)(nil)
@@ -79,7 +84,7 @@ func (s *submission) execute(ctx context.Context) {
 		}
 		return true
 	})
-	s.refused = s.invoked && s.Now().Status.State.Interrupted() && s.Now().Ref.ExecutionID == ""
+	s.refused = s.invoked && s.newest.Load().Status.State.Interrupted() && s.newest.Load().Ref.ExecutionID == ""
 }
 
 // follow gives the task the states of an execution. news reports whether a state is one of the task, and may change it.
@@ -89,7 +94,7 @@ func (s *submission) follow(ctx context.Context, x translate.Execution, news fun
 		case !s.invoked:
 			s.refuse(ctx, r)
 		case news(r):
-			s.Advance(ctx, r)
+			s.advance(ctx, r)
 		}
 		return s.invoked
 	})
@@ -121,7 +126,7 @@ func (s *submission) finish(ctx context.Context, bug *run.Failure) {
 	switch {
 	case bug == nil:
 	case s.task != nil && s.invoked:
-		s.Advance(ctx, &run.Run{Failure: bug})
+		s.advance(ctx, &run.Run{Failure: bug})
 	case !s.isMade():
 		s.fault = s.request.failureError(bug)
 	}
@@ -281,12 +286,12 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 		})
 		if err == nil {
 			s.task = t
-			s.Keep(t)
+			s.keep(t)
 		}
 	}
 	if err == nil {
 		if err = s.attach(ctx, cursor); err != nil { // it prevents the invocation
-			s.Advance(ctx, &run.Run{Failure: notKept(err)})
+			s.advance(ctx, &run.Run{Failure: notKept(err)})
 		}
 	}
 	switch {
@@ -329,7 +334,8 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 		t.ID, t.Entry = e.ID, e
 		if s.late {
 			s.task = t
-			s.Draft(t)
+			s.newest.Store(t)
+			s.isDraft.Store(true)
 			r.changed(ctx, taskMade, t, "", "")
 			return nil
 		}
@@ -339,7 +345,7 @@ func (s *submission) begin(ctx context.Context, set func(*task.Task)) error {
 			return task.NoPlace(failure)
 		case present == nil:
 			s.task = t
-			s.Keep(t)
+			s.keep(t)
 			r.changed(ctx, taskMade, t, "", "")
 			return nil
 		case !present.State.Ended():
@@ -404,13 +410,13 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 	})
 	if problem == nil && later {
 		if t, err := f.Change(ctx, s.task, func(t *task.Task) error { ends(t); return nil }); err == nil {
-			s.Set(t)
+			s.newest.Store(t)
 		} else if !errors.Is(err, ledger.ErrEnded) {
 			problem = notKept(err)
 		}
 	}
 	if problem == nil && first && !later {
-		if err := s.Show(ctx); err != nil {
+		if err := s.show(ctx); err != nil {
 			problem = notKept(err)
 		}
 	}
