@@ -45,12 +45,17 @@ type submission struct {
 	invoked bool
 	refused bool // the provider wants a credential; set before ended is closed
 
-	ledger.Call                           // of the run, as this submission follows it, which may outlive its request
-	newest      atomic.Pointer[task.Task] // the newest version of the task that is known here
-	isDraft     atomic.Bool               // the task is not in the ledger yet: no client knows it, and a short run is written once
-	writing     sync.Mutex                // held while the task is written
-	lost        error                     // why the task is not in the ledger, and will not be
-	full        chan struct{}             // closed when the output waits for memory
+	taskRun
+	full chan struct{} // closed when the output waits for memory
+}
+
+// taskRun is the run of a task, as the submission that has begun it follows it. It may outlive its request.
+type taskRun struct {
+	ledger.Call
+	newest  atomic.Pointer[task.Task] // the newest version of the task that is known here
+	isDraft atomic.Bool               // the task is not in the ledger yet: no client knows it, and a short run is written once
+	writing sync.Mutex                // held while the task is written
+	lost    error                     // why the task is not in the ledger, and will not be
 }
 
 var _ translate.Preparation = (*submission)(nil)
