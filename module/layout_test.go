@@ -39,7 +39,7 @@ var ceilings = map[string]int{
 	"module/cli":               2262,
 	"module/observe":           2043,
 	"translate/skillsprotocol": 2146,
-	"module/credentials":       1983,
+	"module/credentials":       3200,
 	"translate/ledger":         2250,
 	"translate":                1960,
 	"module/bridge":            1785,

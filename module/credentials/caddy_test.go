@@ -155,8 +155,30 @@ func (m *memory) Put(_ context.Context, thing *store.Thing, keep time.Duration) 
 		return false, nil
 	}
 	thing.Version, thing.Expires = m.things[name].Version+1, time.Now().Add(keep)
+	if keep == 0 {
+		thing.Expires = time.Time{}
+	}
 	m.things[name] = *thing
 	return true, nil
+}
+
+func (m *memory) Delete(_ context.Context, kind, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.things, kind+" "+name)
+	return m.called("delete " + kind)
+}
+
+func (m *memory) Names(_ context.Context, kind, prefix string, _ int) (map[string]int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := map[string]int64{}
+	for name, thing := range m.things {
+		if _, living := m.living(name); living && thing.Kind == kind && strings.HasPrefix(thing.Name, prefix) {
+			names[thing.Name] = int64(len(thing.Value))
+		}
+	}
+	return names, m.called("names " + kind)
 }
 
 // stored calls f with the thing with the newest refresh token.

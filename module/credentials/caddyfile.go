@@ -43,27 +43,67 @@ func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"client_id":     &o.ClientID,
 		"client_secret": &o.ClientSecret,
 		"token_url":     &o.TokenURL,
-		"scopes": func() error {
-			return r.Each("scope", func(scope string) error {
-				o.Scopes = append(o.Scopes, scope)
-				return nil
-			})
-		},
+		"scopes":        scopesIn(r, &o.Scopes),
 		"auth_style":    &o.AuthStyle,
 		"refresh_token": &o.RefreshToken,
-		"params": options.Repeatable(func() error {
-			var name, value string
-			if err := r.Args("params", "a name and a value", 2, &name, &value); err != nil {
-				return err
-			}
-			r.Mark("params." + name)
-			if o.Params == nil {
-				o.Params = make(map[string][]string)
-			}
-			o.Params[name] = append(o.Params[name], value)
-			return nil
-		}),
+		"params":        paramsOf(r, &o.Params),
 	}))
+}
+
+// UnmarshalCaddyfile parses
+//
+//	oauth2_user {
+//		client_id         <id>
+//		client_secret     <secret>
+//		authorization_url <url>
+//		token_url         <url>
+//		revocation_url    <url>
+//		issuer            <url>
+//		scopes            [+]<scope>...
+//		params            <name> <value>
+//		resource          <uri>
+//	}
+func (o *OAuth2User) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	r := options.NewReader(d)
+	if err := r.Args("oauth2_user", "no argument", 0); err != nil {
+		return err
+	}
+	return finish(r, o.check, r.Block("oauth2_user", "", options.Targets{
+		"client_id":         &o.ClientID,
+		"client_secret":     &o.ClientSecret,
+		"authorization_url": &o.AuthorizationURL,
+		"token_url":         &o.TokenURL,
+		"revocation_url":    &o.RevocationURL,
+		"issuer":            &o.Issuer,
+		"scopes":            scopesIn(r, &o.Scopes),
+		"params":            paramsOf(r, &o.Params),
+		"resource":          &o.Resource,
+	}))
+}
+
+func scopesIn(r *options.Reader, scopes *[]string) func() error {
+	return func() error {
+		return r.Each("scope", func(scope string) error {
+			*scopes = append(*scopes, scope)
+			return nil
+		})
+	}
+}
+
+// paramsOf reads a parameter of requests.
+func paramsOf(r *options.Reader, params *map[string][]string) any {
+	return options.Repeatable(func() error {
+		var name, value string
+		if err := r.Args("params", "a name and a value", 2, &name, &value); err != nil {
+			return err
+		}
+		r.Mark("params." + name)
+		if *params == nil {
+			*params = make(map[string][]string)
+		}
+		(*params)[name] = append((*params)[name], value)
+		return nil
+	})
 }
 
 // UnmarshalCaddyfile parses
@@ -142,6 +182,7 @@ func fault(option string, err error) *options.ConfigError {
 var (
 	_ caddyfile.Unmarshaler = (*APIKey)(nil)
 	_ caddyfile.Unmarshaler = (*OAuth2)(nil)
+	_ caddyfile.Unmarshaler = (*OAuth2User)(nil)
 	_ caddyfile.Unmarshaler = (*Headers)(nil)
 	_ caddyfile.Unmarshaler = (*HMAC)(nil)
 )

@@ -14,9 +14,10 @@ import (
 type client struct {
 	id           string
 	secret       string
-	tokenURL     string // "": the descriptor's
-	scopes       []string
-	inBody       bool // id and secret are sent in the body, not with HTTP Basic authentication
+	tokenURL     string   // "": the descriptor's
+	scopes       []string // none: the descriptor's
+	ofUsers      bool     // its grants are those of users
+	inBody       bool     // id and secret are sent in the body, not with HTTP Basic authentication
 	refreshToken string
 	params       url.Values
 	parts        []string // parts of secrets and parameters that are redacted separately

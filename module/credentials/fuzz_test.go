@@ -45,17 +45,17 @@ func FuzzTokenAnswer(f *testing.F) {
 		}
 		f.Add(200, "text/plain; charset", []byte(body), false)
 	}
-	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte, refreshing bool) {
+	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte, withRefresh bool) {
 		c := &client{id: id, secret: secret, params: url.Values{}}
-		current := ""
-		if refreshing {
-			c.refreshToken, current = refresh, refresh
+		grant := clientCredentials()
+		if withRefresh {
+			c.refreshToken, grant = refresh, refreshing(refresh)
 		}
 		r := tokenRequest{
 			client: c, endpoint: "https://id.example.com/token?tenant=1", transport: saying{200 + (status%400+400)%400, contentType, string(body)},
 			limit: 64 << 10, credentials: &OAuth2{client: &rereadable[*client]{made: seal(made[*client]{value: c}), all: seal(c.secrets())}, stores: new(tokenStores)},
 		}
-		granted, e := r.do(context.Background(), current)
+		granted, e := r.do(context.Background(), grant)
 		if (granted.access.value == "") == (e == nil) {
 			t.Fatalf("token %q and error %v", granted.access.value, e)
 		}

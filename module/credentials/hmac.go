@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
-	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -68,7 +67,7 @@ type HMAC struct {
 	Signed string `json:"signed,omitempty"`
 
 	resolved *rereadable[string]
-	sent     *signatures
+	sent     *sentTexts
 }
 
 // CaddyModule returns the Caddy module information.
@@ -84,7 +83,7 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 	if fault := h.check(); fault != nil {
 		return fault
 	}
-	h.sent = newSignatures()
+	h.sent = new(sentTexts)
 	var err error
 	h.resolved, err = newRereadable(logger(ctx), func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
 	return err
@@ -115,7 +114,7 @@ func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) err
 	}
 	mac.Write(a.Body)
 	signature := encodings[cmp.Or(h.Encoding, "hex")](mac.Sum(nil))
-	h.sent.add(signature)
+	h.sent.add(strings.TrimRight(signature, "=")) // a provider may repeat it without padding
 	a.Request.Header.Set(cmp.Or(h.Header, defaultSignatureHeader), h.Prefix+signature)
 	return nil
 }
@@ -142,67 +141,3 @@ var (
 	_ credential.Advisor     = (*HMAC)(nil)
 	_ caddy.Provisioner      = (*HMAC)(nil)
 )
-
-// maxSignatures is how many signatures are kept.
-const maxSignatures = 16 << 10
-
-// signatures are the newest signatures that were sent, without padding. All have the same length.
-// Equal requests, such as those for the status of a run, have equal signatures.
-type signatures struct {
-	mu     sync.RWMutex
-	known  map[string]bool
-	newest []string // a ring buffer
-	next   int      // index of the oldest in a full ring
-}
-
-func newSignatures() *signatures { return &signatures{known: make(map[string]bool)} }
-
-// add adds a signature, and removes the oldest if there are too many.
-func (s *signatures) add(signature string) {
-	signature = strings.TrimRight(signature, "=")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.known[signature]:
-		return
-	case len(s.newest) < maxSignatures:
-		s.newest = append(s.newest, signature)
-	default:
-		delete(s.known, s.newest[s.next])
-		s.newest[s.next] = signature
-		s.next = (s.next + 1) % maxSignatures
-	}
-	s.known[signature] = true
-}
-
-// find returns the known signatures that a text contains.
-func (s *signatures) find(text []byte) (found []string) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if len(s.newest) == 0 {
-		return nil
-	}
-	size, run := len(s.newest[0]), 0 // run is the number of consecutive characters that a signature can have
-	for i, c := range text {
-		if !inSignature[c] {
-			run = 0
-			continue
-		}
-		if run++; run < size {
-			continue
-		}
-		if candidate := text[i+1-size : i+1]; s.known[string(candidate)] {
-			found = append(found, string(candidate))
-			run = 0
-		}
-	}
-	return found
-}
-
-// inSignature are the characters of hexadecimal and base64 signatures, without padding.
-var inSignature = func() (set [256]bool) {
-	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" {
-		set[c] = true
-	}
-	return set
-}()

@@ -53,8 +53,10 @@ type OAuth2 struct {
 	// `http://`. May contain placeholders.
 	TokenURL string `json:"token_url,omitempty"`
 
-	// The requested scopes. By default, the request has none, and the token
-	// endpoint decides.
+	// The requested scopes. By default, they are those of the called skill's
+	// descriptor, and requests for documents and with a `refresh_token` have none,
+	// so that the token endpoint decides. Tokens of different scopes are different
+	// tokens.
 	Scopes []string `json:"scopes,omitempty"`
 
 	// How the client authenticates at the token endpoint (RFC 6749, section
@@ -112,13 +114,8 @@ func (o *OAuth2) check() *options.ConfigError {
 			return fault("scopes", err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
-		switch {
-		case name == "":
-			return fault("params", errors.New("a name is missing"))
-		case slices.Contains(reservedParams, name):
-			return fault("params."+name, errors.New("cannot be set"))
-		}
+	if fault := checkParams(o.Params, reservedParams); fault != nil {
+		return fault
 	}
 	found := cmp.Or(
 		fault("auth_style", checkOneOf(o.AuthStyle, "header", "params")),
@@ -133,6 +130,19 @@ func (o *OAuth2) check() *options.ConfigError {
 		found = fault("token_url", err)
 	}
 	return found
+}
+
+// checkParams checks the names of further parameters of requests.
+func checkParams(params map[string][]string, reserved []string) *options.ConfigError {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		switch {
+		case name == "":
+			return fault("params", errors.New("a name is missing"))
+		case slices.Contains(reserved, name):
+			return fault("params."+name, errors.New("cannot be set"))
+		}
+	}
+	return nil
 }
 
 // Cleanup releases the tokens. Requests of the replaced configuration may still use them.
@@ -156,14 +166,7 @@ func (o *OAuth2) Supports(auth *document.Auth) bool {
 // other than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
 // error; and with INVOCATION_TIMEOUT if ctx ends first.
 func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	c := o.client.get()
-	token, err := o.token(ctx, c, a)
-	if isRefused(err) {
-		o.client.reread(ctx)
-		if newest := o.client.get(); newest != c {
-			token, err = o.token(ctx, newest, a)
-		}
-	}
+	token, err := rereading(ctx, o.client, func(c *client) (string, error) { return o.token(ctx, c, a) })
 	if err != nil {
 		return describe(err, a.Auth)
 	}
@@ -177,7 +180,21 @@ func (o *OAuth2) token(ctx context.Context, c *client, a *credential.Authenticat
 	if err != nil {
 		return "", err
 	}
-	return o.stores.of(c).get(ctx, grantKey{endpoint, a.Origin}, o.fetcher(c, endpoint, a))
+	key := c.grantKey(endpoint, a)
+	return o.stores.of(c).get(ctx, key, o.fetcher(c, key, a))
+}
+
+// rereading asks for a token, and again if it is refused and the secret in a file was replaced.
+func rereading[C comparable](ctx context.Context, v *rereadable[C], ask func(C) (string, error)) (string, error) {
+	c := v.get()
+	token, err := ask(c)
+	if isRefused(err) {
+		v.reread(ctx)
+		if newest := v.get(); newest != c {
+			return ask(newest)
+		}
+	}
+	return token, err
 }
 
 // isRefused reports whether a token endpoint has refused to issue a token.
@@ -199,11 +216,12 @@ func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool,
 		return false, err
 	}
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	renewed, err := o.stores.of(c).renew(ctx, grantKey{endpoint, a.Origin}, rejected, o.fetcher(c, endpoint, a))
+	key := c.grantKey(endpoint, a)
+	token, err := o.stores.of(c).renew(ctx, key, rejected, o.fetcher(c, key, a))
 	if err != nil {
 		return false, describe(err, a.Auth)
 	}
-	return renewed, nil
+	return token != rejected, nil
 }
 
 // Keep implements [Keeper].
@@ -236,36 +254,61 @@ func describe(err error, auth *document.Auth) error {
 	return e
 }
 
-// endpoint returns the token endpoint of a request. It fails if the secret may not be sent there.
-func (c *client) endpoint(a *credential.Authentication) (string, error) {
-	if c.tokenURL != "" {
-		return c.tokenURL, c.checkOrigin(a.Origin)
+// grantKey returns the key of the token for a request.
+func (c *client) grantKey(endpoint string, a *credential.Authentication) grantKey {
+	scopes := c.scopes
+	if len(scopes) == 0 && c.refreshToken == "" { // a refresh token may be for less than all that a descriptor names
+		scopes = scopesOf(a.Auth)
 	}
-	if a.Auth == nil || a.Auth.OAuth2 == nil || a.Auth.OAuth2.TokenURL == "" {
-		return "", refused("", refusal{"token_url_missing", "The descriptor names no token endpoint.", configureTokenURL})
-	}
-	u, err := parseTokenURL(a.Auth.OAuth2.TokenURL)
-	if err != nil {
-		return "", refused("", refusal{"token_url_invalid", "The descriptor's token endpoint is not usable.", configureTokenURL})
-	}
-	if err := a.MaySend(u); err != nil {
-		return "", err
-	}
-	return u.String(), nil
+	return grantKey{tokenURL: endpoint, origin: a.Origin, scopes: strings.Join(scopes, " ")}
 }
 
-// checkOrigin refuses a configured token endpoint without TLS, unless the provider's origin is
-// without TLS, too.
-func (c *client) checkOrigin(origin string) error {
-	isPlain := func(address string) bool { return strings.HasPrefix(strings.ToLower(address), "http://") }
-	if !isPlain(c.tokenURL) || isPlain(origin) {
+// maxScopes bounds the scopes of a descriptor that are asked for.
+const maxScopes = 64
+
+// scopesOf returns the scopes of a descriptor that can be asked for; nil auth: none.
+func scopesOf(auth *document.Auth) (scopes []string) {
+	if auth == nil || auth.OAuth2 == nil {
 		return nil
 	}
-	return refused(c.tokenURL, refusal{
-		"token_url_insecure",
-		"The configured token_url is an http:// address, which is allowed only for providers whose origin begins with http://.",
-		"configure an https:// address as token_url",
-	})
+	for _, scope := range slices.Sorted(maps.Keys(auth.OAuth2.Scopes)) {
+		if checkScope(scope) == nil && len(scopes) < maxScopes {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes
+}
+
+// endpoint returns the token endpoint of a request. It fails if the secret may not be sent there.
+func (c *client) endpoint(a *credential.Authentication) (string, error) {
+	named := ""
+	if a.Auth != nil && a.Auth.OAuth2 != nil {
+		named = a.Auth.OAuth2.TokenURL
+	}
+	return address(a, "token_url", c.tokenURL, named)
+}
+
+// address returns the configured address of an authorization server for a request, or else the one that the descriptor names, if a secret may be sent there. A
+// configured one without TLS is refused, unless the provider's origin is without TLS, too.
+func address(a *credential.Authentication, option, configured, named string) (string, error) {
+	what := map[string]string{"token_url": "token endpoint", "authorization_url": "authorization endpoint"}[option]
+	isPlain := func(address string) bool { return strings.HasPrefix(strings.ToLower(address), "http://") }
+	switch u, err := parseTokenURL(named); {
+	case configured != "" && isPlain(configured) && !isPlain(a.Origin):
+		return configured, refused(configured, refusal{
+			option + "_insecure",
+			"The configured " + option + " is an http:// address, which is allowed only for providers whose origin begins with http://.",
+			"configure an https:// address as " + option,
+		})
+	case configured != "":
+		return configured, nil
+	case named == "":
+		return "", refused("", refusal{option + "_missing", "The descriptor names no " + what + ".", "configure " + option})
+	case err != nil:
+		return "", refused("", refusal{option + "_invalid", "The descriptor's " + what + " is not usable.", "configure " + option})
+	default:
+		return u.String(), a.MaySend(u)
+	}
 }
 
 // refused returns the error of a token request that is not sent.
@@ -277,9 +320,10 @@ func refused(tokenURL string, r refusal) *run.Failure {
 
 // fetcher returns the function that obtains a token for an authentication. The function may run
 // longer than the call, so it holds only what a token request needs.
-func (o *OAuth2) fetcher(c *client, endpoint string, a *credential.Authentication) fetch {
-	f := tokenRequest{client: c, endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
-	key := grantKey{endpoint, a.Origin}
+func (o *OAuth2) fetcher(c *client, key grantKey, a *credential.Authentication) fetch {
+	f := tokenRequest{
+		client: c, endpoint: key.tokenURL, transport: a.Transport, limit: a.MaxResponseSize, scopes: strings.Fields(key.scopes), credentials: o,
+	}
 	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
 		// Caddy's HTTP transport needs a replacer in the context.
 		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
@@ -289,7 +333,7 @@ func (o *OAuth2) fetcher(c *client, endpoint string, a *credential.Authenticatio
 				markFromProvider(err)
 			}
 			o.logger.Debug("no access token was obtained", // the line of the call has level WARN
-				zap.String("token_url", credential.Scrub(redactURL(endpoint), o)),
+				zap.String("token_url", credential.Scrub(redactURL(key.tokenURL), o)),
 				zap.String("code", string(document.CodeOf(err))),
 				zap.Int("status", err.HTTPStatus),
 				zap.String("error", err.OperatorText()))
@@ -311,7 +355,7 @@ func markFromProvider(e *run.Failure) {
 // obtain sends the token request of the configured grant.
 func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key grantKey, newest refreshToken) (grantedToken, *run.Failure) {
 	if f.client.refreshToken == "" {
-		return f.do(ctx, "")
+		return f.do(ctx, clientCredentials())
 	}
 	if o.kept.Trial {
 		return grantedToken{refresh: newest}, authRequired(run.Bridge, f.endpoint, refusal{
@@ -322,12 +366,14 @@ func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key grantKey, newes
 		Keeping:    o.kept,
 		logger:     o.logger,
 		endpoint:   f.endpoint,
+		kind:       refreshKind,
 		name:       f.client.rotationName(f.endpoint),
+		keep:       refreshKept,
 		configured: f.client.refreshToken,
 	}
 	return r.do(ctx, newest, func(ctx context.Context, token string) (grantedToken, *run.Failure) {
 		o.stores.of(f.client).use(key, token)
-		return f.do(ctx, token)
+		return f.do(ctx, refreshing(token))
 	})
 }
 

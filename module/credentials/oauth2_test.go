@@ -143,7 +143,7 @@ func TestTokenRequest(t *testing.T) {
 	}{
 		"client credentials": {
 			func(*credentials.OAuth2) {}, true,
-			url.Values{"grant_type": {"client_credentials"}},
+			url.Values{"grant_type": {"client_credentials"}, "scope": {"all"}},
 		},
 		"scopes and parameters": {
 			func(m *credentials.OAuth2) {
@@ -155,7 +155,7 @@ func TestTokenRequest(t *testing.T) {
 		},
 		"in the body": {
 			func(m *credentials.OAuth2) { m.AuthStyle = "params" }, false,
-			url.Values{"grant_type": {"client_credentials"}, "client_id": {"me"}, "client_secret": {canary}},
+			url.Values{"grant_type": {"client_credentials"}, "client_id": {"me"}, "client_secret": {canary}, "scope": {"all"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func TestRefusalsDescribeWhatIsMissing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := oauth2(t)
+			m := oauth2(t, func(m *credentials.OAuth2) { m.Scopes = []string{"all"} }) // otherwise their tokens differ
 			e := &tokenEndpoint{answer: func(n int, r *http.Request) (*reply, error) {
 				if n == 1 {
 					return issue(time.Hour)(n, r)

@@ -32,6 +32,8 @@ const (
 type Things interface {
 	Get(ctx context.Context, kind, name string) (*store.Thing, error)
 	Put(ctx context.Context, thing *store.Thing, keep time.Duration) (ok bool, err error)
+	Delete(ctx context.Context, kind, name string) error
+	Names(ctx context.Context, kind, prefix string, most int) (sizes map[string]int64, err error)
 }
 
 // Keeping is where credentials keep what a server has replaced.
@@ -56,8 +58,9 @@ type rotation struct {
 
 	logger     *zap.Logger
 	endpoint   string
-	name       string // of the thing, which is another one for another client, endpoint or configured token
-	configured string // the configured refresh token
+	kind, name string        // of the thing, which is another one for another client, endpoint or configured token
+	keep       time.Duration // how long it is kept
+	configured string        // the configured refresh token; empty: there is only the stored text
 }
 
 // do sends a token request with the newest refresh token, and stores the one in the response.
@@ -101,7 +104,7 @@ func (r rotation) send(ctx context.Context, newest refreshToken, request func(co
 		return granted, failure
 	}
 	granted.refresh = newest
-	granted.refresh.fixed = failure == nil || newest.fixed
+	granted.refresh.fixed = (failure == nil || newest.fixed) && r.configured != ""
 	return granted, failure
 }
 
@@ -156,16 +159,19 @@ func (r rotation) unavailable(err error) *run.Failure {
 // newest returns the refresh token to use: the stored one, which another instance may have stored, unless the known one could not be stored since
 // then. The thing is where the next one is to be stored.
 func (r rotation) newest(ctx context.Context, known refreshToken) (*store.Thing, refreshToken, *run.Failure) {
-	thing, err := r.Things.Get(ctx, refreshKind, r.name)
+	thing, err := r.Things.Get(ctx, r.kind, r.name)
 	switch {
 	case errors.Is(err, store.ErrNoThing):
-		return &store.Thing{Kind: refreshKind, Name: r.name}, known, nil
+		if r.configured == "" {
+			known = refreshToken{}
+		}
+		return &store.Thing{Kind: r.kind, Name: r.name}, known, nil
 	case err != nil:
 		return nil, known, r.unavailable(err)
 	case known.unsaved && thing.Version == known.version:
 		return thing, known, nil
 	}
-	value, old, err := r.Sealer.OpenText(ctx, string(thing.Value), refreshKind, r.name)
+	value, old, err := r.Sealer.OpenText(ctx, string(thing.Value), r.kind, r.name)
 	switch {
 	case errors.Is(err, runtoken.ErrInvalid):
 		return nil, known, authRequired(run.Bridge, r.endpoint, refusal{
@@ -176,7 +182,7 @@ func (r rotation) newest(ctx context.Context, known refreshToken) (*store.Thing,
 		return nil, known, r.unavailable(err)
 	}
 	stored := refreshToken{value: value, fixed: known.fixed && known.value == value}
-	stored.unsaved = old || time.Until(thing.Expires) < refreshKept-24*time.Hour // so that it is stored again
+	stored.unsaved = old || time.Until(thing.Expires) < r.keep-24*time.Hour // so that it is stored again
 	return thing, stored, nil
 }
 
@@ -185,11 +191,11 @@ func (r rotation) save(ctx context.Context, thing *store.Thing, token refreshTok
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	token.version = thing.Version
-	sealed, err := r.Sealer.SealText(ctx, token.value, refreshKind, r.name)
+	sealed, err := r.Sealer.SealText(ctx, token.value, r.kind, r.name)
 	stored := false
 	if err == nil {
 		thing.Value = []byte(sealed)
-		stored, err = r.Things.Put(ctx, thing, refreshKept)
+		stored, err = r.Things.Put(ctx, thing, r.keep)
 	}
 	switch {
 	case err != nil:

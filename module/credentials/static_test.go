@@ -272,7 +272,7 @@ func TestSignaturesAreForgotten(t *testing.T) {
 	for i := range 20_000 {
 		last = sign(i / 2) // some are sent again
 	}
-	for i := range 20_000 {
+	for i := range 40_000 {
 		last = sign(i)
 	}
 	if len(m.Sent([]byte(last))) != 1 || len(m.Sent([]byte(first))) != 0 {

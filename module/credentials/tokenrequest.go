@@ -38,15 +38,23 @@ type tokenRequest struct {
 	client      *client
 	endpoint    string
 	transport   http.RoundTripper
-	limit       int64   // size of the answer in bytes; 0: the default
-	credentials *OAuth2 // its secrets are removed from errors
+	limit       int64                  // size of the answer in bytes; 0: the default
+	scopes      []string               // asked for; none: the endpoint decides
+	credentials credential.Credentials // its secrets are removed from errors
 }
 
-// do sends a token request: of the client credentials grant (RFC 6749, section 4.4.2), or with a
-// refresh token (section 6).
-func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *run.Failure) {
+// clientCredentials returns the parameters of the client credentials grant (RFC 6749, section 4.4.2).
+func clientCredentials() url.Values { return url.Values{"grant_type": {"client_credentials"}} }
+
+// refreshing returns the parameters of a request with a refresh token (section 6).
+func refreshing(token string) url.Values {
+	return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+}
+
+// do sends a token request with the parameters of a grant.
+func (r tokenRequest) do(ctx context.Context, grant url.Values) (grantedToken, *run.Failure) {
 	asked := time.Now()
-	answer := r.send(ctx, refresh)
+	answer := r.send(ctx, grant)
 	if answer.accessToken == "" || answer.errorCode != "" || answer.status < 200 || answer.status >= 300 || answer.err != nil {
 		return grantedToken{after: answer.after}, r.failure(answer)
 	}
@@ -55,28 +63,19 @@ func (r tokenRequest) do(ctx context.Context, refresh string) (grantedToken, *ru
 		e.HTTPStatus = answer.status
 		return grantedToken{}, e
 	}
-	granted := grantedToken{access: accessToken{value: answer.accessToken, obtained: asked.Round(0)}}
+	granted := grantedToken{access: accessToken{value: answer.accessToken, obtained: asked.Round(0)}, scopes: strings.Fields(answer.scope)}
 	if answer.lifetime > 0 {
 		granted.access.expires = asked.Add(answer.lifetime).Round(0)
 	}
-	if answer.refreshToken != refresh {
+	if answer.refreshToken != grant.Get("refresh_token") {
 		granted.refresh.value = answer.refreshToken
 	}
 	return granted, nil
 }
 
 // send sends the request and reads the answer. It follows no redirect, which could send the secret to another address.
-func (r tokenRequest) send(ctx context.Context, refresh string) (answer tokenAnswer) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(r.form(refresh).Encode()))
-	if err != nil {
-		return tokenAnswer{err: err}
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
-	if !r.client.inBody {
-		req.SetBasicAuth(url.QueryEscape(r.client.id), url.QueryEscape(r.client.secret)) // RFC 6749, section 2.3.1
-	}
-	resp, err := r.transport.RoundTrip(req)
+func (r tokenRequest) send(ctx context.Context, grant url.Values) (answer tokenAnswer) {
+	resp, err := r.post(ctx, r.endpoint, grant)
 	if err != nil {
 		return tokenAnswer{err: err}
 	}
@@ -101,16 +100,12 @@ func (r tokenRequest) send(ctx context.Context, refresh string) (answer tokenAns
 	return answer
 }
 
-// form returns the body of the request.
-func (r tokenRequest) form(refresh string) url.Values {
+// post sends parameters with the authentication of the client (RFC 6749, section 2.3.1).
+func (r tokenRequest) post(ctx context.Context, address string, grant url.Values) (*http.Response, error) {
 	form := maps.Clone(r.client.params)
-	form.Set("grant_type", "client_credentials")
-	if refresh != "" {
-		form.Set("grant_type", "refresh_token")
-		form.Set("refresh_token", refresh)
-	}
-	if len(r.client.scopes) > 0 {
-		form.Set("scope", strings.Join(r.client.scopes, " "))
+	maps.Copy(form, grant)
+	if len(r.scopes) > 0 {
+		form.Set("scope", strings.Join(r.scopes, " "))
 	}
 	if r.client.inBody {
 		form.Set("client_id", r.client.id)
@@ -118,7 +113,16 @@ func (r tokenRequest) form(refresh string) url.Values {
 			form.Set("client_secret", r.client.secret)
 		}
 	}
-	return form
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if !r.client.inBody {
+		req.SetBasicAuth(url.QueryEscape(r.client.id), url.QueryEscape(r.client.secret))
+	}
+	return r.transport.RoundTrip(req)
 }
 
 // checkToken returns why a token can't be sent as a bearer token; empty: it can.
@@ -157,9 +161,8 @@ type refusal struct{ reason, message, advice string }
 
 // The advice of refusals.
 const (
-	configureTokenURL = "configure token_url"
-	checkTokenURL     = "check token_url" //nolint:gosec // advice, not a credential
-	checkClient       = "check client_id, client_secret and scopes"
+	checkTokenURL = "check token_url" //nolint:gosec // advice, not a credential
+	checkClient   = "check client_id, client_secret and scopes"
 )
 
 // refusal returns the refusal of a response without a token.
@@ -300,9 +303,9 @@ func authRequired(by run.Party, tokenURL string, r refusal) *run.Failure {
 // tokenAnswer is the answer of a token endpoint (RFC 6749, sections 5.1 and 5.2), read as most clients do. A member that is missing, or that no client
 // can use as it was sent, is empty: only a missing access token makes an answer useless.
 type tokenAnswer struct {
-	accessToken, tokenType, refreshToken string
-	lifetime                             time.Duration // 0: not known
-	errorCode                            string
+	accessToken, tokenType, refreshToken, scope string
+	lifetime                                    time.Duration // 0: not known
+	errorCode                                   string
 
 	status int           // 0: no answer
 	err    error         // of the transport, or of reading the answer
@@ -329,6 +332,7 @@ func parseToken(body []byte) tokenAnswer {
 			TokenType    jsontext.Value `json:"token_type"`
 			RefreshToken jsontext.Value `json:"refresh_token"`
 			ExpiresIn    jsontext.Value `json:"expires_in"`
+			Scope        jsontext.Value `json:"scope"`
 			Error        jsontext.Value `json:"error"`
 		}
 		if json.Unmarshal(body, &members, lenient) != nil {
@@ -339,8 +343,9 @@ func parseToken(body []byte) tokenAnswer {
 			return s
 		}
 		return tokenAnswer{
-			accessToken: text(members.AccessToken), tokenType: text(members.TokenType), refreshToken: text(members.RefreshToken), errorCode: text(members.Error),
-			lifetime: lifetimeOf(cmp.Or(text(members.ExpiresIn), string(members.ExpiresIn))),
+			accessToken: text(members.AccessToken), tokenType: text(members.TokenType), refreshToken: text(members.RefreshToken), scope: text(members.Scope),
+			errorCode: text(members.Error),
+			lifetime:  lifetimeOf(cmp.Or(text(members.ExpiresIn), string(members.ExpiresIn))),
 		}
 	}
 	if bytes.ContainsAny(body, "<>\"{} \t\r\n") { // a page, or other text
@@ -348,8 +353,9 @@ func parseToken(body []byte) tokenAnswer {
 	}
 	form, _ := url.ParseQuery(string(body)) // what can't be read is left out
 	return tokenAnswer{
-		accessToken: form.Get("access_token"), tokenType: form.Get("token_type"), refreshToken: form.Get("refresh_token"), errorCode: form.Get("error"),
-		lifetime: lifetimeOf(form.Get("expires_in")),
+		accessToken: form.Get("access_token"), tokenType: form.Get("token_type"), refreshToken: form.Get("refresh_token"), scope: form.Get("scope"),
+		errorCode: form.Get("error"),
+		lifetime:  lifetimeOf(form.Get("expires_in")),
 	}
 }
 

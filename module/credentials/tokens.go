@@ -36,8 +36,10 @@ const (
 	// maxEarly is the maximum time before its expiry at which a token is replaced.
 	maxEarly = 60 * time.Second
 	// maxGrants bounds the grants of one configuration, because documents can name token
-	// endpoints.
+	// endpoints and scopes.
 	maxGrants = 64
+	// maxUserGrants bounds the grants of users that a process has in its memory.
+	maxUserGrants = 16 << 10
 )
 
 // tokenPool keeps the tokens of each configuration across reloads. Its keys are digests of the
@@ -66,7 +68,11 @@ func (s *tokenStores) of(c *client) *tokenStore {
 			return h.tokens
 		}
 	}
-	tokens, release := newTokenStore(), func() {}
+	most := maxGrants
+	if c.ofUsers {
+		most = maxUserGrants
+	}
+	tokens, release := &tokenStore{grants: make(map[grantKey]*grant), most: most}, func() {}
 	if !s.released { // else nothing would release it
 		if held, end, err := tokenPool.Hold(c.key, func() (*tokenStore, error) { return tokens, nil }); err == nil {
 			tokens, release = held, end
@@ -110,17 +116,18 @@ func (s *tokenStores) release() {
 type tokenStore struct {
 	mu      sync.Mutex
 	grants  map[grantKey]*grant
+	most    int
 	fetches singleflight.Group // by grantKey
 }
 
-func newTokenStore() *tokenStore { return &tokenStore{grants: make(map[grantKey]*grant)} }
-
-// grantKey identifies a grant: the token endpoint, and the origin of the provider that gets the token.
-type grantKey struct{ tokenURL, origin string }
+// grantKey identifies a grant: the token endpoint, the origin of the provider that gets the token, what the token may be used for, and whose it is;
+// empty: the bridge's.
+type grantKey struct{ tokenURL, origin, scopes, owner string }
 
 // grant is the state of the tokens from one endpoint for one provider. The store's lock guards it.
 type grant struct {
 	token    *accessToken  // nil: none, or rejected
+	obtained time.Time     // when the newest token was, which may be rejected
 	replaced []accessToken // earlier tokens, oldest first, which providers may still accept
 	refresh  refreshToken
 
@@ -140,7 +147,9 @@ func (g *grant) replace(token *accessToken, now time.Time) {
 			g.replaced = g.replaced[1:]
 		}
 	}
-	g.token = token
+	if g.token = token; token != nil {
+		g.obtained = token.obtained
+	}
 }
 
 // delayRenewal sets the minimum time until the next replacement of a rejected token.
@@ -198,12 +207,15 @@ type refreshToken struct {
 	value   string // "": the configured or the stored one
 	unsaved bool   // it could not be stored, or has to be stored again
 	version int64  // of the thing that was to be replaced, if the token is not saved
-	fixed   bool   // the endpoint did not replace it when it was used last
+	// obtained is when the newest access token was that the store has known, if another instance may have got a newer one.
+	obtained time.Time
+	fixed    bool // the endpoint did not replace it when it was used last
 }
 
 // grantedToken is the result of a token request.
 type grantedToken struct {
 	access  accessToken
+	scopes  []string // of the response; none: those that were asked for
 	refresh refreshToken
 	after   time.Duration // Retry-After of an error response
 }
@@ -229,26 +241,38 @@ func (s *tokenStore) get(ctx context.Context, key grantKey, f fetch) (string, er
 	return s.await(ctx, key, g, f)
 }
 
-// renew replaces a rejected token, unless it was replaced already, and reports whether there is
-// another one now. It fails if the previous replacement was too recent (see firstRenewal).
-func (s *tokenStore) renew(ctx context.Context, key grantKey, rejected string, f fetch) (bool, error) {
+// renew replaces a rejected token, unless it was replaced already, and returns the token to use now. It fails if the previous replacement was too recent (see firstRenewal).
+func (s *tokenStore) renew(ctx context.Context, key grantKey, rejected string, f fetch) (token string, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	g := s.grant(key)
 	if g.token != nil && g.token.value != rejected {
-		s.mu.Unlock()
-		return true, nil
+		defer s.mu.Unlock()
+		return g.token.value, nil
 	}
 	if g.token != nil {
 		if early := g.renewable.Sub(now); early > 0 {
 			s.mu.Unlock()
-			return false, rejectedAgain(key.tokenURL, early)
+			return "", rejectedAgain(key.tokenURL, early)
 		}
 		g.delayRenewal(now)
 		g.replace(nil, now)
 	}
-	token, err := s.await(ctx, key, g, f)
-	return err == nil && token != rejected, err
+	return s.await(ctx, key, g, f)
+}
+
+// adopt takes the access token of a grant from the database, unless the known one is newer; nil: the grant has ended.
+func (s *tokenStore) adopt(key grantKey, token *accessToken) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token == nil {
+		delete(s.grants, key)
+		return
+	}
+	if g := s.grant(key); token.obtained.After(g.obtained) {
+		g.replace(token, time.Now())
+		g.failure, g.until = nil, time.Time{}
+	}
 }
 
 // use records the refresh token of a request before it is sent, so that it is redacted from then on.
@@ -288,7 +312,7 @@ func (s *tokenStore) grant(key grantKey) *grant {
 	if g, ok := s.grants[key]; ok {
 		return g
 	}
-	if len(s.grants) >= maxGrants {
+	if len(s.grants) >= s.most {
 		s.evict(time.Now())
 	}
 	g := new(grant)
@@ -299,9 +323,10 @@ func (s *tokenStore) grant(key grantKey) *grant {
 // evict removes a grant without a valid token, or else any grant.
 func (s *tokenStore) evict(now time.Time) {
 	var victim grantKey
+	looked := 0
 	for key, g := range s.grants {
 		victim = key
-		if !g.token.valid(now) && !g.fetching {
+		if looked++; !g.token.valid(now) && !g.fetching || looked == maxGrants {
 			break
 		}
 	}
@@ -338,7 +363,8 @@ func (s *tokenStore) await(ctx context.Context, key grantKey, g *grant, f fetch)
 func (s *tokenStore) fetch(key grantKey, g *grant, f fetch) <-chan singleflight.Result {
 	g.fetching = true
 	newest := g.refresh
-	return s.fetches.DoChan(key.tokenURL+" "+key.origin, func() (any, error) {
+	newest.obtained = g.obtained
+	return s.fetches.DoChan(fmt.Sprintf("%q", key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 		defer cancel()
 		granted, failure := recovering(ctx, f, newest)

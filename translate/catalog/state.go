@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -159,8 +160,9 @@ func refusedBy(id, principal string) string { return id + string(rune(separator)
 
 // NoteCall remembers the failure of a call of a principal because of its credential, and forgets it with a nil failure: a call was accepted. If the
 // provider has refused the credential, that is so for all skills that need it, until a call of one of them is accepted. Other failures change
-// nothing, and neither do calls of skills without authentication.
+// nothing, and neither do calls of skills without authentication. Credentials of which each principal has its own say nothing about others.
 func (f *Found) NoteCall(principal string, failure *run.Failure) {
+	_, personal := f.Invoker.Credentials.(credential.Personal)
 	switch {
 	case f.Skill.Auth.Type == document.AuthNone:
 		return
@@ -170,7 +172,7 @@ func (f *Found) NoteCall(principal string, failure *run.Failure) {
 			f.Section.refusals.Note(refusedBy(f.ID, anyone), nil)
 		}
 		if !f.Invoker.refused.Empty() {
-			f.Invoker.refused.Prune(func(string) bool { return false })
+			f.Invoker.refused.Prune(func(id string) bool { return personal && id != refusedBy("", principal) })
 		}
 		return
 	case failure.Kind != run.AuthRequired || failure.Next() != run.NextAskOperator:
@@ -179,7 +181,9 @@ func (f *Found) NoteCall(principal string, failure *run.Failure) {
 		ofAll := *failure
 		ofAll.Ref = run.Ref{}
 		f.Invoker.refused.Note(refusedBy("", principal), &ofAll)
-		f.Invoker.refused.Note(refusedBy("", anyone), &ofAll)
+		if !personal {
+			f.Invoker.refused.Note(refusedBy("", anyone), &ofAll)
+		}
 		return
 	}
 	f.Section.refusals.Note(refusedBy(f.ID, principal), failure)

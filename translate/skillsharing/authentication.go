@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -127,6 +129,24 @@ func (c *Client) completeDemand(s *discovery.Skill, e *run.Failure) {
 	}
 	d.By, d.FromProvider = run.Provider, true
 	e.Demand = d
+}
+
+// askScopes makes a refusal for lack of scopes a request to the user who can consent to them.
+func (c *Client) askScopes(ctx context.Context, s *discovery.Skill, e *run.Failure) {
+	personal, ok := c.Credentials.(credential.Personal)
+	if !ok || e.Kind != run.PermissionDenied || e.By != run.Provider || e.Demand != nil {
+		return
+	}
+	var details struct {
+		Scopes []string `json:"required_scopes"`
+	}
+	if json.Unmarshal(e.ProviderSaid().Details, &details) != nil || len(details.Scopes) == 0 {
+		return
+	}
+	owner, _ := ctx.Value(credential.OwnerKey{}).(string)
+	if demand, advice := personal.Lacking(ctx, owner, &s.Auth, details.Scopes); demand != nil {
+		e.Demand, e.Advice = demand, advice
+	}
 }
 
 // Refusal returns what the first answer about a run says about the bridge's credential: the failure of a call with its HTTP status and the code

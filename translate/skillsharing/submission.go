@@ -56,6 +56,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		if executed == run.ExecutedMaybe { // an earlier attempt may have executed the skill
 			e.Executed = run.ExecutedMaybe
 		}
+		c.askScopes(ctx, s, e)
 		return nil, c.finish(s, e)
 	}
 	for attempt := 1; ; attempt++ {

@@ -78,6 +78,9 @@ type Personal interface {
 	// Missing returns the failure, with the link where the user can act, of a call of a principal for a skill with this authentication; nil: the
 	// principal has granted what the skill needs, or it is not known. It sends no request.
 	Missing(ctx context.Context, owner string, auth *document.Auth) *run.Failure
+	// Lacking returns what the principal's user is asked for after the provider has refused a call for lack of scopes, and an advice; nil: the user has
+	// consented to all of them.
+	Lacking(ctx context.Context, owner string, auth *document.Auth, scopes []string) (*run.Demand, string)
 }
 
 // OwnerKey is the key of the context's value with the principal whose call or run a request belongs to.

@@ -1,0 +1,476 @@
+package credentials
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+const (
+	// unusedKept is how long a grant is kept after its last use, which is noted once a day; then it is revoked and deleted. A row that nobody revokes
+	// is deleted by the database, revocable later.
+	unusedKept = 90 * 24 * time.Hour
+	revocable  = 7 * 24 * time.Hour
+	// rowFresh is how long a grant is not read again: lists of skills ask for the same one for each skill.
+	rowFresh = time.Second
+	// maxRows is how many grants are remembered for that time at least.
+	maxRows = 1024
+	// revocationTimeout bounds the request that revokes a token.
+	revocationTimeout = 3 * time.Second
+	// maxListed is how many grants are listed.
+	maxListed = 100_000
+	// The kinds of things: grants, the keys of their names, and the scopes that providers have asked for.
+	grantKind, grantNameKind, grantScopeKind = "grants", "grant_names", "grant_scopes"
+)
+
+// errGrantEnded is the cause of the failure of a request for a token whose grant has ended.
+var errGrantEnded = errors.New("the grant has ended")
+
+// Connection is what the credentials of a source have of their bridge.
+type Connection struct {
+	// Namespace is that of the source.
+	Namespace string
+	// Realm is that of the bridge, so that bridges do not share grants.
+	Realm string
+	// URL is that of the pages on which users connect accounts, as browsers see it, without a slash at its end.
+	URL string
+	// Things keep the grants.
+	Things Things
+	// Sealer encrypts them.
+	Sealer *runtoken.Sealer
+	// Ended reports that the grant of a principal has ended.
+	Ended func(owner, reason string)
+}
+
+// Connect gives the credentials what their bridge has. It is called before they are used; without a database, it is not called.
+func (o *OAuth2User) Connect(c Connection) { o.connection = &c }
+
+// grantRow is a grant as it is stored, encrypted.
+type grantRow struct {
+	Owner     string   `json:"owner"`
+	Namespace string   `json:"namespace"`
+	TokenURL  string   `json:"token_url"`
+	ClientID  string   `json:"client_id"`
+	Secret    string   `json:"client_secret,omitzero"`  // for revoking the token when the configuration no longer has the source
+	Revoke    string   `json:"revocation_url,omitzero"` // likewise
+	Asked     []string `json:"asked,omitzero"`
+	Answered  []string `json:"answered,omitzero"`
+	// Flow is a digest of the flow in which the user has consented: it can't be finished again.
+	Flow      string    `json:"flow"`
+	Consented time.Time `json:"consented"`
+	Access    string    `json:"access_token"`
+	Refresh   string    `json:"refresh_token,omitzero"`
+	// Obtained is when the access token was, later for each one that is stored, whatever the clocks of instances say.
+	Obtained time.Time `json:"obtained"`
+	Expires  time.Time `json:"expires,omitzero"` // of the access token; zero: not known
+}
+
+// held is a grant with the thing that has it.
+type held struct {
+	thing    *store.Thing
+	row      *grantRow // nil: there is none, or it can't be decrypted
+	old      bool      // there is a newer key
+	read     time.Time
+	justRead bool
+}
+
+// take replaces the tokens by those of an answer.
+func (r *grantRow) take(granted grantedToken, c *userClient) {
+	token := granted.access
+	if earliest := r.Obtained.Add(time.Millisecond); !r.Obtained.IsZero() && token.obtained.Before(earliest) {
+		token.obtained = earliest
+	}
+	r.Access, r.Obtained, r.Expires = token.value, token.obtained, token.expires
+	if granted.refresh.value != "" {
+		r.Refresh = granted.refresh.value
+	}
+	if len(granted.scopes) > 0 {
+		r.Answered = slices.DeleteFunc(granted.scopes[:min(len(granted.scopes), maxScopes)], func(scope string) bool { return checkScope(scope) != nil })
+	}
+	r.Secret = c.secret
+}
+
+func (r *grantRow) token() *accessToken { return &accessToken{r.Access, r.Obtained, r.Expires} }
+
+// granted returns the scopes that count as granted: servers rename them.
+func (r *grantRow) granted() []string { return union(r.Asked, r.Answered) }
+
+// ended reports whether the grant has ended with its access token.
+func (r *grantRow) ended(now time.Time) bool { return r.Refresh == "" && !r.token().valid(now) }
+
+// nameKey returns the key of the digests in the names of the bridge's grants, which do not show principals to readers of the database. It makes one if
+// there is none, or if the stored one can't be decrypted: then no grant can.
+func (c *Connection) nameKey(ctx context.Context) ([]byte, error) {
+	for {
+		thing, err := c.Things.Get(ctx, grantNameKind, digest(c.Realm))
+		key, old := "", true
+		switch {
+		case errors.Is(err, store.ErrNoThing):
+			thing = &store.Thing{Kind: grantNameKind, Name: digest(c.Realm)}
+		case err != nil:
+			return nil, err
+		default:
+			if key, old, err = c.Sealer.OpenText(ctx, string(thing.Value), grantNameKind, thing.Name); err != nil && !errors.Is(err, runtoken.ErrInvalid) {
+				return nil, err
+			}
+		}
+		if key != "" && !old {
+			return []byte(key), nil
+		}
+		if key == "" {
+			key = rand.Text()
+		}
+		sealed, err := c.Sealer.SealText(ctx, key, grantNameKind, thing.Name)
+		if err != nil {
+			return nil, err
+		}
+		thing.Value = []byte(sealed)
+		if ok, err := c.Things.Put(ctx, thing, 0); err != nil || ok {
+			return []byte(key), err
+		}
+	}
+}
+
+// nameOf returns the beginning of the names of the grants of a bridge; with an owner, of this one's; with a namespace, the name of one.
+func (c *Connection) nameOf(key []byte, owner, namespace string) string {
+	part := func(what, text string) string {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(what + "\x00" + text))
+		return hex.EncodeToString(mac.Sum(nil))[:32]
+	}
+	name := digest(c.Realm)[:16]
+	if owner != "" {
+		name += part("owner", owner)
+	}
+	if namespace != "" {
+		name += part("source", namespace)
+	}
+	return name
+}
+
+// name returns the name of the grant of an owner.
+func (o *OAuth2User) name(ctx context.Context, owner string) (string, error) {
+	o.read.mu.Lock()
+	key := o.read.names
+	o.read.mu.Unlock()
+	if key == nil {
+		var err error
+		if key, err = o.connection.nameKey(ctx); err != nil {
+			return "", err
+		}
+		o.read.mu.Lock()
+		o.read.names = key
+		o.read.mu.Unlock()
+	}
+	return o.connection.nameOf(key, owner, o.connection.Namespace), nil
+}
+
+// load reads a grant by its name.
+func (c *Connection) load(ctx context.Context, name string) (*held, error) {
+	thing, err := c.Things.Get(ctx, grantKind, name)
+	if errors.Is(err, store.ErrNoThing) {
+		return &held{thing: &store.Thing{Kind: grantKind, Name: name}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := &held{thing: thing}
+	text, old, err := c.Sealer.OpenText(ctx, string(thing.Value), grantKind, name)
+	switch {
+	case err == nil:
+		g.row, g.old = parseRow(text), old
+	case !errors.Is(err, runtoken.ErrInvalid): // a stranger has written it, or the seal_key was replaced
+		return nil, err
+	}
+	return g, nil
+}
+
+// parseRow returns the row of a decrypted text; nil: it is none.
+func parseRow(text string) *grantRow {
+	row := new(grantRow)
+	if json.Unmarshal([]byte(text), row) != nil {
+		return nil
+	}
+	return row
+}
+
+// held returns the grant of an owner, perhaps as it was read a moment ago, unless it has to be fresh. It has no row if there is no grant.
+func (o *OAuth2User) held(ctx context.Context, owner string, fresh bool) (*held, *run.Failure) {
+	name, err := o.name(ctx, owner)
+	if err != nil {
+		return nil, o.rotation("", "").unavailable(err)
+	}
+	o.read.mu.Lock()
+	known, ok := o.read.rows.get(name)
+	o.read.mu.Unlock()
+	if ok && !fresh && time.Since(known.read) < rowFresh {
+		return known, nil
+	}
+	g, err := o.connection.load(ctx, name)
+	if err != nil {
+		return nil, o.rotation("", "").unavailable(err)
+	}
+	if g.row == nil && g.thing.Version != 0 {
+		o.logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
+	}
+	if g.row != nil && (g.row.Owner != owner || time.Until(g.thing.Expires) < revocable) {
+		g.row = nil // it was not used for too long
+	}
+	o.know(g)
+	fetched := *g
+	fetched.justRead = true
+	return &fetched, nil
+}
+
+// know remembers a grant for a moment.
+func (o *OAuth2User) know(g *held) {
+	g.read = time.Now()
+	o.read.mu.Lock()
+	defer o.read.mu.Unlock()
+	o.read.rows.put(g.thing.Name, g, maxRows)
+}
+
+// write stores a row. ok is false if another instance has stored one meanwhile.
+func (o *OAuth2User) write(ctx context.Context, thing store.Thing, row *grantRow) (ok bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	sealed, err := o.connection.Sealer.SealText(ctx, row.text(), grantKind, thing.Name)
+	if err != nil {
+		return false, err
+	}
+	thing.Value = []byte(sealed)
+	if ok, err = o.connection.Things.Put(ctx, &thing, unusedKept+revocable); ok && err == nil {
+		o.know(&held{thing: &thing, row: row})
+	}
+	return ok, err
+}
+
+func (r *grantRow) text() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // texts of JSON and of requests are UTF-8
+	}
+	return string(text)
+}
+
+// touch notes once a day that a grant was used.
+func (o *OAuth2User) touch(ctx context.Context, g *held) {
+	if !g.old && time.Until(g.thing.Expires) > unusedKept+revocable-24*time.Hour {
+		return
+	}
+	if _, err := o.write(ctx, *g.thing, g.row); err != nil {
+		o.logger.Warn("the use of a grant could not be written to the database", zap.Error(err))
+	}
+}
+
+// end deletes a grant, unless another one was stored meanwhile, and reports it.
+func (o *OAuth2User) end(ctx context.Context, g *held, reason string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	o.read.mu.Lock()
+	o.read.rows.delete(g.thing.Name)
+	o.read.mu.Unlock()
+	thing := *g.thing
+	ok, err := o.connection.Things.Put(ctx, &thing, time.Millisecond)
+	if err != nil {
+		o.logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
+	}
+	if ok {
+		o.connection.Ended(g.row.Owner, reason)
+	}
+}
+
+// rotation returns what replaces the tokens of a grant.
+func (o *OAuth2User) rotation(endpoint, name string) rotation {
+	r := rotation{logger: o.logger, endpoint: endpoint, kind: grantKind, name: name, keep: unusedKept + revocable}
+	r.Things, r.Sealer = o.connection.Things, o.connection.Sealer
+	return r
+}
+
+// refresher returns the function that gets a new access token of a grant: the one that another instance has stored, or one for the refresh token. The new row
+// is stored before the token is used.
+func (o *OAuth2User) refresher(c *userClient, key grantKey, a *credential.Authentication) fetch {
+	request := o.request(c, key.tokenURL, a)
+	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
+		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
+		r := o.rotation(key.tokenURL, key.owner)
+		granted, failure := r.do(ctx, newest, func(ctx context.Context, text string) (grantedToken, *run.Failure) {
+			row := parseRow(text)
+			if row == nil || row.Refresh == "" {
+				return grantedToken{}, grantEnded()
+			}
+			if token := row.token(); token.obtained.After(newest.obtained) && token.valid(time.Now()) {
+				return grantedToken{access: *token}, nil
+			}
+			o.noteSent(row.Refresh)
+			granted, failure := request.do(ctx, refreshing(row.Refresh))
+			granted.after = 0 // a server that is overloaded for one user is asked again for the next
+			if failure != nil {
+				if failure.Demand != nil && failure.Demand.Reason == "invalid_grant" {
+					if g, err := o.connection.load(ctx, key.owner); err == nil && g.row != nil && g.row.Flow == row.Flow {
+						o.end(ctx, g, "refused")
+					}
+					failure = grantEnded()
+				}
+				return granted, failure
+			}
+			row.take(granted, c)
+			o.noteSent(row.Access, row.Refresh)
+			granted.access, granted.refresh.value = *row.token(), row.text()
+			return granted, nil
+		})
+		o.read.mu.Lock()
+		o.read.rows.delete(key.owner)
+		o.read.mu.Unlock()
+		switch {
+		case failure != nil:
+		case granted.refresh.value == "": // another instance has replaced the grant
+			failure = r.inUse(errGrantEnded)
+		case granted.refresh.unsaved:
+			failure = r.unavailable(errors.New("the new refresh token could not be stored"))
+		}
+		return granted, failure
+	}
+}
+
+// grantEnded returns the failure of a grant that has ended, which the caller replaces.
+func grantEnded() *run.Failure {
+	e := failed(run.AuthRequired, run.Bridge, "The grant has ended.")
+	e.Cause = errGrantEnded
+	return e
+}
+
+// request returns the token requests of a client.
+func (o *OAuth2User) request(c *userClient, endpoint string, a *credential.Authentication) tokenRequest {
+	return tokenRequest{client: &c.client, endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
+}
+
+// revoke revokes the refresh token of a grant, or else the access token (RFC 7009). The grant has ended whatever the server answers.
+func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, address string, row *grantRow) error {
+	if address == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revocationTimeout)
+	defer cancel()
+	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
+	token := url.Values{"token": {row.Refresh}, "token_type_hint": {"refresh_token"}}
+	if row.Refresh == "" {
+		token = url.Values{"token": {row.Access}, "token_type_hint": {"access_token"}}
+	}
+	request := tokenRequest{client: &client{id: row.ClientID, secret: row.Secret, inBody: row.Secret == "", params: url.Values{}}, transport: transport}
+	resp, err := request.post(ctx, address, token)
+	if err != nil {
+		return errors.New("the revocation endpoint could not be reached") // the error may quote the answer
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New("the revocation endpoint answered with HTTP status " + http.StatusText(resp.StatusCode))
+	}
+	return nil
+}
+
+// Grant is what a user has consented to. It has no tokens.
+type Grant struct {
+	Owner     string
+	Namespace string    // of the source
+	Scopes    []string  // that were asked for, or that the server has named
+	Consented time.Time // when the user has
+	Renewable bool      // there is a refresh token
+	Ends      time.Time // if it is not renewable; zero: it is not known
+	Used      time.Time // the last use, to a day
+}
+
+func (g *held) grant() *Grant {
+	grant := &Grant{
+		Owner: g.row.Owner, Namespace: g.row.Namespace, Scopes: g.row.granted(), Consented: g.row.Consented, Renewable: g.row.Refresh != "",
+		Used: g.thing.Expires.Add(-unusedKept - revocable),
+	}
+	if !grant.Renewable {
+		grant.Ends = g.row.Expires
+	}
+	return grant
+}
+
+// Grant returns the grant of an owner; nil: there is none.
+func (o *OAuth2User) Grant(ctx context.Context, owner string) (*Grant, error) {
+	g, failure := o.held(ctx, owner, true)
+	c := o.client.get()
+	switch {
+	case failure != nil:
+		return nil, failure
+	case g.row == nil, g.row.ended(time.Now()), g.row.ClientID != c.id, c.tokenURL != "" && g.row.TokenURL != c.tokenURL:
+		return nil, nil //nolint:nilnil // see above
+	}
+	return g.grant(), nil
+}
+
+// Each calls a function with each grant of the bridge, or of one owner of it, until that returns false.
+func (c *Connection) each(ctx context.Context, owner string, f func(g *held) bool) error {
+	key, err := c.nameKey(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := c.Things.Names(ctx, grantKind, c.nameOf(key, owner, ""), maxListed)
+	for name := range names {
+		g, err := c.load(ctx, name)
+		if err != nil {
+			return err
+		}
+		if g.row != nil && !f(g) {
+			break
+		}
+	}
+	return err
+}
+
+// List returns the grants of a bridge, or of one owner, of all sources; sources that were removed included.
+func (c *Connection) List(ctx context.Context, owner string) (grants []*Grant, err error) {
+	err = c.each(ctx, owner, func(g *held) bool {
+		grants = append(grants, g.grant())
+		return true
+	})
+	return grants, err
+}
+
+// Sweep ends the grants of a bridge that were not used for 90 days, those of sources that it no longer has, and those that were made with another client. It
+// is called when a configuration has started, and each day after that. Sources are the credentials by namespace.
+func (c *Connection) Sweep(ctx context.Context, transport http.RoundTripper, sources map[string]*OAuth2User) error {
+	return c.each(ctx, "", func(g *held) bool {
+		o := sources[g.row.Namespace]
+		var reason string
+		switch {
+		case o == nil:
+			reason = "removed"
+		case g.row.ClientID != o.client.get().id, o.client.get().tokenURL != "" && o.client.get().tokenURL != g.row.TokenURL:
+			reason = "changed"
+		case time.Until(g.thing.Expires) < revocable:
+			reason = "unused"
+		case g.row.ended(time.Now()):
+			reason = "expired"
+		default:
+			return true
+		}
+		thing := *g.thing
+		if ok, err := c.Things.Put(ctx, &thing, time.Millisecond); ok && err == nil {
+			_ = c.revoke(ctx, transport, g.row.Revoke, g.row)
+			c.Ended(g.row.Owner, reason)
+		}
+		return ctx.Err() == nil
+	})
+}

@@ -1,0 +1,422 @@
+package credentials
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+func init() { caddy.RegisterModule(OAuth2User{}) }
+
+// OAuth2User sends the access tokens of users: each connects an account of their own at the provider, in
+// a browser, on the pages of the handler's option `connect` (authorization codes of OAuth 2.0, RFC 6749,
+// section 4.1, with PKCE, RFC 7636). It supports skills whose `auth.type` is `oauth2`. Calls of a user who
+// has not connected an account fail with AUTH_REQUIRED and the link of the page.
+//
+// A provider with these credentials requires a principal. The handler needs the options `connect`, and
+// `seal_key`, with which the tokens are encrypted in the database. Tokens are refreshed before they
+// expire and after the provider has answered 401, by one instance at a time. A grant that is not used for 90
+// days is revoked and deleted.
+type OAuth2User struct {
+	// The client's identifier at the authorization server. Its redirect URI is the URL of `connect`, followed by the namespace of the provider
+	// and `/callback`, as `caddy skill-bridge check` prints it. May contain placeholders such as `{env.NAME}`, which are replaced when the
+	// configuration loads.
+	ClientID string `json:"client_id"`
+
+	// The client's secret, sent with HTTP Basic authentication. Placeholders such as `{env.NAME}` and `{file./path}` are replaced when the
+	// configuration loads; a secret without a placeholder causes a warning. Default: none, for public clients.
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// The authorization endpoint, where users consent. A query in it is kept. By default it is the one that the skill's descriptor names, if
+	// that is at the provider's host or a trusted one. May contain placeholders.
+	AuthorizationURL string `json:"authorization_url,omitempty"`
+
+	// The token endpoint. By default it is the descriptor's, as above. May contain placeholders.
+	TokenURL string `json:"token_url,omitempty"`
+
+	// Where tokens are revoked (RFC 7009) when a grant ends. By default it is the one in the metadata of the `issuer`; without one, tokens are
+	// only deleted. May contain placeholders.
+	RevocationURL string `json:"revocation_url,omitempty"`
+
+	// The issuer that the authorization server names in its answers (RFC 9207): an answer with another one is refused, and one without an issuer if
+	// the server's metadata says that it sends one. The metadata is read when a user begins to connect an account, and kept for a day. Default: none.
+	Issuer string `json:"issuer,omitempty"`
+
+	// The scopes that users are asked for. By default, they are those of the called skill's descriptor. If the first one
+	// begins with `+`, they are added to those, for example `+offline_access`.
+	Scopes []string `json:"scopes,omitempty"`
+
+	// Further parameters of the authorization request, for example `prompt` or `audience`, each with one or several values. Values may contain
+	// placeholders; browsers see them.
+	Params map[string][]string `json:"params,omitempty"`
+
+	// The resource that the tokens are for (RFC 8707), in authorization and token requests. Default: none.
+	Resource string `json:"resource,omitempty"`
+
+	client     *rereadable[*userClient]
+	stores     *tokenStores
+	sent       *sentTexts
+	logger     *zap.Logger
+	connection *Connection // nil: there is no database
+	read       *readOnce
+}
+
+// readOnce is what was read and is not read again for some time.
+type readOnce struct {
+	mu    sync.Mutex
+	rows  recent[*held] // by name, for rowFresh
+	meta  *metadata     // of the issuer
+	names []byte        // the key of the names of grants; nil: it was not read
+}
+
+// userClient is the resolved configuration of an [OAuth2User].
+type userClient struct {
+	client
+
+	authorizationURL, revocationURL, issuer string
+	authorization                           url.Values // further parameters of authorization requests
+	added                                   bool       // the scopes are added to those of the descriptor
+}
+
+// reservedAuthorizationParams are the parameters of authorization requests that params can't set.
+var reservedAuthorizationParams = []string{
+	"client_id", "client_secret", "code", "code_challenge", "code_challenge_method", "redirect_uri", "request", "request_uri", "resource", "response_mode",
+	"response_type", "scope", "state",
+}
+
+// CaddyModule returns the Caddy module information.
+func (OAuth2User) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.skill_bridge.credentials.oauth2_user", New: func() caddy.Module { return new(OAuth2User) }}
+}
+
+// Provision resolves the settings.
+func (o *OAuth2User) Provision(ctx caddy.Context) error {
+	o.logger = logger(ctx)
+	if fault := o.check(); fault != nil {
+		return fault
+	}
+	c, err := newRereadable(o.logger, o.resolve)
+	if err != nil {
+		return err
+	}
+	o.client, o.stores, o.sent, o.read = c, new(tokenStores), new(sentTexts), new(readOnce)
+	o.stores.of(&c.get().client) // from the pool, before an earlier configuration releases it
+	return nil
+}
+
+// Cleanup releases the tokens in memory. Requests of the replaced configuration may still use them.
+func (o *OAuth2User) Cleanup() error {
+	if o.stores != nil { // nil: Provision failed
+		o.stores.release()
+	}
+	return nil
+}
+
+// check checks the options before placeholders are replaced.
+func (o *OAuth2User) check() *options.ConfigError {
+	for i, scope := range o.Scopes {
+		if i == 0 {
+			scope = strings.TrimPrefix(scope, "+")
+		}
+		if err := checkScope(scope); err != nil {
+			return fault("scopes", err)
+		}
+	}
+	if fault := checkParams(o.Params, reservedAuthorizationParams); fault != nil {
+		return fault
+	}
+	found := cmp.Or(
+		fault("client_id", checkPresent(o.ClientID)),
+		fault("client_id", checkShell(o.ClientID)),
+		fault("client_secret", checkShell(o.ClientSecret)),
+	)
+	for option, address := range o.addresses() {
+		if found == nil && !strings.Contains(address, "{") {
+			found = fault(option, checkAddress(option, address))
+		}
+	}
+	return found
+}
+
+// addresses are the options that are addresses.
+func (o *OAuth2User) addresses() map[string]string {
+	return map[string]string{"authorization_url": o.AuthorizationURL, "token_url": o.TokenURL, "revocation_url": o.RevocationURL, "issuer": o.Issuer}
+}
+
+// checkAddress checks an address of an authorization server. A descriptor's would be the default of an empty one.
+func checkAddress(option, address string) error {
+	if address == "" {
+		return nil
+	}
+	u, err := parseTokenURL(address)
+	if err == nil && option == "issuer" && (u.RawQuery != "" || u.ForceQuery) {
+		err = errors.New("must have no query")
+	}
+	return err
+}
+
+// resolve replaces the placeholders of the options.
+func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
+	base := &OAuth2{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL}
+	if o.Resource != "" {
+		base.Params = map[string][]string{"resource": {o.Resource}}
+	}
+	resolved, err := base.resolve(r)
+	if err != nil {
+		return nil, err
+	}
+	c := &userClient{client: *resolved, authorization: make(url.Values, len(o.Params))}
+	c.ofUsers, c.scopes = true, slices.Clone(o.Scopes)
+	if len(c.scopes) > 0 {
+		c.scopes[0], c.added = strings.CutPrefix(c.scopes[0], "+")
+	}
+	for option, target := range map[string]*string{"authorization_url": &c.authorizationURL, "revocation_url": &c.revocationURL, "issuer": &c.issuer} {
+		if *target, err = r.text(option, o.addresses()[option]); err != nil {
+			return nil, err
+		}
+		if err := checkAddress(option, *target); err != nil {
+			return nil, fault(option, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
+		for _, text := range o.Params[name] {
+			value, err := r.text("params "+name, text)
+			if err != nil {
+				return nil, err
+			}
+			c.authorization.Add(name, value)
+		}
+	}
+	c.client.key = digest(fmt.Sprintf("%#v", *c)) // it sorts maps
+	return c, nil
+}
+
+// Supports implements [credential.Credentials].
+func (*OAuth2User) Supports(auth *document.Auth) bool {
+	return auth != nil && auth.Type == document.AuthOAuth2
+}
+
+// Secrets returns the client secrets. Tokens are found by Sent.
+func (o *OAuth2User) Secrets() []string { return o.client.secrets() }
+
+// Sent implements [credential.Signer].
+func (o *OAuth2User) Sent(text []byte) []string { return o.sent.find(text) }
+
+// Advice implements [credential.Advisor].
+func (*OAuth2User) Advice() string { return checkClient }
+
+// noteSent records tokens of users before they are sent, so that they are redacted from then on.
+func (o *OAuth2User) noteSent(tokens ...string) {
+	for _, token := range tokens {
+		if len(token) < credential.MinOutputSecret {
+			continue // it may occur in other data by chance
+		}
+		for _, form := range formsOf(token) {
+			o.sent.add(form)
+		}
+	}
+}
+
+// needs returns the scopes that a call of a skill with this authentication needs.
+func (c *userClient) needs(auth *document.Auth) []string {
+	if len(c.scopes) > 0 && !c.added {
+		return c.scopes
+	}
+	return union(c.scopes, scopesOf(auth))
+}
+
+// union returns the sorted elements of several lists.
+func union(lists ...[]string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))
+}
+
+// Authenticate adds the access token of the user, and refreshes it if it has expired. Without a grant, it fails with AUTH_REQUIRED and the link where the
+// user can connect an account. Its other errors are those of [OAuth2.Authenticate].
+func (o *OAuth2User) Authenticate(ctx context.Context, a *credential.Authentication) error {
+	token, err := rereading(ctx, o.client, func(c *userClient) (string, error) { return o.token(ctx, c, a, "") })
+	if err != nil {
+		return describe(err, a.Auth)
+	}
+	a.Request.Header.Set("Authorization", bearer+token)
+	return nil
+}
+
+// Renew implements [credential.Renewer]. A 401 counts only for the token that was sent: the stored one may be another.
+func (o *OAuth2User) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
+	o.client.reread(ctx)
+	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
+	token, err := o.token(ctx, o.client.get(), a, rejected)
+	if err != nil {
+		return false, describe(err, a.Auth)
+	}
+	return token != rejected, nil
+}
+
+// rejectable is the age from which the rejection of a token that can't be refreshed ends its grant: the provider has accepted it before. A younger one is a matter
+// for the operator, since users would consent in circles.
+const rejectable = 5 * time.Minute
+
+// token returns the access token of the user of a request: another one than the rejected one, if there is another; rejected is empty if none was.
+func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Authentication, rejected string) (string, error) {
+	if a.Owner == "" || o.connection == nil {
+		e := failed(run.AuthRequired, run.Bridge, "Each user connects an account of their own at this provider, and the request belongs to none.")
+		e.Demand = &run.Demand{By: run.Bridge, Type: string(document.AuthOAuth2), Reason: "the request has no principal"}
+		return "", e
+	}
+	endpoint, err := c.endpoint(a)
+	if err != nil {
+		return "", err
+	}
+	g, failure := o.held(ctx, a.Owner, rejected != "")
+	missing := o.missing(c, g, a.Auth)
+	if failure == nil && missing != nil && !g.justRead {
+		g, failure = o.held(ctx, a.Owner, true)
+		missing = o.missing(c, g, a.Auth)
+	}
+	if failure != nil {
+		return "", failure
+	}
+	key, store := grantKey{tokenURL: endpoint, origin: a.Origin, owner: g.thing.Name}, o.stores.of(&c.client)
+	row := g.row
+	switch {
+	case row == nil:
+		store.adopt(key, nil)
+		return "", missing
+	case row.ended(time.Now()):
+		o.end(ctx, g, "expired")
+		return "", missing
+	case missing != nil:
+		return "", missing
+	case rejected != "" && rejected == row.Access && row.Refresh == "":
+		if time.Since(row.Obtained) < rejectable {
+			return rejected, nil
+		}
+		o.end(ctx, g, "rejected")
+		return "", o.missing(c, &held{}, a.Auth)
+	}
+	o.noteSent(row.Access, row.Refresh)
+	store.adopt(key, row.token())
+	var token string
+	if rejected == "" {
+		token, err = store.get(ctx, key, o.refresher(c, key, a))
+	} else {
+		token, err = store.renew(ctx, key, rejected, o.refresher(c, key, a))
+	}
+	if errors.Is(err, errGrantEnded) {
+		return "", o.missing(c, &held{}, a.Auth)
+	}
+	if err == nil {
+		o.touch(ctx, g)
+	}
+	return token, err
+}
+
+// missing returns the failure of a call with a grant that is not enough for a skill with this authentication; nil: it is.
+func (o *OAuth2User) missing(c *userClient, g *held, auth *document.Auth) *run.Failure {
+	needed, granted, endpoint := c.needs(auth), []string(nil), c.tokenURL
+	if endpoint == "" && auth != nil && auth.OAuth2 != nil {
+		if u, err := parseTokenURL(auth.OAuth2.TokenURL); err == nil {
+			endpoint = u.String()
+		}
+	}
+	usable := g != nil && g.row != nil && !g.row.ended(time.Now()) && g.row.ClientID == c.id && g.row.TokenURL == endpoint
+	if usable {
+		granted = g.row.granted()
+	}
+	lacking := slices.DeleteFunc(slices.Clone(needed), func(scope string) bool { return slices.Contains(granted, scope) })
+	if usable && len(lacking) == 0 {
+		return nil
+	}
+	e := failed(run.AuthRequired, run.Bridge, "The skill acts for its user at the provider, and the user has not connected an account there yet.")
+	if usable {
+		e.Message = "The user has connected an account at the provider, but has not consented to all that the skill does."
+	}
+	e.Demand = o.demand(c, auth, union(needed, granted))
+	e.Advice = connectAdvice(e.Demand)
+	return e
+}
+
+func connectAdvice(d *run.Demand) string {
+	return "Ask the user to open " + d.ConnectURL + " and to connect the account there; then call the skill again."
+}
+
+// demand returns what a user is asked for: to connect an account with these scopes.
+func (o *OAuth2User) demand(c *userClient, auth *document.Auth, scopes []string) *run.Demand {
+	d := exchange.DemandOf(auth, run.Provider, "")
+	d.Type, d.TokenURL = string(document.AuthOAuth2), ""
+	d.AuthorizationURL = cmp.Or(c.authorizationURL, d.AuthorizationURL)
+	d.ConnectURL = o.connection.URL + "/" + url.PathEscape(o.connection.Namespace)
+	if len(scopes) > 0 {
+		d.ConnectURL += "?scopes=" + url.QueryEscape(strings.Join(scopes, " "))
+	}
+	return d
+}
+
+// readTimeout bounds reading a grant for a list of skills.
+const readTimeout = 2 * time.Second
+
+// Missing implements [credential.Personal].
+func (o *OAuth2User) Missing(ctx context.Context, owner string, auth *document.Auth) *run.Failure {
+	if owner == "" || o.connection == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	g, failure := o.held(ctx, owner, false)
+	if failure != nil {
+		return nil // it is not known
+	}
+	return o.missing(o.client.get(), g, auth)
+}
+
+// Lacking implements [credential.Personal].
+func (o *OAuth2User) Lacking(ctx context.Context, owner string, auth *document.Auth, scopes []string) (*run.Demand, string) {
+	scopes = slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), maxScopes)]), func(scope string) bool { return checkScope(scope) != nil })
+	if owner == "" || o.connection == nil {
+		return nil, ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	g, failure := o.held(ctx, owner, true)
+	if failure != nil || g.row == nil {
+		return nil, ""
+	}
+	granted := g.row.granted()
+	if !slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(granted, scope) }) {
+		return nil, "" // the user has consented to all of it
+	}
+	if err := o.remember(ctx, scopes); err != nil {
+		o.logger.Warn("the scopes that a provider asks for could not be written to the database, so that users are not asked for them", zap.Error(err))
+		return nil, ""
+	}
+	c := o.client.get()
+	d := o.demand(c, auth, union(c.needs(auth), granted, scopes))
+	return d, connectAdvice(d)
+}
+
+// Interface guards
+var (
+	_ credential.Credentials = (*OAuth2User)(nil)
+	_ credential.Renewer     = (*OAuth2User)(nil)
+	_ credential.Personal    = (*OAuth2User)(nil)
+	_ credential.Signer      = (*OAuth2User)(nil)
+	_ credential.Advisor     = (*OAuth2User)(nil)
+	_ caddy.Provisioner      = (*OAuth2User)(nil)
+	_ caddy.CleanerUpper     = (*OAuth2User)(nil)
+)

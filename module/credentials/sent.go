@@ -1,0 +1,114 @@
+package credentials
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+)
+
+// recent keeps the values that were put last: at least as many as most, and less than twice as many. The zero value is empty.
+type recent[V any] struct{ newest, older map[string]V }
+
+func (r *recent[V]) put(key string, value V, most int) {
+	if len(r.newest) >= most || r.newest == nil {
+		r.newest, r.older = make(map[string]V), r.newest
+	}
+	r.newest[key] = value
+	delete(r.older, key)
+}
+
+func (r *recent[V]) get(key string) (V, bool) {
+	value, ok := r.newest[key]
+	if !ok {
+		value, ok = r.older[key]
+	}
+	return value, ok
+}
+
+func (r *recent[V]) delete(key string) {
+	delete(r.newest, key)
+	delete(r.older, key)
+}
+
+const (
+	// maxSent is how many secrets that were sent are known at least.
+	maxSent = 16 << 10
+	// sentEnd is the length of the longest ends by which they are found.
+	sentEnd = 32
+)
+
+// sentTexts are the secrets that were sent last and of which there are many, such as signatures, and the tokens of users. They are found by a lookup of
+// their ends, so that the time for searching a text does not depend on how many there are. The beginnings of tokens are often the same.
+type sentTexts struct {
+	mu         sync.RWMutex
+	size       int       // of their ends
+	characters [256]bool // that they have
+	byEnd      recent[[]string]
+}
+
+// add adds a secret. Those that were not added for the longest time are forgotten.
+func (s *sentTexts) add(text string) {
+	s.mu.RLock()
+	known := s.size > 0 && len(text) >= s.size && slices.Contains(s.byEnd.newest[text[len(text)-s.size:]], text)
+	s.mu.RUnlock()
+	if known || text == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if size := min(len(text), sentEnd); s.size == 0 || size < s.size {
+		before := s.byEnd
+		s.size, s.byEnd = size, recent[[]string]{}
+		for _, ends := range []map[string][]string{before.older, before.newest} {
+			for _, texts := range ends {
+				for _, text := range texts {
+					s.put(text)
+				}
+			}
+		}
+	}
+	s.put(text)
+}
+
+func (s *sentTexts) put(text string) {
+	for i := range len(text) {
+		s.characters[text[i]] = true
+	}
+	end := text[len(text)-s.size:]
+	texts, _ := s.byEnd.get(end)
+	if !slices.Contains(texts, text) {
+		texts = append(slices.Clip(texts), text)
+	}
+	s.byEnd.put(end, texts, maxSent)
+}
+
+// find returns the known secrets that a text contains.
+func (s *sentTexts) find(text []byte) (found []string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.size == 0 {
+		return nil
+	}
+	run := 0 // the number of consecutive characters that a secret can have
+	for i, c := range text {
+		if !s.characters[c] {
+			run = 0
+			continue
+		}
+		if run++; run < s.size {
+			continue
+		}
+		end := text[i+1-s.size : i+1]
+		candidates := s.byEnd.newest[string(end)]
+		if candidates == nil {
+			candidates = s.byEnd.older[string(end)]
+		}
+		for _, candidate := range candidates {
+			if bytes.HasSuffix(text[:i+1], []byte(candidate)) {
+				found = append(found, candidate)
+				run = 0
+			}
+		}
+	}
+	return found
+}
