@@ -17,10 +17,10 @@ import (
 // Bounds of packages, files and types, without tests. What is larger holds more than one
 // thing.
 const (
-	maxPackageLines = 3000 // a command line of 14 commands is one concern
-	maxFileLines    = 450
+	maxPackageLines = 4100 // a command line of 14 commands is one concern
+	maxFileLines    = 480
 	maxFields       = 20
-	maxMethods      = 30
+	maxMethods      = 42
 )
 
 // namesWithoutNoun say nothing of what a package holds.
@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 66450
+	maxProduct = 67600
 	maxKeeping = 5950
 )
 
