@@ -32,7 +32,7 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 var ceilings = map[string]int{
 	"translate/skillsharing":   13282,
 	"translate/a2a":            6060,
-	"translate/mcp":            3782,
+	"translate/mcp":            3880,
 	"translate/catalog":        3370,
 	"module/command":           2771,
 	"module/store":             2510,

@@ -60,7 +60,7 @@ type Hooks struct {
 	Hold func() (release func())
 	// Kept is called before a provider is asked about a run, of which the bridge may keep a record, for a call of [Bridge.Resume]. nil: no records are kept.
 	Kept func(ctx context.Context, ref *run.Ref, call *Call) Record
-	// Grants returns a channel that is closed when a user may have connected an account, at any instance. nil: calls that wait for that look each second.
+	// Grants returns a channel that is closed when a user may have connected an account, at any instance. nil: there is none.
 	Grants func() <-chan struct{}
 	// Following is called before the bridge waits for the end or the output of a run, so that a front can prepare its
 	// answer in the meantime. It must not block; nil: it is not called.

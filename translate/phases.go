@@ -205,9 +205,8 @@ func (x *execution) withhold() *run.Failure {
 	return e
 }
 
-// lookForGrant is the time between two looks for the grant of a user that a call waits for, if nobody says that there may be one, and lookAgain if somebody
-// does, since an announcement may be lost.
-const lookForGrant, lookAgain = time.Second, 5 * time.Second
+// lookForGrant is the time between two looks for the grant of a user that a call waits for, since announcements may be lost.
+const lookForGrant = time.Second
 
 // awaitConsent waits until the user of the principal has connected the account that the skill needs, as long as the call says.
 func (x *execution) awaitConsent() {
@@ -216,14 +215,14 @@ func (x *execution) awaitConsent() {
 	x.stop.waitFor(cancel)
 	defer x.stop.waitFor(nil)
 	for ctx.Err() == nil {
-		granted, pause := (<-chan struct{})(nil), lookForGrant
+		granted := (<-chan struct{})(nil)
 		if x.bridge.config.Grants != nil {
-			granted, pause = x.bridge.config.Grants(), lookAgain
+			granted = x.bridge.config.Grants()
 		}
 		if x.found.Unconnected(ctx, x.call.Principal) == nil {
 			return
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(lookForGrant)
 		select {
 		case <-granted:
 		case <-timer.C:

@@ -222,6 +222,9 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		o.Measure()
 	}
 	config.Following = h.tokens.Prepare
+	if db := h.DB(); db != nil {
+		config.Grants = db.Grants
+	}
 	use := h.usage // without the handler: an execution may outlive its request
 	endRun := func() {
 		use.Done()

@@ -187,6 +187,9 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
 		Challenge: told.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
 	}
+	if s.Bridge.Catalog().Personal {
+		tools.Questions = s.Sealer
+	}
 	if !tools.Options.Search {
 		catalog.OnCount(ctx, s.Bridge.Catalog(), warnOfLongList(s.Observer))
 	}

@@ -12,8 +12,9 @@ import (
 // Protocol, section 8.3; nil: there are none.
 func Details(f *run.Failure) jsontext.Value {
 	if said := f.ProviderSaid().Details; said != nil {
-		if f.Kind == run.AuthRequired && f.By == run.Provider && said.Kind() == '{' {
-			return requiredByProvider(said)
+		connects := f.Demand != nil && f.Demand.ConnectURL != ""
+		if (connects || f.Kind == run.AuthRequired && f.By == run.Provider) && said.Kind() == '{' {
+			return requiredByProvider(said, f.Demand)
 		}
 		return said
 	}
@@ -104,15 +105,20 @@ func demand(d *run.Demand) jsontext.Value {
 	})
 }
 
-// requiredByProvider returns the provider's details of AUTH_REQUIRED with required_by set
-// to provider. It replaces the provider's value: an agent would give the bridge credentials
+// requiredByProvider returns the provider's details of AUTH_REQUIRED or PERMISSION_DENIED with required_by set
+// to provider, and with the link of the bridge or none. It replaces the provider's value: an agent would give the bridge credentials
 // that it would not give the provider.
-func requiredByProvider(said jsontext.Value) jsontext.Value {
+func requiredByProvider(said jsontext.Value, d *run.Demand) jsontext.Value {
 	members := map[string]jsontext.Value{}
 	if err := json.Unmarshal(said, &members); err != nil {
 		return said
 	}
 	members["required_by"] = jsontext.Value(`"provider"`)
+	if d != nil && d.ConnectURL != "" {
+		members["connect_url"] = AppendText(nil, d.ConnectURL)
+	} else {
+		delete(members, "connect_url") // users trust such a link
+	}
 	object, err := json.Marshal(members, json.Deterministic(true))
 	if err != nil {
 		return said

@@ -171,7 +171,7 @@ func sameCall(ctx context.Context, b Bridge, q *Request, found *ledger.Entry) *r
 			return failure
 		}
 		what = "another skill"
-	case found.Args != nil && string(found.Args) != string(digestOf(q.Call.Inputs.Text)):
+	case found.Args != nil && string(found.Args) != string(Digest(q.Call.Inputs.Text)):
 		what = "other arguments"
 	case q.Call.Version != "" && found.Ref.SkillID != "" && q.Call.Version != found.Ref.Version:
 		what = "another version of the skill"
@@ -197,9 +197,9 @@ func sameCall(ctx context.Context, b Bridge, q *Request, found *ledger.Entry) *r
 	}
 }
 
-// digestOf returns a digest of arguments that does not depend on the order of their members, white space, and the notation of strings.
+// Digest returns a digest of arguments that does not depend on the order of their members, white space, and the notation of strings.
 // Numbers are compared by their text, since they may have more digits than a float64.
-func digestOf(args jsontext.Value) []byte {
+func Digest(args jsontext.Value) []byte {
 	text := args.Clone()
 	if len(text) == 0 {
 		text = jsontext.Value("{}")

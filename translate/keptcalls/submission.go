@@ -101,7 +101,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 		return gone("The caller disconnected before the skill was invoked.", run.PhaseInvoke, run.ExecutedNo)
 	}
 	q, endpoint := &s.request, skill.Descriptor.Endpoint
-	single, args := endpoint.StatusURL == "" && endpoint.ResultURL == "", digestOf(s.args)
+	single, args := endpoint.StatusURL == "" && endpoint.ResultURL == "", Digest(s.args)
 	name, ref := skill.Name, skill.Ref // the skill would keep the execution in memory
 	s.args = nil
 	s.how.Fill = func(next *ledger.Entry) {

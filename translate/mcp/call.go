@@ -46,6 +46,10 @@ func start(r *request, call translate.Call) (jsontext.Value, *jsonrpc.Error) {
 	if err := r.front.Tokens.Ready(r.ctx); err != nil { // without a run token, the client could not follow the run
 		return r.refuse(tokensUnavailable())
 	}
+	r.mayAsk()
+	if value, fault, ended := r.readAnswer(&call); ended {
+		return value, fault
+	}
 	call.Priority = r.meta.Priority
 	call.Caller, call.Patient, call.Unattended, call.Wait, call.Checks = r.caller, true, r.takesTasks(), r.wait(), &translate.RequestOf(r.ctx).Checks
 	return r.await(r.front.Bridge.Start(r.ctx, call), call.Name)
@@ -53,7 +57,7 @@ func start(r *request, call translate.Call) (jsontext.Value, *jsonrpc.Error) {
 
 // wait returns how long a call waits for the end of its run.
 func (r *request) wait() *time.Duration {
-	wait := r.front.Options.Wait
+	wait := max(r.front.Options.Wait-r.waited, 0)
 	if r.takesTasks() {
 		wait = min(wait, r.front.Options.TaskAfter)
 	}

@@ -208,6 +208,9 @@ func failed(r *request, o *run.Run, name string) (jsontext.Value, *jsonrpc.Error
 	if code, own := errors.AsType[front.CodeError](f.Cause); own && code == codeHeaderMismatch {
 		return nil, headerMismatch(messageOf(f))
 	}
+	if r.question != nil && f.Next() == run.NextConnect && f.Executed == run.ExecutedNo {
+		return r.ask(f)
+	}
 	switch codeOfCall(f, r.indirect) {
 	case jsonrpc.CodeInvalidParams:
 		var tools []string

@@ -263,7 +263,23 @@ const asTaker = "Tasks"
 // modern sends a modern request; params are those besides _meta.
 func (s *server) modern(tb testing.TB, method string, params object, header ...string) *got {
 	tb.Helper()
+	return s.modernWith(tb, object{}, method, params, header...)
+}
+
+// modernWith is modern for a client with capabilities.
+func (s *server) modernWith(tb testing.TB, capabilities object, method string, params object, header ...string) *got {
+	tb.Helper()
+	const meta = "io.modelcontextprotocol/clientCapabilities"
 	body, fields := modernRequest(tb, method, params, header...)
+	if len(capabilities) > 0 {
+		request := parse(tb, body)
+		at(request, "params", "_meta").(object)[meta] = capabilities
+		text, err := json.Marshal(request)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		body = string(text)
+	}
 	return s.send(tb, body, fields...)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 )
 
 // Name is the name of this front in reports.
@@ -95,6 +96,8 @@ type Front struct {
 	Canceled *ledger.Cancellations
 	// Elsewhere knows the methods of other protocols. May be nil.
 	Elsewhere *front.Elsewhere
+	// Questions seals what clients send back with answers to questions. nil: they are not asked.
+	Questions *runtoken.Sealer
 	// Panicked is called after a panic in the background, with its stack. May be nil.
 	Panicked func(ctx context.Context, value any, stack []byte)
 
@@ -178,6 +181,10 @@ type request struct {
 	modern bool
 	// indirect says that the call is about a skill whose name is an argument of a built-in tool.
 	indirect bool
+	// question is what a question to the client during the call is bound to; nil: the client can't be asked, or was asked already.
+	question []string
+	// waited is how long the call has waited before its skill was invoked.
+	waited time.Duration
 	// unknown are arguments of the call that the skill does not define.
 	unknown []string
 	// room counts the result instead of the Request. May be nil.

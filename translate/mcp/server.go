@@ -30,6 +30,8 @@ func (r *request) open(resultType string) *result {
 const (
 	resultComplete = "complete"
 	resultTask     = "task"
+
+	resultInputRequired = "input_required"
 )
 
 // end ends a result with its _meta. own are members of the _meta. The result is one line, though values of providers may have more.

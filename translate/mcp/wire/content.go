@@ -109,6 +109,10 @@ func Advice(f *run.Failure, next run.Next, token string) string {
 			return " Do not start another one: call get_run with run_token " + token + "."
 		}
 		return " The run was started and may still be going on: do not start another one; call get_run with run_token " + token + "."
+	case run.NextConnect:
+		if token != "" {
+			return " Then call get_run with run_token " + token + "; do not start another run."
+		}
 	case run.NextAuthenticate:
 		return " Tell the user to sign in to this server, and call the tool again."
 	case run.NextAskOperator:

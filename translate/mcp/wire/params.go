@@ -79,6 +79,7 @@ type Meta struct {
 	TraceParent           string
 	Priority              string // that the client asks for; empty: none
 	Tasks                 bool   // the client takes tasks as answers
+	OpensURLs             bool   // the client can ask its user to open a URL
 }
 
 // Read reads the member _meta of params. It returns the name of a member of it, or of the capabilities, that is
@@ -100,6 +101,7 @@ func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
 		return true
 	})
 	m.Tasks = Member(Member(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
+	m.OpensURLs = Member(Member(m.Capabilities, "elicitation"), "url").Kind() == '{'
 	m.TraceParent, m.Priority = Text(trace), Text(priority)
 	if name, twice = repeated(meta.Members, object); twice {
 		return name, true
