@@ -122,6 +122,11 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //
 //		wait <duration>
 //
+//		connect [<path>] {
+//			url       <url>
+//			principal <text>
+//		}
+//
 //		webhooks {
 //			secrets        <secret>...
 //			allow_http

@@ -109,26 +109,38 @@ func (c *Callers) placeholder() string {
 // for an anonymous caller. For a value that could be mistaken for another principal,
 // principalOf returns only the reason.
 func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
-	placeholder := c.placeholder()
+	return principalBy(r, c.placeholder())
+}
+
+// principalBy returns the principal that a text with placeholders says. A caller for whom one of them is empty is anonymous.
+func principalBy(r *http.Request, text string) (principal, ambiguous string) {
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return "", ""
 	}
-	if placeholder == defaultPrincipal {
-		principal, _ = replacer.GetString("http.auth.user.id") // the same as ReplaceAll, but faster
-	} else {
-		principal = replacer.ReplaceAll(placeholder, "")
-	}
-	if name, ok := strings.CutPrefix(placeholder, "{http.request.header."); ok && strings.Contains(principal, ",") {
-		switch lines := r.Header[http.CanonicalHeaderKey(strings.TrimSuffix(name, "}"))]; {
-		case strings.Trim(principal, ",") == "":
-			return "", "" // several lines, all empty
-		case len(lines) > 1 || isJoined(principal):
-			return "", run.SeveralPrincipals
+	if text == defaultPrincipal {
+		if principal, _ = replacer.GetString("http.auth.user.id"); !canBePrincipal(principal) { // the same as ReplaceFunc, but faster
+			return "", run.AmbiguousPrincipal
 		}
+		return principal, ""
 	}
-	if !canBePrincipal(principal) {
-		return "", run.AmbiguousPrincipal
+	anonymous := false
+	principal, err := replacer.ReplaceFunc(text, func(name string, value any) (any, error) {
+		part := caddy.ToString(value)
+		header, isHeader := strings.CutPrefix(name, "http.request.header.")
+		switch lines := r.Header[http.CanonicalHeaderKey(header)]; {
+		case isHeader && strings.Trim(part, ",") == "":
+			part = "" // several lines, all empty
+		case isHeader && strings.Contains(part, ",") && (len(lines) > 1 || isJoined(part)):
+			ambiguous = run.SeveralPrincipals
+		case !canBePrincipal(part):
+			ambiguous = run.AmbiguousPrincipal
+		}
+		anonymous = anonymous || part == ""
+		return part, nil
+	})
+	if anonymous || err != nil || ambiguous != "" {
+		return "", ambiguous
 	}
 	return principal, ""
 }

@@ -32,6 +32,7 @@ func (h *Handler) check() *options.ConfigError {
 		c.Check("caller.type", checkCaller(globals.ReplaceAllString(h.Caller.Type, ""), h.placeholder()))
 	}
 	if c.Fault == nil {
+		h.checkConnect(c)
 		names := h.Names()
 		h.Access.check(c, &names, h.Quotas)
 		h.checkQuotas(c, &names)
@@ -51,6 +52,23 @@ func (h *Handler) check() *options.ConfigError {
 	h.CircuitBreaker.check(c)
 	h.Network.check(c)
 	return c.Fault
+}
+
+// checkConnect checks what users need to connect accounts of their own.
+func (h *Handler) checkConnect(c *options.Checker) {
+	for _, path := range h.Personal() {
+		if h.Connect == nil {
+			c.Check(path, errors.New("credentials oauth2_user need the option connect, the pages on which users connect their accounts: connect { url https://<host>/connect }"))
+		}
+		if h.SealKey == "" {
+			c.Check(path, errors.New("credentials oauth2_user need the option seal_key, with which the tokens of users are encrypted in the database: "+
+				"openssl rand -base64 32 makes one; write it to a file, and seal_key {file./path/to/it}"))
+		}
+	}
+	if h.Connect != nil && h.Connect.Principal == "" && h.CallersFile != "" {
+		c.Check("connect.principal", errors.New("connect needs its own principal beside callers_file: browsers send no key, so that the bridge does not know whose they are; "+
+			"authenticate them in front of it, for example with basic_auth for the path of connect, and write principal {http.auth.user.id} in the block of connect"))
+	}
 }
 
 // amount is a number, size or duration of the configuration.

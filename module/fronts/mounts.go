@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/consent"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -49,6 +50,10 @@ type Mounts struct {
 	// Let callers of the Skills Protocol and of A2A choose URLs to which the bridge sends the ends of runs and the states of tasks. Default: they
 	// can't. Example: `{}`.
 	Webhooks *Webhooks `json:"webhooks,omitempty"`
+
+	// Serve the pages on which users connect accounts of their own at providers, at `/connect` and below it. Required if any credentials are
+	// `oauth2_user`. Default: none. Example: `{"url": "https://agents.example.com/connect"}`.
+	Connect *consent.Config `json:"connect,omitempty"`
 }
 
 // RPC is the mount of the Skills Protocol.
@@ -107,6 +112,7 @@ func (m *Mounts) Targets(r *options.Reader) options.Targets {
 		"wait":         &m.Wait,
 		"agent_skills": block(r, &m.AgentSkills, (*AgentSkills).read),
 		webhooksBlock:  block(r, &m.Webhooks, (*Webhooks).read),
+		"connect":      block(r, &m.Connect, (*consent.Config).Read),
 	}
 }
 
@@ -160,6 +166,27 @@ func (m *Mounts) Check(c *options.Checker) {
 	if m.MCP != nil && covered(tools) {
 		c.Check("mcp.path", fmt.Errorf("the path %s of a2a covers the path %s of mcp: give one of them another path", agent, tools))
 	}
+	if m.Connect != nil {
+		c.Check("connect.path", cmp.Or(checkPath(m.Connect.Path), m.checkConnect(covered)))
+		m.Connect.Check(c)
+	}
+}
+
+// checkConnect checks that the pages of connect have their paths for themselves.
+func (m *Mounts) checkConnect(covered func(path string) bool) error {
+	own := m.Connect.At()
+	for _, e := range m.endpoints() {
+		if e.connect {
+			continue
+		}
+		if own == "" || covered(own) || e.name == own || strings.HasPrefix(e.name, own+"/") {
+			return fmt.Errorf("the path %s of connect is that of another mount, too (%s): give one of them another path", cmp.Or(own, "/"), e.name)
+		}
+	}
+	if own == "" {
+		return errors.New("the path of connect is all paths: give it one of its own")
+	}
+	return nil
 }
 
 // checkPath checks the path of a mount; empty: the default.

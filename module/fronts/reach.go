@@ -18,6 +18,8 @@ type endpoint struct {
 	alias bool
 	// document means that it is no endpoint, but a document that clients read before they send requests.
 	document bool
+	// connect means that it is the page for users.
+	connect bool
 }
 
 // endpoints returns the paths that the mounts serve.
@@ -41,6 +43,9 @@ func (m *Mounts) endpoints() (all []endpoint) {
 	}
 	if m.AgentSkills != nil {
 		all = append(all, endpoint{name: indexOfSkills, document: true})
+	}
+	if m.Connect != nil && m.Any() {
+		all = append(all, endpoint{name: m.Connect.At(), connect: true, document: m.Connect.Principal != ""}) // browsers may authenticate otherwise
 	}
 	return all
 }

@@ -45,6 +45,24 @@ func (o *Options) HoldKeys(ctx caddy.Context, use *lifetime.Usage) (runtokens.Ke
 	return keys, nil
 }
 
+// Sealer returns what encrypts texts for one purpose with keys that are derived from those of the option seal_key: what it has sealed, no sealer for
+// another purpose opens, and run tokens are not made with them. nil: there is no seal_key.
+func Sealer(keys runtokens.Keys, purpose string) (*runtoken.Sealer, error) {
+	option, ok := keys.(runtokens.Sealed)
+	if !ok {
+		return nil, nil //nolint:nilnil // see above
+	}
+	derived := make(runtokens.Sealed, len(option))
+	for i, key := range option {
+		secret := key.Secret()
+		var err error
+		if derived[i], err = derive(secret[:], "skill-bridge "+purpose); err != nil {
+			return nil, err
+		}
+	}
+	return runtoken.New(derived, runtoken.Lifetime, nil), nil
+}
+
 const (
 	// sealKeySize is how many random bytes a seal_key has at least.
 	sealKeySize = 32
@@ -74,7 +92,11 @@ func parseSealKey(text string) (runtoken.Key, error) {
 	if err != nil || len(secret) < sealKeySize || len(values) < fewestValues {
 		return runtoken.Key{}, errSealKey
 	}
-	derived, err := hkdf.Key(sha256.New, secret, nil, "skill-bridge seal_key", len(runtoken.Secret{})+len(runtoken.KeyID{}))
+	return derive(secret, "skill-bridge seal_key")
+}
+
+func derive(secret []byte, purpose string) (runtoken.Key, error) {
+	derived, err := hkdf.Key(sha256.New, secret, nil, purpose, len(runtoken.Secret{})+len(runtoken.KeyID{}))
 	if err != nil {
 		return runtoken.Key{}, err
 	}

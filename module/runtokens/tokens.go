@@ -48,6 +48,9 @@ func (t *Tokens) Lifetime() time.Duration { return t.sealer.Lifetime() }
 // Sealer returns what encrypts tokens, and other texts that are stored.
 func (t *Tokens) Sealer() *runtoken.Sealer { return t.sealer }
 
+// Keys returns the keys with which tokens are made.
+func (t *Tokens) Keys() Keys { return t.keys }
+
 // Seal implements front.Tokens.
 func (t *Tokens) Seal(ctx context.Context, ref run.Ref, principal string) (string, error) {
 	return t.sealer.Seal(ctx, ref, t.blocks[ref.Source], principal)

@@ -80,6 +80,14 @@ func checkSecrets(credentials json.RawMessage, restricted bool) error {
 	return nil
 }
 
+// isPersonal reports whether each principal has credentials of its own, which anonymous callers can't have.
+func isPersonal(credentials json.RawMessage) bool {
+	var config struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(credentials, &config) == nil && config.Type == "oauth2_user"
+}
+
 // checkTokenURL refuses discovery credentials of kind oauth2 without a token_url. The module itself
 // reports whether it supports discovery, but only after it was loaded, when the line of the
 // Caddyfile is no longer known.

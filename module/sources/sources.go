@@ -41,6 +41,7 @@ type source struct {
 	module                            any // the *Provider, *Skill, *Registry or *Site with these guest modules
 	credentials, discovery, transport json.RawMessage
 	onChange                          string
+	personal                          bool // each principal has credentials of its own
 }
 
 // sources returns the providers, skills, registries and sites. None of them may be nil.
@@ -90,7 +91,21 @@ func (from *Sources) sources() []source {
 	for i, v := range from.Sites {
 		all = append(all, v.source(options.Element("sites", i)))
 	}
+	for i := range all {
+		all[i].personal = isPersonal(all[i].credentials)
+		all[i].RequirePrincipal = all[i].RequirePrincipal || all[i].personal
+	}
 	return all
+}
+
+// Personal returns the JSON paths of the credentials of which each principal has its own. None of the sources may be nil.
+func (from *Sources) Personal() (paths []string) {
+	for _, s := range from.sources() {
+		if s.personal {
+			paths = append(paths, s.path+".credentials")
+		}
+	}
+	return paths
 }
 
 // namespaceOf returns the configured namespace, or the host name in lower case by default.

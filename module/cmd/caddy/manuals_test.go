@@ -381,6 +381,7 @@ func TestManualsOptions(t *testing.T) {
 		"a2a":             "a2a {\n unknown\n}",
 		"mcp":             "mcp {\n unknown\n}",
 		"webhooks":        "webhooks {\n unknown\n}",
+		"connect":         "connect {\n unknown\n}",
 		"agent_skills":    "agent_skills {\n unknown\n}",
 
 		"agent_skills <origin>": "agent_skills https://a.example {\n unknown\n}",

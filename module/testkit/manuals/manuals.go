@@ -16,6 +16,7 @@ const (
 	Contributing  = "CONTRIBUTING.md"
 	Configuration = "module/README.md"
 	Credentials   = "module/credentials/README.md" //nolint:gosec // a path
+	Accounts      = "module/consent/README.md"
 	Methods       = "translate/skillsprotocol/README.md"
 	A2A           = "translate/a2a/README.md"
 	MCP           = "translate/mcp/README.md"
@@ -27,7 +28,7 @@ const (
 )
 
 // All has all manuals.
-var All = []string{README, Contributing, Configuration, Credentials, Methods, A2A, MCP, AgentSkills, CommandLine, Page, Operation, Monitoring}
+var All = []string{README, Contributing, Configuration, Credentials, Accounts, Methods, A2A, MCP, AgentSkills, CommandLine, Page, Operation, Monitoring}
 
 // Repository returns the folder with go.mod.
 func Repository(t *testing.T) string {
