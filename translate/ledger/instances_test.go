@@ -390,7 +390,7 @@ func TestWaitElsewhere(t *testing.T) {
 			if waited := time.Since(began); o.GoesOn() && (waited < 15*time.Second || waited > 15100*time.Millisecond || o.RetryAfter < time.Second) {
 				t.Errorf("after %s: %+v", waited, o)
 			}
-			if late := time.Since(ends); o.Failure != nil || late > 0 && (o.State != run.Completed || late > 6*time.Second) {
+			if late := time.Since(ends); o.Failure != nil || late > 0 && (o.State != run.Completed || late > 700*time.Millisecond) {
 				t.Errorf("%s after the end: %+v", late, o)
 			}
 		}

@@ -142,9 +142,5 @@ func (s *subscription) canceledTask(index int) jsontext.Value {
 	if at.IsZero() {
 		return nil
 	}
-	w := result{request: s.request}
-	w.Buf = append(w.Buf, '{')
-	w.Task(t.id, &t.ref, s.front.Tokens.Lifetime(), canceledSince(at))
-	w.Close()
-	return s.withID(w.Buf)
+	return s.withID(canceledTask(s.request, t.id, &t.ref, at))
 }

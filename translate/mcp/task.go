@@ -35,6 +35,15 @@ func canceledSince(at time.Time) wire.TaskState {
 	return wire.TaskState{Status: wire.TaskCancelled, Message: abandoned, Since: at}
 }
 
+// canceledTask returns a task that was canceled as an object.
+func canceledTask(r *request, id string, ref *run.Ref, at time.Time) jsontext.Value {
+	w := result{request: r}
+	w.Buf = append(w.Buf, '{')
+	w.Task(id, ref, r.front.Tokens.Lifetime(), canceledSince(at))
+	w.Close()
+	return w.Buf
+}
+
 // openTask returns the run of the task that a request is about.
 func openTask(r *request) (id string, ref run.Ref, fault *jsonrpc.Error) {
 	if !r.meta.Tasks {
@@ -135,6 +144,9 @@ func detailed(r *request, id string, ref *run.Ref, skill *translate.Skill, o *ru
 
 // ofRun returns a task as an object, with the result or error of a run that has ended. While there is no room for its result, it goes on.
 func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.Run) (status, message string, task jsontext.Value) {
+	if o.State == run.Canceled {
+		return wire.TaskCancelled, abandoned, canceledTask(r, id, ref, canceledAt(r, ref))
+	}
 	var ended jsontext.Value
 	if o.Failure == nil && o.State.Ended() {
 		var failure *run.Failure

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/keptcallstest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/ledgertest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/providertest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
@@ -494,6 +496,35 @@ func TestListenToTasks(t *testing.T) {
 	without := s.listen(t, object{"taskIds": []any{slow}, "promptsListChanged": true}, "User", "ada")
 	if ack := without.next(); at(ack, "params", "notifications", "taskIds") != nil {
 		t.Errorf("without the extension: %v", ack)
+	}
+}
+
+// A kept run that is canceled at another instance, or with another front, is a canceled task, for who listens and who asks.
+func TestCanceledKeptRun(t *testing.T) {
+	p, db := keptcallstest.Provider(), ledgertest.New()
+	p.Accept("sum")
+	i, other := keptcallstest.Start(t, p, db, nil), keptcallstest.Start(t, p, db, nil)
+	begun := i.Call("k", "acme.sum", "", keptcallstest.Waits(0))
+	s := newServer(t, nil)
+	s.front.Bridge, s.front.Canceled = i.Bridge, i.Canceled
+	id, err := s.front.Tokens.Seal(t.Context(), begun.Ref, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := s.listen(t, object{"taskIds": []any{id}}, asTaker, "yes", "User", "ada")
+	l.next()
+	time.Sleep(100 * time.Millisecond) // so that the end of the run is waited for
+	e, err := other.Cancel(t.Context(), ledger.Identity{Owner: keptcallstest.Ada, ID: begun.Ref.Kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, _ := at(l.next(), "params").(object)
+	for about, task := range map[string]object{"the event": event, "tasks/get": s.about(t, "tasks/get", id, "ada").result()} {
+		updated, err := time.Parse(time.RFC3339, fmt.Sprint(task["lastUpdatedAt"]))
+		if task["status"] != "cancelled" || task["statusMessage"] != "No longer followed; the provider may still finish it." || task["result"] != nil ||
+			err != nil || updated.Sub(e.Changed).Abs() > 2*time.Millisecond {
+			t.Errorf("%s: %v", about, task)
+		}
 	}
 }
 
