@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +60,21 @@ var errDSN = &verdict.Error{
 		"Percent-encode characters such as @, / and & in a URL, quote a value with spaces ('…'), and set what is not of a connection with options=-c….",
 }
 
+// dsnError says what is wrong with a DSN or the files that it names, without a part of it: that could be one of a password.
+func dsnError(err error) error {
+	if !strings.Contains(err.Error(), "failed to configure TLS") {
+		return errDSN
+	}
+	text := "the DSN asks for TLS that can't be used"
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		text += ": " + file.Err.Error()
+	}
+	return &verdict.Error{
+		Text:   text,
+		Advice: "Check sslmode, sslrootcert, sslcert and sslkey of the DSN in: store postgres <dsn>. They name files in PEM, which the user of the bridge must be able to read.",
+	}
+}
+
 // parameters are those that a DSN may have. The server quotes others in its error: they could be a part of a password.
 var parameters = []string{
 	"host", "port", "database", "user", "password", "passfile", "service", "servicefile", "connect_timeout", "target_session_attrs",
@@ -73,7 +90,7 @@ func (p *postgres) config() (*pgx.ConnConfig, error) {
 		ParseConfigOptions: pgconn.ParseConfigOptions{ConnStringAllowedKeys: parameters},
 	})
 	if err != nil {
-		return nil, errDSN
+		return nil, dsnError(err)
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = postgresConnect

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -14,6 +15,7 @@ import (
 // Advice about PostgreSQL.
 const (
 	adviceConnect  = "Check host, port and sslmode of the DSN in: store postgres <dsn>, that the server runs, and that it lets this machine in (listen_addresses, pg_hba.conf, firewalls)."
+	adviceTLS      = "The certificate of the server is not of a known CA, or not for the host of the DSN. Check host and sslrootcert=<file> of the DSN in: store postgres <dsn>."
 	adviceGone     = "The connection to the server broke. Look at the log of PostgreSQL and at the network."
 	advicePooler   = "A pooler, such as pgbouncer in transaction mode, loses prepared statements. Add default_query_exec_mode=exec to the DSN."
 	adviceStarts   = "The server is being started or shut down."
@@ -66,9 +68,12 @@ func Postgres(err error) *Verdict {
 			return nil
 		}
 	}
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case errors.Is(err, ErrUnreplicated):
 		return &Verdict{Unsure: true, Advice: adviceReplica}
+	case connecting && isCertificate:
+		return &Verdict{Advice: adviceTLS}
 	case connecting:
 		return &Verdict{Advice: adviceConnect}
 	case errors.Is(err, context.DeadlineExceeded):
