@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store/machine"
@@ -186,6 +187,10 @@ func TestErrorsOfPostgres(t *testing.T) {
 			t.Errorf("%s: an error of a statement that may have had an effect says that it had none", code)
 		}
 		wantUnavailable(t, raise(reading, code), "raised", "")
+	}
+	full := &pgconn.PgError{SeverityUnlocalized: "PANIC", Code: "53100", Message: "could not write to file"} // of its log: it may have a commit already
+	if _, ok := errors.AsType[*ledger.Unavailable](db.judged(t.Context(), full, writing, one)); ok || db.Status().Trouble.Full {
+		t.Errorf("a server that has ended since its disk is full had certainly not executed a statement, or can be read: %+v", db.Status().Trouble)
 	}
 	if _, ok := errors.AsType[*ledger.Unavailable](raise(writing, "23505")); ok {
 		t.Error("a violation of a constraint says that the database can't be used")

@@ -62,6 +62,9 @@ func Postgres(err error) *Verdict {
 		}
 		if ok {
 			v.Unsure, v.Tables = v.Unsure && !connecting, v.Tables && !connecting
+			if e.SeverityUnlocalized == "PANIC" { // the server ends, such as on a full disk of its log, which may have the commit already
+				v.Full, v.Unsure = false, true
+			}
 			return &v
 		}
 		if !connecting {
