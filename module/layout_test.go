@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"translate/mcp":            3880,
 	"translate/catalog":        3370,
 	"module/command":           2771,
-	"module/store":             2510,
+	"module/store":             2535,
 	"module/cli":               2262,
 	"module/observe":           2043,
 	"translate/skillsprotocol": 2146,
