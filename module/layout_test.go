@@ -34,18 +34,18 @@ var ceilings = map[string]int{
 	"translate/a2a":            6060,
 	"translate/mcp":            3880,
 	"translate/catalog":        3370,
-	"module/command":           2771,
+	"module/command":           2784,
 	"module/store":             2535,
 	"module/cli":               2262,
-	"module/observe":           2043,
+	"module/observe":           2045,
 	"translate/skillsprotocol": 2146,
 	"module/credentials":       3200,
 	"translate/ledger":         2250,
 	"translate":                1960,
-	"module/bridge":            1785,
-	"module/fronts":            1545,
+	"module/bridge":            1869,
+	"module/fronts":            1557,
 	"translate/jsonrpc":        1563,
-	"translate/front":          1465,
+	"translate/front":          1481,
 	"module/browse":            1265,
 	"module/consent":           460,
 	"translate/polling":        1164,
@@ -53,10 +53,10 @@ var ceilings = map[string]int{
 	"module/cmd":               1193,
 	"cache":                    1092,
 	"module/network":           1056,
-	"module/sources":           970,
+	"module/sources":           973,
 	"module/admin":             784,
 	"translate/delivery":       828,
-	"translate/run":            625,
+	"translate/run":            626,
 	"translate/strictjson":     557,
 	"module/keeping":           580,
 	"translate/webhook":        493,
@@ -64,11 +64,11 @@ var ceilings = map[string]int{
 	"module/routes":            398,
 	"translate/runtoken":       386,
 	"module/runtokens":         420,
-	"module/options":           352,
+	"module/options":           379,
 	"module/lifetime":          297,
 	"translate/share":          341,
 	"translate/keptcalls":      310,
-	"module/callers":           287,
+	"module/callers":           697,
 	"translate/inspection":     224,
 	"module/usage":             197,
 	"translate/callbacks":      187,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 67600
+	maxProduct = 68153
 	maxKeeping = 5950
 )
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/access"
@@ -177,7 +178,7 @@ func checkPrincipalName(what, name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("a %s is empty; * includes anonymous callers", what)
-	case !canBePrincipal(name):
+	case !callers.CanBePrincipal(name):
 		return fmt.Errorf("%s %q can't be one: it begins or ends with a space or an invisible character, or has control characters", what, name)
 	}
 	return options.CheckLiteral(what, name)

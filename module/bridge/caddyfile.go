@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 )
@@ -142,6 +143,12 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //		caller            <id> [<type>]
 //		principal         <placeholder>
 //		callers_file      <path>
+//		callers_jwt       <issuer> {
+//			audience  <uri>...
+//			principal <claim>
+//			prefix    <text>
+//			scopes    <scope>...
+//		}
 //		require_principal | allow_anonymous
 //		access {
 //			group <name> <principal>...
@@ -190,7 +197,7 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //
 // A host of trust is *.example.com for all subdomains of example.com.
 //
-// The lines provider, skill, registry, agent_skills with an origin, quota, alias, trust, capability_types,
+// The lines provider, skill, registry, agent_skills with an origin, callers_jwt, quota, alias, trust, capability_types,
 // allow_networks and allow_ports may be repeated. Every error names file and line.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error { return h.read(d, nil) }
 
@@ -225,10 +232,15 @@ func (p parser) handler(h *Handler) error {
 	maps.Copy(targets, mounts)
 	maps.Copy(targets, h.Options.Targets(p.Reader))
 	maps.Copy(targets, options.Targets{
-		"name":              &h.Name,
-		"caller":            func() error { return p.caller(&h.Caller) },
-		"principal":         &h.Principal,
-		"callers_file":      &h.CallersFile,
+		"name":         &h.Name,
+		"caller":       func() error { return p.caller(&h.Caller) },
+		"principal":    &h.Principal,
+		"callers_file": &h.CallersFile,
+		"callers_jwt": options.Repeatable(func() error {
+			h.CallersJWT = append(h.CallersJWT, callers.Issuer{})
+			n := len(h.CallersJWT) - 1
+			return h.CallersJWT[n].Read(p.Reader, options.Element("callers_jwt", n))
+		}),
 		"require_principal": &h.RequirePrincipal,
 		"allow_anonymous":   &h.AllowAnonymous,
 		"access":            func() error { return p.access(&h.Access) },

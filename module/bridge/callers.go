@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -43,6 +44,14 @@ type Callers struct {
 	// placeholders such as `{env.CREDENTIALS_DIRECTORY}` are resolved. Example: `/etc/caddy/callers`.
 	CallersFile string `json:"callers_file,omitempty"`
 
+	// Authorization servers whose access tokens callers may have, instead of `principal`. A caller sends its token as `Authorization: Bearer
+	// <token>`; it has to be a JWT (RFC 9068) that one of these issuers has signed for one of the audiences, so no ID token. The claim
+	// `sub` is then its principal. Any other token, and a call without one unless `allow_anonymous` is set, is answered with HTTP status
+	// 401. The keys of an issuer are read with its first token and again each hour; if it can't be reached, they are used for 24 hours.
+	// Beside `callers_file`, a caller has either a key or a token. Default: none.
+	// Example: `[{"issuer": "https://login.example.com", "audience": ["https://agents.example.com/mcp"]}]`.
+	CallersJWT []callers.Issuer `json:"callers_jwt,omitempty"`
+
 	// Answer callers without a principal with AUTH_REQUIRED. Either this or
 	// `allow_anonymous` is needed if any credentials are configured, except in providers,
 	// skills, registries and sites with their own `require_principal`. Default: false.
@@ -61,20 +70,25 @@ type Callers struct {
 	// Example: `[{"principal": "*", "rate": {"count": 60, "per": "1m"}, "concurrent": 4}]`.
 	Quotas []Quota `json:"quotas,omitempty"`
 
-	keys    *callers.File                                                        // nil: there is no callers_file
-	refused func(ctx context.Context, caller run.Caller, reason, message string) // reports a caller without a key of the file
+	keys    *callers.File                                              // nil: there is no callers_file
+	jwt     *callers.Tokens                                            // nil: there is no callers_jwt
+	refused func(ctx context.Context, caller run.Caller, why *refusal) // reports a caller without a valid key or token
 }
 
 const defaultPrincipal = "{http.auth.user.id}"
 
-// check checks the options about callers.
-func (c *Callers) check(k *options.Checker) {
+// check checks the options about callers. allowHTTP allows issuers without TLS.
+func (c *Callers) check(k *options.Checker, allowHTTP bool) {
 	if c.Principal != "" {
 		k.Check("principal", checkPrincipal(c.Principal))
 	}
 	if c.CallersFile != "" && c.Principal != "" {
 		k.Check("callers_file", errors.New("principal and callers_file exclude each other: the keys in the file say who the caller is"))
 	}
+	if len(c.CallersJWT) > 0 && c.Principal != "" {
+		k.Check("callers_jwt", errors.New("principal and callers_jwt exclude each other: the tokens say who the caller is"))
+	}
+	callers.CheckIssuers(k, c.CallersJWT, allowHTTP, c.CallersFile != "")
 	if c.RequirePrincipal && c.AllowAnonymous {
 		k.Check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
 	}
@@ -91,19 +105,44 @@ func checkPrincipal(text string) error {
 	return nil
 }
 
+// byToken reports whether the handler itself authenticates callers, by what they send as a bearer token: keys or access tokens.
+func (c *Callers) byToken() bool { return c.CallersFile != "" || len(c.CallersJWT) > 0 }
+
 // requires reports whether callers without a principal are refused.
 func (c *Callers) requires() bool {
-	return c.RequirePrincipal || c.CallersFile != "" && !c.AllowAnonymous
+	return c.RequirePrincipal || c.byToken() && !c.AllowAnonymous
 }
 
-// placeholder returns what says who the caller is: the placeholder whose value is the principal, or callers_file. The path of the
-// file does not belong to it: run tokens remain valid if the file is moved.
+// placeholder returns what says who the caller is, and so whose the principals are: the placeholder whose value is the principal, or callers_file, or
+// the only issuer without a prefix. Neither the path of the file nor the order of issuers belongs to it: run tokens remain valid if they change.
 func (c *Callers) placeholder() string {
-	if c.CallersFile != "" {
-		return "callers_file"
+	switch i := slices.IndexFunc(c.CallersJWT, func(i callers.Issuer) bool { return i.Prefix == "" }); {
+	case c.CallersFile != "":
+		return callersFile
+	case i >= 0:
+		return callersJWT + " " + c.CallersJWT[i].URL + " " + c.CallersJWT[i].Claim
+	case len(c.CallersJWT) > 0:
+		return callersJWT
 	}
 	return cmp.Or(c.Principal, defaultPrincipal)
 }
+
+// identity returns the option, or the placeholder, that says who the caller is, for the operator.
+func (c *Callers) identity() string {
+	switch {
+	case len(c.CallersJWT) > 0:
+		return callersJWT
+	case c.CallersFile != "":
+		return callersFile
+	}
+	return c.placeholder()
+}
+
+// The names of the options for callers by keys and tokens.
+const (
+	callersFile = "callers_file"
+	callersJWT  = "callers_jwt"
+)
 
 // principalOf returns the caller's principal, which an earlier handler has set; it is empty
 // for an anonymous caller. For a value that could be mistaken for another principal,
@@ -119,7 +158,7 @@ func principalBy(r *http.Request, text string) (principal, ambiguous string) {
 		return "", ""
 	}
 	if text == defaultPrincipal {
-		if principal, _ = replacer.GetString("http.auth.user.id"); !canBePrincipal(principal) { // the same as ReplaceFunc, but faster
+		if principal, _ = replacer.GetString("http.auth.user.id"); !callers.CanBePrincipal(principal) { // the same as ReplaceFunc, but faster
 			return "", run.AmbiguousPrincipal
 		}
 		return principal, ""
@@ -133,7 +172,7 @@ func principalBy(r *http.Request, text string) (principal, ambiguous string) {
 			part = "" // several lines, all empty
 		case isHeader && strings.Contains(part, ",") && (len(lines) > 1 || isJoined(part)):
 			ambiguous = run.SeveralPrincipals
-		case !canBePrincipal(part):
+		case !callers.CanBePrincipal(part):
 			ambiguous = run.AmbiguousPrincipal
 		}
 		anonymous = anonymous || part == ""
@@ -143,11 +182,6 @@ func principalBy(r *http.Request, text string) (principal, ambiguous string) {
 		return "", ambiguous
 	}
 	return principal, ""
-}
-
-// canBePrincipal reports whether a text could not be mistaken for another principal.
-func canBePrincipal(text string) bool {
-	return strings.TrimFunc(text, isInvisible) == text && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // isJoined reports whether a header's value looks like several values that Caddy has joined by commas without spaces, as
@@ -165,32 +199,38 @@ func isJoined(value string) bool {
 	return false
 }
 
-// isInvisible reports whether a character at the beginning or the end of a principal
-// can't be seen: any kind of space, or a formatting character.
-func isInvisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
-
-// bearerChallenge is the WWW-Authenticate field for callers without a key of callers_file (RFC 6750, section 3).
+// bearerChallenge begins the WWW-Authenticate field for callers without a key or a token (RFC 6750, section 3).
 const bearerChallenge = `Bearer realm="skill-bridge"` //nolint:gosec // no credential, but how callers authenticate
 
-// noKey is why a request is refused that has no key of callers_file.
-type noKey struct {
-	reason    string // for the operator
-	message   string // for the caller
-	challenge string
+// refusal is why a request is refused that has no valid key or token.
+type refusal struct {
+	status  int
+	reason  string   // for the operator
+	message string   // for the caller
+	code    string   // of RFC 6750; empty: nothing was sent
+	scopes  []string // that the token lacks
 }
 
 var (
-	keyRequired = &noKey{
-		run.KeyRequired,
+	keyRequired = &refusal{
+		http.StatusUnauthorized, run.KeyRequired,
 		"This bridge answers callers with a key only: send it with each request in the header field Authorization: Bearer <key>. Its operator gives you the key.",
-		bearerChallenge,
+		"", nil,
 	}
-	unknownKey = &noKey{
-		run.UnknownKey,
-		front.UnknownKey,
-		bearerChallenge + `, error="invalid_token"`,
+	unknownKey    = &refusal{http.StatusUnauthorized, run.UnknownKey, front.UnknownKey, "invalid_token", nil}
+	tokenRequired = &refusal{
+		http.StatusUnauthorized, run.TokenRequired,
+		"This bridge answers callers with an access token only: send it with each request in the header field Authorization: Bearer <token>.",
+		"", nil,
 	}
 )
+
+// tokenRefusals are what callers with a token that is refused are told, by the status.
+var tokenRefusals = map[int]struct{ message, code string }{
+	http.StatusUnauthorized:       {front.InvalidToken, "invalid_token"},
+	http.StatusForbidden:          {"This bridge refuses the access token, since it lacks a scope: get one with the scopes that WWW-Authenticate names.", "insufficient_scope"},
+	http.StatusServiceUnavailable: {"This bridge can't check access tokens at the moment, since it can't reach their issuer: try again.", ""},
+}
 
 // openKeys reads callers_file, if there is one.
 func (c *Callers) openKeys(logger *zap.Logger) error {
@@ -199,44 +239,57 @@ func (c *Callers) openKeys(logger *zap.Logger) error {
 	}
 	path, err := credentials.Text(c.CallersFile)
 	if err == nil {
-		c.keys, err = callers.Open(path, logger)
+		c.keys, err = callers.Open(path, logger, callers.Prefixes(c.CallersJWT)...)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; make it with caddy skill-bridge hash-key", err)
 	}
 	if err != nil {
-		return &options.ConfigError{Path: "callers_file", Err: err}
+		return &options.ConfigError{Path: callersFile, Err: err}
 	}
 	return nil
 }
 
 // challenge returns the WWW-Authenticate field for callers; empty: something in front of the handler authenticates them.
 func (c *Callers) challenge() string {
-	if c.CallersFile == "" {
+	if !c.byToken() {
 		return ""
 	}
 	return bearerChallenge
 }
 
-// authenticate returns the principal of a request by its key, or why the request is refused. Only POST requests need a key: others are
+// authenticate returns the principal of a request by its key or token, or why the request is refused. Only POST requests need one: others are
 // for documents that anyone may read, or for the page, which refuses callers itself.
-func (c *Callers) authenticate(r *http.Request) (principal string, refused *noKey) {
-	principal, sent := c.keys.Authenticate(r.Header)
+func (c *Callers) authenticate(r *http.Request) (principal string, refused *refusal) {
+	token, sent := callers.Token(r.Header)
+	if c.keys != nil {
+		principal, refused = c.keys.Principal(token), unknownKey
+	}
+	if c.jwt != nil && principal == "" && sent {
+		var why *callers.Refusal
+		if principal, why = c.jwt.Authenticate(r.Context(), token); why != nil {
+			told := tokenRefusals[why.Status]
+			refused = &refusal{why.Status, why.Reason, told.message, told.code, why.Scopes}
+		}
+	}
 	switch {
 	case principal != "":
 		if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 			replacer.Set("http.auth.user.id", principal) // for the access log, as authentication handlers do
 		}
+		return principal, nil
 	case sent:
-		return "", unknownKey
-	case r.Method == http.MethodPost && c.requires():
-		return "", keyRequired
+		return "", refused
+	case r.Method != http.MethodPost || !c.requires():
+		return "", nil
+	case c.jwt != nil:
+		return "", tokenRequired
 	}
-	return principal, nil
+	return "", keyRequired
 }
 
-// refuse answers a request without a key of callers_file. Its body is not read, so that its method is not known.
-func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller, why *noKey, toAgent, toTools bool) {
+// refuse answers a request without a valid key or token. Its body is not read, so that its method is not known.
+func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller, why *refusal, toAgent, toTools bool) {
 	caller.Front = skillsprotocol.Name
 	answer := h.server.Refuse
 	switch {
@@ -245,6 +298,15 @@ func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Req
 	case toAgent:
 		caller.Front, answer = a2a.Name, h.agent.Refuse
 	}
-	h.refused(ctx, caller, why.reason, why.message)
-	answer(ctx, w, r, http.StatusUnauthorized, why.message, "WWW-Authenticate", why.challenge)
+	h.refused(ctx, caller, why)
+	if why.status == http.StatusServiceUnavailable {
+		answer(ctx, w, r, why.status, why.message, "Retry-After", "10")
+		return
+	}
+	challenge := bearerChallenge
+	if why.code != "" {
+		challenge += `, error="` + why.code + `"`
+	}
+	challenge += cmp.Or(h.tools, new(fronts.ToolServer)).Parameters(r, why.scopes)
+	answer(ctx, w, r, why.status, why.message, "WWW-Authenticate", challenge)
 }

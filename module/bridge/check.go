@@ -26,7 +26,7 @@ func (h *Handler) check() *options.ConfigError {
 		c.Check("browse", errors.New("browse needs the option rpc: the page is served at its path, and runs skills with it"))
 	}
 	h.Sources.Check(c, h.AllowHTTP, h.requires() || h.AllowAnonymous)
-	h.Callers.check(c)
+	h.Callers.check(c, h.AllowHTTP)
 	if h.Caller != nil {
 		c.Check("caller.id", checkCaller(globals.ReplaceAllString(h.Caller.ID, ""), h.placeholder()))
 		c.Check("caller.type", checkCaller(globals.ReplaceAllString(h.Caller.Type, ""), h.placeholder()))
@@ -37,7 +37,10 @@ func (h *Handler) check() *options.ConfigError {
 		h.Access.check(c, &names, h.Quotas)
 		h.checkQuotas(c, &names)
 	}
-	if h.CallersFile != "" && h.MCP != nil && len(h.MCP.AuthorizationServer) > 0 {
+	if h.MCP != nil && len(h.MCP.Scopes) > 0 && len(h.MCP.AuthorizationServer) == 0 && len(h.CallersJWT) == 0 {
+		c.Check("mcp.scopes", errors.New("scopes need an authorization_server that grants them"))
+	}
+	if h.CallersFile != "" && len(h.CallersJWT) == 0 && h.MCP != nil && len(h.MCP.AuthorizationServer) > 0 {
 		c.Check("callers_file", errors.New("callers_file and the authorization_server of mcp exclude each other: the bridge accepts the keys in the file, and no tokens of the server"))
 	}
 	switch h.Priority {
@@ -65,8 +68,8 @@ func (h *Handler) checkConnect(c *options.Checker) {
 				"openssl rand -base64 32 makes one; write it to a file, and seal_key {file./path/to/it}"))
 		}
 	}
-	if h.Connect != nil && h.Connect.Principal == "" && h.CallersFile != "" {
-		c.Check("connect.principal", errors.New("connect needs its own principal beside callers_file: browsers send no key, so that the bridge does not know whose they are; "+
+	if h.Connect != nil && h.Connect.Principal == "" && h.byToken() {
+		c.Check("connect.principal", errors.New("connect needs its own principal beside callers_file and callers_jwt: browsers send neither a key nor a token, so that the bridge does not know whose they are; "+
 			"authenticate them in front of it, for example with basic_auth for the path of connect, and write principal {http.auth.user.id} in the block of connect"))
 	}
 }

@@ -156,8 +156,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		w.Header().Set("Connection", "close")
 	}
 	var principal, ambiguous string
-	var refused *noKey
-	if h.keys != nil {
+	var refused *refusal
+	if h.byToken() {
 		principal, refused = h.authenticate(r)
 	} else {
 		principal, ambiguous = h.principalOf(r)

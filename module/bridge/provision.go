@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -16,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
+	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
@@ -68,21 +70,24 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 
 // setup returns what the fronts share.
 func (h *Handler) setup(bridge *translate.Bridge, config *translate.Config, o *observe.Observer) *fronts.Setup {
-	h.refused = func(ctx context.Context, caller run.Caller, reason, message string) {
-		o.RefusedCaller(ctx, h.placeholder(), caller.Method, reason)
-		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.Unauthenticated(message))
+	h.refused = func(ctx context.Context, caller run.Caller, why *refusal) {
+		o.RefusedCaller(ctx, h.identity(), caller.Method, why.reason)
+		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.RefusedCaller(why.status, why.message))
 	}
 	answers := new(share.Pool) // of all mounts
 	setup := &fronts.Setup{
 		Bridge: bridge, MaxBatch: cmp.Or(h.MaxBatch, defaultMaxBatch), Tokens: h.tokens, Name: cmp.Or(h.Name, defaultName), Realm: h.tokens.Realm(),
-		RequirePrincipal: h.requires(), Challenge: h.challenge(), Observer: o, Elsewhere: h.Mounts.Elsewhere(), Wait: h.Patience(),
+		RequirePrincipal: h.requires(), Challenge: h.challenge(), Issuers: h.CallersJWT, Observer: o, Elsewhere: h.Mounts.Elsewhere(), Wait: h.Patience(),
 		Private:   bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
 		Transport: h.TransportRaw, Overhead: guards.Current.ConnectionOverhead, Sealer: h.tokens.Sealer(),
 		Refused: func(ctx context.Context, method, reason string) {
-			if reason == run.PrincipalRequired && h.CallersFile != "" {
+			switch {
+			case reason == run.PrincipalRequired && len(h.CallersJWT) > 0:
+				reason = run.TokenRequired
+			case reason == run.PrincipalRequired && h.CallersFile != "":
 				reason = run.KeyRequired
 			}
-			o.RefusedCaller(ctx, h.placeholder(), method, reason)
+			o.RefusedCaller(ctx, h.identity(), method, reason)
 		},
 		Server: func(handler jsonrpc.Handler, profile jsonrpc.Profile) *jsonrpc.Server {
 			profile.MaxDepth = config.Limits.Depth
@@ -154,8 +159,11 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	if err := observe.RegisterMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
-	if h.keys != nil {
+	if h.keys != nil && h.jwt == nil {
 		shown.Principals = h.keys.Principals
+	}
+	if h.jwt != nil {
+		shown.TryIssuers = h.jwt.Try
 	}
 	h.usage.OnRelease(o.Show(shown))
 	if len(shown.Sources()) == 0 {
@@ -177,6 +185,7 @@ func (h *Handler) begin(ctx caddy.Context, lines options.Lines) (*translate.Conf
 	if err := takeName(ctx, h, lines); err != nil {
 		return nil, nil, err
 	}
+	h.Mounts.ByToken = len(h.CallersJWT) > 0
 	if err := h.openKeys(h.logger); err != nil {
 		return nil, nil, err
 	}
@@ -284,12 +293,24 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	if err != nil {
 		return nil, nil, err
 	}
+	for _, i := range h.CallersJWT {
+		sources.AddPort(ports, i.URL)
+	}
 	limits := h.limits()
 	rules := network.NewRules(networks, ports, o.RefusedConnection)
 	rules.Notice = o.Notice
 	loaded, idle, err := h.Sources.Load(ctx, rules, guards.Current.ConnectionOverhead, h.TransportRaw)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(h.CallersJWT) > 0 {
+		transport, err := network.NewTransport(ctx, h.TransportRaw, rules, guards.Current.ConnectionOverhead)
+		if err != nil {
+			return nil, nil, &options.ConfigError{Path: "transport", Err: err}
+		}
+		var releases []func()
+		h.jwt, releases = callers.OpenTokens(h.CallersJWT, transport, h.poolKey(), h.logger)
+		idle = append(append(idle, transport.CloseIdleConnections), releases...)
 	}
 	o.Protect(secretsOf(loaded))
 	warnRefused(h.logger, rules, loaded)

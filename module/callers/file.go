@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,11 +26,12 @@ const (
 // File is a file with the keys of callers. The file is looked at when a request has a key, at most once a second, and read again
 // if it has changed. While it can't be read, or has a wrong line, the keys that were read before remain valid.
 type File struct {
-	path   string
-	logger *zap.Logger
-	opened time.Time
-	keys   atomic.Pointer[keys]
-	looked atomic.Int64 // when the file was looked at last, in nanoseconds after opened
+	path     string
+	reserved []string // what no principal may begin with
+	logger   *zap.Logger
+	opened   time.Time
+	keys     atomic.Pointer[keys]
+	looked   atomic.Int64 // when the file was looked at last, in nanoseconds after opened
 
 	looking sync.Mutex
 	// The fields below are guarded by looking.
@@ -40,9 +39,9 @@ type File struct {
 	complaint string      // that was logged last; empty: the file is in order
 }
 
-// Open reads a file. Its error names the file, and the line if one is wrong.
-func Open(path string, logger *zap.Logger) (*File, error) {
-	f := &File{path: path, logger: logger.With(zap.String("callers_file", path)), opened: time.Now()}
+// Open reads a file. Its error names the file, and the line if one is wrong, such as one with a principal that begins with a reserved text.
+func Open(path string, logger *zap.Logger, reserved ...string) (*File, error) {
+	f := &File{path: path, reserved: reserved, logger: logger.With(zap.String("callers_file", path)), opened: time.Now()}
 	k, info, err := f.read()
 	if err != nil {
 		return nil, err
@@ -55,22 +54,13 @@ func Open(path string, logger *zap.Logger) (*File, error) {
 // Principals returns the principals that have a key, in alphabetical order.
 func (f *File) Principals() []string { return f.keys.Load().principals() }
 
-// Authenticate returns the principal whose key a request has as a bearer token (RFC 6750, section 2.1). sent says that the request
-// has such a token; with an empty principal, it is not a key of the file.
-func (f *File) Authenticate(header http.Header) (principal string, sent bool) {
-	fields := header["Authorization"]
-	if len(fields) == 0 {
-		return "", false
-	}
-	scheme, key, _ := strings.Cut(fields[0], " ")
-	switch {
-	case len(fields) > 1:
-		return "", true // a handler in front may have read another one
-	case !strings.EqualFold(scheme, "Bearer"):
-		return "", false
+// Principal returns the principal that has a key; empty: it is not a key of the file.
+func (f *File) Principal(key string) string {
+	if key == "" {
+		return ""
 	}
 	f.refresh()
-	return f.keys.Load().principal(strings.Trim(key, " ")), true
+	return f.keys.Load().principal(key)
 }
 
 // refresh reads the file again if it has changed. One caller at a time does, and others go on with the keys that there are.
@@ -144,7 +134,7 @@ func (f *File) read() (*keys, fs.FileInfo, error) {
 	if len(text) > maxFileSize {
 		return nil, info, &fs.PathError{Op: "read", Path: f.path, Err: errors.New("is larger than 16 MiB")}
 	}
-	k, err := parse(string(text))
+	k, err := parse(string(text), f.reserved...)
 	if err != nil {
 		return nil, info, fmt.Errorf("%s:%w", f.path, err)
 	}

@@ -86,8 +86,8 @@ func (k *keys) equal(other *keys) bool {
 }
 
 // parse reads the text of a file. Its error begins with the number of the line and quotes nothing, since somebody may have written a key
-// instead of its hash.
-func parse(text string) (*keys, error) {
+// instead of its hash. No principal may begin with a reserved text.
+func parse(text string, reserved ...string) (*keys, error) {
 	k, n := newKeys(), 0
 	for line := range strings.Lines(text) {
 		n++
@@ -100,6 +100,9 @@ func parse(text string) (*keys, error) {
 		}
 		if err := k.add(words, n); err != nil {
 			return nil, fmt.Errorf("%d: %w", n, err)
+		}
+		if slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(words[0], prefix) }) {
+			return nil, fmt.Errorf("%d: the principal begins with the prefix of an issuer of callers_jwt, so that a user of it could be the same principal", n)
 		}
 	}
 	return k, nil

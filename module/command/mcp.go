@@ -300,6 +300,6 @@ func mountOnly(b *bridge.Handler) {
 	tools := cmp.Or(b.MCP, new(fronts.MCP))
 	tools.Path, tools.Origins, tools.AuthorizationServer, tools.Scopes = localPath, nil, nil, nil
 	b.Mounts = fronts.Mounts{MCP: tools, Wait: b.Wait}
-	b.RequirePrincipal = b.RequirePrincipal || b.CallersFile != "" && !b.AllowAnonymous // which callers_file implies
-	b.Principal, b.CallersFile, b.Browse = "", "", nil
+	b.RequirePrincipal = b.RequirePrincipal || (b.CallersFile != "" || len(b.CallersJWT) > 0) && !b.AllowAnonymous // which these imply
+	b.Principal, b.CallersFile, b.CallersJWT, b.Browse = "", "", nil, nil
 }

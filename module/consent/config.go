@@ -21,8 +21,8 @@ type Config struct {
 	URL string `json:"url,omitempty"`
 
 	// Who the user of a browser is, with placeholders: the same text that the bridge's principal is in calls of the user's agents. A user for whom
-	// a placeholder is empty is anonymous, and can't connect anything. Use nothing that a client can set. Required beside `callers_file`, since
-	// browsers send no keys. Default: the bridge's `principal`. Example: `{http.auth.user.id}`.
+	// a placeholder is empty is anonymous, and can't connect anything. Use nothing that a client can set. Required beside `callers_file` and
+	// `callers_jwt`, since browsers send neither keys nor tokens. Default: the bridge's `principal`. Example: `{http.auth.user.id}`.
 	Principal string `json:"principal,omitempty"`
 }
 

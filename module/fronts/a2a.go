@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -132,10 +131,10 @@ func (a *A2A) check(c *options.Checker) {
 		{"url", a.URL}, {"documentation", a.Documentation}, {"icon", a.Icon},
 	} {
 		if u.value != "" {
-			c.Check("a2a."+u.name, checkURL(u.name, u.value))
+			c.Check("a2a."+u.name, options.CheckURL(u.name, u.value))
 		}
 	}
-	if a.URL != "" && checkURL("url", a.URL) == nil {
+	if a.URL != "" && options.CheckURL("url", a.URL) == nil {
 		c.Check("a2a.url", card.CheckURL(a.URL))
 	}
 	for i, v := range a.Versions {
@@ -167,19 +166,4 @@ func oneOf(c *options.Checker, path, name, value string, allowed ...string) {
 	if value != "" && !slices.Contains(allowed, value) {
 		c.Check(path, fmt.Errorf("%s %q is none of %s", name, value, strings.Join(allowed, ", ")))
 	}
-}
-
-// checkURL checks an absolute http or https URL.
-func checkURL(name, text string) error {
-	if err := options.CheckLiteral(name, text); err != nil {
-		return err
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-		return fmt.Errorf("%s %q is not an absolute https or http URL", name, text)
-	case u.User != nil || u.Fragment != "":
-		return fmt.Errorf("%s %q has userinfo or a fragment", name, text)
-	}
-	return nil
 }

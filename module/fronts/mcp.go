@@ -60,11 +60,11 @@ type MCP struct {
 	Origins []string `json:"origins,omitempty"`
 
 	// Issuers of the access tokens that callers may have, such as `https://login.example.com`. Clients find them in metadata (RFC 9728)
-	// below `/.well-known/oauth-protected-resource`, to which the 401 answers of this mount point. The bridge does not check tokens:
-	// a handler in front has to. Default: none.
+	// below `/.well-known/oauth-protected-resource`, to which the 401 answers of this mount point. A handler in front has to check the
+	// tokens, unless `callers_jwt` does, whose issuers are in the metadata without this option. Default: none.
 	AuthorizationServer []string `json:"authorization_server,omitempty"`
 
-	// Scopes that clients ask the authorization servers for. Default: none.
+	// Scopes that clients ask the authorization servers for. Default: those of `callers_jwt`, if it has one issuer.
 	Scopes []string `json:"scopes,omitempty"`
 }
 
@@ -177,7 +177,20 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := authorization{path: m.path(), issuers: m.AuthorizationServer, scopes: m.Scopes, scheme: s.Challenge}
+	told := authorization{path: m.path(), issuers: slices.Clone(m.AuthorizationServer), scopes: m.Scopes, scheme: s.Challenge}
+	for _, i := range s.Issuers {
+		if !slices.Contains(told.issuers, i.URL) {
+			told.issuers = append(told.issuers, i.URL)
+		}
+		if len(m.Scopes) == 0 && len(s.Issuers) == 1 { // else a client would ask one issuer for the scopes of another
+			told.scopes = i.Scopes
+		}
+	}
+	for _, p := range s.Elsewhere.Protocols {
+		if p.Path != "" && len(s.Issuers) > 0 {
+			told.others = append(told.others, strings.TrimSuffix(p.Path, "/"))
+		}
+	}
 	namespaces := []string{"other services"}
 	if s.Bridge.Catalog().Policy() == nil { // else they depend on the caller
 		namespaces = s.Bridge.Namespaces("")
@@ -306,7 +319,8 @@ const wellKnownResource = "/.well-known/oauth-protected-resource"
 
 // authorization tells clients of MCP where they get access tokens. The zero value tells nothing.
 type authorization struct {
-	path    string // of the mount
+	path    string   // of the mount
+	others  []string // of mounts that take the same tokens
 	issuers []string
 	scopes  []string
 	// scheme is the challenge of a handler that authenticates its callers itself; empty: it does not.
@@ -316,26 +330,26 @@ type authorization struct {
 // checkAuthorization checks the options for authorization.
 func (m *MCP) checkAuthorization(c *options.Checker) {
 	for i, text := range m.AuthorizationServer {
-		err := checkURL("authorization_server", text)
-		if u, _ := url.Parse(text); err == nil && u.RawQuery != "" { // RFC 8414, section 2
-			err = fmt.Errorf("authorization_server %q has a query, which issuers have not", text)
-		}
-		c.Check(options.Element("mcp.authorization_server", i), err)
-	}
-	if len(m.Scopes) > 0 && len(m.AuthorizationServer) == 0 {
-		c.Check("mcp.scopes", errors.New("scopes need an authorization_server that grants them"))
+		c.Check(options.Element("mcp.authorization_server", i), options.CheckIssuer("authorization_server", text))
 	}
 	for i, scope := range m.Scopes {
-		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) { // RFC 6749, section 3.3
-			c.Check(options.Element("mcp.scopes", i), fmt.Errorf("scope %q has a character that scopes can't have", scope))
-		}
+		c.Check(options.Element("mcp.scopes", i), options.CheckScope(scope))
 	}
 }
 
 // serves reports whether a path is one of the metadata.
 func (a *authorization) serves(path string) bool {
 	rest, ok := strings.CutPrefix(path, wellKnownResource)
-	return ok && len(a.issuers) > 0 && (rest == "" || rest == "/" || strings.TrimSuffix(rest, "/") == a.path)
+	return ok && len(a.issuers) > 0 && (rest == "" || rest == "/" || a.resource(rest) != "")
+}
+
+// resource returns a path without a slash at its end if it is that of the mount, or of another one that takes the same tokens; else an empty text.
+func (a *authorization) resource(path string) string {
+	path = strings.TrimSuffix(path, "/")
+	if path == a.path || slices.ContainsFunc(a.others, func(o string) bool { return path == o || strings.HasPrefix(path, o+"/") }) {
+		return path
+	}
+	return ""
 }
 
 // serve answers a request for the metadata.
@@ -362,7 +376,7 @@ func (a *authorization) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	var text front.Writer
 	text.Open()
-	text.Text("resource", base.JoinPath(a.path).String())
+	text.Text("resource", base.JoinPath(cmp.Or(a.resource(strings.TrimPrefix(r.URL.Path, wellKnownResource)), a.path)).String())
 	text.Texts("authorization_servers", a.issuers)
 	if len(a.scopes) > 0 {
 		text.Texts("scopes_supported", a.scopes)
@@ -379,13 +393,25 @@ func (a *authorization) challenge(r *http.Request) string {
 	if len(a.issuers) == 0 {
 		return a.scheme
 	}
-	base, ok := quotable(r)
-	if !ok {
-		return "Bearer"
+	return strings.TrimSpace("Bearer " + strings.TrimPrefix(a.parameters(r, a.scopes), ", "))
+}
+
+// Parameters returns the parameters of a challenge that tell the caller of a request where to get a token and with which scopes, each after a comma.
+// No scopes: those of the metadata.
+func (t *ToolServer) Parameters(r *http.Request, scopes []string) string {
+	if len(scopes) == 0 {
+		scopes = t.authorization.scopes
 	}
-	field := `Bearer resource_metadata="` + base.JoinPath(wellKnownResource, a.path).String() + `"`
-	if len(a.scopes) > 0 {
-		field += `, scope="` + strings.Join(a.scopes, " ") + `"`
+	return t.authorization.parameters(r, scopes)
+}
+
+func (a *authorization) parameters(r *http.Request, scopes []string) (field string) {
+	base, ok := quotable(r)
+	if ok && len(a.issuers) > 0 {
+		field = `, resource_metadata="` + base.JoinPath(wellKnownResource, cmp.Or(a.resource(r.URL.Path), a.path)).String() + `"`
+	}
+	if len(scopes) > 0 {
+		field += `, scope="` + strings.Join(scopes, " ") + `"`
 	}
 	return field
 }

@@ -54,6 +54,9 @@ type Mounts struct {
 	// Serve the pages on which users connect accounts of their own at providers, at `/connect` and below it. Required if any credentials are
 	// `oauth2_user`. Default: none. Example: `{"url": "https://agents.example.com/connect"}`.
 	Connect *consent.Config `json:"connect,omitempty"`
+
+	// ByToken says that the handler accepts access tokens itself, so that MCP has metadata that names their issuers.
+	ByToken bool `json:"-"`
 }
 
 // RPC is the mount of the Skills Protocol.

@@ -37,7 +37,7 @@ func (m *Mounts) endpoints() (all []endpoint) {
 	}
 	if m.MCP != nil {
 		add(m.MCP.path())
-		if len(m.MCP.AuthorizationServer) > 0 {
+		if m.ByToken || len(m.MCP.AuthorizationServer) > 0 {
 			all = append(all, endpoint{name: wellKnownResource + m.MCP.path(), document: true})
 		}
 	}

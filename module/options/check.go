@@ -2,6 +2,7 @@ package options
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
@@ -32,6 +33,37 @@ func CheckName(what, name string) error {
 		return fmt.Errorf("%s name %q is not valid UTF-8", what, name)
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
 		return fmt.Errorf("%s name %q has a space or a control character", what, name)
+	}
+	return nil
+}
+
+// CheckURL checks an absolute http or https URL.
+func CheckURL(name, text string) error {
+	if err := CheckLiteral(name, text); err != nil {
+		return err
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return fmt.Errorf("%s %q is not an absolute https or http URL", name, text)
+	case u.User != nil || u.Fragment != "":
+		return fmt.Errorf("%s %q has userinfo or a fragment", name, text)
+	}
+	return nil
+}
+
+// CheckIssuer checks the identifier of an authorization server (RFC 8414, section 2).
+func CheckIssuer(name, text string) error {
+	if strings.ContainsAny(text, "?#") {
+		return fmt.Errorf("%s %q has a query or a fragment, which issuers have not", name, text)
+	}
+	return CheckURL(name, text)
+}
+
+// CheckScope checks a scope (RFC 6749, section 3.3).
+func CheckScope(scope string) error {
+	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return fmt.Errorf("scope %q has a character that scopes can't have", scope)
 	}
 	return nil
 }

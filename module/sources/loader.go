@@ -113,16 +113,18 @@ func (from *Sources) AddPorts(ports map[uint16]bool) error {
 			urls = append(urls, texts...)
 		}
 		for _, text := range urls {
-			if u, err := url.Parse(text); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
-				addPort(ports, u)
-			}
+			AddPort(ports, text)
 		}
 	}
 	return nil
 }
 
-// addPort adds the port that is written in a URL, if there is one.
-func addPort(ports map[uint16]bool, u *url.URL) {
+// AddPort adds the port that is written in a URL, if there is one.
+func AddPort(ports map[uint16]bool, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return
+	}
 	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 		ports[uint16(port)] = true
 	}

@@ -379,12 +379,11 @@ func tooLarge(req *jsonrpc.Request, _ *jsonrpc.Error) *jsonrpc.Error {
 
 // refuse returns the error for an HTTP request whose body is not read.
 func refuse(status int, reason string) *jsonrpc.Error {
-	switch status {
-	case http.StatusUnsupportedMediaType:
+	if status == http.StatusUnsupportedMediaType {
 		return contentTypeNotSupported(wire.V10, reason)
-	case http.StatusUnauthorized:
-		failure := front.Unauthenticated(reason)
-		return wire.BridgeError(wire.V10, codeAuthRequired, task.Text(failure), failure, false)
+	}
+	if failure := front.RefusedCaller(status, reason); failure != nil {
+		return wire.BridgeError(wire.V10, codeOf(failure), task.Text(failure), failure, false)
 	}
 	return nil
 }

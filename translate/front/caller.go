@@ -2,6 +2,7 @@ package front
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -71,13 +72,32 @@ func admit(require bool, c *run.Caller) (reason string, refused *run.Failure) {
 // UnknownKey is the message for callers with a key that the bridge does not have.
 const UnknownKey = "This bridge does not know the key in the header field Authorization: check it, or ask its operator for another one."
 
+// InvalidToken is the message for callers with an access token that the bridge does not accept.
+const InvalidToken = "This bridge does not accept the access token in the header field Authorization: it has expired, or is not for this bridge. Get a new one, or ask its operator."
+
 // Unauthenticated returns the failure of a caller that has to authenticate, and is told how.
 func Unauthenticated(message string) *run.Failure {
 	demand := run.NoPrincipal()
-	if message == UnknownKey {
+	if message == UnknownKey || message == InvalidToken {
 		demand.Reason = "the credential of the request is unknown"
 	}
 	return principalFailure(demand, message)
+}
+
+// RefusedCaller returns the failure of a caller whose HTTP request is refused unread with a status, because of how it authenticates; nil: the
+// status means something else.
+func RefusedCaller(status int, message string) *run.Failure {
+	switch status {
+	case http.StatusUnauthorized:
+		return Unauthenticated(message)
+	case http.StatusForbidden:
+		return principalFailure(&run.Demand{By: run.Bridge, CallerActs: true, Reason: "the token lacks a scope"}, message)
+	case http.StatusServiceUnavailable:
+		return &run.Failure{
+			Kind: run.Unreachable, Message: message, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Retry: run.RetryIn(10*time.Second, 3),
+		}
+	}
+	return nil
 }
 
 // principalFailure returns the failure of a caller that is refused because of its principal.

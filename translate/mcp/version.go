@@ -140,7 +140,7 @@ func (o *Options) takesBatch(r *http.Request) bool {
 
 // refuse returns the error for an HTTP request whose body is not read.
 func refuse(status int, reason string) *jsonrpc.Error {
-	if status == http.StatusUnauthorized {
+	if front.RefusedCaller(status, reason) != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason}
 	}
 	return nil

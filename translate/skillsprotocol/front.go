@@ -3,7 +3,6 @@ package skillsprotocol
 import (
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -273,8 +272,8 @@ func envelopeData(code int, reason string, limit *jsonrpc.Limit) jsontext.Value 
 
 // refuse returns the error for an HTTP request whose body is not read.
 func refuse(status int, reason string) *jsonrpc.Error {
-	if status == http.StatusUnauthorized {
-		return failureError(front.Unauthenticated(reason), subject{})
+	if failure := front.RefusedCaller(status, reason); failure != nil {
+		return failureError(failure, subject{})
 	}
 	return nil
 }

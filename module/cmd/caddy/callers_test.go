@@ -1,9 +1,18 @@
 package main_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/json" // go-jose's types are made for it
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 )
@@ -29,6 +38,59 @@ func exerciseCallersFile(e *example) {
 		}
 	}
 	b.execute("acme.translate", "acme/translate", authorization, key)
+	run := p.only("POST /run/acme/translate")
+	if run.header.Get("X-API-Key") != e.secret("skills_api_key") || run.header.Get(authorization) != "" {
+		t.Errorf("the provider received %v", run.header)
+	}
+	if log := b.logged(); !strings.Contains(log, `"principal":"alice"`) {
+		t.Errorf("the principal is not alice:\n%s", log)
+	}
+}
+
+func exerciseCallersJWT(e *example) {
+	t := e.t
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var issuer *httptest.Server
+	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var document any = map[string]string{"issuer": issuer.URL, "jwks_uri": issuer.URL + "/keys"}
+		if r.URL.Path == "/keys" {
+			document = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}}
+		}
+		_ = json.NewEncoder(w).Encode(document)
+	}))
+	t.Cleanup(issuer.Close)
+	token := func(scope string) string {
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, (&jose.SignerOptions{}).WithType("at+jwt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := jwt.Signed(signer).Claims(map[string]any{
+			"iss": issuer.URL, "sub": "alice", "aud": "https://agents.example.com/mcp", "exp": time.Now().Add(time.Hour).Unix(), "scope": scope,
+		}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + text
+	}
+	p := newProvider(t, skill{id: "acme/translate", auth: apiKey()})
+	e.replace("callers_jwt https://login.example.com", "callers_jwt "+issuer.URL)
+	e.replace("provider https://skills.example.com {", "provider "+p.URL+" {\n\t\t\tnamespace acme")
+	e.onLoopback()
+	b := e.start()
+
+	host := strings.TrimSuffix(b.endpoint, "/rpc")
+	const call = `{"jsonrpc":"2.0","id":1,"method":"list_skills"}`
+	for _, path := range []string{"/rpc", "/a2a", "/mcp"} {
+		for wrong, status := range map[string]int{"": http.StatusUnauthorized, token("skills:run") + "x": http.StatusUnauthorized, token("other"): http.StatusForbidden} {
+			if a := b.send(http.MethodPost, host+path, call, authorization, wrong, "Content-Type", "application/json"); a.status != status || !strings.HasPrefix(a.body, `{"jsonrpc":"2.0",`) {
+				t.Errorf("%s with %q: %d %s", path, wrong, a.status, a.body)
+			}
+		}
+	}
+	b.execute("acme.translate", "acme/translate", authorization, token("skills:run"))
 	run := p.only("POST /run/acme/translate")
 	if run.header.Get("X-API-Key") != e.secret("skills_api_key") || run.header.Get(authorization) != "" {
 		t.Errorf("the provider received %v", run.header)

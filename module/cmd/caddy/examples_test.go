@@ -31,6 +31,7 @@ var exercises = map[string]func(*example){
 	"basic-auth":          exerciseBasicAuth,
 	"basic-auth-json":     exerciseBasicAuthJSON,
 	"callers-file":        exerciseCallersFile,
+	"callers-jwt":         exerciseCallersJWT,
 	"client-certificates": exerciseClientCertificates,
 	"cluster":             exerciseCluster,
 	"direct-and-registry": exerciseDirectAndRegistry,

@@ -24,6 +24,18 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 			what := "callers_file has no key, so that no caller has a principal"
 			all = append(all, Finding{Result: Warning, Bridge: b.Number, What: what, Fix: "add a key: caddy skill-bridge hash-key"})
 		}
+		if b.TryIssuers != nil {
+			b.TryIssuers(ctx, func(issuer string, keys int, err error) {
+				f := Finding{Result: OK, Bridge: b.Number, What: fmt.Sprintf("the issuer %s has %d keys for the tokens of callers", issuer, keys)}
+				if err != nil {
+					f.What = fmt.Sprintf("the keys of the issuer %s can't be read: %v", issuer, err)
+				}
+				if keys == 0 {
+					f.Result, f.Fix = Failed, "correct callers_jwt, or look at the issuer"
+				}
+				all = append(all, f)
+			})
+		}
 		all = append(all, ofRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
 	}
 	return all

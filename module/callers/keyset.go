@@ -1,0 +1,206 @@
+package callers
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// Bounds of what is read of an issuer, and how often.
+const (
+	maxDocumentSize = 512 << 10 // of the metadata, and of the keys, in bytes
+	maxKeys         = 64
+	minRSASize      = 2048 / 8 // in bytes; the library reads no key of more than 4,096 bits
+
+	readTimeout  = 10 * time.Second
+	keysFresh    = time.Hour        // then they are read again
+	keysUsable   = 24 * time.Hour   // if they can't be read again
+	unknownPause = time.Minute      // between two readings because of unknown keys
+	failurePause = 10 * time.Second // after a reading that failed
+	logPause     = time.Minute      // between two lines in the log
+)
+
+// keySet are the keys of an issuer as they were read last. The zero value has to be read.
+type keySet struct {
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey
+	read    time.Time     // when the keys were read; zero: they were not
+	unknown time.Time     // when they were read last because a key was unknown
+	failed  time.Time     // when reading them failed last
+	logged  time.Time     // when that was logged last
+	err     error         // of the last reading; nil: it did not fail, or there was none
+	reading chan struct{} // is closed at the end of the reading that is under way; nil: none is
+}
+
+// find returns the keys that a signature may be of. If the set is old or does not have the key, it is read first, by one goroutine for all
+// callers. The keys of an issuer that does not answer remain valid for a day.
+func (i *issuer) find(ctx context.Context, id, algorithm string) ([]jose.JSONWebKey, *Refusal) {
+	s := i.keys
+	for waited := false; ; waited = true {
+		s.mu.Lock()
+		now, found := time.Now(), fitting(s.keys, id, algorithm)
+		usable, fresh := now.Sub(s.read) < keysUsable, now.Sub(s.read) < keysFresh
+		unknown := usable && len(found) == 0 && now.Sub(s.unknown) >= unknownPause
+		if !waited && s.reading == nil && (!fresh || unknown) && now.Sub(s.failed) >= failurePause {
+			if unknown {
+				s.unknown = now
+			}
+			s.reading = make(chan struct{})
+			go i.readAgain() //nolint:gosec // all callers wait for it
+		}
+		reading, err := s.reading, s.err
+		s.mu.Unlock()
+		switch {
+		case usable && len(found) > 0 && (fresh || err != nil || waited):
+			return found, nil
+		case reading != nil && !waited:
+		case usable:
+			return nil, invalid("the issuer has no key with the key id and the algorithm of the token; without a key id, it has to have exactly one")
+		default:
+			return nil, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the keys of the issuer can't be read: " + err.Error()}
+		}
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return nil, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the caller has gone before the keys of the issuer were read"}
+		}
+	}
+}
+
+// readAgain reads the keys for all callers that wait for them.
+func (i *issuer) readAgain() {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	keys, err := i.read(ctx)
+	s, now := i.keys, time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.reading)
+	if s.reading, s.err = nil, err; err == nil {
+		s.keys, s.read = keys, now
+		return
+	}
+	if s.failed = now; now.Sub(s.logged) >= logPause {
+		s.logged = now
+		i.logger.Error("the keys of an issuer of callers_jwt can't be read; those that were read before are used for 24 hours", zap.Time("read", s.read), zap.Error(err))
+	}
+}
+
+// fitting returns the keys that a signature with a key id and an algorithm may be of. Without an id, there is at most one.
+func fitting(keys []jose.JSONWebKey, id, algorithm string) (fit []jose.JSONWebKey) {
+	for _, k := range keys {
+		if (id == "" || k.KeyID == id) && slices.Contains(algorithmsOf(&k), algorithm) && (k.Algorithm == "" || k.Algorithm == algorithm) {
+			fit = append(fit, k)
+		}
+	}
+	if id == "" && len(fit) > 1 {
+		return nil
+	}
+	return fit
+}
+
+// algorithmsOf returns the algorithms of a key (RFC 7518, section 3.1); nil: it can't check signatures of tokens.
+func algorithmsOf(k *jose.JSONWebKey) []string {
+	switch public := k.Key.(type) {
+	case *rsa.PublicKey:
+		if public.Size() >= minRSASize {
+			return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
+		}
+	case *ecdsa.PublicKey:
+		return []string{map[int]string{256: "ES256", 384: "ES384", 521: "ES512"}[public.Params().BitSize]}
+	case ed25519.PublicKey:
+		return []string{"EdDSA"}
+	}
+	return nil
+}
+
+// read reads the metadata of the issuer (OpenID Connect Discovery 1.0, section 4, else RFC 8414, section 3) and the keys that it names.
+func (i *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
+	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
+	u, _ := url.Parse(i.URL)                                                // checked before
+	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	var faults []string
+	for _, address := range []string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path} {
+		var metadata struct {
+			Issuer string `json:"issuer"`
+			Keys   string `json:"jwks_uri"`
+		}
+		err := i.get(ctx, address, &metadata)
+		keys, wrong := url.Parse(metadata.Keys)
+		switch {
+		case err != nil:
+			faults = append(faults, err.Error())
+		case metadata.Issuer != i.URL:
+			faults = append(faults, fmt.Sprintf("%s is the metadata of the issuer %.200q, not of %q", address, metadata.Issuer, i.URL))
+		case wrong != nil || keys.Scheme != "https" && keys.Scheme != u.Scheme:
+			faults = append(faults, address+" has no jwks_uri that is an https URL")
+		default:
+			return i.readKeys(ctx, metadata.Keys)
+		}
+	}
+	return nil, errors.New(strings.Join(faults, "; "))
+}
+
+// readKeys reads a JWK set (RFC 7517, section 5). Keys that can't check signatures of tokens are left out.
+func (i *issuer) readKeys(ctx context.Context, address string) (keys []jose.JSONWebKey, err error) {
+	var set struct {
+		Keys []jsontext.Value `json:"keys"`
+	}
+	if err := i.get(ctx, address, &set); err != nil {
+		return nil, err
+	}
+	if set.Keys == nil || len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("%s is no JWK set, or has more than %d keys", address, maxKeys)
+	}
+	for _, text := range set.Keys {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(text) == nil && (k.Use == "" || k.Use == "sig") && algorithmsOf(&k) != nil {
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}
+
+// get reads a JSON document. It follows no redirect.
+func (i *issuer) get(ctx context.Context, address string, to any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/json")
+	response, err := i.transport.RoundTrip(r)
+	if err != nil {
+		return fmt.Errorf("%s: %s", address, exchange.ExactReason(err))
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxDocumentSize+1))
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s answers with HTTP status %d", address, response.StatusCode)
+	case err != nil:
+		return fmt.Errorf("%s: %s", address, exchange.ExactReason(err))
+	case len(text) > maxDocumentSize:
+		return fmt.Errorf("%s is larger than 512 KiB", address)
+	case json.Unmarshal(text, to) != nil:
+		return fmt.Errorf("%s is not the JSON that it has to be", address)
+	}
+	return nil
+}
