@@ -47,7 +47,7 @@ func (t *table) String() string {
 	var b strings.Builder
 	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
 	line(t.header)
-	b.WriteString("| ---" + strings.Repeat(" | --:", len(t.header)-1) + " |\n")
+	b.WriteString("|---" + strings.Repeat("|--:", len(t.header)-1) + "|\n")
 	for _, row := range t.rows {
 		line(row)
 	}
