@@ -267,17 +267,13 @@ func CountCache(c *cache.Cache) (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.caches[c] = struct{}{}
-	return func() { m.drop(c) }
-}
-
-// drop adds the counters of a cache that will be closed to those of the closed caches: a
-// counter must not decrease.
-func (m *metrics) drop(c *cache.Cache) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.caches, c)
-	m.dropped = addStatistics(m.dropped, c.Statistics())
-	m.dropped.Bytes = 0
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.caches, c)
+		m.dropped = addStatistics(m.dropped, c.Statistics()) // a counter must not decrease
+		m.dropped.Bytes = 0
+	}
 }
 
 // cacheStatistics returns the sums over all caches, including closed ones.

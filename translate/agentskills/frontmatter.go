@@ -1,6 +1,7 @@
 package agentskills
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -51,10 +52,7 @@ func clip(text string, limit int) string {
 // describe returns the description of a skill: what it does, and when to use it.
 func describe(title, description string, tags []string) string {
 	title = plain(title, maxField)
-	what := plain(description, maxWhat)
-	if what == "" {
-		what = title
-	}
+	what := cmp.Or(plain(description, maxWhat), title)
 	if !strings.HasSuffix(what, ".") && !strings.HasSuffix(what, "…") && !strings.HasSuffix(what, "!") && !strings.HasSuffix(what, "?") {
 		what += "."
 	}

@@ -1,6 +1,7 @@
 package agentskills
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -32,10 +33,7 @@ func plainName(tool string) string {
 // hashedName returns the name of a skill whose plain name is that of another, too.
 func hashedName(tool, plain string) string {
 	sum := sha256.Sum256([]byte(tool))
-	stem := strings.TrimSuffix(plain[:min(len(plain), nameStem)], "-")
-	if stem == "" {
-		stem = "skill"
-	}
+	stem := cmp.Or(strings.TrimSuffix(plain[:min(len(plain), nameStem)], "-"), "skill")
 	return stem + "-" + hex.EncodeToString(sum[:3])
 }
 

@@ -89,10 +89,7 @@ func (s *Site) Page(ctx context.Context, d *translate.Description, url string) (
 	if err != nil {
 		return "", err
 	}
-	tool := d.Tool
-	if tool == "" {
-		tool = d.Name // there is no file
-	}
+	tool := cmp.Or(d.Tool, d.Name) // without a tool, there is no file
 	made := skill{file: s.namesAfter(ctx, time.Now().Add(-recheck)).of(tool), name: d.Name, source: d.Namespace, descriptor: d.Descriptor, files: d.Files}
 	c := s.contentFor(&made)
 	if c == nil {

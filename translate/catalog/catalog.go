@@ -55,7 +55,9 @@ func New(sections []*Section, observer exchange.Observer, rules *access.Rules, q
 		if c.sources[s.Namespace] != nil {
 			return nil, fmt.Errorf("the namespace %q is given to two sources", s.Namespace)
 		}
-		c.namespaces.add(s)
+		c.sources[s.Namespace] = s
+		c.longest = max(c.longest, len(s.Namespace))
+		c.lookAlikes.Add(s.Namespace)
 		for _, a := range s.Aliases {
 			if err := add(a.Name, operatorName{section: s, id: a.SkillID}); err != nil {
 				return nil, err

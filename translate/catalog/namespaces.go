@@ -14,12 +14,6 @@ type namespaces struct {
 	toolRules  toolRules
 }
 
-func (n *namespaces) add(s *Section) {
-	n.sources[s.Namespace] = s
-	n.longest = max(n.longest, len(s.Namespace))
-	n.lookAlikes.Add(s.Namespace)
-}
-
 // operatorName is what a name in the configuration stands for: an alias of a listed skill, or, if
 // id is empty, a directly configured skill.
 type operatorName struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,11 +50,7 @@ func newToolRules(sources map[string]*Section, operators map[string]operatorName
 			}
 		}
 	}
-	names := make([]string, 0, len(operators))
-	for name := range operators {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(operators))
 	tools := assignTools(names, func(_ int, plain string) bool { return builtInTools[plain] })
 	for i, tool := range tools {
 		name := names[i]
@@ -67,11 +64,7 @@ func newToolRules(sources map[string]*Section, operators map[string]operatorName
 		}
 		r.byTool[tool], r.operators[name] = name, tool
 	}
-	for tool, name := range r.byTool {
-		if r.operators[name] == "" {
-			delete(r.byTool, tool)
-		}
-	}
+	maps.DeleteFunc(r.byTool, func(_, name string) bool { return r.operators[name] == "" })
 	return r
 }
 

@@ -2,6 +2,7 @@ package polling
 
 import (
 	"context"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -52,8 +53,9 @@ func (b *Budgets) Of(host string) *Budget {
 	if found := b.budgets[host]; found != nil {
 		return found
 	}
-	if len(b.budgets) >= b.sweepAt {
-		b.sweep()
+	if len(b.budgets) >= b.sweepAt { // a new budget is equal to one that is full
+		maps.DeleteFunc(b.budgets, func(_ string, budget *Budget) bool { return budget.drop() })
+		b.sweepAt = max(firstSweep, 2*len(b.budgets))
 	}
 	now := time.Now()
 	made := &Budget{
@@ -63,16 +65,6 @@ func (b *Budgets) Of(host string) *Budget {
 	made.open.Store(true)
 	b.budgets[host] = made
 	return made
-}
-
-// sweep drops the budgets that are full, since a new one is equal to them.
-func (b *Budgets) sweep() {
-	for host, budget := range b.budgets {
-		if budget.drop() {
-			delete(b.budgets, host)
-		}
-	}
-	b.sweepAt = max(firstSweep, 2*len(b.budgets))
 }
 
 // A Budget bounds the polls per second of one host. It is safe for concurrent use. A nil
