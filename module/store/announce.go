@@ -57,11 +57,12 @@ func newNotices(db *DB) *notices {
 }
 
 // Announce implements [ledger.Store].
-func (n *notices) Announce(ids []string) {
+func (n *notices) Announce(ids []string) (ok bool) {
 	if n.db.settings.Kind != Postgres || len(ids) == 0 {
-		return
+		return false
 	}
 	n.mu.Lock()
+	ok = n.listening && !n.silent
 	for _, id := range ids {
 		switch {
 		case n.list == everything:
@@ -73,6 +74,7 @@ func (n *notices) Announce(ids []string) {
 	}
 	n.mu.Unlock()
 	ledger.Wake(n.wake)
+	return ok
 }
 
 // Changes implements [ledger.Store].

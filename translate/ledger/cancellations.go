@@ -109,6 +109,14 @@ func (c *Cancellations) When(ctx context.Context, principal string, ref *run.Ref
 // Changed returns a channel that is closed when a run is canceled here the next time.
 func (c *Cancellations) Changed() <-chan struct{} { return c.here.Next() }
 
+// Elsewhere returns a channel that is closed when a run without an entry may have been canceled at another instance; nil: there are no [Marks].
+func (c *Cancellations) Elsewhere() <-chan struct{} {
+	if c.Marks == nil {
+		return nil
+	}
+	return c.Marks.Next()
+}
+
 // Follow is [translate.Config.Kept]: a call that waits for the end of a run ends when the run is canceled.
 func (c *Cancellations) Follow(ctx context.Context, ref *run.Ref, call *translate.Call) translate.Record {
 	switch {
@@ -137,10 +145,7 @@ func (c *Cancellations) Follow(ctx context.Context, ref *run.Ref, call *translat
 // await waits until a principal cancels a run that is not kept. It returns false if the context ends before.
 func (c *Cancellations) await(ctx context.Context, principal string, ref *run.Ref) bool {
 	for {
-		here, elsewhere := c.Changed(), (<-chan struct{})(nil)
-		if c.Marks != nil {
-			elsewhere = c.Marks.Next()
-		}
+		here, elsewhere := c.Changed(), c.Elsewhere()
 		if !c.When(ctx, principal, ref).IsZero() {
 			return true
 		}

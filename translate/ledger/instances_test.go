@@ -400,6 +400,23 @@ func TestWaitElsewhere(t *testing.T) {
 	})
 }
 
+// If the database does not pass on that someone waits, the instance at which a call waits asks the provider itself: the follower may do so every ten minutes.
+func TestWaitElsewhereWithoutAnnouncements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, db := provider(), ledgertest.New()
+		end := p.Accept("sum")
+		i, other := start(t, p, db, nil), start(t, p, db, nil)
+		db.Mute()
+		begun := i.Call("k", "acme.sum", "", waits(0))
+		time.Sleep(5 * time.Hour)
+		ends := time.Now().Add(20 * time.Second)
+		time.AfterFunc(20*time.Second, func() { end(3) })
+		if o := about(other, begun.Ref, time.Minute); o.State != run.Completed || time.Since(ends) > 700*time.Millisecond {
+			t.Errorf("%s after the end: %+v", time.Since(ends), o)
+		}
+	})
+}
+
 // When the follower is gone, the instance at which a call waits follows the run.
 func TestWaitForOneThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

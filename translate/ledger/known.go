@@ -52,6 +52,9 @@ func (l *Ledger) Follow(ctx context.Context, owner Owner, ref *run.Ref, call *tr
 	elsewhere := func(e *Entry) bool { return e.State.Followed() && !l.Follows(e) }
 	if *call.Wait > 0 && elsewhere(e) {
 		record.Wait = func(ctx context.Context) (time.Duration, bool) {
+			if !l.store.Announce([]string{e.ID}) { // its follower would ask the provider as if no one waited, which may be every ten minutes
+				return 0, false
+			}
 			for now := range l.Watch(ctx, e) {
 				if now == nil || !elsewhere(now) {
 					return 0, false

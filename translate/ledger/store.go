@@ -61,8 +61,9 @@ type Store interface {
 	// Expire deletes ended entries that have expired, at most as many, and returns how many it has deleted.
 	Expire(ctx context.Context, most int) (int, error)
 
-	// Announce tells other instances which entries have changed, by their ids, as far as the database can. It does not wait.
-	Announce(ids []string)
+	// Announce tells other instances which entries have changed, by their ids, as far as the database can. It does not wait. ok is false if they don't hear
+	// it, as far as this instance can say.
+	Announce(ids []string) (ok bool)
 	// Changes returns a channel of the ids of entries that other instances have announced. They are hints: ids that nobody waits for are among them. A nil
 	// slice says that some may have been missed, so that all that are waited for have to be looked at. The channel is never closed.
 	Changes() <-chan []string

@@ -50,7 +50,7 @@ func TestAnswerWhileTheDatabaseHangs(t *testing.T) {
 // silent is a store whose announcements are lost.
 type silent struct{ *ledgertest.Store }
 
-func (silent) Announce([]string) {}
+func (silent) Announce([]string) bool { return true }
 
 // Who waits for a run looks each five seconds whether it has changed, also if the announcement of the change is lost.
 func TestLostAnnouncement(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 	pauseBetweenFollowing = 30 * time.Second
 	// outputKept is how long the output of a task is kept for a stream that is being written.
 	outputKept = time.Second
-	// pauseBetweenCancellations is how often the storage is asked whether tasks were canceled at another instance.
+	// pauseBetweenCancellations is how often the database is asked whether tasks were canceled, if nothing has said so.
 	pauseBetweenCancellations = 15 * time.Second
 )
 
@@ -269,16 +269,16 @@ func send(ctx context.Context, to chan<- endedTask, t endedTask) {
 	}
 }
 
-// awaitCancellations sends the tasks that are canceled. The storage, which knows those that were canceled at other instances, is
-// asked now and then.
+// awaitCancellations sends the tasks that are canceled. The database, which knows those that were canceled at other instances, is
+// asked when there may be one, and now and then.
 func (s *subscription) awaitCancellations(ctx context.Context, ended chan<- endedTask) {
 	pause := time.NewTicker(pauseBetweenCancellations)
 	defer pause.Stop()
 	told := make([]bool, len(s.tasks))
-	for {
-		canceled := s.front.Canceled.Changed()
+	for all := true; ; {
+		here, elsewhere := s.front.Canceled.Changed(), s.front.Canceled.Elsewhere()
 		for i := range told {
-			if told[i] {
+			if told[i] || !all && s.tasks[i].ref.Kept != "" { // follow hears of an entry
 				continue
 			}
 			if task := s.canceledTask(i); task != nil {
@@ -287,8 +287,12 @@ func (s *subscription) awaitCancellations(ctx context.Context, ended chan<- ende
 			}
 		}
 		select {
-		case <-canceled:
+		case <-here:
+			all = true
+		case <-elsewhere:
+			all = false
 		case <-pause.C:
+			all = true
 		case <-ctx.Done():
 			return
 		}

@@ -235,18 +235,25 @@ func flip(c byte) string {
 
 // memory is a store of canceled runs.
 type memory struct {
-	mu sync.Mutex
-	of map[string]time.Time
+	mu   sync.Mutex
+	of   map[string]time.Time
+	next chan struct{}
 }
 
 func (m *memory) Add(_ context.Context, principal string, ref *run.Ref) *run.Limit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.of[principal+" "+ref.ExecutionID] = time.Now()
+	close(m.next)
+	m.next = make(chan struct{})
 	return nil
 }
 
-func (*memory) Next() <-chan struct{} { return nil }
+func (m *memory) Next() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.next
+}
 
 func (m *memory) When(_ context.Context, principal string, ref *run.Ref) time.Time {
 	m.mu.Lock()
@@ -256,7 +263,7 @@ func (m *memory) When(_ context.Context, principal string, ref *run.Ref) time.Ti
 
 // Section 5: tasks/cancel is an empty answer, always; another instance knows it; a run that has ended stays as it ended.
 func TestCancel(t *testing.T) {
-	kept := &memory{of: map[string]time.Time{}}
+	kept := &memory{of: map[string]time.Time{}, next: make(chan struct{})}
 	use := func(s *server) { s.front.Canceled = &ledger.Cancellations{Marks: kept} }
 	s := newServer(t, use, skill("slow", nil), skill("ended", nil), skill("down", nil))
 	s.Accept("slow")
@@ -265,16 +272,22 @@ func TestCancel(t *testing.T) {
 	canceled, ended, down := s.task(t, "acme_slow", "ada"), s.task(t, "acme_ended", "ada"), s.task(t, "acme_down", "ada")
 	end(object{"a": 1})
 	s.On("GET /status/x-down", providertest.Refused(503, "SERVICE_UNAVAILABLE"))
-	for _, id := range []string{canceled, canceled, ended, down} {
-		if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" || len(g.result()) != 2 {
-			t.Errorf("%s", g.text)
-		}
-	}
 	other := newServer(t, func(o *server) {
 		use(o)
 		o.Provider, o.config.Sources = s.Provider, nil
 		o.source(t, "acme", s.Provider)
 	})
+	l := other.listen(t, object{"taskIds": []any{canceled}}, asTaker, "yes", "User", "ada")
+	l.next()
+	began := time.Now()
+	for _, id := range []string{canceled, canceled, ended, down} {
+		if g := s.about(t, "tasks/cancel", id, "ada"); g.result()["resultType"] != "complete" || len(g.result()) != 2 {
+			t.Errorf("%s", g.text)
+		}
+	}
+	if e := l.next(); at(e, "params", "status") != "cancelled" || time.Since(began) > 10*time.Second { // 15 s if nothing says so
+		t.Errorf("a subscription at another instance, after %s: %v", time.Since(began), e)
+	}
 	polls := s.Count("GET /status/x-slow")
 	for name, s := range map[string]*server{"this": s, "another": other} {
 		for id, want := range map[string]string{canceled: "cancelled", down: "cancelled", ended: "completed"} {

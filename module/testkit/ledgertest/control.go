@@ -42,6 +42,13 @@ func (db *DB) Ahead(by time.Duration) {
 	db.ahead = by
 }
 
+// Mute lets instances hear nothing of others' changes, as those that share a file of SQLite don't.
+func (db *DB) Mute() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.mute = true
+}
+
 // Now implements [ledger.Store].
 func (s *Store) Now() time.Time {
 	s.mu.Lock()

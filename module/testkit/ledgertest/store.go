@@ -20,6 +20,7 @@ import (
 type DB struct {
 	mu        sync.Mutex
 	ahead     time.Duration
+	mute      bool
 	entries   map[ledger.Identity]*ledger.Entry
 	keys      map[string]ledger.Identity
 	outcomes  map[ledger.Identity][]byte
@@ -410,9 +411,12 @@ func (s *Store) Expire(ctx context.Context, most int) (int, error) {
 }
 
 // Announce implements [ledger.Store].
-func (s *Store) Announce(ids []string) {
+func (s *Store) Announce(ids []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.mute {
+		return false
+	}
 	for _, other := range s.instances {
 		if other == s || other.changes == nil {
 			continue
@@ -422,6 +426,7 @@ func (s *Store) Announce(ids []string) {
 		default:
 		}
 	}
+	return true
 }
 
 // Changes implements [ledger.Store].
