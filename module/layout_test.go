@@ -42,12 +42,12 @@ var ceilings = map[string]int{
 	"module/credentials":       3200,
 	"translate/ledger":         2250,
 	"translate":                1960,
-	"module/bridge":            1869,
+	"module/bridge":            1990,
 	"module/fronts":            1557,
 	"translate/jsonrpc":        1563,
 	"translate/front":          1481,
-	"module/browse":            1265,
-	"module/consent":           460,
+	"module/browse":            1280,
+	"module/consent":           525,
 	"translate/polling":        1164,
 	"translate/agentskills":    1170,
 	"module/cmd":               1193,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 68153
+	maxProduct = 68400
 	maxKeeping = 5950
 )
 

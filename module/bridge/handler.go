@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
+	"github.com/skill-bridge/caddy-skill-bridge/module/consent"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -99,6 +101,7 @@ type endpoints struct {
 	tools   *fronts.ToolServer // nil: MCP is not served
 	files   *fronts.SkillFiles // nil: files of Agent Skills are not served
 	browser *browse.Handler    // nil: there is no page
+	connect *consent.Handler   // nil: there are no pages for users
 }
 
 // CaddyModule returns the Caddy module information.
@@ -132,7 +135,7 @@ func (h *Handler) Token(ctx context.Context, ref run.Ref, principal string) (str
 
 // Answers reports whether the handler answers a request, and does not pass it on. Warnings about routes ask for it.
 func (h *Handler) Answers(r *http.Request) bool {
-	return !h.Any() || h.IsRPC(r.URL.Path) || h.agent != nil && h.agent.Serves(r) || h.tools != nil && h.tools.Serves(r) || h.files != nil && h.files.Serves(r)
+	return !h.Any() || h.IsRPC(r.URL.Path) || h.connect.Serves(r) || h.agent != nil && h.agent.Serves(r) || h.tools != nil && h.tools.Serves(r) || h.files != nil && h.files.Serves(r)
 }
 
 // ServeHTTP answers a request. If protocols have paths of their own, it passes requests for other paths on to the next handler.
@@ -140,7 +143,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	toAgent := h.agent != nil && h.agent.Serves(r)
 	toTools := h.tools != nil && h.tools.Serves(r)
 	toFiles := h.files != nil && h.files.Serves(r)
-	if !toAgent && !toTools && !toFiles && h.Any() && !h.IsRPC(r.URL.Path) {
+	toUser := h.connect.Serves(r)
+	if !toAgent && !toTools && !toFiles && !toUser && h.Any() && !h.IsRPC(r.URL.Path) {
 		return next.ServeHTTP(w, r)
 	}
 	arrived := time.Now()
@@ -156,6 +160,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		w.Header().Set("Connection", "close")
 	}
 	var principal, ambiguous string
+	if toUser {
+		principal, ambiguous = principalBy(r, cmp.Or(h.Connect.Principal, h.placeholder()))
+		h.connect.Serve(w, r, principal, ambiguous)
+		return nil
+	}
 	var refused *refusal
 	if h.byToken() {
 		principal, refused = h.authenticate(r)

@@ -134,6 +134,12 @@ func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.Ke
 	}
 	page := cmp.Or(h.browser, new(browse.Handler)) // of nobody, if none is served
 	page.Name, page.URL, page.Challenge = h.givenName(), fronts.URLOf, h.challenge()
+	if err := h.serveConnect(setup); err != nil {
+		return nil, err
+	}
+	if h.connect != nil {
+		page.Account = h.connect.Account
+	}
 	if h.MCP != nil {
 		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {
 			return nil, err
@@ -221,6 +227,9 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	tellCallers(config, cmp.Or(h.Name, defaultName), keys)
 	secrets, emit := secretsOf(config.Sources), h.emitter(ctx)
 	h.Give(secrets, h.tokens.Sealer())
+	if err := h.connectAccounts(ctx, config.Sources, keys, h.logger); err != nil {
+		return err
+	}
 	inBackground := lifetime.InBackground(emit)
 	h.Guard(h.DB(), config.Sources, func(source string, c changes.Change) { changed(o, inBackground, secrets, source, c) })
 	if config.Quotas, release, err = h.holdQuotas(h.tokens.Realm()); err != nil {

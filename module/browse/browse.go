@@ -36,7 +36,8 @@ var (
 	//go:embed page.js
 	scriptSource string
 
-	browseStyle, browseScript = strings.NewReplacer(": ", ":", "; ", ";", " { ", "{", ", ", ",").Replace(lean(styleSource)), lean(scriptSource)
+	// Style is the style sheet of the bridge's pages.
+	Style, browseScript = strings.NewReplacer(": ", ":", "; ", ";", " { ", "{", ", ", ",").Replace(lean(styleSource)), lean(scriptSource)
 )
 
 // lean returns a source without indentation and lines of comments, which browsers need not load. No string in it has several lines.
@@ -107,6 +108,9 @@ type Handler struct {
 	// Challenge is the WWW-Authenticate field for callers that have to authenticate to the handler itself; empty: something in front of
 	// it authenticates them. It must not be changed while the handler serves.
 	Challenge string
+	// Account returns the link of the page on which a principal connects an account of its own at a source, and whether one is connected; an empty
+	// link: the source needs none. nil: none does. It must not be changed while the handler serves.
+	Account func(ctx context.Context, principal, namespace string) (link string, connected bool)
 
 	template         *template.Template
 	bridge           *translate.Bridge
@@ -144,7 +148,7 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 
 // page returns the page for a request and its status. Callers whom the bridge refuses get a page that says why.
 func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguous string) (*Page, int) {
-	page := &Page{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(browseStyle), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
+	page := &Page{Principal: plain(principal, maxShownName), Nonce: rand.Text(), Style: template.CSS(Style), Script: template.JS(browseScript)} //nolint:gosec // the module's own files
 	page.Endpoint, page.Name = h.endpoint(r)
 	if h.Agent != nil {
 		if agent := h.Agent.URL(r); plain(agent, maxShownLink) == agent {
@@ -171,7 +175,7 @@ func (h *Handler) page(ctx context.Context, r *http.Request, principal, ambiguou
 		return page, http.StatusForbidden
 	}
 	page.MCP.Clients = clients
-	m := &pageMaker{bridge: h.bridge, limits: h.limits, principal: principal, page: page, now: time.Now(), needsPrincipal: h.requirePrincipal}
+	m := &pageMaker{account: h.Account, bridge: h.bridge, limits: h.limits, principal: principal, page: page, now: time.Now(), needsPrincipal: h.requirePrincipal}
 	if h.Agent != nil {
 		m.agent, m.agentVersion, m.curlOptions = h.Agent.URL(r), h.Agent.Version(), h.Agent.CurlOptions()
 	}

@@ -63,6 +63,10 @@ type Group struct {
 	Total, Hidden int
 	// Before and More are relative URLs of pages with the skills that are not shown; empty: there is none.
 	Before, More string
+	// Account is the URL of the page on which the caller connects an account of their own at the source; empty: it needs none. Connected says that
+	// one is connected.
+	Account   string
+	Connected bool
 }
 
 // Source is a source of skills.
@@ -209,7 +213,7 @@ func examplePage() *Page {
 		Unavailable: []Unavailable{{"example", "example"}},
 		Agent:       at.URL,
 		MCP:         MCP{at.URL, []Client{{"example", "example", "{}"}}},
-		Groups: []Group{{Namespace: "example", Results: true, Total: 6, Hidden: 1, Before: "?", More: "?", Skills: []Skill{
+		Groups: []Group{{Namespace: "example", Results: true, Total: 6, Hidden: 1, Before: "?", More: "?", Account: "?", Skills: []Skill{
 			{
 				Name: "example", Condition: Condition{State: catalog.Available, Held: "example"}, MoreInputs: 1, Tags: []string{"example"}, ProviderLink: at, Documentation: at, Tool: "example",
 				A2A:    A2A{at.URL, at.URL, "curl"},

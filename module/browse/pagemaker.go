@@ -68,6 +68,7 @@ type pageMaker struct {
 	curlOptions         []string // for the A2A endpoint
 	agent, agentVersion string   // URL and newest version of the A2A endpoint; empty: there is none
 	needsPrincipal      bool     // callers of the endpoint have to authenticate
+	account             func(ctx context.Context, principal, namespace string) (link string, connected bool)
 }
 
 // all makes the page of the skills that a filter selects, and returns its HTTP status.
@@ -247,6 +248,7 @@ func (m *pageMaker) groups(ctx context.Context, entries []catalog.Entry) {
 		case namespace != "":
 			group.More = f.of(namespace, 0).Link()
 		}
+		m.connect(ctx, group, namespace)
 		slices.SortFunc(all, func(a, b *catalog.Entry) int { return natural(a.Name, b.Name) })
 		shown[i] = all[from:to]
 		group.Hidden = len(all) - len(shown[i])
@@ -259,6 +261,13 @@ func (m *pageMaker) groups(ctx context.Context, entries []catalog.Entry) {
 		for _, e := range shown[i] {
 			m.page.Groups[i].Skills = append(m.page.Groups[i].Skills, m.row(ctx, e, failed[e.Name]))
 		}
+	}
+}
+
+// connect adds the link of the caller's account at a source to a group. Skills that were configured one by one have one each, on their pages.
+func (m *pageMaker) connect(ctx context.Context, group *Group, namespace string) {
+	if m.account != nil && namespace != "" {
+		group.Account, group.Connected = m.account(ctx, m.principal, namespace)
 	}
 }
 

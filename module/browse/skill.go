@@ -62,6 +62,9 @@ func (m *pageMaker) one(ctx context.Context, name string) int {
 	skill.Ago = m.ago(skill.Since)
 	m.page.Skills = 1
 	m.page.Groups = []Group{{Namespace: skill.Namespace, Skills: []Skill{skill}, Total: 1}}
+	if d != nil {
+		m.connect(ctx, &m.page.Groups[0], d.Namespace)
+	}
 	return http.StatusOK
 }
 

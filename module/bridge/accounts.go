@@ -1,0 +1,92 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+)
+
+// accounts are the sources of a bridge of which users have accounts of their own.
+type accounts struct {
+	credentials.Connection // of the bridge, without a namespace
+	users                  map[string]*credentials.OAuth2User
+	transport              http.RoundTripper
+}
+
+// connectAccounts gives the credentials of users what they have of the bridge, and ends grants of sources that it no longer has.
+func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, keys runtokens.Keys, logger *zap.Logger) error {
+	sealer, err := keeping.Sealer(keys, "grants")
+	if err != nil || sealer == nil || h.DB() == nil || len(sources) == 0 {
+		return err
+	}
+	all := &accounts{users: map[string]*credentials.OAuth2User{}, transport: sources[0].Transport}
+	all.Realm, all.Things, all.Sealer, all.Ended = h.tokens.Realm(), h.DB().Things(), sealer, func(string, string) {}
+	if h.Connect != nil {
+		all.URL = h.Connect.Base()
+	}
+	for i := range sources {
+		if user, ok := sources[i].Credentials.(*credentials.OAuth2User); ok {
+			own := all.Connection
+			own.Namespace = sources[i].Namespace
+			user.Connect(own)
+			all.users[own.Namespace] = user
+		}
+	}
+	return lifetime.OnStart(ctx, func() { go all.sweep(ctx, logger) })
+}
+
+// Intervals between looks for grants that have to end, and after one that has failed.
+const (
+	sweepInterval = 24 * time.Hour
+	sweepAgain    = time.Minute
+)
+
+// sweep ends grants that were not used for a long time, and those of sources that were removed, until the configuration ends.
+func (a *accounts) sweep(ctx context.Context, logger *zap.Logger) {
+	for wait := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = sweepInterval
+		if err := a.Sweep(ctx, a.transport, a.users); err != nil && ctx.Err() == nil {
+			logger.Debug("looking for grants that have ended failed; it is tried again", zap.Error(err))
+			wait = sweepAgain
+		}
+	}
+}
+
+// serveConnect makes the pages on which users connect accounts, if there are any.
+func (h *Handler) serveConnect(setup *fronts.Setup) error {
+	if h.Connect == nil {
+		return nil
+	}
+	flows, err := keeping.Sealer(h.tokens.Keys(), "flows")
+	if err != nil {
+		return err
+	}
+	o, by, db := setup.Observer, cmp.Or(h.Connect.Principal, h.placeholder()), h.DB()
+	h.connect, err = h.Connect.Handler(setup.Bridge, flows, setup.Realm, func(ctx context.Context, reason string) { o.RefusedCaller(ctx, by, "connect", reason) })
+	if err != nil {
+		return &options.ConfigError{Path: "connect.url", Err: err}
+	}
+	h.connect.Name, h.connect.Given = h.givenName(), func(string, string, []string) {
+		if db != nil {
+			db.Granted()
+		}
+	}
+	return nil
+}

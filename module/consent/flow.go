@@ -1,0 +1,157 @@
+package consent
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+)
+
+const (
+	cookiePrefix, hostPrefix = "skill_bridge_flow_", "__Host-"
+	// maxFlows is how many flows a browser may have at a time.
+	maxFlows = 8
+	// maxCookie is how large browsers let a cookie be, with its name and without its attributes, in bytes.
+	maxCookie = 4096
+)
+
+// cookie returns the cookie of the flow of a source. Without a value, the browser deletes it.
+func (h *Handler) cookie(namespace, value string, life time.Duration) *http.Cookie {
+	sum := sha256.Sum256([]byte(namespace))
+	c := &http.Cookie{ //nolint:gosec // it is not Secure over HTTP on this machine only
+		Name: cookiePrefix + hex.EncodeToString(sum[:4]), Value: value, MaxAge: cmp.Or(int(life.Seconds()), -1),
+		Path: "/", HttpOnly: true, Secure: h.url.Scheme == "https", SameSite: http.SameSiteLaxMode,
+	}
+	if c.Secure {
+		c.Name = hostPrefix + c.Name
+	}
+	return c
+}
+
+// begin sends the browser to the authorization server. The flow is only in a cookie, so that any instance with the same seal_key finishes it.
+func (v *visit) begin(s *source) {
+	if s.Problem != "" {
+		v.fail(http.StatusServiceUnavailable, s.Problem)
+		return
+	}
+	to, flow, err := s.oauth.Begin(v.r.Context(), s.authentication, s.Link+"/"+callback, strings.Fields(s.Asked))
+	if err != nil {
+		v.fail(http.StatusBadGateway, problemOf(err))
+		return
+	}
+	text, err := json.Marshal(flow)
+	sealed := ""
+	if err == nil {
+		sealed, err = v.sealer.SealText(v.r.Context(), string(text), v.realm, s.Namespace)
+	}
+	own := v.cookie(s.Namespace, sealed, time.Until(flow.Expires))
+	if err != nil || len(own.Name)+len(own.Value) > maxCookie {
+		v.fail(http.StatusBadGateway, "The scopes of this provider are too many for a cookie. Ask the operator of the bridge to write the option scopes.")
+		return
+	}
+	var others []string // browsers send the oldest first (RFC 6265, section 5.4)
+	for _, c := range v.r.Cookies() {
+		if strings.HasPrefix(strings.TrimPrefix(c.Name, hostPrefix), cookiePrefix) && c.Name != own.Name {
+			others = append(others, c.Name)
+		}
+	}
+	for _, name := range others[:max(0, len(others)-maxFlows+1)] {
+		old := v.cookie("", "", 0) //nolint:gosec // as above
+		old.Name = name
+		http.SetCookie(v.w, old)
+	}
+	http.SetCookie(v.w, own)
+	v.w.Header().Set("Location", to)
+	v.w.WriteHeader(http.StatusSeeOther)
+}
+
+// flow returns the flow that the browser has begun and that a callback with this state belongs to, or why there is none.
+func (v *visit) flow(state string) (flow *credentials.Flow, problem string) {
+	const advice = " Open the page of the account, and connect it from there."
+	sent := v.r.CookiesNamed(v.cookie(v.namespace, "", 0).Name)
+	if len(sent) != 1 || v.sealer == nil {
+		return nil, "This browser has begun nothing that this link could finish." + advice
+	}
+	text, _, err := v.sealer.OpenText(v.r.Context(), sent[0].Value, v.realm, v.namespace)
+	flow = new(credentials.Flow)
+	switch {
+	case err != nil || json.Unmarshal([]byte(text), flow) != nil || flow.Namespace != v.namespace:
+		return nil, "What this browser has begun can’t be finished here." + advice
+	case !time.Now().Before(flow.Expires):
+		return nil, "It took more than ten minutes." + advice
+	case subtle.ConstantTimeCompare([]byte(flow.State), []byte(state)) != 1:
+		return nil, "This link is not for what this browser has begun last." + advice
+	}
+	return flow, ""
+}
+
+// refusals are the texts for the errors of authorization servers (RFC 6749, section 4.1.2.1). Nothing else of such an answer is shown.
+var refusals = map[string]string{
+	"access_denied":           "You, or the provider, did not allow it. Nothing was connected.",
+	"invalid_scope":           "The provider does not give what was asked for. Ask the operator of the bridge.",
+	"server_error":            "The login of the provider has failed. Try again later.",
+	"temporarily_unavailable": "The login of the provider is not available at the moment. Try again later.",
+}
+
+const otherRefusal = "The provider refuses the request of this bridge. Ask its operator to check the client that is registered there."
+
+// finish answers the request to which an authorization server sends the browser back. Its URL has a code, which stays out of the access log and of
+// Referer fields.
+func (v *visit) finish() {
+	caddyhttp.SetVar(v.r.Context(), caddyhttp.LogSkipVar, true)
+	v.w.Header().Set("Referrer-Policy", "no-referrer")
+	query := v.r.URL.Query()
+	for _, name := range []string{"code", "state", "error", "iss"} {
+		if len(query[name]) > 1 {
+			v.fail(http.StatusBadRequest, "The link says "+name+" twice.")
+			return
+		}
+	}
+	flow, problem := v.flow(query.Get("state"))
+	switch {
+	case problem != "":
+		v.fail(http.StatusBadRequest, problem)
+		return
+	case v.principal == "": // a login with a cookie that browsers do not send after a link of another site (SameSite=Strict)
+		v.page.Continue = template.URL("?" + query.Encode()) //nolint:gosec // a query, encoded
+		v.show(http.StatusOK)
+		return
+	}
+	http.SetCookie(v.w, v.cookie(v.namespace, "", 0))
+	found := v.sources(v.principal, v.namespace)
+	switch {
+	case !flow.Of(v.principal, v.namespace):
+		v.refused(v.r.Context(), "another principal has begun what it finishes")
+		v.fail(http.StatusForbidden, "Another user of this bridge has begun this. Nothing was connected.")
+		return
+	case len(found) == 0:
+		v.unknown()
+		return
+	}
+	s := found[0]
+	v.look(s, nil)
+	err := s.oauth.CheckIssuer(v.r.Context(), s.authentication, query.Get("iss"), query.Has("iss"))
+	switch {
+	case err != nil:
+	case query.Has("error") || query.Get("code") == "":
+		v.fail(http.StatusBadRequest, cmp.Or(refusals[query.Get("error")], otherRefusal))
+		return
+	default:
+		err = s.oauth.Finish(v.r.Context(), s.authentication, flow, query.Get("code"))
+	}
+	if err != nil {
+		v.fail(http.StatusBadGateway, "Nothing was connected. "+problemOf(err))
+		return
+	}
+	v.Given(v.principal, v.namespace, flow.Scopes)
+	http.Redirect(v.w, v.r, s.Link, http.StatusSeeOther)
+}

@@ -1,0 +1,187 @@
+package consent
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+//go:embed page.html
+var pageSource string
+
+var pageTemplate = template.Must(template.New("page.html").Parse(pageSource))
+
+// ownStyle is what the style sheet of browse lacks.
+const ownStyle = `.account{padding:1rem;margin-bottom:1.25rem}.account>*+*{margin-top:.75rem}.account h2,.account h2 a{color:inherit}.scopes li+li{margin-top:.25rem}` +
+	`a.button{display:inline-block;min-height:44px;padding:.55rem 1.1rem;border:1px solid var(--accent);border-radius:6px;background:var(--accent);color:var(--on-accent);font-weight:600;text-decoration:none}`
+
+// page is the data of the template. All texts of others in it are bounded and have no control characters.
+type page struct {
+	Name, Principal, Nonce, Home string
+	Style                        template.CSS
+	Problem                      string       // why nothing is shown, or what has failed; empty: there is no problem
+	Continue                     template.URL // the link of a page that asks to go on
+	Back                         string       // the link of a page that says what has failed
+	Sources                      []*source
+}
+
+// source is a source of which users have accounts, as one of them sees it.
+type source struct {
+	*catalog.Section
+	Link, Provider, Host string // Host is that of the authorization server
+	Grant                *credentials.Grant
+	Scopes               []scope // for which Connect asks
+	Asked                string  // their names
+	Wanting              bool    // some of them are not granted, or there is no grant
+	Problem              string  // why the account can't be connected now; empty: it can
+
+	oauth          *credentials.OAuth2User
+	authentication *credential.Authentication
+	form           string // the origin of the authorization server
+}
+
+// scope is what an account may be used for.
+type scope struct {
+	Name, Text string
+	Granted    bool
+}
+
+// Bounds of what pages show, and of the work for one. They are those of browse.
+const (
+	maxShownName = 200
+	maxShownText = 500
+	maxSkills    = 200
+	maxDocuments = 8 << 20
+	maxWait      = 10 * time.Second
+)
+
+// look finds out what the page of a source shows: the grant, and what its descriptors ask for, which it reads as a page of browse does. Link are the
+// scopes that a link names.
+func (v *visit) look(s *source, link []string) {
+	ctx := credential.WithOwner(v.r.Context(), v.principal)
+	request := (&http.Request{Method: http.MethodGet, URL: s.URL, Header: http.Header{}}).WithContext(ctx)
+	s.authentication = s.Client.Authentication(ctx, nil, request, nil)
+	reading, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	var err error
+	if s.Grant, err = s.oauth.Grant(reading, v.principal); err != nil {
+		s.Problem = problemOf(err)
+		return
+	}
+	caller := run.Caller{Principal: v.principal}
+	listing := v.bridge.List(reading, translate.Query{Caller: caller, Namespace: s.Namespace})
+	skills, texts := listing.Skills[:min(len(listing.Skills), maxSkills)], map[string]string{}
+	translate.ReadDescriptors(reading, v.bridge, caller, skills, maxDocuments)
+	for i := range skills {
+		d := skills[i].Status(reading, v.principal).Skill
+		if d == nil || d.Auth.OAuth2 == nil || s.Client.WithoutCredential(d) != nil { // perhaps a stranger wrote it
+			continue
+		}
+		if s.authentication.Auth == nil {
+			s.authentication.Auth, s.Provider = &d.Auth, line(d.Provider.Name, maxShownName)
+		}
+		for name, text := range d.Auth.OAuth2.Scopes {
+			texts[name] = cmp.Or(texts[name], line(text, maxShownText))
+		}
+	}
+	to, err := s.oauth.AuthorizationEndpoint(s.authentication)
+	switch {
+	case s.authentication.Auth == nil && len(listing.Unavailable) > 0:
+		s.Problem = "The bridge can’t read at the moment what this provider asks for. Try again later."
+	case s.authentication.Auth == nil:
+		s.Problem = "No skill of this provider needs an account now."
+	case err != nil:
+		s.Problem = problemOf(err)
+	default:
+		s.Host, s.form = line(to.Host, maxShownName), to.Scheme+"://"+to.Host
+	}
+	names := s.asks(ctx, texts, link)
+	s.Asked, s.Wanting = strings.Join(names, " "), s.Grant == nil
+	for _, name := range names {
+		granted := s.Grant != nil && slices.Contains(s.Grant.Scopes, name)
+		s.Wanting = s.Wanting || !granted
+		s.Scopes = append(s.Scopes, scope{line(name, maxShownName), texts[name], granted})
+	}
+}
+
+// asks returns the scopes that Connect asks for: of those of a link, only what a descriptor of the source, the operator or a refusal of the provider
+// has named, and always what is granted already.
+func (s *source) asks(ctx context.Context, described map[string]string, link []string) []string {
+	operator, added := s.oauth.OperatorScopes()
+	usual := slices.AppendSeq(slices.Clone(operator), maps.Keys(described))
+	known := append(s.oauth.Known(ctx), usual...)
+	asked := slices.DeleteFunc(link, func(name string) bool { return !slices.Contains(known, name) })
+	switch {
+	case len(asked) > 0 && added:
+		asked = append(asked, operator...)
+	case len(asked) == 0 && (added || len(operator) == 0):
+		asked = usual
+	case len(asked) == 0:
+		asked = operator
+	}
+	if s.Grant != nil {
+		asked = append(slices.Clone(asked), s.Grant.Scopes...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(asked)))
+}
+
+// fail answers with a page that says what has failed.
+func (v *visit) fail(status int, problem string) {
+	v.page.Problem = problem
+	if v.page.Sources = nil; v.namespace != "" && status != http.StatusNotFound {
+		v.page.Back = v.link(v.namespace)
+	}
+	v.show(status)
+}
+
+// show answers with the page. Its policy lets the browser apply nothing but the page's own style, send forms only to the bridge and to the logins to
+// which it sends the browser on, and show the page in no frame.
+func (v *visit) show(status int) {
+	p, forms := &v.page, []string{"'self'"}
+	p.Name, p.Home, p.Nonce, p.Style = line(cmp.Or(v.Name, v.url.Host), maxShownName), v.link(""), rand.Text(), template.CSS(browse.Style+ownStyle) //nolint:gosec // the module's own texts
+	for _, s := range p.Sources {
+		if s.Problem == "" {
+			forms = append(forms, s.form)
+		}
+	}
+	var body bytes.Buffer
+	_ = pageTemplate.Execute(&body, p) // it has no function that fails
+	header := v.w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+p.Nonce+"'; form-action "+strings.Join(forms, " ")+"; frame-ancestors 'none'; base-uri 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Length", strconv.Itoa(body.Len()))
+	v.w.WriteHeader(status)
+	_, _ = body.WriteTo(v.w) // the browser may be gone
+}
+
+// problemOf returns what the page says about a failure. What a provider wrote is in the log only.
+func problemOf(err error) string {
+	if f, ok := errors.AsType[*run.Failure](err); ok {
+		return line(f.Text(), maxShownText)
+	}
+	return "It failed: " + line(err.Error(), maxShownText) + "."
+}
+
+// line returns a text of others as one line.
+func line(text string, limit int) string { return strings.TrimSpace(safetext.Line(text, limit)) }
