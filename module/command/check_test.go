@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/issuertest"
 )
 
 // finding is a finding of the command check, as JSON.
@@ -207,6 +208,32 @@ func TestCheckToldCallers(t *testing.T) {
 	if n := len(p.Requests("acme/echo", hostile.Descriptor)); n != 1 {
 		t.Errorf("%d documents were read", n)
 	}
+}
+
+// TestCheckIssuers: the keys of the issuers of callers_jwt are tried. Principals in rules may be their users.
+func TestCheckIssuers(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	issuer, wrong := issuertest.New(t), issuertest.New(t)
+	path := filepath.Join(t.TempDir(), "callers")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, findings, written := check(t, nil, "allow_http", "allow_networks 127.0.0.1", "callers_file "+path, issuer.Option("prefix one:"), providerBlock(p), "access {", "allow one:alice *", "}")
+	if status != 0 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "it was read; 1 of 1 skills can be called"},
+		finding{Result: "ok", What: "the issuer " + issuer.URL + " can be read; keys for the tokens of callers: 1"},
+	)
+	status, findings, written = check(t, nil, "allow_http", "allow_networks 127.0.0.1", strings.Replace(wrong.Option(), wrong.URL, wrong.URL+"/", 1), providerBlock(p))
+	if status != 1 {
+		t.Errorf("%d: %s", status, written)
+	}
+	expectFindings(t, findings,
+		finding{Result: "ok", Source: "acme", What: "it was read; 1 of 1 skills can be called"},
+		finding{Result: "failed", What: `is the metadata of the issuer "` + wrong.URL + `", not of "` + wrong.URL + `/"`, Fix: "correct callers_jwt"},
+	)
 }
 
 // TestCheckNoCallers: that callers_file has no key is a warning, since nobody could use the bridge.

@@ -26,7 +26,7 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 		}
 		if b.TryIssuers != nil {
 			b.TryIssuers(ctx, func(issuer string, keys int, err error) {
-				f := Finding{Result: OK, Bridge: b.Number, What: fmt.Sprintf("the issuer %s has %d keys for the tokens of callers", issuer, keys)}
+				f := Finding{Result: OK, Bridge: b.Number, What: fmt.Sprintf("the issuer %s can be read; keys for the tokens of callers: %d", issuer, keys)}
 				if err != nil {
 					f.What = fmt.Sprintf("the keys of the issuer %s can't be read: %v", issuer, err)
 				}
