@@ -1,0 +1,1015 @@
+package credentials_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zitadel/oidc/v3/example/server/storage"
+	"github.com/zitadel/oidc/v3/pkg/op"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+const (
+	connectURL = "https://agents.example.com/connect"
+	redirect   = connectURL + "/acme/callback"
+)
+
+// endings are the ends of grants that a bridge reports.
+type endings struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (e *endings) add(owner, reason string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, owner+" "+reason)
+}
+
+func (e *endings) take() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	text := strings.Join(e.all, ", ")
+	e.all = nil
+	return text
+}
+
+// ofUsers returns credentials of the source acme, and the ends of their grants.
+func ofUsers(t *testing.T, things credentials.Things, change ...func(*credentials.OAuth2User)) (*credentials.OAuth2User, *endings) {
+	t.Helper()
+	t.Setenv("BRIDGE_SECRET", canary)
+	m := credentials.OAuth2User{ClientID: "web", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"test": {t.Name()}}}
+	for _, f := range change {
+		f(&m)
+	}
+	o, ended := provisioned(t, m), new(endings)
+	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Things: things, Sealer: sealer, Ended: ended.add})
+	return o, ended
+}
+
+// own is a request of a principal.
+func own(t *testing.T, owner string, transport http.RoundTripper, scopes ...string) *credential.Authentication {
+	t.Helper()
+	auth := oauth2Auth(tokenURL)
+	auth.OAuth2.Scopes = map[string]string{}
+	for _, scope := range scopes {
+		auth.OAuth2.Scopes[scope] = "text of " + scope
+	}
+	a := authentication(t, auth)
+	a.Owner, a.Transport = owner, transport
+	return a
+}
+
+// connect makes a principal consent: the server gives the code "code".
+func connect(t *testing.T, o *credentials.OAuth2User, a *credential.Authentication, scopes ...string) {
+	t.Helper()
+	_, f, err := o.Begin(t.Context(), a, redirect, scopes)
+	if err == nil {
+		err = o.Finish(t.Context(), a, f, "code")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tokenOf returns the token of a request, and its failure.
+func tokenOf(t *testing.T, o *credentials.OAuth2User, a *credential.Authentication) (string, *run.Failure) {
+	t.Helper()
+	a.Request.Header.Del("Authorization")
+	err := o.Authenticate(t.Context(), a)
+	if err == nil {
+		return strings.TrimPrefix(a.Request.Header.Get("Authorization"), "Bearer "), nil
+	}
+	e, ok := errors.AsType[*run.Failure](err)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+	return "", e
+}
+
+// asksToConnect checks the failure of a call whose user has to connect an account for these scopes.
+func asksToConnect(t *testing.T, e *run.Failure, scopes string) {
+	t.Helper()
+	if e == nil || e.Kind != run.AuthRequired || e.By != run.Bridge || e.Executed != run.ExecutedNo || e.Next() != run.NextConnect || e.Demand.By != run.Provider {
+		t.Fatalf("got %+v", e)
+	}
+	if want := connectURL + "/acme?scopes=" + scopes; e.Demand.ConnectURL != want || !strings.Contains(e.Advice, want) {
+		t.Errorf("the link is %s, want %s", e.Demand.ConnectURL, want)
+	}
+}
+
+// rotatingUsers is a token endpoint that issues tokens with new refresh tokens for each code and each newest refresh token.
+type rotatingUsers struct {
+	tokenEndpoint
+
+	lifetime time.Duration
+	valid    map[string]bool // refresh tokens
+}
+
+func newRotatingUsers(lifetime time.Duration) *rotatingUsers {
+	e := &rotatingUsers{lifetime: lifetime, valid: map[string]bool{}}
+	e.answer = func(n int, _ *http.Request) (*reply, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		form := e.forms[n-1]
+		if form.Get("grant_type") == "refresh_token" && !e.valid[form.Get("refresh_token")] {
+			return response(http.StatusBadRequest, `{"error":"invalid_grant"}`), nil
+		}
+		delete(e.valid, form.Get("refresh_token"))
+		refresh := fmt.Sprintf("refresh-of-user-%d", n)
+		e.valid[refresh] = true
+		return response(http.StatusOK, fmt.Sprintf(`{"access_token":"access-of-user-%d","refresh_token":%q,"expires_in":%d}`, n, refresh, int(e.lifetime.Seconds()))), nil
+	}
+	return e
+}
+
+func (e *rotatingUsers) refreshes() (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, form := range e.forms {
+		if form.Get("grant_type") == "refresh_token" {
+			n++
+		}
+	}
+	return n
+}
+
+// userServer is an authorization server of another project: with PKCE, refresh tokens that are replaced, revocation and access tokens that are JWTs.
+type userServer struct {
+	*authorizationServer
+	revoked atomic.Int32
+}
+
+// anyScope is the storage of that server, with clients that may ask for any scope, and get JWTs.
+type anyScope struct{ *storage.Storage }
+
+type anyScopeClient struct{ op.Client }
+
+func (anyScopeClient) IsScopeAllowed(string) bool          { return true }
+func (anyScopeClient) AccessTokenType() op.AccessTokenType { return op.AccessTokenTypeJWT }
+func (s anyScope) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
+	c, err := s.Storage.GetClientByClientID(ctx, id)
+	return anyScopeClient{c}, err
+}
+
+func newUserServer(t *testing.T) *userServer {
+	t.Helper()
+	s := &userServer{authorizationServer: newAuthorizationServer(t)}
+	s.storage = storage.NewStorageWithClients(storage.NewUserStore(s.URL), map[string]*storage.Client{"web": storage.WebClient("web", canary, redirect)})
+	var err error
+	if s.provider, err = op.NewProvider(&op.Config{CryptoKey: sha256.Sum256([]byte("test")), AuthMethodPost: true, GrantTypeRefreshToken: true, CodeMethodS256: true},
+		anyScope{s.storage}, op.StaticIssuer(s.URL), op.WithAllowInsecure(), op.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
+		t.Fatal(err)
+	}
+	handler := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/revoke" {
+			s.revoked.Add(1)
+		}
+		handler.ServeHTTP(w, r)
+	})
+	return s
+}
+
+// consent is what the browser of a user does at the server. It returns the code.
+func (s *userServer) consent(t *testing.T, address, user string) string {
+	t.Helper()
+	browser := &http.Client{Transport: s.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	get := func(address string) *url.URL {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		to, err := resp.Location()
+		if err != nil {
+			t.Fatalf("%s: %s", address, resp.Status)
+		}
+		return to
+	}
+	id := get(address).Query().Get("authRequestID")
+	if err := s.storage.CheckUsernamePassword(user, "verysecure", id); err != nil {
+		t.Fatal(err)
+	}
+	back := get(s.URL + "/authorize/callback?id=" + id)
+	if !strings.HasPrefix(back.String(), redirect+"?") {
+		t.Fatalf("the user is led to %s", back)
+	}
+	return back.Query().Get("code")
+}
+
+// databasesOf are what the tests of grants run with.
+func databasesOf(t *testing.T) map[string]store.Settings {
+	t.Helper()
+	return map[string]store.Settings{
+		"sqlite":   {Kind: store.SQLite, File: filepath.Join(t.TempDir(), "s.db")},
+		"postgres": {Kind: store.Postgres, DSN: postgrestest.Start(t)},
+	}
+}
+
+func opened(t *testing.T, settings store.Settings) store.Things {
+	t.Helper()
+	db := store.New(settings)
+	t.Cleanup(db.Close)
+	db.Start(zap.NewNop())
+	return db.Things()
+}
+
+// TestUsersOfAuthorizationServer: two users connect accounts at a real server; their tokens are refreshed, also by another instance and after a restart, and
+// revoked. Each database.
+func TestUsersOfAuthorizationServer(t *testing.T) {
+	for name, settings := range databasesOf(t) {
+		t.Run(name, func(t *testing.T) {
+			s := newUserServer(t)
+			configure := func(o *credentials.OAuth2User) {
+				o.AuthorizationURL, o.TokenURL, o.Issuer, o.Scopes = s.URL+"/authorize?lang=de&state=x", s.URL+serverPath, s.URL, []string{"+offline_access"}
+			}
+			o, ended := ofUsers(t, opened(t, settings), configure)
+			of := func(owner string, scopes ...string) *credential.Authentication {
+				a := own(t, owner, s.Client().Transport, scopes...)
+				a.Origin = s.URL
+				return a
+			}
+			_, e := tokenOf(t, o, of("ann", "openid"))
+			asksToConnect(t, e, "offline_access+openid")
+			users := map[string]string{"ann": "test-user@127.0.0.1", "bob": "test-user2"}
+			for owner, user := range users {
+				address, f, err := o.Begin(t.Context(), of(owner, "openid"), redirect, []string{"offline_access", "openid"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if u, _ := url.Parse(address); u.Query().Get("lang") != "de" || u.Query()["state"][0] != f.State || len(u.Query()["state"]) != 1 ||
+					u.Query().Get("code_challenge_method") != "S256" {
+					t.Errorf("the authorization URL is %s", address)
+				}
+				code := s.consent(t, address, user)
+				if err := o.Finish(t.Context(), of(owner, "openid"), f, code); err != nil {
+					t.Fatal(err)
+				}
+				if err := o.Finish(t.Context(), of(owner, "openid"), f, code); !errors.Is(err, credentials.ErrFinished) {
+					t.Errorf("a flow was finished twice: %v", err)
+				}
+			}
+			token := func(o *credentials.OAuth2User, a *credential.Authentication) string {
+				t.Helper()
+				token, e := tokenOf(t, o, a)
+				if e != nil {
+					t.Fatalf("got %+v", e)
+				}
+				claims, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+				want := map[string]string{"ann": `"sub":"id1"`, "bob": `"sub":"id2"`}[a.Owner]
+				if err != nil || !strings.Contains(string(claims), want) {
+					t.Errorf("the token of %s is %s", a.Owner, claims)
+				}
+				return token
+			}
+			first := token(o, of("ann", "openid"))
+			token(o, of("bob", "openid"))
+			// Another instance, and then one after a restart.
+			other, _ := ofUsers(t, opened(t, settings), configure)
+			if token(other, of("ann", "openid")) != first {
+				t.Error("another instance has got a token of its own")
+			}
+			a := of("ann", "openid")
+			a.Request.Header.Set("Authorization", "Bearer "+first)
+			if ok, err := o.Renew(t.Context(), a); !ok || err != nil {
+				t.Fatalf("got %t, %v", ok, err)
+			}
+			second := token(o, of("ann", "openid"))
+			a.Request.Header.Set("Authorization", "Bearer "+first)
+			before := s.requests.Load()
+			if ok, err := other.Renew(t.Context(), a); !ok || err != nil || token(other, of("ann", "openid")) != second || second == first {
+				t.Errorf("the other instance: %t, %v", ok, err)
+			}
+			if n := s.requests.Load(); n != before {
+				t.Error("a token that another instance has got was asked for again")
+			}
+			// More scopes.
+			_, e = tokenOf(t, o, of("ann", "openid", "book:reservation"))
+			asksToConnect(t, e, "book%3Areservation+offline_access+openid")
+			address, f, err := o.Begin(t.Context(), of("ann", "openid"), redirect, []string{"book:reservation"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u, _ := url.Parse(address); u.Query().Get("scope") != "book:reservation offline_access openid" {
+				t.Errorf("a flow asks for %s", u.Query().Get("scope"))
+			}
+			if err := o.Finish(t.Context(), of("ann"), f, s.consent(t, address, users["ann"])); err != nil {
+				t.Fatal(err)
+			}
+			if s.revoked.Load() != 1 {
+				t.Error("what a consent replaces is not revoked")
+			}
+			if token(o, of("ann", "openid", "book:reservation")) == second {
+				t.Error("the token is that of the replaced consent")
+			}
+			g, err := o.Grant(t.Context(), "ann")
+			if err != nil || !g.Renewable || !slices.Equal(g.Scopes, []string{"book:reservation", "offline_access", "openid"}) || time.Since(g.Consented) > time.Minute {
+				t.Errorf("got %+v, %v", g, err)
+			}
+			if err := other.Disconnect(t.Context(), of("ann"), "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if s.revoked.Load() != 2 || s.refused.Load() != 0 {
+				t.Errorf("%d tokens are revoked, %d requests are refused", s.revoked.Load(), s.refused.Load())
+			}
+			time.Sleep(1100 * time.Millisecond) // for so long, instances need not see what others do
+			_, e = tokenOf(t, o, of("ann", "openid"))
+			asksToConnect(t, e, "offline_access+openid")
+			token(o, of("bob", "openid"))
+			c := credentials.Connection{Realm: "bridge", Things: opened(t, settings), Sealer: sealer, Ended: ended.add}
+			if all, err := c.List(t.Context(), ""); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Namespace != "acme" {
+				t.Errorf("got %+v, %v", all, err)
+			}
+			if all, err := c.List(t.Context(), "ann"); err != nil || len(all) != 0 {
+				t.Errorf("got %+v, %v", all, err)
+			}
+			if err := c.Sweep(t.Context(), s.Client().Transport, map[string]*credentials.OAuth2User{"acme": o}); err != nil || ended.take() != "" {
+				t.Error("a sweep has ended a grant that is used")
+			}
+			if err := c.Sweep(t.Context(), s.Client().Transport, nil); err != nil || ended.take() != "bob removed" || s.revoked.Load() != 3 || s.refused.Load() != 0 {
+				t.Errorf("the source was removed: %v, %d tokens are revoked", err, s.revoked.Load())
+			}
+		})
+	}
+}
+
+// TestUsersRefreshTogether: of instances that need a new token at once, one asks for it. Each database.
+func TestUsersRefreshTogether(t *testing.T) {
+	for name, settings := range databasesOf(t) {
+		t.Run(name, func(t *testing.T) {
+			e := newRotatingUsers(time.Hour)
+			one, _ := ofUsers(t, opened(t, settings), func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+			// Their stores are different ones, as in another process.
+			two, _ := ofUsers(t, opened(t, settings), func(o *credentials.OAuth2User) { o.TokenURL, o.Params = tokenURL, map[string][]string{"two": {"x"}} })
+			connect(t, one, own(t, "ann", e))
+			first, _ := tokenOf(t, one, own(t, "ann", e))
+			var wg sync.WaitGroup
+			for i := range 10 {
+				wg.Go(func() {
+					o := []*credentials.OAuth2User{one, two}[i%2]
+					a := own(t, "ann", e)
+					a.Request.Header.Set("Authorization", "Bearer "+first)
+					if ok, err := o.Renew(t.Context(), a); !ok || err != nil {
+						t.Errorf("got %t, %v", ok, err)
+					}
+					if token, e := tokenOf(t, o, a); token != "access-of-user-2" {
+						t.Errorf("got %s, %+v", token, e)
+					}
+				})
+			}
+			wg.Wait()
+			if n := e.refreshes(); n != 1 {
+				t.Errorf("%d requests with refresh tokens", n)
+			}
+		})
+	}
+}
+
+// TestUsersRefresh: when tokens are refreshed, and what becomes of a grant.
+func TestUsersRefresh(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	synctest.Test(t, func(t *testing.T) {
+		e := newRotatingUsers(10 * time.Minute)
+		connect(t, o, own(t, "ann", e, "read"), "read")
+		at := func(wait time.Duration, want string, refreshes int) {
+			t.Helper()
+			time.Sleep(wait)
+			token, failure := tokenOf(t, o, own(t, "ann", e, "read"))
+			synctest.Wait()
+			if token != want || e.refreshes() != refreshes {
+				t.Errorf("got %s, %+v and %d refreshes", token, failure, e.refreshes())
+			}
+		}
+		at(0, "access-of-user-1", 0)
+		at(8*time.Minute, "access-of-user-1", 0)
+		at(time.Minute+10*time.Second, "access-of-user-1", 1) // in the background
+		at(2*time.Second, "access-of-user-2", 1)
+		at(time.Hour, "access-of-user-3", 2)
+
+		// A server that is overloaded: nothing is remembered, and a valid token stays.
+		working := e.answer
+		e.answer = func(int, *http.Request) (*reply, error) {
+			return &reply{http.StatusServiceUnavailable, http.Header{"Retry-After": {"60"}}, strings.NewReader("")}, nil
+		}
+		at(9*time.Minute+10*time.Second, "access-of-user-3", 3)
+		time.Sleep(time.Hour)
+		for range 2 {
+			if _, failure := tokenOf(t, o, own(t, "ann", e, "read")); failure.Kind != run.Unreachable {
+				t.Errorf("got %+v", failure)
+			}
+		}
+		if e.refreshes() != 5 {
+			t.Errorf("%d refreshes", e.refreshes())
+		}
+		e.answer = working
+		at(0, "access-of-user-7", 6)
+
+		// The refresh token is refused: that is the end, and no further request is sent.
+		e.valid = map[string]bool{}
+		time.Sleep(time.Hour)
+		for range 2 {
+			_, failure := tokenOf(t, o, own(t, "ann", e, "read"))
+			asksToConnect(t, failure, "read")
+		}
+		if e.refreshes() != 7 || ended.take() != "ann refused" {
+			t.Errorf("%d refreshes", e.refreshes())
+		}
+		connect(t, o, own(t, "ann", e, "read"), "read")
+		at(0, "access-of-user-9", 7)
+	})
+}
+
+// TestUsersWithoutRefreshToken: the grant ends with its token, or with a 401 unless the token is so young that users would consent in circles.
+func TestUsersWithoutRefreshToken(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	synctest.Test(t, func(t *testing.T) {
+		e := &tokenEndpoint{answer: issue(time.Hour)}
+		connect(t, o, own(t, "ann", e))
+		if g, err := o.Grant(t.Context(), "ann"); err != nil || g.Renewable || time.Until(g.Ends) != time.Hour {
+			t.Errorf("got %+v, %v", g, err)
+		}
+		a := own(t, "ann", e)
+		if _, e := tokenOf(t, o, a); e != nil {
+			t.Fatal(e)
+		}
+		if ok, err := o.Renew(t.Context(), a); ok || err != nil {
+			t.Errorf("a young token: %t, %v", ok, err)
+		}
+		time.Sleep(10 * time.Minute)
+		_, err := o.Renew(t.Context(), a)
+		if f, ok := errors.AsType[*run.Failure](err); !ok || f.Next() != run.NextConnect || ended.take() != "ann rejected" {
+			t.Errorf("got %v", err)
+		}
+		connect(t, o, own(t, "ann", e))
+		time.Sleep(time.Hour)
+		if _, failure := tokenOf(t, o, own(t, "ann", e)); failure.Next() != run.NextConnect || ended.take() != "ann expired" {
+			t.Errorf("got %+v", failure)
+		}
+		time.Sleep(time.Millisecond)
+		if e.count() != 2 || len(memory.thingsOf("grants")) != 0 {
+			t.Errorf("%d token requests", e.count())
+		}
+	})
+}
+
+// thingsOf returns the living things of a kind.
+func (m *memory) thingsOf(kind string) (all []store.Thing) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, thing := range m.things {
+		if _, ok := m.living(name); ok && thing.Kind == kind {
+			all = append(all, thing)
+		}
+	}
+	return all
+}
+
+// TestUsersLoseNewRefreshToken: a process that dies, or can't use the database, between the answer with a new refresh token and storing it.
+func TestUsersLoseNewRefreshToken(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	next, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.Params = tokenURL, nil }) // after a restart
+	synctest.Test(t, func(t *testing.T) {
+		e := newRotatingUsers(time.Hour)
+		connect(t, o, own(t, "ann", e))
+		time.Sleep(2 * time.Hour)
+		memory.mu.Lock()
+		memory.fail["put grants"] = &ledger.Unavailable{Err: errors.New("the database is down")}
+		memory.mu.Unlock()
+		if token, failure := tokenOf(t, o, own(t, "ann", e)); failure == nil || failure.Kind != run.Internal || failure.Retry == nil {
+			t.Errorf("a token whose refresh token is not stored was used: %s, %+v", token, failure)
+		}
+		memory.mu.Lock()
+		memory.fail = map[string]error{}
+		memory.mu.Unlock()
+		// The same process has the new one, and stores it.
+		time.Sleep(2 * time.Second)
+		if token, failure := tokenOf(t, o, own(t, "ann", e)); failure != nil || token != "access-of-user-2" || e.count() != 2 {
+			t.Errorf("got %s, %+v", token, failure)
+		}
+		// Another one after a crash has lost the grant, with one request.
+		time.Sleep(2 * time.Hour)
+		memory.mu.Lock()
+		memory.fail["put grants"] = &ledger.Unavailable{Err: errors.New("the database is down")}
+		memory.mu.Unlock()
+		tokenOf(t, o, own(t, "ann", e))
+		memory.mu.Lock()
+		memory.fail = map[string]error{}
+		memory.mu.Unlock()
+		before := e.count()
+		for range 3 {
+			if _, failure := tokenOf(t, next, own(t, "ann", e)); failure == nil || failure.Next() != run.NextConnect {
+				t.Errorf("got %+v", failure)
+			}
+		}
+		if e.count() != before+1 || ended.take() != "ann refused" {
+			t.Errorf("%d requests", e.count()-before)
+		}
+	})
+}
+
+// TestUsersWithoutDatabase: without the database it is not known whether a user has a grant, so the user is not asked.
+func TestUsersWithoutDatabase(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	synctest.Test(t, func(t *testing.T) {
+		e := newRotatingUsers(time.Hour)
+		connect(t, o, own(t, "ann", e))
+		time.Sleep(time.Minute)
+		memory.fail["get grants"] = &ledger.Unavailable{Err: errors.New("the database is down")}
+		_, failure := tokenOf(t, o, own(t, "ann", e))
+		if failure == nil || failure.Kind != run.Internal || failure.Next() != run.NextRetry || failure.Executed != run.ExecutedNo {
+			t.Errorf("got %+v", failure)
+		}
+		if failure := o.Missing(t.Context(), "bob", oauth2Auth(tokenURL)); failure != nil {
+			t.Errorf("got %+v", failure)
+		}
+	})
+}
+
+// TestUsersScopes: which scopes a skill needs, and which count as granted.
+func TestUsersScopes(t *testing.T) {
+	for name, test := range map[string]struct {
+		scopes   []string // of the operator
+		asked    []string
+		answered string
+		needed   []string // by the descriptor
+		want     string   // of the link; empty: the grant is enough
+	}{
+		"of the descriptor":        {nil, []string{"a", "b"}, "", []string{"a", "b"}, ""},
+		"one more":                 {nil, []string{"a"}, "", []string{"a", "b"}, "a+b"},
+		"renamed by the server":    {nil, []string{"a"}, "https://api.example/a", []string{"a"}, ""},
+		"more in the answer":       {nil, []string{"a"}, "a b", []string{"a", "b"}, ""},
+		"less in the answer":       {nil, []string{"a", "b"}, "a", []string{"b"}, ""},
+		"narrowed by the operator": {[]string{"a"}, []string{"a"}, "", []string{"a", "b"}, ""},
+		"added by the operator":    {[]string{"+x", "y"}, []string{"a"}, "", []string{"a"}, "a+x+y"},
+		"not a scope":              {nil, []string{"a"}, "", []string{"a", "b c", "\"", "é"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory, _ := newDatabase(t)
+			o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.Scopes = tokenURL, test.scopes })
+			e := &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) {
+				return response(200, fmt.Sprintf(`{"access_token":"access","scope":%q}`, test.answered)), nil
+			}}
+			connect(t, o, own(t, "ann", e), test.asked...)
+			missing := o.Missing(t.Context(), "ann", own(t, "ann", e, test.needed...).Auth)
+			if _, failure := tokenOf(t, o, own(t, "ann", e, test.needed...)); test.want != "" {
+				asksToConnect(t, failure, test.want)
+				asksToConnect(t, missing, test.want)
+			} else if failure != nil || missing != nil {
+				t.Errorf("got %+v, %+v", failure, missing)
+			}
+		})
+	}
+}
+
+// TestUsersLack: PERMISSION_DENIED with scopes asks for the union, unless the user has consented to all of them. They are kept with the source.
+func TestUsersLack(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	e := newRotatingUsers(time.Hour)
+	connect(t, o, own(t, "ann", e, "read"), "read")
+	auth := own(t, "ann", e, "read").Auth
+	if d, _ := o.Lacking(t.Context(), "ann", auth, []string{"read"}); d != nil {
+		t.Errorf("got %+v", d)
+	}
+	d, advice := o.Lacking(t.Context(), "ann", auth, []string{"write", "read", "no scope"})
+	if d == nil || d.ConnectURL != connectURL+"/acme?scopes=read+write" || !strings.Contains(advice, d.ConnectURL) {
+		t.Errorf("got %+v, %s", d, advice)
+	}
+	if known := o.Known(t.Context()); !slices.Equal(known, []string{"read", "write"}) {
+		t.Errorf("kept: %q", known)
+	}
+	for i := range 100 {
+		o.Lacking(t.Context(), "ann", auth, []string{fmt.Sprint("scope-", i)})
+	}
+	if known := o.Known(t.Context()); len(known) != 64 {
+		t.Errorf("%d scopes are kept", len(known))
+	}
+}
+
+// TestS170LinkIsNobodys: the link of a failure is the same for all who lack the same; a flow belongs to one principal and one source, for ten minutes.
+func TestS170LinkIsNobodys(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	synctest.Test(t, func(t *testing.T) {
+		e := newRotatingUsers(time.Hour)
+		_, ann := tokenOf(t, o, own(t, "ann", e, "read"))
+		_, bob := tokenOf(t, o, own(t, "bob", e, "read"))
+		if ann.Demand.ConnectURL != bob.Demand.ConnectURL {
+			t.Errorf("got %s and %s", ann.Demand.ConnectURL, bob.Demand.ConnectURL)
+		}
+		begin := func() *credentials.Flow {
+			_, f, err := o.Begin(t.Context(), own(t, "ann", e), redirect, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		refused := func(what string, a *credential.Authentication, f *credentials.Flow) {
+			t.Helper()
+			if err := o.Finish(t.Context(), a, f, "code"); !errors.Is(err, credentials.ErrFlow) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		refused("of another principal", own(t, "bob", e), begin())
+		f := begin()
+		f.Namespace = "other"
+		refused("of another source", own(t, "ann", e), f)
+		f = begin()
+		f.TokenEndpoint = "https://evil.example/token"
+		refused("of another server", own(t, "ann", e), f)
+		f = begin()
+		f.ClientID = "other"
+		refused("of another client", own(t, "ann", e), f)
+		f = begin()
+		time.Sleep(10 * time.Minute)
+		refused("late", own(t, "ann", e), f)
+		if e.count() != 0 {
+			t.Errorf("%d codes were used", e.count())
+		}
+	})
+}
+
+// TestS171FlowOnce: a flow is finished once, also by two callbacks at once.
+func TestS171FlowOnce(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	e := newRotatingUsers(time.Hour)
+	_, f, err := o.Begin(t.Context(), own(t, "ann", e), redirect, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done atomic.Int32
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			switch err := o.Finish(t.Context(), own(t, "ann", e), f, "code"); {
+			case err == nil:
+				done.Add(1)
+			case !errors.Is(err, credentials.ErrFinished):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if done.Load() != 1 || e.count() != 1 {
+		t.Errorf("finished %d times, %d requests", done.Load(), e.count())
+	}
+}
+
+// TestS172Issuer: an answer of another server, which names itself, is refused (mix-up); so is one without a name if the metadata promises one.
+func TestS172Issuer(t *testing.T) {
+	memory, _ := newDatabase(t)
+	const issuer = "https://id.example.com"
+	metadata := func(text string) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			if r.URL.String() != issuer+"/.well-known/oauth-authorization-server" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			_, _ = w.WriteString(text)
+			return w.Result(), nil
+		})
+	}
+	for name, test := range map[string]struct {
+		issuer, metadata, iss string
+		sent                  bool
+		want                  string
+	}{
+		"the issuer":                    {issuer, `{"issuer":"https://id.example.com"}`, issuer, true, ""},
+		"another":                       {issuer, `{"issuer":"https://id.example.com"}`, "https://evil.example", true, "refused"},
+		"almost":                        {issuer, `{"issuer":"https://id.example.com"}`, issuer + "/", true, "refused"},
+		"none":                          {issuer, `{"issuer":"https://id.example.com"}`, "", false, ""},
+		"none, though promised":         {issuer, `{"issuer":"https://id.example.com","authorization_response_iss_parameter_supported":true}`, "", false, "refused"},
+		"metadata of another":           {issuer, `{"issuer":"https://evil.example"}`, issuer, true, "unreachable"},
+		"no metadata":                   {issuer, `<html>`, issuer, true, "unreachable"},
+		"not configured, none":          {"", "", "", false, ""},
+		"not configured, of the server": {"", "", "https://ID.example.com/realm", true, ""},
+		"not configured, of another":    {"", "", "https://evil.example", true, "refused"},
+		"not configured, no URL":        {"", "", "id.example.com", true, "refused"},
+		"not configured, empty":         {"", "", "", true, "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.Issuer = tokenURL, test.issuer })
+			err := o.CheckIssuer(t.Context(), own(t, "ann", metadata(test.metadata)), test.iss, test.sent)
+			_, unreachable := errors.AsType[*run.Failure](err)
+			if got := map[bool]string{true: "refused"}[errors.Is(err, credentials.ErrIssuer)] + map[bool]string{true: "unreachable"}[unreachable]; got != test.want {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestS173HostileDescriptor: what a descriptor says about the authorization server is used only if its host may have secrets, and can't replace what the bridge
+// sends there.
+func TestS173HostileDescriptor(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory)
+	e := newRotatingUsers(time.Hour)
+	a := own(t, "ann", e)
+	a.MaySend = func(u *url.URL) error {
+		if u.Host != "id.example.com" {
+			return &run.Failure{Kind: run.AuthRequired, Refused: run.RuleCredential}
+		}
+		return nil
+	}
+	for _, hostile := range []*document.OAuth2{
+		{TokenURL: tokenURL, AuthorizationURL: "https://evil.example/authorize"},
+		{TokenURL: "https://evil.example/token", AuthorizationURL: "https://id.example.com/authorize"},
+		{TokenURL: tokenURL, AuthorizationURL: "javascript:alert(1)"},
+		{TokenURL: tokenURL},
+		{AuthorizationURL: "https://id.example.com/authorize"},
+	} {
+		a.Auth.OAuth2 = hostile
+		if address, _, err := o.Begin(t.Context(), a, redirect, nil); err == nil {
+			t.Errorf("%+v: the user is led to %s", hostile, address)
+		}
+	}
+	a.Auth.OAuth2 = &document.OAuth2{
+		TokenURL:         tokenURL,
+		AuthorizationURL: "https://id.example.com/authorize?tenant=7&redirect_uri=https://evil.example&client_id=x&request_uri=y&code_challenge_method=plain&sc%6Fpe=all",
+	}
+	address, f, err := o.Begin(t.Context(), a, redirect, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, _ := url.Parse(address)
+	for name, want := range map[string]string{
+		"tenant": "7", "redirect_uri": redirect, "client_id": "web", "code_challenge_method": "S256", "state": f.State, "response_type": "code", "test": t.Name(),
+	} {
+		if got := u.Query()[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if u.Query().Has("request_uri") || u.Query().Has("scope") || strings.Contains(address, f.Verifier) {
+		t.Errorf("got %s", address)
+	}
+	// A grant of one token endpoint is not used for another.
+	if err := o.Finish(t.Context(), a, f, "code"); err != nil {
+		t.Fatal(err)
+	}
+	other := own(t, "ann", e)
+	other.Auth.OAuth2.TokenURL = "https://id.example.com/other"
+	if _, failure := tokenOf(t, o, other); failure == nil || failure.Next() != run.NextConnect {
+		t.Errorf("got %+v", failure)
+	}
+}
+
+// TestS174DatabaseStolen: who reads the database learns neither tokens nor principals.
+func TestS174DatabaseStolen(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	e := newRotatingUsers(time.Hour)
+	connect(t, o, own(t, "ann@example.com", e), "read")
+	tokenOf(t, o, own(t, "ann@example.com", e))
+	for name, thing := range memory.things {
+		for _, secret := range []string{"ann@example.com", "of-user", canary, fmt.Sprintf("%x", sha256.Sum256([]byte("ann@example.com")))[:16]} {
+			if strings.Contains(name+string(thing.Value), secret) {
+				t.Errorf("%s is in %s: %s", secret, name, thing.Value)
+			}
+		}
+	}
+}
+
+// TestS175DatabaseWritten: who writes the database gives nobody another one's grant, and a grant that can't be decrypted has ended.
+func TestS175DatabaseWritten(t *testing.T) {
+	memory, _ := newDatabase(t)
+	e := newRotatingUsers(time.Hour)
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+		connect(t, o, own(t, "ann", e))
+		anns := memory.thingsOf("grants")[0]
+		connect(t, o, own(t, "bob", e))
+		bobs := slices.DeleteFunc(memory.thingsOf("grants"), func(thing store.Thing) bool { return thing.Name == anns.Name })[0]
+		forged := bobs
+		forged.Value, forged.Version = anns.Value, bobs.Version+1
+		memory.things["grants "+bobs.Name] = forged
+		time.Sleep(2 * time.Second)
+		if token, failure := tokenOf(t, o, own(t, "bob", e)); failure == nil || failure.Next() != run.NextConnect {
+			t.Errorf("the token of another user was used: %s", token)
+		}
+		connect(t, o, own(t, "bob", e)) // replaces it
+		if token, _ := tokenOf(t, o, own(t, "bob", e)); token != "access-of-user-3" {
+			t.Errorf("got %s", token)
+		}
+		// The same in another bridge, and in another source, is another grant.
+		for _, c := range []credentials.Connection{{Namespace: "acme", Realm: "other"}, {Namespace: "other", Realm: "bridge"}} {
+			c.URL, c.Things, c.Sealer, c.Ended = connectURL, memory, sealer, func(string, string) {}
+			o.Connect(c)
+			time.Sleep(2 * time.Second)
+			if c.Realm == "other" {
+				o, _ = ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+				o.Connect(c)
+			}
+			if g, err := o.Grant(t.Context(), "ann"); g != nil || err != nil {
+				t.Errorf("got %+v, %v", g, err)
+			}
+		}
+	})
+}
+
+// TestS176TokensAreNotTold: the tokens of users are removed from what providers and servers say.
+func TestS176TokensAreNotTold(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	e := newRotatingUsers(time.Hour)
+	for _, owner := range []string{"ann", "bob"} {
+		connect(t, o, own(t, owner, e))
+		tokenOf(t, o, own(t, owner, e))
+	}
+	g := credential.NewGroup(o)
+	for _, text := range []string{"access-of-user-1", "refresh-of-user-1", "access-of-user-2", "refresh-of-user-2", canary} {
+		if got := g.ScrubText("the token is " + text + "."); strings.Contains(got, text) {
+			t.Errorf("got %s", got)
+		}
+		if got := string(g.ScrubOutput([]byte(`{"a":"` + text + `","b":"\u0061` + strings.TrimPrefix(text, "a") + `"}`))); strings.Contains(got, text[1:]) && text[0] == 'a' {
+			t.Errorf("got %s", got)
+		}
+	}
+	e.answer = func(int, *http.Request) (*reply, error) {
+		return response(http.StatusBadRequest, `{"error":"refresh-of-user-1"}`), nil
+	}
+	a := own(t, "ann", e)
+	a.Request.Header.Set("Authorization", "Bearer access-of-user-1")
+	_, err := o.Renew(t.Context(), a)
+	f, ok := errors.AsType[*run.Failure](err)
+	if !ok || strings.Contains(err.Error()+string(front.Details(f)), "of-user") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestS177RefreshedElsewhere: a 401 counts only for the token that was sent. A server may end the old token as soon as another instance refreshes.
+func TestS177RefreshedElsewhere(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	other, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.Params = tokenURL, nil })
+	e := newRotatingUsers(time.Hour)
+	connect(t, o, own(t, "ann", e))
+	a, b := own(t, "ann", e), own(t, "ann", e)
+	tokenOf(t, o, a)
+	tokenOf(t, other, b)
+	if ok, err := other.Renew(t.Context(), b); !ok || err != nil {
+		t.Fatalf("got %t, %v", ok, err)
+	}
+	if ok, err := o.Renew(t.Context(), a); !ok || err != nil || e.refreshes() != 1 {
+		t.Errorf("got %t, %v and %d refreshes", ok, err, e.refreshes())
+	}
+	if token, _ := tokenOf(t, o, a); token != "access-of-user-2" {
+		t.Errorf("got %s", token)
+	}
+	// A provider that refuses the new token, too, is a matter for the operator, and so are the next calls for some seconds.
+	_, err := o.Renew(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokenOf(t, o, a)
+	_, err = o.Renew(t.Context(), a)
+	if f, ok := errors.AsType[*run.Failure](err); !ok || f.Next() != run.NextAskOperator {
+		t.Errorf("got %v", err)
+	}
+	// What ann's token gets changes nothing for bob.
+	connect(t, o, own(t, "bob", e))
+	if _, failure := tokenOf(t, o, own(t, "bob", e)); failure != nil {
+		t.Errorf("got %+v", failure)
+	}
+}
+
+// TestS178GrantsEnd: grants that were not used for 90 days, and those of another client, are revoked and deleted; those that are used stay.
+func TestS178GrantsEnd(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) {
+		o.TokenURL, o.RevocationURL = tokenURL, "https://id.example.com/revoke"
+	})
+	another, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.ClientID = tokenURL, "other" })
+	synctest.Test(t, func(t *testing.T) {
+		e := newRotatingUsers(time.Hour)
+		c := credentials.Connection{Realm: "bridge", Things: memory, Sealer: sealer, Ended: ended.add}
+		sweep := func(o *credentials.OAuth2User) string {
+			t.Helper()
+			if err := c.Sweep(t.Context(), e, map[string]*credentials.OAuth2User{"acme": o}); err != nil {
+				t.Fatal(err)
+			}
+			return ended.take()
+		}
+		connect(t, o, own(t, "ann", e))
+		connect(t, o, own(t, "bob", e))
+		for range 91 {
+			time.Sleep(24 * time.Hour)
+			if _, failure := tokenOf(t, o, own(t, "ann", e)); failure != nil {
+				t.Fatal(failure)
+			}
+			synctest.Wait()
+		}
+		if got := sweep(o); got != "bob unused" || e.forms[e.count()-1].Get("token") != "refresh-of-user-2" {
+			t.Errorf("got %q, %v", got, e.forms[e.count()-1])
+		}
+		time.Sleep(time.Millisecond)
+		if got := sweep(another); got != "ann changed" || e.requests[e.count()-1].URL.Path != "/revoke" {
+			t.Errorf("got %q", got)
+		}
+		_, failure := tokenOf(t, o, own(t, "ann", e, "read"))
+		if time.Sleep(2 * time.Second); failure != nil {
+			asksToConnect(t, failure, "read")
+		}
+		if n := len(memory.thingsOf("grants")); n != 0 {
+			t.Errorf("%d grants are stored", n)
+		}
+	})
+}
+
+// TestS179ServerDoesNotRevoke: neither an error of the server nor its silence keeps a grant that the user has ended.
+func TestS179ServerDoesNotRevoke(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) {
+		o.TokenURL, o.RevocationURL = tokenURL, "https://id.example.com/revoke"
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e := newRotatingUsers(time.Hour)
+		for name, answer := range map[string]roundTrip{
+			"error": func(*http.Request) (*http.Response, error) {
+				return httptest.NewRecorder().Result(), errors.New("down")
+			},
+			"silence": func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+		} {
+			connect(t, o, own(t, "ann", e))
+			start := time.Now()
+			if err := o.Disconnect(t.Context(), own(t, "ann", answer), "ann"); err != nil || time.Since(start) > 4*time.Second || ended.take() != "ann disconnected" {
+				t.Errorf("%s: %v after %v", name, err, time.Since(start))
+			}
+			if _, failure := tokenOf(t, o, own(t, "ann", e)); failure == nil || failure.Next() != run.NextConnect {
+				t.Errorf("got %+v", failure)
+			}
+		}
+	})
+}
+
+// TestS180SealKeyReplaced: grants are opened with the earlier key, and sealed again with the newest when they are used.
+func TestS180SealKeyReplaced(t *testing.T) {
+	memory, _ := newDatabase(t)
+	e := newRotatingUsers(time.Hour)
+	older, newer := runtoken.NewKey(time.Now()), runtoken.NewKey(time.Now())
+	token := func(keys ...runtoken.Key) (string, *run.Failure) {
+		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+		o.Connect(credentials.Connection{
+			Namespace: "acme", Realm: "bridge", URL: connectURL, Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil), Ended: func(string, string) {},
+		})
+		if e.count() == 0 {
+			connect(t, o, own(t, "ann", e))
+		}
+		return tokenOf(t, o, own(t, "ann", e))
+	}
+	for i, keys := range [][]runtoken.Key{{older}, {newer, older}, {newer}} {
+		if got, failure := token(keys...); got != "access-of-user-1" {
+			t.Errorf("%d: %s, %+v", i, got, failure)
+		}
+	}
+	if _, failure := token(older); failure == nil || failure.Next() != run.NextConnect {
+		t.Errorf("got %+v", failure)
+	}
+}
+
+// ring are keys of which the first one seals.
+type ring []runtoken.Key
+
+func (r ring) Current(context.Context) (runtoken.Key, error) { return r[0], nil }
+
+func (r ring) Find(_ context.Context, id runtoken.KeyID) (runtoken.Key, bool, error) {
+	i := slices.IndexFunc(r, func(k runtoken.Key) bool { return k.ID == id })
+	if i < 0 {
+		return runtoken.Key{}, false, nil
+	}
+	return r[i], true, nil
+}
