@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -83,7 +84,7 @@ func (k *APIKey) Authenticate(_ context.Context, a *credential.Authentication) e
 	}
 	header = cmp.Or(header, defaultKeyHeader)
 	if document.ForbiddenHeader(header) {
-		e := failed(run.AuthRequired, run.Bridge, "the descriptor asks for the API key in a header that must not carry one; the operator can configure another header")
+		e := tokens.Failed(run.AuthRequired, run.Bridge, "the descriptor asks for the API key in a header that must not carry one; the operator can configure another header")
 		e.Refused = run.RuleCredential
 		e.Demand = &run.Demand{
 			By: run.Bridge, Type: string(document.AuthAPIKey), Header: header[:min(len(header), maxHeaderName)], Reason: "forbidden_header", FromProvider: true,

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -55,8 +56,8 @@ func (h *host) Provision(ctx caddy.Context) error {
 	loaded = nil
 	for _, m := range modules.([]any) {
 		loaded = append(loaded, m.(credential.Credentials))
-		if k, ok := m.(credentials.Keeper); ok {
-			k.Keep(credentials.Keeping{Things: databases[h.Database], Sealer: sealer})
+		if k, ok := m.(tokens.Keeper); ok {
+			k.Keep(tokens.Keeping{Things: databases[h.Database], Sealer: sealer})
 		}
 	}
 	return nil
@@ -407,7 +408,7 @@ func TestRefreshTokensOfInstances(t *testing.T) {
 				db := store.New(of)
 				defer db.Close()
 				db.Start(zap.NewNop())
-				m.(credentials.Keeper).Keep(credentials.Keeping{Things: db.Things(), Sealer: sealer})
+				m.(tokens.Keeper).Keep(tokens.Keeping{Things: db.Things(), Sealer: sealer})
 			}
 			e := rotating()
 			var wg sync.WaitGroup

@@ -14,8 +14,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
-	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -51,15 +51,12 @@ type Connection struct {
 	// URL is that of the pages on which users connect accounts, as browsers see it, without a slash at its end.
 	URL string
 	// Things keep the grants.
-	Things Things
+	Things tokens.Things
 	// Sealer encrypts them.
 	Sealer *runtoken.Sealer
 	// Ended reports that the grant of a principal has ended.
 	Ended func(owner, reason string)
 }
-
-// Connect gives the credentials what their bridge has. It is called before they are used; without a database, it is not called.
-func (o *OAuth2User) Connect(c Connection) { o.connection = &c }
 
 // grantRow is a grant as it is stored, encrypted.
 type grantRow struct {
@@ -71,7 +68,7 @@ type grantRow struct {
 	Revoke    string   `json:"revocation_url,omitzero"` // likewise
 	Asked     []string `json:"asked,omitzero"`
 	Answered  []string `json:"answered,omitzero"`
-	// Flow is a digest of the flow in which the user has consented: it can't be finished again.
+	// Flow is a tokens.Digest of the flow in which the user has consented: it can't be finished again.
 	Flow      string    `json:"flow"`
 	Consented time.Time `json:"consented"`
 	Access    string    `json:"access_token"`
@@ -79,6 +76,14 @@ type grantRow struct {
 	// Obtained is when the access token was, later for each one that is stored, whatever the clocks of instances say.
 	Obtained time.Time `json:"obtained"`
 	Expires  time.Time `json:"expires,omitzero"` // of the access token; zero: not known
+}
+
+func (r *grantRow) text() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // texts of JSON and of requests are UTF-8
+	}
+	return string(text)
 }
 
 // held is a grant with the thing that has it.
@@ -91,38 +96,40 @@ type held struct {
 }
 
 // take replaces the tokens by those of an answer.
-func (r *grantRow) take(granted grantedToken, c *userClient) {
-	token := granted.access
-	if earliest := r.Obtained.Add(time.Millisecond); !r.Obtained.IsZero() && token.obtained.Before(earliest) {
-		token.obtained = earliest
+func (r *grantRow) take(granted tokens.Granted, c *userClient) {
+	token := granted.Access
+	if earliest := r.Obtained.Add(time.Millisecond); !r.Obtained.IsZero() && token.Obtained.Before(earliest) {
+		token.Obtained = earliest
 	}
-	r.Access, r.Obtained, r.Expires = token.value, token.obtained, token.expires
-	if granted.refresh.value != "" {
-		r.Refresh = granted.refresh.value
+	r.Access, r.Obtained, r.Expires = token.Value, token.Obtained, token.Expires
+	if granted.Refresh.Value != "" {
+		r.Refresh = granted.Refresh.Value
 	}
-	if len(granted.scopes) > 0 {
-		r.Answered = slices.DeleteFunc(granted.scopes[:min(len(granted.scopes), maxScopes)], func(scope string) bool { return checkScope(scope) != nil })
+	if len(granted.Scopes) > 0 {
+		r.Answered = slices.DeleteFunc(granted.Scopes[:min(len(granted.Scopes), tokens.MaxScopes)], func(scope string) bool { return tokens.CheckScope(scope) != nil })
 	}
-	r.Secret = c.secret
+	r.Secret = c.Secret
 }
 
-func (r *grantRow) token() *accessToken { return &accessToken{r.Access, r.Obtained, r.Expires} }
+func (r *grantRow) token() *tokens.Access {
+	return &tokens.Access{Value: r.Access, Obtained: r.Obtained, Expires: r.Expires}
+}
 
 // granted returns the scopes that count as granted: servers rename them.
 func (r *grantRow) granted() []string { return union(r.Asked, r.Answered) }
 
 // ended reports whether the grant has ended with its access token.
-func (r *grantRow) ended(now time.Time) bool { return r.Refresh == "" && !r.token().valid(now) }
+func (r *grantRow) ended(now time.Time) bool { return r.Refresh == "" && !r.token().Valid(now) }
 
 // nameKey returns the key of the digests in the names of the bridge's grants, which do not show principals to readers of the database. It makes one if
 // there is none, or if the stored one can't be decrypted: then no grant can.
 func (c *Connection) nameKey(ctx context.Context) ([]byte, error) {
 	for {
-		thing, err := c.Things.Get(ctx, grantNameKind, digest(c.Realm))
+		thing, err := c.Things.Get(ctx, grantNameKind, tokens.Digest(c.Realm))
 		key, old := "", true
 		switch {
 		case errors.Is(err, store.ErrNoThing):
-			thing = &store.Thing{Kind: grantNameKind, Name: digest(c.Realm)}
+			thing = &store.Thing{Kind: grantNameKind, Name: tokens.Digest(c.Realm)}
 		case err != nil:
 			return nil, err
 		default:
@@ -154,7 +161,7 @@ func (c *Connection) nameOf(key []byte, owner, namespace string) string {
 		mac.Write([]byte(what + "\x00" + text))
 		return hex.EncodeToString(mac.Sum(nil))[:32]
 	}
-	name := digest(c.Realm)[:16]
+	name := tokens.Digest(c.Realm)[:16]
 	if owner != "" {
 		name += part("owner", owner)
 	}
@@ -162,23 +169,6 @@ func (c *Connection) nameOf(key []byte, owner, namespace string) string {
 		name += part("source", namespace)
 	}
 	return name
-}
-
-// name returns the name of the grant of an owner.
-func (o *OAuth2User) name(ctx context.Context, owner string) (string, error) {
-	o.read.mu.Lock()
-	key := o.read.names
-	o.read.mu.Unlock()
-	if key == nil {
-		var err error
-		if key, err = o.connection.nameKey(ctx); err != nil {
-			return "", err
-		}
-		o.read.mu.Lock()
-		o.read.names = key
-		o.read.mu.Unlock()
-	}
-	return o.connection.nameOf(key, owner, o.connection.Namespace), nil
 }
 
 // load reads a grant by its name.
@@ -210,121 +200,28 @@ func parseRow(text string) *grantRow {
 	return row
 }
 
-// held returns the grant of an owner, perhaps as it was read a moment ago, unless it has to be fresh. It has no row if there is no grant.
-func (o *OAuth2User) held(ctx context.Context, owner string, fresh bool) (*held, *run.Failure) {
-	name, err := o.name(ctx, owner)
-	if err != nil {
-		return nil, o.rotation("", "").unavailable(err)
-	}
-	o.read.mu.Lock()
-	known, ok := o.read.rows.get(name)
-	o.read.mu.Unlock()
-	if ok && !fresh && time.Since(known.read) < rowFresh {
-		return known, nil
-	}
-	g, err := o.connection.load(ctx, name)
-	if err != nil {
-		return nil, o.rotation("", "").unavailable(err)
-	}
-	if g.row == nil && g.thing.Version != 0 {
-		o.logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
-	}
-	if g.row != nil && (g.row.Owner != owner || time.Until(g.thing.Expires) < revocable) {
-		g.row = nil // it was not used for too long
-	}
-	o.know(g)
-	fetched := *g
-	fetched.justRead = true
-	return &fetched, nil
-}
-
-// know remembers a grant for a moment.
-func (o *OAuth2User) know(g *held) {
-	g.read = time.Now()
-	o.read.mu.Lock()
-	defer o.read.mu.Unlock()
-	o.read.rows.put(g.thing.Name, g, maxRows)
-}
-
-// write stores a row. ok is false if another instance has stored one meanwhile.
-func (o *OAuth2User) write(ctx context.Context, thing store.Thing, row *grantRow) (ok bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-	defer cancel()
-	sealed, err := o.connection.Sealer.SealText(ctx, row.text(), grantKind, thing.Name)
-	if err != nil {
-		return false, err
-	}
-	thing.Value = []byte(sealed)
-	if ok, err = o.connection.Things.Put(ctx, &thing, unusedKept+revocable); ok && err == nil {
-		o.know(&held{thing: &thing, row: row})
-	}
-	return ok, err
-}
-
-func (r *grantRow) text() string {
-	text, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // texts of JSON and of requests are UTF-8
-	}
-	return string(text)
-}
-
-// touch notes once a day that a grant was used.
-func (o *OAuth2User) touch(ctx context.Context, g *held) {
-	if !g.old && time.Until(g.thing.Expires) > unusedKept+revocable-24*time.Hour {
-		return
-	}
-	if _, err := o.write(ctx, *g.thing, g.row); err != nil {
-		o.logger.Warn("the use of a grant could not be written to the database", zap.Error(err))
-	}
-}
-
-// end deletes a grant, unless another one was stored meanwhile, and reports it.
-func (o *OAuth2User) end(ctx context.Context, g *held, reason string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-	defer cancel()
-	o.read.mu.Lock()
-	o.read.rows.delete(g.thing.Name)
-	o.read.mu.Unlock()
-	thing := *g.thing
-	ok, err := o.connection.Things.Put(ctx, &thing, time.Millisecond)
-	if err != nil {
-		o.logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
-	}
-	if ok {
-		o.connection.Ended(g.row.Owner, reason)
-	}
-}
-
-// rotation returns what replaces the tokens of a grant.
-func (o *OAuth2User) rotation(endpoint, name string) rotation {
-	r := rotation{logger: o.logger, endpoint: endpoint, kind: grantKind, name: name, keep: unusedKept + revocable}
-	r.Things, r.Sealer = o.connection.Things, o.connection.Sealer
-	return r
-}
-
 // refresher returns the function that gets a new access token of a grant: the one that another instance has stored, or one for the refresh token. The new row
 // is stored before the token is used.
-func (o *OAuth2User) refresher(c *userClient, key grantKey, a *credential.Authentication) fetch {
-	request := o.request(c, key.tokenURL, a)
-	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
+func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Authentication) tokens.Fetch {
+	request := o.request(c, key.TokenURL, a)
+	return func(ctx context.Context, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
 		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
-		r := o.rotation(key.tokenURL, key.owner)
-		granted, failure := r.do(ctx, newest, func(ctx context.Context, text string) (grantedToken, *run.Failure) {
+		r := o.grants.rotation(key.TokenURL, key.Owner)
+		granted, failure := r.Do(ctx, newest, func(ctx context.Context, text string) (tokens.Granted, *run.Failure) {
 			row := parseRow(text)
 			if row == nil || row.Refresh == "" {
-				return grantedToken{}, grantEnded()
+				return tokens.Granted{}, grantEnded()
 			}
-			if token := row.token(); token.obtained.After(newest.obtained) && token.valid(time.Now()) {
-				return grantedToken{access: *token}, nil
+			if token := row.token(); token.Obtained.After(newest.Obtained) && token.Valid(time.Now()) {
+				return tokens.Granted{Access: *token}, nil
 			}
 			o.noteSent(row.Refresh)
-			granted, failure := request.do(ctx, refreshing(row.Refresh))
-			granted.after = 0 // a server that is overloaded for one user is asked again for the next
+			granted, failure := request.Do(ctx, tokens.Refreshing(row.Refresh))
+			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
 				if failure.Demand != nil && failure.Demand.Reason == "invalid_grant" {
-					if g, err := o.connection.load(ctx, key.owner); err == nil && g.row != nil && g.row.Flow == row.Flow {
-						o.end(ctx, g, "refused")
+					if g, err := o.grants.load(ctx, key.Owner); err == nil && g.row != nil && g.row.Flow == row.Flow {
+						o.grants.end(ctx, g, "refused")
 					}
 					failure = grantEnded()
 				}
@@ -332,18 +229,18 @@ func (o *OAuth2User) refresher(c *userClient, key grantKey, a *credential.Authen
 			}
 			row.take(granted, c)
 			o.noteSent(row.Access, row.Refresh)
-			granted.access, granted.refresh.value = *row.token(), row.text()
+			granted.Access, granted.Refresh.Value = *row.token(), row.text()
 			return granted, nil
 		})
-		o.read.mu.Lock()
-		o.read.rows.delete(key.owner)
-		o.read.mu.Unlock()
+		o.grants.mu.Lock()
+		o.grants.rows.delete(key.Owner)
+		o.grants.mu.Unlock()
 		switch {
 		case failure != nil:
-		case granted.refresh.value == "": // another instance has replaced the grant
-			failure = r.inUse(errGrantEnded)
-		case granted.refresh.unsaved:
-			failure = r.unavailable(errors.New("the new refresh token could not be stored"))
+		case granted.Refresh.Value == "": // another instance has replaced the grant
+			failure = r.InUse(errGrantEnded)
+		case granted.Refresh.Unsaved:
+			failure = r.Unavailable(errors.New("the new refresh token could not be stored"))
 		}
 		return granted, failure
 	}
@@ -351,14 +248,14 @@ func (o *OAuth2User) refresher(c *userClient, key grantKey, a *credential.Authen
 
 // grantEnded returns the failure of a grant that has ended, which the caller replaces.
 func grantEnded() *run.Failure {
-	e := failed(run.AuthRequired, run.Bridge, "The grant has ended.")
+	e := tokens.Failed(run.AuthRequired, run.Bridge, "The grant has ended.")
 	e.Cause = errGrantEnded
 	return e
 }
 
 // request returns the token requests of a client.
-func (o *OAuth2User) request(c *userClient, endpoint string, a *credential.Authentication) tokenRequest {
-	return tokenRequest{client: &c.client, endpoint: endpoint, transport: a.Transport, limit: a.MaxResponseSize, credentials: o}
+func (o *OAuth2User) request(c *userClient, endpoint string, a *credential.Authentication) tokens.Request {
+	return tokens.Request{Client: &c.Client, Endpoint: endpoint, Transport: a.Transport, Limit: a.MaxResponseSize, Credentials: o}
 }
 
 // revoke revokes the refresh token of a grant, or else the access token (RFC 7009). The grant has ended whatever the server answers.
@@ -373,8 +270,8 @@ func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, ad
 	if row.Refresh == "" {
 		token = url.Values{"token": {row.Access}, "token_type_hint": {"access_token"}}
 	}
-	request := tokenRequest{client: &client{id: row.ClientID, secret: row.Secret, inBody: row.Secret == "", params: url.Values{}}, transport: transport}
-	resp, err := request.post(ctx, address, token)
+	request := tokens.Request{Client: &tokens.Client{ID: row.ClientID, Secret: row.Secret, InBody: row.Secret == "", Params: url.Values{}}, Transport: transport}
+	resp, err := request.Post(ctx, address, token)
 	if err != nil {
 		return errors.New("the revocation endpoint could not be reached") // the error may quote the answer
 	}
@@ -409,12 +306,12 @@ func (g *held) grant() *Grant {
 
 // Grant returns the grant of an owner; nil: there is none.
 func (o *OAuth2User) Grant(ctx context.Context, owner string) (*Grant, error) {
-	g, failure := o.held(ctx, owner, true)
+	g, failure := o.grants.read(ctx, owner, true)
 	c := o.client.get()
 	switch {
 	case failure != nil:
 		return nil, failure
-	case g.row == nil, g.row.ended(time.Now()), g.row.ClientID != c.id, c.tokenURL != "" && g.row.TokenURL != c.tokenURL:
+	case g.row == nil, g.row.ended(time.Now()), g.row.ClientID != c.ID, c.TokenURL != "" && g.row.TokenURL != c.TokenURL:
 		return nil, nil //nolint:nilnil // see above
 	}
 	return g.grant(), nil
@@ -457,7 +354,7 @@ func (c *Connection) Sweep(ctx context.Context, transport http.RoundTripper, sou
 		switch {
 		case o == nil:
 			reason = "removed"
-		case g.row.ClientID != o.client.get().id, o.client.get().tokenURL != "" && o.client.get().tokenURL != g.row.TokenURL:
+		case g.row.ClientID != o.client.get().ID, o.client.get().TokenURL != "" && o.client.get().TokenURL != g.row.TokenURL:
 			reason = "changed"
 		case time.Until(g.thing.Expires) < revocable:
 			reason = "unused"

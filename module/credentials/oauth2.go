@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -74,9 +75,9 @@ type OAuth2 struct {
 	// answers, except in `audience` and `resource`.
 	Params map[string][]string `json:"params,omitempty"`
 
-	client *rereadable[*client]
-	stores *tokenStores
-	kept   Keeping
+	client *rereadable[*tokens.Client]
+	stores *tokens.Stores
+	kept   tokens.Keeping
 	logger *zap.Logger
 }
 
@@ -102,15 +103,15 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores = c, new(tokenStores)
-	o.stores.of(c.get()) // from the pool, before an earlier configuration releases it
+	o.client, o.stores = c, new(tokens.Stores)
+	o.stores.Of(c.get()) // from the pool, before an earlier configuration releases it
 	return nil
 }
 
 // check checks the options before placeholders are replaced.
 func (o *OAuth2) check() *options.ConfigError {
 	for _, scope := range o.Scopes {
-		if err := checkScope(scope); err != nil {
+		if err := tokens.CheckScope(scope); err != nil {
 			return fault("scopes", err)
 		}
 	}
@@ -126,10 +127,56 @@ func (o *OAuth2) check() *options.ConfigError {
 		fault("refresh_token", checkShell(o.RefreshToken)),
 	)
 	if found == nil && o.TokenURL != "" && !strings.Contains(o.TokenURL, "{") {
-		_, err := parseTokenURL(o.TokenURL)
+		_, err := tokens.ParseURL(o.TokenURL)
 		found = fault("token_url", err)
 	}
 	return found
+}
+
+// resolve replaces the placeholders of the options.
+func (o *OAuth2) resolve(r *resolver) (*tokens.Client, error) {
+	c := &tokens.Client{Scopes: o.Scopes, InBody: o.AuthStyle == "params", Params: make(url.Values, len(o.Params))}
+	for _, setting := range []struct {
+		option, text string
+		read         func(option, text string) (string, error)
+		target       *string
+	}{
+		{"client_id", o.ClientID, r.text, &c.ID},
+		{"client_secret", o.ClientSecret, r.secret, &c.Secret},
+		{"token_url", o.TokenURL, r.text, &c.TokenURL},
+		{"refresh_token", o.RefreshToken, r.secret, &c.RefreshToken},
+	} {
+		value, err := setting.read(setting.option, setting.text)
+		if err != nil {
+			return nil, err
+		}
+		*setting.target = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
+		for _, text := range o.Params[name] {
+			read := r.mixed
+			if name == "audience" || name == "resource" {
+				read = r.text
+			}
+			value, err := read("params "+name, text)
+			if err != nil {
+				return nil, err
+			}
+			c.Params.Add(name, value)
+		}
+	}
+	if c.TokenURL != "" {
+		if _, err := tokens.ParseURL(c.TokenURL); err != nil {
+			return nil, fault("token_url", err)
+		}
+	}
+	c.Parts = slices.DeleteFunc(r.secrets, func(s string) bool { return s == c.Secret || s == c.RefreshToken })
+	if c.Secret == "" {
+		c.InBody = true // RFC 6749, section 3.2.1: public clients name themselves in the body
+	}
+	r.secrets = c.Secrets()
+	c.Key = tokens.Digest(fmt.Sprintf("%#v", *c)) // it sorts maps
+	return c, nil
 }
 
 // checkParams checks the names of further parameters of requests.
@@ -147,8 +194,8 @@ func checkParams(params map[string][]string, reserved []string) *options.ConfigE
 
 // Cleanup releases the tokens. Requests of the replaced configuration may still use them.
 func (o *OAuth2) Cleanup() error {
-	if o.stores != nil { // nil: Provision failed
-		o.stores.release()
+	if o.stores != nil { // nil: Provision tokens.Failed
+		o.stores.Release()
 	}
 	return nil
 }
@@ -156,7 +203,7 @@ func (o *OAuth2) Cleanup() error {
 // Supports implements [credential.Credentials].
 func (o *OAuth2) Supports(auth *document.Auth) bool {
 	if auth == nil {
-		return o.client.get().tokenURL != ""
+		return o.client.get().TokenURL != ""
 	}
 	return auth.Type == document.AuthOAuth2
 }
@@ -166,7 +213,7 @@ func (o *OAuth2) Supports(auth *document.Auth) bool {
 // other than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
 // error; and with INVOCATION_TIMEOUT if ctx ends first.
 func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	token, err := rereading(ctx, o.client, func(c *client) (string, error) { return o.token(ctx, c, a) })
+	token, err := rereading(ctx, o.client, func(c *tokens.Client) (string, error) { return o.token(ctx, c, a) })
 	if err != nil {
 		return describe(err, a.Auth)
 	}
@@ -175,13 +222,13 @@ func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication)
 }
 
 // token returns an access token of a client.
-func (o *OAuth2) token(ctx context.Context, c *client, a *credential.Authentication) (string, error) {
-	endpoint, err := c.endpoint(a)
+func (o *OAuth2) token(ctx context.Context, c *tokens.Client, a *credential.Authentication) (string, error) {
+	endpoint, err := c.Endpoint(a)
 	if err != nil {
 		return "", err
 	}
-	key := c.grantKey(endpoint, a)
-	return o.stores.of(c).get(ctx, key, o.fetcher(c, key, a))
+	key := c.KeyOf(endpoint, a)
+	return o.stores.Of(c).Get(ctx, key, o.fetcher(c, key, a))
 }
 
 // rereading asks for a token, and again if it is refused and the secret in a file was replaced.
@@ -211,13 +258,13 @@ const bearer = "Bearer "
 func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
 	o.client.reread(ctx)
 	c := o.client.get()
-	endpoint, err := c.endpoint(a)
+	endpoint, err := c.Endpoint(a)
 	if err != nil {
 		return false, err
 	}
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	key := c.grantKey(endpoint, a)
-	token, err := o.stores.of(c).renew(ctx, key, rejected, o.fetcher(c, key, a))
+	key := c.KeyOf(endpoint, a)
+	token, err := o.stores.Of(c).Renew(ctx, key, rejected, o.fetcher(c, key, a))
 	if err != nil {
 		return false, describe(err, a.Auth)
 	}
@@ -225,7 +272,7 @@ func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool,
 }
 
 // Keep implements [Keeper].
-func (o *OAuth2) Keep(k Keeping) { o.kept = k }
+func (o *OAuth2) Keep(k tokens.Keeping) { o.kept = k }
 
 // Obtains implements [credential.Obtainer].
 func (o *OAuth2) Obtains() bool { return !o.kept.Trial || o.RefreshToken == "" }
@@ -233,10 +280,10 @@ func (o *OAuth2) Obtains() bool { return !o.kept.Trial || o.RefreshToken == "" }
 // Secrets returns the client secrets, the refresh tokens and the access tokens, in all forms in which
 // they are sent.
 func (o *OAuth2) Secrets() []string {
-	access, refresh := o.stores.secrets()
+	access, refresh := o.stores.Secrets()
 	secrets := append(slices.Clone(o.client.secrets()), access...)
 	for _, token := range refresh {
-		secrets = append(secrets, formsOf(token)...)
+		secrets = append(secrets, tokens.FormsOf(token)...)
 	}
 	return secrets
 }
@@ -254,86 +301,22 @@ func describe(err error, auth *document.Auth) error {
 	return e
 }
 
-// grantKey returns the key of the token for a request.
-func (c *client) grantKey(endpoint string, a *credential.Authentication) grantKey {
-	scopes := c.scopes
-	if len(scopes) == 0 && c.refreshToken == "" { // a refresh token may be for less than all that a descriptor names
-		scopes = scopesOf(a.Auth)
-	}
-	return grantKey{tokenURL: endpoint, origin: a.Origin, scopes: strings.Join(scopes, " ")}
-}
-
-// maxScopes bounds the scopes of a descriptor that are asked for.
-const maxScopes = 64
-
-// scopesOf returns the scopes of a descriptor that can be asked for; nil auth: none.
-func scopesOf(auth *document.Auth) (scopes []string) {
-	if auth == nil || auth.OAuth2 == nil {
-		return nil
-	}
-	for _, scope := range slices.Sorted(maps.Keys(auth.OAuth2.Scopes)) {
-		if checkScope(scope) == nil && len(scopes) < maxScopes {
-			scopes = append(scopes, scope)
-		}
-	}
-	return scopes
-}
-
-// endpoint returns the token endpoint of a request. It fails if the secret may not be sent there.
-func (c *client) endpoint(a *credential.Authentication) (string, error) {
-	named := ""
-	if a.Auth != nil && a.Auth.OAuth2 != nil {
-		named = a.Auth.OAuth2.TokenURL
-	}
-	return address(a, "token_url", c.tokenURL, named)
-}
-
-// address returns the configured address of an authorization server for a request, or else the one that the descriptor names, if a secret may be sent there. A
-// configured one without TLS is refused, unless the provider's origin is without TLS, too.
-func address(a *credential.Authentication, option, configured, named string) (string, error) {
-	what := map[string]string{"token_url": "token endpoint", "authorization_url": "authorization endpoint"}[option]
-	isPlain := func(address string) bool { return strings.HasPrefix(strings.ToLower(address), "http://") }
-	switch u, err := parseTokenURL(named); {
-	case configured != "" && isPlain(configured) && !isPlain(a.Origin):
-		return configured, refused(configured, refusal{
-			option + "_insecure",
-			"The configured " + option + " is an http:// address, which is allowed only for providers whose origin begins with http://.",
-			"configure an https:// address as " + option,
-		})
-	case configured != "":
-		return configured, nil
-	case named == "":
-		return "", refused("", refusal{option + "_missing", "The descriptor names no " + what + ".", "configure " + option})
-	case err != nil:
-		return "", refused("", refusal{option + "_invalid", "The descriptor's " + what + " is not usable.", "configure " + option})
-	default:
-		return u.String(), a.MaySend(u)
-	}
-}
-
-// refused returns the error of a token request that is not sent.
-func refused(tokenURL string, r refusal) *run.Failure {
-	e := authRequired(run.Bridge, tokenURL, r)
-	e.Refused = run.RuleCredential
-	return e
-}
-
 // fetcher returns the function that obtains a token for an authentication. The function may run
 // longer than the call, so it holds only what a token request needs.
-func (o *OAuth2) fetcher(c *client, key grantKey, a *credential.Authentication) fetch {
-	f := tokenRequest{
-		client: c, endpoint: key.tokenURL, transport: a.Transport, limit: a.MaxResponseSize, scopes: strings.Fields(key.scopes), credentials: o,
+func (o *OAuth2) fetcher(c *tokens.Client, key tokens.Key, a *credential.Authentication) tokens.Fetch {
+	f := tokens.Request{
+		Client: c, Endpoint: key.TokenURL, Transport: a.Transport, Limit: a.MaxResponseSize, Scopes: strings.Fields(key.Scopes), Credentials: o,
 	}
-	return func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure) {
+	return func(ctx context.Context, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
 		// Caddy's HTTP transport needs a replacer in the context.
 		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 		granted, err := o.obtain(ctx, f, key, newest)
 		if err != nil {
-			if c.tokenURL == "" {
+			if c.TokenURL == "" {
 				markFromProvider(err)
 			}
 			o.logger.Debug("no access token was obtained", // the line of the call has level WARN
-				zap.String("token_url", credential.Scrub(redactURL(key.tokenURL), o)),
+				zap.String("token_url", credential.Scrub(tokens.RedactURL(key.TokenURL), o)),
 				zap.String("code", string(document.CodeOf(err))),
 				zap.Int("status", err.HTTPStatus),
 				zap.String("error", err.OperatorText()))
@@ -353,75 +336,41 @@ func markFromProvider(e *run.Failure) {
 }
 
 // obtain sends the token request of the configured grant.
-func (o *OAuth2) obtain(ctx context.Context, f tokenRequest, key grantKey, newest refreshToken) (grantedToken, *run.Failure) {
-	if f.client.refreshToken == "" {
-		return f.do(ctx, clientCredentials())
+func (o *OAuth2) obtain(ctx context.Context, f tokens.Request, key tokens.Key, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
+	if f.Client.RefreshToken == "" {
+		return f.Do(ctx, tokens.ClientCredentials())
 	}
 	if o.kept.Trial {
-		return grantedToken{refresh: newest}, authRequired(run.Bridge, f.endpoint, refusal{
-			"refresh_token_untried", "The refresh token was not used: its endpoint may replace it, and the bridge's database does not exist yet, which has to keep the new one.", "start Caddy",
+		return tokens.Granted{Refresh: newest}, tokens.AuthRequired(run.Bridge, f.Endpoint, tokens.Refusal{
+			Reason:  "refresh_token_untried",
+			Message: "The refresh token was not used: its endpoint may replace it, and the bridge's database does not exist yet, which has to keep the new one.",
+			Advice:  "start Caddy",
 		})
 	}
-	r := rotation{
+	r := tokens.Rotation{
 		Keeping:    o.kept,
-		logger:     o.logger,
-		endpoint:   f.endpoint,
-		kind:       refreshKind,
-		name:       f.client.rotationName(f.endpoint),
-		keep:       refreshKept,
-		configured: f.client.refreshToken,
+		Logger:     o.logger,
+		Endpoint:   f.Endpoint,
+		Kind:       tokens.RefreshKind,
+		Name:       f.Client.RotationName(f.Endpoint),
+		Keep:       tokens.RefreshKept,
+		Configured: f.Client.RefreshToken,
 	}
-	return r.do(ctx, newest, func(ctx context.Context, token string) (grantedToken, *run.Failure) {
-		o.stores.of(f.client).use(key, token)
-		return f.do(ctx, refreshing(token))
+	return r.Do(ctx, newest, func(ctx context.Context, token string) (tokens.Granted, *run.Failure) {
+		o.stores.Of(f.Client).Use(key, token)
+		return f.Do(ctx, tokens.Refreshing(token))
 	})
 }
 
-// parseTokenURL parses the address of a token endpoint (RFC 6749, section 3.2). The error does not
-// contain the address.
-func parseTokenURL(address string) (*url.URL, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, errors.New("must be a valid https:// or http:// address with a host")
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, errors.New("must have a port from 1 to 65535, or none")
-		}
-	}
-	if u.User != nil || u.Fragment != "" {
-		return nil, errors.New("must have neither a user name nor a fragment")
-	}
-	return u, nil
-}
-
-// redactURL returns the address without its query, which may contain secrets.
-func redactURL(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
-}
-
-// checkScope checks a scope-token (RFC 6749, section 3.3).
-func checkScope(scope string) error {
-	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
-	if scope == "" || strings.ContainsFunc(scope, illegal) {
-		return errors.New("a scope consists of visible ASCII characters without quotes and backslashes")
-	}
-	return nil
-}
-
 // Advice implements [credential.Advisor].
-func (*OAuth2) Advice() string { return checkClient }
+func (*OAuth2) Advice() string { return tokens.CheckClient }
 
 // Interface guards
 var (
 	_ credential.Credentials = (*OAuth2)(nil)
 	_ credential.Renewer     = (*OAuth2)(nil)
 	_ credential.Obtainer    = (*OAuth2)(nil)
-	_ Keeper                 = (*OAuth2)(nil)
+	_ tokens.Keeper          = (*OAuth2)(nil)
 	_ credential.Advisor     = (*OAuth2)(nil)
 	_ caddy.Provisioner      = (*OAuth2)(nil)
 	_ caddy.CleanerUpper     = (*OAuth2)(nil)

@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -69,25 +69,17 @@ type OAuth2User struct {
 	// The resource that the tokens are for (RFC 8707), in authorization and token requests. Default: none.
 	Resource string `json:"resource,omitempty"`
 
-	client     *rereadable[*userClient]
-	stores     *tokenStores
-	sent       *sentTexts
-	logger     *zap.Logger
-	connection *Connection // nil: there is no database
-	read       *readOnce
-}
-
-// readOnce is what was read and is not read again for some time.
-type readOnce struct {
-	mu    sync.Mutex
-	rows  recent[*held] // by name, for rowFresh
-	meta  *metadata     // of the issuer
-	names []byte        // the key of the names of grants; nil: it was not read
+	client *rereadable[*userClient]
+	stores *tokens.Stores
+	sent   *sentTexts
+	logger *zap.Logger
+	issuer *issuer
+	grants *grants // nil: there is no database
 }
 
 // userClient is the resolved configuration of an [OAuth2User].
 type userClient struct {
-	client
+	tokens.Client
 
 	authorizationURL, revocationURL, issuer string
 	authorization                           url.Values // further parameters of authorization requests
@@ -115,15 +107,15 @@ func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores, o.sent, o.read = c, new(tokenStores), new(sentTexts), new(readOnce)
-	o.stores.of(&c.get().client) // from the pool, before an earlier configuration releases it
+	o.client, o.stores, o.sent, o.issuer = c, new(tokens.Stores), new(sentTexts), new(issuer)
+	o.stores.Of(&c.get().Client) // from the pool, before an earlier configuration releases it
 	return nil
 }
 
 // Cleanup releases the tokens in memory. Requests of the replaced configuration may still use them.
 func (o *OAuth2User) Cleanup() error {
-	if o.stores != nil { // nil: Provision failed
-		o.stores.release()
+	if o.stores != nil { // nil: Provision tokens.Failed
+		o.stores.Release()
 	}
 	return nil
 }
@@ -134,7 +126,7 @@ func (o *OAuth2User) check() *options.ConfigError {
 		if i == 0 {
 			scope = strings.TrimPrefix(scope, "+")
 		}
-		if err := checkScope(scope); err != nil {
+		if err := tokens.CheckScope(scope); err != nil {
 			return fault("scopes", err)
 		}
 	}
@@ -164,7 +156,7 @@ func checkAddress(option, address string) error {
 	if address == "" {
 		return nil
 	}
-	u, err := parseTokenURL(address)
+	u, err := tokens.ParseURL(address)
 	if err == nil && option == "issuer" && (u.RawQuery != "" || u.ForceQuery) {
 		err = errors.New("must have no query")
 	}
@@ -181,10 +173,10 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &userClient{client: *resolved, authorization: make(url.Values, len(o.Params))}
-	c.ofUsers, c.scopes = true, slices.Clone(o.Scopes)
-	if len(c.scopes) > 0 {
-		c.scopes[0], c.added = strings.CutPrefix(c.scopes[0], "+")
+	c := &userClient{Client: *resolved, authorization: make(url.Values, len(o.Params))}
+	c.OfUsers, c.Scopes = true, slices.Clone(o.Scopes)
+	if len(c.Scopes) > 0 {
+		c.Scopes[0], c.added = strings.CutPrefix(c.Scopes[0], "+")
 	}
 	for option, target := range map[string]*string{"authorization_url": &c.authorizationURL, "revocation_url": &c.revocationURL, "issuer": &c.issuer} {
 		if *target, err = r.text(option, o.addresses()[option]); err != nil {
@@ -203,7 +195,7 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 			c.authorization.Add(name, value)
 		}
 	}
-	c.client.key = digest(fmt.Sprintf("%#v", *c)) // it sorts maps
+	c.Client.Key = tokens.Digest(fmt.Sprintf("%#v", *c)) // it sorts maps
 	return c, nil
 }
 
@@ -219,15 +211,15 @@ func (o *OAuth2User) Secrets() []string { return o.client.secrets() }
 func (o *OAuth2User) Sent(text []byte) []string { return o.sent.find(text) }
 
 // Advice implements [credential.Advisor].
-func (*OAuth2User) Advice() string { return checkClient }
+func (*OAuth2User) Advice() string { return tokens.CheckClient }
 
 // noteSent records tokens of users before they are sent, so that they are redacted from then on.
-func (o *OAuth2User) noteSent(tokens ...string) {
-	for _, token := range tokens {
+func (o *OAuth2User) noteSent(secrets ...string) {
+	for _, token := range secrets {
 		if len(token) < credential.MinOutputSecret {
 			continue // it may occur in other data by chance
 		}
-		for _, form := range formsOf(token) {
+		for _, form := range tokens.FormsOf(token) {
 			o.sent.add(form)
 		}
 	}
@@ -235,10 +227,10 @@ func (o *OAuth2User) noteSent(tokens ...string) {
 
 // needs returns the scopes that a call of a skill with this authentication needs.
 func (c *userClient) needs(auth *document.Auth) []string {
-	if len(c.scopes) > 0 && !c.added {
-		return c.scopes
+	if len(c.Scopes) > 0 && !c.added {
+		return c.Scopes
 	}
-	return union(c.scopes, scopesOf(auth))
+	return union(c.Scopes, tokens.ScopesOf(auth))
 }
 
 // union returns the sorted elements of several lists.
@@ -274,32 +266,32 @@ const rejectable = 5 * time.Minute
 
 // token returns the access token of the user of a request: another one than the rejected one, if there is another; rejected is empty if none was.
 func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Authentication, rejected string) (string, error) {
-	if a.Owner == "" || o.connection == nil {
-		e := failed(run.AuthRequired, run.Bridge, "Each user connects an account of their own at this provider, and the request belongs to none.")
+	if a.Owner == "" || o.grants == nil {
+		e := tokens.Failed(run.AuthRequired, run.Bridge, "Each user connects an account of their own at this provider, and the request belongs to none.")
 		e.Demand = &run.Demand{By: run.Bridge, Type: string(document.AuthOAuth2), Reason: "the request has no principal"}
 		return "", e
 	}
-	endpoint, err := c.endpoint(a)
+	endpoint, err := c.Endpoint(a)
 	if err != nil {
 		return "", err
 	}
-	g, failure := o.held(ctx, a.Owner, rejected != "")
+	g, failure := o.grants.read(ctx, a.Owner, rejected != "")
 	missing := o.missing(c, g, a.Auth)
 	if failure == nil && missing != nil && !g.justRead {
-		g, failure = o.held(ctx, a.Owner, true)
+		g, failure = o.grants.read(ctx, a.Owner, true)
 		missing = o.missing(c, g, a.Auth)
 	}
 	if failure != nil {
 		return "", failure
 	}
-	key, store := grantKey{tokenURL: endpoint, origin: a.Origin, owner: g.thing.Name}, o.stores.of(&c.client)
+	key, store := tokens.Key{TokenURL: endpoint, Origin: a.Origin, Owner: g.thing.Name}, o.stores.Of(&c.Client)
 	row := g.row
 	switch {
 	case row == nil:
-		store.adopt(key, nil)
+		store.Adopt(key, nil)
 		return "", missing
 	case row.ended(time.Now()):
-		o.end(ctx, g, "expired")
+		o.grants.end(ctx, g, "expired")
 		return "", missing
 	case missing != nil:
 		return "", missing
@@ -307,35 +299,35 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 		if time.Since(row.Obtained) < rejectable {
 			return rejected, nil
 		}
-		o.end(ctx, g, "rejected")
+		o.grants.end(ctx, g, "rejected")
 		return "", o.missing(c, &held{}, a.Auth)
 	}
 	o.noteSent(row.Access, row.Refresh)
-	store.adopt(key, row.token())
+	store.Adopt(key, row.token())
 	var token string
 	if rejected == "" {
-		token, err = store.get(ctx, key, o.refresher(c, key, a))
+		token, err = store.Get(ctx, key, o.refresher(c, key, a))
 	} else {
-		token, err = store.renew(ctx, key, rejected, o.refresher(c, key, a))
+		token, err = store.Renew(ctx, key, rejected, o.refresher(c, key, a))
 	}
 	if errors.Is(err, errGrantEnded) {
 		return "", o.missing(c, &held{}, a.Auth)
 	}
 	if err == nil {
-		o.touch(ctx, g)
+		o.grants.touch(ctx, g)
 	}
 	return token, err
 }
 
 // missing returns the failure of a call with a grant that is not enough for a skill with this authentication; nil: it is.
 func (o *OAuth2User) missing(c *userClient, g *held, auth *document.Auth) *run.Failure {
-	needed, granted, endpoint := c.needs(auth), []string(nil), c.tokenURL
+	needed, granted, endpoint := c.needs(auth), []string(nil), c.TokenURL
 	if endpoint == "" && auth != nil && auth.OAuth2 != nil {
-		if u, err := parseTokenURL(auth.OAuth2.TokenURL); err == nil {
+		if u, err := tokens.ParseURL(auth.OAuth2.TokenURL); err == nil {
 			endpoint = u.String()
 		}
 	}
-	usable := g != nil && g.row != nil && !g.row.ended(time.Now()) && g.row.ClientID == c.id && g.row.TokenURL == endpoint
+	usable := g != nil && g.row != nil && !g.row.ended(time.Now()) && g.row.ClientID == c.ID && g.row.TokenURL == endpoint
 	if usable {
 		granted = g.row.granted()
 	}
@@ -343,7 +335,7 @@ func (o *OAuth2User) missing(c *userClient, g *held, auth *document.Auth) *run.F
 	if usable && len(lacking) == 0 {
 		return nil
 	}
-	e := failed(run.AuthRequired, run.Bridge, "The skill acts for its user at the provider, and the user has not connected an account there yet.")
+	e := tokens.Failed(run.AuthRequired, run.Bridge, "The skill acts for its user at the provider, and the user has not connected an account there yet.")
 	if usable {
 		e.Message = "The user has connected an account at the provider, but has not consented to all that the skill does."
 	}
@@ -361,7 +353,7 @@ func (o *OAuth2User) demand(c *userClient, auth *document.Auth, scopes []string)
 	d := exchange.DemandOf(auth, run.Provider, "")
 	d.Type, d.TokenURL = string(document.AuthOAuth2), ""
 	d.AuthorizationURL = cmp.Or(c.authorizationURL, d.AuthorizationURL)
-	d.ConnectURL = o.connection.URL + "/" + url.PathEscape(o.connection.Namespace)
+	d.ConnectURL = o.grants.URL + "/" + url.PathEscape(o.grants.Namespace)
 	if len(scopes) > 0 {
 		d.ConnectURL += "?scopes=" + url.QueryEscape(strings.Join(scopes, " "))
 	}
@@ -373,12 +365,12 @@ const readTimeout = 2 * time.Second
 
 // Missing implements [credential.Personal].
 func (o *OAuth2User) Missing(ctx context.Context, owner string, auth *document.Auth) *run.Failure {
-	if owner == "" || o.connection == nil {
+	if owner == "" || o.grants == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	g, failure := o.held(ctx, owner, false)
+	g, failure := o.grants.read(ctx, owner, false)
 	if failure != nil {
 		return nil // it is not known
 	}
@@ -387,13 +379,13 @@ func (o *OAuth2User) Missing(ctx context.Context, owner string, auth *document.A
 
 // Lacking implements [credential.Personal].
 func (o *OAuth2User) Lacking(ctx context.Context, owner string, auth *document.Auth, scopes []string) (*run.Demand, string) {
-	scopes = slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), maxScopes)]), func(scope string) bool { return checkScope(scope) != nil })
-	if owner == "" || o.connection == nil {
+	scopes = slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool { return tokens.CheckScope(scope) != nil })
+	if owner == "" || o.grants == nil {
 		return nil, ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	g, failure := o.held(ctx, owner, true)
+	g, failure := o.grants.read(ctx, owner, true)
 	if failure != nil || g.row == nil {
 		return nil, ""
 	}
@@ -401,7 +393,7 @@ func (o *OAuth2User) Lacking(ctx context.Context, owner string, auth *document.A
 	if !slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(granted, scope) }) {
 		return nil, "" // the user has consented to all of it
 	}
-	if err := o.remember(ctx, scopes); err != nil {
+	if err := o.grants.remember(ctx, scopes); err != nil {
 		o.logger.Warn("the scopes that a provider asks for could not be written to the database, so that users are not asked for them", zap.Error(err))
 		return nil, ""
 	}

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -60,7 +61,7 @@ func (e *endings) take() string {
 }
 
 // ofUsers returns credentials of the source acme, and the ends of their grants.
-func ofUsers(t *testing.T, things credentials.Things, change ...func(*credentials.OAuth2User)) (*credentials.OAuth2User, *endings) {
+func ofUsers(t *testing.T, things tokens.Things, change ...func(*credentials.OAuth2User)) (*credentials.OAuth2User, *endings) {
 	t.Helper()
 	t.Setenv("BRIDGE_SECRET", canary)
 	m := credentials.OAuth2User{ClientID: "web", ClientSecret: "{env.BRIDGE_SECRET}", Params: map[string][]string{"test": {t.Name()}}}

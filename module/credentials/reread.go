@@ -10,14 +10,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 const (
 	// rereadInterval is the minimum time between two readings of the files of one credential.
 	rereadInterval = time.Second
-	// maxEarlier is how many replaced values are redacted besides the current one.
-	maxEarlier = 16
 )
 
 // rereadable is a value that is made of options. If these name files, it is made again after a provider has refused it, so that a secret can be
@@ -126,7 +125,7 @@ func (v *rereadable[T]) replace() {
 		return
 	}
 	v.earlier = append(v.earlier, before.secrets)
-	v.earlier = v.earlier[max(0, len(v.earlier)-maxEarlier):]
+	v.earlier = v.earlier[max(0, len(v.earlier)-tokens.MaxEarlier):]
 	all := slices.Clone(next.secrets)
 	for _, secrets := range slices.Backward(v.earlier) {
 		for _, s := range secrets {

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
@@ -170,8 +171,8 @@ func (o *Options) Give(all []credential.Credentials, sealer *runtoken.Sealer) {
 		return
 	}
 	for _, c := range all {
-		if k, ok := c.(credentials.Keeper); ok {
-			k.Keep(credentials.Keeping{Things: o.db.Things(), Sealer: sealer, Trial: o.trial})
+		if k, ok := c.(tokens.Keeper); ok {
+			k.Keep(tokens.Keeping{Things: o.db.Things(), Sealer: sealer, Trial: o.trial})
 		}
 	}
 }

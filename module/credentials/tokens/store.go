@@ -1,4 +1,4 @@
-package credentials
+package tokens
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// fetchTimeout bounds fetching a token.
-	fetchTimeout = 10 * time.Second
+	// FetchTimeout bounds fetching a token.
+	FetchTimeout = 10 * time.Second
 	// failureLifetime is how long calls get the error of a refused token request without a new
 	// one, and the minimum time between a failed early refresh and the next one.
 	failureLifetime = 5 * time.Second
@@ -38,16 +38,18 @@ const (
 	// maxGrants bounds the grants of one configuration, because documents can name token
 	// endpoints and scopes.
 	maxGrants = 64
+	// MaxEarlier is how many replaced values of a secret are redacted besides the current one.
+	MaxEarlier = 16
 	// maxUserGrants bounds the grants of users that a process has in its memory.
 	maxUserGrants = 16 << 10
 )
 
 // tokenPool keeps the tokens of each configuration across reloads. Its keys are digests of the
 // configuration.
-var tokenPool = lifetime.NewPool[*tokenStore]()
+var tokenPool = lifetime.NewPool[*Store]()
 
-// tokenStores are those of one module: of its client, and of earlier ones whose secrets were replaced. The tokens of these may still be valid.
-type tokenStores struct {
+// Stores are those of one module: of its client, and of earlier ones whose secrets were replaced. The tokens of these may still be valid.
+type Stores struct {
 	mu       sync.Mutex
 	held     []heldTokens // oldest first
 	released bool
@@ -55,50 +57,50 @@ type tokenStores struct {
 
 type heldTokens struct {
 	key     string // of the client
-	tokens  *tokenStore
+	tokens  *Store
 	release func()
 }
 
-// of returns the store of a client.
-func (s *tokenStores) of(c *client) *tokenStore {
+// Of returns the store of a client.
+func (s *Stores) Of(c *Client) *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		if h.key == c.key {
+		if h.key == c.Key {
 			return h.tokens
 		}
 	}
 	most := maxGrants
-	if c.ofUsers {
+	if c.OfUsers {
 		most = maxUserGrants
 	}
-	tokens, release := &tokenStore{grants: make(map[grantKey]*grant), most: most}, func() {}
+	tokens, release := &Store{grants: make(map[Key]*grant), most: most}, func() {}
 	if !s.released { // else nothing would release it
-		if held, end, err := tokenPool.Hold(c.key, func() (*tokenStore, error) { return tokens, nil }); err == nil {
+		if held, end, err := tokenPool.Hold(c.Key, func() (*Store, error) { return tokens, nil }); err == nil {
 			tokens, release = held, end
 		}
 	}
-	s.held = append(s.held, heldTokens{c.key, tokens, release})
-	if len(s.held) > maxEarlier+1 {
+	s.held = append(s.held, heldTokens{c.Key, tokens, release})
+	if len(s.held) > MaxEarlier+1 {
 		s.held[0].release()
 		s.held = s.held[1:]
 	}
 	return tokens
 }
 
-// secrets returns the tokens of all stores that may still be valid.
-func (s *tokenStores) secrets() (access, refresh []string) {
+// Secrets returns the tokens of all stores that may still be valid.
+func (s *Stores) Secrets() (access, refresh []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		a, r := h.tokens.secrets()
+		a, r := h.tokens.Secrets()
 		access, refresh = append(access, a...), append(refresh, r...)
 	}
 	return access, refresh
 }
 
-// release gives the stores back to the pool. Requests of a replaced configuration may still use them.
-func (s *tokenStores) release() {
+// Release gives the stores back to the pool. Requests of a replaced configuration may still use them.
+func (s *Stores) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.released {
@@ -111,25 +113,25 @@ func (s *tokenStores) release() {
 	}
 }
 
-// tokenStore holds the tokens of one configuration. All modules with this configuration share it,
+// Store holds the tokens of one configuration. All modules with this configuration share it,
 // and it outlives each of them, so it holds only data.
-type tokenStore struct {
+type Store struct {
 	mu      sync.Mutex
-	grants  map[grantKey]*grant
+	grants  map[Key]*grant
 	most    int
-	fetches singleflight.Group // by grantKey
+	fetches singleflight.Group // by Key
 }
 
-// grantKey identifies a grant: the token endpoint, the origin of the provider that gets the token, what the token may be used for, and whose it is;
+// Key identifies a grant: the token endpoint, the origin of the provider that gets the token, what the token may be used for, and whose it is;
 // empty: the bridge's.
-type grantKey struct{ tokenURL, origin, scopes, owner string }
+type Key struct{ TokenURL, Origin, Scopes, Owner string }
 
 // grant is the state of the tokens from one endpoint for one provider. The store's lock guards it.
 type grant struct {
-	token    *accessToken  // nil: none, or rejected
-	obtained time.Time     // when the newest token was, which may be rejected
-	replaced []accessToken // earlier tokens, oldest first, which providers may still accept
-	refresh  refreshToken
+	token    *Access   // nil: none, or rejected
+	obtained time.Time // when the newest token was, which may be rejected
+	replaced []Access  // earlier tokens, oldest first, which providers may still accept
+	refresh  Refresh
 
 	failure   *run.Failure  // of the last fetch; calls before until get it; may be nil
 	until     time.Time     // the earliest time of the next token request; zero: now
@@ -139,8 +141,8 @@ type grant struct {
 }
 
 // replace sets the token; nil: there is none. The previous token is redacted as long as it may be
-// valid.
-func (g *grant) replace(token *accessToken, now time.Time) {
+// Valid.
+func (g *grant) replace(token *Access, now time.Time) {
 	if g.token != nil {
 		g.replaced = append(g.replaced, *g.token)
 		for len(g.replaced) > 1 && (len(g.replaced) > maxReplaced || !g.replaced[0].usable(now)) {
@@ -148,13 +150,13 @@ func (g *grant) replace(token *accessToken, now time.Time) {
 		}
 	}
 	if g.token = token; token != nil {
-		g.obtained = token.obtained
+		g.obtained = token.Obtained
 	}
 }
 
 // delayRenewal sets the minimum time until the next replacement of a rejected token.
 func (g *grant) delayRenewal(now time.Time) {
-	if g.token.obtained.IsZero() || now.Sub(g.token.obtained) > 2*g.renewal {
+	if g.token.Obtained.IsZero() || now.Sub(g.token.Obtained) > 2*g.renewal {
 		g.renewal = 0 // the provider had accepted the rejected token
 	}
 	g.renewal = min(max(firstRenewal, 2*g.renewal), lastRenewal)
@@ -173,65 +175,66 @@ func (g *grant) recentFailure(now time.Time) *run.Failure {
 	return e
 }
 
-// accessToken is a token and its lifetime.
-type accessToken struct {
-	value    string
-	obtained time.Time
-	expires  time.Time // zero: unknown, so used until it is rejected
+// Access is a token and its lifetime.
+type Access struct {
+	Value    string
+	Obtained time.Time
+	Expires  time.Time // zero: unknown, so used until it is rejected
 }
 
 // usable reports whether a provider may still accept a replaced token.
-func (t *accessToken) usable(now time.Time) bool {
-	if t.expires.IsZero() {
-		return now.Sub(t.obtained) < replacedLifetime
+func (t *Access) usable(now time.Time) bool {
+	if t.Expires.IsZero() {
+		return now.Sub(t.Obtained) < replacedLifetime
 	}
-	return now.Before(t.expires)
+	return now.Before(t.Expires)
 }
 
-func (t *accessToken) valid(now time.Time) bool {
-	return t != nil && (t.expires.IsZero() || now.Before(t.expires))
+// Valid reports whether there is a token that has not expired.
+func (t *Access) Valid(now time.Time) bool {
+	return t != nil && (t.Expires.IsZero() || now.Before(t.Expires))
 }
 
 // refreshDue reports whether the token should be replaced: in the last tenth of its lifetime, or in
 // its last minute if that is shorter.
-func (t *accessToken) refreshDue(now time.Time) bool {
-	if t.expires.IsZero() {
+func (t *Access) refreshDue(now time.Time) bool {
+	if t.Expires.IsZero() {
 		return false
 	}
-	early := min(t.expires.Sub(t.obtained)/10, maxEarly)
-	return !now.Before(t.expires.Add(-early))
+	early := min(t.Expires.Sub(t.Obtained)/10, maxEarly)
+	return !now.Before(t.Expires.Add(-early))
 }
 
-// refreshToken is the newest refresh token of a grant.
-type refreshToken struct {
-	value   string // "": the configured or the stored one
-	unsaved bool   // it could not be stored, or has to be stored again
-	version int64  // of the thing that was to be replaced, if the token is not saved
-	// obtained is when the newest access token was that the store has known, if another instance may have got a newer one.
-	obtained time.Time
-	fixed    bool // the endpoint did not replace it when it was used last
+// Refresh is the newest refresh token of a grant.
+type Refresh struct {
+	Value   string // "": the configured or the stored one
+	Unsaved bool   // it could not be stored, or has to be stored again
+	Version int64  // of the thing that was to be replaced, if the token is not saved
+	// Obtained is when the newest access token was that the store has known, if another instance may have got a newer one.
+	Obtained time.Time
+	Fixed    bool // the endpoint did not replace it when it was used last
 }
 
-// grantedToken is the result of a token request.
-type grantedToken struct {
-	access  accessToken
-	scopes  []string // of the response; none: those that were asked for
-	refresh refreshToken
-	after   time.Duration // Retry-After of an error response
+// Granted is the result of a token request.
+type Granted struct {
+	Access  Access
+	Scopes  []string // of the response; none: those that were asked for
+	Refresh Refresh
+	After   time.Duration // Retry-After of an error response
 }
 
-// fetch obtains a token. newest is the refresh token that the previous fetch returned. The result
+// Fetch obtains a token. newest is the refresh token that the previous fetch returned. The result
 // has a refresh token even with an error.
-type fetch func(ctx context.Context, newest refreshToken) (grantedToken, *run.Failure)
+type Fetch func(ctx context.Context, newest Refresh) (Granted, *run.Failure)
 
-// get returns a token: the known one if it is valid, otherwise one that f obtains. Shortly before
+// Get returns a token: the known one if it is valid, otherwise one that f obtains. Shortly before
 // the known token expires, get starts a fetch without waiting for it.
-func (s *tokenStore) get(ctx context.Context, key grantKey, f fetch) (string, error) {
+func (s *Store) Get(ctx context.Context, key Key, f Fetch) (string, error) {
 	now := time.Now()
 	s.mu.Lock()
 	g := s.grant(key)
-	if g.token.valid(now) {
-		token := g.token.value
+	if g.token.Valid(now) {
+		token := g.token.Value
 		if g.token.refreshDue(now) && !now.Before(g.until) {
 			s.fetch(key, g, f)
 		}
@@ -241,19 +244,19 @@ func (s *tokenStore) get(ctx context.Context, key grantKey, f fetch) (string, er
 	return s.await(ctx, key, g, f)
 }
 
-// renew replaces a rejected token, unless it was replaced already, and returns the token to use now. It fails if the previous replacement was too recent (see firstRenewal).
-func (s *tokenStore) renew(ctx context.Context, key grantKey, rejected string, f fetch) (token string, err error) {
+// Renew replaces a rejected token, unless it was replaced already, and returns the token to use now. It fails if the previous replacement was too recent (see firstRenewal).
+func (s *Store) Renew(ctx context.Context, key Key, rejected string, f Fetch) (token string, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	g := s.grant(key)
-	if g.token != nil && g.token.value != rejected {
+	if g.token != nil && g.token.Value != rejected {
 		defer s.mu.Unlock()
-		return g.token.value, nil
+		return g.token.Value, nil
 	}
 	if g.token != nil {
 		if early := g.renewable.Sub(now); early > 0 {
 			s.mu.Unlock()
-			return "", rejectedAgain(key.tokenURL, early)
+			return "", rejectedAgain(key.TokenURL, early)
 		}
 		g.delayRenewal(now)
 		g.replace(nil, now)
@@ -261,45 +264,45 @@ func (s *tokenStore) renew(ctx context.Context, key grantKey, rejected string, f
 	return s.await(ctx, key, g, f)
 }
 
-// adopt takes the access token of a grant from the database, unless the known one is newer; nil: the grant has ended.
-func (s *tokenStore) adopt(key grantKey, token *accessToken) {
+// Adopt takes the access token of a grant from the database, unless the known one is newer; nil: the grant has ended.
+func (s *Store) Adopt(key Key, token *Access) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if token == nil {
 		delete(s.grants, key)
 		return
 	}
-	if g := s.grant(key); token.obtained.After(g.obtained) {
+	if g := s.grant(key); token.Obtained.After(g.obtained) {
 		g.replace(token, time.Now())
 		g.failure, g.until = nil, time.Time{}
 	}
 }
 
-// use records the refresh token of a request before it is sent, so that it is redacted from then on.
-func (s *tokenStore) use(key grantKey, refresh string) {
+// Use records the refresh token of a request before it is sent, so that it is redacted from then on.
+func (s *Store) Use(key Key, refresh string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g, ok := s.grants[key]; ok {
-		g.refresh.value = refresh
+		g.refresh.Value = refresh
 	}
 }
 
-// secrets returns all tokens that may still be valid.
-func (s *tokenStore) secrets() (access, refresh []string) {
+// Secrets returns all tokens that may still be valid.
+func (s *Store) Secrets() (access, refresh []string) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.grants {
 		if g.token != nil {
-			access = append(access, g.token.value)
+			access = append(access, g.token.Value)
 		}
 		for i, t := range g.replaced {
 			if i == len(g.replaced)-1 || t.usable(now) {
-				access = append(access, t.value)
+				access = append(access, t.Value)
 			}
 		}
-		if g.refresh.value != "" {
-			refresh = append(refresh, g.refresh.value)
+		if g.refresh.Value != "" {
+			refresh = append(refresh, g.refresh.Value)
 		}
 	}
 	slices.Sort(access) // the order of a map differs each time
@@ -308,7 +311,7 @@ func (s *tokenStore) secrets() (access, refresh []string) {
 }
 
 // grant returns the grant of key, which it creates if there is none. The caller holds the lock.
-func (s *tokenStore) grant(key grantKey) *grant {
+func (s *Store) grant(key Key) *grant {
 	if g, ok := s.grants[key]; ok {
 		return g
 	}
@@ -321,12 +324,12 @@ func (s *tokenStore) grant(key grantKey) *grant {
 }
 
 // evict removes a grant without a valid token, or else any grant.
-func (s *tokenStore) evict(now time.Time) {
-	var victim grantKey
+func (s *Store) evict(now time.Time) {
+	var victim Key
 	looked := 0
 	for key, g := range s.grants {
 		victim = key
-		if looked++; !g.token.valid(now) && !g.fetching || looked == maxGrants {
+		if looked++; !g.token.Valid(now) && !g.fetching || looked == maxGrants {
 			break
 		}
 	}
@@ -335,7 +338,7 @@ func (s *tokenStore) evict(now time.Time) {
 
 // await waits for the fetch in progress, or for a new one, and returns its token. It fails at once
 // with a recent failure, and when ctx ends. The caller holds the lock; await releases it.
-func (s *tokenStore) await(ctx context.Context, key grantKey, g *grant, f fetch) (string, error) {
+func (s *Store) await(ctx context.Context, key Key, g *grant, f Fetch) (string, error) {
 	if !g.fetching {
 		if failure := g.recentFailure(time.Now()); failure != nil {
 			s.mu.Unlock()
@@ -351,21 +354,21 @@ func (s *tokenStore) await(ctx context.Context, key grantKey, g *grant, f fetch)
 		}
 		return r.Val.(string), nil
 	case <-ctx.Done():
-		e := failed(run.DeadlineExceeded, run.Bridge, "The call ended before the token endpoint had answered.")
+		e := Failed(run.DeadlineExceeded, run.Bridge, "The call ended before the token endpoint had answered.")
 		e.Cause = context.Cause(ctx)
 		return "", e
 	}
 }
 
-// fetch starts a fetch unless one is in progress. The fetch continues after its callers and the
+// Fetch starts a fetch unless one is in progress. The fetch continues after its callers and the
 // configuration have ended, because others may wait for it, and because a new refresh token in the
 // response would be lost. The caller holds the lock.
-func (s *tokenStore) fetch(key grantKey, g *grant, f fetch) <-chan singleflight.Result {
+func (s *Store) fetch(key Key, g *grant, f Fetch) <-chan singleflight.Result {
 	g.fetching = true
 	newest := g.refresh
-	newest.obtained = g.obtained
+	newest.Obtained = g.obtained
 	return s.fetches.DoChan(fmt.Sprintf("%q", key), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), FetchTimeout)
 		defer cancel()
 		granted, failure := recovering(ctx, f, newest)
 		s.mu.Lock()
@@ -374,17 +377,17 @@ func (s *tokenStore) fetch(key grantKey, g *grant, f fetch) <-chan singleflight.
 		if failure != nil {
 			return nil, failure
 		}
-		return granted.access.value, nil
+		return granted.Access.Value, nil
 	})
 }
 
 // recovering calls f and turns a panic, for example in a storage module, into an error. Nothing else
 // recovers in this goroutine.
-func recovering(ctx context.Context, f fetch, newest refreshToken) (granted grantedToken, err *run.Failure) {
+func recovering(ctx context.Context, f Fetch, newest Refresh) (granted Granted, err *run.Failure) {
 	defer func() {
 		if value := recover(); value != nil {
-			granted = grantedToken{refresh: newest}
-			err = failed(run.Internal, run.Bridge, "Fetching a token failed because of a bug in the bridge.")
+			granted = Granted{Refresh: newest}
+			err = Failed(run.Internal, run.Bridge, "Fetching a token Failed because of a bug in the bridge.")
 			err.Cause = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
 		}
 	}()
@@ -392,23 +395,23 @@ func recovering(ctx context.Context, f fetch, newest refreshToken) (granted gran
 }
 
 // finish records the result of a fetch. The caller holds the lock.
-func (g *grant) finish(granted grantedToken, err *run.Failure) {
+func (g *grant) finish(granted Granted, err *run.Failure) {
 	now := time.Now()
 	g.fetching = false
-	g.refresh = granted.refresh
+	g.refresh = granted.Refresh
 	g.failure, g.until = nil, time.Time{}
 	if err == nil {
-		g.replace(&granted.access, now)
+		g.replace(&granted.Access, now)
 		return
 	}
-	g.until = now.Add(min(max(failureLifetime, granted.after), maxRetryAfter)) // also after a failed early refresh
-	if granted.after > 0 || cacheable(err) {
+	g.until = now.Add(min(max(failureLifetime, granted.After), maxRetryAfter)) // also after a failed early refresh
+	if granted.After > 0 || cacheable(err) {
 		g.failure = err
 	}
 }
 
 // cacheable reports whether later calls get the same failure for some time. They do after refusals
-// of the token endpoint, but not after temporary failures.
+// Of the token endpoint, but not after temporary failures.
 func cacheable(err *run.Failure) bool {
 	return err.Kind == run.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
 }

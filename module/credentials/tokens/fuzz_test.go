@@ -1,4 +1,4 @@
-package credentials
+package tokens
 
 import (
 	"context"
@@ -12,7 +12,16 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
+
+// secretsOf are credentials that only have secrets.
+type secretsOf []string
+
+func (secretsOf) Supports(*document.Auth) bool                                   { return false }
+func (secretsOf) Authenticate(context.Context, *credential.Authentication) error { return nil }
+func (s secretsOf) Secrets() []string                                            { return s }
 
 // saying is a token endpoint that always sends the same answer.
 type saying struct {
@@ -46,30 +55,30 @@ func FuzzTokenAnswer(f *testing.F) {
 		f.Add(200, "text/plain; charset", []byte(body), false)
 	}
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte, withRefresh bool) {
-		c := &client{id: id, secret: secret, params: url.Values{}}
-		grant := clientCredentials()
+		c := &Client{ID: id, Secret: secret, Params: url.Values{}}
+		grant := ClientCredentials()
 		if withRefresh {
-			c.refreshToken, grant = refresh, refreshing(refresh)
+			c.RefreshToken, grant = refresh, Refreshing(refresh)
 		}
-		r := tokenRequest{
-			client: c, endpoint: "https://id.example.com/token?tenant=1", transport: saying{200 + (status%400+400)%400, contentType, string(body)},
-			limit: 64 << 10, credentials: &OAuth2{client: &rereadable[*client]{made: seal(made[*client]{value: c}), all: seal(c.secrets())}, stores: new(tokenStores)},
+		r := Request{
+			Client: c, Endpoint: "https://id.example.com/token?tenant=1", Transport: saying{200 + (status%400+400)%400, contentType, string(body)},
+			Limit: 64 << 10, Credentials: secretsOf(c.Secrets()),
 		}
-		granted, e := r.do(context.Background(), grant)
-		if (granted.access.value == "") == (e == nil) {
-			t.Fatalf("token %q and error %v", granted.access.value, e)
+		granted, e := r.Do(context.Background(), grant)
+		if (granted.Access.Value == "") == (e == nil) {
+			t.Fatalf("token %q and error %v", granted.Access.Value, e)
 		}
 		if e != nil {
-			checkTokenError(t, e, c.secrets(), string(body))
+			checkTokenError(t, e, c.Secrets(), string(body))
 			return
 		}
-		if len(granted.access.value) > maxAccessToken || strings.ContainsFunc(granted.access.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			t.Errorf("token %q", granted.access.value)
+		if len(granted.Access.Value) > maxAccessToken || strings.ContainsFunc(granted.Access.Value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Errorf("token %q", granted.Access.Value)
 		}
-		if granted.access.expires.IsZero() {
+		if granted.Access.Expires.IsZero() {
 			return
 		}
-		if life := granted.access.expires.Sub(granted.access.obtained); life < -time.Minute {
+		if life := granted.Access.Expires.Sub(granted.Access.Obtained); life < -time.Minute {
 			t.Errorf("the token has ended %v before it was obtained", -life)
 		}
 	})

@@ -1,4 +1,4 @@
-package credentials
+package tokens
 
 import (
 	"bytes"
@@ -33,57 +33,57 @@ const (
 	maxAccessToken = 32 << 10
 )
 
-// tokenRequest has the parameters of a token request.
-type tokenRequest struct {
-	client      *client
-	endpoint    string
-	transport   http.RoundTripper
-	limit       int64                  // size of the answer in bytes; 0: the default
-	scopes      []string               // asked for; none: the endpoint decides
-	credentials credential.Credentials // its secrets are removed from errors
+// Request has the parameters of a token request.
+type Request struct {
+	Client      *Client
+	Endpoint    string
+	Transport   http.RoundTripper
+	Limit       int64                  // size of the answer in bytes; 0: the default
+	Scopes      []string               // asked for; none: the endpoint decides
+	Credentials credential.Credentials // its secrets are removed from errors
 }
 
-// clientCredentials returns the parameters of the client credentials grant (RFC 6749, section 4.4.2).
-func clientCredentials() url.Values { return url.Values{"grant_type": {"client_credentials"}} }
+// ClientCredentials returns the parameters of the client credentials grant (RFC 6749, section 4.4.2).
+func ClientCredentials() url.Values { return url.Values{"grant_type": {"client_credentials"}} }
 
-// refreshing returns the parameters of a request with a refresh token (section 6).
-func refreshing(token string) url.Values {
+// Refreshing returns the parameters of a request with a refresh token (section 6).
+func Refreshing(token string) url.Values {
 	return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
 }
 
-// do sends a token request with the parameters of a grant.
-func (r tokenRequest) do(ctx context.Context, grant url.Values) (grantedToken, *run.Failure) {
+// Do sends a token request with the parameters of a grant.
+func (r Request) Do(ctx context.Context, grant url.Values) (Granted, *run.Failure) {
 	asked := time.Now()
 	answer := r.send(ctx, grant)
 	if answer.accessToken == "" || answer.errorCode != "" || answer.status < 200 || answer.status >= 300 || answer.err != nil {
-		return grantedToken{after: answer.after}, r.failure(answer)
+		return Granted{After: answer.after}, r.failure(answer)
 	}
-	if refusal := r.checkToken(answer); refusal.reason != "" {
-		e := authRequired(run.Provider, r.endpoint, refusal)
+	if refusal := r.checkToken(answer); refusal.Reason != "" {
+		e := AuthRequired(run.Provider, r.Endpoint, refusal)
 		e.HTTPStatus = answer.status
-		return grantedToken{}, e
+		return Granted{}, e
 	}
-	granted := grantedToken{access: accessToken{value: answer.accessToken, obtained: asked.Round(0)}, scopes: strings.Fields(answer.scope)}
+	granted := Granted{Access: Access{Value: answer.accessToken, Obtained: asked.Round(0)}, Scopes: strings.Fields(answer.scope)}
 	if answer.lifetime > 0 {
-		granted.access.expires = asked.Add(answer.lifetime).Round(0)
+		granted.Access.Expires = asked.Add(answer.lifetime).Round(0)
 	}
 	if answer.refreshToken != grant.Get("refresh_token") {
-		granted.refresh.value = answer.refreshToken
+		granted.Refresh.Value = answer.refreshToken
 	}
 	return granted, nil
 }
 
 // send sends the request and reads the answer. It follows no redirect, which could send the secret to another address.
-func (r tokenRequest) send(ctx context.Context, grant url.Values) (answer tokenAnswer) {
-	resp, err := r.post(ctx, r.endpoint, grant)
+func (r Request) send(ctx context.Context, grant url.Values) (answer tokenAnswer) {
+	resp, err := r.Post(ctx, r.Endpoint, grant)
 	if err != nil {
 		return tokenAnswer{err: err}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusOK { // after 101, the body is the connection, which may never end
 		limit := int64(maxTokenResponse)
-		if r.limit > 0 {
-			limit = min(limit, r.limit)
+		if r.Limit > 0 {
+			limit = min(limit, r.Limit)
 		}
 		defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })() // so that a blocked Read returns
 		text, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, limit))
@@ -100,17 +100,17 @@ func (r tokenRequest) send(ctx context.Context, grant url.Values) (answer tokenA
 	return answer
 }
 
-// post sends parameters with the authentication of the client (RFC 6749, section 2.3.1).
-func (r tokenRequest) post(ctx context.Context, address string, grant url.Values) (*http.Response, error) {
-	form := maps.Clone(r.client.params)
+// Post sends parameters with the authentication of the client (RFC 6749, section 2.3.1).
+func (r Request) Post(ctx context.Context, address string, grant url.Values) (*http.Response, error) {
+	form := maps.Clone(r.Client.Params)
 	maps.Copy(form, grant)
-	if len(r.scopes) > 0 {
-		form.Set("scope", strings.Join(r.scopes, " "))
+	if len(r.Scopes) > 0 {
+		form.Set("scope", strings.Join(r.Scopes, " "))
 	}
-	if r.client.inBody {
-		form.Set("client_id", r.client.id)
-		if r.client.secret != "" {
-			form.Set("client_secret", r.client.secret)
+	if r.Client.InBody {
+		form.Set("client_id", r.Client.ID)
+		if r.Client.Secret != "" {
+			form.Set("client_secret", r.Client.Secret)
 		}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
@@ -119,26 +119,26 @@ func (r tokenRequest) post(ctx context.Context, address string, grant url.Values
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	if !r.client.inBody {
-		req.SetBasicAuth(url.QueryEscape(r.client.id), url.QueryEscape(r.client.secret))
+	if !r.Client.InBody {
+		req.SetBasicAuth(url.QueryEscape(r.Client.ID), url.QueryEscape(r.Client.Secret))
 	}
-	return r.transport.RoundTrip(req)
+	return r.Transport.RoundTrip(req)
 }
 
 // checkToken returns why a token can't be sent as a bearer token; empty: it can.
-func (r tokenRequest) checkToken(answer tokenAnswer) refusal {
+func (r Request) checkToken(answer tokenAnswer) Refusal {
 	if kind := strings.TrimSpace(answer.tokenType); kind != "" && !strings.EqualFold(kind, "Bearer") {
 		named := ""
-		if tokenTypeSyntax.MatchString(kind) && credential.Scrub(kind, r.credentials) == kind {
+		if tokenTypeSyntax.MatchString(kind) && credential.Scrub(kind, r.Credentials) == kind {
 			named = " but " + kind
 		}
-		return refusal{"unsupported_token_type", "The token endpoint issued a token whose type is not Bearer" + named + ".", checkTokenURL}
+		return Refusal{"unsupported_token_type", "The token endpoint issued a token whose type is not Bearer" + named + ".", CheckTokenURL}
 	}
 	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(answer.accessToken) > maxAccessToken || strings.ContainsFunc(answer.accessToken, illegal) {
-		return refusal{"unusable_token", "The token endpoint issued a token that can't be sent in a header.", checkTokenURL}
+		return Refusal{"unusable_token", "The token endpoint issued a token that can't be sent in a header.", CheckTokenURL}
 	}
-	return refusal{}
+	return Refusal{}
 }
 
 // tokenTypeSyntax matches the names of token types (RFC 6749, section 8.1) that a message may contain, so no URIs.
@@ -146,64 +146,64 @@ var tokenTypeSyntax = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
 // failure returns the error of a failed token request. It contains only the status and a well-formed
 // error code of the response.
-func (r tokenRequest) failure(answer tokenAnswer) *run.Failure {
+func (r Request) failure(answer tokenAnswer) *run.Failure {
 	switch {
 	case answer.status == 0, answer.isTemporary(), answer.status < 300 && answer.err != nil && !answer.tooLarge():
 		return r.unreachable(answer)
 	}
-	e := authRequired(run.Provider, r.endpoint, r.refusal(answer))
+	e := AuthRequired(run.Provider, r.Endpoint, r.refusal(answer))
 	e.HTTPStatus = answer.status
 	return e
 }
 
-// refusal is the reason why there is no token, as a code and a message, with advice for the operator.
-type refusal struct{ reason, message, advice string }
+// Refusal is the reason why there is no token, as a code and a message, with advice for the operator.
+type Refusal struct{ Reason, Message, Advice string }
 
 // The advice of refusals.
 const (
-	checkTokenURL = "check token_url" //nolint:gosec // advice, not a credential
-	checkClient   = "check client_id, client_secret and scopes"
+	CheckTokenURL = "check token_url" //nolint:gosec // advice, not a credential
+	CheckClient   = "check client_id, client_secret and scopes"
 )
 
-// refusal returns the refusal of a response without a token.
-func (r tokenRequest) refusal(answer tokenAnswer) refusal {
+// Refusal returns the refusal of a response without a token.
+func (r Request) refusal(answer tokenAnswer) Refusal {
 	code := r.errorCode(answer)
 	switch {
 	case code != "":
 		return r.refusalOf(code)
 	case answer.status >= 400:
-		advice := checkClient
+		advice := CheckClient
 		if answer.status == http.StatusUnauthorized {
 			advice = r.checkAuthentication()
 		}
-		return refusal{"refused", fmt.Sprintf("The token endpoint refused to issue a token to the bridge (HTTP status %d).", answer.status), advice}
+		return Refusal{"refused", fmt.Sprintf("The token endpoint refused to issue a token to the bridge (HTTP status %d).", answer.status), advice}
 	case answer.status >= 300:
-		return refusal{"redirect", "The token endpoint answered with a redirect, which is not followed.", checkTokenURL}
+		return Refusal{"redirect", "The token endpoint answered with a redirect, which is not followed.", CheckTokenURL}
 	case answer.tooLarge():
-		return refusal{"invalid_response", "The token endpoint's answer is too large.", checkTokenURL}
+		return Refusal{"invalid_response", "The token endpoint's answer is too large.", CheckTokenURL}
 	}
-	return refusal{"invalid_response", "The token endpoint's answer is not a token response.", checkTokenURL}
+	return Refusal{"invalid_response", "The token endpoint's answer is not a token response.", CheckTokenURL}
 }
 
 // refusalOf returns the refusal of an error code (RFC 6749, section 5.2).
-func (r tokenRequest) refusalOf(code string) refusal {
+func (r Request) refusalOf(code string) Refusal {
 	switch {
 	case code == "invalid_client":
-		return refusal{code, "The token endpoint refused the bridge's client credentials (invalid_client).", r.checkAuthentication()}
-	case code == "invalid_grant" && r.client.refreshToken != "":
-		return refusal{code, "The token endpoint refused the bridge's refresh token (invalid_grant).", "configure a new refresh_token"}
+		return Refusal{code, "The token endpoint refused the bridge's client credentials (invalid_client).", r.checkAuthentication()}
+	case code == "invalid_grant" && r.Client.RefreshToken != "":
+		return Refusal{code, "The token endpoint refused the bridge's refresh token (invalid_grant).", "configure a new refresh_token"}
 	case code == "invalid_scope":
-		return refusal{code, "The token endpoint refused the scopes that the bridge asks for (invalid_scope).", "check scopes"}
+		return Refusal{code, "The token endpoint refused the scopes that the bridge asks for (invalid_scope).", "check scopes"}
 	}
-	return refusal{code, fmt.Sprintf("The token endpoint refused to issue a token to the bridge (%s).", code), checkClient}
+	return Refusal{code, fmt.Sprintf("The token endpoint refused to issue a token to the bridge (%s).", code), CheckClient}
 }
 
 // checkAuthentication is the advice if the client could not authenticate: many endpoints accept only one of the two ways.
-func (r tokenRequest) checkAuthentication() string {
+func (r Request) checkAuthentication() string {
 	switch {
-	case r.client.secret == "":
-		return checkClient
-	case r.client.inBody:
+	case r.Client.Secret == "":
+		return CheckClient
+	case r.Client.InBody:
 		return "check client_id and client_secret, and try auth_style header,"
 	}
 	return "check client_id and client_secret, and try auth_style params,"
@@ -211,8 +211,8 @@ func (r tokenRequest) checkAuthentication() string {
 
 // errorCode returns the error code of a token response (RFC 6749, section 5.2); empty if it is not
 // well-formed or contains a secret.
-func (r tokenRequest) errorCode(answer tokenAnswer) string {
-	if !errorCodeSyntax.MatchString(answer.errorCode) || credential.Scrub(answer.errorCode, r.credentials) != answer.errorCode {
+func (r Request) errorCode(answer tokenAnswer) string {
+	if !errorCodeSyntax.MatchString(answer.errorCode) || credential.Scrub(answer.errorCode, r.Credentials) != answer.errorCode {
 		return ""
 	}
 	return answer.errorCode
@@ -222,13 +222,13 @@ var errorCodeSyntax = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // unreachable returns the error of a token endpoint that did not answer, or answered with a
 // temporary error.
-func (r tokenRequest) unreachable(answer tokenAnswer) *run.Failure {
+func (r Request) unreachable(answer tokenAnswer) *run.Failure {
 	retry := run.RetryIn(2*time.Second, 3)
 	if answer.after > 0 {
 		retry = retryOnceAfter(min(answer.after, maxRetryAfter))
 	}
-	e := failed(run.Unreachable, run.Bridge, "")
-	e.HTTPStatus, e.Retry, e.URL, e.Cause = answer.status, retry, redactURL(r.endpoint), answer.err
+	e := Failed(run.Unreachable, run.Bridge, "")
+	e.HTTPStatus, e.Retry, e.URL, e.Cause = answer.status, retry, RedactURL(r.Endpoint), answer.err
 	reason := "connection_failed"
 	switch {
 	case answer.status >= 300:
@@ -246,7 +246,7 @@ func (r tokenRequest) unreachable(answer tokenAnswer) *run.Failure {
 			reason, e.Refused, e.Retry = why, rule, nil
 		}
 	}
-	e.Reach = &run.Reach{URL: redactURL(r.endpoint), Reason: reason}
+	e.Reach = &run.Reach{URL: RedactURL(r.Endpoint), Reason: reason}
 	if answer.err != nil {
 		e.Reach.ForOperator = "The token endpoint could not be reached: " + exchange.ExactReason(answer.err) + "."
 	}
@@ -256,7 +256,7 @@ func (r tokenRequest) unreachable(answer tokenAnswer) *run.Failure {
 	}
 	// Errors of net/http quote invalid answers, and an answer may contain a secret.
 	if cause := e.Cause; cause != nil {
-		if text := credential.Scrub(cause.Error(), r.credentials); text != cause.Error() {
+		if text := credential.Scrub(cause.Error(), r.Credentials); text != cause.Error() {
 			e.Cause = errors.New(text)
 		}
 	}
@@ -271,9 +271,9 @@ func retryOnceAfter(delay time.Duration) *run.Retry {
 // rejectedAgain returns the error of a token that was rejected so soon after the previous one that
 // it is not replaced yet.
 func rejectedAgain(tokenURL string, early time.Duration) *run.Failure {
-	e := authRequired(run.Provider, tokenURL, refusal{"token_rejected", fmt.Sprintf(
+	e := AuthRequired(run.Provider, tokenURL, Refusal{"token_rejected", fmt.Sprintf(
 		"The provider refuses all access tokens that its token endpoint issues; the bridge fetches the next one in %s at the earliest.",
-		early.Round(time.Second)), checkClient})
+		early.Round(time.Second)), CheckClient})
 	e.HTTPStatus = http.StatusUnauthorized
 	e.Retry = retryOnceAfter(early)
 	return e
@@ -287,16 +287,16 @@ func timedOut(err error) bool {
 	return ok && n.Timeout()
 }
 
-// failed returns a failure of getting a credential.
-func failed(kind run.Kind, by run.Party, message string) *run.Failure {
+// Failed returns a failure of getting a credential.
+func Failed(kind run.Kind, by run.Party, message string) *run.Failure {
 	return &run.Failure{Kind: kind, Message: message, Phase: run.PhaseAuth, By: by, Executed: run.ExecutedNo}
 }
 
-// authRequired returns the error of a token that can't be obtained.
-func authRequired(by run.Party, tokenURL string, r refusal) *run.Failure {
-	e := failed(run.AuthRequired, by, r.message)
-	e.Advice, e.URL = run.AskOperator+" to "+r.advice+" for this provider.", redactURL(tokenURL)
-	e.Demand = &run.Demand{By: by, Type: string(document.AuthOAuth2), TokenURL: e.URL, Reason: r.reason}
+// AuthRequired returns the error of a token that can't be obtained.
+func AuthRequired(by run.Party, tokenURL string, r Refusal) *run.Failure {
+	e := Failed(run.AuthRequired, by, r.Message)
+	e.Advice, e.URL = run.AskOperator+" to "+r.Advice+" for this provider.", RedactURL(tokenURL)
+	e.Demand = &run.Demand{By: by, Type: string(document.AuthOAuth2), TokenURL: e.URL, Reason: r.Reason}
 	return e
 }
 
@@ -335,7 +335,7 @@ func parseToken(body []byte) tokenAnswer {
 			Scope        jsontext.Value `json:"scope"`
 			Error        jsontext.Value `json:"error"`
 		}
-		if json.Unmarshal(body, &members, lenient) != nil {
+		if json.Unmarshal(body, &members, Lenient) != nil {
 			return tokenAnswer{}
 		}
 		text := func(v jsontext.Value) string {
@@ -359,8 +359,8 @@ func parseToken(body []byte) tokenAnswer {
 	}
 }
 
-// lenient are the options for reading JSON as most clients do.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(true))
+// Lenient are the options for reading JSON as most clients do.
+var Lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(true))
 
 // lifetimeOf returns the lifetime of a token in seconds; 0: it is not known.
 func lifetimeOf(number string) time.Duration {

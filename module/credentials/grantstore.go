@@ -1,0 +1,176 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+)
+
+// Connect gives the credentials what their bridge has. It is called before they are used; without a database, it is not called.
+func (o *OAuth2User) Connect(c Connection) {
+	o.grants = &grants{Connection: &c, logger: o.logger}
+}
+
+// grants are the grants of a source in the database.
+type grants struct {
+	*Connection
+
+	logger *zap.Logger
+	mu     sync.Mutex
+	rows   recent[*held] // by name, for rowFresh
+	names  []byte        // the key of the names of grants; nil: it was not read
+}
+
+// name returns the name of the grant of an owner.
+func (s *grants) name(ctx context.Context, owner string) (string, error) {
+	s.mu.Lock()
+	key := s.names
+	s.mu.Unlock()
+	if key == nil {
+		var err error
+		if key, err = s.nameKey(ctx); err != nil {
+			return "", err
+		}
+		s.mu.Lock()
+		s.names = key
+		s.mu.Unlock()
+	}
+	return s.nameOf(key, owner, s.Namespace), nil
+}
+
+// read returns the grant of an owner, perhaps as it was read a moment ago, unless it has to be fresh. It has no row if there is no grant.
+func (s *grants) read(ctx context.Context, owner string, fresh bool) (*held, *run.Failure) {
+	name, err := s.name(ctx, owner)
+	if err != nil {
+		return nil, s.rotation("", "").Unavailable(err)
+	}
+	s.mu.Lock()
+	known, ok := s.rows.get(name)
+	s.mu.Unlock()
+	if ok && !fresh && time.Since(known.read) < rowFresh {
+		return known, nil
+	}
+	g, err := s.load(ctx, name)
+	if err != nil {
+		return nil, s.rotation("", "").Unavailable(err)
+	}
+	if g.row == nil && g.thing.Version != 0 {
+		s.logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
+	}
+	if g.row != nil && (g.row.Owner != owner || time.Until(g.thing.Expires) < revocable) {
+		g.row = nil // it was not used for too long
+	}
+	s.know(g)
+	fetched := *g
+	fetched.justRead = true
+	return &fetched, nil
+}
+
+// know remembers a grant for a moment.
+func (s *grants) know(g *held) {
+	g.read = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows.put(g.thing.Name, g, maxRows)
+}
+
+// write stores a row. ok is false if another instance has stored one meanwhile.
+func (s *grants) write(ctx context.Context, thing store.Thing, row *grantRow) (ok bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
+	defer cancel()
+	sealed, err := s.Sealer.SealText(ctx, row.text(), grantKind, thing.Name)
+	if err != nil {
+		return false, err
+	}
+	thing.Value = []byte(sealed)
+	if ok, err = s.Things.Put(ctx, &thing, unusedKept+revocable); ok && err == nil {
+		s.know(&held{thing: &thing, row: row})
+	}
+	return ok, err
+}
+
+// touch notes once a day that a grant was used.
+func (s *grants) touch(ctx context.Context, g *held) {
+	if !g.old && time.Until(g.thing.Expires) > unusedKept+revocable-24*time.Hour {
+		return
+	}
+	if _, err := s.write(ctx, *g.thing, g.row); err != nil {
+		s.logger.Warn("the use of a grant could not be written to the database", zap.Error(err))
+	}
+}
+
+// end deletes a grant, unless another one was stored meanwhile, and reports it.
+func (s *grants) end(ctx context.Context, g *held, reason string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
+	defer cancel()
+	s.mu.Lock()
+	s.rows.delete(g.thing.Name)
+	s.mu.Unlock()
+	thing := *g.thing
+	ok, err := s.Things.Put(ctx, &thing, time.Millisecond)
+	if err != nil {
+		s.logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
+	}
+	if ok {
+		s.Ended(g.row.Owner, reason)
+	}
+}
+
+// tokens.Rotation returns what replaces the tokens of a grant.
+func (s *grants) rotation(endpoint, name string) tokens.Rotation {
+	r := tokens.Rotation{Logger: s.logger, Endpoint: endpoint, Kind: grantKind, Name: name, Keep: unusedKept + revocable}
+	r.Things, r.Sealer = s.Things, s.Sealer
+	return r
+}
+
+func (s *grants) known(ctx context.Context) ([]string, *store.Thing, error) {
+	name := tokens.Digest(s.Realm, s.Namespace)
+	thing, err := s.Things.Get(ctx, grantScopeKind, name)
+	if errors.Is(err, store.ErrNoThing) {
+		return nil, &store.Thing{Kind: grantScopeKind, Name: name}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	text, _, err := s.Sealer.OpenText(ctx, string(thing.Value), grantScopeKind, name)
+	if errors.Is(err, runtoken.ErrInvalid) { // a stranger has written it, or the seal_key was replaced
+		text, err = "", nil
+	}
+	return strings.Fields(text), thing, err
+}
+
+// remember keeps scopes that a provider asks for, with the source.
+func (s *grants) remember(ctx context.Context, scopes []string) error {
+	for {
+		known, thing, err := s.known(ctx)
+		if err != nil {
+			return err
+		}
+		all := union(known, scopes)
+		if len(all) == len(known) || len(all) > tokens.MaxScopes {
+			return nil
+		}
+		sealed, err := s.Sealer.SealText(ctx, strings.Join(all, " "), grantScopeKind, thing.Name)
+		if err != nil {
+			return err
+		}
+		thing.Value = []byte(sealed)
+		if ok, err := s.Things.Put(ctx, thing, 0); ok || err != nil {
+			return err
+		}
+	}
+}
+func (s *grants) logRevocation(err error) {
+	if err != nil {
+		s.logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.Error(err))
+	}
+}
