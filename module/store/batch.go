@@ -98,25 +98,31 @@ func (b *batches) write(batch []*change) {
 	}()
 	switch {
 	case len(batch) == 0:
-	case len(batch) > 1:
-		// The changes of others don't end with the context of one of them.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), statementTimeout)
-		defer cancel()
-		if err := batch[0].session.begin(ctx, func(ctx context.Context, s session) error { return writeAll(ctx, s, batch) }); err != nil {
+	case len(batch) == 1 && batch[0].session.kind != several:
+		batch[0].err = batch[0].f(batch[0].ctx, batch[0].session)
+	default:
+		if err := writeAll(context.WithoutCancel(batch[0].ctx), batch); err != nil {
 			for _, c := range batch {
 				c.err = err
 			}
 		}
-	case batch[0].session.kind == several:
-		batch[0].err = batch[0].session.begin(batch[0].ctx, batch[0].f)
-	default:
-		batch[0].err = batch[0].f(batch[0].ctx, batch[0].session)
 	}
 	returned = true
 }
 
-// writeAll makes the changes in one transaction. A statement that fails has no effect; several have a savepoint.
-func writeAll(ctx context.Context, s session, batch []*change) error {
+// writeAll makes the changes in one transaction. A statement that fails has no effect; several have a savepoint. They don't end with a context: SQLite waits
+// for nobody in a transaction, and who watches a context takes a goroutine for each statement.
+func writeAll(ctx context.Context, batch []*change) error {
+	s, committed := batch[0].session, false
+	s.within = true
+	if _, err := s.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if !committed {
+			_, _ = s.exec(ctx, "ROLLBACK") // SQLite may have done it
+		}
+	}()
 	for _, c := range batch {
 		if c.session.kind == several {
 			if _, err := s.exec(ctx, "SAVEPOINT change"); err != nil {
@@ -138,5 +144,7 @@ func writeAll(ctx context.Context, s session, batch []*change) error {
 			}
 		}
 	}
-	return nil
+	_, err := s.exec(ctx, "COMMIT")
+	committed = err == nil
+	return err
 }

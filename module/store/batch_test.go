@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -23,7 +22,7 @@ func TestBatch(t *testing.T) {
 	}
 	type result struct {
 		i   int
-		tx  *sql.Tx
+		tx  context.Context //nolint:containedctx // tells transactions apart
 		err error
 	}
 	const changes = maxBatch + 10
@@ -37,7 +36,7 @@ func TestBatch(t *testing.T) {
 			r.err = insert(t.Context(), db.session(leasing), "there")
 		default:
 			r.err = db.transaction(t.Context(), func(ctx context.Context, s session) error {
-				r.tx = s.tx
+				r.tx = ctx
 				if err := insert(ctx, s, fmt.Sprint(i)); err != nil || i%10 == 3 {
 					return errors.Join(err, failure)
 				}
@@ -82,7 +81,7 @@ func TestBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var transactions []*sql.Tx
+	var transactions []context.Context
 	rows := 1
 	for range changes + 1 {
 		r := <-results

@@ -22,8 +22,7 @@ const (
 // record is an entry as it was read.
 type record struct {
 	ledger.Entry
-	over  bool // see isOver: for others there is none
-	added bool // by the statement
+	over bool // see isOver: for others there is none
 }
 
 // entryKey is the primary key, and identity are its values, the arguments for isEntry.
@@ -44,7 +43,8 @@ func (r *Runs) entryValues(e *ledger.Entry) ([]any, error) {
 	if e.State != ledger.Submitting && !e.State.Followed() {
 		e.Follower = ""
 	}
-	values := append(identity(e.Identity()), e.Key, e.Front, []byte(e.Skill), []byte(e.Asked), ref, int64(e.State), e.Follower, e.Args, e.Single, e.Notes,
+	values := append(make([]any, 0, 24), identity(e.Identity())...)
+	values = append(values, e.Key, e.Front, []byte(e.Skill), []byte(e.Asked), ref, int64(e.State), e.Follower, e.Args, e.Single, e.Notes,
 		e.Outcome, e.Apart)
 	if e.Label.State == 0 {
 		return append(values, nil, nil, nil), nil
@@ -76,15 +76,13 @@ func scanEntry(rows *sql.Rows, ahead time.Duration, further ...any) (*record, er
 	var stored, group []byte
 	var created, changed, expires int64
 	var stage, at sql.NullInt64
-	var past sql.NullBool // isOver; NULL: the statement has added the entry
 	into := append([]any{
 		&r.Owner.Realm, &r.Owner.Principal, &r.ID, &r.Key, &r.Front, &r.Skill, &r.Asked, &stored, &r.State, &r.Follower, &r.Args, &r.Single, &r.Notes, &r.Outcome, &r.Apart, &group, &stage, &at,
-		&r.Version, &created, &changed, &expires, &past,
+		&r.Version, &created, &changed, &expires, &r.over,
 	}, further...)
 	if err := rows.Scan(into...); err != nil {
 		return nil, err
 	}
-	r.over, r.added = past.Bool, !past.Valid
 	if len(stored) > 0 {
 		if err := json.Unmarshal(stored, &r.Ref); err != nil {
 			return nil, err

@@ -36,7 +36,7 @@ func (d *DB) migrate(ctx context.Context, c *connections) error {
 		d.older.Store(&olderSchema{version, files})
 		return nil
 	}
-	return session{d, writing, several, c, nil}.attempt(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
+	return session{db: d, purpose: writing, kind: several, conns: c}.attempt(ctx, func(ctx context.Context, s session) error { return d.migrateFrom(ctx, s, files) })
 }
 
 // olderSchema is the version of the schema of a database that is only checked, and the migrations of the program.
@@ -81,7 +81,7 @@ func (d *DB) migrateFrom(ctx context.Context, s session, files []string) error {
 	for i, file := range files[version:] {
 		text, err := migrations.ReadFile(file)
 		if err == nil {
-			_, err = s.tx.ExecContext(ctx, s.conns.replace.Replace(string(text)), mode...)
+			_, err = s.runner().ExecContext(ctx, s.conns.replace.Replace(string(text)), mode...)
 		}
 		if err != nil {
 			return fmt.Errorf("version %d of the schema: %w", version+i+1, err)

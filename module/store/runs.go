@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -30,7 +31,7 @@ const isEntry = "realm = $1 AND owner = $2 AND id = $3"
 // In SQLite, it is not added beyond the bounds either.
 const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
 	"SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, 1, t, t, t + $19, $20 FROM (SELECT {now} AS t) AS clock WHERE {within}" + //nolint:dupword // columns
-	" ON CONFLICT DO NOTHING RETURNING " + entryColumns + ", CAST(NULL AS boolean) AS past"
+	" ON CONFLICT DO NOTHING RETURNING created, expires"
 
 // beyond selects what SQLite has counted of the owner and of all, as far as it leaves no place.
 const beyond = "SELECT 1 FROM owners WHERE realm = $1 AND owner = $2 AND (entries >= $21 OR bytes > $22) OR realm = X'FF' AND owner = X'' AND (entries >= $23 OR bytes > $24)"
@@ -57,35 +58,31 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration, m
 		return nil, err
 	}
 	for {
-		found, err := (*record)(nil), hold
+		added, present, err := false, (*record)(nil), hold
 		if err == nil {
-			found, err = r.add(ctx, values)
+			added, present, err = r.add(ctx, e, values)
 		}
 		if full, ok := errors.AsType[*ledger.Unavailable](err); ok && full.Full {
 			// An entry that is present can be read, also if the database can't be written.
-			if found, err = r.present(ctx, values[:4]); err == nil && (found == nil || found.over) {
+			if present, err = r.present(ctx, values[:4]); err == nil && (present == nil || present.over) {
 				return nil, full
 			}
 		}
 		switch {
-		case err != nil:
+		case added || err != nil:
 			return nil, err
-		case found == nil: // one in the way was committed during the statement, or deleted after it
+		case present == nil: // it was deleted meanwhile
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-		case found.ID == e.ID:
-			if !found.added { // but by an earlier try, which perhaps did not wait for the standby: another write does, for both
-				if _, err := r.db.session(writing).exec(ctx, "UPDATE runs SET size = size WHERE "+isEntry, values[:3]...); err != nil {
-					return nil, err
-				}
-			}
-			e.Version, e.Created, e.Changed, e.Expires = found.Version, found.Created, found.Changed, found.Expires
-			return nil, nil
-		case !found.over:
-			return &found.Entry, nil
+		case present.ID == e.ID: // by an earlier try, which perhaps did not wait for the standby: another write does, for both
+			_, err := r.db.session(writing).exec(ctx, "UPDATE runs SET size = size WHERE "+isEntry, values[:3]...)
+			e.Version, e.Created, e.Changed, e.Expires = present.Version, present.Created, present.Changed, present.Expires
+			return nil, err
+		case !present.over:
+			return &present.Entry, nil
 		default:
-			id := found.Identity()
+			id := present.Identity()
 			if _, err := r.db.session(writing).exec(ctx, "DELETE FROM runs WHERE "+isEntry+" AND "+isOver, identity(id)...); err != nil {
 				return nil, err
 			}
@@ -93,22 +90,24 @@ func (r *Runs) Claim(ctx context.Context, e *ledger.Entry, keep time.Duration, m
 	}
 }
 
-// add adds an entry and returns it, or the one that is in its way. Nil: that one has come or gone during the statement.
-func (r *Runs) add(ctx context.Context, values []any) (*record, error) {
-	if r.db.settings.Kind == Postgres {
-		return r.one(ctx, writing, "WITH added AS ("+addEntry+") SELECT * FROM added UNION ALL "+presentEntry+" AND NOT EXISTS (SELECT FROM added)", values...)
+// add adds an entry, and sets its version and times. Otherwise it returns the one that is in its way; nil: that one was deleted meanwhile.
+func (r *Runs) add(ctx context.Context, e *ledger.Entry, values []any) (added bool, present *record, err error) {
+	var created, expires int64
+	if added, err = r.db.session(writing).row(ctx, []any{&created, &expires}, addEntry, values...); err != nil {
+		return false, nil, err
 	}
-	found, err := r.one(ctx, writing, addEntry, values...)
-	if found == nil && err == nil {
-		found, err = r.present(ctx, values[:4])
+	if added {
+		e.Version, e.Created, e.Changed, e.Expires = 1, fromMilliseconds(created), fromMilliseconds(created), fromMilliseconds(expires)
+		return true, nil, nil
 	}
-	if found == nil && err == nil {
+	present, err = r.present(ctx, values[:4])
+	if present == nil && err == nil && r.db.settings.Kind != Postgres {
 		var full bool
 		if full, err = r.db.session(reading).row(ctx, []any{new(int)}, beyond, values...); full {
 			err = ledger.ErrTooMany
 		}
 	}
-	return found, err
+	return false, present, err
 }
 
 func (r *Runs) present(ctx context.Context, values []any) (*record, error) {
@@ -131,8 +130,7 @@ func (r *Runs) Change(ctx context.Context, e *ledger.Entry, outcome []byte, keep
 	if err != nil {
 		return false, err
 	}
-	args := append(identity(e.Identity()), values[5:]...) // without key and front
-	args = append(args, entrySize(&c), e.State.Ended() || e.State == ledger.Waiting, keep.Milliseconds(), e.Version)
+	args := append(slices.Delete(values, 3, 5), entrySize(&c), e.State.Ended() || e.State == ledger.Waiting, keep.Milliseconds(), e.Version)
 	var changed, expires int64
 	write := func(ctx context.Context, s session) error {
 		ok, err = s.row(ctx, []any{&c.Version, &changed, &expires}, changeEntry, args...)

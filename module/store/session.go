@@ -44,7 +44,8 @@ type session struct {
 	purpose purpose
 	kind    kind
 	conns   *connections // nil: do finds them
-	tx      *sql.Tx      // nil: each statement is a transaction of its own
+	within  bool         // a transaction; otherwise each statement is one of its own
+	tx      *sql.Tx      // the transaction of PostgreSQL
 }
 
 // session returns a session whose statements are transactions of their own.
@@ -58,14 +59,14 @@ func (d *DB) transaction(ctx context.Context, f func(context.Context, session) e
 	return s.do(ctx, f)
 }
 
-// begin calls f with a session whose statements are a new transaction.
+// begin calls f with a session whose statements are a new transaction of PostgreSQL. Those of SQLite are [batches].
 func (s session) begin(ctx context.Context, f func(context.Context, session) error) error {
 	tx, err := s.conns.pools[s.purpose].db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after the commit
-	s.tx = tx
+	s.within, s.tx = true, tx
 	if err := f(ctx, s); err != nil {
 		return err
 	}
@@ -75,18 +76,23 @@ func (s session) begin(ctx context.Context, f func(context.Context, session) err
 // exec executes a statement, and returns how many rows it has changed.
 func (s session) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
 	err = s.do(ctx, func(ctx context.Context, s session) error {
-		st, err := s.conns.statement(ctx, s.purpose, text, s.tx)
+		st, err := s.statement(ctx, text)
 		if err != nil {
 			return err
 		}
-		result, err := st.exec(ctx, s.tx, args)
+		var result sql.Result
+		if st.prepared != nil {
+			result, err = st.prepared.ExecContext(ctx, args...)
+		} else {
+			result, err = s.runner().ExecContext(ctx, st.text, args...)
+		}
 		if err != nil {
 			return err
 		}
 		changed, err = result.RowsAffected()
 		return err
 	})
-	if err == nil && changed > 0 && s.tx == nil {
+	if err == nil && changed > 0 && !s.within {
 		s.db.answered(true)
 	}
 	return changed, err
@@ -102,11 +108,16 @@ func (s session) query(ctx context.Context, each func(*sql.Rows) error, text str
 				err = &finalError{err}
 			}
 		}()
-		st, err := s.conns.statement(ctx, s.purpose, text, s.tx)
+		st, err := s.statement(ctx, text)
 		if err != nil {
 			return err
 		}
-		rows, err := st.query(ctx, s.tx, args)
+		var rows *sql.Rows
+		if st.prepared != nil {
+			rows, err = st.prepared.QueryContext(ctx, args...)
+		} else {
+			rows, err = s.runner().QueryContext(ctx, st.text, args...)
+		}
 		if err != nil {
 			return err
 		}
@@ -135,7 +146,7 @@ func (s session) row(ctx context.Context, into []any, text string, args ...any) 
 
 // do calls f with open connections, within the time of a statement, and says what its error means.
 func (s session) do(ctx context.Context, f func(context.Context, session) error) error {
-	if s.tx != nil {
+	if s.within {
 		return f(ctx, s)
 	}
 	c, leave, err := s.db.enter(ctx)
@@ -202,7 +213,6 @@ type pool struct {
 
 // statement is a statement as its database takes it.
 type statement struct {
-	db       *sql.DB
 	prepared *sql.Stmt // nil: the statement is not prepared
 	text     string
 }
@@ -219,19 +229,19 @@ type connections struct {
 	unreplicated atomic.Int64
 }
 
-// statement returns the statement for a text, within a transaction or not.
-func (c *connections) statement(ctx context.Context, p purpose, text string, tx *sql.Tx) (*statement, error) {
-	pool := c.pools[p]
+// statement returns the statement for a text.
+func (s session) statement(ctx context.Context, text string) (*statement, error) {
+	pool := s.conns.pools[s.purpose]
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	if st := pool.statements[text]; st != nil {
 		return st, nil
 	}
-	st := &statement{db: pool.db, text: c.replace.Replace(text)}
-	switch {
-	case len(pool.statements) >= maxStatements, pool.prepare && tx != nil: // the transaction may have the only connection
+	st := &statement{text: s.conns.replace.Replace(text)}
+	if len(pool.statements) >= maxStatements {
 		return st, nil
-	case pool.prepare:
+	}
+	if pool.prepare {
 		prepared, err := pool.db.PrepareContext(ctx, st.text)
 		if err != nil {
 			return nil, err
@@ -245,32 +255,21 @@ func (c *connections) statement(ctx context.Context, p purpose, text string, tx 
 	return st, nil
 }
 
+// runner executes statements that are not prepared.
+type runner interface {
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+func (s session) runner() runner {
+	if s.tx != nil {
+		return s.tx
+	}
+	return s.conns.pools[s.purpose].db
+}
+
 // words returns what replaces the words in braces. Ended is the first state that has ended.
 func words(now, skip, within string) *strings.Replacer {
 	all := strings.Fields(fmt.Sprintf("{submitting} %d {unknown} %d {waiting} %d {ended} %d", ledger.Submitting, ledger.Unknown, ledger.Waiting, ledger.Completed))
 	return strings.NewReplacer(append(all, "{now}", now, "{skip}", skip, "{within}", within)...)
-}
-
-func (st *statement) exec(ctx context.Context, tx *sql.Tx, args []any) (sql.Result, error) {
-	switch {
-	case st.prepared != nil && tx != nil:
-		return tx.StmtContext(ctx, st.prepared).ExecContext(ctx, args...)
-	case st.prepared != nil:
-		return st.prepared.ExecContext(ctx, args...)
-	case tx != nil:
-		return tx.ExecContext(ctx, st.text, args...)
-	}
-	return st.db.ExecContext(ctx, st.text, args...)
-}
-
-func (st *statement) query(ctx context.Context, tx *sql.Tx, args []any) (*sql.Rows, error) {
-	switch {
-	case st.prepared != nil && tx != nil:
-		return tx.StmtContext(ctx, st.prepared).QueryContext(ctx, args...)
-	case st.prepared != nil:
-		return st.prepared.QueryContext(ctx, args...)
-	case tx != nil:
-		return tx.QueryContext(ctx, st.text, args...)
-	}
-	return st.db.QueryContext(ctx, st.text, args...)
 }

@@ -46,7 +46,7 @@ func (q *sqlite) place() string {
 // open makes the file, which only its owner can read, and opens the connections.
 func (q *sqlite) open(ctx context.Context) (*connections, error) {
 	location := url.URL{Scheme: "file", Path: "/" + newID()}
-	options := url.Values{"_busy_timeout": {strconv.FormatInt(sqliteBusy.Milliseconds(), 10)}, "_txlock": {"immediate"}, "_foreign_keys": {"1"}, "_error_rc": {"1"}, "_dqs": {"0"}}
+	options := url.Values{"_busy_timeout": {strconv.FormatInt(sqliteBusy.Milliseconds(), 10)}, "_foreign_keys": {"1"}, "_error_rc": {"1"}, "_dqs": {"0"}}
 	if q.settings.Kind == Memory {
 		options.Set("vfs", "memdb")
 		if q.settings.File != "" {
@@ -92,7 +92,7 @@ func (q *sqlite) open(ctx context.Context) (*connections, error) {
 	if err == nil && q.settings.Kind == Memory {
 		connect(1) // is never used, and so never dropped: the database ends with its last connection
 	}
-	for _, option := range []string{"_auto_vacuum", "_journal_mode", "_txlock"} {
+	for _, option := range []string{"_auto_vacuum", "_journal_mode"} {
 		options.Del(option)
 	}
 	options.Set("_query_only", "1")
