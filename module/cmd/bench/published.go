@@ -89,8 +89,8 @@ func measurePublished(b *bench) values {
 		b.compare([]*load{proxy, bridge}, b.slice())
 		rate, cost := b.pairRow(&t, s.name, proxy, bridge)
 		for _, g := range [][3]string{
-			{"Requests per second, ratio to reverse_proxy, ", s.goals.rate, rate},
-			{"Processor time, ratio to reverse_proxy, ", s.goals.cost, cost},
+			{"Requests/s, ratio, ", s.goals.rate, rate},
+			{"Processor time, ratio, ", s.goals.cost, cost},
 			{"Processor time, µs, ", s.goals.micros, number(bridge.all().cost() * 1e6)},
 		} {
 			if g[1] != "" {

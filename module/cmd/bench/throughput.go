@@ -30,7 +30,7 @@ func measureClosed(b *bench) values {
 			name := fmt.Sprintf("%s, %d connections", body.name, connections)
 			rate, _ := b.pairRow(&pairs, name, loads[0], loads[1])
 			if connections == 32 {
-				b.report.goal("Requests per second, ratio to reverse_proxy, "+body.name, body.goal, rate)
+				b.report.goal("Requests/s, ratio, "+body.name, body.goal, rate)
 			}
 			row := []string{name}
 			for _, l := range loads[2:] {
