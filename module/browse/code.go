@@ -67,7 +67,7 @@ console.log(answer.result);
 	} {
 		definition, err := skillsprotocol.Tool(ctx, tool, d.Descriptor, format.format)
 		if err != nil {
-			return list // nobody reads the page
+			return list // the client has left
 		}
 		if text := indented(definition, maxShownTool); text != "" {
 			list = append(list, Code{Label: format.label, Text: text})

@@ -129,7 +129,7 @@ func spanTraceID(ctx context.Context, c *run.Caller) string {
 	return c.TraceID
 }
 
-// Witness is told what the calls of requests come to, as an operator is told it: a command whose user is the operator of the bridge in its process.
+// Witness gets the outcomes of calls as an operator may see them: it is a command whose user operates the bridge in its process.
 type Witness interface {
 	// Called takes the outcome of a call.
 	Called(*run.Run)

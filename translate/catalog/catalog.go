@@ -23,7 +23,7 @@ type Catalog struct {
 	observer exchange.Observer
 	policy   *access.Policy                        // nil: all callers may use all skills
 	quotas   map[*Section][]string                 // names in quotas
-	counted  func(ctx context.Context, skills int) // nil: nobody counts
+	counted  func(ctx context.Context, skills int) // nil: skills are not counted
 }
 
 // Sections returns the sources, in the order in which they were configured.

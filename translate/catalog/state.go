@@ -71,7 +71,7 @@ func (l *Listed) FaultSince() time.Time {
 	return since
 }
 
-// Broken reports whether it is known that no call of the skill can succeed, whoever the caller is: its descriptor could not be used a short time ago.
+// Broken reports whether it is known that no call of the skill can succeed, for any caller: its descriptor could not be used a short time ago.
 func (e *Entry) Broken() bool {
 	if e.listed == nil || e.listed.Section.Faults.Empty() {
 		return false

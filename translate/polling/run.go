@@ -102,7 +102,7 @@ type Turn struct {
 	last   time.Duration // after which the poll can just be answered by the deadline
 }
 
-// Behind returns a turn behind those of all others: nobody waits for the answer.
+// Behind returns a turn behind those of all others, for a poll whose answer no caller waits for.
 func (t Turn) Behind() Turn {
 	t.likely = t.likely.AddDate(1, 0, 0)
 	return t

@@ -154,7 +154,7 @@ func (d *database) shared(b *bench) {
 	}
 	late := d.heard(b, at)
 	slices.Sort(late)
-	d.add("an end at one instance is told at another one after, ms, the slowest of "+strconv.Itoa(len(late)), milliseconds(late[len(late)-1]), "≤ 200; SQLite: ≤ 1,000")
+	d.add("an end at one instance reaches another one after, ms, the slowest of "+strconv.Itoa(len(late)), milliseconds(late[len(late)-1]), "≤ 200; SQLite: ≤ 1,000")
 	d.add("the same, the median, ms", milliseconds(statistics.Median(late)), "")
 }
 

@@ -193,7 +193,7 @@ func (f onWrite) Write(p []byte) (int, error) {
 func TestLedger(t *testing.T) {
 	longtest.Need(t, longtest.Long)
 	shortRun(t, "ledger", "## Runs in a database", "| size of 1,000 kept runs, MB |", "| processor time of execute_skill with a key, ratio to that |",
-		"| an end at one instance is told at another one after, ms, the slowest of 3 |")
+		"| an end at one instance reaches another one after, ms, the slowest of 3 |")
 }
 
 // An interrupt stops everything.
