@@ -107,16 +107,17 @@ func (i *instance) renew(ctx context.Context) error {
 	return nil
 }
 
-// take executes a statement that gives this instance a lease, from which it learns the time of the database, unless the answer came late. ok is false if the
-// statement has changed nothing.
+// take executes a statement that gives this instance a lease, from which it learns the time of the database: within the time that the statement took, what is
+// known stays, so that the times of one instance are in order. ok is false if the statement has changed nothing.
 func (i *instance) take(ctx context.Context, s session, text string, args ...any) (ok bool, err error) {
 	began, until := time.Now(), int64(0)
 	ok, err = s.row(ctx, []any{&until}, text+" RETURNING lease", args...)
 	took := time.Since(began)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if ok && err == nil && (took < time.Second || i.renewed.IsZero()) {
-		i.ahead = time.UnixMilli(until).Add(-ledger.Lease).Sub(began.Add(took / 2))
+	ahead := time.UnixMilli(until).Add(-ledger.Lease).Sub(began.Add(took / 2))
+	if ok && err == nil && (ahead-i.ahead).Abs() > took/2+2*time.Millisecond { // the database rounds to milliseconds
+		i.ahead = ahead
 	}
 	return ok, err
 }

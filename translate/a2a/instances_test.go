@@ -58,7 +58,8 @@ func TestDeadlineByTheClockOfTheDatabase(t *testing.T) {
 				a.Accept("slow")
 				id := a.send10(t, text("", "x"), `"metadata":{"skill":"acme.slow",`+extension+`:{"timeoutMs":1200000}}`, `"configuration":{"returnImmediately":true}`).at("result.task.id")
 				time.Sleep(time.Minute)
-				a.db.Ahead(-10*time.Minute + ahead) // of the one that follows it then
+				a.call(t, "GetTask", fmt.Sprintf(`{"id":%q}`, id)).check(t, "result.status.timestamp~1999-12-31T23:50:00") // it began in 2000
+				a.db.Ahead(-10*time.Minute + ahead)                                                                        // of the one that follows it then
 				left := 19*time.Minute - ahead
 				for _, c := range []struct {
 					after time.Duration

@@ -72,7 +72,7 @@ func cancelTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 		default:
 			m = f.Say(task.Abandoned(t.Ref.ExecutionID != ""))
 		}
-		t.SetStatus(task.Canceled, m, time.Now())
+		t.SetStatus(task.Canceled, m, f.Ledger.Now())
 		return nil
 	})
 	switch {

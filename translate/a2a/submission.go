@@ -107,7 +107,7 @@ func (s *submission) follow(ctx context.Context, x translate.Execution, news fun
 
 // resume follows the run of a task that waited for a credential.
 func (s *submission) resume(ctx context.Context) {
-	failure := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, time.Now()) })
+	failure := s.make(ctx, func(t *task.Task) { t.SetStatus(task.Working, nil, s.front.Ledger.Now()) })
 	if failure != nil {
 		if !s.taken {
 			s.fault = s.request.failureError(failure)
@@ -246,7 +246,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 		t.Skill, t.Ref, t.Deadline, t.OutputType = skill.Name, skill.Ref, deadline, skill.Descriptor.Output.ContentType
 		t.Inputs = s.inputs.Object().Text
 		if !s.first { // a new task is SUBMITTED until the provider accepts the run
-			t.SetStatus(task.Working, nil, time.Now())
+			t.SetStatus(task.Working, nil, s.front.Ledger.Now())
 		}
 	}); failure != nil {
 		return failure
@@ -258,7 +258,7 @@ func (s *submission) Invoke(ctx context.Context, skill *translate.Skill) *run.Fa
 
 // make makes the task in the state SUBMITTED, or adds the message to the existing one: this is the claim, after which the provider may be called.
 func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.Failure {
-	f, now := s.front, time.Now()
+	f, now := s.front, s.front.Ledger.Now()
 	s.first = s.task == nil
 	first, wanted := s.first, s.wanted()
 	set := func(t *task.Task) { // it may be called again, so it reads nothing that changes
@@ -392,7 +392,7 @@ func (s *submission) refuse(ctx context.Context, r *run.Run) {
 		}
 		return
 	}
-	at, said := time.Now(), *r
+	at, said := f.Ledger.Now(), *r
 	ends := func(t *task.Task) {
 		if s.asked != nil {
 			t.SetStatus(task.InputRequired, s.asked, at)

@@ -100,7 +100,7 @@ type Label struct {
 	Group string
 	// State is the state in the words of the front, and not 0.
 	State uint8
-	// At is since when, by the clock of the instance, in milliseconds.
+	// At is since when, by the clock of the database, in milliseconds.
 	At time.Time
 }
 

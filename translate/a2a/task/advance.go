@@ -68,7 +68,7 @@ func (f *Tasks) isLate(t *Task) bool {
 // progress returns a function that gives the next version of an entry the state of its run, and a change the task. wanted reports whether that is news, and may
 // change the state; nil: it is.
 func (f *Tasks) progress(m *made, o *run.Run, wanted func(*Task) bool) func(next *ledger.Entry) error {
-	at := time.Now()
+	at := f.Ledger.Now()
 	return func(next *ledger.Entry) error {
 		var outcome []byte
 		said := *o
@@ -110,7 +110,7 @@ func (f *Tasks) AdvanceDraft(draft *Task, o *run.Run) (*Task, error) {
 	t, said, e := new(*draft), *o, &ledger.Entry{Owner: draft.Owner, ID: draft.ID}
 	t.Event, t.News, t.Entry = 0, slices.Clone(t.News), e
 	outcome := f.kept(t, &said)
-	f.Give(t, &said, time.Now())
+	f.Give(t, &said, f.Ledger.Now())
 	if err := t.Begin(e); err != nil {
 		return nil, err
 	}
