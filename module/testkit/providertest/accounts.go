@@ -23,6 +23,8 @@ type Accounts struct {
 	granted map[string]bool
 }
 
+var _ credential.Personal = (*Accounts)(nil)
+
 // Set says whether the user of a principal has connected an account, and tells those who wait for it.
 func (a *Accounts) Set(principal string, granted bool) {
 	a.mu.Lock()
@@ -49,6 +51,11 @@ func (a *Accounts) Missing(_ context.Context, owner string, auth *document.Auth)
 	return &run.Failure{
 		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Message: "The skill needs an account of the user.", Demand: demand,
 	}
+}
+
+// Lacking implements [credential.Personal].
+func (*Accounts) Lacking(context.Context, string, *document.Auth, []string) (*run.Demand, string) {
+	return nil, ""
 }
 
 // Supports implements [credential.Credentials].
