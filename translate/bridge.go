@@ -176,9 +176,6 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	if failure == nil && call.Answer != nil && !call.Answer.Reserve(int64(len(x.found.Skill.Document))) {
 		failure = exchange.NoRoom(call.Answer, run.PhaseDescriptor, "", run.ExecutedNo, false)
 	}
-	if failure == nil && call.Consent > 0 {
-		x.awaitConsent()
-	}
 	x.outcome = x.judge(nil, failure)
 	if failure != nil && x.listed == nil {
 		return nil, failure
@@ -196,6 +193,22 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 		Held: f.Skill.Held, State: state, Since: since, Typical: typical, P95: p95, Timeout: x.timeoutFor(x.call.Timeout),
 		Tool: f.Tool(ctx, call.Principal), OutputSchema: f.Skill.OutputSchema(),
 	}, nil
+}
+
+// Connected reports whether calls of a skill need not ask the user of the principal to connect an account, or to consent to the Scopes of the call, first, as
+// far as is known. It waits for that as long as the call says, and reads nothing but the skill.
+func (b *Bridge) Connected(ctx context.Context, call Call) bool {
+	x := b.begin(ctx, OperationDescribe, call)
+	defer x.end()
+	failure := x.acquire(&b.runs)
+	if failure == nil {
+		failure = x.discover(x.findByName)
+	}
+	if failure == nil {
+		failure = x.awaitConsent()
+	}
+	x.outcome = x.judge(nil, failure)
+	return failure == nil
 }
 
 // MayMean reports whether a name can mean a skill, as far as the configuration says: it is one that the operator gave, or it

@@ -43,8 +43,9 @@ type Call struct {
 	Unattended bool
 	// Followed says that the run is asked about also after the call, by calls with a Poll.
 	Followed bool
-	// Consent is how long [Bridge.Describe] waits until calls of the skill need not ask the user of the principal to connect an account first.
+	// Consent is how long [Bridge.Connected] waits for the user, and Scopes are those that the user has to have consented to. May be nil.
 	Consent time.Duration
+	Scopes  []string
 	// Detached is for [Bridge.Resume]: no caller waits for the end of the run, so the limits do not count the call, and its
 	// Wait is the maximum timeout if it has none.
 	Detached bool

@@ -209,18 +209,18 @@ func (x *execution) withhold() *run.Failure {
 const lookForGrant = time.Second
 
 // awaitConsent waits until the user of the principal has connected the account that the skill needs, as long as the call says.
-func (x *execution) awaitConsent() {
+func (x *execution) awaitConsent() (failure *run.Failure) {
 	ctx, cancel := context.WithTimeout(x.ctx, x.call.Consent)
 	defer cancel()
 	x.stop.waitFor(cancel)
 	defer x.stop.waitFor(nil)
-	for ctx.Err() == nil {
+	for {
 		granted := (<-chan struct{})(nil)
 		if x.bridge.config.Grants != nil {
 			granted = x.bridge.config.Grants()
 		}
-		if x.found.Unconnected(ctx, x.call.Principal) == nil {
-			return
+		if failure = x.found.Unconnected(x.ctx, x.call.Principal, x.call.Scopes...); failure == nil || ctx.Err() != nil {
+			return failure
 		}
 		timer := time.NewTimer(lookForGrant)
 		select {

@@ -70,7 +70,7 @@ func (a *accounts) sweep(ctx context.Context, logger *zap.Logger) {
 }
 
 // serveConnect makes the pages on which users connect accounts, if there are any.
-func (h *Handler) serveConnect(setup *fronts.Setup) error {
+func (h *Handler) serveConnect(setup *fronts.Setup, kept *fronts.KeptRuns) error {
 	if h.Connect == nil {
 		return nil
 	}
@@ -78,15 +78,11 @@ func (h *Handler) serveConnect(setup *fronts.Setup) error {
 	if err != nil {
 		return err
 	}
-	o, by, db := setup.Observer, cmp.Or(h.Connect.Principal, h.placeholder()), h.DB()
+	o, by := setup.Observer, cmp.Or(h.Connect.Principal, h.placeholder())
 	h.connect, err = h.Connect.Handler(setup.Bridge, flows, setup.Realm, func(ctx context.Context, reason string) { o.RefusedCaller(ctx, by, "connect", reason) })
 	if err != nil {
 		return &options.ConfigError{Path: "connect.url", Err: err}
 	}
-	h.connect.Name, h.connect.Given = h.givenName(), func(string, string, []string) {
-		if db != nil {
-			db.Granted()
-		}
-	}
+	h.connect.Name, h.connect.Given = h.givenName(), func(principal, _ string, _ []string) { kept.Granted(principal) }
 	return nil
 }

@@ -134,7 +134,7 @@ func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.Ke
 	}
 	page := cmp.Or(h.browser, new(browse.Handler)) // of nobody, if none is served
 	page.Name, page.URL, page.Challenge = h.givenName(), fronts.URLOf, h.challenge()
-	if err := h.serveConnect(setup); err != nil {
+	if err := h.serveConnect(setup, kept); err != nil {
 		return nil, err
 	}
 	if h.connect != nil {

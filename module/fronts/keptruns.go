@@ -91,6 +91,16 @@ type KeptRuns struct {
 	deliverer *delivery.Deliverer
 	streams   *share.Pool
 	follower  *runFollower
+	db        *store.DB
+}
+
+// Granted says that the user of a principal has connected an account, which is stored: calls and tasks that wait for that go on, at all instances. It
+// returns at once.
+func (k *KeptRuns) Granted(principal string) {
+	if k != nil {
+		k.db.Granted()
+		k.Ledger.Granted(k.Owner(principal))
+	}
 }
 
 // Front returns the runs for the front; nil: there are none.
@@ -130,7 +140,7 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 		return nil, nil, err
 	}
 	context.AfterFunc(ctx, func() { kept.end(f) }) // no run is followed with a configuration that is used no longer
-	return &KeptRuns{&skillsprotocol.KeptRuns{Ledger: kept.Ledger, Owner: f.owner}, kept.deliverer, kept.streams, f}, release, nil
+	return &KeptRuns{&skillsprotocol.KeptRuns{Ledger: kept.Ledger, Owner: f.owner}, kept.deliverer, kept.streams, f, db}, release, nil
 }
 
 // runFollower follows the kept runs of a handler.
@@ -139,7 +149,7 @@ type runFollower struct {
 	name   string // of the handler
 	realm  string
 	server func() *jsonrpc.Server
-	tasks  ledger.View // of A2A; nil: it is not served
+	tasks  *a2a.Front // nil: it is not served
 }
 
 var _ ledger.Follower = (*runFollower)(nil)
@@ -163,10 +173,17 @@ func (f *runFollower) Room(principal string) exchange.AnswerBudget {
 
 // View implements [ledger.Follower].
 func (f *runFollower) View(front string) ledger.View {
-	if front == a2a.Name {
+	if front == a2a.Name && f.tasks != nil {
 		return f.tasks
 	}
 	return nil
+}
+
+// Granted implements [ledger.Follower].
+func (f *runFollower) Granted(ctx context.Context, principal string) {
+	if f.tasks != nil {
+		f.tasks.Granted(ctx, principal)
+	}
 }
 
 // CanceledRuns returns the runs that callers have canceled, for all mounts of a handler whose principals have a realm, and whose run tokens are valid

@@ -20,6 +20,8 @@ import (
 // follower follows no run.
 type follower struct{}
 
+func (follower) Granted(context.Context, string) {}
+
 func (follower) View(string) ledger.View { return nil }
 
 func (follower) Realm() string { return "realm" }

@@ -65,6 +65,8 @@ func (*member) Realm() string                     { return "main" }
 func (*member) Room(string) exchange.AnswerBudget { return nil }
 
 // View implements [ledger.Follower].
+func (*member) Granted(context.Context, string) {}
+
 func (m *member) View(string) ledger.View { return nil }
 
 // Poll implements [ledger.Follower].

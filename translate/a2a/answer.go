@@ -182,7 +182,7 @@ func subscribe(r *request) (jsontext.Value, *jsonrpc.Error) {
 		}
 		return nil, unsupported(r.version, "the task has ended ("+t.Status.State.String()+"); read it with "+wire.GetMethod(r.version))
 	}
-	return nil, r.stream(t, f.Feed(t), q.HistoryLength, task.State.Terminal)
+	return nil, r.stream(t, f.Feed(t), q.HistoryLength, (*task.Task).Ended)
 }
 
 // replay streams the artifact and the last status of a task that has ended.
@@ -203,8 +203,8 @@ func (r *request) replay(t *task.Task) *jsonrpc.Error {
 	return nil
 }
 
-// stream sends a task and then its events, until ends reports true for the state of one. In 0.1, it does not send the task.
-func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, ends func(task.State) bool) *jsonrpc.Error {
+// stream sends a task and then its events, until ends reports true for the task after one. In 0.1, it does not send the task.
+func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, ends func(*task.Task) bool) *jsonrpc.Error {
 	f := r.front
 	defer versions.Close()
 	s := r.Stream()
@@ -222,7 +222,7 @@ func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, 
 	} else if s.KeepAlive() != nil { // it sends the HTTP header at once: some clients wait only seconds for it
 		return nil
 	}
-	if ends(t.Status.State) {
+	if ends(t) {
 		if r.version != wire.V10 { // these clients wait for a final event
 			_, _ = sendEvent(r, t.Event, wire.Event{Task: t, Version: r.version, Kind: wire.FinalStatus}) // it is the last
 		}
@@ -253,6 +253,7 @@ func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, 
 			if s.KeepAlive() != nil {
 				return nil
 			}
+			f.look(r.ctx, t)
 		case <-exiting:
 			if exiting = nil; !f.Ledger.Follows(t.Entry) {
 				return nil
@@ -268,12 +269,12 @@ func (r *request) stream(t *task.Task, versions *task.Feed, historyLength *int, 
 }
 
 // tell sends the events of a version that follow one. It reports whether the stream goes on.
-func tell(r *request, now *task.Task, told uint64, ends func(task.State) bool) bool {
+func tell(r *request, now *task.Task, told uint64, ends func(*task.Task) bool) bool {
 	for _, u := range now.Updates(told) {
 		if r.task != nil {
 			r.task = u.Task
 		}
-		last := !u.Artifact && ends(u.Task.Status.State)
+		last := !u.Artifact && ends(u.Task)
 		if u.Artifact { // its text is that of the version, which all streams have: they share it
 			u.Task = now
 		}

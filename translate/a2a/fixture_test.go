@@ -25,6 +25,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/polling"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -41,9 +42,11 @@ type agent struct {
 	streams atomic.Int64
 	bridge  *translate.Bridge
 	config  translate.Config
-	handler http.Handler
-	bubble  bool // requests are passed on in memory
-	server  *jsonrpc.Server
+	// credentials are those of acme. May be nil.
+	credentials credential.Credentials
+	handler     http.Handler
+	bubble      bool // requests are passed on in memory
+	server      *jsonrpc.Server
 	// maxAnswers bounds the answers in memory, in bytes; 0: nothing does.
 	maxAnswers int64
 	url        string // empty in a bubble, where there is no network
@@ -83,7 +86,9 @@ func newAgent(tb testing.TB, setups ...setup) *agent {
 		a.Listen(tb)
 	}
 	a.Publish(a.skills...)
-	a.config.Sources = append([]catalog.Source{a.Source(tb, "acme")}, a.config.Sources...)
+	acme := a.Source(tb, "acme")
+	acme.Credentials = a.credentials
+	a.config.Sources = append([]catalog.Source{acme}, a.config.Sources...)
 	var err error
 	if a.bridge, err = translate.New(a.config); err != nil {
 		tb.Fatal(err)
@@ -138,6 +143,9 @@ func (a *agent) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.Run
 
 // Room implements [ledger.Follower].
 func (a *agent) Room(principal string) exchange.AnswerBudget { return a.front.Server.Room(principal) }
+
+// Granted implements [ledger.Follower].
+func (a *agent) Granted(ctx context.Context, principal string) { a.front.Granted(ctx, principal) }
 
 // View implements [ledger.Follower].
 func (a *agent) View(string) ledger.View { return a.front }

@@ -40,6 +40,7 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return nil, fault
 	}
+	r.front.look(r.ctx, t)
 	answer := wire.TaskEvent(r.version, t, wire.TaskAnswer, q.HistoryLength)
 	size := answer.Size()
 	if size <= maxOwnEvent {

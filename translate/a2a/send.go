@@ -86,9 +86,9 @@ func (r *request) send() (result jsontext.Value, fault *jsonrpc.Error) {
 		fault = s.fault
 	case s.feed != nil:
 		last := s.task.Status.State
-		fault = r.stream(s.task, s.feed, send.HistoryLength, func(state task.State) bool {
-			last = state
-			return state.Settled()
+		fault = r.stream(s.task, s.feed, send.HistoryLength, func(t *task.Task) bool {
+			last = t.Status.State
+			return t.Settled()
 		})
 		s.answered(last)
 	case r.IsNotification():
@@ -123,7 +123,7 @@ func (s *submission) join(waits bool) (result jsontext.Value, fault *jsonrpc.Err
 	case err != nil:
 		fault = r.taskError(s.send.Task, err)
 	case s.feed != nil:
-		fault = r.stream(t, s.feed, s.send.HistoryLength, task.State.Settled)
+		fault = r.stream(t, s.feed, s.send.HistoryLength, (*task.Task).Settled)
 	default:
 		result, fault = s.answer(waits)
 	}

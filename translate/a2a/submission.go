@@ -269,7 +269,9 @@ func (s *submission) make(ctx context.Context, complete func(*task.Task)) *run.F
 			t.AddMessage(*superseded)
 			t.Status.Message = nil
 		}
-		t.AddMessage(s.send.Message)
+		if s.send.Message.Role != 0 { // else the task goes on without one
+			t.AddMessage(s.send.Message)
+		}
 		t.Pushed = t.Pushed || s.send.Push != nil
 		t.Wishes = wanted
 		complete(t)

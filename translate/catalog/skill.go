@@ -89,13 +89,19 @@ func (f *Found) Denied(ctx context.Context, principal string) *run.Failure {
 	return f.Unconnected(ctx, principal)
 }
 
-// Unconnected returns the failure of calls of a principal whose user has to connect an account first; nil: it has one, needs none, or that is not known.
-func (f *Found) Unconnected(ctx context.Context, principal string) *run.Failure {
+// Unconnected returns the failure of calls of a principal whose user has to connect an account, or to consent to some scopes, first; nil: the user has done
+// so, needs none, or that is not known.
+func (f *Found) Unconnected(ctx context.Context, principal string, scopes ...string) *run.Failure {
 	personal, ok := f.Invoker.Credentials.(credential.Personal)
 	if !ok || !f.Skill.NeedsCredential() || principal == anyone {
 		return nil
 	}
 	e := personal.Missing(ctx, principal, &f.Skill.Auth)
+	if e == nil && len(scopes) > 0 {
+		if demand, advice := personal.Lacking(ctx, principal, &f.Skill.Auth, scopes); demand != nil {
+			e = &run.Failure{Kind: run.PermissionDenied, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Advice: advice, Demand: demand}
+		}
+	}
 	if e == nil {
 		return nil
 	}

@@ -38,6 +38,8 @@ type Follower interface {
 	Poll(ctx context.Context, e *Entry, failing bool) run.Run
 	// Room returns the memory for an output that is read when no request waits for it; nil: there is no bound.
 	Room(principal string) exchange.AnswerBudget
+	// Granted goes on with the runs of a principal that wait for what its user has granted now.
+	Granted(ctx context.Context, principal string)
 	// View returns how a front shows its runs; nil: as the ledger keeps them.
 	View(front string) View
 }
@@ -92,6 +94,18 @@ func (l *Ledger) Room(owner Owner) exchange.AnswerBudget {
 		return f.Room(owner.Principal)
 	}
 	return nil
+}
+
+// Granted says that the user of an owner has granted something: runs that wait for it go on, in the background.
+func (l *Ledger) Granted(owner Owner) {
+	f := l.followers.Of(owner.Realm)
+	if f == nil {
+		return
+	}
+	go func() {
+		defer (&instance{Ledger: l}).guard()
+		f.Granted(l.closed, owner.Principal)
+	}()
 }
 
 // Panicked reports a panic of what keeps a run in the background.

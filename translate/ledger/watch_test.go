@@ -35,7 +35,9 @@ type follower struct {
 	asks    time.Duration                         // the provider, for a delay
 }
 
-func (f *follower) Realm() string           { return "realm" }
+func (f *follower) Realm() string                 { return "realm" }
+func (*follower) Granted(context.Context, string) {}
+
 func (f *follower) View(string) ledger.View { return nil }
 
 func (f *follower) Room(string) exchange.AnswerBudget { return nil }

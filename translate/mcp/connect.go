@@ -84,7 +84,8 @@ func (r *request) readAnswer(call *translate.Call) (value jsontext.Value, fault 
 	case "accept":
 		r.question = nil
 		until := r.caller.Arrived.Add(r.front.Options.Wait)
-		_, _ = r.front.Bridge.Describe(r.ctx, translate.Call{Caller: front.Quiet(r.caller), Name: call.Name, Consent: time.Until(until)}) // the call itself says more
+		waiting := translate.Call{Caller: front.Quiet(r.caller), Name: call.Name, Consent: time.Until(until), Scopes: run.LinkScopes(url)}
+		_ = r.front.Bridge.Connected(r.ctx, waiting) // the call itself says more
 		r.waited = time.Since(r.caller.Arrived)
 		r.caller.Arrived = r.caller.Arrived.Add(r.waited) // the skill has all of its time
 	case "decline", "cancel":

@@ -192,3 +192,24 @@ func TestConnectOtherwise(t *testing.T) {
 		}
 	})
 }
+
+// TestConnectForScopes: if the provider wants further scopes, the client is asked, and the repeated call waits until the user has consented to them.
+func TestConnectForScopes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, accounts := consenting(t)
+		accounts.Set("ada", true)
+		s.On("POST /run/book",
+			providertest.Answer(http.StatusForbidden, object{"error": object{"code": "PERMISSION_DENIED", "message": "no", "details": object{"required_scopes": []string{"pay"}}}}),
+			providertest.Completed("e", "booked"))
+		g := s.answer(t, nil, "", nil, "User", "ada")
+		if at(g.result(), "inputRequests", "connect", "params", "url") != providertest.ConnectURL+"+pay" {
+			t.Fatal(g.text)
+		}
+		began := time.Now()
+		time.AfterFunc(3*time.Second, func() { accounts.Set("ada", true, "pay") })
+		if g = s.answer(t, g.result()["requestState"], "accept", nil, "User", "ada"); time.Since(began) != 3*time.Second || at(g.result(), "structuredContent") != "booked" {
+			t.Errorf("after %v: %s", time.Since(began), g.text)
+		}
+		s.Received(t, "POST /run/book", 2)
+	})
+}

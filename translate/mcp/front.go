@@ -48,6 +48,8 @@ type Bridge interface {
 	ReadLists(ctx context.Context, caller run.Caller, sources []string) map[string]time.Time
 	// Listen says that a client is told of these changes until release is called: then they are looked for after calls.
 	Listen() (release func())
+	// Connected waits until the user of the principal has connected the account that a skill needs, as long as the call says.
+	Connected(ctx context.Context, call translate.Call) bool
 	// Describe returns the descriptor of a skill and what the bridge knows about it.
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
 }

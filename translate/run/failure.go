@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"errors"
+	"net/url"
 	"strings"
 	"time"
 
@@ -126,6 +127,15 @@ type Demand struct {
 	Scopes       map[string]string // descriptions by name; nil: there are none
 	Instructions string
 	Parameters   jsontext.Value // of a custom authentication, as in the descriptor; nil: it is another type
+}
+
+// LinkScopes returns the scopes that a [Demand.ConnectURL] is for.
+func LinkScopes(connectURL string) []string {
+	u, err := url.Parse(connectURL)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(u.Query().Get("scopes"))
 }
 
 // NoPrincipal is the demand of a bridge that refuses anonymous callers.

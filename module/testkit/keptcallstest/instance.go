@@ -103,6 +103,9 @@ func (i *Instance) Poll(ctx context.Context, e *ledger.Entry, failing bool) run.
 	return ledger.Poll(ctx, i.Bridge, e, failing, nil)
 }
 
+// Granted implements [ledger.Follower].
+func (*Instance) Granted(context.Context, string) {}
+
 // View implements [ledger.Follower].
 func (i *Instance) View(string) ledger.View { return nil }
 

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,18 +22,20 @@ type Accounts struct {
 
 	mu      sync.Mutex
 	granted map[string]bool
+	scopes  map[string][]string // that the users have consented to, besides those of the descriptor
 }
 
 var _ credential.Personal = (*Accounts)(nil)
 
-// Set says whether the user of a principal has connected an account, and tells those who wait for it.
-func (a *Accounts) Set(principal string, granted bool) {
+// Set says whether the user of a principal has connected an account, with further scopes, and tells those who wait for it.
+func (a *Accounts) Set(principal string, granted bool, scopes ...string) {
 	a.mu.Lock()
 	defer a.Send()
 	defer a.mu.Unlock()
 	if a.granted == nil {
-		a.granted = map[string]bool{}
+		a.granted, a.scopes = map[string]bool{}, map[string][]string{}
 	}
+	a.scopes[principal] = scopes
 	a.granted[principal] = granted
 }
 
@@ -54,7 +57,14 @@ func (a *Accounts) Missing(_ context.Context, owner string, auth *document.Auth)
 }
 
 // Lacking implements [credential.Personal].
-func (*Accounts) Lacking(context.Context, string, *document.Auth, []string) (*run.Demand, string) {
+func (a *Accounts) Lacking(_ context.Context, owner string, auth *document.Auth, scopes []string) (*run.Demand, string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, scope := range scopes {
+		if scope != "book" && !slices.Contains(a.scopes[owner], scope) {
+			return &run.Demand{By: run.Provider, Type: string(auth.Type), ConnectURL: ConnectURL + "+" + scope}, ""
+		}
+	}
 	return nil, ""
 }
 

@@ -165,7 +165,11 @@ func (f *Tasks) Give(t *Task, now *run.Run, at time.Time) (changed bool) {
 	case now.Failure != nil && now.Failure.Kind == run.Stopped && now.State != 0 && !now.Failure.Lost:
 		return changed // The run goes on at the provider. This or another instance will follow it.
 	case now.Failure != nil:
-		t.SetStatus(cmp.Or(stateOf[now.Failure.Kind], Failed), f.Say(failed(now.Failure)), at)
+		state := cmp.Or(stateOf[now.Failure.Kind], Failed)
+		if now.Failure.Next() == run.NextConnect { // also if the provider wants further scopes
+			state = AuthRequired
+		}
+		t.SetStatus(state, f.Say(failed(now.Failure)), at)
 	case now.State == run.Completed:
 		if parts := Output(now.Output, t.OutputType); len(parts) > 0 {
 			t.SetArtifact(parts)

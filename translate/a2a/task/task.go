@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -127,6 +128,30 @@ func (t *Task) Undo(to *Task) {
 	t.addEvent(false)
 }
 
+// Ended reports whether no event follows.
+func (t *Task) Ended() bool { return t.Status.State.Terminal() }
+
+// Settled reports whether no event follows unless the client or the operator acts.
+func (t *Task) Settled() bool { return t.Status.State.Settled() && t.ConnectURL() == "" }
+
+// ConnectURL returns where the user can connect the account that the task waits for: it goes on by itself then. Empty: it waits for none.
+func (t *Task) ConnectURL() string {
+	m := t.Status.Message
+	if t.Status.State != AuthRequired || m == nil || len(m.Parts) == 0 {
+		return ""
+	}
+	var said struct {
+		Next    run.Next `json:"next"`
+		Details struct {
+			ConnectURL string `json:"connect_url"`
+		} `json:"details"`
+	}
+	if json.Unmarshal(m.Parts[len(m.Parts)-1].Data, &said, notesOptions) != nil || said.Next != run.NextConnect {
+		return ""
+	}
+	return said.Details.ConnectURL
+}
+
 // AddMessage adds a message of the client to the history. This is not an event.
 func (t *Task) AddMessage(m Message) {
 	t.History = append(slices.Clip(t.History), m)
@@ -140,7 +165,7 @@ const (
 	Submitted     State = iota + 1 // the provider has not accepted the run yet
 	Working                        // the provider has accepted the run
 	InputRequired                  // the client has to send a further message, with inputs
-	AuthRequired                   // the operator has to add or correct a credential
+	AuthRequired                   // the operator has to add or correct a credential, or the user to connect an account
 	Completed
 	Failed
 	Canceled
