@@ -153,14 +153,18 @@ func (f Finding) violation(document any, prefix string) run.Violation {
 // explain returns what a rule demands, as the predicate of a sentence, and the
 // value or type that it expects.
 func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
+	if message, expected = explainBound(k); message != "" {
+		return message, expected
+	}
 	switch k := k.(type) {
 	case *kind.Required:
 		return "is required", jsonvalue.Quoted("required")
 	case *kind.Type:
+		expected = jsonvalue.Marshal(k.Want)
 		if len(k.Want) == 1 {
-			return "must be " + jsonvalue.WithArticle(k.Want...), jsonvalue.Quoted(k.Want[0])
+			expected = jsonvalue.Quoted(k.Want[0])
 		}
-		return "must be " + jsonvalue.WithArticle(k.Want...), jsonvalue.Marshal(k.Want)
+		return "must be " + jsonvalue.WithArticle(k.Want...), expected
 	case *kind.Enum:
 		return "must be equal to one of the allowed values", listed(k.Want)
 	case *kind.Const:
@@ -172,6 +176,37 @@ func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 		return "must match the pattern " + strconv.Quote(k.Want), jsonvalue.Quoted(safetext.Clip(k.Want, jsonvalue.MaxActual))
 	case *kind.Format: // only the metaschemas use format
 		return "must be a regular expression: " + k.Err.Error(), jsonvalue.Quoted("regular expression")
+	case *kind.UniqueItems:
+		return fmt.Sprintf("must not have the same item twice, as at %d and %d", k.Duplicates[0], k.Duplicates[1]), jsonvalue.Quoted("unique items")
+	case *kind.AdditionalProperties:
+		return "must not have the member " + strconv.Quote(slices.Min(k.Properties)), nil
+	case *kind.PropertyNames:
+		return fmt.Sprintf("must not have a member named %q", k.Property), nil
+	case *kind.DependentRequired:
+		return dependency(k.Prop, k.Missing), nil
+	case *kind.Dependency:
+		return dependency(k.Prop, k.Missing), nil
+	case *kind.Contains:
+		return "must have an item of the required form", nil
+	case *kind.MinContains:
+		return fmt.Sprintf("must have at least %d items of the required form", k.Want), nil
+	case *kind.MaxContains:
+		return fmt.Sprintf("must have at most %d items of the restricted form", k.Want), nil
+	case *kind.AnyOf:
+		return "must match at least one of the alternatives in its schema", nil
+	case *kind.OneOf:
+		return "must match exactly one of the alternatives in its schema", nil
+	case *kind.Not:
+		return "must not match what its schema rules out", nil
+	case *kind.FalseSchema:
+		return "must be absent", nil
+	}
+	return "must match the rule " + strconv.Quote(strings.Join(k.KeywordPath(), "/")) + " of its schema", nil
+}
+
+// explainBound is explain for the rules that bound a number or a size. The message of others is empty.
+func explainBound(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
+	switch k := k.(type) {
 	case *kind.MinLength:
 		if k.Want == 1 {
 			return "must not be empty", jsonvalue.Quoted("at least 1 character")
@@ -197,34 +232,8 @@ func explain(k jsonschema.ErrorKind) (message string, expected jsontext.Value) {
 		return comparison("less than", k.Want)
 	case *kind.MultipleOf:
 		return comparison("a multiple of", k.Want)
-	case *kind.UniqueItems:
-		return fmt.Sprintf("must not have the same item twice, as at %d and %d", k.Duplicates[0], k.Duplicates[1]), jsonvalue.Quoted("unique items")
-	case *kind.AdditionalProperties:
-		names := slices.Sorted(slices.Values(k.Properties))
-		return "must not have the member " + strconv.Quote(names[0]), nil
-	case *kind.PropertyNames:
-		return fmt.Sprintf("must not have a member named %q", k.Property), nil
-	case *kind.DependentRequired:
-		return dependency(k.Prop, k.Missing)
-	case *kind.Dependency:
-		return dependency(k.Prop, k.Missing)
-	case *kind.Contains:
-		return "must have an item of the required form", nil
-	case *kind.MinContains:
-		return fmt.Sprintf("must have at least %d items of the required form", k.Want), nil
-	case *kind.MaxContains:
-		return fmt.Sprintf("must have at most %d items of the restricted form", k.Want), nil
-	case *kind.AnyOf:
-		return "must match at least one of the alternatives in its schema", nil
-	case *kind.OneOf:
-		return "must match exactly one of the alternatives in its schema", nil
-	case *kind.Not:
-		return "must not match what its schema rules out", nil
-	case *kind.FalseSchema:
-		return "must be absent", nil
-	default:
-		return "must match the rule " + strconv.Quote(strings.Join(k.KeywordPath(), "/")) + " of its schema", nil
 	}
+	return "", nil
 }
 
 func limit(bound string, n int, unit string) (string, jsontext.Value) {
@@ -244,9 +253,8 @@ func comparison(relation string, n *big.Rat) (string, jsontext.Value) {
 	return "must be " + want, jsonvalue.Quoted(want)
 }
 
-func dependency(name string, missing []string) (string, jsontext.Value) {
-	want := slices.Sorted(slices.Values(missing))
-	return fmt.Sprintf("must have the member %q when it has %q", want[0], name), nil
+func dependency(name string, missing []string) string {
+	return fmt.Sprintf("must have the member %q when it has %q", slices.Min(missing), name)
 }
 
 func listed(values []any) jsontext.Value {
