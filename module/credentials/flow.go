@@ -81,7 +81,7 @@ func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, re
 	if _, err := o.issuer.metadata(ctx, c.issuer, a); err != nil {
 		return "", nil, err
 	}
-	g, failure := o.grants.read(ctx, a.Owner, true)
+	g, failure := o.grants.read(ctx, a.Owner, 0)
 	if failure != nil {
 		return "", nil, failure
 	}
@@ -142,7 +142,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 		return failure
 	}
 	defer func() { unlock(time.Since(locked)) }()
-	before, err := o.grants.load(ctx, name)
+	before, err := o.grants.open(ctx, name)
 	flow := tokens.Digest(f.Verifier, f.State)
 	switch {
 	case err != nil:
@@ -192,13 +192,11 @@ func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authenticatio
 	if unlock, failure := o.grants.rotation("", name).Lock(locking); failure == nil { // so that no new token is got meanwhile
 		defer func() { unlock(time.Since(locked)) }()
 	}
-	g, err := o.grants.load(ctx, name)
+	g, err := o.grants.open(ctx, name)
 	if err == nil {
 		err = o.grants.Things.Delete(ctx, grantKind, name)
 	}
-	o.grants.mu.Lock()
-	o.grants.rows.delete(name)
-	o.grants.mu.Unlock()
+	o.grants.changed(owner, nil)
 	if g != nil && g.row != nil {
 		o.noteSent(g.row.Access, g.row.Refresh)
 		o.grants.logRevocation(o.grants.revoke(ctx, a.Transport, cmp.Or(o.client.get().revocationURL, g.row.Revoke), g.row))

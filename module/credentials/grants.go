@@ -27,8 +27,9 @@ const (
 	// is deleted by the database, revocable later.
 	unusedKept = 90 * 24 * time.Hour
 	revocable  = 7 * 24 * time.Hour
-	// rowFresh is how long a grant is not read again: lists of skills ask for the same one for each skill.
-	rowFresh = time.Second
+	// rowFresh is how long a grant is not read again, and missingFresh how long a list of skills does not look again for what is missing: it asks for each
+	// skill, and the user may be consenting.
+	rowFresh, missingFresh = time.Second, 100 * time.Millisecond
 	// maxRows is how many grants are remembered for that time at least.
 	maxRows = 1024
 	// revocationTimeout bounds the request that revokes a token.
@@ -88,11 +89,11 @@ func (r *grantRow) text() string {
 
 // held is a grant with the thing that has it.
 type held struct {
-	thing    *store.Thing
-	row      *grantRow // nil: there is none, or it can't be decrypted
-	old      bool      // there is a newer key
-	read     time.Time
-	justRead bool
+	thing   *store.Thing
+	row     *grantRow // nil: there is none, or it can't be decrypted
+	old     bool      // there is a newer key
+	read    time.Time
+	failure *run.Failure // of reading it
 }
 
 // take replaces the tokens by those of an answer.
@@ -171,8 +172,8 @@ func (c *Connection) nameOf(key []byte, owner, namespace string) string {
 	return name
 }
 
-// load reads a grant by its name.
-func (c *Connection) load(ctx context.Context, name string) (*held, error) {
+// open reads a grant by its name.
+func (c *Connection) open(ctx context.Context, name string) (*held, error) {
 	thing, err := c.Things.Get(ctx, grantKind, name)
 	if errors.Is(err, store.ErrNoThing) {
 		return &held{thing: &store.Thing{Kind: grantKind, Name: name}}, nil
@@ -220,7 +221,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
 				if failure.Demand != nil && failure.Demand.Reason == "invalid_grant" {
-					if g, err := o.grants.load(ctx, key.Owner); err == nil && g.row != nil && g.row.Flow == row.Flow {
+					if g, err := o.grants.open(ctx, key.Owner); err == nil && g.row != nil && g.row.Flow == row.Flow {
 						o.grants.end(ctx, g, "refused")
 					}
 					failure = grantEnded()
@@ -232,9 +233,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			granted.Access, granted.Refresh.Value = *row.token(), row.text()
 			return granted, nil
 		})
-		o.grants.mu.Lock()
-		o.grants.rows.delete(key.Owner)
-		o.grants.mu.Unlock()
+		o.grants.changed(a.Owner, nil)
 		switch {
 		case failure != nil:
 		case granted.Refresh.Value == "": // another instance has replaced the grant
@@ -306,7 +305,7 @@ func (g *held) grant() *Grant {
 
 // Grant returns the grant of an owner; nil: there is none.
 func (o *OAuth2User) Grant(ctx context.Context, owner string) (*Grant, error) {
-	g, failure := o.grants.read(ctx, owner, true)
+	g, failure := o.grants.read(ctx, owner, 0)
 	c := o.client.get()
 	switch {
 	case failure != nil:
@@ -325,7 +324,7 @@ func (c *Connection) each(ctx context.Context, owner string, f func(g *held) boo
 	}
 	names, err := c.Things.Names(ctx, grantKind, c.nameOf(key, owner, ""), maxListed)
 	for name := range names {
-		g, err := c.load(ctx, name)
+		g, err := c.open(ctx, name)
 		if err != nil {
 			return err
 		}

@@ -24,10 +24,11 @@ func (o *OAuth2User) Connect(c Connection) {
 type grants struct {
 	*Connection
 
-	logger *zap.Logger
-	mu     sync.Mutex
-	rows   recent[*held] // by name, for rowFresh
-	names  []byte        // the key of the names of grants; nil: it was not read
+	logger  *zap.Logger
+	mu      sync.Mutex
+	rows    recent[*held] // by owner, for a moment
+	changes int           // of grants by this process
+	names   []byte        // the key of the names of grants; nil: it was not read
 }
 
 // name returns the name of the grant of an owner.
@@ -47,40 +48,51 @@ func (s *grants) name(ctx context.Context, owner string) (string, error) {
 	return s.nameOf(key, owner, s.Namespace), nil
 }
 
-// read returns the grant of an owner, perhaps as it was read a moment ago, unless it has to be fresh. It has no row if there is no grant.
-func (s *grants) read(ctx context.Context, owner string, fresh bool) (*held, *run.Failure) {
-	name, err := s.name(ctx, owner)
-	if err != nil {
-		return nil, s.rotation("", "").Unavailable(err)
-	}
+// read returns the grant of an owner as it was at most so long ago. It has no row if there is no grant.
+func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*held, *run.Failure) {
 	s.mu.Lock()
-	known, ok := s.rows.get(name)
+	known, ok := s.rows.get(owner)
+	changes := s.changes
 	s.mu.Unlock()
-	if ok && !fresh && time.Since(known.read) < rowFresh {
-		return known, nil
+	if ok && time.Since(known.read) < age {
+		return known, known.failure
 	}
-	g, err := s.load(ctx, name)
-	if err != nil {
-		return nil, s.rotation("", "").Unavailable(err)
-	}
-	if g.row == nil && g.thing.Version != 0 {
+	g, err := s.load(ctx, owner)
+	switch {
+	case err != nil:
+		g = &held{failure: s.rotation("", "").Unavailable(err)}
+	case g.row == nil && g.thing.Version != 0:
 		s.logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
-	}
-	if g.row != nil && (g.row.Owner != owner || time.Until(g.thing.Expires) < revocable) {
+	case g.row != nil && (g.row.Owner != owner || time.Until(g.thing.Expires) < revocable):
 		g.row = nil // it was not used for too long
 	}
-	s.know(g)
-	fetched := *g
-	fetched.justRead = true
-	return &fetched, nil
-}
-
-// know remembers a grant for a moment.
-func (s *grants) know(g *held) {
 	g.read = time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows.put(g.thing.Name, g, maxRows)
+	if changes == s.changes {
+		s.rows.put(owner, g, maxRows)
+	}
+	return g, g.failure
+}
+
+// load reads the grant of an owner.
+func (s *grants) load(ctx context.Context, owner string) (*held, error) {
+	name, err := s.name(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(ctx, name)
+}
+
+// changed notes that a grant has another row now; nil: it is to be read.
+func (s *grants) changed(owner string, g *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes++
+	if s.rows.delete(owner); g != nil {
+		g.read = time.Now()
+		s.rows.put(owner, g, maxRows)
+	}
 }
 
 // write stores a row. ok is false if another instance has stored one meanwhile.
@@ -93,7 +105,7 @@ func (s *grants) write(ctx context.Context, thing store.Thing, row *grantRow) (o
 	}
 	thing.Value = []byte(sealed)
 	if ok, err = s.Things.Put(ctx, &thing, unusedKept+revocable); ok && err == nil {
-		s.know(&held{thing: &thing, row: row})
+		s.changed(row.Owner, &held{thing: &thing, row: row})
 	}
 	return ok, err
 }
@@ -112,9 +124,7 @@ func (s *grants) touch(ctx context.Context, g *held) {
 func (s *grants) end(ctx context.Context, g *held, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
 	defer cancel()
-	s.mu.Lock()
-	s.rows.delete(g.thing.Name)
-	s.mu.Unlock()
+	s.changed(g.row.Owner, nil)
 	thing := *g.thing
 	ok, err := s.Things.Put(ctx, &thing, time.Millisecond)
 	if err != nil {
@@ -125,7 +135,7 @@ func (s *grants) end(ctx context.Context, g *held, reason string) {
 	}
 }
 
-// tokens.Rotation returns what replaces the tokens of a grant.
+// rotation returns what replaces the tokens of a grant.
 func (s *grants) rotation(endpoint, name string) tokens.Rotation {
 	r := tokens.Rotation{Logger: s.logger, Endpoint: endpoint, Kind: grantKind, Name: name, Keep: unusedKept + revocable}
 	r.Things, r.Sealer = s.Things, s.Sealer
@@ -169,6 +179,7 @@ func (s *grants) remember(ctx context.Context, scopes []string) error {
 		}
 	}
 }
+
 func (s *grants) logRevocation(err error) {
 	if err != nil {
 		s.logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.Error(err))

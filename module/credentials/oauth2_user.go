@@ -275,12 +275,11 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 	if err != nil {
 		return "", err
 	}
-	g, failure := o.grants.read(ctx, a.Owner, rejected != "")
-	missing := o.missing(c, g, a.Auth)
-	if failure == nil && missing != nil && !g.justRead {
-		g, failure = o.grants.read(ctx, a.Owner, true)
-		missing = o.missing(c, g, a.Auth)
+	age := rowFresh
+	if rejected != "" {
+		age = 0
 	}
+	g, missing, failure := o.look(ctx, c, a.Owner, a.Auth, age, 0)
 	if failure != nil {
 		return "", failure
 	}
@@ -317,6 +316,21 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 		o.grants.touch(ctx, g)
 	}
 	return token, err
+}
+
+// look returns the grant of an owner as it was at most so long ago, and what it lacks, as it is or was a shorter time ago.
+func (o *OAuth2User) look(ctx context.Context, c *userClient, owner string, auth *document.Auth, age, lackingAge time.Duration) (*held, *run.Failure, *run.Failure) {
+	for {
+		g, failure := o.grants.read(ctx, owner, age)
+		if failure != nil {
+			return nil, nil, failure
+		}
+		missing := o.missing(c, g, auth)
+		if missing == nil || age <= lackingAge {
+			return g, missing, nil
+		}
+		age = lackingAge
+	}
 }
 
 // missing returns the failure of a call with a grant that is not enough for a skill with this authentication; nil: it is.
@@ -370,11 +384,8 @@ func (o *OAuth2User) Missing(ctx context.Context, owner string, auth *document.A
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	g, failure := o.grants.read(ctx, owner, false)
-	if failure != nil {
-		return nil // it is not known
-	}
-	return o.missing(o.client.get(), g, auth)
+	_, missing, _ := o.look(ctx, o.client.get(), owner, auth, rowFresh, missingFresh) // nil if it is not known
+	return missing
 }
 
 // Lacking implements [credential.Personal].
@@ -385,7 +396,7 @@ func (o *OAuth2User) Lacking(ctx context.Context, owner string, auth *document.A
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	g, failure := o.grants.read(ctx, owner, true)
+	g, failure := o.grants.read(ctx, owner, 0)
 	if failure != nil || g.row == nil {
 		return nil, ""
 	}

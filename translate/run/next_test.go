@@ -30,6 +30,8 @@ func TestNext(t *testing.T) {
 		{"a credential", run.Failure{Kind: run.AuthRequired, Executed: no, Phase: run.PhaseAuth}, run.NextAskOperator},
 		{"a credential for a poll", run.Failure{Kind: run.AuthRequired, Executed: yes, Phase: run.PhasePoll}, run.NextFollowRun},
 		{"a credential before a run is asked about", run.Failure{Kind: run.AuthRequired, Executed: yes, Phase: run.PhaseAuth}, run.NextAskOperator},
+		{"an account that the user has not connected", run.Failure{Kind: run.AuthRequired, Executed: no, Demand: &run.Demand{ConnectURL: "https://c.example"}}, run.NextConnect},
+		{"an account for a run under way", run.Failure{Kind: run.AuthRequired, Executed: yes, Phase: run.PhasePoll, Demand: &run.Demand{ConnectURL: "https://c.example"}}, run.NextConnect},
 		{"a descriptor of a run", run.Failure{Kind: run.InvalidDocument, Executed: yes, Phase: run.PhaseDescriptor}, run.NextOtherSkill},
 		{"an index that is none", run.Failure{Kind: run.InvalidDocument, Executed: no, Phase: run.PhaseDiscovery}, run.NextAskOperator},
 		{"no index", run.Failure{Kind: run.ProviderFault, Executed: no, Phase: run.PhaseDiscovery, HTTPStatus: 204}, run.NextAskOperator},

@@ -21,6 +21,7 @@ import (
 // leaves, another one continues. So a follower has no goroutine of its own, and ends
 // with the last watcher.
 type follower struct {
+	key      run.Key
 	poller   poller        // only for the watcher that asks; others may read the phase
 	accepted time.Time     // zero: the run was resumed
 	elapsed  time.Duration // time that a run took whose output is missing, by the provider's clock
@@ -39,8 +40,9 @@ type follower struct {
 }
 
 func newFollower(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) *follower {
-	known := c.followers.recall(s, options)
-	return &follower{poller: poller{client: c, skill: s, executionID: options.ExecutionID, known: known}, asking: w, schedule: schedule{deadline: w.end()}}
+	key := c.keyOf(w.ctx, s, options.ExecutionID)
+	known := c.followers.recall(key, options)
+	return &follower{key: key, poller: poller{client: c, skill: s, executionID: options.ExecutionID, known: known}, asking: w, schedule: schedule{deadline: w.end()}}
 }
 
 // begin schedules the first request. It is called before other watchers can join.

@@ -2,6 +2,7 @@ package skillsharing
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
@@ -23,9 +25,14 @@ type followers struct {
 // mostKnown bounds the runs of a client whose sightings are remembered.
 const mostKnown = 2000
 
-// keyOf is the key of a run of a skill. It does not keep the answer that the id is from.
-func keyOf(s *discovery.Skill, executionID string) run.Key {
-	return run.KeyOf("", &run.Ref{SkillID: s.ID, ExecutionID: strings.Clone(executionID)})
+// keyOf is the key of a run of a skill. It does not keep the answer that the id is from. If each principal has credentials of its own, a provider may
+// use the same execution id for runs of several.
+func (c *Client) keyOf(ctx context.Context, s *discovery.Skill, executionID string) run.Key {
+	owner := ""
+	if _, personal := c.Credentials.(credential.Personal); personal {
+		owner, _ = ctx.Value(credential.OwnerKey{}).(string)
+	}
+	return run.KeyOf(owner, &run.Ref{SkillID: s.ID, ExecutionID: strings.Clone(executionID)})
 }
 
 // sightings are what a provider has said about whether it has a run. They outlast the follower of the run, since some callers poll only once
@@ -58,8 +65,7 @@ func (d *denials) add(seen bool) (lost bool) {
 }
 
 // recall returns the sightings of a run. One that was just accepted has none: the provider may have used its execution id before.
-func (all *followers) recall(s *discovery.Skill, options *FollowOptions) sightings {
-	key := keyOf(s, options.ExecutionID)
+func (all *followers) recall(key run.Key, options *FollowOptions) sightings {
 	if !options.Resumed {
 		all.known.Remove(key)
 	}
@@ -69,13 +75,12 @@ func (all *followers) recall(s *discovery.Skill, options *FollowOptions) sightin
 
 // join returns the follower of a run, and whether the watcher is the one that asks.
 func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions, w *watcher) (f *follower, asks bool) {
-	key := keyOf(s, options.ExecutionID)
 	f = newFollower(c, s, options, w) // before the lock, although few runs have a follower already
 	f.mustAsk = options.Resumed
 	f.begin(options)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if known := all.runs[key]; known != nil {
+	if known := all.runs[f.key]; known != nil {
 		known.mu.Lock()
 		defer known.mu.Unlock()
 		if !known.ended && sameSkill(known.poller.skill, s) {
@@ -85,22 +90,21 @@ func (all *followers) join(c *Client, s *discovery.Skill, options *FollowOptions
 	if all.runs == nil {
 		all.runs = make(map[run.Key]*follower)
 	}
-	all.runs[key] = f
+	all.runs[f.key] = f
 	return f, true
 }
 
 // leave removes a follower that has ended, unless another one for the same run has replaced it. It remembers what is known of a run that may go on.
 func (all *followers) leave(f *follower) {
-	key := keyOf(f.poller.skill, f.poller.executionID)
 	if f.response != nil {
-		all.known.Remove(key)
+		all.known.Remove(f.key)
 	} else if f.poller.known != (sightings{}) {
-		all.known.AddWithin(mostKnown, key, f.poller.known, runtoken.MaxLifetime)
+		all.known.AddWithin(mostKnown, f.key, f.poller.known, runtoken.MaxLifetime)
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.runs[key] == f {
-		delete(all.runs, key)
+	if all.runs[f.key] == f {
+		delete(all.runs, f.key)
 	}
 }
 
