@@ -150,14 +150,14 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	case before.row != nil && before.row.Flow == flow:
 		return ErrFinished
 	}
-	o.noteSent(code, f.Verifier)
+	o.sent.addTokens(code, f.Verifier)
 	granted, failure := o.request(c, endpoint, a).Do(ctx, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier},
 	})
 	if failure != nil {
 		return failure
 	}
-	o.noteSent(granted.Access.Value, granted.Refresh.Value)
+	o.sent.addTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
 		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Asked: f.Scopes,
 		Flow: flow, Consented: time.Now().Round(0),
@@ -198,7 +198,7 @@ func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authenticatio
 	}
 	o.grants.changed(owner, nil)
 	if g != nil && g.row != nil {
-		o.noteSent(g.row.Access, g.row.Refresh)
+		o.sent.addTokens(g.row.Access, g.row.Refresh)
 		o.grants.logRevocation(o.grants.revoke(ctx, a.Transport, cmp.Or(o.client.get().revocationURL, g.row.Revoke), g.row))
 		if err == nil {
 			o.grants.Ended(owner, "disconnected")

@@ -216,7 +216,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			if token := row.token(); token.Obtained.After(newest.Obtained) && token.Valid(time.Now()) {
 				return tokens.Granted{Access: *token}, nil
 			}
-			o.noteSent(row.Refresh)
+			o.sent.addTokens(row.Refresh)
 			granted, failure := request.Do(ctx, tokens.Refreshing(row.Refresh))
 			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
@@ -229,7 +229,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 				return granted, failure
 			}
 			row.take(granted, c)
-			o.noteSent(row.Access, row.Refresh)
+			o.sent.addTokens(row.Access, row.Refresh)
 			granted.Access, granted.Refresh.Value = *row.token(), row.text()
 			return granted, nil
 		})

@@ -213,18 +213,6 @@ func (o *OAuth2User) Sent(text []byte) []string { return o.sent.find(text) }
 // Advice implements [credential.Advisor].
 func (*OAuth2User) Advice() string { return tokens.CheckClient }
 
-// noteSent records tokens of users before they are sent, so that they are redacted from then on.
-func (o *OAuth2User) noteSent(secrets ...string) {
-	for _, token := range secrets {
-		if len(token) < credential.MinOutputSecret {
-			continue // it may occur in other data by chance
-		}
-		for _, form := range tokens.FormsOf(token) {
-			o.sent.add(form)
-		}
-	}
-}
-
 // needs returns the scopes that a call of a skill with this authentication needs.
 func (c *userClient) needs(auth *document.Auth) []string {
 	if len(c.Scopes) > 0 && !c.added {
@@ -301,7 +289,7 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 		o.grants.end(ctx, g, "rejected")
 		return "", o.missing(c, &held{}, a.Auth)
 	}
-	o.noteSent(row.Access, row.Refresh)
+	o.sent.addTokens(row.Access, row.Refresh)
 	store.Adopt(key, row.token())
 	var token string
 	if rejected == "" {

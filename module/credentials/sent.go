@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 // recent keeps the values that were put last: at least as many as most, and less than twice as many. The zero value is empty.
@@ -80,6 +83,18 @@ func (s *sentTexts) put(text string) {
 		texts = append(slices.Clip(texts), text)
 	}
 	s.byEnd.put(end, texts, maxSent)
+}
+
+// addTokens records tokens of users before they are sent, so that they are redacted from then on.
+func (s *sentTexts) addTokens(secrets ...string) {
+	for _, token := range secrets {
+		if len(token) < credential.MinOutputSecret {
+			continue // it may occur in other data by chance
+		}
+		for _, form := range tokens.FormsOf(token) {
+			s.add(form)
+		}
+	}
 }
 
 // find returns the known secrets that a text contains.
