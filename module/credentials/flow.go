@@ -18,6 +18,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 )
 
 // flowLife is how long a user may take to consent.
@@ -232,13 +233,12 @@ func (o *OAuth2User) CheckIssuer(ctx context.Context, a *credential.Authenticati
 	if err != nil {
 		return err
 	}
-	origin := func(u *url.URL, err error) string {
-		if err != nil || u.Host == "" {
-			return ""
-		}
-		return strings.ToLower(u.Scheme + "://" + u.Host)
+	tokenURL, err := url.Parse(endpoint)
+	if err != nil {
+		return err
 	}
-	if own := origin(url.Parse(issuer)); own == "" || own != origin(authorization, nil) && own != origin(url.Parse(endpoint)) {
+	own, err := url.Parse(issuer)
+	if err != nil || own.Host == "" || !discovery.SameOrigin(own, authorization) && !discovery.SameOrigin(own, tokenURL) {
 		return ErrIssuer
 	}
 	return nil

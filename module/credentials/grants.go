@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
@@ -80,10 +81,7 @@ type grantRow struct {
 }
 
 func (r *grantRow) text() string {
-	text, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // texts of JSON and of requests are UTF-8
-	}
+	text, _ := json.Marshal(r, jsontext.AllowInvalidUTF8(true)) // it can't fail
 	return string(text)
 }
 

@@ -63,7 +63,7 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 		g = &held{failure: s.rotation("", "").Unavailable(err)}
 	case g.row == nil && g.thing.Version != 0:
 		s.logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
-	case g.row != nil && (g.row.Owner != owner || time.Until(g.thing.Expires) < revocable):
+	case g.row != nil && time.Until(g.thing.Expires) < revocable:
 		g.row = nil // it was not used for too long
 	}
 	g.read = time.Now()
