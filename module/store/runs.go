@@ -34,7 +34,8 @@ const addEntry = "INSERT INTO runs (" + entryColumns + ", size) " +
 	" ON CONFLICT DO NOTHING RETURNING created, expires"
 
 // beyond selects what SQLite has counted of the owner and of all, as far as it leaves no place.
-const beyond = "SELECT 1 FROM owners WHERE realm = $1 AND owner = $2 AND (entries >= $21 OR bytes > $22) OR realm = X'FF' AND owner = X'' AND (entries >= $23 OR bytes > $24)"
+const beyond = "SELECT 1 FROM owners WHERE realm = $1 AND owner = $2 AND (entries >= $21 OR bytes > $22) " +
+	"UNION ALL SELECT 1 FROM owners WHERE realm = X'FF' AND owner = X'' AND (entries >= $23 OR bytes > $24)"
 
 // presentEntry selects the entries of an id or of a key: they are one, or the claim with the id has none with the key.
 const presentEntry = "SELECT " + entryResult + " FROM runs WHERE realm = $1 AND owner = $2 AND (id = $3 OR key = $4)"

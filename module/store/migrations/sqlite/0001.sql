@@ -89,12 +89,14 @@ CREATE TABLE owners (
 ) WITHOUT ROWID;
 
 CREATE TRIGGER runs_inserted AFTER INSERT ON runs BEGIN
-	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.size), (X'FF', X'', 1, NEW.size)
-		ON CONFLICT (realm, owner) DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;
+	INSERT INTO owners VALUES (NEW.realm, NEW.owner, 1, NEW.size) ON CONFLICT DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;
+	INSERT INTO owners VALUES (X'FF', X'', 1, NEW.size) ON CONFLICT DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;
 END;
 CREATE TRIGGER runs_updated AFTER UPDATE OF size ON runs WHEN NEW.size <> OLD.size BEGIN
-	UPDATE owners SET bytes = bytes + NEW.size - OLD.size WHERE realm = NEW.realm AND owner = NEW.owner OR realm = X'FF' AND owner = X'';
+	UPDATE owners SET bytes = bytes + NEW.size - OLD.size WHERE realm = NEW.realm AND owner = NEW.owner;
+	UPDATE owners SET bytes = bytes + NEW.size - OLD.size WHERE realm = X'FF' AND owner = X'';
 END;
 CREATE TRIGGER runs_deleted AFTER DELETE ON runs BEGIN
-	UPDATE owners SET entries = entries - 1, bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner OR realm = X'FF' AND owner = X'';
+	UPDATE owners SET entries = entries - 1, bytes = bytes - OLD.size WHERE realm = OLD.realm AND owner = OLD.owner;
+	UPDATE owners SET entries = entries - 1, bytes = bytes - OLD.size WHERE realm = X'FF' AND owner = X'';
 END;
