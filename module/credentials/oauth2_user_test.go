@@ -718,7 +718,7 @@ func TestS172Issuer(t *testing.T) {
 		"metadata of another":           {issuer, `{"issuer":"https://evil.example"}`, issuer, true, "unreachable"},
 		"no metadata":                   {issuer, `<html>`, issuer, true, "unreachable"},
 		"not configured, none":          {"", "", "", false, ""},
-		"not configured, of the server": {"", "", "https://ID.example.com/realm", true, ""},
+		"not configured, of the server": {"", "", "https://id.example.com/realm", true, ""},
 		"not configured, of another":    {"", "", "https://evil.example", true, "refused"},
 		"not configured, no URL":        {"", "", "id.example.com", true, "refused"},
 		"not configured, empty":         {"", "", "", true, "refused"},
