@@ -247,7 +247,8 @@ func (x *execution) timeoutFor(timeout time.Duration) time.Duration {
 	return min(max(timeout, minTimeout), x.bridge.config.MaxTimeout)
 }
 
-// toldTimeout is the timeout that the provider is told; 0: none. The answer of a provider that can't be asked about its run is waited for in any case.
+// toldTimeout is the timeout that is sent to the provider; 0: none. A provider that can't be asked about its run gets that of the call, which has
+// to wait for the answer.
 func toldTimeout(x *execution) time.Duration {
 	if !x.call.Unattended || !x.found.Skill.Followable() {
 		return x.timeout

@@ -33,7 +33,7 @@ type Skill struct {
 	Ref run.Ref
 	// Descriptor must not be changed.
 	Descriptor *document.Descriptor
-	// Deadline is when the time for the run is over that its provider is told; zero: it has none.
+	// Deadline is the end of the timeout that is sent to the provider; zero: none is sent.
 	Deadline time.Time
 
 	execution *execution

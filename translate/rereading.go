@@ -42,7 +42,7 @@ type listening struct {
 	mu    sync.RWMutex // is held while the count falls, and while a reading begins
 }
 
-// Listen says that somebody is told when the lists of skills change, until release is called, once. In this time, the bridge must not be
+// Listen says that a client listens to changes of the lists of skills until release is called, once. In this time, the bridge must not be
 // released: when runs end, it reads the index of the provider again.
 func (b *Bridge) Listen() (release func()) {
 	l := &b.listening

@@ -37,7 +37,7 @@ type MCP struct {
 	// The server's name for programs. Default: `skill-bridge`.
 	Name string `json:"name,omitempty"`
 
-	// What the model of a client is told about the tools. Default: a sentence with the namespaces.
+	// Instructions for the model of a client. Default: a sentence with the namespaces.
 	Instructions string `json:"instructions,omitempty"`
 
 	// The versions of MCP that are served. Default: `2026-07-28`, `2025-11-25`, `2025-06-18` and `2025-03-26`.

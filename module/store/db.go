@@ -49,7 +49,7 @@ type DB struct {
 	ended    chan struct{}   // closed when no goroutine of the database is left
 
 	closing atomic.Bool // no statement begins any more: the database is being closed, or its file was removed or replaced
-	// using is held by statements for reading, and for writing by whoever closes the database: after the last statement.
+	// using is held for reading by statements, and for writing by the closing of the database, which so comes after the last statement.
 	using   sync.RWMutex
 	conns   *connections // nil: not open
 	trouble atomic.Pointer[ledger.Unavailable]
@@ -248,7 +248,7 @@ func (d *DB) Status() Status {
 func (d *DB) Check(ctx context.Context) error {
 	older := d.older.Load()
 	err := d.transaction(ctx, func(ctx context.Context, s session) error {
-		if older != nil && older.version == 0 { // nobody uses it, who would have to wait
+		if older != nil && older.version == 0 { // no statement uses it, which would have to wait
 			if err := d.migrateFrom(ctx, s, older.files); err != nil {
 				return err
 			}

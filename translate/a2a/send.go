@@ -226,7 +226,7 @@ func (s *submission) insert(ctx context.Context, t *task.Task) error {
 // writeTimeout is how long the answer to a message waits until its task is written.
 const writeTimeout = 2 * time.Second
 
-// drop gives back the place of a task that is not in the ledger, and that nobody will see.
+// drop gives back the place of a task that is not in the ledger, and that its client does not get.
 func (s *submission) drop() {
 	if s.isDraft.Swap(false) {
 		s.front.Ledger.Unplace(s.newest.Load().Entry)

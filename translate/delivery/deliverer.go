@@ -314,7 +314,7 @@ func (d *Deliverer) queue(rows []*Delivery, claimed time.Time) {
 	}
 }
 
-// claim claims due deliveries and finds news that nobody has heard, and returns when it has to be called again.
+// claim claims due deliveries and finds news that no instance has handled, and returns when it has to be called again.
 func (d *Deliverer) claim() time.Time {
 	began := time.Now()
 	d.mu.Lock()

@@ -75,7 +75,7 @@ const UnknownKey = "This bridge does not know the key in the header field Author
 // InvalidToken is the message for callers with an access token that the bridge does not accept.
 const InvalidToken = "This bridge does not accept the access token in the header field Authorization: it has expired, or is not for this bridge. Get a new one, or ask its operator."
 
-// Unauthenticated returns the failure of a caller that has to authenticate, and is told how.
+// Unauthenticated returns the failure of a caller that has to authenticate, which says how.
 func Unauthenticated(message string) *run.Failure {
 	demand := run.NoPrincipal()
 	if message == UnknownKey || message == InvalidToken {

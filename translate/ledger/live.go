@@ -20,7 +20,7 @@ type live struct {
 	version int64         // of it; 0: none is known
 	users   int           // changes, polls and calls in progress
 	calls   int           // calls that follow the run, so that it is not polled
-	turn    chan struct{} // nil: nobody uses it
+	turn    chan struct{} // nil: it is not in use
 	watches []*watch
 	news    []*Entry // versions that are told next
 	telling bool

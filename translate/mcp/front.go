@@ -46,7 +46,7 @@ type Bridge interface {
 	Readable(principal string) []string
 	// ReadLists reads the lists of sources that are stale, and returns until when each that can be read is fresh.
 	ReadLists(ctx context.Context, caller run.Caller, sources []string) map[string]time.Time
-	// Listen says that a client is told of these changes until release is called: then they are looked for after calls.
+	// Listen says that a client listens to these changes until release is called. Meanwhile, the bridge looks for them after calls.
 	Listen() (release func())
 	// Connected waits until the user of the principal has connected the account that a skill needs, as long as the call says.
 	Connected(ctx context.Context, call translate.Call) bool

@@ -31,7 +31,7 @@ type subscription struct {
 	stream   *jsonrpc.Stream
 	id       jsontext.Value  // of the request
 	lists    []string        // methods of the notifications
-	changed  <-chan struct{} // is closed when a list changes after the client was told that it listens; nil: there are no lists
+	changed  <-chan struct{} // is closed when a list changes after the acknowledgement; nil: there are no lists
 	accepted jsontext.Value  // what is honoured
 	tasks    []subscribedTask
 }
@@ -71,7 +71,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	r.Params, r.Members = nil, nil
 	r.meta = wire.Meta{Tasks: r.meta.Tasks}
 	r.Release()
-	if len(s.lists) > 0 { // before the client is told so: it is told of every change after that
+	if len(s.lists) > 0 { // before the acknowledgement: the client gets every change after that
 		defer r.front.Bridge.Listen()()
 		s.changed = r.front.Bridge.Changed(r.caller.Principal)
 	}
@@ -86,7 +86,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return nil, nil
 }
 
-// subscriptionOf reads what a client wants to listen to. What is not known is not honoured.
+// subscriptionOf reads what a client asks to listen to. It ignores what it does not know.
 func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	s := &subscription{request: r, id: r.ID.Clone()}
 	var w front.Writer

@@ -10,7 +10,7 @@
 // changes, and kept for anonymous callers, for callers with a principal, and for the extended card. The bridge is asked again
 // for the list only after [recheck]. Concurrent requests share that query. If it takes longer than [patience], they get the old card.
 // With an empty cache of documents, a card costs one request for each index and, if there are at most [maxDescribed] skills,
-// one for each descriptor. The cache remembers failures, and the limits reads and failed_reads apply. If a descriptor could not be
+// one for each descriptor. The cache remembers failures, and the bounds of reading descriptors apply. If a descriptor could not be
 // read, descriptors are read again after [describeAgain]. A card has at most about 11 MB. Most of that memory is shared by all
 // requests: only the part with the URL is made for each request.
 package card

@@ -206,7 +206,7 @@ func WhichInputs(ctx context.Context, skill *translate.Skill, missing []string, 
 	return b.String(), front.Object(func(w *front.Writer) {
 		w.Text("skill", skill.Name)
 		w.Texts("missing", missing)
-		if schema, err := front.InputSchema(ctx, skill.Descriptor, ""); err == nil { // else nobody reads the question
+		if schema, err := front.InputSchema(ctx, skill.Descriptor, ""); err == nil { // else the client has left
 			w.Raw("inputSchema", schema)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 // as long as they are the same. It is safe for concurrent use.
 type Group struct {
 	members []Credentials
-	// ordered returns what was made of the secrets last. It is a function so that whoever prints the group does not print them.
+	// ordered returns what was made of the secrets last. It is a function so that printing the group does not print them.
 	ordered atomic.Pointer[func() *orderedSecrets]
 }
 
