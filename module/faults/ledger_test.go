@@ -202,3 +202,46 @@ func TestR203DatabaseHangs(t *testing.T) {
 	testbed.Eventually(t, patience, func() bool { return about("cancel_run", patience).Outcome() == "canceled" }, "the run is canceled")
 	checkNoPanic(t, c.Log)
 }
+
+// R204: the clock of the database is ten minutes off that of the instances. No call is executed twice, no task ends before its time, and when an instance is
+// killed, the other one follows its runs.
+func TestR204ClockOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	longtest.Need(t, longtest.Long)
+	for _, ahead := range []string{"10 minutes", "-10 minutes"} {
+		t.Run(ahead, func(t *testing.T) {
+			t.Parallel()
+			dsn := postgrestest.Start(t)
+			postgrestest.Exec(t, dsn, "CREATE SCHEMA off; CREATE FUNCTION off.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "+
+				"$$SELECT pg_catalog.clock_timestamp() + interval '"+ahead+"'$$")
+			t.Cleanup(func() { postgrestest.Exec(t, dsn, "DROP SCHEMA off CASCADE") })
+			p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"}, hostile.Skill{ID: "acme/later", Edit: endpoint("timeout_ms", 120_000)})
+			p.On("acme/later", hostile.Invoke, hostile.Accept(1_000_000))
+			config := strings.Replace(withAgents(p), "\trpc\n", "\tname tools\n\tstore postgres "+dsn+"?search_path=off%2Cpg_catalog%2Cpublic\n\trpc\n", 1)
+			first, second := testbed.StartProcess(t, testbed.Limits{}, config), testbed.StartProcess(t, testbed.Limits{}, config)
+			id := agentOf(first.Client, "ann").Invoke("acme.later", true).Task().ID
+			for n := range 10 {
+				for _, c := range []*testbed.Process{first, second} {
+					if a := keyed(c.With(testbed.Fresh(), testbed.BasicAuth("ann", testbed.Password)), "ann", "acme.now", fmt.Sprint(n), testbed.Timeout(patience)); a.Outcome() != "completed" {
+						t.Errorf("key %d: %s", n, a)
+					}
+				}
+			}
+			state := func() string { return agentOf(second.Client, "ann").GetTask(id).Task().State() }
+			testbed.Eventually(t, patience, func() bool { return state() == "WORKING" }, "the run is accepted")
+			first.Signal(os.Kill)
+			<-first.Exited()
+			polls := p.Count("acme/later", hostile.Status)
+			testbed.Eventually(t, 4*patience, func() bool { return p.Count("acme/later", hostile.Status) > polls+1 }, "the other instance follows the run")
+			if s := state(); s != "WORKING" {
+				t.Errorf("the task is %s before its time is up", s)
+			}
+			p.On("acme/later", hostile.Status, hostile.Complete(nil))
+			testbed.Eventually(t, patience, func() bool { return state() == "COMPLETED" }, "the task ends")
+			if n := p.Count("acme/now", hostile.Invoke); n != 10 || len(p.Duplicates()) > 0 {
+				t.Errorf("%d invocations of 10 keys: %v", n, p.Duplicates())
+			}
+			checkNoPanic(t, second.Log)
+		})
+	}
+}

@@ -63,6 +63,7 @@ var _ translate.Preparation = (*submission)(nil)
 // execute executes the call for the message and follows its run, which may outlive the request.
 func (s *submission) execute(ctx context.Context) {
 	f := s.front
+	f.Ledger.Reach(ctx)
 	if s.chosen.name == "" && !s.onlySkill(ctx) {
 		return
 	}

@@ -83,8 +83,20 @@ func (l Viewed) Stored(ctx context.Context, e *Entry) ([]byte, error) {
 	return data, err
 }
 
-// Now returns the time by the clock of the database, which instances share.
+// Now returns the time by the clock of the database, which instances share, as far as it is known: see Reach.
 func (l Viewed) Now() time.Time { return l.store.Now() }
+
+// Reach waits for the first lease of this instance, with which it learns the time of the database. If there is none, nothing can be claimed either.
+func (l Viewed) Reach(ctx context.Context) {
+	l.mu.Lock()
+	first := l.renewed.IsZero()
+	l.mu.Unlock()
+	if first {
+		ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+		defer cancel()
+		_, _ = l.store.Renew(ctx)
+	}
+}
 
 // Write makes a change that has happened already: if the store fails, this instance answers with it from memory, and writes it later. It returns the
 // newest version. The error is [ErrEnded] if the entry had ended in another way, or that of decide.
