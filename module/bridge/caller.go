@@ -25,7 +25,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-// Caller is who providers are told is calling (Skill Sharing Protocol, section 5.3). It may have placeholders of what the bridge knows about the
+// Caller is the caller that invocations name (Skill Sharing Protocol, section 5.3). It may have placeholders of what the bridge knows about the
 // owner of a run at any time: a run may be repeated, or executed at another instance, when its request is gone. Others of a request are refused when
 // the configuration loads, such as header fields: most of them are the client's to choose.
 //
@@ -46,7 +46,7 @@ type Caller struct {
 	Type string `json:"type,omitempty"`
 }
 
-// ofBridge is what providers are told by default.
+// ofBridge is the caller by default.
 var ofBridge = skillsharing.Caller{ID: "skill-bridge", Type: "service"}
 
 const (
@@ -84,7 +84,7 @@ func checkCallerValue(value string) error {
 	return nil
 }
 
-// told returns who providers are told is calling, with the placeholders of the principal, for which there is one each.
+// told returns the caller that invocations name, with the placeholders of the principal, for which there is one each.
 func (h *Handler) told() (skillsharing.Caller, error) {
 	told := ofBridge
 	if h.Caller == nil {

@@ -225,7 +225,7 @@ var (
 	}
 )
 
-// tokenRefusals are what callers with a token that is refused are told, by the status.
+// tokenRefusals are the answers to callers whose token is refused, by the status.
 var tokenRefusals = map[int]struct{ message, code string }{
 	http.StatusUnauthorized:       {front.InvalidToken, "invalid_token"},
 	http.StatusForbidden:          {"This bridge refuses the access token, since it lacks a scope: get one with the scopes that WWW-Authenticate names.", "insufficient_scope"},

@@ -51,7 +51,7 @@ type Handler struct {
 
 	sources.Sources
 
-	// Who providers are told is calling. Default: `skill-bridge`, a `service`: a provider learns
+	// The caller that invocations name. Default: `skill-bridge`, a `service`: a provider learns
 	// only the bridge. Example: `{"id": "{http.auth.user.id}", "type": "user"}`.
 	Caller *Caller `json:"caller,omitempty"`
 
