@@ -288,46 +288,49 @@ func TestHostileTokens(t *testing.T) {
 	forged := must(json.Marshal(standard().with(object{"sub": "admin"})))
 	attacker := string(must(webKey("k1", otherKey2()).MarshalJSON()))
 	for about, token := range map[string]string{
-		"empty":                              "",
-		"a word":                             "x",
-		"none":                               assemble(atJWT.with(object{"alg": "none"}), standard(), nothing),
-		"None":                               assemble(atJWT.with(object{"alg": "None"}), standard(), nothing),
-		"no algorithm":                       assemble(atJWT.with(object{"alg": nil}), standard(), nothing),
-		"HS256 with the public key in DER":   assemble(atJWT.with(object{"alg": "HS256"}), standard(), mac(public)),
-		"HS256 with the public key in PEM":   assemble(atJWT.with(object{"alg": "HS256"}), standard(), mac(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
-		"HS256 with nothing":                 assemble(atJWT.with(object{"alg": "HS256"}), standard(), mac(nil)),
-		"no signature":                       parts[0] + "." + parts[1] + ".",
-		"two parts":                          parts[0] + "." + parts[1],
-		"four parts":                         good + "." + parts[2],
-		"JSON serialization":                 `{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`,
-		"other claims":                       parts[0] + "." + base64.RawURLEncoding.EncodeToString(forged) + "." + parts[2],
-		"padding":                            parts[0] + "." + parts[1] + "=." + parts[2],
-		"a space in it":                      parts[0] + ". " + parts[1] + "." + parts[2],
-		"another key":                        signed(atJWT, standard(), otherKey2()),
-		"the key in jwk":                     signed(`{"alg":"RS256","kid":"k1","typ":"at+jwt","jwk":`+attacker+`}`, standard(), otherKey2()),
-		"the key at jku":                     signed(atJWT.with(object{"jku": "https://evil.example.com/jwks"}), standard(), otherKey2()),
-		"the key at x5u":                     signed(atJWT.with(object{"x5u": "https://evil.example.com/cert"}), standard(), otherKey2()),
-		"RS256 with the id of an ECDSA key":  signed(atJWT.with(object{"kid": "ec"}), standard(), rsaKey()),
-		"ES256 with the id of an RSA key":    assemble(atJWT.with(object{"alg": "ES256"}), standard(), nothing),
-		"PS256 with a signature of RS256":    signed(atJWT.with(object{"alg": "PS256"}), standard(), rsaKey()),
-		"ES256 with zeros":                   assemble(object{"alg": "ES256", "kid": "ec", "typ": "at+jwt"}, standard(), func([]byte) []byte { return make([]byte, 64) }),
-		"EdDSA with zeros":                   assemble(object{"alg": "EdDSA", "kid": "ed", "typ": "at+jwt"}, standard(), func([]byte) []byte { return make([]byte, 64) }),
-		"a critical field":                   signed(atJWT.with(object{"crit": []string{"exp"}, "exp": 1}), standard(), rsaKey()),
-		"an empty list of critical fields":   signed(atJWT.with(object{"crit": []string{}}), standard(), rsaKey()),
-		"b64":                                signed(atJWT.with(object{"b64": true, "crit": []string{"b64"}}), standard(), rsaKey()),
-		"another type":                       signed(atJWT.with(object{"typ": "logout+jwt"}), standard(), rsaKey()),
-		"a type that is a number":            signed(atJWT.with(object{"typ": 5}), standard(), rsaKey()),
-		"an empty type":                      signed(atJWT.with(object{"typ": ""}), standard(), rsaKey()),
-		"claims twice":                       signed(atJWT, strings.Replace(string(must(json.Marshal(standard()))), "{", `{"sub":"admin",`, 1), rsaKey()),
-		"a key id twice":                     signed(`{"alg":"RS256","kid":"x","kid":"k1","typ":"at+jwt"}`, standard(), rsaKey()),
-		"claims that are a list":             signed(atJWT, []string{"alice"}, rsaKey()),
-		"claims that are null":               signed(atJWT, "null", rsaKey()),
-		"claims that are no UTF-8":           signed(atJWT, strings.Replace(string(must(json.Marshal(standard()))), "alice", "al\xffice", 1), rsaKey()),
-		"deep claims":                        signed(atJWT, `{"x":`+strings.Repeat("[", 6000)+strings.Repeat("]", 6000)+`,`+strings.TrimPrefix(string(must(json.Marshal(standard()))), "{"), rsaKey())[:16000],
-		"longer than 16 KiB":                 signed(atJWT, standard().with(object{"x": strings.Repeat("x", maxTokenSize)}), rsaKey()),
-		"no key id, while several keys fit ": signed(atJWT.with(object{"kid": nil, "alg": "RS512"}), standard(), rsaKey()),
+		"empty":                             "",
+		"a word":                            "x",
+		"none":                              assemble(atJWT.with(object{"alg": "none"}), standard(), nothing),
+		"None":                              assemble(atJWT.with(object{"alg": "None"}), standard(), nothing),
+		"no algorithm":                      assemble(atJWT.with(object{"alg": nil}), standard(), nothing),
+		"HS256 with the public key in DER":  assemble(atJWT.with(object{"alg": "HS256"}), standard(), mac(public)),
+		"HS256 with the public key in PEM":  assemble(atJWT.with(object{"alg": "HS256"}), standard(), mac(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
+		"HS256 with nothing":                assemble(atJWT.with(object{"alg": "HS256"}), standard(), mac(nil)),
+		"no signature":                      parts[0] + "." + parts[1] + ".",
+		"two parts":                         parts[0] + "." + parts[1],
+		"four parts":                        good + "." + parts[2],
+		"JSON serialization":                `{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`,
+		"other claims":                      parts[0] + "." + base64.RawURLEncoding.EncodeToString(forged) + "." + parts[2],
+		"padding":                           parts[0] + "." + parts[1] + "=." + parts[2],
+		"a space in it":                     parts[0] + ". " + parts[1] + "." + parts[2],
+		"another key":                       signed(atJWT, standard(), otherKey2()),
+		"the key in jwk":                    signed(`{"alg":"RS256","kid":"k1","typ":"at+jwt","jwk":`+attacker+`}`, standard(), otherKey2()),
+		"the key at jku":                    signed(atJWT.with(object{"jku": "https://evil.example.com/jwks"}), standard(), otherKey2()),
+		"the key at x5u":                    signed(atJWT.with(object{"x5u": "https://evil.example.com/cert"}), standard(), otherKey2()),
+		"RS256 with the id of an ECDSA key": signed(atJWT.with(object{"kid": "ec"}), standard(), rsaKey()),
+		"ES256 with the id of an RSA key":   assemble(atJWT.with(object{"alg": "ES256"}), standard(), nothing),
+		"PS256 with a signature of RS256":   signed(atJWT.with(object{"alg": "PS256"}), standard(), rsaKey()),
+		"ES256 with zeros":                  assemble(object{"alg": "ES256", "kid": "ec", "typ": "at+jwt"}, standard(), func([]byte) []byte { return make([]byte, 64) }),
+		"EdDSA with zeros":                  assemble(object{"alg": "EdDSA", "kid": "ed", "typ": "at+jwt"}, standard(), func([]byte) []byte { return make([]byte, 64) }),
+		"a critical field":                  signed(atJWT.with(object{"crit": []string{"exp"}, "exp": 1}), standard(), rsaKey()),
+		"an empty list of critical fields":  signed(atJWT.with(object{"crit": []string{}}), standard(), rsaKey()),
+		"b64":                               signed(atJWT.with(object{"b64": true, "crit": []string{"b64"}}), standard(), rsaKey()),
+		"another type":                      signed(atJWT.with(object{"typ": "logout+jwt"}), standard(), rsaKey()),
+		"a type that is a number":           signed(atJWT.with(object{"typ": 5}), standard(), rsaKey()),
+		"an empty type":                     signed(atJWT.with(object{"typ": ""}), standard(), rsaKey()),
+		"claims twice":                      signed(atJWT, strings.Replace(string(must(json.Marshal(standard()))), "{", `{"sub":"admin",`, 1), rsaKey()),
+		"a key id twice":                    signed(`{"alg":"RS256","kid":"x","kid":"k1","typ":"at+jwt"}`, standard(), rsaKey()),
+		"claims that are a list":            signed(atJWT, []string{"alice"}, rsaKey()),
+		"claims that are null":              signed(atJWT, "null", rsaKey()),
+		"claims that are no UTF-8":          signed(atJWT, strings.Replace(string(must(json.Marshal(standard()))), "alice", "al\xffice", 1), rsaKey()),
+		"deep claims":                       signed(atJWT, `{"x":`+strings.Repeat("[", 6000)+strings.Repeat("]", 6000)+`,`+strings.TrimPrefix(string(must(json.Marshal(standard()))), "{"), rsaKey())[:16000],
+		"longer than 16 KiB":                signed(atJWT, standard().with(object{"x": strings.Repeat("x", maxTokenSize)}), rsaKey()),
 	} {
-		expect(t, about, tokens, token, "", http.StatusUnauthorized, "invalid_token: ")
+		reason := "invalid_token: "
+		if strings.HasPrefix(about, "HS256") || strings.EqualFold(about, "none") {
+			reason = "algorithm that is not accepted"
+		}
+		expect(t, about, tokens, token, "", http.StatusUnauthorized, reason)
 	}
 	if taken := s.taken(); len(taken) > 2 || slices.ContainsFunc(taken, func(u string) bool { return strings.Contains(u, "evil") }) {
 		t.Errorf("requests for keys that tokens name: %v", taken)
@@ -340,6 +343,10 @@ func TestHostileTokens(t *testing.T) {
 	} {
 		expect(t, about, tokens, signed(atJWT.with(header), standard(), rsaKey()), "alice", 0, "")
 	}
+	s.publish(webKey("k1", rsaKey()), webKey("k2", otherKey2()), webKey("ec", ecdsaKey()), webKey("ed", ed25519Key()))
+	twice, _ := openTokens(t, s, Issuer{URL: issuerURL, Audience: []string{audience}})
+	expect(t, "no key id, and two keys fit", twice, signed(atJWT.with(object{"kid": nil}), standard(), rsaKey()), "", http.StatusUnauthorized, "no key")
+	expect(t, "no key id, and one key fits", twice, sign(t, jose.ES256, "", ecdsaKey()), "alice", 0, "")
 	expect(t, "ES256", tokens, sign(t, jose.ES256, "ec", ecdsaKey()), "alice", 0, "")
 	expect(t, "EdDSA", tokens, sign(t, jose.EdDSA, "ed", ed25519Key()), "alice", 0, "")
 	expect(t, "PS384", tokens, sign(t, jose.PS384, "k1", rsaKey()), "alice", 0, "")
@@ -644,7 +651,11 @@ func TestMetadata(t *testing.T) {
 	} {
 		s := &site{documents: map[string]string{oidc: metadata(issuerURL, keys), keys: `{"keys":[` + key + `,` + string(must(webKey("other", ecdsaKey()).MarshalJSON())) + `]}`}}
 		tokens, _ := openTokens(t, s, Issuer{URL: issuerURL, Audience: []string{audience}})
-		expect(t, about, tokens, signed(atJWT, standard(), rsaKey()), "", http.StatusUnauthorized, "")
+		signer := rsaKey()
+		if about == "1,024 bits" {
+			signer = small
+		}
+		expect(t, about, tokens, signed(atJWT, standard(), signer), "", http.StatusUnauthorized, map[bool]string{true: "signature", false: "no key"}[about == "an exponent of one"])
 		if token := sign(t, jose.ES256, "other", ecdsaKey()); !strings.Contains(key, "alg") {
 			expect(t, about+", the other key", tokens, token, "alice", 0, "")
 		}
