@@ -92,6 +92,12 @@ func TestS151PrincipalsOfIssuers(t *testing.T) {
 	if a := look(other, token); a.Code != -32602 {
 		t.Errorf("the run of another, with the lines in another order: %v", a)
 	}
+	if err := reload(c, testbed.Bridge(lines[1], one.Option("principal sub"), provider(p.URL(), "acme"))); err != nil {
+		t.Fatal(err)
+	}
+	if a := look(alice, token); a.Outcome() != "running" {
+		t.Errorf("her own run, with the default claim written: %v", a)
+	}
 	// Another issuer, or another claim, without a prefix: its users are others.
 	for _, changed := range []string{two.Option(), one.Option("principal client_id")} {
 		if err := reload(c, testbed.Bridge(changed, provider(p.URL(), "acme"))); err != nil {

@@ -95,7 +95,7 @@ func (h *Handler) told() (skillsharing.Caller, error) {
 		to         *string
 	}{{"caller.id", h.Caller.ID, &told.ID}, {"caller.type", h.Caller.Type, &told.Type}} {
 		var failure error
-		text := globals.ReplaceAllStringFunc(strings.ReplaceAll(option.text, h.placeholder(), defaultPrincipal), func(placeholder string) string {
+		text := globals.ReplaceAllStringFunc(strings.ReplaceAll(option.text, cmp.Or(h.Principal, defaultPrincipal), defaultPrincipal), func(placeholder string) string {
 			value, err := credentials.Text(placeholder)
 			failure = cmp.Or(failure, err)
 			return value

@@ -118,31 +118,22 @@ func (c *Callers) requires() bool {
 func (c *Callers) placeholder() string {
 	switch i := slices.IndexFunc(c.CallersJWT, func(i callers.Issuer) bool { return i.Prefix == "" }); {
 	case c.CallersFile != "":
-		return callersFile
+		return "callers_file"
 	case i >= 0:
-		return callersJWT + " " + c.CallersJWT[i].URL + " " + c.CallersJWT[i].Claim
+		return "callers_jwt " + c.CallersJWT[i].Realm()
 	case len(c.CallersJWT) > 0:
-		return callersJWT
+		return "callers_jwt"
 	}
 	return cmp.Or(c.Principal, defaultPrincipal)
 }
 
 // identity returns the option, or the placeholder, that says who the caller is, for the operator.
 func (c *Callers) identity() string {
-	switch {
-	case len(c.CallersJWT) > 0:
-		return callersJWT
-	case c.CallersFile != "":
-		return callersFile
+	if len(c.CallersJWT) > 0 {
+		return "callers_jwt"
 	}
 	return c.placeholder()
 }
-
-// The names of the options for callers by keys and tokens.
-const (
-	callersFile = "callers_file"
-	callersJWT  = "callers_jwt"
-)
 
 // principalOf returns the caller's principal, which an earlier handler has set; it is empty
 // for an anonymous caller. For a value that could be mistaken for another principal,
@@ -245,7 +236,7 @@ func (c *Callers) openKeys(logger *zap.Logger) error {
 		err = fmt.Errorf("%w; make it with caddy skill-bridge hash-key", err)
 	}
 	if err != nil {
-		return &options.ConfigError{Path: callersFile, Err: err}
+		return &options.ConfigError{Path: "callers_file", Err: err}
 	}
 	return nil
 }

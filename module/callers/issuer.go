@@ -1,6 +1,7 @@
 package callers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +32,11 @@ type Issuer struct {
 	// Scopes that each token must have, in its claim `scope` or `scp`. A token without them is answered with HTTP status 403. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
 }
+
+// Realm says whose the principals are that have no prefix: those of another issuer, or of another claim, are others.
+func (i *Issuer) Realm() string { return i.URL + " " + i.claim() }
+
+func (i *Issuer) claim() string { return cmp.Or(i.Claim, "sub") }
 
 // Read reads the option callers_jwt. Path is its place in the JSON config.
 func (i *Issuer) Read(r *options.Reader, path string) error {

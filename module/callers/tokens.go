@@ -132,7 +132,7 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (principal stri
 
 // principal returns the principal of a token that the issuer has signed and that is valid now.
 func (i *issuer) principal(c claims) (string, *Refusal) {
-	claim := c.text(cmp.Or(i.Claim, "sub"))
+	claim := c.text(i.claim())
 	switch {
 	case !slices.ContainsFunc(c.texts("aud"), func(a string) bool { return slices.Contains(i.Audience, a) }):
 		return "", invalid("the audience of the token is none of callers_jwt")

@@ -356,15 +356,15 @@ func TestHostileTokens(t *testing.T) {
 }
 
 // sign returns a token that the library signs.
-func sign(t *testing.T, algorithm jose.SignatureAlgorithm, id string, key any) string {
-	t.Helper()
+func sign(tb testing.TB, algorithm jose.SignatureAlgorithm, id string, key any) string {
+	tb.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: id}}, (&jose.SignerOptions{}).WithType("at+jwt"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s, err := signer.Sign(must(json.Marshal(standard())))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return must(s.CompactSerialize())
 }
@@ -659,5 +659,28 @@ func TestMetadata(t *testing.T) {
 		if token := sign(t, jose.ES256, "other", ecdsaKey()); !strings.Contains(key, "alg") {
 			expect(t, about+", the other key", tokens, token, "alice", 0, "")
 		}
+	}
+}
+
+func BenchmarkTokens(b *testing.B) {
+	s := &site{documents: make(map[string]string)}
+	s.publish(webKey("k1", rsaKey()), webKey("ec", ecdsaKey()), webKey("ed", ed25519Key()))
+	tokens, releases := OpenTokens([]Issuer{{URL: issuerURL, Audience: []string{audience}}}, s, rand.Text(), zap.NewNop())
+	defer func() {
+		for _, release := range releases {
+			release()
+		}
+	}()
+	for algorithm, token := range map[jose.SignatureAlgorithm]string{
+		jose.RS256: sign(b, jose.RS256, "k1", rsaKey()), jose.ES256: sign(b, jose.ES256, "ec", ecdsaKey()), jose.EdDSA: sign(b, jose.EdDSA, "ed", ed25519Key()),
+	} {
+		b.Run(string(algorithm), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, refused := tokens.Authenticate(b.Context(), token); refused != nil {
+					b.Fatal(refused)
+				}
+			}
+		})
 	}
 }
