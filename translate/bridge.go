@@ -129,6 +129,9 @@ func (b *Bridge) Audience(principal string) int {
 	return 0
 }
 
+// Personal reports whether a source has credentials of which each principal has one of its own, so that lists say other things to each.
+func (b *Bridge) Personal() bool { return b.catalog.Personal }
+
 // Permits reports whether the access rules let a principal use the skill of a run. If none apply to the principal, it may use all skills. It
 // reads nothing, and is not reported as a call.
 func (b *Bridge) Permits(ref *run.Ref, principal string) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/internal/guards"
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
@@ -141,7 +142,11 @@ func (h *Handler) mount(ctx caddy.Context, setup *fronts.Setup) (kept *fronts.Ke
 		page.Account = h.connect.Account
 	}
 	if h.MCP != nil {
-		if h.tools, err = h.MCP.Serve(ctx, setup); err != nil {
+		questions, err := keeping.Sealer(h.tokens.Keys(), "request state")
+		if err != nil {
+			return nil, err
+		}
+		if h.tools, err = h.MCP.Serve(ctx, setup, questions); err != nil {
 			return nil, err
 		}
 		page.Tools = h.tools

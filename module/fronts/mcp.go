@@ -26,6 +26,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -172,7 +173,7 @@ type ToolServer struct {
 }
 
 // Serve returns the mount of MCP.
-func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
+func (m *MCP) Serve(ctx caddy.Context, s *Setup, questions *runtoken.Sealer) (*ToolServer, error) {
 	stopping, err := lifetime.Stopping(ctx)
 	if err != nil {
 		return nil, err
@@ -201,7 +202,7 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup) (*ToolServer, error) {
 		Challenge: told.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
 	}
 	if s.Bridge.Catalog().Personal {
-		tools.Questions = s.Sealer
+		tools.Questions = questions
 	}
 	if !tools.Options.Search {
 		catalog.OnCount(ctx, s.Bridge.Catalog(), warnOfLongList(s.Observer))

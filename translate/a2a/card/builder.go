@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +25,8 @@ type Bridge interface {
 	Describe(ctx context.Context, call translate.Call) (*translate.Description, *run.Failure)
 	// Audience returns the same number for all principals that may use the same skills.
 	Audience(principal string) int
+	// Personal reports whether lists say other things to each principal.
+	Personal() bool
 }
 
 // Config holds the options of a [Builder].
@@ -157,6 +158,9 @@ func (b *Builder) Card(ctx context.Context, r Request) (*Card, error) {
 	case known:
 		k.view = knownView
 	}
+	if known && b.bridge.Personal() {
+		k.principal = r.Caller.Principal
+	}
 	c, fresh, err := b.content(ctx, k, r.Caller)
 	if err != nil {
 		return nil, err
@@ -214,10 +218,12 @@ type key struct {
 	// audience is that of the principal, for whom access rules may permit other skills.
 	audience int
 	skill    string // as the client wrote it; empty: all
+	// principal is the caller's, if lists say other things to each; else empty.
+	principal string
 }
 
 func (k key) String() string {
-	return strconv.Itoa(int(k.view)) + " " + strconv.Itoa(k.audience) + " " + k.skill
+	return fmt.Sprintf("%d %d %q %q", k.view, k.audience, k.skill, k.principal)
 }
 
 // kept is the content of a card and the lists that it was made from.
@@ -225,6 +231,7 @@ type kept struct {
 	content    *content
 	entries    []catalog.Entry      // of the card of all skills
 	descriptor *document.Descriptor // of the card of one skill
+	connects   bool                 // which asks the user to connect an account first
 	checked    time.Time            // the last query to the bridge
 	described  time.Time            // the last reading of descriptors, if some of them could not be read; zero: all could
 	fresh      time.Time            // the end of the content's freshness
@@ -242,7 +249,7 @@ const (
 	patience = time.Second
 	// reading bounds the queries for a content: an index and descriptors take up to 10 seconds each.
 	reading = 25 * time.Second
-	// maxKept bounds the number of contents that are kept of single skills or by access rules, and maxKeptSize their size together, in bytes.
+	// maxKept bounds the number of contents that are kept of single skills, of principals or by access rules, and maxKeptSize their size together, in bytes.
 	maxKept     = 256
 	maxKeptSize = 16 << 20
 )
@@ -317,20 +324,20 @@ func (b *Builder) share(k key, old, now *kept) {
 		return
 	}
 	for _, v := range []view{publicView, knownView, extendedView} {
-		other := b.kept[key{v, k.audience, k.skill}]
+		other := b.kept[key{v, k.audience, k.skill, k.principal}]
 		if other != nil && other.content.digest == now.content.digest {
 			now.content = other.content
 		}
 	}
 }
 
-// makeRoom removes the least recently used contents of single skills, and of callers to whom access rules apply, until the rest is within the bounds. The caller holds b.mu.
+// makeRoom removes the least recently used contents of single skills, of principals, and of callers to whom access rules apply, until the rest is within the bounds. The caller holds b.mu.
 func (b *Builder) makeRoom() {
 	for {
 		count, size := 0, 0
 		var oldest key
 		for k, e := range b.kept {
-			if k.skill == "" && k.audience == 0 {
+			if k.skill == "" && k.audience == 0 && k.principal == "" {
 				continue
 			}
 			count++
@@ -415,8 +422,8 @@ func (b *Builder) describe(ctx context.Context, k key, caller run.Caller, old *k
 	case failure == nil && (d.Hidden && k.view != extendedView || d.State == catalog.Unsupported):
 		return nil, ErrNotFound
 	case failure == nil:
-		now := &kept{descriptor: d.Descriptor, fresh: d.FreshUntil}
-		if old != nil && old.descriptor == d.Descriptor && old.content.skill == d.Name {
+		now := &kept{descriptor: d.Descriptor, connects: d.State == catalog.NeedsConsent, fresh: d.FreshUntil}
+		if old != nil && old.descriptor == d.Descriptor && old.content.skill == d.Name && old.connects == now.connects {
 			now.content = old.content
 			return now, nil
 		}

@@ -77,6 +77,8 @@ func (b *bridge) Describe(_ context.Context, call translate.Call) (*translate.De
 // set changes the skills.
 func (*bridge) Audience(string) int { return 0 }
 
+func (*bridge) Personal() bool { return false }
+
 func (b *bridge) set(skills ...catalog.Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

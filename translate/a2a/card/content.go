@@ -146,6 +146,7 @@ func (b *Builder) contentOfOne(ctx context.Context, d *translate.Description) (*
 	e := catalog.Entry{
 		Name: d.Name, Title: d.Descriptor.Name, Namespace: d.Namespace, Version: d.Descriptor.Version, Description: d.Descriptor.Description,
 		CapabilityType: d.Descriptor.CapabilityType, Descriptor: d.Descriptor,
+		Connects: d.State == catalog.NeedsConsent,
 	}
 	c, err := b.contentOf(ctx, []catalog.Entry{e})
 	if err != nil {
@@ -257,12 +258,13 @@ type skill struct {
 	tags                              []string
 	inputModes, outputModes           []string // empty: those of the agent
 	example                           string   // empty: none
+	connects                          bool     // calls ask the user to connect an account first
 }
 
 // skillOf returns the values of a card about a listed skill. Texts of the provider are cleaned, and bounded so that they take
 // about most bytes.
 func skillOf(e *catalog.Entry, most int) skill {
-	s := skill{name: e.Name, version: line(e.Version, maxVersion)}
+	s := skill{name: e.Name, version: line(e.Version, maxVersion), connects: e.Connects}
 	s.title = cmp.Or(line(e.Title, min(maxTitle, most/4)), line(e.Name, maxTitle), "skill")
 	s.description = cmp.Or(line(e.Description, min(maxDescription, most/2)), s.title)
 	tags := []string{string(e.CapabilityType), e.Namespace}
@@ -345,7 +347,11 @@ func (s *skill) write(legacy bool) []byte {
 		w.Name("id")
 		w.Buf = appendName(w.Buf, s.name)
 		w.Text("name", s.title)
-		w.Text("description", s.description)
+		if s.connects {
+			w.Text("description", front.DescriptionLine(s.description, maxDescription, true))
+		} else {
+			w.Text("description", s.description)
+		}
 		w.Texts("tags", s.tags)
 		if s.example != "" {
 			w.Texts("examples", []string{s.example})
