@@ -233,6 +233,21 @@ func TestS201HostileAddresses(t *testing.T) {
 	}
 }
 
+// TestS201DescriptorOfAStranger: a descriptor from a host that gets no credentials does not say what users are asked for.
+func TestS201DescriptorOfAStranger(t *testing.T) {
+	s := newLogin(t)
+	stranger := hostile.NewProvider(t, s.skills(hostile.Object{"openid": "Nothing.", "stolen": "Everything."})...)
+	p := hostile.NewProvider(t, hostile.Skill{ID: "book", DescriptorURL: stranger.URLOf("book", hostile.Descriptor)})
+	b := start(t, s, p, site(t, "allow_ports "+stranger.URL()[strings.LastIndex(stranger.URL(), ":")+1:], source(p, "acme", s)))
+	ada := b.browser(t, "ada")
+	if a := ada.get("/connect/acme?scopes=stolen"); a.status != http.StatusOK || strings.Contains(a.body, "stolen") || strings.Contains(a.body, `value="connect"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if len(stranger.All()) == 0 {
+		t.Error("the descriptor was not read")
+	}
+}
+
 // TestS202OpenRedirect: there is no parameter that says where the browser goes.
 func TestS202OpenRedirect(t *testing.T) {
 	b := newBed(t)

@@ -30,7 +30,7 @@ var pageSource string
 var pageTemplate = template.Must(template.New("page.html").Parse(pageSource))
 
 // ownStyle is what the style sheet of browse lacks.
-const ownStyle = `.account{padding:1rem;margin-bottom:1.25rem}.account>*+*{margin-top:.75rem}.account h2,.account h2 a{color:inherit}.scopes li+li{margin-top:.25rem}` +
+const ownStyle = `.account{max-width:46rem;padding:1rem;margin-bottom:1.25rem}.account>*+*{margin-top:.75rem}.account h2,.account h2 a{color:inherit}.scopes li+li{margin-top:.25rem}` +
 	`a.button{display:inline-block;min-height:44px;padding:.55rem 1.1rem;border:1px solid var(--accent);border-radius:6px;background:var(--accent);color:var(--on-accent);font-weight:600;text-decoration:none}`
 
 // page is the data of the template. All texts of others in it are bounded and have no control characters.
