@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -86,12 +87,10 @@ var errPanicked = errors.New("a change to the database panicked")
 
 // write makes the changes, and ends the turn.
 func (b *batches) write(batch []*change) {
-	returned := false
+	err := errPanicked
 	defer func() {
 		for _, c := range batch {
-			if !returned {
-				c.err = errPanicked
-			}
+			c.err = cmp.Or(err, c.err)
 			close(c.done)
 		}
 		<-b.turn // after they know their ends, or each of them would take a turn first, with nothing to write
@@ -99,15 +98,10 @@ func (b *batches) write(batch []*change) {
 	switch {
 	case len(batch) == 0:
 	case len(batch) == 1 && batch[0].session.kind != several:
-		batch[0].err = batch[0].f(batch[0].ctx, batch[0].session)
+		err = batch[0].f(batch[0].ctx, batch[0].session)
 	default:
-		if err := writeAll(context.WithoutCancel(batch[0].ctx), batch); err != nil {
-			for _, c := range batch {
-				c.err = err
-			}
-		}
+		err = writeAll(context.WithoutCancel(batch[0].ctx), batch)
 	}
-	returned = true
 }
 
 // writeAll makes the changes in one transaction. A statement that fails has no effect; several have a savepoint. They don't end with a context: SQLite waits

@@ -206,12 +206,10 @@ func (l *instance) poll(n *live) {
 	ctx, cancel := context.WithTimeout(l.closed, pollTimeout)
 	defer cancel()
 	l.mu.Lock()
-	e, missed := n.entry, l.missed
-	if n.poll.missed != missed {
-		e = nil
-	}
+	e, failing := n.entry, n.poll.failures > 0
+	outdated := e == nil || n.poll.missed != l.missed
 	l.mu.Unlock()
-	if e == nil {
+	if outdated {
 		var err error
 		e, err = l.store.Get(ctx, n.of)
 		switch {
@@ -227,9 +225,6 @@ func (l *instance) poll(n *live) {
 	if follower == nil || !e.State.Followed() || !l.Follows(e) || l.pending.find(n.of) != nil {
 		return
 	}
-	l.mu.Lock()
-	failing := n.poll.failures > 0
-	l.mu.Unlock()
 	o := follower.Poll(ctx, e, failing)
 	_, _ = l.write(e, l.advance(e, &o))
 	l.mu.Lock()
