@@ -3,6 +3,7 @@
 //
 //   - api_key sends a key in a header,
 //   - oauth2 obtains access tokens and sends them as bearer tokens,
+//   - oauth2_user sends the tokens that users have granted,
 //   - headers sends fixed headers,
 //   - hmac signs each request.
 //
