@@ -160,7 +160,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	o.sent.addTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
-		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Asked: f.Scopes,
+		Owner: a.Owner, Namespace: f.Namespace, Bridge: o.grants.URL, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Asked: f.Scopes,
 		Flow: flow, Consented: time.Now().Round(0),
 	}
 	if before.row != nil {

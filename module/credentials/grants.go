@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -64,6 +66,7 @@ type Connection struct {
 type grantRow struct {
 	Owner     string   `json:"owner"`
 	Namespace string   `json:"namespace"`
+	Bridge    string   `json:"bridge"` // the URL of its pages: another bridge with the same realm may have other sources
 	TokenURL  string   `json:"token_url"`
 	ClientID  string   `json:"client_id"`
 	Secret    string   `json:"client_secret,omitzero"`  // for revoking the token when the configuration no longer has the source
@@ -120,35 +123,38 @@ func (r *grantRow) granted() []string { return union(r.Asked, r.Answered) }
 // ended reports whether the grant has ended with its access token.
 func (r *grantRow) ended(now time.Time) bool { return r.Refresh == "" && !r.token().Valid(now) }
 
-// nameKey returns the key of the digests in the names of the bridge's grants, which do not show principals to readers of the database. It makes one if
-// there is none, or if the stored one can't be decrypted: then no grant can.
+// nameKey returns the key of the digests in the names of the bridge's grants, which do not show principals to readers of the database. Each seal_key has a
+// copy of it, so that instances with the earlier and the newer one find the same grants. One that can't be decrypted is never replaced.
 func (c *Connection) nameKey(ctx context.Context) ([]byte, error) {
-	for {
-		thing, err := c.Things.Get(ctx, grantNameKind, tokens.Digest(c.Realm))
-		key, old := "", true
-		switch {
-		case errors.Is(err, store.ErrNoThing):
-			thing = &store.Thing{Kind: grantNameKind, Name: tokens.Digest(c.Realm)}
-		case err != nil:
+	key := ""
+	for copies := 0; ; {
+		name := tokens.Digest(c.Realm, strconv.Itoa(copies))
+		thing, err := c.Things.Get(ctx, grantNameKind, name)
+		if err != nil && !errors.Is(err, store.ErrNoThing) {
 			return nil, err
-		default:
-			if key, old, err = c.Sealer.OpenText(ctx, string(thing.Value), grantNameKind, thing.Name); err != nil && !errors.Is(err, runtoken.ErrInvalid) {
+		}
+		if err == nil {
+			found, old, err := c.Sealer.OpenText(ctx, string(thing.Value), grantNameKind, name)
+			if err != nil && !errors.Is(err, runtoken.ErrInvalid) {
 				return nil, err
 			}
+			if key = cmp.Or(key, found); err == nil && !old {
+				return []byte(key), nil
+			}
+			copies++
+			continue
 		}
-		if key != "" && !old {
-			return []byte(key), nil
+		made := cmp.Or(key, rand.Text())
+		sealed, err := c.Sealer.SealText(ctx, made, grantNameKind, name)
+		ok := false
+		if err == nil {
+			ok, err = c.Things.Put(ctx, &store.Thing{Kind: grantNameKind, Name: name, Value: []byte(sealed)}, 0)
 		}
-		if key == "" {
-			key = rand.Text()
-		}
-		sealed, err := c.Sealer.SealText(ctx, key, grantNameKind, thing.Name)
-		if err != nil {
+		switch {
+		case key != "" || ok && err == nil: // a copy can be made later
+			return []byte(made), nil
+		case err != nil:
 			return nil, err
-		}
-		thing.Value = []byte(sealed)
-		if ok, err := c.Things.Put(ctx, thing, 0); err != nil || ok {
-			return []byte(key), err
 		}
 	}
 }
@@ -301,14 +307,18 @@ func (g *held) grant() *Grant {
 	return grant
 }
 
+// gets reports whether a grant is one of this client at its token endpoint.
+func (c *userClient) gets(row *grantRow) bool {
+	return row.ClientID == c.ID && (c.TokenURL == "" || c.TokenURL == row.TokenURL)
+}
+
 // Grant returns the grant of an owner; nil: there is none.
 func (o *OAuth2User) Grant(ctx context.Context, owner string) (*Grant, error) {
 	g, failure := o.grants.read(ctx, owner, 0)
-	c := o.client.get()
 	switch {
 	case failure != nil:
 		return nil, failure
-	case g.row == nil, g.row.ended(time.Now()), g.row.ClientID != c.ID, c.TokenURL != "" && g.row.TokenURL != c.TokenURL:
+	case g.row == nil, g.row.ended(time.Now()), !o.client.get().gets(g.row):
 		return nil, nil //nolint:nilnil // see above
 	}
 	return g.grant(), nil
@@ -349,9 +359,9 @@ func (c *Connection) Sweep(ctx context.Context, transport http.RoundTripper, sou
 		o := sources[g.row.Namespace]
 		var reason string
 		switch {
-		case o == nil:
+		case g.row.Bridge == c.URL && o == nil:
 			reason = "removed"
-		case g.row.ClientID != o.client.get().ID, o.client.get().TokenURL != "" && o.client.get().TokenURL != g.row.TokenURL:
+		case g.row.Bridge == c.URL && !o.client.get().gets(g.row):
 			reason = "changed"
 		case time.Until(g.thing.Expires) < revocable:
 			reason = "unused"

@@ -28,7 +28,7 @@ func init() { caddy.RegisterModule(OAuth2{}) }
 // and descriptors if `token_url` is configured.
 //
 // The grant is client credentials (RFC 6749, section 4.4), or the configured
-// refresh token (section 6). Grants that need a user are not supported.
+// refresh token (section 6). Grants of users are those of `oauth2_user`.
 //
 // Tokens are kept in memory until shortly before they expire, also across
 // reloads, separately for each provider. After a provider has answered 401, one
@@ -292,7 +292,7 @@ func (o *OAuth2) Secrets() []string {
 // Calls of skills with different descriptors share such failures.
 func describe(err error, auth *document.Auth) error {
 	e, ok := errors.AsType[*run.Failure](err)
-	if !ok || e.Demand == nil || auth == nil || auth.OAuth2 == nil {
+	if !ok || e.Demand == nil || e.Demand.ConnectURL != "" || auth == nil || auth.OAuth2 == nil {
 		return err
 	}
 	d := *e.Demand

@@ -367,7 +367,7 @@ const readTimeout = 2 * time.Second
 
 // Missing implements [credential.Personal].
 func (o *OAuth2User) Missing(ctx context.Context, owner string, auth *document.Auth) *run.Failure {
-	if owner == "" || o.grants == nil {
+	if owner == "" || o.grants == nil || !o.Supports(auth) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

@@ -347,7 +347,7 @@ func TestUsersOfAuthorizationServer(t *testing.T) {
 			_, e = tokenOf(t, o, of("ann", "openid"))
 			asksToConnect(t, e, "offline_access+openid")
 			token(o, of("bob", "openid"))
-			c := credentials.Connection{Realm: "bridge", Things: opened(t, settings), Sealer: sealer, Ended: ended.add}
+			c := credentials.Connection{Realm: "bridge", URL: connectURL, Things: opened(t, settings), Sealer: sealer, Ended: ended.add}
 			if all, err := c.List(t.Context(), ""); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Namespace != "acme" {
 				t.Errorf("got %+v, %v", all, err)
 			}
@@ -596,6 +596,25 @@ func TestUsersScopes(t *testing.T) {
 	}
 }
 
+// TestUsersAreTold: what a failure says about the authorization server, and that skills with another authentication ask for no account.
+func TestUsersAreTold(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) {
+		o.TokenURL, o.AuthorizationURL = tokenURL, "https://login.example.com/authorize"
+	})
+	_, e := tokenOf(t, o, own(t, "ann", newRotatingUsers(time.Hour), "read"))
+	const want = `{"authorization_url":"https://login.example.com/authorize","connect_url":"https://agents.example.com/connect/acme?scopes=read",` +
+		`"required_auth_type":"oauth2","required_by":"provider","scopes":{"read":"text of read"}}`
+	if got := string(front.Details(e)); got != want {
+		t.Errorf("got %s", got)
+	}
+	for _, auth := range []*document.Auth{nil, {Type: document.AuthAPIKey}} {
+		if e := o.Missing(t.Context(), "ann", auth); e != nil {
+			t.Errorf("got %+v", e)
+		}
+	}
+}
+
 // TestUsersLack: PERMISSION_DENIED with scopes asks for the union, unless the user has consented to all of them. They are kept with the source.
 func TestUsersLack(t *testing.T) {
 	memory, _ := newDatabase(t)
@@ -813,6 +832,7 @@ func TestS175DatabaseWritten(t *testing.T) {
 		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
 		connect(t, o, own(t, "ann", e))
 		anns := memory.thingsOf("grants")[0]
+		time.Sleep(time.Millisecond)
 		connect(t, o, own(t, "bob", e))
 		bobs := slices.DeleteFunc(memory.thingsOf("grants"), func(thing store.Thing) bool { return thing.Name == anns.Name })[0]
 		forged := bobs
@@ -917,7 +937,7 @@ func TestS178GrantsEnd(t *testing.T) {
 	another, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.ClientID = tokenURL, "other" })
 	synctest.Test(t, func(t *testing.T) {
 		e := newRotatingUsers(time.Hour)
-		c := credentials.Connection{Realm: "bridge", Things: memory, Sealer: sealer, Ended: ended.add}
+		c := credentials.Connection{Realm: "bridge", URL: connectURL, Things: memory, Sealer: sealer, Ended: ended.add}
 		sweep := func(o *credentials.OAuth2User) string {
 			t.Helper()
 			if err := c.Sweep(t.Context(), e, map[string]*credentials.OAuth2User{"acme": o}); err != nil {
@@ -934,7 +954,20 @@ func TestS178GrantsEnd(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if got := sweep(o); got != "bob unused" || e.forms[e.count()-1].Get("token") != "refresh-of-user-2" {
+		c.URL = "https://other.example/connect" // another bridge with the same realm, which does not have the source
+		if err := c.Sweep(t.Context(), e, nil); err != nil || ended.take() != "bob unused" {
+			t.Errorf("another bridge: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+		connect(t, o, own(t, "bob", e))
+		bobs := fmt.Sprint("refresh-of-user-", e.count())
+		c.URL = connectURL
+		for range 91 {
+			time.Sleep(24 * time.Hour)
+			tokenOf(t, o, own(t, "ann", e))
+			synctest.Wait()
+		}
+		if got := sweep(o); got != "bob unused" || e.forms[e.count()-1].Get("token") != bobs {
 			t.Errorf("got %q, %v", got, e.forms[e.count()-1])
 		}
 		time.Sleep(time.Millisecond)
@@ -992,13 +1025,19 @@ func TestS180SealKeyReplaced(t *testing.T) {
 		}
 		return tokenOf(t, o, own(t, "ann", e))
 	}
-	for i, keys := range [][]runtoken.Key{{older}, {newer, older}, {newer}} {
+	for i, keys := range [][]runtoken.Key{{older}, {newer, older}, {newer}, {newer, older}} {
 		if got, failure := token(keys...); got != "access-of-user-1" {
 			t.Errorf("%d: %s, %+v", i, got, failure)
 		}
 	}
-	if _, failure := token(older); failure == nil || failure.Next() != run.NextConnect {
-		t.Errorf("got %+v", failure)
+	// An instance that has only the earlier key does not replace what others need.
+	for _, key := range []runtoken.Key{older, runtoken.NewKey(time.Now())} {
+		if _, failure := token(key); failure == nil || failure.Next() != run.NextConnect {
+			t.Errorf("got %+v", failure)
+		}
+	}
+	if got, failure := token(newer); got != "access-of-user-1" {
+		t.Errorf("%s, %+v", got, failure)
 	}
 }
 
