@@ -244,3 +244,17 @@ func TestS155TokensAreNotShown(t *testing.T) {
 	}
 	c.Log.MustNotShow(tokens...)
 }
+
+// S156: a provider is told the principal of a token where caller has its placeholder, and only there: not where it has the name of an option.
+func TestS156ProvidersAreToldPrincipals(t *testing.T) {
+	issuer := issuertest.New(t)
+	for caller, want := range map[string]string{"{http.auth.user.id} user": "acme:alice user", "callers_jwt user": "callers_jwt user"} {
+		p := hostile.NewProvider(t, hostile.Skill{ID: "s/echo"})
+		c := testbed.StartCaddy(t, testbed.Bridge(issuer.Option("prefix acme:"), "caller "+caller, provider(p.URL(), "acme")))
+		mustComplete(t, withToken(c, issuer.Token(nil)).Execute("acme.s.echo", nil))
+		if told := calledBy(t, p, "s/echo"); len(told) != 1 || told[0] != want {
+			t.Errorf("caller %s: the provider is told %q", caller, told)
+		}
+		c.Stop()
+	}
+}
