@@ -176,6 +176,9 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	if h.jwt != nil {
 		shown.TryIssuers = h.jwt.Try
 	}
+	if h.connect != nil {
+		shown.Redirect = h.connect.Redirect
+	}
 	h.usage.OnRelease(o.Show(shown))
 	if len(shown.Sources()) == 0 {
 		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")

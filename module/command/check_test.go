@@ -435,3 +435,26 @@ func TestCheckStore(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
+
+// TestCheckAccounts: the redirect URIs of sources of which users have accounts are shown, and the metadata of their issuers is tried.
+func TestCheckAccounts(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/book", Auth: hostile.OAuth2("https://login.example.com/token")})
+	server, _ := authorizationServer(t)
+	bridge := func(issuer string) []string {
+		return []string{
+			"allow_http", "allow_networks 127.0.0.0/8", "seal_key 00112233445566778899aabbccddeeff0123456789abcdeffedcba9876543210", "connect {", "url https://agents.example.com/connect", "}",
+			"provider " + p.URL() + " {", "namespace acme", "credentials oauth2_user {", "client_id web", "client_secret {env.SECRET}", "issuer " + issuer, "}", "}",
+		}
+	}
+	const uri = "https://agents.example.com/connect/acme/callback"
+	for _, tc := range []struct {
+		issuer string
+		status int
+		has    string
+	}{{server, 0, uri}, {server + "/nowhere", 1, "metadata of the authorization server can't be read"}} {
+		status, findings, written := check(t, nil, bridge(tc.issuer)...)
+		if status != tc.status || !strings.Contains(written, uri) || !strings.Contains(written, tc.has) {
+			t.Errorf("%s: %d %+v", tc.issuer, status, findings)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func (v *visit) begin(s *source) {
 		v.fail(http.StatusServiceUnavailable, s.Problem)
 		return
 	}
-	to, flow, err := s.oauth.Begin(v.r.Context(), s.authentication, s.Link+"/"+callback, strings.Fields(s.Asked))
+	to, flow, err := s.oauth.Begin(v.r.Context(), s.authentication, v.Redirect(s.Namespace), strings.Fields(s.Asked))
 	if err != nil {
 		v.fail(http.StatusBadGateway, problemOf(err))
 		return

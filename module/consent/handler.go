@@ -56,6 +56,9 @@ func (h *Handler) link(namespace string) string {
 	return strings.TrimSuffix(h.url.String()+"/"+url.PathEscape(namespace), "/")
 }
 
+// Redirect returns the redirect URI of a source, which is registered at its authorization server.
+func (h *Handler) Redirect(namespace string) string { return h.link(namespace) + "/" + callback }
+
 // sources returns the sources of which a principal may have an account: all, or only the one with a namespace. It reads nothing.
 func (h *Handler) sources(principal, namespace string) (found []*source) {
 	known := h.bridge.Namespaces(principal)

@@ -34,6 +34,8 @@ type Bridge struct {
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
 	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
 	Principals func() []string
+	// Redirect returns the redirect URI of a source of which users have accounts. nil: there are no pages on which they connect them.
+	Redirect func(namespace string) string
 	// TryIssuers reads the keys of the issuers of callers' access tokens. nil: there are none.
 	TryIssuers func(ctx context.Context, report func(issuer string, keys int, err error))
 

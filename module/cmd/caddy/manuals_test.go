@@ -382,6 +382,7 @@ func TestManualsOptions(t *testing.T) {
 		"mcp":             "mcp {\n unknown\n}",
 		"webhooks":        "webhooks {\n unknown\n}",
 		"connect":         "connect {\n unknown\n}",
+		"callers_jwt":     "callers_jwt https://id.example {\n unknown\n}",
 		"agent_skills":    "agent_skills {\n unknown\n}",
 
 		"agent_skills <origin>": "agent_skills https://a.example {\n unknown\n}",

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // OfAll returns the findings about bridges and their databases.
@@ -36,7 +40,31 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 				all = append(all, f)
 			})
 		}
+		all = append(all, ofAccounts(ctx, b)...)
 		all = append(all, ofRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
+	}
+	return all
+}
+
+// ofAccounts returns the findings about sources of which users have accounts. It reads the metadata of their issuers.
+func ofAccounts(ctx context.Context, b *observe.Bridge) (all []Finding) {
+	for _, s := range b.Catalog().Sections() {
+		user, ok := s.Credentials.(*credentials.OAuth2User)
+		if !ok || b.Redirect == nil {
+			continue
+		}
+		uri := b.Redirect(s.Namespace)
+		all = append(all, Finding{
+			Result: OK, Bridge: b.Number, Source: s.Namespace, URL: uri,
+			What: "each user connects an account; register this redirect URI at the authorization server: " + uri,
+		})
+		request := (&http.Request{Method: http.MethodGet, URL: s.URL, Header: http.Header{}}).WithContext(ctx)
+		err := user.CheckIssuer(ctx, s.Client.Authentication(ctx, nil, request, nil), "", false)
+		if f, unread := errors.AsType[*run.Failure](err); unread { // an answer without an issuer may be wrong, and is not meant here
+			all = append(all, Finding{
+				Result: Failed, Bridge: b.Number, Source: s.Namespace, What: f.OperatorMessage(), Fix: "correct issuer, or look at the authorization server", Code: document.CodeOf(f),
+			})
+		}
 	}
 	return all
 }
