@@ -271,11 +271,9 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 	if failure != nil {
 		return "", failure
 	}
-	key, store := tokens.Key{TokenURL: endpoint, Origin: a.Origin, Owner: g.thing.Name}, o.stores.Of(&c.Client)
 	row := g.row
 	switch {
 	case row == nil:
-		store.Adopt(key, nil)
 		return "", missing
 	case row.ended(time.Now()):
 		o.grants.end(ctx, g, "expired")
@@ -290,6 +288,7 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 		return "", o.missing(c, &held{}, a.Auth)
 	}
 	o.sent.addTokens(row.Access, row.Refresh)
+	key, store := tokens.Key{TokenURL: endpoint, Origin: a.Origin, Scopes: row.Flow, Owner: g.thing.Name}, o.stores.Of(&c.Client)
 	store.Adopt(key, row.token())
 	var token string
 	if rejected == "" {

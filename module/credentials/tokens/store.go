@@ -122,8 +122,8 @@ type Store struct {
 	fetches singleflight.Group // by Key
 }
 
-// Key identifies a grant: the token endpoint, the origin of the provider that gets the token, what the token may be used for, and whose it is;
-// empty: the bridge's.
+// Key identifies a grant: the token endpoint, the origin of the provider that gets the token, what the token may be used for (the scopes, or what a
+// user has consented to), and whose it is; empty: the bridge's.
 type Key struct{ TokenURL, Origin, Scopes, Owner string }
 
 // grant is the state of the tokens from one endpoint for one provider. The store's lock guards it.
@@ -264,14 +264,10 @@ func (s *Store) Renew(ctx context.Context, key Key, rejected string, f Fetch) (t
 	return s.await(ctx, key, g, f)
 }
 
-// Adopt takes the access token of a grant from the database, unless the known one is newer; nil: the grant has ended.
+// Adopt takes the access token of a grant from the database, unless the known one is newer.
 func (s *Store) Adopt(key Key, token *Access) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if token == nil {
-		delete(s.grants, key)
-		return
-	}
 	if g := s.grant(key); token.Obtained.After(g.obtained) {
 		g.replace(token, time.Now())
 		g.failure, g.until = nil, time.Time{}
