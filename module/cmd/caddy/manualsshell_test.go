@@ -164,6 +164,7 @@ func TestManualsBlocks(t *testing.T) {
 	readElsewhere := []string{
 		manuals.Configuration + " skill_bridge", manuals.Credentials + " credentials", manuals.Contributing + " module/",
 		manuals.Page + " <!doctype", manuals.Monitoring + " #", manuals.CommandLine + " acme.weather",
+		"module/consent/README.md https://agents.example.com/connect/<namespace>/callback",
 	}
 	for _, block := range manuals.Blocks(t) {
 		switch block.Language {
