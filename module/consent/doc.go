@@ -2,4 +2,5 @@
 // credentials of the kind oauth2_user. Package bridge serves them beside the endpoints.
 //
 // Nothing in a link is anybody's: who opens it connects an account of their own. A flow is only in the cookie of the browser that began it.
+// What Caddy does not know, such as when an account was connected, is in the grants of package credentials.
 package consent
