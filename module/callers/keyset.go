@@ -7,7 +7,6 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,18 +16,16 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 )
 
 // Bounds of what is read of an issuer, and how often.
 const (
-	maxDocumentSize = 512 << 10 // of the metadata, and of the keys, in bytes
-	maxKeys         = 64
-	minRSASize      = 2048 / 8 // in bytes; the library reads no key of more than 4,096 bits
+	maxKeys    = 64
+	minRSASize = 2048 / 8 // in bytes; the library reads no key of more than 4,096 bits
 
 	readTimeout  = 10 * time.Second
 	keysFresh    = time.Hour        // then they are read again
@@ -143,7 +140,7 @@ func (i *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
 			Issuer string `json:"issuer"`
 			Keys   string `json:"jwks_uri"`
 		}
-		err := i.get(ctx, address, &metadata)
+		err := tokens.ReadDocument(ctx, i.transport, address, &metadata)
 		keys, wrong := url.Parse(metadata.Keys)
 		switch {
 		case err != nil:
@@ -164,7 +161,7 @@ func (i *issuer) readKeys(ctx context.Context, address string) (keys []jose.JSON
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 	}
-	if err := i.get(ctx, address, &set); err != nil {
+	if err := tokens.ReadDocument(ctx, i.transport, address, &set); err != nil {
 		return nil, err
 	}
 	if set.Keys == nil || len(set.Keys) > maxKeys {
@@ -177,30 +174,4 @@ func (i *issuer) readKeys(ctx context.Context, address string) (keys []jose.JSON
 		}
 	}
 	return keys, nil
-}
-
-// get reads a JSON document. It follows no redirect.
-func (i *issuer) get(ctx context.Context, address string, to any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Accept", "application/json")
-	response, err := i.transport.RoundTrip(r)
-	if err != nil {
-		return fmt.Errorf("%s: %s", address, exchange.ExactReason(err))
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxDocumentSize+1))
-	switch {
-	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s answers with HTTP status %d", address, response.StatusCode)
-	case err != nil:
-		return fmt.Errorf("%s: %s", address, exchange.ExactReason(err))
-	case len(text) > maxDocumentSize:
-		return fmt.Errorf("%s is larger than 512 KiB", address)
-	case json.Unmarshal(text, to) != nil:
-		return fmt.Errorf("%s is not the JSON that it has to be", address)
-	}
-	return nil
 }

@@ -608,8 +608,8 @@ func TestMetadata(t *testing.T) {
 		"no jwks_uri":                    {map[string]string{oidc: metadata(issuerURL, "")}, "no jwks_uri"},
 		"keys that are no JSON":          {map[string]string{oidc: metadata(issuerURL, keys), keys: "<html>"}, "is not the JSON"},
 		"keys that are no list":          {map[string]string{oidc: metadata(issuerURL, keys), keys: "{}"}, "is no JWK set"},
-		"metadata that are too large":    {map[string]string{oidc: metadata(issuerURL, keys) + strings.Repeat(" ", maxDocumentSize), keys: good}, "larger than 512 KiB"},
-		"keys that are too large":        {map[string]string{oidc: metadata(issuerURL, keys), keys: good + strings.Repeat(" ", maxDocumentSize)}, "larger than 512 KiB"},
+		"metadata that are too large":    {map[string]string{oidc: metadata(issuerURL, keys) + strings.Repeat(" ", 512<<10), keys: good}, "larger than 512 KiB"},
+		"keys that are too large":        {map[string]string{oidc: metadata(issuerURL, keys), keys: good + strings.Repeat(" ", 512<<10)}, "larger than 512 KiB"},
 		"too many keys":                  {map[string]string{oidc: metadata(issuerURL, keys), keys: string(must(json.Marshal(map[string]any{"keys": many})))}, "more than 64 keys"},
 	} {
 		s := &site{documents: c.documents}

@@ -3,26 +3,20 @@ package credentials
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-const (
-	// metadataFresh is how long the metadata of an issuer is not read again, and maxMetadata its size in bytes.
-	metadataFresh = 24 * time.Hour
-	maxMetadata   = 512 << 10
-)
+// metadataFresh is how long the metadata of an issuer is not read again.
+const metadataFresh = 24 * time.Hour
 
 // metadata is what an authorization server says about itself (RFC 8414, section 2).
 type metadata struct {
@@ -72,28 +66,11 @@ func (i *issuer) metadata(ctx context.Context, name string, a *credential.Authen
 func readMetadata(ctx context.Context, a *credential.Authentication, address, issuer string) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()), tokens.FetchTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := a.Transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers with HTTP status %d", address, resp.StatusCode)
-	}
-	defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })() // so that a blocked Read returns
 	found := &metadata{read: time.Now()}
-	text, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxMetadata))
-	if err == nil {
-		err = json.Unmarshal(text, found, tokens.Lenient)
-	}
+	err := tokens.ReadDocument(ctx, a.Transport, address, found)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s is no metadata of an authorization server", address)
+		return nil, err
 	case found.Issuer != issuer:
 		return nil, fmt.Errorf("%s is the metadata of another issuer", address)
 	}

@@ -1,0 +1,42 @@
+package tokens
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
+)
+
+// maxDocumentSize bounds the metadata of an authorization server, and its keys, in bytes.
+const maxDocumentSize = 512 << 10
+
+// ReadDocument reads a JSON document of an authorization server. It follows no redirect.
+func ReadDocument(ctx context.Context, transport http.RoundTripper, address string, to any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/json")
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return fmt.Errorf("%s: %s", address, exchange.ExactReason(err))
+	}
+	defer response.Body.Close()
+	defer context.AfterFunc(ctx, func() { _ = response.Body.Close() })() // so that a blocked Read returns
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxDocumentSize+1))
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s answers with HTTP status %d", address, response.StatusCode)
+	case err != nil:
+		return fmt.Errorf("%s: %s", address, exchange.ExactReason(err))
+	case len(text) > maxDocumentSize:
+		return fmt.Errorf("%s is larger than 512 KiB", address)
+	case json.Unmarshal(text, to) != nil:
+		return fmt.Errorf("%s is not the JSON that it has to be", address)
+	}
+	return nil
+}
