@@ -34,10 +34,10 @@ var ceilings = map[string]int{
 	"translate/a2a":            6120,
 	"translate/mcp":            3880,
 	"translate/catalog":        3370,
-	"module/command":           2784,
+	"module/command":           2900,
 	"module/store":             2535,
 	"module/cli":               2262,
-	"module/observe":           2045,
+	"module/observe":           2180,
 	"translate/skillsprotocol": 2146,
 	"module/credentials":       3280,
 	"translate/ledger":         2270,
@@ -54,7 +54,7 @@ var ceilings = map[string]int{
 	"cache":                    1092,
 	"module/network":           1056,
 	"module/sources":           973,
-	"module/admin":             784,
+	"module/admin":             900,
 	"translate/delivery":       828,
 	"translate/run":            626,
 	"translate/strictjson":     557,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 68400
+	maxProduct = 68850
 	maxKeeping = 5950
 )
 

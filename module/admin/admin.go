@@ -29,6 +29,9 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	                              principal, skill and run; how many are kept, and how many of them are open, by front and state. ?id=…,
 //	                              ?principal=… (empty: anonymous callers), ?front=…, ?skill=… and ?state=… (open: all that have not ended) select
 //	                              runs, ?limit=… (0 to 1000) bounds them, ?before=… is the next of the page before
+//	GET  /skill_bridge/grants     the accounts that users have connected (oauth2_user), without tokens, and how many there are at each source.
+//	                              ?principal=… selects those of one
+//	POST /skill_bridge/revoke     {"principal": …}: ends the accounts of a principal, and revokes their tokens
 //	GET  /skill_bridge/stores     the databases (store): which, whether they can be used, and why not
 //	GET  /skill_bridge/usage      what each caller has used of each skill since the process began: calls, accepted runs, calls
 //	                              that a quota refused; those with the most calls first. ?principal=… (empty: anonymous
@@ -74,6 +77,8 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 		route(http.MethodGet, "skills", sure(a.skills)),
 		route(http.MethodGet, "calls", sure(a.calls)),
 		route(http.MethodGet, "runs", a.runs),
+		route(http.MethodGet, "grants", sure(a.grants)),
+		route(http.MethodPost, "revoke", a.revoke),
 		route(http.MethodGet, "stores", sure(a.stores)),
 		route(http.MethodGet, "usage", a.usage),
 		route(http.MethodGet, "notifications", sure(a.notifications)),

@@ -23,13 +23,14 @@ type Status struct {
 	Runs          Runs          `json:"runs"` // without the runs themselves
 	Notifications Notifications `json:"notifications"`
 	Stores        []Store       `json:"stores"`
+	Grants        Grants        `json:"grants"` // without the grants themselves
 	Changes
 }
 
 func (a adminAPI) status(r *http.Request) Status {
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	return Status{a.skills(r), a.providers(r), a.calls(r), runsOf(ctx, new(ledger.Query)), a.notifications(r), a.stores(r), a.changes(r)}
+	return Status{a.skills(r), a.providers(r), a.calls(r), runsOf(ctx, new(ledger.Query)), a.notifications(r), a.stores(r), grantsOf(ctx, "", 0), a.changes(r)}
 }
 
 // Store is a database that bridges use.

@@ -13,26 +13,29 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // accounts are the sources of a bridge of which users have accounts of their own.
 type accounts struct {
 	credentials.Connection // of the bridge, without a namespace
 	users                  map[string]*credentials.OAuth2User
+	sources                []catalog.Source
 	transport              http.RoundTripper
 }
 
 // connectAccounts gives the credentials of users what they have of the bridge, and ends grants of sources that it no longer has.
-func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, keys runtokens.Keys, logger *zap.Logger) error {
+func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, keys runtokens.Keys, o *observe.Observer) error {
 	sealer, err := keeping.Sealer(keys, "grants")
 	if err != nil || sealer == nil || h.DB() == nil || len(sources) == 0 {
 		return err
 	}
 	all := &accounts{users: map[string]*credentials.OAuth2User{}, transport: sources[0].Transport}
-	all.Realm, all.Things, all.Sealer, all.Ended = h.tokens.Realm(), h.DB().Things(), sealer, func(string, string) {}
+	all.Realm, all.Things, all.Sealer, all.Ended = h.tokens.Realm(), h.DB().Things(), sealer, func(owner, namespace, reason string) { o.ConsentEnded(namespace, owner, reason) }
 	if h.Connect != nil {
 		all.URL = h.Connect.Base()
 	}
@@ -40,10 +43,16 @@ func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, k
 		if user, ok := sources[i].Credentials.(*credentials.OAuth2User); ok {
 			own := all.Connection
 			own.Namespace = sources[i].Namespace
+			own.Refreshed = func(f *run.Failure) { o.GrantRefreshed(own.Namespace, f) }
 			user.Connect(own)
 			all.users[own.Namespace] = user
+			all.sources = append(all.sources, sources[i])
 		}
 	}
+	if h.accounts = all; len(all.sources) == 0 {
+		h.accounts = nil
+	}
+	logger := h.logger
 	return lifetime.OnStart(ctx, func() { go all.sweep(ctx, logger) })
 }
 
@@ -83,6 +92,9 @@ func (h *Handler) serveConnect(setup *fronts.Setup, kept *fronts.KeptRuns) error
 	if err != nil {
 		return &options.ConfigError{Path: "connect.url", Err: err}
 	}
-	h.connect.Name, h.connect.Given = h.givenName(), func(principal, _ string, _ []string) { kept.Granted(principal) }
+	h.connect.Name, h.connect.Given = h.givenName(), func(principal, namespace string, scopes []string) {
+		o.ConsentGiven(namespace, principal, scopes)
+		kept.Granted(principal)
+	}
 	return nil
 }

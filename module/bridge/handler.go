@@ -96,12 +96,13 @@ type Handler struct {
 
 // endpoints answer the requests of clients.
 type endpoints struct {
-	server  *jsonrpc.Server    // of the Skills Protocol
-	agent   *fronts.Agent      // nil: A2A is not served
-	tools   *fronts.ToolServer // nil: MCP is not served
-	files   *fronts.SkillFiles // nil: files of Agent Skills are not served
-	browser *browse.Handler    // nil: there is no page
-	connect *consent.Handler   // nil: there are no pages for users
+	server   *jsonrpc.Server    // of the Skills Protocol
+	agent    *fronts.Agent      // nil: A2A is not served
+	tools    *fronts.ToolServer // nil: MCP is not served
+	files    *fronts.SkillFiles // nil: files of Agent Skills are not served
+	browser  *browse.Handler    // nil: there is no page
+	accounts *accounts          // nil: no source has accounts of users
+	connect  *consent.Handler   // nil: there are no pages for users
 }
 
 // CaddyModule returns the Caddy module information.

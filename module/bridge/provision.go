@@ -179,6 +179,9 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	if h.connect != nil {
 		shown.Redirect = h.connect.Redirect
 	}
+	if h.accounts != nil {
+		shown.Grants, shown.Accounts = &h.accounts.Connection, h.accounts.sources
+	}
 	h.usage.OnRelease(o.Show(shown))
 	if len(shown.Sources()) == 0 {
 		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")
@@ -235,7 +238,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 	tellCallers(config, cmp.Or(h.Name, defaultName), keys)
 	secrets, emit := secretsOf(config.Sources), h.emitter(ctx)
 	h.Give(secrets, h.tokens.Sealer())
-	if err := h.connectAccounts(ctx, config.Sources, keys, h.logger); err != nil {
+	if err := h.connectAccounts(ctx, config.Sources, keys, o); err != nil {
 		return err
 	}
 	inBackground := lifetime.InBackground(emit)

@@ -23,10 +23,10 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Shows the providers, skills and calls in progress of the running bridge",
 		Long: `Shows the version of the running bridge, each provider with its health and circuit breakers, how many of its skills the bridge has read, which of them
-have faults, the database, how many runs are kept, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
+have faults, the database, how many runs are kept and accounts of users are connected, and the calls in progress. The command reads no skills: those that were not read yet may have faults, too.
 If there are several bridges (handlers, including those of an earlier configuration while they have calls), each has a number. With --json, shows all that the
 admin API returns: {"version", "caddy_version", "providers", "skills", "unavailable", "stale", "left_out", "missing_aliases", "calls", "runs", "changes",
-"unreadable", "notifications", "stores"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
+"unreadable", "notifications", "stores", "grants"}, or {"error": {"message"}} if Caddy did not answer.` + adminHelp,
 		Example: `  caddy skill-bridge status
   caddy skill-bridge status --address localhost:2020 --json
   caddy skill-bridge status --config /etc/caddy/Caddyfile`,
@@ -99,6 +99,7 @@ func (all *bridgeStatus) show(s *cli.Screen) {
 		fmt.Fprintln(s.Out)
 		summarizeRuns(s, r)
 	}
+	summarizeGrants(s, &all.Grants)
 	showNotifications(s, &all.Notifications)
 	all.showCalls(s)
 	fmt.Fprintln(s.Out, "\nSkill Bridge "+all.Version)

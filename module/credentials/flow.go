@@ -202,7 +202,7 @@ func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authenticatio
 		o.sent.addTokens(g.row.Access, g.row.Refresh)
 		o.grants.logRevocation(o.grants.revoke(ctx, a.Transport, cmp.Or(o.client.get().revocationURL, g.row.Revoke), g.row))
 		if err == nil {
-			o.grants.Ended(owner, "disconnected")
+			o.grants.Ended(owner, g.row.Namespace, "disconnected")
 		}
 	}
 	if err != nil {

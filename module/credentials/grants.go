@@ -8,10 +8,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -37,6 +39,8 @@ const (
 	maxRows = 1024
 	// revocationTimeout bounds the request that revokes a token.
 	revocationTimeout = 3 * time.Second
+	// namePart is the length of a digest in the names of grants.
+	namePart = 32
 	// maxListed is how many grants are listed.
 	maxListed = 100_000
 	// The kinds of things: grants, the keys of their names, and the scopes that providers have asked for.
@@ -58,8 +62,10 @@ type Connection struct {
 	Things tokens.Things
 	// Sealer encrypts them.
 	Sealer *runtoken.Sealer
-	// Ended reports that the grant of a principal has ended.
-	Ended func(owner, reason string)
+	// Ended reports that the grant of a principal at a source has ended.
+	Ended func(owner, namespace, reason string)
+	// Refreshed reports a request for new tokens of a grant, and its failure; nil: there is none. It may be nil itself.
+	Refreshed func(*run.Failure)
 }
 
 // grantRow is a grant as it is stored, encrypted.
@@ -164,7 +170,7 @@ func (c *Connection) nameOf(key []byte, owner, namespace string) string {
 	part := func(what, text string) string {
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(what + "\x00" + text))
-		return hex.EncodeToString(mac.Sum(nil))[:32]
+		return hex.EncodeToString(mac.Sum(nil))[:namePart]
 	}
 	name := tokens.Digest(c.Realm)[:16]
 	if owner != "" {
@@ -222,6 +228,9 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			}
 			o.sent.addTokens(row.Refresh)
 			granted, failure := request.Do(ctx, tokens.Refreshing(row.Refresh))
+			if o.grants.Refreshed != nil {
+				o.grants.Refreshed(failure)
+			}
 			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
 				if failure.Demand != nil && failure.Demand.Reason == "invalid_grant" {
@@ -287,13 +296,13 @@ func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, ad
 
 // Grant is what a user has consented to. It has no tokens.
 type Grant struct {
-	Owner     string
-	Namespace string    // of the source
-	Scopes    []string  // that were asked for, or that the server has named
-	Consented time.Time // when the user has
-	Renewable bool      // there is a refresh token
-	Ends      time.Time // if it is not renewable; zero: it is not known
-	Used      time.Time // the last use, to a day
+	Owner     string    `json:"principal"`
+	Namespace string    `json:"namespace"`     // of the source
+	Scopes    []string  `json:"scopes"`        // that were asked for, or that the server has named
+	Consented time.Time `json:"consented"`     // when the user has
+	Renewable bool      `json:"renewable"`     // there is a refresh token
+	Ends      time.Time `json:"ends,omitzero"` // if it is not renewable; zero: it is not known
+	Used      time.Time `json:"used"`          // the last use, to a day
 }
 
 func (g *held) grant() *Grant {
@@ -331,7 +340,7 @@ func (c *Connection) each(ctx context.Context, owner string, f func(g *held) boo
 		return err
 	}
 	names, err := c.Things.Names(ctx, grantKind, c.nameOf(key, owner, ""), maxListed)
-	for name := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		g, err := c.open(ctx, name)
 		if err != nil {
 			return err
@@ -343,13 +352,36 @@ func (c *Connection) each(ctx context.Context, owner string, f func(g *held) boo
 	return err
 }
 
-// List returns the grants of a bridge, or of one owner, of all sources; sources that were removed included.
-func (c *Connection) List(ctx context.Context, owner string) (grants []*Grant, err error) {
+// List returns the grants of a bridge, or of one owner, of all sources, at most as many; sources that were removed included.
+func (c *Connection) List(ctx context.Context, owner string, most int) (grants []*Grant, err error) {
 	err = c.each(ctx, owner, func(g *held) bool {
 		grants = append(grants, g.grant())
-		return true
+		return len(grants) < most
 	})
 	return grants, err
+}
+
+// Bridge returns what tells apart the grants of bridges.
+func (c *Connection) Bridge() string { return c.Realm }
+
+// Count returns how many grants of a bridge there are at each of some sources. It decrypts none of them.
+func (c *Connection) Count(ctx context.Context, namespaces []string) (map[string]int, error) {
+	key, err := c.nameKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bridge := c.nameOf(key, "", "")
+	sources, counts := map[string]string{}, map[string]int{}
+	for _, namespace := range namespaces {
+		sources[strings.TrimPrefix(c.nameOf(key, "", namespace), bridge)], counts[namespace] = namespace, 0
+	}
+	names, err := c.Things.Names(ctx, grantKind, bridge, maxListed)
+	for name := range names {
+		if namespace, ok := sources[name[max(0, len(name)-namePart):]]; ok {
+			counts[namespace]++
+		}
+	}
+	return counts, err
 }
 
 // Sweep ends the grants of a bridge that were not used for 90 days, those of sources that it no longer has, and those that were made with another client. It
@@ -373,7 +405,7 @@ func (c *Connection) Sweep(ctx context.Context, transport http.RoundTripper, sou
 		thing := *g.thing
 		if ok, err := c.Things.Put(ctx, &thing, time.Millisecond); ok && err == nil {
 			_ = c.revoke(ctx, transport, g.row.Revoke, g.row)
-			c.Ended(g.row.Owner, reason)
+			c.Ended(g.row.Owner, g.row.Namespace, reason)
 		}
 		return ctx.Err() == nil
 	})

@@ -131,7 +131,7 @@ func (s *grants) end(ctx context.Context, g *held, reason string) {
 		s.logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
 	}
 	if ok {
-		s.Ended(g.row.Owner, reason)
+		s.Ended(g.row.Owner, g.row.Namespace, reason)
 	}
 }
 

@@ -46,7 +46,7 @@ type endings struct {
 	all []string
 }
 
-func (e *endings) add(owner, reason string) {
+func (e *endings) add(owner, _, reason string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = append(e.all, owner+" "+reason)
@@ -348,10 +348,10 @@ func TestUsersOfAuthorizationServer(t *testing.T) {
 			asksToConnect(t, e, "offline_access+openid")
 			token(o, of("bob", "openid"))
 			c := credentials.Connection{Realm: "bridge", URL: connectURL, Things: opened(t, settings), Sealer: sealer, Ended: ended.add}
-			if all, err := c.List(t.Context(), ""); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Namespace != "acme" {
+			if all, err := c.List(t.Context(), "", 10); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Namespace != "acme" {
 				t.Errorf("got %+v, %v", all, err)
 			}
-			if all, err := c.List(t.Context(), "ann"); err != nil || len(all) != 0 {
+			if all, err := c.List(t.Context(), "ann", 10); err != nil || len(all) != 0 {
 				t.Errorf("got %+v, %v", all, err)
 			}
 			if err := c.Sweep(t.Context(), s.Client().Transport, map[string]*credentials.OAuth2User{"acme": o}); err != nil || ended.take() != "" {
@@ -848,7 +848,7 @@ func TestS175DatabaseWritten(t *testing.T) {
 		}
 		// The same in another bridge, and in another source, is another grant.
 		for _, c := range []credentials.Connection{{Namespace: "acme", Realm: "other"}, {Namespace: "other", Realm: "bridge"}} {
-			c.URL, c.Things, c.Sealer, c.Ended = connectURL, memory, sealer, func(string, string) {}
+			c.URL, c.Things, c.Sealer, c.Ended = connectURL, memory, sealer, func(string, string, string) {}
 			o.Connect(c)
 			time.Sleep(2 * time.Second)
 			if c.Realm == "other" {
@@ -1018,7 +1018,7 @@ func TestS180SealKeyReplaced(t *testing.T) {
 	token := func(keys ...runtoken.Key) (string, *run.Failure) {
 		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
 		o.Connect(credentials.Connection{
-			Namespace: "acme", Realm: "bridge", URL: connectURL, Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil), Ended: func(string, string) {},
+			Namespace: "acme", Realm: "bridge", URL: connectURL, Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil), Ended: func(string, string, string) {},
 		})
 		if e.count() == 0 {
 			connect(t, o, own(t, "ann", e))

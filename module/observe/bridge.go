@@ -32,6 +32,8 @@ type Bridge struct {
 	Quotas   []quota.Rule
 	Store    *store.DB                // nil: there is none
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
+	Grants   Grants                   // nil: there are none
+	Accounts []catalog.Source         // the sources with grants
 	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
 	Principals func() []string
 	// Redirect returns the redirect URI of a source of which users have accounts. nil: there are no pages on which they connect them.
@@ -213,19 +215,17 @@ const (
 	downAfter  = 3               // so many requests in a row must fail; of those for an index, one
 )
 
-// Emit emits an event. It reports false if the configuration has ended, so that there was no event.
-type Emit func(name string, data map[string]any) bool
-
 // Announce makes the observer emit events about its sources. documents are the namespaces of the sources whose documents are read with
 // credentials. Call it before several goroutines use the observer.
 func (o *Observer) Announce(emit Emit, documents map[string]bool) {
-	o.events = &events{emit, documents, o.health, o.secrets}
+	o.events = &events{emit, lifetime.InBackground(emit), documents, o.health, o.secrets}
 }
 
 // events emits events about the sources of an observer. nil: there are none.
 type events struct {
 	emit      Emit
-	documents map[string]bool // the sources whose documents are read with credentials
+	soon      func(name string, data map[string]any) // does not wait for subscribers
+	documents map[string]bool                        // the sources whose documents are read with credentials
 	health    health
 	secrets   []credential.Credentials
 }
@@ -433,7 +433,7 @@ func (o *events) authenticated(out *run.Run, s *translate.Statistics) {
 	known := o.of(s.Source)
 	f := out.Failure
 	switch {
-	case known == nil:
+	case known == nil, f != nil && f.Next() == run.NextConnect: // which says nothing about other users
 	case f != nil && f.Kind == run.AuthRequired && f.HTTPStatus >= http.StatusBadRequest && f.HTTPStatus < http.StatusInternalServerError:
 		data := o.data(f.Phase, f.URL, f.HTTPStatus)
 		data["skill_id"] = safetext.Field(out.SkillID, MaxLogged)

@@ -24,7 +24,10 @@ import (
 var processMetrics = newMetrics()
 
 // kept are the metrics of what the databases keep.
-var kept keptMetrics
+var (
+	kept   keptMetrics
+	grants grantFigures
+)
 
 // webhookMetrics are about requests to URLs of callers.
 type webhookMetrics struct {
@@ -51,6 +54,7 @@ type metrics struct {
 	refusals      *prometheus.CounterVec
 	build         *prometheus.GaugeVec
 	streams       prometheus.Gauge
+	consents      consentMetrics
 	counted       *prometheus.Registry // of all of the above
 
 	skills labelSet
@@ -90,7 +94,7 @@ var (
 	documentsDesc  = metricDesc("cache_requests_total", "Document requests by cache result.", "result")
 	evictionsDesc  = metricDesc("cache_evictions_total", "Documents removed from the cache because it was full or they had expired.")
 	cacheSizeDesc  = metricDesc("cache_bytes", "Approximate size of the cached documents.")
-	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, keptDesc, openDesc, deliveriesDesc, usableDesc}
+	readDescs      = []*prometheus.Desc{inProgressDesc, waitingDesc, breakersDesc, documentsDesc, evictionsDesc, cacheSizeDesc, keptDesc, openDesc, deliveriesDesc, usableDesc, grantsDesc}
 )
 
 func metricDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -127,6 +131,11 @@ func newMetrics() *metrics {
 		usage.LabelPrincipal, usage.LabelSkill, usage.LabelEvent), time.Now)
 	m.notifications = counter("notification_attempts_total", "Requests that tell callers the ends of their runs.", labelOutcome)
 	m.notificationLosses = counter("notifications_lost_total", "Ends of runs that callers were not told, since the receiver did not take them.").WithLabelValues()
+	m.consents = consentMetrics{
+		given:     counter("consents_given_total", "Accounts that users have connected.", labelProvider),
+		ended:     counter("consents_ended_total", "Accounts that are no longer connected, by reason.", labelProvider, "reason"),
+		refreshes: counter("grant_refreshes_total", "Requests for new tokens of users.", labelProvider, labelOutcome),
+	}
 	for _, phase := range []string{"discovery", "credentials", "submit", "run", "polls", "result"} {
 		m.phaseDuration.WithLabelValues(phase)
 	}
@@ -320,6 +329,7 @@ func (m *metrics) Collect(collected chan<- prometheus.Metric) {
 	send(cacheSizeDesc, prometheus.GaugeValue, float64(s.Bytes))
 
 	kept.send(Databases(), send)
+	grants.send(send)
 
 	// Several bridges may have the same provider, or share circuit breakers, which count once.
 	var waiting int64

@@ -25,6 +25,8 @@ const (
 	outcomeRunning   = "running"
 	// outcomeAnonymous is the outcome of a call without a required principal.
 	outcomeAnonymous = "unauthenticated"
+	// outcomeUnconnected is the outcome of a call whose user has to connect an account.
+	outcomeUnconnected = "needs_consent"
 	// outcomeAsked is the outcome of a call whose agent was asked for further inputs.
 	outcomeAsked = "input_required"
 	// outcomeOverQuota is the outcome of a call that a quota of its caller refused.
@@ -85,6 +87,8 @@ func outcomeOf(o *run.Run, s *translate.Statistics) string {
 		return outcomeOverQuota
 	case o.Failure != nil && o.Failure.Next() == run.NextAuthenticate:
 		return outcomeAnonymous
+	case o.Failure != nil && o.Failure.Next() == run.NextConnect:
+		return outcomeUnconnected
 	case o.Failure != nil:
 		return o.Failure.Kind.String()
 	case o.State == 0:

@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"context"
+	"encoding/json" // Caddy's admin API is made with it
+	"net/http"
+	"slices"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+)
+
+// Grants is the answer of the admin API about the accounts that users have connected. It has no tokens.
+type Grants struct {
+	// Connected counts all of them by source, whatever the query selects.
+	Connected map[string]int `json:"connected"`
+	Grants    []Grant        `json:"grants"` // at most 1000
+	// Unread are the databases that could not be read.
+	Unread []Unread `json:"unread,omitempty"`
+}
+
+// Grant is an account that a user has connected.
+type Grant struct {
+	Bridge int `json:"bridge"`
+	*credentials.Grant
+}
+
+// RevokeRequest asks for the end of the grants of a principal.
+type RevokeRequest struct {
+	Principal string `json:"principal"`
+}
+
+// maxShownGrants is the maximum number of grants in an answer.
+const maxShownGrants = 1000
+
+// grants answers a request about grants. The query may have a principal.
+func (adminAPI) grants(r *http.Request) Grants {
+	return grantsOf(r.Context(), r.URL.Query().Get("principal"), maxShownGrants)
+}
+
+// grantsOf returns the grants of a principal; empty: of all.
+func grantsOf(ctx context.Context, principal string, limit int) Grants {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer := Grants{Connected: map[string]int{}, Grants: []Grant{}}
+	for _, b := range bridgesWithGrants() {
+		counts, err := b.CountGrants(ctx)
+		for namespace, n := range counts {
+			answer.Connected[namespace] += n
+		}
+		var found []*credentials.Grant
+		if most := limit - len(answer.Grants); err == nil && most > 0 {
+			found, err = b.Grants.(*credentials.Connection).List(ctx, principal, most)
+		}
+		for _, g := range found {
+			answer.Grants = append(answer.Grants, Grant{b.Number, g})
+		}
+		if err != nil {
+			answer.Unread = addUnread(answer.Unread, b.Store, err)
+		}
+	}
+	return answer
+}
+
+// bridgesWithGrants returns the bridges whose users connect accounts, the newest of those with the same grants.
+func bridgesWithGrants() (found []*observe.Bridge) {
+	for _, b := range slices.Backward(observe.Numbered()) {
+		if b.Grants != nil && !slices.ContainsFunc(found, func(other *observe.Bridge) bool {
+			return other.Store == b.Store && other.Grants.Bridge() == b.Grants.Bridge()
+		}) {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// revoke ends the grants of a principal, and returns them. Those of sources that the configuration no longer has end when it is loaded.
+func (adminAPI) revoke(r *http.Request) (answer Grants, err error) {
+	var wanted RevokeRequest
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&wanted); err != nil || wanted.Principal == "" {
+		return answer, refusal(http.StatusBadRequest, `the body has to be {"principal": …}`)
+	}
+	answer = grantsOf(r.Context(), wanted.Principal, maxShownGrants)
+	if len(answer.Unread) > 0 {
+		return answer, refusal(http.StatusServiceUnavailable, "nothing was revoked: %s can't be read: %s", answer.Unread[0].Place, answer.Unread[0].Error)
+	}
+	ended := []Grant{}
+	for _, b := range bridgesWithGrants() {
+		for _, s := range b.Accounts {
+			has := func(g Grant) bool { return g.Bridge == b.Number && g.Namespace == s.Namespace }
+			i := slices.IndexFunc(answer.Grants, has)
+			if i < 0 {
+				continue
+			}
+			of := s.Credentials.(*credentials.OAuth2User)
+			if err := of.Disconnect(r.Context(), &credential.Authentication{Transport: s.Transport, Owner: wanted.Principal}, wanted.Principal); err != nil {
+				return answer, refusal(http.StatusServiceUnavailable, "%d of %d grants were revoked: %w", len(ended), len(answer.Grants), err)
+			}
+			ended = append(ended, answer.Grants[i])
+		}
+	}
+	answer.Grants = ended
+	return answer, nil
+}

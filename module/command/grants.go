@@ -1,0 +1,91 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
+	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+)
+
+func grantsCommand() *cobra.Command {
+	var principal string
+	var revoke bool
+	cmd := adminCommand(&cobra.Command{
+		Use:   "grants [--principal <principal> [--revoke]]",
+		Short: "Shows the accounts that users have connected to the running bridge, or ends those of one",
+		Long: `Lists the accounts that users have connected at providers with "credentials oauth2_user": whose they are, what they have consented to, and since when; no
+tokens. With --revoke, ends all of a principal: their tokens are revoked at the authorization servers and deleted. The principal's next call is answered with
+the link where to connect an account. With --json, writes what the admin API returns: {"connected", "grants", "unread"}, with --revoke those that have ended,
+or {"error": {"message"}}.` + adminHelp,
+		Example: `  caddy skill-bridge grants
+  caddy skill-bridge grants --principal alice --json
+  caddy skill-bridge grants --principal alice --revoke`,
+		Args: arguments(0, 0),
+	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+		switch {
+		case cmd.Flags().Changed("principal") && principal == "":
+			return 0, errors.New("--principal is empty: anonymous callers connect no accounts")
+		case revoke && principal == "":
+			return 0, errors.New("--revoke needs --principal: it ends the accounts of one user")
+		case !revoke:
+			return get(cmd.Context(), screen, api, "/skill_bridge/grants?principal="+url.QueryEscape(principal), showGrants)
+		}
+		var answer admin.Grants
+		if err := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/revoke", admin.RevokeRequest{Principal: principal}, &answer); err != nil {
+			return 0, err
+		}
+		screen.Show(answer, func() {
+			for _, g := range answer.Grants {
+				fmt.Fprintf(screen.Out, "%s: the account of %s is no longer connected\n", clean(g.Namespace), clean(g.Owner))
+			}
+			if len(answer.Grants) == 0 {
+				fmt.Fprintln(screen.Out, "this principal has connected no account")
+			}
+		})
+		return cli.OK, nil
+	})
+	addJSON(cmd, "Write JSON")
+	cmd.Flags().StringVar(&principal, "principal", "", "Only this principal")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "End them")
+	return cmd
+}
+
+func showGrants(s *cli.Screen, all *admin.Grants) {
+	rows := make([][]string, len(all.Grants))
+	for i, g := range all.Grants {
+		ends := ""
+		if !g.Renewable {
+			ends = "with its token"
+			if !g.Ends.IsZero() {
+				ends = g.Ends.UTC().Format("2006-01-02 15:04 MST")
+			}
+		}
+		rows[i] = []string{g.Owner, g.Namespace, ago(g.Consented), g.Used.UTC().Format("2006-01-02"), ends, strings.Join(g.Scopes, " ")}
+	}
+	if len(rows) > 0 {
+		s.WholeTable("", 5, []string{"PRINCIPAL", "SOURCE", "CONNECTED SINCE", "LAST USED", "ENDS", "SCOPES"}, rows)
+	}
+	summarizeGrants(s, all)
+}
+
+// summarizeGrants writes how many accounts are connected, if users can connect any.
+func summarizeGrants(s *cli.Screen, all *admin.Grants) {
+	counts := make([]string, 0, len(all.Connected))
+	for _, namespace := range slices.Sorted(maps.Keys(all.Connected)) {
+		counts = append(counts, fmt.Sprintf("%d at %s", all.Connected[namespace], namespace))
+	}
+	if len(counts) > 0 {
+		fmt.Fprintln(s.Out, "\nAccounts that users have connected: "+strings.Join(counts, ", "))
+	}
+	for _, u := range all.Unread {
+		fmt.Fprintf(s.Out, "\nAccounts that users have connected: not known of %s: %s\n", u.Place, u.Error)
+	}
+}

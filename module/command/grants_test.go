@@ -1,0 +1,49 @@
+package command_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestGrants: the command shows what the admin API says, and ends the accounts of one user only.
+func TestGrants(t *testing.T) {
+	const ada = `{"bridge":1,"principal":"ada","namespace":"restaurant","scopes":["book:reservation","offline_access"],"consented":"2026-11-01T10:00:00Z","renewable":true,"used":"2026-11-29T00:00:00Z"}`
+	const bob = `{"bridge":1,"principal":"bob","namespace":"restaurant","scopes":["book:reservation"],"consented":"2026-11-01T10:00:00Z","renewable":false,"ends":"2026-11-29T12:00:00Z","used":"2026-11-29T00:00:00Z"}`
+	var asked []string
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, r.Method+" "+r.URL.String()+" "+string(body))
+		if r.Method == http.MethodPost {
+			_, _ = io.WriteString(w, `{"connected":{"restaurant":2},"grants":[`+ada+`]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"connected":{"restaurant":2},"grants":[`+ada+`,`+bob+`],"unread":[{"place":"db","error":"down"}]}`)
+	}))
+	defer admin.Close()
+	for _, c := range []struct {
+		args, says string
+		asks       string
+		fails      bool
+	}{
+		{"", "ada        restaurant", "GET /skill_bridge/grants?principal= null", false},
+		{"", "2026-11-29 12:00 UTC", "GET /skill_bridge/grants?principal= null", false},
+		{"", "Accounts that users have connected: 2 at restaurant", "GET /skill_bridge/grants?principal= null", false},
+		{"", "not known of db: down", "GET /skill_bridge/grants?principal= null", false},
+		{"--principal a&b --json", `"principal":"bob"`, "GET /skill_bridge/grants?principal=a%26b null", false},
+		{"--principal ada --revoke", "restaurant: the account of ada is no longer connected", `POST /skill_bridge/revoke {"principal":"ada"}`, false},
+		{"--principal ada --revoke --json", `"grants":[{"bridge":1,"principal":"ada"`, `POST /skill_bridge/revoke {"principal":"ada"}`, false},
+		{"--revoke", "--revoke needs --principal", "", true},
+		{"--principal= --revoke", "--principal is empty", "", true},
+	} {
+		asked = nil
+		words := append([]string{"skill-bridge", "grants", "--address", strings.TrimPrefix(admin.URL, "http://")}, strings.Fields(c.args)...)
+		out, err := exec.CommandContext(t.Context(), "caddy", words...).CombinedOutput()
+		if c.fails != (err != nil) || !strings.Contains(string(out), c.says) || strings.Join(asked, ";") != c.asks {
+			t.Errorf("%s: %v, asked %q\n%s", c.args, err, asked, out)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+)
+
+// Names of events.
+const (
+	ConsentGiven = "skill_bridge.consent_given"
+	ConsentEnded = "skill_bridge.consent_ended"
+)
+
+var grantsDesc = metricDesc("grants", "Accounts that users have connected, in the databases.", labelProvider)
+
+// Emit emits an event. It reports false if the configuration has ended, so that there was no event.
+type Emit func(name string, data map[string]any) bool
+
+// consentMetrics are about the accounts that users have connected. None has principals.
+type consentMetrics struct {
+	given, ended, refreshes *prometheus.CounterVec
+}
+
+// ConsentGiven reports that a user has connected an account of their own at a source.
+func (o *Observer) ConsentGiven(source, principal string, scopes []string) {
+	o.metrics.consents.given.WithLabelValues(providerLabel(source)).Inc()
+	shown := make([]string, len(scopes))
+	for i, scope := range scopes {
+		shown[i] = safetext.Field(scope, MaxLogged)
+	}
+	o.consent(ConsentGiven, "a user has connected an account", source, principal, "scopes", shown)
+}
+
+// ConsentEnded reports that the grant of a user has ended, and why.
+func (o *Observer) ConsentEnded(source, principal, reason string) {
+	o.metrics.consents.ended.WithLabelValues(providerLabel(source), reason).Inc()
+	o.consent(ConsentEnded, "the account of a user is no longer connected", source, principal, "reason", reason)
+}
+
+// GrantRefreshed counts a request for new tokens of a user. f is its failure; nil: there is none.
+func (o *Observer) GrantRefreshed(source string, f *run.Failure) {
+	outcome := "ok"
+	switch {
+	case f == nil:
+	case f.Kind == run.AuthRequired, f.Kind == run.PermissionDenied:
+		outcome = "refused"
+	default:
+		outcome = "unavailable"
+	}
+	o.metrics.consents.refreshes.WithLabelValues(providerLabel(source), outcome).Inc()
+}
+
+// consent logs a consent, and emits its event.
+func (o *Observer) consent(event, message, source, principal, detail string, value any) {
+	principal = safetext.Field(principal, MaxLogged)
+	fields := []zap.Field{zap.String("source", source), zap.String("principal", principal), zap.Any(detail, value)}
+	o.logger.Info(message, fields...)
+	if o.audit != nil {
+		o.audit.logger.Info(message, fields...)
+	}
+	if o.events != nil {
+		o.events.soon(event, map[string]any{"source": source, "principal": principal, detail: value})
+	}
+}
+
+// Grants are the accounts that the users of a bridge have connected: a *credentials.Connection.
+type Grants interface {
+	// Bridge is what tells apart the grants of bridges.
+	Bridge() string
+	// Count returns how many there are at each of some sources.
+	Count(ctx context.Context, namespaces []string) (map[string]int, error)
+}
+
+// grantFigures are the numbers of grants.
+type grantFigures struct {
+	mu   sync.Mutex
+	at   time.Time // when they were counted; zero: never
+	last map[string]int
+}
+
+// send sends the numbers of the grants by source. Those of a database that can't be read are missing.
+func (g *grantFigures) send(add func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.at) >= countEvery {
+		g.at, g.last = time.Now(), map[string]int{}
+		counted := map[string]bool{} // a bridge of an earlier configuration has the same
+		for _, b := range Live() {
+			if b.Grants == nil || counted[b.Grants.Bridge()] {
+				continue
+			}
+			counted[b.Grants.Bridge()] = true
+			counts, _ := b.CountGrants(context.Background()) // see database_usable
+			for source, n := range counts {
+				g.last[providerLabel(source)] += n
+			}
+		}
+	}
+	for provider, n := range g.last {
+		add(grantsDesc, prometheus.GaugeValue, float64(n), provider)
+	}
+}
+
+// CountGrants returns how many accounts users have connected at each source. The bridge has to have Grants.
+func (b *Bridge) CountGrants(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, figuresTimeout)
+	defer cancel()
+	namespaces := make([]string, len(b.Accounts))
+	for i, s := range b.Accounts {
+		namespaces[i] = s.Namespace
+	}
+	counts, err := b.Grants.Count(ctx, namespaces)
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
