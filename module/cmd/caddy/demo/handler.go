@@ -62,7 +62,7 @@ type Client struct {
 var states = caddy.NewUsagePool()
 
 // defaultSecrets are the secrets of the quickstart, by the environment variables that its Caddyfile names. Users may set others.
-var defaultSecrets = map[string]string{"DEMO_API_KEY": "demo-key", "DEMO_CLIENT_SECRET": "demo-secret"}
+var defaultSecrets = map[string]string{"DEMO_API_KEY": "demo-key", "DEMO_CLIENT_SECRET": "demo-secret", "DEMO_SEAL_KEY": "ZGVtbyBvbmx5OiAwMTIzNDU2Nzg5IGFiY2RlZmdoaWprbG1ubw=="}
 
 func init() {
 	caddy.RegisterModule(new(Handler))
