@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
@@ -40,6 +41,7 @@ var exercises = map[string]func(*example){
 	"production":          exerciseProduction,
 	"quickstart":          exerciseQuickstart,
 	"several-providers":   exerciseSeveralProviders,
+	"user-accounts":       exerciseUserAccounts,
 	"web-page":            exerciseWebPage,
 }
 
@@ -583,6 +585,20 @@ const (
 	quickstartProvider = "127.0.0.1:8081"
 	quickstartAdmin    = "localhost:8082"
 )
+
+// exerciseUserAccounts: a user without an account is told where to connect one, and the page of the bridge has the restaurant's scopes.
+func exerciseUserAccounts(e *example) {
+	t := e.t
+	e.replace(quickstartProvider, "127.0.0.1:"+freePort(t))
+	e.admin = "localhost:" + freePort(t)
+	e.replace(quickstartAdmin, e.admin)
+	b := e.start()
+	login := []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:hiccup"))}
+	a := b.post(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"restaurant.book","args":{"time":"tomorrow","people":2}}}`, login...)
+	if !strings.Contains(a.body, `"next":"connect"`) || !strings.Contains(a.body, "book:reservation") {
+		t.Errorf("%s", a.body)
+	}
+}
 
 // startQuickstart starts the quickstart with short run times and polling intervals.
 func startQuickstart(e *example) *bridge {
