@@ -50,7 +50,7 @@ var ceilings = map[string]int{
 	"module/consent":           525,
 	"translate/polling":        1162,
 	"translate/agentskills":    1164,
-	"module/cmd":               1193,
+	"module/cmd":               1345,
 	"cache":                    1092,
 	"module/network":           1056,
 	"module/sources":           973,
