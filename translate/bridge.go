@@ -12,6 +12,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog/faults"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -29,6 +30,8 @@ type Bridge struct {
 	runs    limiter   // calls in progress
 	sources []limiter // calls in progress that concern a source, in the order of the configuration
 	waiting limiter   // calls that wait for the end of their run, which are counted and not limited
+
+	consents share.Pool // calls that wait until their user has connected an account, by principal
 
 	listening listening
 	rereading []rereading // in the order of the configuration
@@ -198,8 +201,12 @@ func (b *Bridge) Describe(ctx context.Context, call Call) (*Description, *run.Fa
 	}, nil
 }
 
+// Bounds of the calls that wait until their user has connected an account: of all principals, and of one.
+const maxConsents, maxConsentsOfOne = 1000, 8
+
 // Connected reports whether calls of a skill need not ask the user of the principal to connect an account, or to consent to the Scopes of the call, first, as
-// far as is known. It waits for that as long as the call says, and reads nothing but the skill.
+// far as is known. It waits for that as long as the call says, and reads nothing but the skill. Who waits takes no place of calls; a principal can let few
+// calls wait, and further ones don't.
 func (b *Bridge) Connected(ctx context.Context, call Call) bool {
 	x := b.begin(ctx, OperationDescribe, call)
 	defer x.end()
@@ -208,7 +215,13 @@ func (b *Bridge) Connected(ctx context.Context, call Call) bool {
 		failure = x.discover(x.findByName)
 	}
 	if failure == nil {
+		x.Detach()
+		part := share.Part{Pool: &b.consents, Owner: call.Principal, Most: maxConsents, OfOne: maxConsentsOfOne}
+		if !part.Set(1) {
+			x.call.Consent = 0
+		}
 		failure = x.awaitConsent()
+		part.Set(0)
 	}
 	x.outcome = x.judge(nil, failure)
 	return failure == nil

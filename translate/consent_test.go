@@ -133,6 +133,36 @@ func TestAwaitedConsent(t *testing.T) {
 	}
 }
 
+// TestWaitingForConsentTakesNoPlace: calls that wait for their user leave the places of calls to others, and a principal can let few wait.
+func TestWaitingForConsentTakesNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, p, accounts := consenting(t, func(config *translate.Config) { config.Places.MaxRuns = 1 })
+		p.On("POST /run/free", providertest.Completed("e", 1))
+		call := ownCall("ada", "acme.book")
+		call.Consent = time.Minute
+		began, ended := time.Now(), make(chan time.Duration, 20)
+		for range cap(ended) {
+			go func() {
+				b.Connected(t.Context(), call)
+				ended <- time.Since(began)
+			}()
+			synctest.Wait()
+		}
+		if n := len(ended); n != 12 {
+			t.Errorf("%d of 20 calls did not wait", n)
+		}
+		if outcome := b.Start(t.Context(), ownCall("bob", "acme.free")).Wait(); outcome.Failure != nil {
+			t.Error(outcome.Failure)
+		}
+		accounts.Set("ada", true)
+		for n := range cap(ended) {
+			if took := <-ended; took > time.Second {
+				t.Errorf("call %d ended after %v", n, took)
+			}
+		}
+	})
+}
+
 // TestNobodyConsents: lists of a bridge whose providers have one account for all ask nothing.
 func TestNobodyConsents(t *testing.T) {
 	p := providertest.New()

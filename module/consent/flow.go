@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
@@ -104,11 +103,8 @@ var refusals = map[string]string{
 
 const otherRefusal = "The provider refuses the request of this bridge. Ask its operator to check the client that is registered there."
 
-// finish answers the request to which an authorization server sends the browser back. Its URL has a code, which stays out of the access log and of
-// Referer fields.
+// finish answers the request to which an authorization server sends the browser back.
 func (v *visit) finish() {
-	caddyhttp.SetVar(v.r.Context(), caddyhttp.LogSkipVar, true)
-	v.w.Header().Set("Referrer-Policy", "no-referrer")
 	query := v.r.URL.Query()
 	for _, name := range []string{"code", "state", "error", "iss"} {
 		if len(query[name]) > 1 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -102,6 +104,10 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambig
 	namespace, err := url.PathUnescape(segment)
 	v := &visit{Handler: h, w: w, r: r, principal: principal, namespace: namespace, page: page{Principal: line(principal, maxShownName)}}
 	isCallback, posted := below && last == callback, r.Method == http.MethodPost
+	if isCallback { // its URL has a code, which stays out of the access log and of Referer fields
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+		w.Header().Set("Referrer-Policy", "no-referrer")
+	}
 	switch {
 	case err != nil, below && !isCallback:
 		v.fail(http.StatusNotFound, "There is no such page.")

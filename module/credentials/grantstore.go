@@ -3,6 +3,7 @@ package credentials
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -69,7 +70,7 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	g.read = time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if changes == s.changes {
+	if changes == s.changes && ctx.Err() == nil { // a canceled reading says nothing about the next
 		s.rows.put(owner, g, maxRows)
 	}
 	return g, g.failure
@@ -166,8 +167,11 @@ func (s *grants) remember(ctx context.Context, scopes []string) error {
 			return err
 		}
 		all := union(known, scopes)
-		if len(all) == len(known) || len(all) > tokens.MaxScopes {
+		switch {
+		case len(all) == len(known):
 			return nil
+		case len(all) > tokens.MaxScopes:
+			return fmt.Errorf("there are %d already", len(known))
 		}
 		sealed, err := s.Sealer.SealText(ctx, strings.Join(all, " "), grantScopeKind, thing.Name)
 		if err != nil {
