@@ -24,7 +24,7 @@ const (
 	PrincipalRequired  = "require_principal is set and the principal is empty"
 	AmbiguousPrincipal = "the principal begins or ends with a space or an invisible character, or contains control characters"
 	KeyRequired        = "callers_file is set and the request has no key"
-	TokenRequired      = "callers_jwt is set and the request has no token"
+	TokenRequired      = "callers_jwt is set and the request has no token" //nolint:gosec // no credential
 	UnknownKey         = "callers_file does not have the key of the request"
 	SeveralPrincipals  = "the header that names the principal has several values"
 )

@@ -112,7 +112,7 @@ func (i *Issuer) SignedWith(header, claims map[string]any) string {
 	all := map[string]any{"iss": i.URL, "sub": "alice", "aud": Audience, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "client_id": "app", "jti": rand.Text()}
 	maps.Copy(all, claims)
 	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
-	var parts []string
+	parts := make([]string, 0, 2)
 	for _, part := range []map[string]any{fields, all} {
 		text, err := json.Marshal(part)
 		if err != nil {
