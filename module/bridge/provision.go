@@ -255,10 +255,7 @@ func (h *Handler) hold(ctx caddy.Context, config *translate.Config, o *observe.O
 		config.Grants = db.Grants
 	}
 	use := h.usage // without the handler: an execution may outlive its request
-	endRun := func() {
-		use.Done()
-		lifetime.EndRun()
-	}
+	endRun := use.EndRun
 	config.Hold = func() (release func()) {
 		lifetime.BeginRun()
 		use.Acquire()

@@ -90,7 +90,7 @@ func (d Digest) String() string { return hex.EncodeToString(d.sum.Sum(nil)) }
 type Usage struct {
 	users    atomic.Int64
 	leave    func()
-	release  func()
+	released atomic.Bool
 	releases []func()
 	idle     []func()
 }
@@ -99,11 +99,6 @@ type Usage struct {
 // the last user ends, the usage calls the functions that close idle connections.
 func NewUsage(closeIdle ...func()) *Usage {
 	u := &Usage{idle: closeIdle}
-	u.release = sync.OnceFunc(func() {
-		for _, release := range slices.Backward(u.releases) {
-			release()
-		}
-	})
 	u.leave = sync.OnceFunc(u.Done)
 	u.Acquire()
 	return u
@@ -118,10 +113,31 @@ func (u *Usage) Acquire() { u.users.Add(1) }
 
 // Done ends a use.
 func (u *Usage) Done() {
+	if u.users.Add(-1) == 0 {
+		u.end()
+	}
+}
+
+// EndRun ends the use by an execution that was counted with [BeginRun]. If it is the last, the rest is done in the background: what is released may wait for
+// who ends the execution, as the ledger waits for its polls.
+func (u *Usage) EndRun() {
 	if u.users.Add(-1) > 0 {
+		EndRun()
 		return
 	}
-	u.release()
+	go func() {
+		defer EndRun()
+		u.end()
+	}()
+}
+
+// end is called when the last user has ended. Those who begin later don't wait until everything is released, since that may wait for them.
+func (u *Usage) end() {
+	if u.released.CompareAndSwap(false, true) {
+		for _, release := range slices.Backward(u.releases) {
+			release()
+		}
+	}
 	for _, closeIdle := range u.idle {
 		closeIdle()
 	}

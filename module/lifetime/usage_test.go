@@ -2,6 +2,7 @@ package lifetime_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 )
@@ -31,4 +32,37 @@ func TestUsage(t *testing.T) {
 	u.Acquire()
 	u.Done()
 	check("a request after Cleanup", 1, 2)
+}
+
+// What is released may wait for an execution: for the last one, whose end releases it, or for one that begins and ends meanwhile.
+func TestReleaseWaitsForRun(t *testing.T) {
+	for about, last := range map[string]bool{"the last one": true, "one that begins meanwhile": false} {
+		t.Run(about, func(t *testing.T) {
+			u := lifetime.NewUsage()
+			begun, ended, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			u.OnRelease(func() {
+				close(begun)
+				<-ended
+				close(released)
+			})
+			lifetime.BeginRun()
+			if last {
+				u.Acquire()
+				u.Leave()
+			} else {
+				go u.Leave()
+				<-begun
+				u.Acquire()
+			}
+			go func() {
+				u.EndRun()
+				close(ended)
+			}()
+			select {
+			case <-released:
+			case <-time.After(10 * time.Second):
+				t.Error("they wait for each other")
+			}
+		})
+	}
 }
