@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,13 +194,18 @@ func (p *Process) Signal(s os.Signal) {
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Wait waits until the process has exited, and returns its exit status, or -1 for a signal. It fails
-// the test after atMost.
+// the test after atMost, with the stacks of all goroutines in the log.
 func (p *Process) Wait(atMost time.Duration) int {
 	p.tb.Helper()
 	select {
 	case <-p.exited:
 		return p.command.ProcessState.ExitCode()
 	case <-time.After(atMost):
+		_ = p.command.Process.Signal(syscall.SIGABRT) // it may just have exited, or takes no signals
+		select {
+		case <-p.exited:
+		case <-time.After(10 * time.Second):
+		}
 		p.tb.Fatalf("Caddy did not end within %s\n%s", atMost, p.Log.Text())
 		return -1
 	}
