@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -13,9 +14,12 @@ import (
 func TestGrants(t *testing.T) {
 	const ada = `{"bridge":1,"principal":"ada","namespace":"restaurant","scopes":["book:reservation","offline_access"],"consented":"2026-11-01T10:00:00Z","renewable":true,"used":"2026-11-29T00:00:00Z"}`
 	const bob = `{"bridge":1,"principal":"bob","namespace":"restaurant","scopes":["book:reservation"],"consented":"2026-11-01T10:00:00Z","renewable":false,"ends":"2026-11-29T12:00:00Z","used":"2026-11-29T00:00:00Z"}`
+	var mu sync.Mutex // the command is another process
 	var asked []string
 	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
 		asked = append(asked, r.Method+" "+r.URL.String()+" "+string(body))
 		if r.Method == http.MethodPost {
 			_, _ = io.WriteString(w, `{"connected":{"restaurant":2},"grants":[`+ada+`]}`)
@@ -39,11 +43,15 @@ func TestGrants(t *testing.T) {
 		{"--revoke", "--revoke needs --principal", "", true},
 		{"--principal= --revoke", "--principal is empty", "", true},
 	} {
+		mu.Lock()
 		asked = nil
+		mu.Unlock()
 		words := append([]string{"skill-bridge", "grants", "--address", strings.TrimPrefix(admin.URL, "http://")}, strings.Fields(c.args)...)
 		out, err := exec.CommandContext(t.Context(), "caddy", words...).CombinedOutput()
+		mu.Lock()
 		if c.fails != (err != nil) || !strings.Contains(string(out), c.says) || strings.Join(asked, ";") != c.asks {
 			t.Errorf("%s: %v, asked %q\n%s", c.args, err, asked, out)
 		}
+		mu.Unlock()
 	}
 }
