@@ -129,13 +129,12 @@ func algorithmsOf(k *jose.JSONWebKey) []string {
 	return nil
 }
 
-// read reads the metadata of the issuer (OpenID Connect Discovery 1.0, section 4, else RFC 8414, section 3) and the keys that it names.
+// read reads the metadata of the issuer and the keys that it names.
 func (i *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
 	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
 	u, _ := url.Parse(i.URL)                                                // checked before
-	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
 	var faults []string
-	for _, address := range []string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path} {
+	for _, address := range tokens.MetadataURLs(u) {
 		var metadata struct {
 			Issuer string `json:"issuer"`
 			Keys   string `json:"jwks_uri"`

@@ -48,10 +48,11 @@ func (i *issuer) metadata(ctx context.Context, name string, a *credential.Authen
 	if err != nil {
 		return nil, err
 	}
-	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	for _, at := range []string{path + "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server" + path} {
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()), tokens.FetchTimeout)
+	defer cancel()
+	for _, address := range tokens.MetadataURLs(u) {
 		var found *metadata
-		if found, err = readMetadata(ctx, a, u.Scheme+"://"+u.Host+at, name); err == nil {
+		if found, err = readMetadata(ctx, a, address, name); err == nil {
 			i.mu.Lock()
 			i.known = found
 			i.mu.Unlock()
@@ -64,8 +65,6 @@ func (i *issuer) metadata(ctx context.Context, name string, a *credential.Authen
 }
 
 func readMetadata(ctx context.Context, a *credential.Authentication, address, issuer string) (*metadata, error) {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()), tokens.FetchTimeout)
-	defer cancel()
 	found := &metadata{read: time.Now()}
 	err := tokens.ReadDocument(ctx, a.Transport, address, found)
 	switch {

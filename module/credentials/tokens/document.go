@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -13,6 +15,12 @@ import (
 
 // maxDocumentSize bounds the metadata of an authorization server, and its keys, in bytes.
 const maxDocumentSize = 512 << 10
+
+// MetadataURLs returns where the metadata of an issuer may be: by OpenID Connect Discovery 1.0, section 4, else by RFC 8414, section 3.
+func MetadataURLs(issuer *url.URL) [2]string {
+	origin, path := issuer.Scheme+"://"+issuer.Host, strings.TrimSuffix(issuer.EscapedPath(), "/")
+	return [2]string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path}
+}
 
 // ReadDocument reads a JSON document of an authorization server. It follows no redirect.
 func ReadDocument(ctx context.Context, transport http.RoundTripper, address string, to any) error {
