@@ -1,0 +1,85 @@
+package publish
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// An Operation says how arguments become a request to an API, and what its answer means. It is immutable.
+type Operation struct {
+	Method string // in capital letters
+	// Path is the template of the path, that of the document's first server included, such as /v1/pets/{petId}.
+	Path       string
+	Parameters []Parameter
+	Body       *Body // nil: the request has none
+	// Accept are the media types of the first 2xx answer, for the header Accept; empty: any.
+	Accept []string
+	// Credentials are the names of the request headers that carry the credential of the operation, in canonical form. No other credential goes with it.
+	Credentials []string
+	// Demand is what a caller without a credential is answered.
+	Demand Demand
+}
+
+// A Demand is the credential that an operation needs.
+type Demand struct {
+	Type             string // of auth.type in the descriptor, such as api_key
+	Header           string // of api_key
+	AuthorizationURL string // of oauth2
+}
+
+// A Parameter is an input that becomes a part of the URL, or a header.
+type Parameter struct {
+	Input string // the input of the skill
+	Name  string // in the API
+	In    string // path, query, header or cookie
+	// Style is simple, form, deepObject, spaceDelimited, pipeDelimited, label or matrix.
+	Style   string
+	Explode bool
+	// AllowReserved sends the reserved characters of RFC 3986 as they are, in queries.
+	AllowReserved bool
+	// JSON sends the value as JSON (a parameter with content).
+	JSON bool
+}
+
+// A Body is the request body of an operation.
+type Body struct {
+	MediaType string
+	// Whole is the one input that is the body; empty: Members are.
+	Whole    string
+	Base64   bool // Whole is base64 of the body's bytes
+	Required bool
+	Members  []Member
+}
+
+// A Member is an input that becomes a member of a body in JSON, or a field of a form.
+type Member struct {
+	Input    string
+	Name     string
+	Required bool // if any member is given
+	// File: the value is base64 of the bytes of a file (contentEncoding), MediaType its type.
+	File      bool
+	MediaType string
+}
+
+// A Result is what an answer of the API means for the skill.
+type Result struct {
+	// Status is completed, failed or timeout; empty: Error says more by HTTPStatus than a run could.
+	Status string
+	// HTTPStatus is the status of the answer to the caller: 200, or that of an error in the form of the protocol's section 8.1.
+	HTTPStatus int
+	Output     jsontext.Value // of completed
+	Error      *Error         // of anything else
+	// RetryAfter is the pause that the API asks for; 0: none.
+	RetryAfter time.Duration
+	// Header has headers of the API's answer that the caller gets, such as WWW-Authenticate.
+	Header http.Header
+}
+
+// An Error is the error of a run, or of an invocation (sections 5.4 and 8.1).
+type Error struct {
+	Code    string
+	Message string
+	Details jsontext.Value // nil: none
+}
