@@ -10,7 +10,8 @@ import (
 // An Operation says how arguments become a request to an API, and what its answer means. It is immutable.
 type Operation struct {
 	Method string // in capital letters
-	// Path is the template of the path, that of the document's first server included, such as /v1/pets/{petId}.
+	// Path is the template of the path, that of the document's first server included, such as /v1/pets/{petId}. It begins with one slash and is
+	// percent-encoded (RFC 3986), but for the braces. Each parameter in it is one of Parameters.
 	Path       string
 	Parameters []Parameter
 	Body       *Body // nil: the request has none
@@ -29,7 +30,7 @@ type Demand struct {
 	AuthorizationURL string // of oauth2
 }
 
-// A Parameter is an input that becomes a part of the URL, or a header.
+// A Parameter is an input that becomes a part of the URL, or a header. [Settable] holds for it.
 type Parameter struct {
 	Input string // the input of the skill
 	Name  string // in the API
@@ -45,11 +46,11 @@ type Parameter struct {
 
 // A Body is the request body of an operation.
 type Body struct {
-	MediaType string
-	// Whole is the one input that is the body; empty: Members are.
+	MediaType string // without wildcards
+	// Whole is the one input that is the body; empty: Members are. In a form, the members of its value are the fields.
 	Whole    string
 	Base64   bool // Whole is base64 of the body's bytes
-	Required bool
+	Required bool // without arguments for it, an empty object or form is sent
 	Members  []Member
 }
 
@@ -58,9 +59,13 @@ type Member struct {
 	Input    string
 	Name     string
 	Required bool // if any member is given
-	// File: the value is base64 of the bytes of a file (contentEncoding), MediaType its type.
+	// File: the value is base64 of the bytes of a file (contentEncoding), or an array of such values. MediaType is its type; empty: it is detected.
 	File      bool
 	MediaType string
+	// Style and Explode are those of a field of a form (the document's encoding), as in Parameter. Without a style, each item of an array is a
+	// field, and an object is JSON.
+	Style   string
+	Explode bool
 }
 
 // A Result is what an answer of the API means for the skill.
