@@ -25,9 +25,9 @@ type Operation struct {
 
 // A Demand is the credential that an operation needs.
 type Demand struct {
-	Type             string // of auth.type in the descriptor, such as api_key
-	Header           string // of api_key
-	AuthorizationURL string // of oauth2
+	Type             string `json:"required_auth_type"`          // of auth.type in the descriptor, such as api_key; empty: none
+	Header           string `json:"header,omitempty"`            // of api_key
+	AuthorizationURL string `json:"authorization_url,omitempty"` // of oauth2
 }
 
 // A Parameter is an input that becomes a part of the URL, or a header. [Settable] holds for it.
