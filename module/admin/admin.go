@@ -10,6 +10,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/probes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
 
@@ -33,6 +34,8 @@ func init() { caddy.RegisterModule(adminAPI{}) }
 //	                              ?principal=… selects those of one
 //	POST /skill_bridge/revoke     {"principal": …}: ends the accounts of a principal, and revokes their tokens
 //	GET  /skill_bridge/stores     the databases (store): which, whether they can be used, and why not
+//	GET  /skill_bridge/healthz    that the process answers
+//	GET  /skill_bridge/readyz     whether the bridges are ready for calls; HTTP status 503 if they are not
 //	GET  /skill_bridge/usage      what each caller has used of each skill since the process began: calls, accepted runs, calls
 //	                              that a quota refused; those with the most calls first. ?principal=… (empty: anonymous
 //	                              callers), ?namespace=… and ?skill_id=… select rows, ?limit=… (0 to 10000) bounds them
@@ -80,6 +83,8 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 		route(http.MethodGet, "grants", sure(a.grants)),
 		route(http.MethodPost, "revoke", a.revoke),
 		route(http.MethodGet, "stores", sure(a.stores)),
+		route(http.MethodGet, "healthz", sure(func(*http.Request) *probes.Answer { return probes.Healthy })),
+		route(http.MethodGet, "readyz", sure(func(*http.Request) *probes.Answer { return probes.Ready(observe.Numbered()) })),
 		route(http.MethodGet, "usage", a.usage),
 		route(http.MethodGet, "notifications", sure(a.notifications)),
 		route(http.MethodGet, "changes", sure(a.changes)),
@@ -104,6 +109,9 @@ func route[T any](method, path string, answer func(*http.Request) (T, error)) ca
 			return err
 		}
 		w.Header().Set("Content-Type", "application/json")
+		if probe, ok := any(v).(*probes.Answer); ok {
+			w.WriteHeader(probe.HTTPStatus())
+		}
 		return json.NewEncoder(w).Encode(v)
 	})}
 }

@@ -128,6 +128,8 @@ func parseCaddyfile(helper httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, e
 //			principal <text>
 //		}
 //
+//		health [<path>]
+//
 //		webhooks {
 //			secrets        <secret>...
 //			allow_http

@@ -89,7 +89,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 	// Those that are not values of the option.
 	others := map[string]bool{"callers_jwt principal": true, "callers_jwt prefix": true, "callers_jwt scopes": true, "provider namespace": true, "agent_skills url": true, "allow_networks": true, "webhooks allow_networks": true, "webhooks secrets": true, "name": true, "store": true, "seal_key": true}
-	elsewhere := map[string]bool{"a2a": true, "mcp": true, "wait": true, "rpc": true} // TestDocumentedDefaults of module/fronts
+	elsewhere := map[string]bool{"a2a": true, "mcp": true, "wait": true, "rpc": true, "health": true} // TestDocumentedDefaults of module/fronts
 	phrase := regexp.MustCompile(`\bdefault:? ([^;,()]+)`)
 	number := regexp.MustCompile(`\d+`)
 	block, checked := "", 0

@@ -16,6 +16,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/probes"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -103,6 +104,7 @@ type endpoints struct {
 	browser  *browse.Handler    // nil: there is no page
 	accounts *accounts          // nil: no source has accounts of users
 	connect  *consent.Handler   // nil: there are no pages for users
+	shown    *observe.Bridge    // for probes
 }
 
 // CaddyModule returns the Caddy module information.
@@ -136,7 +138,7 @@ func (h *Handler) Token(ctx context.Context, ref run.Ref, principal string) (str
 
 // Answers reports whether the handler answers a request, and does not pass it on. Warnings about routes ask for it.
 func (h *Handler) Answers(r *http.Request) bool {
-	return !h.Any() || h.IsRPC(r.URL.Path) || h.connect.Serves(r) || h.agent != nil && h.agent.Serves(r) || h.tools != nil && h.tools.Serves(r) || h.files != nil && h.files.Serves(r)
+	return !h.Any() || h.IsRPC(r.URL.Path) || h.Health.Serves(r) || h.connect.Serves(r) || h.agent != nil && h.agent.Serves(r) || h.tools != nil && h.tools.Serves(r) || h.files != nil && h.files.Serves(r)
 }
 
 // ServeHTTP answers a request. If protocols have paths of their own, it passes requests for other paths on to the next handler.
@@ -145,6 +147,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	toTools := h.tools != nil && h.tools.Serves(r)
 	toFiles := h.files != nil && h.files.Serves(r)
 	toUser := h.connect.Serves(r)
+	if h.Health.Serves(r) {
+		probes.Serve(w, r, h.shown)
+		return nil
+	}
 	if !toAgent && !toTools && !toFiles && !toUser && h.Any() && !h.IsRPC(r.URL.Path) {
 		return next.ServeHTTP(w, r)
 	}

@@ -182,6 +182,7 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	if h.accounts != nil {
 		shown.Grants, shown.Accounts = &h.accounts.Connection, h.accounts.sources
 	}
+	h.shown = shown
 	h.usage.OnRelease(o.Show(shown))
 	if len(shown.Sources()) == 0 {
 		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/probes"
 	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
 )
 
@@ -33,6 +34,23 @@ admin API returns: {"version", "caddy_version", "providers", "skills", "unavaila
 		Args: arguments(0, 0),
 	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		return get(cmd.Context(), screen, api, "/skill_bridge/status", func(s *cli.Screen, all *admin.Status) { (&bridgeStatus{all}).show(s) })
+	})
+	addJSON(cmd, "Write JSON")
+	return cmd
+}
+
+func readyCommand() *cobra.Command {
+	cmd := adminCommand(&cobra.Command{
+		Use:   "ready",
+		Short: "Says whether the running bridge is ready for calls, for health checks",
+		Long: `Asks the admin API whether the bridge is ready for calls, as the health check of a container does. It also is, and "degraded", if it has lost its database or
+if none of its sources can be used. With --json, writes {"status", "problems"}, or {"error": {"message"}} if it is not ready.` + adminHelp,
+		Example: "  caddy skill-bridge ready\n  caddy skill-bridge ready --config /etc/caddy/Caddyfile",
+		Args:    arguments(0, 0),
+	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
+		return get(cmd.Context(), screen, api, "/skill_bridge/readyz", func(s *cli.Screen, answer *probes.Answer) {
+			fmt.Fprintln(s.Out, strings.Join(append([]string{answer.Status}, answer.Problems...), "\n"))
+		})
 	})
 	addJSON(cmd, "Write JSON")
 	return cmd

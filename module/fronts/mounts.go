@@ -19,6 +19,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/consent"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/module/probes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
@@ -55,6 +56,10 @@ type Mounts struct {
 	// `oauth2_user`. Default: none. Example: `{"url": "https://agents.example.com/connect"}`.
 	Connect *consent.Config `json:"connect,omitempty"`
 
+	// Serve probes for programs that watch the bridge, to everybody: `/healthz` says whether the process answers, `/readyz` whether the bridge is ready for
+	// calls. Default: none. Example: `{"path": "/internal"}`.
+	Health *Health `json:"health,omitempty"`
+
 	// ByToken says that the handler accepts access tokens itself, so that MCP has metadata that names their issuers.
 	ByToken bool `json:"-"`
 }
@@ -63,6 +68,21 @@ type Mounts struct {
 type RPC struct {
 	// The path of the endpoint. Default: `/rpc`.
 	Path string `json:"path,omitempty"`
+}
+
+// Health are the probes of a site.
+type Health struct {
+	// The path below which `healthz` and `readyz` are. Default: `/`. Example: `/internal`.
+	Path string `json:"path,omitempty"`
+}
+
+// Serves reports whether a request is for a probe.
+func (h *Health) Serves(r *http.Request) bool {
+	if h == nil {
+		return false
+	}
+	probe, found := strings.CutPrefix(r.URL.Path, strings.TrimSuffix(h.Path, "/"))
+	return found && (probe == probes.Health || probe == probes.Readiness)
 }
 
 const (
@@ -111,11 +131,13 @@ func (m *Mounts) Elsewhere() *front.Elsewhere {
 // Targets returns the options of the mounts.
 func (m *Mounts) Targets(r *options.Reader) options.Targets {
 	return options.Targets{
-		"rpc": block(r, &m.RPC, (*RPC).read), "a2a": block(r, &m.A2A, (*A2A).read), "mcp": block(r, &m.MCP, (*MCP).read),
+		"rpc": block(r, &m.RPC, func(rpc *RPC, r *options.Reader) error { return readPath(r, "rpc", &rpc.Path) }),
+		"a2a": block(r, &m.A2A, (*A2A).read), "mcp": block(r, &m.MCP, (*MCP).read),
 		"wait":         &m.Wait,
 		"agent_skills": block(r, &m.AgentSkills, (*AgentSkills).read),
 		webhooksBlock:  block(r, &m.Webhooks, (*Webhooks).read),
 		"connect":      block(r, &m.Connect, (*consent.Config).Read),
+		"health":       block(r, &m.Health, func(h *Health, r *options.Reader) error { return readPath(r, "health", &h.Path) }),
 	}
 }
 
@@ -127,12 +149,12 @@ func block[T any](r *options.Reader, value **T, read func(*T, *options.Reader) e
 	}
 }
 
-// read reads the option rpc.
-func (r *RPC) read(from *options.Reader) error {
-	if err := from.Args("rpc", "optionally a path", 0, &r.Path); err != nil {
+// readPath reads an option whose only value is a path.
+func readPath(r *options.Reader, name string, to *string) error {
+	if err := r.Args(name, "optionally a path", 0, to); err != nil {
 		return err
 	}
-	return from.Block("rpc", "rpc", nil)
+	return r.Block(name, name, nil)
 }
 
 // Check checks the options.
@@ -172,6 +194,12 @@ func (m *Mounts) Check(c *options.Checker) {
 	if m.Connect != nil {
 		c.Check("connect.path", cmp.Or(checkPath(m.Connect.Path), m.checkConnect(covered)))
 		m.Connect.Check(c)
+	}
+	if m.Health != nil {
+		c.Check("health.path", checkPath(m.Health.Path))
+		if !m.Any() {
+			c.Check("health", errors.New("health needs the option rpc, a2a or mcp: write rpc <path> in the block instead of a matcher"))
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/probes"
 	"github.com/skill-bridge/caddy-skill-bridge/module/routes"
 )
 
@@ -46,6 +47,10 @@ func (m *Mounts) endpoints() (all []endpoint) {
 	}
 	if m.Connect != nil && m.Any() {
 		all = append(all, endpoint{name: m.Connect.At(), connect: true, document: m.Connect.Principal != ""}) // browsers may authenticate otherwise
+	}
+	if m.Health != nil {
+		base := strings.TrimSuffix(m.Health.Path, "/")
+		all = append(all, endpoint{name: base + probes.Health, document: true}, endpoint{name: base + probes.Readiness, document: true})
 	}
 	return all
 }

@@ -33,6 +33,8 @@ const (
 	firstPause, longestPause = time.Second, 30 * time.Second
 	// sweepInterval is between two deletions of what has expired.
 	sweepInterval = time.Minute
+	// askInterval is between two questions of [DB.Ask].
+	askInterval = time.Second
 )
 
 // DB is a database: one for all configurations of the process that use it. It is safe for concurrent use.
@@ -59,7 +61,8 @@ type DB struct {
 		advice string // of the log line that was the last, and when it was written
 		at     time.Time
 	}
-	older atomic.Pointer[olderSchema] // nil: the schema is that of the program
+	older  atomic.Pointer[olderSchema] // nil: the schema is that of the program
+	asking sync.Mutex                  // held while the database is asked whether it answers, and for a second after it
 }
 
 // dialect is what databases do differently.
@@ -242,6 +245,18 @@ func (d *DB) Status() Status {
 		s.Migration = older.String()
 	}
 	return s
+}
+
+// Ask is like Status, and also reads from the database in the background, at most once a second: a later status has what that has shown.
+func (d *DB) Ask() Status {
+	if d.asking.TryLock() {
+		go func() {
+			defer d.asking.Unlock()
+			_, _ = d.Things().Get(d.ctx, "check", "") // the status has the error
+			d.wait(askInterval)
+		}()
+	}
+	return d.Status()
 }
 
 // Check writes a thing and a run, and deletes them. If the database is empty and only checked, it also makes the tables, and undoes that.

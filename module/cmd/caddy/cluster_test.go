@@ -29,6 +29,8 @@ func exerciseCluster(e *example) {
 	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
 	e.replace("provider https://skills.example.com", "provider "+p.URL()+" {\n\t\t\tnamespace acme\n\t\t}")
 	e.onLoopback()
+	e.replace("\tshutdown_delay 5s\n", "\tshutdown_delay 1s\n")
+	e.replace("\t\thealth_interval 2s\n", "\t\thealth_interval 200ms\n")
 	e.replace("\tgrace_period 30s\n", "\tgrace_period 5s\n\tadmin off\n\tpersist_config off\n\tauto_https off\n")
 	one, two := freePort(t), freePort(t)
 	e.replace("10.0.0.1:8080 10.0.0.2:8080", "127.0.0.1:"+one+" 127.0.0.1:"+two)

@@ -24,11 +24,12 @@ const (
 	CommandLine   = "module/command/README.md"
 	Page          = "module/browse/README.md"
 	Operation     = "module/OPERATION.md"
+	Deployment    = "module/DEPLOY.md"
 	Monitoring    = "caddyfile-examples/monitoring/README.md"
 )
 
 // All has all manuals.
-var All = []string{README, Contributing, Configuration, Credentials, Accounts, Methods, A2A, MCP, AgentSkills, CommandLine, Page, Operation, Monitoring}
+var All = []string{README, Contributing, Configuration, Credentials, Accounts, Methods, A2A, MCP, AgentSkills, CommandLine, Page, Operation, Deployment, Monitoring}
 
 // Repository returns the folder with go.mod.
 func Repository(t *testing.T) string {
