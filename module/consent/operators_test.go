@@ -2,6 +2,7 @@ package consent_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -120,5 +121,45 @@ func TestS238OperatorsSeeGrants(t *testing.T) {
 		if strings.Contains(line, "ada") && strings.Contains(line, "skill_bridge") && !strings.Contains(line, "usage_total") || strings.Contains(line, token) {
 			t.Errorf("a metric has a principal: %s", line)
 		}
+	}
+}
+
+// TestOneUsersGrantIsNoTrouble: that a provider refuses the token of a user, and the authorization server that user's refresh token, says nothing about the source.
+func TestOneUsersGrantIsNoTrouble(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	b := start(t, s, p, testbed.AdminAPI+site(t, source(p, "acme", s)))
+	ada := b.browser(t, "ada")
+	ada.connect()
+	call := func() string {
+		t.Helper()
+		return ada.send(http.MethodPost, "/rpc", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.book"}}`, "Content-Type", "application/json").body
+	}
+	if text := call(); !strings.Contains(text, `"completed"`) {
+		t.Fatal(text)
+	}
+	var granted struct {
+		Refresh string `json:"refresh_token"`
+	}
+	if err := json.Unmarshal([]byte(s.answer), &granted); err != nil || granted.Refresh == "" {
+		t.Fatal(s.answer, err)
+	}
+	revocation := url.Values{"token": {granted.Refresh}, "client_id": {"web"}, "client_secret": {clientSecret}}
+	if a := ada.send(http.MethodPost, s.URL+"/revoke", revocation.Encode()); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	p.Script("book", hostile.Invoke, func(int) hostile.Action { return hostile.Respond(http.StatusUnauthorized, "") })
+	before := s.tokens.Load()
+	if text := call(); !strings.Contains(text, `"next":"connect"`) || s.tokens.Load() != before+1 {
+		t.Errorf("%d token requests: %s", s.tokens.Load()-before, text)
+	}
+	if !strings.Contains(s.answer, "invalid_grant") {
+		t.Errorf("the server answers %s", s.answer)
+	}
+	if status, text := b.admin(t, http.MethodGet, "/skill_bridge/providers", ""); status != http.StatusOK || !strings.Contains(text, `"health":"ok"`) || strings.Contains(text, "last_trouble") {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, text := b.admin(t, http.MethodGet, "/skill_bridge/status", ""); strings.Contains(text, `"fault"`) || strings.Contains(text, "last_trouble") {
+		t.Error(text)
 	}
 }

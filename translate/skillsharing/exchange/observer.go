@@ -3,10 +3,12 @@ package exchange
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 // Observer gets reports of requests to providers. Its methods
@@ -38,10 +40,21 @@ type Exchange struct {
 // enoughPatience is how long a request has to last until a deadline of its call says something about the provider.
 const enoughPatience = 5 * time.Second
 
-// SaysNothing reports whether the exchange with its context says nothing about the provider: it was not sent, or the caller ended it or gave
-// it little time.
+// SaysNothing reports whether the exchange with its context says nothing about the provider: it was not sent, the caller ended it or gave
+// it little time, or what was refused is the token or the grant of one user.
 func (e *Exchange) SaysNothing(ctx context.Context) bool {
-	return e.Withheld || e.Abandoned || e.Err != nil && ctx.Err() != nil && e.Duration < enoughPatience
+	return e.Withheld || e.Abandoned || e.Err != nil && ctx.Err() != nil && e.Duration < enoughPatience || e.refusesUser()
+}
+
+// refusesUser reports whether the provider, or a token endpoint with invalid_grant (RFC 6749, section 5.2), may have refused one user only.
+func (e *Exchange) refusesUser() bool {
+	switch {
+	case e.Phase == run.PhaseAuth && e.Status != http.StatusBadRequest, e.Phase != run.PhaseAuth && e.Status != http.StatusUnauthorized,
+		e.Phase == run.PhaseDiscovery, e.Phase == run.PhaseDescriptor, e.sender == nil:
+		return false
+	}
+	_, personal := e.sender.Credentials.(credential.Personal)
+	return personal
 }
 
 // Address returns the URL without secrets, for logs.
