@@ -8,7 +8,6 @@ import (
 	_ "embed"
 	"errors"
 	"html/template"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 //go:embed page.html
@@ -81,66 +81,50 @@ func (v *visit) look(s *source, link []string) {
 	s.authentication = s.Client.Authentication(ctx, nil, request, nil)
 	reading, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	var err error
-	if s.Grant, err = s.oauth.Grant(reading, v.principal); err != nil {
-		s.Problem = problemOf(err)
-		return
-	}
 	caller := run.Caller{Principal: v.principal}
 	listing := v.bridge.List(reading, translate.Query{Caller: caller, Namespace: s.Namespace})
 	skills, texts := listing.Skills[:min(len(listing.Skills), maxSkills)], map[string]string{}
 	translate.ReadDescriptors(reading, v.bridge, caller, skills, maxDocuments)
+	var auths []*document.Auth
 	for i := range skills {
 		d := skills[i].Status(reading, v.principal).Skill
 		if d == nil || d.Auth.OAuth2 == nil || s.Client.WithoutCredential(d) != nil { // perhaps a stranger wrote it
 			continue
 		}
-		if s.authentication.Auth == nil {
+		if len(auths) == 0 {
 			s.authentication.Auth, s.Provider = &d.Auth, line(d.Provider.Name, maxShownName)
 		}
+		auths = append(auths, &d.Auth)
 		for name, text := range d.Auth.OAuth2.Scopes {
 			texts[name] = cmp.Or(texts[name], line(text, maxShownText))
 		}
 	}
+	var err error
+	if s.Grant, err = s.oauth.Grant(reading, v.principal, auths...); err != nil {
+		s.Problem = problemOf(err)
+		return
+	}
 	to, err := s.oauth.AuthorizationEndpoint(s.authentication)
+	missing := s.oauth.Missing(reading, v.principal, s.authentication.Auth, nil, s.Auths)
 	switch {
-	case s.authentication.Auth == nil && len(listing.Unavailable) > 0:
+	case len(auths) == 0 && len(listing.Unavailable) > 0:
 		s.Problem = "The bridge can’t read at the moment what this provider asks for. Try again later."
-	case s.authentication.Auth == nil:
+	case len(auths) == 0:
 		s.Problem = "No skill of this provider needs an account now."
 	case err != nil:
 		s.Problem = problemOf(err)
+	case missing != nil && missing.Next() == run.NextAskOperator:
+		s.Problem = problemOf(missing)
 	default:
 		s.Host, s.form = line(to.Host, maxShownName), to.Scheme+"://"+to.Host
 	}
-	names := s.asks(ctx, texts, link)
+	names := s.oauth.Asks(ctx, link, auths, s.Grant)
 	s.Asked, s.Wanting = strings.Join(names, " "), s.Grant == nil
 	for _, name := range names {
 		granted := s.Grant != nil && slices.Contains(s.Grant.Scopes, name)
 		s.Wanting = s.Wanting || !granted
 		s.Scopes = append(s.Scopes, scope{line(name, maxShownName), texts[name], granted})
 	}
-}
-
-// asks returns the scopes that Connect asks for: of those of a link, only what a descriptor of the source, the operator or a refusal of the provider
-// has named, and always what is granted already.
-func (s *source) asks(ctx context.Context, described map[string]string, link []string) []string {
-	operator, added := s.oauth.OperatorScopes()
-	usual := slices.AppendSeq(slices.Clone(operator), maps.Keys(described))
-	known := append(s.oauth.Known(ctx), usual...)
-	asked := slices.DeleteFunc(link, func(name string) bool { return !slices.Contains(known, name) })
-	switch {
-	case len(asked) > 0 && added:
-		asked = append(asked, operator...)
-	case len(asked) == 0 && (added || len(operator) == 0):
-		asked = usual
-	case len(asked) == 0:
-		asked = operator
-	}
-	if s.Grant != nil {
-		asked = append(slices.Clone(asked), s.Grant.Scopes...)
-	}
-	return slices.Compact(slices.Sorted(slices.Values(asked)))
 }
 
 // fail answers with a page that says what has failed.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -62,13 +61,7 @@ func (o *OAuth2User) AuthorizationEndpoint(a *credential.Authentication) (*url.U
 	return url.Parse(text)
 }
 
-// OperatorScopes returns the scopes that the operator has written, and whether they are added to those of descriptors.
-func (o *OAuth2User) OperatorScopes() (scopes []string, added bool) {
-	c := o.client.get()
-	return c.Scopes, c.added
-}
-
-// Begin begins a flow, in which a user is asked for scopes, and for all that the user has granted before. It returns the URL to which the browser goes.
+// Begin begins a flow, in which a user is asked for scopes (see [OAuth2User.Asks]). It returns the URL to which the browser goes.
 func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, redirect string, scopes []string) (string, *Flow, error) {
 	c := o.client.get()
 	authorization, err := o.AuthorizationEndpoint(a)
@@ -82,13 +75,6 @@ func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, re
 	if _, err := o.issuer.metadata(ctx, c.issuer, a); err != nil {
 		return "", nil, err
 	}
-	g, failure := o.grants.read(ctx, a.Owner, 0)
-	if failure != nil {
-		return "", nil, failure
-	}
-	if g.row != nil && g.row.ClientID == c.ID && g.row.TokenURL == endpoint {
-		scopes = append(slices.Clone(scopes), g.row.granted()...)
-	}
 	f := &Flow{
 		Principal: tokens.Digest(a.Owner), Namespace: o.grants.Namespace, Verifier: rand.Text() + rand.Text(), State: rand.Text(), Redirect: redirect,
 		TokenEndpoint: endpoint, ClientID: c.ID, Scopes: union(scopes), Expires: time.Now().Add(flowLife),
@@ -101,9 +87,6 @@ func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, re
 	maps.Copy(query, c.authorization)
 	if len(f.Scopes) > 0 {
 		query.Set("scope", strings.Join(f.Scopes, " "))
-	}
-	if resource := c.Params.Get("resource"); resource != "" {
-		query.Set("resource", resource)
 	}
 	kept := slices.DeleteFunc(strings.Split(authorization.RawQuery, "&"), func(parameter string) bool {
 		name, _, _ := strings.Cut(parameter, "=")
@@ -233,22 +216,9 @@ func (o *OAuth2User) CheckIssuer(ctx context.Context, a *credential.Authenticati
 	if err != nil {
 		return err
 	}
-	tokenURL, err := url.Parse(endpoint)
-	if err != nil {
-		return err
-	}
 	own, err := url.Parse(issuer)
-	if err != nil || own.Host == "" || !discovery.SameOrigin(own, authorization) && !discovery.SameOrigin(own, tokenURL) {
+	if tokenURL, _ := url.Parse(endpoint); err != nil || own.Host == "" || !discovery.SameOrigin(own, authorization) && !discovery.SameOrigin(own, tokenURL) {
 		return ErrIssuer
 	}
 	return nil
-}
-
-// Known returns the scopes that answers PERMISSION_DENIED of the provider have named.
-func (o *OAuth2User) Known(ctx context.Context) []string {
-	scopes, _, err := o.grants.known(ctx)
-	if err != nil {
-		o.logger.Warn("the scopes that a provider asks for can't be read from the database", zap.Error(err))
-	}
-	return scopes
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 const (
@@ -316,18 +317,17 @@ func (g *held) grant() *Grant {
 	return grant
 }
 
-// gets reports whether a grant is one of this client at its token endpoint.
-func (c *userClient) gets(row *grantRow) bool {
-	return row.ClientID == c.ID && (c.TokenURL == "" || c.TokenURL == row.TokenURL)
-}
-
-// Grant returns the grant of an owner; nil: there is none.
-func (o *OAuth2User) Grant(ctx context.Context, owner string) (*Grant, error) {
+// Grant returns the grant of an owner for skills with one of some authentications; none: for some skill. nil: there is none.
+func (o *OAuth2User) Grant(ctx context.Context, owner string, auths ...*document.Auth) (*Grant, error) {
 	g, failure := o.grants.read(ctx, owner, 0)
-	switch {
-	case failure != nil:
+	if failure != nil {
 		return nil, failure
-	case g.row == nil, g.row.ended(time.Now()), !o.client.get().gets(g.row):
+	}
+	if len(auths) == 0 {
+		auths = []*document.Auth{nil}
+	}
+	c := o.client.get()
+	if !slices.ContainsFunc(auths, func(auth *document.Auth) bool { return c.holds(g.row, auth) }) || g.row.ended(time.Now()) {
 		return nil, nil //nolint:nilnil // see above
 	}
 	return g.grant(), nil
@@ -393,7 +393,7 @@ func (c *Connection) Sweep(ctx context.Context, transport http.RoundTripper, sou
 		switch {
 		case g.row.Bridge == c.URL && o == nil:
 			reason = "removed"
-		case g.row.Bridge == c.URL && !o.client.get().gets(g.row):
+		case g.row.Bridge == c.URL && !o.client.get().holds(g.row, nil):
 			reason = "changed"
 		case time.Until(g.thing.Expires) < revocable:
 			reason = "unused"

@@ -3,7 +3,7 @@ package credentials
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -159,20 +159,19 @@ func (s *grants) known(ctx context.Context) ([]string, *store.Thing, error) {
 	return strings.Fields(text), thing, err
 }
 
-// remember keeps scopes that a provider asks for, with the source.
+// remember keeps scopes that a provider asks for, with the source. Of too many, those that it has not named for the longest time are forgotten.
 func (s *grants) remember(ctx context.Context, scopes []string) error {
 	for {
 		known, thing, err := s.known(ctx)
 		if err != nil {
 			return err
 		}
-		all := union(known, scopes)
-		switch {
-		case len(all) == len(known):
+		isNew := func(scope string) bool { return !slices.Contains(known, scope) }
+		if !slices.ContainsFunc(scopes, isNew) {
 			return nil
-		case len(all) > tokens.MaxScopes:
-			return fmt.Errorf("there are %d already", len(known))
 		}
+		all := append(slices.DeleteFunc(known, func(scope string) bool { return slices.Contains(scopes, scope) }), union(scopes)...)
+		all = all[max(0, len(all)-tokens.MaxScopes):]
 		sealed, err := s.Sealer.SealText(ctx, strings.Join(all, " "), grantScopeKind, thing.Name)
 		if err != nil {
 			return err

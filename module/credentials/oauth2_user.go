@@ -19,7 +19,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 func init() { caddy.RegisterModule(OAuth2User{}) }
@@ -75,6 +74,7 @@ type OAuth2User struct {
 	logger *zap.Logger
 	issuer *issuer
 	grants *grants // nil: there is no database
+	named  *namedEndpoints
 }
 
 // userClient is the resolved configuration of an [OAuth2User].
@@ -107,7 +107,7 @@ func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores, o.sent, o.issuer = c, new(tokens.Stores), new(sentTexts), new(issuer)
+	o.client, o.stores, o.sent, o.issuer, o.named = c, new(tokens.Stores), new(sentTexts), new(issuer), new(namedEndpoints)
 	o.stores.Of(&c.get().Client) // from the pool, before an earlier configuration releases it
 	return nil
 }
@@ -173,7 +173,7 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &userClient{Client: *resolved, authorization: make(url.Values, len(o.Params))}
+	c := &userClient{Client: *resolved, authorization: maps.Clone(resolved.Params)}
 	c.OfUsers, c.Scopes = true, slices.Clone(o.Scopes)
 	if len(c.Scopes) > 0 {
 		c.Scopes[0], c.added = strings.CutPrefix(c.Scopes[0], "+")
@@ -213,19 +213,6 @@ func (o *OAuth2User) Sent(text []byte) []string { return o.sent.find(text) }
 // Advice implements [credential.Advisor].
 func (*OAuth2User) Advice() string { return tokens.CheckClient }
 
-// needs returns the scopes that a call of a skill with this authentication needs.
-func (c *userClient) needs(auth *document.Auth) []string {
-	if len(c.Scopes) > 0 && !c.added {
-		return c.Scopes
-	}
-	return union(c.Scopes, tokens.ScopesOf(auth))
-}
-
-// union returns the sorted elements of several lists.
-func union(lists ...[]string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))
-}
-
 // Authenticate adds the access token of the user, and refreshes it if it has expired. Without a grant, it fails with AUTH_REQUIRED and the link where the
 // user can connect an account. Its other errors are those of [OAuth2.Authenticate].
 func (o *OAuth2User) Authenticate(ctx context.Context, a *credential.Authentication) error {
@@ -263,19 +250,17 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 	if err != nil {
 		return "", err
 	}
-	age := rowFresh
+	ages := []time.Duration{rowFresh, 0}
 	if rejected != "" {
-		age = 0
+		ages = ages[1:]
 	}
-	g, missing, failure := o.look(ctx, c, a.Owner, a.Auth, age, 0)
+	g, missing, failure := o.look(ctx, c, a.Owner, a.Auth, nil, ages...)
 	if failure != nil {
 		return "", failure
 	}
 	row := g.row
 	switch {
-	case row == nil:
-		return "", missing
-	case row.ended(time.Now()):
+	case row != nil && row.ended(time.Now()):
 		o.grants.end(ctx, g, "expired")
 		return "", missing
 	case missing != nil:
@@ -285,7 +270,7 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 			return rejected, nil
 		}
 		o.grants.end(ctx, g, "rejected")
-		return "", o.missing(c, &held{}, a.Auth)
+		return "", o.missing(c, &held{}, a.Auth, nil)
 	}
 	o.sent.addTokens(row.Access, row.Refresh)
 	key, store := tokens.Key{TokenURL: endpoint, Origin: a.Origin, Scopes: row.Flow, Owner: g.thing.Name}, o.stores.Of(&c.Client)
@@ -297,107 +282,12 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 		token, err = store.Renew(ctx, key, rejected, o.refresher(c, key, a))
 	}
 	if errors.Is(err, errGrantEnded) {
-		return "", o.missing(c, &held{}, a.Auth)
+		return "", o.missing(c, &held{}, a.Auth, nil)
 	}
 	if err == nil {
 		o.grants.touch(ctx, g)
 	}
 	return token, err
-}
-
-// look returns the grant of an owner as it was at most so long ago, and what it lacks, as it is or was a shorter time ago.
-func (o *OAuth2User) look(ctx context.Context, c *userClient, owner string, auth *document.Auth, age, lackingAge time.Duration) (*held, *run.Failure, *run.Failure) {
-	for {
-		g, failure := o.grants.read(ctx, owner, age)
-		if failure != nil {
-			return nil, nil, failure
-		}
-		missing := o.missing(c, g, auth)
-		if missing == nil || age <= lackingAge {
-			return g, missing, nil
-		}
-		age = lackingAge
-	}
-}
-
-// missing returns the failure of a call with a grant that is not enough for a skill with this authentication; nil: it is.
-func (o *OAuth2User) missing(c *userClient, g *held, auth *document.Auth) *run.Failure {
-	needed, granted, endpoint := c.needs(auth), []string(nil), c.TokenURL
-	if endpoint == "" && auth != nil && auth.OAuth2 != nil {
-		if u, err := tokens.ParseURL(auth.OAuth2.TokenURL); err == nil {
-			endpoint = u.String()
-		}
-	}
-	usable := g != nil && g.row != nil && !g.row.ended(time.Now()) && g.row.ClientID == c.ID && g.row.TokenURL == endpoint
-	if usable {
-		granted = g.row.granted()
-	}
-	lacking := slices.DeleteFunc(slices.Clone(needed), func(scope string) bool { return slices.Contains(granted, scope) })
-	if usable && len(lacking) == 0 {
-		return nil
-	}
-	e := tokens.Failed(run.AuthRequired, run.Bridge, "The skill acts for its user at the provider, and the user has not connected an account there yet.")
-	if usable {
-		e.Message = "The user has connected an account at the provider, but has not consented to all that the skill does."
-	}
-	e.Demand = o.demand(c, auth, union(needed, granted))
-	e.Advice = connectAdvice(e.Demand)
-	return e
-}
-
-func connectAdvice(d *run.Demand) string {
-	return "Ask the user to open " + d.ConnectURL + " and to connect the account there; then call the skill again."
-}
-
-// demand returns what a user is asked for: to connect an account with these scopes.
-func (o *OAuth2User) demand(c *userClient, auth *document.Auth, scopes []string) *run.Demand {
-	d := exchange.DemandOf(auth, run.Provider, "")
-	d.Type, d.TokenURL = string(document.AuthOAuth2), ""
-	d.AuthorizationURL = cmp.Or(c.authorizationURL, d.AuthorizationURL)
-	d.ConnectURL = o.grants.URL + "/" + url.PathEscape(o.grants.Namespace)
-	if len(scopes) > 0 {
-		d.ConnectURL += "?scopes=" + url.QueryEscape(strings.Join(scopes, " "))
-	}
-	return d
-}
-
-// readTimeout bounds reading a grant for a list of skills.
-const readTimeout = 2 * time.Second
-
-// Missing implements [credential.Personal].
-func (o *OAuth2User) Missing(ctx context.Context, owner string, auth *document.Auth) *run.Failure {
-	if owner == "" || o.grants == nil || !o.Supports(auth) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	_, missing, _ := o.look(ctx, o.client.get(), owner, auth, rowFresh, missingFresh) // nil if it is not known
-	return missing
-}
-
-// Lacking implements [credential.Personal].
-func (o *OAuth2User) Lacking(ctx context.Context, owner string, auth *document.Auth, scopes []string) (*run.Demand, string) {
-	scopes = slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool { return tokens.CheckScope(scope) != nil })
-	if owner == "" || o.grants == nil {
-		return nil, ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	g, failure := o.grants.read(ctx, owner, 0)
-	if failure != nil || g.row == nil {
-		return nil, ""
-	}
-	granted := g.row.granted()
-	if !slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(granted, scope) }) {
-		return nil, "" // the user has consented to all of it
-	}
-	if err := o.grants.remember(ctx, scopes); err != nil {
-		o.logger.Warn("the scopes that a provider asks for could not be written to the database, so that users are not asked for them", zap.Error(err))
-		return nil, ""
-	}
-	c := o.client.get()
-	d := o.demand(c, auth, union(c.needs(auth), granted, scopes))
-	return d, connectAdvice(d)
 }
 
 // Interface guards

@@ -317,7 +317,12 @@ func TestUsersOfAuthorizationServer(t *testing.T) {
 			// More scopes.
 			_, e = tokenOf(t, o, of("ann", "openid", "book:reservation"))
 			asksToConnect(t, e, "book%3Areservation+offline_access+openid")
-			address, f, err := o.Begin(t.Context(), of("ann", "openid"), redirect, []string{"book:reservation"})
+			has, err := o.Grant(t.Context(), "ann", of("ann").Auth)
+			if err != nil || has == nil {
+				t.Fatal(has, err)
+			}
+			link := o.Asks(t.Context(), []string{"book:reservation"}, []*document.Auth{of("ann", "openid", "book:reservation").Auth}, has)
+			address, f, err := o.Begin(t.Context(), of("ann", "openid"), redirect, link)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -554,7 +559,7 @@ func TestUsersWithoutDatabase(t *testing.T) {
 		if failure == nil || failure.Kind != run.Internal || failure.Next() != run.NextRetry || failure.Executed != run.ExecutedNo {
 			t.Errorf("got %+v", failure)
 		}
-		if failure := o.Missing(t.Context(), "bob", oauth2Auth(tokenURL)); failure != nil {
+		if failure := o.Missing(t.Context(), "bob", oauth2Auth(tokenURL), nil, nil); failure != nil {
 			t.Errorf("got %+v", failure)
 		}
 	})
@@ -585,7 +590,7 @@ func TestUsersScopes(t *testing.T) {
 				return response(200, fmt.Sprintf(`{"access_token":"access","scope":%q}`, test.answered)), nil
 			}}
 			connect(t, o, own(t, "ann", e), test.asked...)
-			missing := o.Missing(t.Context(), "ann", own(t, "ann", e, test.needed...).Auth)
+			missing := o.Missing(t.Context(), "ann", own(t, "ann", e, test.needed...).Auth, nil, nil)
 			if _, failure := tokenOf(t, o, own(t, "ann", e, test.needed...)); test.want != "" {
 				asksToConnect(t, failure, test.want)
 				asksToConnect(t, missing, test.want)
@@ -609,34 +614,43 @@ func TestUsersAreTold(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for _, auth := range []*document.Auth{nil, {Type: document.AuthAPIKey}} {
-		if e := o.Missing(t.Context(), "ann", auth); e != nil {
+		if e := o.Missing(t.Context(), "ann", auth, nil, nil); e != nil {
 			t.Errorf("got %+v", e)
 		}
 	}
 }
 
-// TestUsersLack: PERMISSION_DENIED with scopes asks for the union, unless the user has consented to all of them. They are kept with the source.
+// TestUsersLack: PERMISSION_DENIED with scopes asks for the union, unless the user has consented to all of them. They are kept with the source,
+// the 64 that it has named last.
 func TestUsersLack(t *testing.T) {
 	memory, _ := newDatabase(t)
 	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
 	e := newRotatingUsers(time.Hour)
 	connect(t, o, own(t, "ann", e, "read"), "read")
 	auth := own(t, "ann", e, "read").Auth
-	if d, _ := o.Lacking(t.Context(), "ann", auth, []string{"read"}); d != nil {
-		t.Errorf("got %+v", d)
+	lacks := func(scopes ...string) *run.Failure { return o.Missing(t.Context(), "ann", auth, scopes, nil) }
+	if e := lacks("read"); e != nil {
+		t.Errorf("got %+v", e)
 	}
-	d, advice := o.Lacking(t.Context(), "ann", auth, []string{"write", "read", "no scope"})
-	if d == nil || d.ConnectURL != connectURL+"/acme?scopes=read+write" || !strings.Contains(advice, d.ConnectURL) {
-		t.Errorf("got %+v, %s", d, advice)
+	e2 := lacks("write", "read", "no scope")
+	if e2 == nil || e2.Kind != run.PermissionDenied || e2.Demand.ConnectURL != connectURL+"/acme?scopes=read+write" || !strings.Contains(e2.Advice, e2.Demand.ConnectURL) {
+		t.Errorf("got %+v", e2)
 	}
-	if known := o.Known(t.Context()); !slices.Equal(known, []string{"read", "write"}) {
-		t.Errorf("kept: %q", known)
+	known := func() []string {
+		link := []string{"read", "write", "stranger"}
+		for i := range 100 {
+			link = append(link, fmt.Sprint("scope-", i))
+		}
+		return o.Asks(t.Context(), link, nil, nil)
+	}
+	if got := known(); !slices.Equal(got, []string{"read", "write"}) {
+		t.Errorf("kept: %q", got)
 	}
 	for i := range 100 {
-		o.Lacking(t.Context(), "ann", auth, []string{fmt.Sprint("scope-", i)})
+		lacks("write", fmt.Sprint("scope-", i))
 	}
-	if known := o.Known(t.Context()); len(known) != 64 {
-		t.Errorf("%d scopes are kept", len(known))
+	if got := known(); len(got) != 64 || !slices.Contains(got, "write") || !slices.Contains(got, "scope-99") || slices.Contains(got, "scope-0") || slices.Contains(got, "read") {
+		t.Errorf("%d scopes are kept: %q", len(got), got)
 	}
 }
 

@@ -225,7 +225,7 @@ func TestGrantEndsDuringRun(t *testing.T) {
 // lacking is the answer of a provider that wants the further scope pay, until the user has consented to it.
 func lacking(own *providertest.Accounts) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if demand, _ := own.Lacking(r.Context(), "ada", &document.Auth{}, []string{"pay"}); demand == nil {
+		if own.Missing(r.Context(), "ada", &document.Auth{}, []string{"pay"}, nil) == nil {
 			providertest.Completed("e", "booked")(w, r)
 			return
 		}

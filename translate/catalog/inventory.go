@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"time"
 
@@ -112,6 +113,29 @@ func (s *Section) All(ctx context.Context) ([]*Listed, *run.Failure) {
 		return nil, failure
 	}
 	return slices.Clone(t.entries), nil
+}
+
+// Auths returns how the skills of the source authenticate with OAuth 2.0 to which its credentials may be sent, as far as their descriptors are in the
+// cache. It reads nothing.
+func (s *Section) Auths(ctx context.Context) (all []*document.Auth) {
+	var listed []*Listed
+	if s.Kind == SkillSource {
+		listed = append(listed, directSkill(s))
+	} else if t := s.catalog.peek(ctx, s); t != nil {
+		listed = t.entries
+	}
+	for _, l := range listed {
+		if doc, _ := s.Client.Peek(ctx, l.descriptor, l.names(ctx)); doc != nil {
+			skill := doc.Value.(*discovery.Skill)
+			if skill.Auth.OAuth2 == nil || s.Client.WithoutCredential(skill) != nil {
+				continue
+			}
+			if u, err := url.Parse(skill.Auth.OAuth2.TokenURL); err == nil && s.Client.AllowedHosts.Includes(u) {
+				all = append(all, &skill.Auth)
+			}
+		}
+	}
+	return all
 }
 
 // status returns what is known about a skill. It counts the calls of one principal that were refused, or those of anyone.

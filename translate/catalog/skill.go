@@ -96,12 +96,7 @@ func (f *Found) Unconnected(ctx context.Context, principal string, scopes ...str
 	if !ok || !f.Skill.NeedsCredential() || principal == anyone {
 		return nil
 	}
-	e := personal.Missing(ctx, principal, &f.Skill.Auth)
-	if e == nil && len(scopes) > 0 {
-		if demand, advice := personal.Lacking(ctx, principal, &f.Skill.Auth, scopes); demand != nil {
-			e = &run.Failure{Kind: run.PermissionDenied, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Advice: advice, Demand: demand}
-		}
-	}
+	e := personal.Missing(ctx, principal, &f.Skill.Auth, scopes, f.Invoker.Auths)
 	if e == nil {
 		return nil
 	}

@@ -144,8 +144,8 @@ func (c *Client) askScopes(ctx context.Context, s *discovery.Skill, e *run.Failu
 		return
 	}
 	owner, _ := ctx.Value(credential.OwnerKey{}).(string)
-	if demand, advice := personal.Lacking(ctx, owner, &s.Auth, details.Scopes); demand != nil {
-		e.Demand, e.Advice = demand, advice
+	if missing := personal.Missing(ctx, owner, &s.Auth, details.Scopes, nil); missing != nil {
+		e.Demand, e.Advice = missing.Demand, missing.Advice
 	}
 }
 

@@ -23,25 +23,23 @@ type personal struct{ disconnected atomic.Bool }
 func (*personal) Supports(auth *document.Auth) bool { return auth != nil }
 func (*personal) Secrets() []string                 { return nil }
 
-func (p *personal) Missing(context.Context, string, *document.Auth) *run.Failure {
-	if !p.disconnected.Load() {
+func (p *personal) Missing(_ context.Context, owner string, _ *document.Auth, scopes []string, _ func(context.Context) []*document.Auth) *run.Failure {
+	link := connectURL
+	switch {
+	case p.disconnected.Load():
+	case owner != "ann" || strings.Join(scopes, " ") != "write":
 		return nil
+	default:
+		link += "?scopes=write"
 	}
 	return &run.Failure{
 		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Message: "The user has not connected an account.",
-		Demand: &run.Demand{By: run.Provider, ConnectURL: connectURL},
+		Demand: &run.Demand{By: run.Provider, ConnectURL: link},
 	}
-}
-
-func (*personal) Lacking(_ context.Context, owner string, _ *document.Auth, scopes []string) (*run.Demand, string) {
-	if owner != "ann" || strings.Join(scopes, " ") != "write" {
-		return nil, ""
-	}
-	return &run.Demand{By: run.Provider, ConnectURL: connectURL + "?scopes=write"}, "Ask the user."
 }
 
 func (p *personal) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	if missing := p.Missing(ctx, a.Owner, a.Auth); missing != nil {
+	if missing := p.Missing(ctx, a.Owner, a.Auth, nil, nil); missing != nil {
 		return missing
 	}
 	a.Request.Header.Set("X-API-Key", "token of "+a.Owner)

@@ -40,32 +40,25 @@ func (a *Accounts) Set(principal string, granted bool, scopes ...string) {
 }
 
 // Missing implements [credential.Personal].
-func (a *Accounts) Missing(_ context.Context, owner string, auth *document.Auth) *run.Failure {
+func (a *Accounts) Missing(_ context.Context, owner string, auth *document.Auth, scopes []string, _ func(context.Context) []*document.Auth) *run.Failure {
 	a.Asked.Add(1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	kind, link := run.AuthRequired, ConnectURL
 	if a.granted[owner] {
-		return nil
+		i := slices.IndexFunc(scopes, func(scope string) bool { return scope != "book" && !slices.Contains(a.scopes[owner], scope) })
+		if i < 0 {
+			return nil
+		}
+		kind, link = run.PermissionDenied, ConnectURL+"+"+scopes[i]
 	}
-	demand := &run.Demand{By: run.Provider, Type: string(auth.Type), ConnectURL: ConnectURL}
+	demand := &run.Demand{By: run.Provider, Type: string(auth.Type), ConnectURL: link}
 	if auth.OAuth2 != nil {
 		demand.AuthorizationURL, demand.Scopes = auth.OAuth2.AuthorizationURL, auth.OAuth2.Scopes
 	}
 	return &run.Failure{
-		Kind: run.AuthRequired, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Message: "The skill needs an account of the user.", Demand: demand,
+		Kind: kind, Phase: run.PhaseAuth, By: run.Bridge, Executed: run.ExecutedNo, Message: "The skill needs an account of the user.", Demand: demand,
 	}
-}
-
-// Lacking implements [credential.Personal].
-func (a *Accounts) Lacking(_ context.Context, owner string, auth *document.Auth, scopes []string) (*run.Demand, string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, scope := range scopes {
-		if scope != "book" && !slices.Contains(a.scopes[owner], scope) {
-			return &run.Demand{By: run.Provider, Type: string(auth.Type), ConnectURL: ConnectURL + "+" + scope}, ""
-		}
-	}
-	return nil, ""
 }
 
 // Supports implements [credential.Credentials].
@@ -75,7 +68,7 @@ func (*Accounts) Supports(auth *document.Auth) bool {
 
 // Authenticate implements [credential.Credentials].
 func (a *Accounts) Authenticate(ctx context.Context, of *credential.Authentication) error {
-	if missing := a.Missing(ctx, of.Owner, of.Auth); missing != nil {
+	if missing := a.Missing(ctx, of.Owner, of.Auth, nil, nil); missing != nil {
 		return missing
 	}
 	of.Request.Header.Set("Authorization", "Bearer "+of.Owner)

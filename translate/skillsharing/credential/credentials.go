@@ -76,11 +76,9 @@ func AdviceFor(c Credentials) string {
 // codes). A failure of such credentials says nothing about other principals.
 type Personal interface {
 	// Missing returns the failure, with the link where the user can act, of a call of a principal for a skill with this authentication; nil: the
-	// principal has granted what the skill needs, or it is not known. It sends no request.
-	Missing(ctx context.Context, owner string, auth *document.Auth) *run.Failure
-	// Lacking returns what the principal's user is asked for after the provider has refused a call for lack of scopes, and an advice; nil: the user has
-	// consented to all of them.
-	Lacking(ctx context.Context, owner string, auth *document.Auth, scopes []string) (*run.Demand, string)
+	// principal has granted what the skill needs, and the scopes for whose lack the provider has refused it, or it is not known. It sends no request.
+	// Others returns the authentications of other skills with the same credentials; nil: they are not known.
+	Missing(ctx context.Context, owner string, auth *document.Auth, scopes []string, others func(context.Context) []*document.Auth) *run.Failure
 }
 
 // OwnerKey is the key of the context's value with the principal whose call or run a request belongs to.
