@@ -353,9 +353,21 @@ const (
 `
 )
 
+// Examples are what replaces parts of the documents of a minimal provider, by the kind of the example.
+var Examples = map[string]*strings.Replacer{
+	"": strings.NewReplacer(),
+	"async": strings.NewReplacer(`"method": "POST"}`, `"method": "POST", "timeout_ms": 600000,
+    "status_url": "https://skills.example.com/runs/{execution_id}", "result_url": "https://skills.example.com/runs/{execution_id}/result"}`),
+	"api_key": strings.NewReplacer(`"public"`, `"restricted"`,
+		`{"type": "none"}`, `{"type": "api_key", "header": "X-API-Key", "description": "Create a key at https://skills.example.com/keys."}`),
+	"oauth2": strings.NewReplacer(`"public"`, `"restricted"`, `{"type": "none"}`, `{"type": "oauth2", "description": "Log in with your account.", "oauth2": {
+    "authorization_url": "https://auth.example.com/authorize", "token_url": "https://auth.example.com/token",
+    "scopes": {"text:write": "Write texts"}}}`),
+}
+
 // Example writes a minimal index and the descriptor that it lists, and says on standard error where they belong.
-func (s *Screen) Example() int {
+func (s *Screen) Example(of *strings.Replacer) int {
 	s.note("The index, for https://skills.example.com/.well-known/skill-sharing, and the descriptor, for https://skills.example.com/shout.json, as application/json:")
-	fmt.Fprint(s.Out, exampleIndex+exampleDescriptor)
+	fmt.Fprint(s.Out, of.Replace(exampleIndex+exampleDescriptor))
 	return OK
 }

@@ -64,11 +64,14 @@ func validateCommand() *cobra.Command {
   caddy skill-bridge validate https://skills.example.com --run demo.summarize --args '{"text": "A long text."}'
   SECRET=... caddy skill-bridge validate https://skills.example.com --run demo.ledger --oauth-client-id me --oauth-secret-env SECRET
   generate-index | caddy skill-bridge validate --index -
-  caddy skill-bridge validate --example`,
+  caddy skill-bridge validate --example
+  caddy skill-bridge validate --example async`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case f.example && cli.Examples[strings.Join(args, " ")] == nil:
+				return wrongUsage(cmd, errExamples)
 			case f.example:
-				return arguments(0, 0)(cmd, args)
+				return nil
 			case f.skill != "" && len(args) > 1:
 				return wrongUsage(cmd, errTrialArguments)
 			}
@@ -84,7 +87,7 @@ func validateCommand() *cobra.Command {
 	flags.StringVar(&f.args, "args", "", "Arguments for --run: a JSON object, @file, or - for standard input")
 	flags.BoolVar(&f.index, "index", false, "Validate the document as an index")
 	flags.BoolVar(&f.descriptors, "descriptors", true, "Of an index at a URL, validate the descriptors, too")
-	flags.BoolVar(&f.example, "example", false, "Write a minimal index and the descriptor that it lists, and validate nothing")
+	flags.BoolVar(&f.example, "example", false, "Write a minimal index and the descriptor that it lists, and validate nothing; with async, api_key or oauth2, those of such a skill")
 	flags.BoolVar(&f.strict, "strict", false, "Count warnings as faults")
 	flags.BoolVar(&f.descriptor, "descriptor", false, "Validate the document as a descriptor")
 	return cmd
@@ -100,7 +103,7 @@ func (f *validateFlags) run(cmd *cobra.Command, screen *cli.Screen, args []strin
 	case f.skill != "":
 		return f.try(cmd, screen, args[0], f.skill, f.args, timeout)
 	case f.example:
-		return screen.Example(), nil
+		return screen.Example(cli.Examples[strings.Join(args, " ")]), nil
 	case f.index && f.descriptor:
 		return 0, errors.New("--index and --descriptor exclude each other")
 	}
@@ -254,6 +257,8 @@ func showChecks(screen *cli.Screen, checks []conformance.Check) int {
 }
 
 var errNoTrial = errors.New("--run needs the URL of a provider, and excludes --index, --descriptor, --strict and --example; --args and --timeout need --run")
+
+var errExamples = errors.New("--example takes nothing, async, api_key or oauth2")
 
 // errTrialArguments tells who knows the command call how to give arguments.
 var errTrialArguments = errors.New(`--run takes arguments only as one JSON object: --args '{"text": "…"}'`)

@@ -108,7 +108,7 @@ func (f *field) urlencoded() []string {
 	p := Parameter{Name: f.Name, Style: f.Style, Explode: f.Explode || f.Style == ""}
 	value := f.value
 	if f.Style == "" && value.Kind() == '{' {
-		value = jsonvalue.Quoted(textOf(value))
+		value = jsonvalue.Quoted(compact(value))
 	}
 	return p.fields(value, url.QueryEscape)
 }

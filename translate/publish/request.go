@@ -95,7 +95,7 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		}
 		value := a.value
 		if p.JSON {
-			value = jsonvalue.Quoted(textOf(value))
+			value = jsonvalue.Quoted(compact(value))
 		}
 		parts := partsOf(value)
 		if problem := o.flaw(p, parts); problem != "" {
@@ -206,8 +206,13 @@ func textOf(value jsontext.Value) string {
 	if value.Kind() == '"' {
 		return string(jsonrpc.Unquote(value))
 	}
+	return compact(value)
+}
+
+// compact returns valid JSON without white space.
+func compact(value jsontext.Value) string {
 	value = value.Clone()
-	_ = value.Compact() // it is valid
+	_ = value.Compact()
 	return string(value)
 }
 
@@ -245,15 +250,15 @@ var delimiters = map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7
 
 // fields returns the fields for a value in a query, cookie or form, each with an equals sign.
 func (p *Parameter) fields(value jsontext.Value, escape func(string) string) (fields []string) {
-	if p.Style == "deepObject" {
+	if p.Style == "deepObject" && p.In != "cookie" {
 		return deepFields(nil, p.Name, value, escape)
 	}
 	parts := partsOf(value)
 	if !p.Explode && len(parts) > 0 {
-		return []string{escapeURL(p.Name) + "=" + joined(parts, false, cmp.Or(delimiters[p.Style], ","), escape)}
+		return []string{escape(p.Name) + "=" + joined(parts, false, cmp.Or(delimiters[p.Style], ","), escape)}
 	}
 	for _, v := range parts {
-		fields = append(fields, escapeURL(cmp.Or(v.name, p.Name))+"="+escape(v.value))
+		fields = append(fields, escape(cmp.Or(v.name, p.Name))+"="+escape(v.value))
 	}
 	return fields
 }
@@ -277,7 +282,7 @@ func deepFields(fields []string, name string, value jsontext.Value, escape func(
 		}
 	case 'n':
 	default:
-		fields = append(fields, escapeURL(name)+"="+escape(textOf(value)))
+		fields = append(fields, escape(name)+"="+escape(textOf(value)))
 	}
 	return fields
 }

@@ -36,6 +36,7 @@ func newEcho(tb testing.TB) *echo {
 		e.got = r
 		e.body, _ = io.ReadAll(r.Body)
 	}))
+	e.Client().Transport.(*http.Transport).DisableCompression = true //nolint:forcetypeassert // as documented
 	tb.Cleanup(e.Close)
 	return e
 }
@@ -46,7 +47,7 @@ func (e *echo) send(tb testing.TB, r *http.Request) {
 	out := r.Clone(tb.Context())
 	out.RequestURI = ""
 	out.URL.Scheme, out.URL.Host = "http", strings.TrimPrefix(e.URL, "http://")
-	response, err := (&http.Transport{DisableCompression: true}).RoundTrip(out)
+	response, err := e.Client().Transport.RoundTrip(out)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -147,6 +148,7 @@ func TestParametersOfOtherForms(t *testing.T) {
 			{Input: "format", Name: "format", In: "path", Style: "simple"},
 			{Input: "where", Name: "$where", In: "query", Style: "form", AllowReserved: true},
 			{Input: "filter", Name: "filter", In: "query", JSON: true},
+			{Input: "text", Name: "text", In: "query", JSON: true},
 			{Input: "none", Name: "none", In: "query", Style: "form"},
 			{Input: "match", Name: "if-match", In: "header", Style: "simple"},
 			{Input: "key", Name: "X-Key", In: "header", Style: "simple"},
@@ -154,9 +156,8 @@ func TestParametersOfOtherForms(t *testing.T) {
 		Credentials: []string{"X-Key"},
 	}
 	caller := http.Header{"X-Key": {"secret"}, "Authorization": {"Bearer other"}, "Cookie": {"a=b"}, "Traceparent": {"00-1-1-01"}, "Accept-Encoding": {"gzip"}, "Idempotency-Key": {"k"}}
-	r := request(t, o, `{"where":"a:b/c?d&e=f#g;h+i","format":"json","id":"7","filter":{ "a" : [1, "\u00e4"] },"match":"\"1\"","key":"mine"}`, caller)
-	if r.RequestURI != "/caf%C3%A9/7.json?%24where=a:b/c?d%26e%3Df%23g%3Bh%2Bi&filter=%7B%22a%22%3A%5B1%2C%22%5Cu00e4%22%5D%7D" &&
-		r.RequestURI != "/caf%C3%A9/7.json?%24where=a:b/c?d%26e%3Df%23g%3Bh%2Bi&filter=%7B%22a%22%3A%5B1%2C%22%C3%A4%22%5D%7D" {
+	r := request(t, o, `{"where":"a:b/c?d&e=f#g;h+i","format":"json","id":"7","filter":{ "a" : [1, "\u00e4"] },"text":"t","match":"\"1\"","key":"mine"}`, caller)
+	if r.RequestURI != "/caf%C3%A9/7.json?$where=a:b/c?d%26e%3Df%23g%3Bh%2Bi&filter=%7B%22a%22%3A%5B1%2C%22%5Cu00e4%22%5D%7D&text=%22t%22" {
 		t.Error(r.RequestURI)
 	}
 	server.send(t, r)
@@ -333,7 +334,8 @@ func fuzzed(style string, explode bool) *publish.Operation {
 		Parameters: []publish.Parameter{
 			in("path", path), in("query", query), in("header", "simple"), in("cookie", "form"),
 			{Input: "reserved", Name: "reserved", In: "query", Style: "form", AllowReserved: true},
-			{Input: "json", Name: "json", In: "query", JSON: true}, {Input: "fixed", Name: "fixed", In: "query", Style: "form"},
+			{Input: "json", Name: "json", In: "query", JSON: true},
+			{Input: "fixed", Name: "fixed", In: "query", Style: "form"},
 		},
 		Body: &publish.Body{MediaType: "application/x-www-form-urlencoded", Members: []publish.Member{{Input: "field", Name: "field"}, {Input: "other", Name: "other"}}},
 	}
@@ -352,7 +354,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string, style uint8, explode bool) {
-		value := jsontext.Value(text)
+		value := jsontext.Value(strings.TrimSpace(text))
 		if !value.IsValid() || len(value) > 10_000 {
 			return
 		}

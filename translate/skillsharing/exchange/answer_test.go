@@ -3,6 +3,8 @@ package exchange_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -528,6 +530,31 @@ func TestFaultsWithSecrets(t *testing.T) {
 			if strings.Contains(e.Message, secret[:2]) || before < 80 && !strings.Contains(e.Message, "[redacted]/1") {
 				t.Fatalf("%d before: %s", before, e.Message)
 			}
+		}
+	}
+}
+
+// TestAnswersInManual: the answers in the manual for providers mean what it says.
+func TestAnswersInManual(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```json\n(.*?)^```$").FindAllSubmatch(text, -1)
+	if len(blocks) != 4 {
+		t.Fatalf("there are %d answers", len(blocks))
+	}
+	for i, want := range []run.State{run.Completed, run.Failed, 0, run.Accepted} {
+		status := 200
+		if want == 0 {
+			status = 429
+		}
+		r, failure := exchange.Judge(status, nil, string(blocks[i][1]), run.PhaseInvoke, "")
+		switch {
+		case want != 0 && (failure != nil || r.State != want):
+			t.Errorf("%s: %+v %v", blocks[i][1], r, failure)
+		case want == 0 && (failure == nil || failure.Kind != run.RateLimited || failure.Executed != run.ExecutedNo || exchange.SuggestedDelay(failure) != 7*time.Second):
+			t.Errorf("%s: %v", blocks[i][1], failure)
 		}
 	}
 }
