@@ -2,6 +2,8 @@ package bridge_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json" // requests are maps
 	"maps"
 	"net/http"
@@ -61,6 +63,16 @@ func (r *request) send(t *testing.T, c *testbed.Client, user string) testbed.Ans
 	return c.Send(http.MethodPost, base+"/"+r.front, string(body))
 }
 
+// folderOf returns the folder of a skill in MCP. A name that is not of the Agent Skills format has a hash there.
+func folderOf(name string) string {
+	namespace, own, _ := strings.Cut(name, ".")
+	if plain := strings.ReplaceAll(own, ".", "-"); plain != own {
+		sum := sha256.Sum256([]byte(own))
+		own = plain + "-" + hex.EncodeToString(sum[:3])
+	}
+	return "skill://" + namespace + "/" + own
+}
+
 // requestsAbout are requests of all methods that take the name of a skill.
 func requestsAbout(name string) []request {
 	o := func(pairs ...any) hostile.Object {
@@ -85,6 +97,9 @@ func requestsAbout(name string) []request {
 		{"a2a", "SendMessage", message(o("data", o("skill", name, "input", o())))},
 		{"a2a", "SendMessage", message(o("text", name))},
 		{"mcp", "resources/read", o("uri", "skill://"+strings.ReplaceAll(name, "/", "%2F")+"/SKILL.md")},
+		{"mcp", "skills/get", o("uri", folderOf(name)+"/SKILL.md")},
+		{"mcp", "resources/read", o("uri", folderOf(name)+"/SKILL.md")},
+		{"mcp", "resources/read", o("uri", folderOf(name)+"/descriptor.json")},
 		{"mcp", "prompts/get", o("name", name)},
 		{"mcp", "completion/complete", o("ref", o("type", "ref/prompt", "name", name), "argument", o("name", "x", "value", ""))},
 		{"mcp", "completion/complete", o("ref", o("type", "ref/resource", "uri", "skill://{name}/{file}"), "argument", o("name", "name", "value", name[:1]))},
@@ -111,6 +126,7 @@ var lists = []request{
 	{"mcp", "server/discover", hostile.Object{}},
 	{"mcp", "tools/list", hostile.Object{}},
 	{"mcp", "resources/list", hostile.Object{}},
+	{"mcp", "skills/list", hostile.Object{}},
 	{"mcp", "prompts/list", hostile.Object{}},
 	{"a2a", "GetExtendedAgentCard", hostile.Object{}},
 	{"a2a", "SendMessage", hostile.Object{"message": hostile.Object{"messageId": "m", "role": "ROLE_USER", "parts": []any{hostile.Object{"text": "help me"}}}}},
@@ -136,8 +152,8 @@ func TestUnknownSkillsInRules(t *testing.T) {
 	}
 }
 
-// changing are parts of answers that differ between two sites or two calls.
-var changing = regexp.MustCompile(`(?:127\.0\.0\.1|localhost):\d+|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[0-9:.]+Z|nonce[-=]"?[^" ']+|"ttlMs":\d+|"(?:run_token|runToken|cursor|next_cursor)":"[^"]*"|"instructions":"[^"]*"|"cacheScope":"(?:private|public)"`)
+// changing are parts of answers that differ between two sites or two calls. The digests are those of files with addresses.
+var changing = regexp.MustCompile(`"digest":"sha256:[0-9a-f]{64}"|(?:127\.0\.0\.1|localhost):\d+|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[0-9:.]+Z|nonce[-=]"?[^" ']+|"ttlMs":\d+|"(?:run_token|runToken|cursor|next_cursor)":"[^"]*"|"instructions":"[^"]*"|"cacheScope":"(?:private|public)"`)
 
 // TestDeniedSkillsDoNotExist: to callers to whom access rules deny skills, every method of every front answers as where the providers do not
 // have these skills, and the sources of which they may use none are not configured.

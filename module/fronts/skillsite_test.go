@@ -248,6 +248,29 @@ func TestSkillSiteMCP(t *testing.T) {
 			t.Errorf("%s: %s", uri, a)
 		}
 	}
+	var folders []any
+	list := call("skills/list", "{}")
+	entries, _ := memberAt(t, list, "result", "skills").([]any)
+	for i := range entries {
+		folders = append(folders, memberAt(t, list, "result", "skills", i, "uri"))
+	}
+	deck := memberAt(t, call("skills/get", `{"uri":"skill://docs/deck/SKILL.md"}`), "result", "skill")
+	if fmt.Sprint(folders) != "[skill://docs/deck/SKILL.md skill://docs/moved/SKILL.md skill://docs/pdf/SKILL.md]" || fmt.Sprint(deck) != fmt.Sprint(entries[0]) {
+		t.Errorf("%s", list)
+	}
+	for i, file := range []struct{ path, text string }{{"SKILL.md", skillPage("deck", "# Deck\nSee scripts/make.py.\n")}, {"logo.bin", "\xff\x00"}, {"scripts/make.py", "print(1)\n"}} {
+		uri, sum := "skill://docs/deck/"+file.path, sha256.Sum256([]byte(file.text))
+		of := fmt.Sprintf("map[digest:sha256:%x size:%d uri:%s]", sum, len(file.text), uri)
+		content := memberAt(t, call("resources/read", `{"uri":"`+uri+`"}`), "result", "contents", 0)
+		if fmt.Sprint(memberAt(t, list, "result", "skills", 0, "resources", i)) != of || !strings.Contains(fmt.Sprint(content), file.text) && !strings.Contains(fmt.Sprint(content), "blob:/wA=") {
+			t.Errorf("%s: %v", uri, content)
+		}
+	}
+	for _, name := range []string{"changed", "evil", "other", "none", "deck/scripts"} {
+		if a := call("skills/get", `{"uri":"skill://docs/`+name+`/SKILL.md"}`); memberAt(t, a, "error", "code") == nil {
+			t.Errorf("%s: %s", name, a)
+		}
+	}
 	if a := call("prompts/list", "{}"); !strings.Contains(string(a), `"docs_pdf"`) {
 		t.Errorf("%s", a)
 	}

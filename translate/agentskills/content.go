@@ -10,6 +10,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -58,10 +59,10 @@ func (c *content) digest(h hash.Hash, url string) (digest [sha256.Size]byte) {
 func newContent(s *skill, authenticated bool) (*content, error) {
 	c := &content{
 		file: s.file, name: s.name, source: s.source, of: weak.Make(s.descriptor),
-		description: describe(firstOf(s.descriptor.Name, s.name), s.descriptor.Description, s.descriptor.Tags),
+		description: skillfile.Describe(firstOf(s.descriptor.Name, s.name), s.descriptor.Description, s.descriptor.Tags),
 	}
 	if s.files != nil {
-		c.description = plain(s.descriptor.Description, maxDescription)
+		c.description = skillfile.Plain(s.descriptor.Description, skillfile.MaxDescription)
 	}
 	parts, err := s.page(c.description, authenticated)
 	if err != nil {
@@ -79,7 +80,7 @@ func newContent(s *skill, authenticated bool) (*content, error) {
 // firstOf returns the first text that has a visible character.
 func firstOf(texts ...string) string {
 	for _, text := range texts {
-		if plain(text, maxField) != "" {
+		if skillfile.Plain(text, skillfile.MaxField) != "" {
 			return text
 		}
 	}

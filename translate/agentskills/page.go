@@ -49,19 +49,18 @@ type skill struct {
 	files      *skillsite.Files // of a skill that can only be read; nil: it can be executed
 }
 
-// pageData is the data for the template of a page. Those of the front matter are scalars of YAML.
+// pageData is the data for the template of a page.
 type pageData struct {
-	NameScalar, Description, Compatibility string
-	Version, Provider, Source              string
-	Title, Says, Tags                      skillfile.Markdown
-	Inputs                                 []skillfile.InputRow
-	More                                   int
-	Schemas                                bool
-	URL, Header, Variable                  string
-	Call                                   string // JSON
-	Body                                   string // of a skill that can only be read
-	Files                                  skillfile.Markdown
-	OutputType, OutputText                 skillfile.Markdown
+	FrontMatter            *skillfile.FrontMatter
+	Title, Says, Tags      skillfile.Markdown
+	Inputs                 []skillfile.InputRow
+	More                   int
+	Schemas                bool
+	URL, Header, Variable  string
+	Call                   string // JSON
+	Body                   string // of a skill that can only be read
+	Files                  skillfile.Markdown
+	OutputType, OutputText skillfile.Markdown
 }
 
 // sizeOf returns about how many bytes a row takes.
@@ -73,18 +72,19 @@ func sizeOf(r *skillfile.InputRow) int {
 func (s *skill) page(description string, authenticated bool) ([]string, error) {
 	d := s.descriptor
 	p := pageData{
-		NameScalar: scalar(s.file), Description: quoted(description),
-		Compatibility: `"Needs network access to ` + urlMark + ` and a program that sends HTTP requests, such as curl."`,
-		Version:       quoted(plain(d.Version, maxField)), Provider: quoted(plain(d.Provider.Name, maxField)), Source: quoted(plain(s.source, maxField)),
-		Title: prose(d.Name, maxField), Says: prose(d.Description, maxSays), Tags: skillfile.CodeList(cleanTags(d.Tags)),
+		FrontMatter: &skillfile.FrontMatter{
+			Name: s.file, Description: description, Version: d.Version, Provider: d.Provider.Name, Source: s.source,
+			Compatibility: "Needs network access to " + urlMark + " and a program that sends HTTP requests, such as curl.",
+		},
+		Title: prose(d.Name, skillfile.MaxField), Says: prose(d.Description, maxSays), Tags: skillfile.CodeList(skillfile.CleanTags(d.Tags)),
 		URL: urlMark, Call: s.call(),
 		OutputText: prose(d.Output.Description, maxProse),
 	}
 	if d.Output.ContentType != "" {
-		p.OutputType = skillfile.Code(plain(d.Output.ContentType, maxField))
+		p.OutputType = skillfile.Code(skillfile.Plain(d.Output.ContentType, skillfile.MaxField))
 	}
 	if p.Title == "" {
-		p.Title = prose(s.name, maxField)
+		p.Title = prose(s.name, skillfile.MaxField)
 	}
 	if s.files != nil {
 		main, _ := s.files.Get(skillsite.Main)
@@ -92,6 +92,9 @@ func (s *skill) page(description string, authenticated bool) ([]string, error) {
 		paths := s.files.Paths()[1:]
 		p.Files, p.More = skillfile.CodeList(paths[:min(len(paths), maxPaths)]), max(len(paths)-maxPaths, 0)
 		p.Call = s.reading()
+		if p.Files == "" {
+			p.FrontMatter.Compatibility = ""
+		}
 	}
 	if authenticated {
 		p.Header, p.Variable = authorizing, variable
@@ -99,7 +102,7 @@ func (s *skill) page(description string, authenticated bool) ([]string, error) {
 	size := 0
 	for i := range d.Inputs {
 		p.Schemas = p.Schemas || len(d.Inputs[i].Schema) > 0
-		row := skillfile.RowOf(&d.Inputs[i], maxProse, maxField, "")
+		row := skillfile.RowOf(&d.Inputs[i], maxProse, skillfile.MaxField, "")
 		if size += sizeOf(&row); i == maxInputs || size > maxTable {
 			p.More = len(d.Inputs) - i
 			break

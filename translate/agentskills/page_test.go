@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -169,8 +170,8 @@ func FuzzName(f *testing.F) {
 	f.Add("acme_sum")
 	f.Fuzz(func(t *testing.T, tool string) {
 		form := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-		for _, name := range []string{names{}.of(tool), hashedName(tool, plainName(tool))} {
-			if !form.MatchString(name) || len(name) > maxName {
+		for _, name := range []string{names{}.of(tool), skillfile.HashedName(tool, skillfile.PlainName(tool))} {
+			if !form.MatchString(name) || len(name) > 64 {
 				t.Errorf("%q: %q", tool, name)
 			}
 		}

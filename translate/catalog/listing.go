@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"cmp"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -36,6 +38,17 @@ type Entry struct {
 
 // OutputSchema returns the JSON Schema of the output; nil: the descriptor was not read, or has none that the bridge can apply.
 func (e *Entry) OutputSchema() jsontext.Value { return e.skill.OutputSchema() }
+
+// Document returns the descriptor as published; nil: it was not read, or the skill can only be read.
+func (e *Entry) Document() jsontext.Value {
+	if e.skill == nil {
+		return nil
+	}
+	return e.skill.Document
+}
+
+// Own returns the name without an alias. It is a name for calls, too, and no other skill of the source has it.
+func (e *Entry) Own() string { return cmp.Or(e.listed.plain, e.Name) }
 
 // Section returns the source that lists the skill.
 func (e *Entry) Section() *Section { return e.listed.Section }

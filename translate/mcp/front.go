@@ -127,6 +127,8 @@ const (
 	methodListen        = "subscriptions/listen"
 	methodComplete      = "completion/complete"
 	methodGetPrompt     = "prompts/get"
+	methodListSkills    = "skills/list"
+	methodGetSkill      = "skills/get"
 
 	// MethodUnknown is the method of calls with any other name, in reports.
 	MethodUnknown = "unknown"
@@ -154,6 +156,8 @@ func init() { // else it would refer to itself
 		methodListResources: {modern: true, legacy: true, operation: translate.OperationList, serve: listResources, reports: true},
 		methodListTemplates: {modern: true, legacy: true, operation: translate.OperationDescribe, serve: listTemplates},
 		methodReadResource:  {modern: true, legacy: true, operation: translate.OperationDescribe, serve: readResource, reports: true},
+		methodListSkills:    {modern: true, legacy: true, operation: translate.OperationList, serve: listSkills, reports: true},
+		methodGetSkill:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: getSkill, reports: true},
 		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true},
 		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true},
 		methodComplete:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},

@@ -141,16 +141,16 @@ func TestEras(t *testing.T) {
 	for asked, want := range map[string]string{"2025-03-26": "2025-03-26", "2025-11-25": "2025-11-25", "2026-07-28": "2025-11-25", "1999-01-01": "2025-11-25", "x": "2025-11-25"} {
 		g := s.send(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+asked+`","capabilities":{},"clientInfo":{"name":"x"}}}`)
 		if g.result()["protocolVersion"] != want || g.header.Get("Mcp-Session-Id") != "" || at(g.result(), "capabilities", "tools", "listChanged") != nil || at(g.result(), "capabilities", "tasks") != nil ||
-			at(g.result(), "capabilities", "logging") != nil || at(g.result(), "capabilities", "extensions") != nil || at(g.result(), "serverInfo", "name") != "test" {
+			at(g.result(), "capabilities", "logging") != nil || !isJSON(at(g.result(), "capabilities", "extensions"), `{"io.modelcontextprotocol/skills":{}}`) || at(g.result(), "serverInfo", "name") != "test" {
 			t.Errorf("%s: %s", asked, g.text)
 		}
 	}
 	d := s.modern(t, "server/discover", object{}).result()
-	if !isJSON(d["capabilities"], `{"tools":{"listChanged":true},"resources":{},"prompts":{},"completions":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`) ||
+	if !isJSON(d["capabilities"], `{"tools":{"listChanged":true},"resources":{},"prompts":{},"completions":{},"extensions":{"io.modelcontextprotocol/skills":{},"io.modelcontextprotocol/tasks":{}}}`) ||
 		!isJSON(d["supportedVersions"], `["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`) || d["ttlMs"] == nil || d["cacheScope"] != "public" || at(d, "_meta", "io.modelcontextprotocol/serverInfo", "name") != "test" {
 		t.Errorf("%v", d)
 	}
-	for _, method := range []string{"logging/setLevel", "resources/subscribe", "roots/list", "sampling/createMessage", "tasks/list", "skills/list", "notifications", "", "tools/list\u0000"} {
+	for _, method := range []string{"logging/setLevel", "resources/subscribe", "roots/list", "sampling/createMessage", "tasks/list", "resources/directory/read", "skills/activate", "notifications", "", "tools/list\u0000"} {
 		if g := s.legacy(t, method, object{}); g.status != http.StatusOK || at(g.failure(), "code") != -32601.0 {
 			t.Errorf("%q: %d %s", method, g.status, g.text)
 		}

@@ -126,7 +126,7 @@ func TestScopeOfLists(t *testing.T) {
 		}
 		skills[149]["access"] = v.access
 		s := newServer(t, v.change, skills...)
-		for _, method := range []string{"tools/list", "resources/list", "prompts/list"} {
+		for _, method := range []string{"tools/list", "resources/list", "prompts/list", "skills/list"} {
 			for _, user := range []string{"", "ada"} {
 				for params, page := (object{}), 1; params != nil; page++ {
 					r := s.modern(t, method, params, "User", user).result()

@@ -50,25 +50,14 @@ func listTemplates(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // readResource answers resources/read.
 func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
-	uri, fault := r.text("uri")
+	uri, d, folder, file, fault := resource(r)
 	if fault != nil {
-		return r.refuse(fault)
-	}
-	name, file, ok := wire.ParseResource(uri)
-	if !ok {
-		return r.refuse(noResource(r, uri))
-	}
-	d, failure := r.front.Bridge.Describe(r.ctx, translate.Call{Caller: r.caller, Name: name, Answer: r.Request})
-	switch {
-	case failure != nil && isUnknownTool(failure), failure == nil && d.Name != name:
-		return nil, noResource(r, uri)
-	case failure != nil:
-		return nil, refusal(r, failure, "")
+		return nil, fault
 	}
 	if d.Files != nil && !r.Reserve(int64(d.Files.SizeOf(file))) { // before it is unpacked
 		return nil, refusal(r, exchange.NoRoom(r.Request, run.PhaseDescriptor, "", run.ExecutedNo, false), "")
 	}
-	text, found := fileOf(d, file)
+	text, found := fileOf(d, folder, file)
 	content := front.ContentOf(text)
 	switch {
 	case !found:
@@ -84,15 +73,44 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 	return w.end(), nil
 }
 
-// fileOf returns a file of a skill, and whether there is one.
-func fileOf(d *translate.Description, file string) (text []byte, ok bool) {
+// resource returns the skill, its folder and the file in it that the URI in the params means. It reports the call.
+func resource(r *request) (uri string, d *translate.Description, folder, file string, fault *jsonrpc.Error) {
+	if uri, fault = r.text("uri"); fault != nil {
+		_, fault = r.refuse(fault)
+		return uri, nil, "", "", fault
+	}
+	name, file, ok := wire.ParseResource(uri)
+	e, below, fault := skillAt(r, name, file)
+	if !ok {
+		fault = noResource(r, uri)
+	}
+	if fault != nil {
+		_, fault = r.refuse(fault)
+		return uri, nil, "", "", fault
+	}
+	folder = name
+	if e != nil {
+		name, folder, file = e.Name, skillName(e), below
+	}
+	d, failure := r.front.Bridge.Describe(r.ctx, translate.Call{Caller: r.caller, Name: name, Answer: r.Request})
+	switch {
+	case failure != nil && isUnknownTool(failure), failure == nil && d.Name != name:
+		fault = noResource(r, uri)
+	case failure != nil:
+		fault = refusal(r, failure, "")
+	}
+	return uri, d, folder, file, fault
+}
+
+// fileOf returns a file of a skill in a folder, and whether there is one.
+func fileOf(d *translate.Description, folder, file string) (text []byte, ok bool) {
 	switch {
 	case d.Files != nil:
 		return d.Files.Get(file)
 	case file == wire.FileDescriptor:
 		return []byte(safetext.Escape(string(d.Document), "\t\r\n")), true // the JSON keeps its meaning
 	case file == wire.FileSkill:
-		page, err := skillPage(d)
+		page, err := skillPage(d, folder)
 		return []byte(page), err == nil
 	}
 	return nil, false
@@ -104,22 +122,27 @@ func noResource(r *request, uri string) *jsonrpc.Error {
 		w.Text("uri", safetext.Line(uri, maxURI))
 	})
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Resource not found", Data: data}
-	if !r.modern {
+	if !r.modern && r.Method == methodReadResource {
 		e.Code = codeLegacyNoResource
 	}
 	return e
 }
 
-// skillPage renders the SKILL.md of a skill for callers of its tool.
-func skillPage(d *translate.Description) (string, error) {
+// skillPage renders the SKILL.md of a skill in a folder for callers of its tool.
+func skillPage(d *translate.Description, folder string) (string, error) {
 	name := cmp.Or(d.Tool, d.Name)
 	data := front.Object(func(w *front.Writer) {
 		w.Text("name", name)
 		w.Raw("arguments", front.SampleInputs(d.Descriptor.Inputs))
 	})
-	return skillfile.Page(d, &skillfile.Words{
+	page, err := skillfile.Page(d, &skillfile.Words{
 		Name: "Tool", CallName: name, Arguments: "arguments", Inputs: "the tool's `inputSchema`", Example: data, Descriptor: wire.FileDescriptor,
 	})
+	s := d.Descriptor
+	head := skillfile.FrontMatter{
+		Name: folder, Description: skillfile.Describe(s.Name, s.Description, s.Tags), Version: s.Version, Provider: s.Provider.Name, Source: d.Namespace,
+	}
+	return head.String() + "\n" + page, err
 }
 
 // refusal returns the error for a failure in a method whose results have no isError. token is that of the run; empty: there is none.

@@ -123,6 +123,8 @@ func TestNoRoomForOtherAnswers(t *testing.T) {
 		want   string
 	}{
 		"a file":   {"resources/read", object{"uri": "skill://acme.large/descriptor.json"}, "no"},
+		"a folder": {"resources/read", object{"uri": "skill://acme/large/descriptor.json"}, "no"},
+		"a skill":  {"skills/get", object{"uri": "skill://acme/large/SKILL.md"}, "no"},
 		"a prompt": {"prompts/get", object{"name": "acme_large"}, "yes"},
 	} {
 		g := s.modern(t, v.method, v.params)

@@ -90,14 +90,14 @@ func ttl(until time.Time) time.Duration {
 
 // capabilities adds what the server can do.
 func (w *result) capabilities() {
-	o, changes, extensions := &w.request.front.Options, "", ""
+	o, changes, extensions := &w.request.front.Options, "", `"`+wire.ExtensionSkills+`":{}`
 	if w.request.modern && !o.Search {
 		changes = `"listChanged":true`
 	}
 	if w.request.modern && o.TaskAfter >= 0 {
-		extensions = `,"extensions":{"` + wire.ExtensionTasks + `":{}}`
+		extensions += `,"` + wire.ExtensionTasks + `":{}`
 	}
-	w.Raw("capabilities", jsontext.Value(`{"tools":{`+changes+`},"resources":{},"prompts":{},"completions":{}`+extensions+`}`))
+	w.Raw("capabilities", jsontext.Value(`{"tools":{`+changes+`},"resources":{},"prompts":{},"completions":{},"extensions":{`+extensions+`}}`))
 }
 
 // discover answers server/discover.

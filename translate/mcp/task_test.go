@@ -334,7 +334,7 @@ func TestWithoutTasks(t *testing.T) {
 			t.Errorf("%s: %d %s", method, g.status, g.text)
 		}
 	}
-	if g := s.modern(t, "server/discover", object{}); at(g.result(), "capabilities", "extensions") != nil || g.result() == nil {
+	if g := s.modern(t, "server/discover", object{}); !isJSON(at(g.result(), "capabilities", "extensions"), `{"io.modelcontextprotocol/skills":{}}`) || g.result() == nil {
 		t.Errorf("%s", g.text)
 	}
 	g := s.call(t, "acme_slow", object{}, asTaker, "yes")

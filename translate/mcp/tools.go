@@ -151,6 +151,7 @@ const (
 	cursorTools     = "t"
 	cursorResources = "r"
 	cursorPrompts   = "p"
+	cursorSkills    = "s"
 )
 
 func unknownCursor() *jsonrpc.Error {

@@ -260,7 +260,7 @@ func TestGuards(t *testing.T) {
 func sourceOf(t *testing.T, name string) (source string, isPackage bool) {
 	t.Helper()
 	var all strings.Builder
-	for _, above := range []string{"", "module", "module/credentials", "translate", "translate/skillsharing", "translate/catalog", "translate/mcp"} {
+	for _, above := range []string{"", "module", "module/credentials", "translate", "translate/skillsharing", "translate/catalog", "translate/front", "translate/mcp"} {
 		files, err := filepath.Glob(filepath.Join(manuals.Repository(t), above, name, "*.go"))
 		if err != nil {
 			t.Fatal(err)

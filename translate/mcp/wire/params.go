@@ -53,6 +53,8 @@ const (
 
 	// ExtensionTasks is the extension for tasks (SEP-2663).
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
+	// ExtensionSkills is the extension for skills of the Agent Skills format (SEP-2640).
+	ExtensionSkills = "io.modelcontextprotocol/skills"
 
 	MetaPriority    = "io.github.skill-bridge/priority"
 	MetaError       = "io.github.skill-bridge/error"

@@ -28,6 +28,15 @@ func Escape(s string) string { return url.PathEscape(s) }
 // ResourceURI returns the URI of a file of a skill, by the [ResourceTemplate].
 func ResourceURI(name, file string) string { return resourceScheme + Escape(name) + "/" + Escape(file) }
 
+// SkillURI returns the URI of a file in the folder of a skill of the extension [ExtensionSkills], whose name is that in the front matter of its SKILL.md.
+func SkillURI(namespace, name, file string) string {
+	parts := strings.Split(file, "/")
+	for i, part := range parts {
+		parts[i] = Escape(part)
+	}
+	return resourceScheme + namespace + "/" + name + "/" + strings.Join(parts, "/")
+}
+
 // ParseResource returns the skill and the file that a URI means, if it is one of those that the [ResourceTemplate] makes of them (RFC 6570,
 // section 3.2.2), or [ResourceURI]. The name is one segment of the path; nothing is resolved. The slashes in the path of a file may be escaped
 // or not.

@@ -18,9 +18,19 @@ const Main = "SKILL.md"
 // 16 MiB, and a cache that kept that of many would soon unpack them for each list and each file that is read.
 type Files struct {
 	content map[string]file
-	paths   []string // in their order; Main is first
+	infos   []Info // Main is first, the others are in the byte order of their paths
 	size    int64
 }
+
+// Info is what a manifest says of a file.
+type Info struct {
+	Path   string
+	Size   int    // in bytes
+	Digest string // "sha256:" and 64 hexadecimal digits
+}
+
+// NewInfo returns the info about a file.
+func NewInfo(path string, text []byte) Info { return Info{path, len(text), digestOf("", text)} }
 
 // file is a file as it is kept.
 type file struct {
@@ -34,9 +44,14 @@ func single(text []byte) *Files { return newFiles(map[string][]byte{Main: bytes.
 
 // newFiles returns files without the hidden characters of their texts: a model would read them, and people who look at the files do not see them.
 func newFiles(content map[string][]byte) *Files {
-	f := &Files{content: make(map[string]file, len(content)), paths: slices.Sorted(maps.Keys(content))}
+	f := &Files{content: make(map[string]file, len(content))}
+	paths := slices.Sorted(maps.Keys(content))
+	if at := slices.Index(paths, Main); at > 0 {
+		paths = slices.Insert(slices.Delete(paths, at, at+1), 0, Main)
+	}
 	packing := newPacking()
-	for path, text := range content {
+	for _, path := range paths {
+		text := content[path]
 		if path == Main && utf8.Valid(text) || safetext.IsText(text) {
 			text = []byte(safetext.Lines(string(text)))
 		}
@@ -45,11 +60,9 @@ func newFiles(content map[string][]byte) *Files {
 			kept = packing.pack(text)
 		}
 		f.content[path] = kept
+		f.infos = append(f.infos, NewInfo(path, text))
 		f.size += int64(len(path) + len(kept.bytes))
 		delete(content, path) // so that not all of them are in memory twice
-	}
-	if at := slices.Index(f.paths, Main); at > 0 {
-		f.paths = slices.Insert(slices.Delete(f.paths, at, at+1), 0, Main)
 	}
 	return f
 }
@@ -60,7 +73,7 @@ func (f *Files) Brief() *Files {
 		return nil
 	}
 	main := f.content[Main]
-	return &Files{content: map[string]file{Main: main}, paths: f.paths, size: int64(main.size)}
+	return &Files{content: map[string]file{Main: main}, infos: f.infos, size: int64(main.size)}
 }
 
 // Get returns the content of a file, and whether there is one. That of others than SKILL.md is unpacked for each call: [Files.SizeOf] says how much
@@ -73,8 +86,17 @@ func (f *Files) Get(path string) ([]byte, bool) {
 // SizeOf returns the size of a file in bytes; 0: there is none.
 func (f *Files) SizeOf(path string) int { return f.content[path].size }
 
-// Paths returns the paths of the files: SKILL.md, then the others in their byte order.
-func (f *Files) Paths() []string { return f.paths }
+// Infos returns what a manifest says of the files: SKILL.md, then the others in the byte order of their paths.
+func (f *Files) Infos() []Info { return f.infos }
+
+// Paths returns the paths of the files, in the order of [Files.Infos].
+func (f *Files) Paths() []string {
+	paths := make([]string, len(f.infos))
+	for i, of := range f.infos {
+		paths[i] = of.Path
+	}
+	return paths
+}
 
 // Size returns how much memory the files take, about.
 func (f *Files) Size() int64 { return f.size }

@@ -3,8 +3,13 @@ package skillsite
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -55,6 +60,29 @@ func frontMatterFault(text []byte) string {
 		return fmt.Sprintf("has front matter that does not end: a line --- must follow it within %d KiB", maxFrontMatter>>10)
 	}
 	return "has no front matter: its first line must be ---, and lines with name: and description: and another line --- must follow"
+}
+
+// FrontMatter returns the front matter of a SKILL.md as a JSON object, for programs that compare it with the YAML; nil: YAML or JSON can't have it.
+func FrontMatter(text []byte) jsontext.Value {
+	head, _ := splitFrontMatter(text)
+	var root yaml.Node
+	var object map[string]any
+	if yaml.Unmarshal(head, &root) != nil || !readsAsJSON(&root) || root.Decode(&object) != nil {
+		return nil
+	}
+	value, err := json.Marshal(object, json.Deterministic(true))
+	if err != nil {
+		return nil
+	}
+	return value
+}
+
+// readsAsJSON reports whether a node of YAML has no references to others, which could make it much larger. Times remain texts, as in YAML 1.2.
+func readsAsJSON(n *yaml.Node) bool {
+	if n.ShortTag() == "!!timestamp" {
+		n.Tag = "!!str"
+	}
+	return n.Kind != yaml.AliasNode && !slices.ContainsFunc(n.Content, func(below *yaml.Node) bool { return !readsAsJSON(below) })
 }
 
 // Body returns the text of a SKILL.md after its front matter.

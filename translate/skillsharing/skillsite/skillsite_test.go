@@ -333,6 +333,27 @@ func TestReadIndex(t *testing.T) {
 	}
 }
 
+// Front matter is JSON for hosts that compare it with YAML; what would not be equal, or could grow, is none.
+func TestFrontMatterAsJSON(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"name: a\ndescription: 'it''s'\nlicense: MIT":                                                 `{"description":"it's","license":"MIT","name":"a"}`,
+		"name: a\nmetadata: {version: 1.10, n: 3, on: yes, at: 2026-01-02, none: ~, list: [x, true]}": `{"metadata":{"at":"2026-01-02","list":["x",true],"n":3,"none":null,"on":"yes","version":1.1},"name":"a"}`,
+		"name: a\ndescription: Use when: x":                                                           "",
+		"name: a\nname: b":                                                                            "",
+		"a: &x [1]\nb: *x":                                                                            "",
+		"a: &x {b: 1}\nc:\n  <<: *x":                                                                  "",
+		"1: x\nname: a":                                                                               `{"1":"x","name":"a"}`,
+		"- a":                                                                                         "",
+		"x: .nan":                                                                                     "",
+		strings.Repeat("[", 5000) + "\nname":                                                          "",
+		"":                                                                                            "{}",
+	} {
+		if got := string(skillsite.FrontMatter([]byte("---\n" + yaml + "\n---\n# x\n"))); got != want {
+			t.Errorf("%.100q: %s", yaml, got)
+		}
+	}
+}
+
 // FuzzRead: what is read of any artifact is within the bounds, and its descriptor is valid.
 func FuzzRead(f *testing.F) {
 	f.Add(false, []byte(page))

@@ -2,10 +2,12 @@ package mcp_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -348,6 +350,81 @@ func TestResources(t *testing.T) {
 			}
 			if _, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://acme.none/SKILL.md"}); code(err) != want {
 				t.Errorf("an unknown resource: %v", err)
+			}
+		})
+	}
+}
+
+// skillsParams and skillsResult are those of skills/list and skills/get (SEP-2640), which the SDK does not have yet.
+type (
+	skillsParams struct {
+		mcp.ParamsBase
+
+		URI    string `json:"uri,omitempty"`
+		Cursor string `json:"cursor,omitempty"`
+	}
+	skillsResult struct {
+		mcp.ResultBase
+
+		Skills     []skillEntry `json:"skills"`
+		Skill      skillEntry   `json:"skill"`
+		NextCursor string       `json:"nextCursor"`
+	}
+	skillEntry struct {
+		URI         string         `json:"uri"`
+		Frontmatter map[string]any `json:"frontmatter"`
+		Resources   []struct {
+			URI    string `json:"uri"`
+			Digest string `json:"digest"`
+			Size   int    `json:"size"`
+		} `json:"resources"`
+	}
+)
+
+// TestSkills: a host finds the skills, and verifies the files that it reads.
+func TestSkills(t *testing.T) {
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			s := startServer(t)
+			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			for _, method := range []string{"skills/list", "skills/get"} {
+				if err := mcp.AddSendingCustomMethod[*skillsParams, *skillsResult](client, method); err != nil {
+					t.Fatal(err)
+				}
+			}
+			session, err := client.Connect(t.Context(), s.transport(t, w), &mcp.ClientSessionOptions{ProtocolVersion: w.version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			if session.InitializeResult().Capabilities.Extensions["io.modelcontextprotocol/skills"] == nil {
+				t.Errorf("%+v", session.InitializeResult().Capabilities)
+			}
+			byURI := map[string]skillEntry{}
+			for cursor, pages := "", 0; cursor != "" || pages == 0; pages++ {
+				page, err := mcp.CallCustomMethod[*skillsParams, *skillsResult](t.Context(), session, "skills/list", &skillsParams{Cursor: cursor})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range page.Skills {
+					byURI[e.URI] = e
+				}
+				cursor = page.NextCursor
+			}
+			echo := byURI["skill://acme/echo/SKILL.md"]
+			got, err := mcp.CallCustomMethod[*skillsParams, *skillsResult](t.Context(), session, "skills/get", &skillsParams{URI: echo.URI})
+			if err != nil || !reflect.DeepEqual(got.Skill, echo) || echo.Frontmatter["name"] != "echo" || len(echo.Resources) != 2 || len(byURI) < many {
+				t.Errorf("%d skills, %+v, %+v: %v", len(byURI), echo, got, err)
+			}
+			for _, file := range echo.Resources {
+				got, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: file.URI})
+				if err != nil || len(got.Contents) != 1 || len(got.Contents[0].Text) != file.Size || fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(got.Contents[0].Text))) != file.Digest {
+					t.Errorf("%+v: %+v: %v", file, got, err)
+				}
+			}
+			_, err = mcp.CallCustomMethod[*skillsParams, *skillsResult](t.Context(), session, "skills/get", &skillsParams{URI: "skill://acme/none/SKILL.md"})
+			if code(err) != jsonrpc.CodeInvalidParams {
+				t.Errorf("an unknown skill: %v", err)
 			}
 		})
 	}
