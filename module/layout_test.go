@@ -75,7 +75,7 @@ var ceilings = map[string]int{
 	"translate/callbacks":      187,
 	"translate/access":         183,
 	"translate/safetext":       112,
-	"translate/publish":        2230,
+	"translate/publish":        2000,
 	"module/publish":           600,
 }
 

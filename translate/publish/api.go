@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -39,41 +38,33 @@ type API struct {
 	Referred []*url.URL
 }
 
-// A LeftOut is an operation that is included, but is no skill.
-type LeftOut struct {
-	Operation string // its operationId, or its method and path
-	Reason    string // for the operator; quotes no contents of referred files
-}
-
-const (
-	maxTime        = time.Minute // to read and translate a document
-	maxDescriptors = 128 << 20   // bytes of all descriptors of a document together
-)
+// maxTime bounds the time to read and translate a document.
+const maxTime = time.Minute
 
 // Read reads the OpenAPI document at a location, a URL of the scheme file, https or http, and makes skills of its operations. reader reads
 // what is not a file; it may be nil if the location is one.
 func Read(ctx context.Context, reader Reader, location *url.URL, options *Options) (*API, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	docs := &documents{ctx: ctx, reader: reader, read: map[string]read{}}
+	docs := &documents{ctx: ctx, reader: reader, read: map[string]read{}, known: map[reference]read{}}
 	value, err := docs.open(location)
 	if docs.folder != nil {
 		defer docs.folder.Close()
 	}
-	root, _ := value.(map[string]any)
-	t := translation{docs: docs, root: root, options: options, swagger: text(root["swagger"]) != "", old: !strings.HasPrefix(text(root["openapi"]), "3.") || strings.HasPrefix(text(root["openapi"]), "3.0")}
+	root := objectIn(value)
+	version, swagger := text(root["openapi"]), strings.HasPrefix(text(root["swagger"]), "2.")
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the OpenAPI document can't be read: it %w", err)
-	case !strings.HasPrefix(text(root["openapi"]), "3.") && !strings.HasPrefix(text(root["swagger"]), "2."):
+	case !strings.HasPrefix(version, "3.") && !swagger:
 		return nil, errors.New("the document has no member openapi with a version 3.x, and no member swagger with the version 2.0")
 	case len(options.Include) == 0:
 		return nil, errors.New("no operation is included")
 	}
-	info, _ := root["info"].(map[string]any)
-	t.title, t.version = safetext.Line(text(info["title"]), maxName), versionOf(text(info["version"]))
+	info := objectIn(root["info"])
+	t := translation{docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"), title: line(info["title"]), version: versionOf(text(info["version"]))}
 	c := collection{operations: map[string][]string{}}
-	for _, o := range t.selected(func(operation, reason string) { c.add(operation, nil, errors.New(reason)) }) {
+	for _, o := range t.selected(&c) {
 		skill, err := t.skill(&o)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("the OpenAPI document can't be translated: %w", context.Cause(ctx))
@@ -81,13 +72,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		c.add(o.name, skill, err)
 	}
 	c.finish()
-	api := &API{Title: t.title, Skills: c.skills, LeftOut: c.leftOut}
-	api.Referred = append(api.Referred, location)
-	if docs.folder != nil && location.Path == docs.first.Path { // else it is a symbolic link
-		docs.order = docs.order[1:]
-	}
-	api.Referred = append(api.Referred, docs.order...)
-	return api, nil
+	return &API{Title: t.title, Skills: c.skills, LeftOut: c.leftOut, Referred: docs.referred(location)}, nil
 }
 
 // methods are the members of a path item that are operations. TRACE is none: servers must not answer it with what it is asked.
@@ -95,114 +80,92 @@ var methods = []string{"get", "put", "post", "delete", "options", "head", "patch
 
 // selection is an operation that is included.
 type selection struct {
-	name              string // its operationId, or its method and path
-	id                string // empty: it follows from the operationId
+	name, id          string // its operationId, or its method and path; the id of its skill
 	method, path      string
 	operation, around map[string]any // around is the path item
 }
 
 // selected returns the operations that are included and not excluded, in the order of their paths.
-func (t *translation) selected(leaveOut func(operation, reason string)) []selection {
-	include, exclude := newGlobs(t.options.Include), newGlobs(t.options.Exclude)
-	named := func(operationID, title string) bool {
-		return include.match(operationID, title) && !exclude.match(operationID, title)
+func (t *translation) selected(c *collection) (all []selection) {
+	used := map[string]bool{}
+	named := func(patterns []string, operationID, title string) (found bool) {
+		for _, pattern := range patterns {
+			if operationID != "" && matches(pattern, operationID) || matches(pattern, title) {
+				used[pattern], found = true, true
+			}
+		}
+		return found
 	}
-	paths, err := t.docs.follow(t.root["paths"])
+	paths, err := t.object(t.root["paths"])
 	if err != nil {
-		leaveOut("paths", err.Error())
+		c.add("paths", nil, err)
 	}
-	items, _ := paths.(map[string]any)
-	var all []selection
-	for _, path := range slices.Sorted(maps.Keys(items)) {
-		item, fault := t.item(items[path])
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		target, fault := t.object(paths[path])
+		if _, repeated := paths[path].(twice); repeated {
+			fault = errors.New("its path is in the document twice")
+		}
+		item := map[string]any{}
+		maps.Copy(item, target)
+		maps.Copy(item, objectIn(paths[path])) // which may have more than $ref
 		for _, method := range methods {
-			value, isThere := item[method]
-			o := selection{method: strings.ToUpper(method), path: path, around: item}
-			title := o.method + " " + path
-			if fault != nil && named("", title) {
-				leaveOut(title, fault.Error())
-				break
+			if _, isThere := item[method]; !isThere && fault == nil {
+				continue
 			}
-			value, err := t.docs.follow(value)
-			o.operation, _ = value.(map[string]any)
-			operationID := text(o.operation["operationId"])
-			o.name, o.id = cmp.Or(operationID, title), cmp.Or(t.options.Rename[operationID], t.options.Rename[title])
-			switch {
-			case !isThere || !named(operationID, title):
-			case err != nil:
-				leaveOut(title, err.Error())
-			case o.operation == nil:
-				leaveOut(title, "it is no object")
-			default:
-				all = append(all, o)
+			operation, err := t.object(item[method])
+			operationID, title := text(operation["operationId"]), strings.ToUpper(method)+" "+path
+			if !named(t.options.Include, operationID, title) || named(t.options.Exclude, operationID, title) {
+				continue
 			}
+			if err = cmp.Or(fault, err); err == nil && operation == nil {
+				err = errors.New("it is no object")
+			}
+			if err != nil {
+				if c.add(title, nil, err); fault != nil {
+					break
+				}
+				continue
+			}
+			id := cmp.Or(kebab(operationID), kebab(strings.ReplaceAll(title, "{", " by ")))
+			all = append(all, selection{
+				name: cmp.Or(operationID, title), id: cmp.Or(t.options.Rename[operationID], t.options.Rename[title], t.options.Namespace+"/"+id),
+				method: strings.ToUpper(method), path: path, operation: operation, around: item,
+			})
 		}
 	}
-	for i, pattern := range t.options.Include {
-		if !include[i].matched {
-			leaveOut(pattern, "no operation is named so")
+	for _, pattern := range t.options.Include {
+		if !used[pattern] {
+			c.add(pattern, nil, errors.New("no operation is named so"))
 		}
 	}
 	return all
 }
 
-// item returns a path item with what its reference adds.
-func (t *translation) item(v any) (map[string]any, error) {
-	if _, repeated := v.(twice); repeated {
-		return nil, errors.New("its path is in the document twice")
+// matches reports whether a name is that of a pattern, in which * is any text.
+func matches(pattern, name string) bool {
+	before, after, found := strings.Cut(pattern, "*")
+	rest, ok := strings.CutPrefix(name, before)
+	if !ok || !found {
+		return ok && rest == ""
 	}
-	own, _ := v.(map[string]any)
-	target, err := t.docs.follow(v)
-	all, _ := target.(map[string]any)
-	all = maps.Clone(all)
-	if all == nil {
-		return nil, err
-	}
-	maps.Copy(all, own)
-	return all, err
-}
-
-// glob is a pattern with * for any text.
-type glob struct {
-	*regexp.Regexp
-	matched bool
-}
-
-type globs []glob
-
-func newGlobs(patterns []string) globs {
-	all := make(globs, len(patterns))
-	for i, pattern := range patterns {
-		all[i].Regexp = regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
-	}
-	return all
-}
-
-// match reports whether a pattern names an operation, and marks all that do.
-func (g globs) match(operationID, title string) (found bool) {
-	for i := range g {
-		if operationID != "" && g[i].MatchString(operationID) || g[i].MatchString(title) {
-			g[i].matched, found = true, true
+	for i := range len(rest) + 1 {
+		if matches(after, rest[i:]) {
+			return true
 		}
 	}
-	return found
+	return false
 }
+
+var (
+	humps   = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	acronym = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+	others  = regexp.MustCompile(`[^A-Za-z0-9]+`)
+)
 
 // kebab returns a text in kebab case, with the letters and digits of ASCII only.
 func kebab(s string) string {
-	var b strings.Builder
-	letters := []rune(s)
-	is := func(i int, class func(rune) bool) bool { return i >= 0 && i < len(letters) && class(letters[i]) }
-	for i, r := range letters {
-		switch {
-		case r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			r = '-'
-		case unicode.IsUpper(r) && (is(i-1, unicode.IsLower) || is(i-1, unicode.IsDigit) || is(i-1, unicode.IsUpper) && is(i+1, unicode.IsLower)):
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return strings.Join(strings.FieldsFunc(b.String(), func(r rune) bool { return r == '-' }), "-")
+	s = acronym.ReplaceAllString(humps.ReplaceAllString(s, "$1-$2"), "$1-$2")
+	return strings.ToLower(strings.Trim(others.ReplaceAllString(s, "-"), "-"))
 }
 
 var (
@@ -212,14 +175,26 @@ var (
 
 // versionOf returns a version as one of Semantic Versioning: with zeros for numbers that it does not have.
 func versionOf(s string) string {
-	if bare := strings.TrimPrefix(s, "v"); len(bare) <= 64 && semantic.MatchString(bare) {
-		return bare
+	if s = strings.TrimPrefix(s, "v"); semantic.MatchString(s) {
+		return s
 	}
 	numbers := append(digits.FindAllString(s, 3), "0", "0", "0")[:3]
 	for i := range numbers {
 		numbers[i] = cmp.Or(strings.TrimLeft(numbers[i], "0"), "0")
 	}
 	return strings.Join(numbers, ".")
+}
+
+// objectIn returns a value if it is an object, else nil.
+func objectIn(v any) map[string]any {
+	object, _ := v.(map[string]any)
+	return object
+}
+
+// listIn returns a value if it is a list, else nil.
+func listIn(v any) []any {
+	list, _ := v.([]any)
+	return list
 }
 
 // text returns a value as a text; empty: it is neither a text nor a number.
@@ -231,4 +206,18 @@ func text(v any) string {
 		return string(v)
 	}
 	return ""
+}
+
+// Bounds of texts for people, in characters and in bytes.
+const (
+	maxName        = 200
+	maxDescription = 20_000
+)
+
+// line returns a value as one line for people; empty: it is no text, or has none.
+func line(v any) string { return strings.TrimSpace(safetext.Line(text(v), maxName)) }
+
+// lines returns a value as a text for people; empty: it is no text, or has none.
+func lines(v any) string {
+	return safetext.Clip(strings.TrimSpace(safetext.Lines(text(v))), maxDescription)
 }

@@ -19,37 +19,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// Bounds of an OpenAPI document with all documents that it refers to, and of what one of its operations becomes.
+// Bounds of an OpenAPI document with all documents that it refers to.
 const (
 	maxBytes      = 16 << 20
 	maxDocuments  = 2000
 	maxValues     = 2_000_000 // of one document; an alias counts as what it stands for
 	maxLevels     = 200
-	maxReferences = 100    // that lead to each other
-	maxVisits     = 50_000 // values of the schema of an input or output
+	maxReferences = 100 // that lead to each other
 )
 
 // A Reader reads documents by URL.
 type Reader interface {
 	Read(ctx context.Context, location *url.URL) ([]byte, error)
-}
-
-// Location returns the URL of a document for [Read]: a text that begins with http:// or https://, or the path of a file.
-func Location(text string) (*url.URL, error) {
-	if strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") {
-		return document.ParseEndpointURL(text)
-	}
-	path, err := filepath.Abs(text)
-	return &url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}, err
-}
-
-// pathOf returns the path of a file by its URL.
-func pathOf(u *url.URL) string {
-	path := filepath.FromSlash(u.Path)
-	if bare := path[min(1, len(path)):]; filepath.VolumeName(bare) != "" {
-		return bare
-	}
-	return path
 }
 
 // documents are an OpenAPI document and those that it refers to, which are read when a reference is followed.
@@ -58,17 +39,21 @@ type documents struct {
 	reader Reader
 	first  *url.URL
 	folder *os.Root // of the first document; nil: it has a URL
-	bytes  int
 	read   map[string]read
+	known  map[reference]read // to what references lead
 	order  []*url.URL
+	bytes  int
 	depth  int // of references in the way to what references refer to
 }
 
-// read is a document that was read.
+// read is a document that was read, or a part of one.
 type read struct {
 	value any
 	err   error
 }
+
+// inFolder begins the paths in the URLs of files, which are relative to the folder of the first document.
+const inFolder = "/folder/"
 
 // A reference is the value of $ref, and the document in which it stands.
 type reference struct {
@@ -83,16 +68,14 @@ func (r reference) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 func (d *documents) open(location *url.URL) (any, error) {
 	d.first = location
 	if location.Scheme == "file" {
-		path, err := filepath.EvalSymlinks(pathOf(location))
-		if err == nil {
-			d.first, err = Location(path)
-		}
+		path, err := filepath.EvalSymlinks(filepath.FromSlash(location.Path))
 		if err == nil {
 			d.folder, err = os.OpenRoot(filepath.Dir(path))
 		}
 		if err != nil {
 			return nil, err
 		}
+		d.first = &url.URL{Scheme: "file", Path: inFolder + filepath.Base(path)}
 	}
 	return d.document(d.first)
 }
@@ -106,20 +89,18 @@ func (d *documents) document(u *url.URL) (any, error) {
 		return nil, fmt.Errorf("is one document more than %d", maxDocuments)
 	}
 	text, err := d.text(u)
-	d.bytes += len(text)
-	if err == nil && d.bytes > maxBytes {
+	var value any
+	if d.bytes += len(text); err == nil && d.bytes > maxBytes {
 		err = fmt.Errorf("makes the documents larger than %d bytes", maxBytes)
 	}
-	var value any
 	if err == nil {
 		d.order = append(d.order, u)
 		value, err = parse(text)
 	}
 	for _, in := range jsonvalue.Within(value) {
-		if object, ok := in.(map[string]any); ok {
-			if text, ok := object["$ref"].(string); ok {
-				object["$ref"] = reference{u, text}
-			}
+		object, _ := in.(map[string]any)
+		if text, ok := object["$ref"].(string); ok {
+			object["$ref"] = reference{u, text}
 		}
 	}
 	d.read[u.String()] = read{value, err}
@@ -134,20 +115,31 @@ func (d *documents) text(u *url.URL) ([]byte, error) {
 		}
 		return d.reader.Read(d.ctx, u)
 	}
-	name, err := filepath.Rel(d.folder.Name(), pathOf(u))
-	if err != nil || u.Scheme != "file" || u.Host != "" || u.Opaque != "" || !filepath.IsLocal(name) {
-		return nil, errors.New("is outside of the document's folder")
+	name, ok := strings.CutPrefix(u.Path, inFolder)
+	info, err := d.folder.Stat(filepath.FromSlash(name))
+	if !ok || err != nil || u.Scheme != "file" || u.Host != "" || !info.Mode().IsRegular() {
+		return nil, errors.New("is no file in the folder of the document, or below it")
 	}
-	info, err := d.folder.Stat(name)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("is no file in the document's folder or below")
-	}
-	file, err := d.folder.Open(name)
+	file, err := d.folder.Open(filepath.FromSlash(name))
 	if err != nil {
 		return nil, errors.New("can't be opened")
 	}
 	defer file.Close()
 	return io.ReadAll(io.LimitReader(file, maxBytes+1))
+}
+
+// referred returns the documents that were read, the one at the location first.
+func (d *documents) referred(location *url.URL) []*url.URL {
+	for i, u := range d.order {
+		if d.folder != nil {
+			path := filepath.Join(d.folder.Name(), filepath.FromSlash(strings.TrimPrefix(u.Path, inFolder)))
+			d.order[i] = &url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
+		}
+	}
+	if d.order[0].Path != location.Path { // it is a symbolic link
+		return append([]*url.URL{location}, d.order...)
+	}
+	return d.order
 }
 
 // follow returns what a value refers to if it is a reference, and otherwise the value.
@@ -167,33 +159,34 @@ func (d *documents) follow(v any) (any, error) {
 }
 
 // at returns the value to which a reference leads.
-func (d *documents) at(r reference) (v any, err error) {
-	d.depth++
-	defer func() {
-		if d.depth--; err != nil && d.depth == 0 {
-			err = fmt.Errorf("the reference %q %w", safetext.Field(r.text, jsonvalue.MaxActual), err)
-		}
-	}()
-	if d.depth > maxReferences {
-		return nil, errors.New("leads to itself")
+func (d *documents) at(r reference) (any, error) {
+	known, ok := d.known[r]
+	if !ok {
+		d.depth++
+		known.value, known.err = d.lookup(r)
+		d.depth--
+		d.known[r] = known
 	}
+	if known.err != nil && d.depth == 0 {
+		return nil, fmt.Errorf("the reference %q %w", safetext.Field(r.text, jsonvalue.MaxActual), known.err)
+	}
+	return known.value, known.err
+}
+
+func (d *documents) lookup(r reference) (v any, err error) {
 	u, err := r.in.Parse(r.text)
-	if err != nil {
-		return nil, errors.New("is no URL")
+	if err != nil || d.depth > maxReferences {
+		return nil, errors.New("is no URL, or leads to itself")
 	}
-	pointer := u.Fragment
+	pointer, isPointer := strings.CutPrefix(u.Fragment, "/")
+	if !isPointer && u.Fragment != "" {
+		return nil, errors.New("has no JSON Pointer")
+	}
 	u.Fragment, u.RawFragment = "", ""
-	if v, err = d.document(u); err != nil {
-		return nil, err
+	if v, err = d.document(u); err != nil || !isPointer {
+		return v, err
 	}
-	root, tokens, found := strings.Cut(pointer, "/")
-	if root != "" {
-		return nil, errors.New("leads nowhere: it has no JSON Pointer")
-	}
-	for token := range strings.SplitSeq(tokens, "/") {
-		if !found {
-			break
-		}
+	for token := range strings.SplitSeq(pointer, "/") {
 		if v, err = d.follow(v); err != nil {
 			return nil, err
 		}
@@ -206,11 +199,8 @@ func (d *documents) at(r reference) (v any, err error) {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// parse reads JSON or YAML, as [jsonvalue.Read] does. The value of a name that occurs twice in an object is of the type [twice].
+// parse reads JSON or YAML, as [jsonvalue.Read] does. The value of a name that occurs twice in an object is [twice].
 func parse(text []byte) (any, error) {
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("has more than %d bytes", maxBytes)
-	}
 	if value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{Depth: maxLevels, Values: maxValues}); flaw == nil {
 		return value, nil
 	}
@@ -218,8 +208,12 @@ func parse(text []byte) (any, error) {
 	if err := yaml.Unmarshal(text, &node); err != nil {
 		return nil, fmt.Errorf("is neither JSON nor YAML: %s", cmp.Or(atLine.FindString(err.Error()), "it can't be read"))
 	}
-	values := maxValues
-	return valueOf(&node, 0, &values)
+	p := parser{left: maxValues}
+	value := p.value(&node, 0)
+	if p.left < 0 {
+		return nil, fmt.Errorf("has more than %d values, or more than %d levels", maxValues, maxLevels)
+	}
+	return value, nil
 }
 
 // atLine is where an error of the YAML library is. The rest may quote the document.
@@ -228,85 +222,75 @@ var atLine = regexp.MustCompile(`\bline \d+`)
 // twice stands for the values of a name that occurs twice in an object.
 type twice struct{}
 
-// valueOf returns the value of a node of YAML, and what aliases in it stand for. left is how many values it may have.
-func valueOf(n *yaml.Node, depth int, left *int) (any, error) {
-	if *left--; *left < 0 || depth > maxLevels {
-		return nil, fmt.Errorf("has more than %d values, or more than %d levels", maxValues, maxLevels)
+// parser reads nodes of YAML.
+type parser struct {
+	left int // values that may still be read; less than 0: there are too many, or too many levels
+}
+
+// value returns the value of a node, and what aliases in it stand for.
+func (p *parser) value(n *yaml.Node, depth int) any {
+	if p.left--; depth > maxLevels {
+		p.left = -1
 	}
-	switch n.Kind {
-	case yaml.DocumentNode:
-		return valueOf(n.Content[0], depth, left)
-	case yaml.AliasNode:
-		return valueOf(n.Alias, depth+1, left)
-	case yaml.SequenceNode:
+	switch {
+	case p.left < 0:
+		return nil
+	case n.Kind == yaml.DocumentNode:
+		return p.value(n.Content[0], depth)
+	case n.Kind == yaml.AliasNode:
+		return p.value(n.Alias, depth+1)
+	case n.Kind == yaml.SequenceNode:
 		list := make([]any, len(n.Content))
 		for i, item := range n.Content {
-			var err error
-			if list[i], err = valueOf(item, depth+1, left); err != nil {
-				return nil, err
-			}
+			list[i] = p.value(item, depth+1)
 		}
-		return list, nil
-	case yaml.MappingNode:
-		return objectOf(n, depth, left)
+		return list
+	case n.Kind == yaml.MappingNode:
+		return p.object(n, depth)
 	}
 	switch n.ShortTag() {
 	case "!!null":
-		return nil, nil
+		return nil
 	case "!!bool":
-		return strings.EqualFold(n.Value, "true"), nil
+		return strings.EqualFold(n.Value, "true")
 	case "!!int", "!!float":
 		if number, flaw := jsonvalue.Read([]byte(n.Value), jsonvalue.Bounds{Values: 1}); flaw == nil {
-			return number, nil
+			return number
 		}
-		var number any
-		if err := n.Decode(&number); err == nil { // in a notation that JSON does not have
+		var number any // in a notation that JSON does not have
+		if n.Decode(&number) == nil {
 			value, _ := jsonvalue.Read(jsonvalue.Marshal(number), jsonvalue.Bounds{Values: 1})
-			return value, nil
+			return value
 		}
 	}
-	return n.Value, nil
+	return n.Value
 }
 
-func objectOf(n *yaml.Node, depth int, left *int) (any, error) {
-	object, merged := make(map[string]any, len(n.Content)/2), map[string]any{}
+// object returns the value of a mapping. Its own members come before those that it merges.
+func (p *parser) object(n *yaml.Node, depth int) map[string]any {
+	object := make(map[string]any, len(n.Content)/2)
+	var merged []any
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i], n.Content[i+1]
-		if name.Kind == yaml.AliasNode {
-			name = name.Alias
-		}
-		if name.Kind != yaml.ScalarNode {
-			return nil, fmt.Errorf("has a name that is no text in line %d", n.Line)
-		}
-		member, err := valueOf(value, depth+1, left)
-		if err != nil {
-			return nil, err
-		}
+		name, value := n.Content[i], p.value(n.Content[i+1], depth+1)
 		_, repeated := object[name.Value]
-		switch {
+		switch list, isList := value.([]any); {
+		case name.ShortTag() == "!!merge" && isList:
+			merged = append(merged, list...)
 		case name.ShortTag() == "!!merge":
-			sources, isList := member.([]any)
-			if !isList {
-				sources = []any{member}
-			}
-			for _, source := range sources { // the first one counts
-				source, _ := source.(map[string]any)
-				for name, value := range source {
-					if _, known := merged[name]; !known {
-						merged[name] = value
-					}
-				}
-			}
+			merged = append(merged, value)
 		case repeated:
 			object[name.Value] = twice{}
 		default:
-			object[name.Value] = member
+			object[name.Value] = value
 		}
 	}
-	for name, value := range merged {
-		if _, own := object[name]; !own {
-			object[name] = value
+	for _, from := range merged {
+		from, _ := from.(map[string]any)
+		for name, value := range from {
+			if _, own := object[name]; !own {
+				object[name] = value
+			}
 		}
 	}
-	return object, nil
+	return object
 }

@@ -14,64 +14,53 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// inputs returns the inputs of an operation, and completes what it becomes of them: required ones first, then by name.
+// inputs returns the inputs of an operation, required ones first, then by name. It says in operation what becomes of them.
 func (t *translation) inputs(o *selection, operation *Operation) ([]document.Parameter, error) {
-	parameters, err := t.parameters(o)
-	if err != nil {
-		return nil, err
-	}
-	body, err := t.object(o.operation["requestBody"])
-	if err != nil {
+	parameters, err1 := t.parameters(o)
+	body, err2 := t.object(o.operation["requestBody"])
+	if err := cmp.Or(err1, err2); err != nil {
 		return nil, err
 	}
 	if t.swagger {
 		body = t.bodyOf(o, parameters)
 	}
 	var all []document.Parameter
-	add := func(name string, required bool, description, value any) error {
-		if slices.ContainsFunc(all, func(p document.Parameter) bool { return p.Name == name }) {
-			return fmt.Errorf("two of its parameters have the name %s", name)
+	for _, found := range placeholder.FindAllStringSubmatch(o.path, -1) { // those that no parameter defines are texts
+		isDefined := func(p map[string]any) bool { return p["in"] == "path" && p["name"] == found[1] }
+		if !slices.ContainsFunc(parameters, isDefined) {
+			parameters = append(parameters, map[string]any{"in": "path", "name": found[1], "schema": map[string]any{"type": "string"}, "type": "string"})
 		}
-		p, err := t.input(name, required, description, value)
-		all = append(all, p)
-		return err
 	}
 	for _, p := range parameters {
 		name, in := text(p["name"]), text(p["in"])
-		inPath := in == "path" && strings.Contains(o.path, "{"+name+"}")
-		if !inPath && in != "query" && in != "header" && in != "cookie" || !Settable(in, name) || in == "header" && slices.Contains(operation.Credentials, http.CanonicalHeaderKey(name)) {
+		switch {
+		case in == "path" && strings.Contains(o.path, "{"+name+"}"):
+		case in == "query", in == "header" && !slices.Contains(operation.Credentials, http.CanonicalHeaderKey(name)) && Settable(in, name), in == "cookie" && Settable(in, name):
+		default:
 			continue
 		}
 		own := Parameter{Input: name, Name: name, In: in, Style: text(p["style"]), AllowReserved: p["allowReserved"] == true}
-		own.Style = cmp.Or(own.Style, map[bool]string{true: "form", false: "simple"}[in == "query" || in == "cookie"])
+		if own.Style == "" {
+			own.Style = map[bool]string{true: "form", false: "simple"}[in == "query" || in == "cookie"]
+		}
 		explode, stated := p["explode"].(bool)
 		own.Explode = explode || !stated && own.Style == "form"
-		value, hasSchema := p["schema"]
-		if t.swagger {
-			value, hasSchema = p, true
-			format := text(p["collectionFormat"])
-			own.Explode = format == "multi"
+		schema, hasSchema := p["schema"]
+		if format := text(p["collectionFormat"]); t.swagger {
+			schema, hasSchema, own.Explode = p, true, format == "multi"
 			own.Style = cmp.Or(map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[format], own.Style)
 		}
 		if _, media := choose(p["content"]); !hasSchema && media != nil {
-			value, own.JSON = media["schema"], true
+			schema, own.JSON = media["schema"], true
 		}
-		if err := add(name, inPath || p["required"] == true, p["description"], value); err != nil {
+		input, err := t.input(name, in == "path" || p["required"] == true, p["description"], schema)
+		if slices.ContainsFunc(all, named(name)) {
+			err = fmt.Errorf("two of its parameters have the name %s", name)
+		}
+		if err != nil {
 			return nil, err
 		}
-		operation.Parameters = append(operation.Parameters, own)
-	}
-	for _, found := range placeholder.FindAllStringSubmatch(o.path, -1) {
-		isKnown := func(p Parameter) bool { return p.In == "path" && p.Name == found[1] }
-		if name := found[1]; !slices.ContainsFunc(operation.Parameters, isKnown) {
-			if odd.MatchString(name) || name == "" {
-				return nil, fmt.Errorf("its path has {%s}, which is none of its parameters", name)
-			}
-			if err := add(name, true, nil, map[string]any{"type": "string"}); err != nil {
-				return nil, err
-			}
-			operation.Parameters = append(operation.Parameters, Parameter{Input: name, Name: name, In: "path", Style: "simple"})
-		}
+		all, operation.Parameters = append(all, input), append(operation.Parameters, own)
 	}
 	of, err := t.body(body, all, operation)
 	all = append(all, of...)
@@ -84,20 +73,21 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 	return all, err
 }
 
+func named(name string) func(document.Parameter) bool {
+	return func(p document.Parameter) bool { return p.Name == name }
+}
+
 // parameters returns the parameters of an operation, those of its path included.
 func (t *translation) parameters(o *selection) (all []map[string]any, err error) {
 	for _, around := range []map[string]any{o.around, o.operation} {
-		value, err := t.docs.follow(around["parameters"])
-		if err != nil {
-			return nil, err
-		}
-		list, _ := value.([]any)
-		for _, item := range list {
+		for _, item := range listIn(around["parameters"]) {
 			p, err := t.object(item)
 			if err != nil {
 				return nil, err
 			}
-			all = slices.DeleteFunc(all, func(q map[string]any) bool { return q["in"] == p["in"] && text(q["name"]) == text(p["name"]) })
+			all = slices.DeleteFunc(all, func(q map[string]any) bool {
+				return text(q["in"]) == text(p["in"]) && text(q["name"]) == text(p["name"])
+			})
 			all = append(all, p)
 		}
 	}
@@ -105,246 +95,210 @@ func (t *translation) parameters(o *selection) (all []map[string]any, err error)
 }
 
 // input returns the input with a schema.
-func (t *translation) input(name string, required bool, description, value any) (document.Parameter, error) {
-	schemas := t.schemas("readOnly")
-	schema, kind, err := schemas.root(value)
+func (t *translation) input(name string, required bool, description, of any) (document.Parameter, error) {
+	s := &schemas{docs: t.docs, old: t.old, omit: "readOnly"}
+	schema, kind, err := s.root(of)
 	if err != nil {
 		return document.Parameter{}, fmt.Errorf("its input %s: %w", name, err)
 	}
-	referred, _ := schemas.defs[strings.TrimPrefix(text(schema["$ref"]), defs)].(map[string]any)
+	target := s.defined(schema)
 	p := document.Parameter{Name: name, Type: kind, Required: required}
-	p.Description = cmp.Or(lines(description), text(schema["description"]), text(referred["description"]), text(schema["title"]), text(referred["title"]), "The "+name+".")
-	delete(schema, "description")
-	if _, isOne := schema["type"].(string); !isOne || len(schema) > 1 {
+	p.Description = cmp.Or(lines(description), text(schema["description"]), text(target["description"]), text(target["title"]), "The "+name+".")
+	if delete(schema, "description"); len(schema) > 1 || schema["type"] != kind {
 		p.Schema = jsonvalue.Marshal(schema)
 	}
 	return p, nil
 }
 
-// Media types that have a meaning of their own here.
+// Media types by what becomes of them, in the order in which they are taken.
 const (
-	formType      = "application/x-www-form-urlencoded"
-	multipartType = "multipart/form-data"
+	jsonBody = iota
+	otherJSON
+	anyJSON
+	patchJSON
+	formBody
+	multipartBody
+	textBody
+	bytesBody
 )
 
-// choose returns the media type in a content that is taken, and what the content says about it: JSON, then forms, then text.
+func formOf(mediaType string) int {
+	essence, _, _ := mime.ParseMediaType(mediaType)
+	switch {
+	case essence == "application/json":
+		return jsonBody
+	case essence == "application/json-patch+json":
+		return patchJSON
+	case strings.HasSuffix(essence, "+json"), essence == "text/json":
+		return otherJSON
+	case essence == "*/*", essence == "application/*":
+		return anyJSON
+	case essence == "application/x-www-form-urlencoded":
+		return formBody
+	case essence == "multipart/form-data":
+		return multipartBody
+	case strings.HasPrefix(essence, "text/"), strings.HasSuffix(essence, "xml"), strings.HasSuffix(essence, "yaml"):
+		return textBody
+	}
+	return bytesBody
+}
+
+// choose returns the media type in a content that is taken, and what the content says about it.
 func choose(content any) (mediaType string, media map[string]any) {
-	all, _ := content.(map[string]any)
-	best := 0
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if rank := rankOf(name); mediaType == "" || rank < best {
-			mediaType, best = name, rank
-			media, _ = all[name].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(objectIn(content))) {
+		if mediaType == "" || formOf(name) < formOf(mediaType) {
+			mediaType, media = name, objectIn(objectIn(content)[name])
 		}
 	}
 	return mediaType, media
 }
 
-// rankOf returns the place of a media type among others. Those below formRank are JSON, and those from textRank on are one value.
-func rankOf(mediaType string) int {
-	essence, _, err := mime.ParseMediaType(mediaType)
-	switch {
-	case essence == "application/json":
-		return 0
-	case err == nil && strings.HasSuffix(essence, "+json") && essence != "application/json-patch+json" || essence == "text/json":
-		return 1
-	case essence == "*/*" || essence == "application/*":
-		return 2
-	case essence == "application/json-patch+json":
-		return 3
-	case essence == formType:
-		return formRank
-	case essence == multipartType:
-		return formRank + 1
-	case strings.HasPrefix(essence, "text/") || strings.HasSuffix(essence, "xml") || strings.HasSuffix(essence, "yaml"):
-		return textRank
-	}
-	return textRank + 1
-}
-
-const formRank, textRank = 4, 6
-
-// body returns the inputs of a request body, and says in the operation what becomes of them. others are the other inputs.
-func (t *translation) body(body map[string]any, others []document.Parameter, operation *Operation) ([]document.Parameter, error) {
+// body returns the inputs of a request body, and says in operation what becomes of them. others are the other inputs.
+func (t *translation) body(body map[string]any, others []document.Parameter, operation *Operation) (all []document.Parameter, err error) {
 	mediaType, media := choose(body["content"])
 	if mediaType == "" {
 		return nil, nil
 	}
-	rank := rankOf(mediaType)
+	form := formOf(mediaType)
 	if strings.Contains(mediaType, "*") {
-		mediaType = map[bool]string{true: "application/json", false: "application/octet-stream"}[rank < formRank]
+		mediaType = map[bool]string{true: "application/json", false: "application/octet-stream"}[form == anyJSON]
 	}
 	own := &Body{MediaType: mediaType, Required: body["required"] == true}
 	operation.Body = own
-	properties, required, err := t.members(media["schema"], 0)
-	if err != nil {
-		return nil, err
-	}
-	taken := func(name string) bool {
-		return slices.ContainsFunc(others, func(p document.Parameter) bool { return p.Name == name })
+	s := schemas{docs: t.docs, omit: "readOnly", left: maxVisits}
+	properties, required := s.members(media["schema"])
+	if s.err != nil {
+		return nil, s.err
 	}
 	names := slices.Sorted(maps.Keys(properties))
-	if rank < textRank && len(names) > 0 && !slices.ContainsFunc(names, taken) {
-		var all []document.Parameter
-		encoding, _ := media["encoding"].(map[string]any)
+	taken := func(name string) bool { return slices.ContainsFunc(others, named(name)) }
+	switch {
+	case form < textBody && len(names) > 0 && !slices.ContainsFunc(names, taken):
 		for _, name := range names {
-			how, _ := encoding[name].(map[string]any)
-			member := Member{Input: name, Name: name, Required: slices.Contains(required, name), Style: text(how["style"])}
-			member.Explode = how["explode"] == true || how["explode"] == nil && member.Style == "form"
-			p, err := t.input(name, own.Required && member.Required, nil, properties[name])
+			encoding := objectIn(objectIn(media["encoding"])[name])
+			schema, member := properties[name], Member{Style: text(encoding["style"])}
+			if file, as := t.file(schema, text(encoding["contentType"])); file != nil && form == multipartBody {
+				schema, member = file, as
+			}
+			member.Input, member.Name, member.Required = name, name, slices.Contains(required, name)
+			member.Explode = encoding["explode"] == true || encoding["explode"] == nil && member.Style == "form"
+			p, err := t.input(name, own.Required && member.Required, nil, schema)
 			if err != nil {
 				return nil, err
-			}
-			if rank == formRank+1 {
-				t.file(&member, &p, how)
 			}
 			own.Members, all = append(own.Members, member), append(all, p)
 		}
 		return all, nil
-	}
-	for _, own.Whole = range []string{"body", "request_body"} {
-		if !taken(own.Whole) {
-			break
-		}
-	}
-	value := media["schema"]
-	switch {
-	case rank >= formRank && rank < textRank:
+	case form == formBody, form == multipartBody:
 		return nil, fmt.Errorf("its body is a form (%s) that is no object, or has a field with the name of a parameter", mediaType)
-	case rank >= textRank:
-		own.Base64 = rank > textRank
-		value = map[string]any{"type": "string", "contentMediaType": mediaType}
-		if own.Base64 {
-			value = map[string]any{"type": "string", "contentEncoding": "base64", "contentMediaType": mediaType}
-		}
 	}
-	p, err := t.input(own.Whole, own.Required, body["description"], value)
+	if own.Whole = "body"; taken("body") {
+		own.Whole = "request_body"
+	}
+	schema := media["schema"]
+	if own.Base64 = form == bytesBody; own.Base64 {
+		schema = map[string]any{"type": "string", "contentEncoding": "base64", "contentMediaType": mediaType}
+	} else if form == textBody {
+		schema = map[string]any{"type": "string", "contentMediaType": mediaType}
+	}
+	p, err := t.input(own.Whole, own.Required, body["description"], schema)
 	return []document.Parameter{p}, err
 }
 
-// members returns the properties of an object, those of its parts included, and which are required; none: the schema is not only one of an object.
-func (t *translation) members(v any, depth int) (properties map[string]any, required []string, err error) {
-	schema, err := t.object(v)
-	kinds, _ := schema["type"].([]any)
-	if kind := schema["type"]; err != nil || depth > maxReferences || kind != nil && kind != "object" && !slices.Contains(kinds, any("object")) {
-		return nil, nil, err
+// members returns the properties of an object, those of its parts included, and which are required. properties is nil if the schema is not one of
+// an object only.
+func (s *schemas) members(v any) (properties map[string]any, required []string) {
+	found, err := s.docs.follow(v)
+	s.err = cmp.Or(s.err, err)
+	schema := objectIn(found)
+	kind := schema["type"]
+	if s.left--; s.left < 0 || s.err != nil || kind != nil && kind != "object" && !slices.Contains(listIn(kind), any("object")) {
+		return nil, nil
 	}
 	properties = map[string]any{}
-	own, _ := schema["properties"].(map[string]any)
-	s := t.schemas("readOnly")
-	for name, property := range own {
+	for _, word := range []string{"allOf", "oneOf", "anyOf"} {
+		for _, part := range listIn(schema[word]) {
+			others, also := s.members(part)
+			if others == nil || word != "allOf" && len(others) > 0 {
+				return nil, nil
+			}
+			if maps.Copy(properties, others); word == "allOf" {
+				required = append(required, also...)
+			}
+		}
+	}
+	for name, property := range objectIn(schema["properties"]) {
 		if !s.omitted(property) {
 			properties[name] = property
 		}
 	}
-	names, _ := schema["required"].([]any)
-	parts, _ := schema["allOf"].([]any)
-	for _, part := range parts {
-		others, also, err := t.members(part, depth+1)
-		if err != nil {
-			return nil, nil, err
-		}
-		for name, property := range others {
-			if properties[name] == nil {
-				properties[name] = property
-			}
-		}
-		for _, name := range also {
-			names = append(slices.Clip(names), name)
-		}
+	for _, name := range listIn(schema["required"]) {
+		required = append(required, text(name))
 	}
-	for _, word := range []string{"oneOf", "anyOf"} {
-		parts, _ := schema[word].([]any)
-		for _, part := range parts {
-			others, _, err := t.members(part, depth+1)
-			for name := range others {
-				if properties[name] == nil {
-					return nil, nil, err
-				}
-			}
-			if err != nil || len(properties) == 0 {
-				return nil, nil, err
-			}
-		}
-	}
-	for _, name := range names {
-		if properties[text(name)] != nil {
-			required = append(required, text(name))
-		}
-	}
-	return properties, required, cmp.Or(s.err, err)
+	return properties, required
 }
 
-// file makes a field of a multipart body a file, if it is one.
-func (t *translation) file(member *Member, p *document.Parameter, encoding map[string]any) {
-	value, _ := jsonvalue.Read(p.Schema, jsonvalue.Bounds{Depth: maxLevels, Values: maxVisits})
-	schema, _ := value.(map[string]any)
-	one := schema
-	if items, isObject := schema["items"].(map[string]any); isObject {
-		one = items
+// file returns the schema of a field of a multipart body that is a file, or an array of files, in base64; nil: it is none.
+func (t *translation) file(v any, mediaType string) (schema map[string]any, member Member) {
+	field, _ := t.object(v)
+	one := field
+	if field["type"] == "array" {
+		one, _ = t.object(field["items"])
 	}
-	mediaType, _, _ := strings.Cut(text(encoding["contentType"]), ",")
-	mediaType = cmp.Or(mediaType, text(one["contentMediaType"]))
-	if one["type"] != "string" || one["contentEncoding"] != nil || one["format"] != "binary" && (mediaType == "" || rankOf(mediaType) <= textRank) {
-		return
+	mediaType, _, _ = strings.Cut(cmp.Or(mediaType, text(one["contentMediaType"])), ",")
+	if one["type"] != "string" || one["contentEncoding"] != nil || one["format"] != "binary" && (mediaType == "" || formOf(mediaType) != bytesBody) {
+		return nil, member
 	}
 	if strings.Contains(mediaType, "*") {
 		mediaType = ""
 	}
-	member.File, member.MediaType = true, strings.TrimSpace(mediaType)
-	delete(one, "format")
-	one["contentEncoding"], one["contentMediaType"] = "base64", cmp.Or(member.MediaType, "application/octet-stream")
-	p.Schema = jsonvalue.Marshal(schema)
+	schema = map[string]any{"type": "string", "contentEncoding": "base64", "contentMediaType": cmp.Or(mediaType, "application/octet-stream")}
+	if field["type"] == "array" {
+		schema = map[string]any{"type": "array", "items": schema}
+	}
+	schema["title"], schema["description"] = field["title"], field["description"]
+	return schema, Member{File: true, MediaType: mediaType}
 }
 
 // bodyOf returns the request body of Swagger 2.0, as OpenAPI 3.0 has it.
 func (t *translation) bodyOf(o *selection, parameters []map[string]any) map[string]any {
 	types := t.mediaTypes(o, "consumes")
-	body, properties, required := map[string]any{}, map[string]any{}, []any{}
-	isFile := false
+	properties, required := map[string]any{}, []any{}
+	form := "application/x-www-form-urlencoded"
 	for _, p := range parameters {
-		switch p["in"] {
-		case "body":
-			body["required"], body["description"] = p["required"], p["description"]
-			body["content"] = content(types, p["schema"])
-		case "formData":
-			field := maps.Clone(p)
-			if delete(field, "required"); p["required"] == true {
-				required = append(required, p["name"])
-			}
-			if p["type"] == "file" {
-				field["type"], field["format"], isFile = "string", "binary", true
-			}
-			properties[text(p["name"])] = field
+		if p["in"] == "body" {
+			return map[string]any{"required": p["required"], "description": p["description"], "content": content(types, p["schema"])}
+		}
+		if p["in"] != "formData" {
+			continue
+		}
+		field := maps.Clone(p)
+		if delete(field, "required"); p["required"] == true {
+			required = append(required, p["name"])
+		}
+		if p["type"] == "file" {
+			field["type"], field["format"] = "string", "binary"
+		}
+		if properties[text(p["name"])] = field; p["type"] == "file" || slices.Contains(types, "multipart/form-data") {
+			form = "multipart/form-data"
 		}
 	}
-	if len(properties) > 0 {
-		if types = slices.DeleteFunc(types, func(s string) bool { return rankOf(s) < formRank || rankOf(s) >= textRank }); isFile || len(types) == 0 {
-			types = []string{map[bool]string{true: multipartType, false: formType}[isFile]}
-		}
-		body["required"] = len(required) > 0
-		body["content"] = content(types, map[string]any{"type": "object", "properties": properties, "required": required})
+	if len(properties) == 0 {
+		return nil
 	}
-	return body
+	schema := map[string]any{"type": "object", "properties": properties, "required": required}
+	return map[string]any{"required": len(required) > 0, "content": content([]string{form}, schema)}
 }
 
-// mediaTypes returns what Swagger 2.0 consumes or produces.
-func (t *translation) mediaTypes(o *selection, word string) []string {
-	list, isList := o.operation[word].([]any)
-	if !isList {
-		list, _ = t.root[word].([]any)
-	}
-	var all []string
-	for _, item := range list {
+// mediaTypes returns what an operation of Swagger 2.0 consumes or produces.
+func (t *translation) mediaTypes(o *selection, word string) (all []string) {
+	for _, item := range listIn(cmp.Or(o.operation[word], t.root[word], any([]any{"application/json"}))) {
 		all = append(all, text(item))
-	}
-	if all == nil {
-		return []string{"application/json"}
 	}
 	return all
 }
 
-// content returns the content of OpenAPI 3.0 for media types with one schema.
+// content returns a content of OpenAPI 3.0 with one schema.
 func content(mediaTypes []string, schema any) map[string]any {
 	all := map[string]any{}
 	for _, mediaType := range mediaTypes {
@@ -357,40 +311,41 @@ func content(mediaTypes []string, schema any) map[string]any {
 func (t *translation) output(o *selection, operation *Operation) (document.Output, error) {
 	output := document.Output{ContentType: "application/json"}
 	answers, err := t.object(o.operation["responses"])
-	if err != nil {
-		return output, err
-	}
 	var answer map[string]any
 	for _, status := range slices.Sorted(maps.Keys(answers)) {
 		if strings.HasPrefix(status, "2") || status == "default" {
-			if answer, err = t.object(answers[status]); err != nil {
-				return output, err
-			}
+			answer, err = t.object(answers[status])
 			break
 		}
 	}
-	types := answer["content"]
+	output.Description = lines(answer["description"])
+	all := objectIn(answer["content"])
 	if t.swagger && answer["schema"] != nil {
-		types = content(t.mediaTypes(o, "produces"), answer["schema"])
+		all = content(t.mediaTypes(o, "produces"), answer["schema"])
 	}
-	all, _ := types.(map[string]any)
-	mediaType, media := choose(types)
-	if _, streams := all["text/event-stream"]; streams && len(all) == 1 {
+	if err != nil || len(all) == 0 {
+		return output, err
+	}
+	mediaType, media := choose(all)
+	if len(all) == 1 && strings.HasPrefix(mediaType, "text/event-stream") {
 		return output, errors.New("it answers only with text/event-stream")
 	}
-	rank := rankOf(mediaType)
+	isJSON := formOf(mediaType) < formBody
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if rankOf(name) < formRank == (rank < formRank) && name != "text/event-stream" {
+		if formOf(name) < formBody == isJSON && name != "text/event-stream" {
 			operation.Accept = append(operation.Accept, name)
 		}
 	}
-	output.Description = lines(answer["description"])
-	if rank >= formRank && mediaType != "" {
-		if essence, _, err := mime.ParseMediaType(mediaType); err == nil && !strings.Contains(essence, "*") {
-			output.ContentType = essence
+	if essence, _, err := mime.ParseMediaType(mediaType); !isJSON && err == nil && !strings.Contains(essence, "*") {
+		output.ContentType = essence
+	}
+	if isJSON && media["schema"] != nil && !t.options.NoOutputSchema {
+		s := schemas{docs: t.docs, old: t.old, omit: "writeOnly"}
+		schema, _, err := s.root(media["schema"])
+		if err != nil && !errors.Is(err, errTooLarge) {
+			return output, fmt.Errorf("its output: %w", err)
 		}
-	} else if media["schema"] != nil && !t.options.NoOutputSchema {
-		if schema, _, err := t.schemas("writeOnly").root(media["schema"]); err == nil {
+		if err == nil {
 			output.Schema = jsonvalue.Marshal(schema)
 		}
 	}

@@ -1,7 +1,8 @@
 package publish
 
 import (
-	"fmt"
+	"cmp"
+	"errors"
 	"maps"
 	"reflect"
 	"regexp"
@@ -16,35 +17,39 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
 )
 
-// annotations are the keywords beside a reference that change nothing but texts.
-var annotations = []string{"title", "description", "nullable", "deprecated", "default", "examples"}
+// maxVisits bounds the work for the schema of one input or output, in values.
+const maxVisits = 50_000
+
+var errTooLarge = errors.New("has too many values")
 
 // schemas translates the schema of an input or output to JSON Schema 2020-12, with references to $defs only.
 type schemas struct {
-	docs  *documents
-	old   bool   // a dialect before OpenAPI 3.1: what is beside a reference has no effect, but for annotations
-	omit  string // readOnly or writeOnly: properties that are so are left out
-	left  int    // values that may still be visited
-	terse bool   // without texts and examples within
+	docs   *documents
+	old    bool   // a dialect before OpenAPI 3.1: what is beside a reference has no effect, but for annotations
+	omit   string // readOnly or writeOnly: properties that are so are left out
+	terse  bool   // without texts and examples
+	inline bool   // what is referred to once is put in place of the reference
 
-	inline bool               // what is referred to once is put in place of the reference
-	uses   map[uintptr]int    // of schemas that are referred to
-	names  map[uintptr]string // of those in $defs
-	defs   map[string]any
-	err    error
+	left  int                // values that may still be visited
+	uses  map[uintptr]int    // of schemas that are referred to
+	names map[uintptr]string // of those in $defs
+	defs  map[string]any
+	err   error // the first one of a reference
 }
 
-// root translates a whole schema, which then names its types. kind is the first of them that is not null.
+const defs = "#/$defs/"
+
+// annotations are the keywords that change nothing but texts.
+var annotations = []string{"title", "description", "nullable", "deprecated", "default", "examples"}
+
+// root translates a whole schema, which then names its types. kind is one of them.
 func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 	limits := document.Standard.OfSchemas()
-	for _, s.terse = range []bool{false, true} { // a schema that is too large is translated without texts
+	for _, s.terse = range []bool{false, true} { // the second time only if it is too large
 		s.left, s.uses = maxVisits, map[uintptr]int{}
 		for _, s.inline = range []bool{false, true} {
 			s.names, s.defs = map[uintptr]string{}, map[string]any{}
-			schema, _ = s.schema(v).(map[string]any)
-		}
-		if s.err != nil {
-			return nil, "", s.err
+			schema = objectIn(s.schema(v))
 		}
 		if schema = maps.Clone(schema); schema == nil {
 			schema = map[string]any{}
@@ -59,159 +64,119 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 			break
 		}
 	}
-	s.defs, _ = schema["$defs"].(map[string]any)
-	of := s.typesOf(schema, 0)
-	if len(of) == 0 {
-		of = []any{"string", "number", "boolean", "array", "object", "null"}
+	if s.defs, _ = schema["$defs"].(map[string]any); s.err == nil && s.left < 0 {
+		s.err = errTooLarge
 	}
-	if schema["type"] = of; len(of) == 1 {
-		schema["type"] = of[0]
+	kinds := s.typesOf(schema, 0).Names()
+	switch {
+	case len(kinds) == 0:
+		kinds = []string{"null", "boolean", "number", "array", "object", "string"}
+		fallthrough
+	case len(kinds) > 1:
+		schema["type"] = kinds
+	default:
+		schema["type"] = kinds[0]
 	}
-	kind, _ = of[0].(string)
-	if kind == "null" && len(of) > 1 {
-		kind, _ = of[1].(string)
-	}
-	return schema, kind, nil
+	return schema, kinds[len(kinds)-1], s.err // null is the first
 }
 
-// typesOf returns the types that the values of a translated schema have; none: they are not known.
-func (s *schemas) typesOf(v any, depth int) []any {
-	schema, _ := v.(map[string]any)
-	all := func(list any) (types []any) {
-		items, _ := list.([]any)
-		for _, item := range items {
-			of := s.typesOf(item, depth+1)
-			if len(of) == 0 {
-				return nil
-			}
-			for _, kind := range of {
-				if !slices.Contains(types, kind) {
-					types = append(types, kind)
-				}
-			}
-		}
-		return types
+// typesOf returns the types that a translated schema, or its parts, name.
+func (s *schemas) typesOf(v any, depth int) (kinds jsonvalue.TypeSet) {
+	schema := s.defined(v)
+	switch {
+	case schema["type"] != nil || depth > maxReferences:
+		return jsonvalue.TypesOf(schema["type"])
+	case schema["properties"] != nil:
+		return jsonvalue.TypesNamed("object")
 	}
-	if depth > maxLevels {
-		return nil
+	for _, part := range listIn(schema["allOf"]) {
+		kinds = cmp.Or(kinds, s.typesOf(part, depth+1))
 	}
-	switch kind := schema["type"].(type) {
-	case string:
-		return []any{kind}
-	case []any:
-		return kind
-	}
-	if name, ok := schema["$ref"].(string); ok {
-		return s.typesOf(s.defs[strings.TrimPrefix(name, defs)], depth+1)
-	}
-	for _, name := range []string{"anyOf", "oneOf"} {
-		if of := all(schema[name]); of != nil {
-			return of
+	for _, part := range slices.Concat(listIn(schema["anyOf"]), listIn(schema["oneOf"])) {
+		of := s.typesOf(part, depth+1)
+		if kinds |= of; of == 0 {
+			return 0
 		}
 	}
-	parts, _ := schema["allOf"].([]any)
-	for _, part := range parts {
-		if of := s.typesOf(part, depth+1); of != nil {
-			return of
-		}
-	}
-	if schema["properties"] != nil {
-		return []any{"object"}
-	}
-	return nil
+	return kinds
 }
 
-const defs = "#/$defs/"
-
-// target returns the schema to which a reference leads, its identity, and what stands beside the reference. isRef is false for what is none.
-func (s *schemas) target(v any) (target map[string]any, id uintptr, beside map[string]any, isRef bool) {
-	object, _ := v.(map[string]any)
-	r, isRef := object["$ref"].(reference)
-	if !isRef {
-		return nil, 0, nil, false
+// defined returns a translated schema, or that in $defs to which it refers.
+func (s *schemas) defined(v any) map[string]any {
+	schema := objectIn(v)
+	if name, ok := strings.CutPrefix(text(schema["$ref"]), defs); ok {
+		return objectIn(s.defs[name])
 	}
-	found, err := s.docs.at(r)
-	if err == nil {
-		found, err = s.docs.follow(found)
-	}
-	if err != nil && s.err == nil {
-		s.err = err
-	}
-	target, _ = found.(map[string]any)
-	beside = make(map[string]any, len(object)-1)
-	for name, value := range object {
-		if name != "$ref" && (!s.old || slices.Contains(annotations, name)) {
-			beside[name] = value
-		}
-	}
-	return target, reflect.ValueOf(target).Pointer(), beside, true
+	return schema
 }
 
-// spend counts a visit. It reports false if there were too many, or if there is an error.
-func (s *schemas) spend() bool {
-	if s.left--; s.left < 0 && s.err == nil {
-		s.err = fmt.Errorf("has more than %d values", maxVisits)
+// target returns the schema to which a reference leads, and its identity. isRef is false for what is none.
+func (s *schemas) target(v any) (target map[string]any, id uintptr, isRef bool) {
+	if _, isRef = objectIn(v)["$ref"].(reference); isRef {
+		found, err := s.docs.follow(v)
+		if s.err == nil {
+			s.err = err
+		}
+		target = objectIn(found)
 	}
-	if err := s.docs.ctx.Err(); err != nil && s.err == nil {
-		s.err = err
-	}
-	return s.err == nil
+	return target, reflect.ValueOf(target).Pointer(), isRef
 }
 
 // schema translates a schema. What is referred to several times is in $defs, and so is what refers to itself.
 func (s *schemas) schema(v any) any {
-	object, ok := v.(map[string]any)
-	if !s.spend() || !ok {
+	old, ok := v.(map[string]any)
+	if s.left--; s.left < 0 || s.err != nil || !ok {
 		return v != false
 	}
-	target, id, beside, isRef := s.target(object)
-	if isRef && !s.inline {
+	target, id, isRef := s.target(old)
+	if !isRef {
+		return s.body(old)
+	}
+	if !s.inline {
 		s.uses[id]++
 	}
-	switch {
-	case !isRef:
-		return s.body(object)
-	case s.inline && s.uses[id] == 1:
-		object = s.body(target)
-	default:
+	var schema map[string]any
+	if s.inline && s.uses[id] == 1 {
+		schema = s.body(target)
+	} else {
 		if s.names[id] == "" {
-			s.names[id] = s.nameOf(v)
+			s.names[id] = s.nameOf(old)
 			s.defs[s.names[id]] = true // until it is known
 			s.defs[s.names[id]] = s.body(target)
 		}
-		object = map[string]any{"$ref": defs + s.names[id]}
+		schema = map[string]any{"$ref": defs + s.names[id]}
 	}
+	beside := maps.Clone(old)
+	maps.DeleteFunc(beside, func(name string, _ any) bool { return s.old && !slices.Contains(annotations, name) })
 	own := s.body(beside)
 	for name := range own {
 		if !slices.Contains(annotations, name) {
-			return map[string]any{"allOf": []any{object, own}}
+			return map[string]any{"allOf": []any{schema, own}}
 		}
 	}
-	object = maps.Clone(object)
-	maps.Copy(object, own)
-	return object
+	maps.Copy(schema, own)
+	return schema
 }
 
 // nameOf returns a name in $defs for what a reference leads to: the last part of the reference, made unique.
-func (s *schemas) nameOf(v any) string {
-	r, _ := v.(map[string]any)["$ref"].(reference)
+func (s *schemas) nameOf(old map[string]any) string {
+	r, _ := old["$ref"].(reference)
 	name := odd.ReplaceAllString(r.text[strings.LastIndex(r.text, "/")+1:], "_")
-	for unique, i := name, 2; ; i++ {
-		if s.defs[unique] == nil {
-			return unique
-		}
+	unique := name
+	for i := 2; s.defs[unique] != nil; i++ {
 		unique = name + "_" + strconv.Itoa(i)
 	}
+	return unique
 }
 
 // odd are the characters that names in $defs do not have, so that references to them need no escapes.
 var odd = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// body translates a schema that is no reference.
+// body translates the keywords of a schema.
 func (s *schemas) body(old map[string]any) map[string]any {
 	schema := make(map[string]any, len(old))
-	for name, value := range old {
-		if value = s.keyword(name, value); value != nil {
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		if value := s.keyword(name, old[name]); value != nil {
 			schema[name] = value
 		}
 	}
@@ -221,8 +186,8 @@ func (s *schemas) body(old map[string]any) map[string]any {
 	if schema["format"] == "byte" {
 		schema["contentEncoding"] = "base64"
 	}
-	required, _ := schema["required"].([]any)
-	properties, _ := old["properties"].(map[string]any)
+	required := listIn(schema["required"])
+	properties := objectIn(old["properties"])
 	required = slices.DeleteFunc(required, func(name any) bool { return s.omitted(properties[text(name)]) })
 	if schema["required"] = required; len(required) == 0 {
 		delete(schema, "required")
@@ -235,115 +200,72 @@ func (s *schemas) body(old map[string]any) map[string]any {
 
 // omitted reports whether a property is left out.
 func (s *schemas) omitted(v any) bool {
-	target, _, _, _ := s.target(v) //nolint:dogsled // for now
-	object, _ := v.(map[string]any)
-	return object[s.omit] == true || target[s.omit] == true
+	target, _, _ := s.target(v)
+	return objectIn(v)[s.omit] == true || target[s.omit] == true
 }
 
 // keyword translates the value of a keyword; nil: the keyword is left out, because descriptors do not have it, or because the value is of another kind.
 func (s *schemas) keyword(name string, v any) any {
-	object, _ := v.(map[string]any)
-	list, _ := v.([]any)
-	n, _ := v.(jsonvalue.Number)
-	b, isBool := v.(bool)
+	object, list := objectIn(v), listIn(v)
+	_, isText := v.(string)
+	_, isBool := v.(bool)
+	var kept bool
 	switch name {
 	case "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties":
 		return s.schema(v)
 	case "allOf", "anyOf", "oneOf", "prefixItems":
-		return each(list, s.schema)
+		all := make([]any, len(list))
+		for i, item := range list {
+			all[i] = s.schema(item)
+		}
+		v, kept = all, len(all) > 0
 	case "dependentSchemas", "patternProperties", "properties":
 		all := make(map[string]any, len(object))
-		for member, value := range object {
-			if !s.omitted(value) && (name != "patternProperties" || applicable(member)) {
-				all[member] = s.schema(value)
+		for _, member := range slices.Sorted(maps.Keys(object)) {
+			if !s.omitted(object[member]) && (name != "patternProperties" || applicable(member)) {
+				all[member] = s.schema(object[member])
 			}
 		}
-		return all
-	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
-		if f, err := n.Float64(); err == nil && f <= 1<<53 && f >= -1<<53 && (f > 0 || name != "multipleOf") { // others are rounded by many readers
-			return n
-		}
-		if strings.HasPrefix(name, "exclusive") && isBool {
-			return b
-		}
-	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
-		if i, err := n.Int64(); err == nil && i >= 0 && i <= 1<<53 {
-			return n
-		}
+		v, kept = all, object != nil
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
+		"minProperties", "maxProperties", "minContains", "maxContains":
+		n, _ := v.(jsonvalue.Number)
+		f, err := n.Float64()
+		kept = err == nil && f < 1<<53 && f > -1<<53 || isBool && strings.HasPrefix(name, "exclusive") // many readers round others
 	case "title", "description", "format", "contentEncoding", "contentMediaType":
-		if s.terse && (name == "title" || name == "description") {
-			return nil
-		}
-		if line := strings.TrimSpace(safetext.Lines(text(v))); line != "" {
-			return line
-		}
+		v = strings.TrimSpace(safetext.Lines(text(v)))
+		kept = v != "" && (!s.terse || name != "title" && name != "description")
 	case "nullable", "uniqueItems", "deprecated":
-		if isBool {
-			return b
-		}
+		kept = isBool
 	case "pattern":
-		if applicable(text(v)) {
-			return v
-		}
+		kept = isText && applicable(text(v))
 	case "required":
-		return unique(list)
-	case "dependentRequired":
-		all := make(map[string]any, len(object))
-		for member, value := range object {
-			list, _ := value.([]any)
-			if required := unique(list); required != nil {
-				all[member] = required
-			}
-		}
-		return all
+		seen := map[string]bool{"": true}
+		v, kept = slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+			repeated := seen[text(v)]
+			seen[text(v)] = true
+			return repeated
+		}), true
 	case "type":
 		if v == "file" {
-			return "string"
+			v = "string"
 		}
-		if _, isText := v.(string); isText {
-			list = []any{v}
-		}
-		list = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return jsonvalue.TypesNamed(text(v)) == 0 })
-		if len(list) == 1 {
-			return list[0]
-		}
-		return unique(list)
-	case "enum", "examples":
-		if s.terse && name == "examples" {
-			return nil
-		}
-		return each(list, func(v any) any { return v })
+		kept = jsonvalue.TypesOf(v) != 0
+	case "enum":
+		kept = len(list) > 0
+	case "examples":
+		kept = len(list) > 0 && !s.terse
 	case "const", "default":
-		return v
+		kept = true
 	}
-	return nil
+	if !kept {
+		return nil
+	}
+	return v
 }
 
 // applicable reports whether a regular expression is one that bridges apply.
 func applicable(expression string) bool {
 	x, err := ecma.Translate(expression)
 	return err == nil && x.Obstacle == "" && !x.Lenient && expression != ""
-}
-
-// each translates the items of a list; nil: there are none.
-func each(list []any, translate func(any) any) any {
-	var all []any
-	for _, item := range list {
-		all = append(all, translate(item))
-	}
-	if all == nil {
-		return nil
-	}
-	return all
-}
-
-// unique returns the texts in a list, without repetitions; nil: there are none.
-func unique(list []any) any {
-	var all []any
-	for _, item := range list {
-		if _, isText := item.(string); isText && !slices.Contains(all, item) {
-			all = append(all, item)
-		}
-	}
-	return each(all, func(v any) any { return v })
 }

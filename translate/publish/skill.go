@@ -2,10 +2,15 @@ package publish
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -54,36 +59,31 @@ func (s *Skill) at(base string) string {
 	return base + (&url.URL{Path: "/" + s.ID}).EscapedPath()
 }
 
-// origin stands for where a skill is served when its descriptor is validated.
-const origin = "https://skills.invalid/skill-sharing"
+func skillOf(d *document.Descriptor) *Skill {
+	entry := document.IndexEntry{ID: d.ID, Name: d.Name, CapabilityType: d.CapabilityType, Description: d.Description, Access: d.Access, Version: d.Version}
+	return &Skill{ID: d.ID, Access: d.Access, Type: d.CapabilityType, entry: entry}
+}
 
-// newSkill returns the skill of an operation with a descriptor, if the reader of bridges takes it. The schema of the output is left out if it
-// does not without.
+// newSkill returns the skill with a descriptor, if bridges take it. The schema of the output is left out if they do not take it with that.
 func newSkill(d *document.Descriptor, operation *Operation) (*Skill, error) {
-	s := &Skill{ID: d.ID, Access: d.Access, Type: d.CapabilityType, Operation: operation, endpoint: d.Endpoint, entry: entryOf(d)}
-	output := d.Output.Schema
-	if value, flaw := jsonvalue.Read(output, schema.ArgumentBounds); output != nil {
-		d.Output.Schema = nil
-		if flaw == nil {
-			if _, flaws := inputs.New(&document.Standard, []document.Parameter{{Name: "output", Schema: output}}, []any{value}); flaws == nil {
-				d.Output.Schema = output
-			}
+	s := skillOf(d)
+	s.Operation, s.endpoint = operation, d.Endpoint
+	if value, flaw := jsonvalue.Read(d.Output.Schema, schema.ArgumentBounds); flaw == nil {
+		_, flaws := inputs.New(&document.Standard, []document.Parameter{{Name: "output", Schema: d.Output.Schema}}, []any{value})
+		if flaws != nil {
+			d.Output.Schema = nil
 		}
 	}
 	for {
-		text := jsonvalue.Marshal(d)
-		mark := jsonvalue.Marshal(d.Endpoint)
-		before, after, _ := bytes.Cut(text, slices.Concat([]byte(`"endpoint":`), mark))
-		s.before, s.after = slices.Concat(before, []byte(`"endpoint":`)), after
-		_, err := document.Standard.ReadDescriptor(s.Descriptor(origin), func(params []document.Parameter, schemas []any) (found jsonvalue.Violations) {
+		name := []byte(`"endpoint":`) // in a text, there would be a \ before the second quote
+		before, after, _ := bytes.Cut(jsonvalue.Marshal(d), slices.Concat(name, jsonvalue.Marshal(d.Endpoint)))
+		s.before, s.after = slices.Concat(before, name), slices.Clone(after)
+		_, err := document.Standard.ReadDescriptor(s.Descriptor("https://skills.invalid"), func(params []document.Parameter, schemas []any) (found jsonvalue.Violations) {
 			s.Inputs, found = inputs.New(&document.Standard, params, schemas)
 			return found
 		})
-		switch {
-		case err == nil:
-			return s, nil
-		case d.Output.Schema == nil:
-			return nil, invalid(err)
+		if err == nil || d.Output.Schema == nil {
+			return s, invalid(err)
 		}
 		d.Output.Schema = nil
 	}
@@ -92,11 +92,93 @@ func newSkill(d *document.Descriptor, operation *Operation) (*Skill, error) {
 // invalid returns the error of a descriptor that can't be read.
 func invalid(err error) error {
 	if failure, ok := errors.AsType[*run.Failure](err); ok && len(failure.Violations) > 0 {
-		err = errors.New(failure.Violations[0].Path + " " + failure.Violations[0].Message)
+		return fmt.Errorf("bridges don't take its descriptor: %s %s", failure.Violations[0].Path, failure.Violations[0].Message)
 	}
-	return fmt.Errorf("bridges don't take its descriptor: %w", err)
+	return err
 }
 
-func entryOf(d *document.Descriptor) document.IndexEntry {
-	return document.IndexEntry{ID: d.ID, Name: d.Name, CapabilityType: d.CapabilityType, Description: d.Description, Access: d.Access, Version: d.Version}
+// Descriptors reads the descriptors that were written by hand in a folder, each in a file *.json, *.yaml or *.yml. Files that have none are left
+// out, and those with the same id.
+func Descriptors(folder string) ([]*Skill, []LeftOut, error) {
+	files, err := os.ReadDir(folder)
+	c := collection{operations: map[string][]string{}}
+	for _, file := range files {
+		name := file.Name()
+		if slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".") {
+			skill, err := readDescriptor(filepath.Join(folder, name))
+			c.add(name, skill, err)
+		}
+	}
+	c.finish()
+	return c.skills, c.leftOut, err
+}
+
+func readDescriptor(path string) (*Skill, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxBytes {
+		return nil, cmp.Or(err, fmt.Errorf("it is no file of at most %d bytes", maxBytes))
+	}
+	text, err := os.ReadFile(path)
+	if filepath.Ext(path) != ".json" && err == nil {
+		var value any
+		value, err = parse(text)
+		text = jsonvalue.Marshal(value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it %w", err)
+	}
+	d, err := document.ParseDescriptor(text)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	s := skillOf(d)
+	s.before = document.WithoutBOM(text)
+	return s, nil
+}
+
+// A LeftOut is an operation that is included, but is no skill.
+type LeftOut struct {
+	Operation string // its operationId, or its method and path; of a descriptor that was written by hand, the name of its file
+	Reason    string // for the operator; quotes no contents of referred files
+}
+
+// maxDescriptors bounds the descriptors of a document, in bytes of all together.
+const maxDescriptors = 128 << 20
+
+// collection are the skills of one document or folder.
+type collection struct {
+	skills     []*Skill
+	leftOut    []LeftOut
+	operations map[string][]string // as in LeftOut, by the ids of their skills
+	size       int                 // bytes of the descriptors
+}
+
+// add adds the skill of an operation, or says why it is none.
+func (c *collection) add(operation string, skill *Skill, err error) {
+	if err == nil {
+		if c.size += len(skill.before) + len(skill.after); c.size > maxDescriptors || len(c.skills) == document.MaxSkills {
+			err = fmt.Errorf("there are more than %d skills, or more than %d bytes of descriptors", document.MaxSkills, maxDescriptors)
+		} else if why := document.UnlistedID(skill.ID); why != "" {
+			err = errors.New(why)
+		}
+	}
+	if err != nil {
+		c.leftOut = append(c.leftOut, LeftOut{operation, err.Error()})
+		return
+	}
+	c.operations[skill.ID] = append(c.operations[skill.ID], operation)
+	c.skills = append(c.skills, skill)
+}
+
+// finish leaves out skills with the same id, and sorts the others.
+func (c *collection) finish() {
+	c.skills = slices.DeleteFunc(c.skills, func(s *Skill) bool { return len(c.operations[s.ID]) > 1 })
+	slices.SortFunc(c.skills, func(a, b *Skill) int { return cmp.Compare(a.ID, b.ID) })
+	for _, id := range slices.Sorted(maps.Keys(c.operations)) {
+		for _, operation := range c.operations[id] {
+			if all := c.operations[id]; len(all) > 1 {
+				c.leftOut = append(c.leftOut, LeftOut{operation, fmt.Sprintf("%d have the id %s: %s", len(all), id, strings.Join(all, ", "))})
+			}
+		}
+	}
 }

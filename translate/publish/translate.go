@@ -3,13 +3,14 @@ package publish
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -23,12 +24,6 @@ type translation struct {
 	title, version string
 }
 
-// Bounds of texts for people, in characters.
-const (
-	maxName        = 200
-	maxDescription = 20_000
-)
-
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
 func (t *translation) object(v any) (map[string]any, error) {
 	v, err := t.docs.follow(v)
@@ -36,68 +31,43 @@ func (t *translation) object(v any) (map[string]any, error) {
 	return object, err
 }
 
-// schemas returns the translator of the schemas of a request, or of answers.
-func (t *translation) schemas(omit string) *schemas {
-	return &schemas{docs: t.docs, old: t.old, omit: omit}
-}
-
 // skill translates an operation.
 func (t *translation) skill(o *selection) (*Skill, error) {
 	operation := &Operation{Method: o.method}
-	var err error
-	if operation.Path, err = t.path(o); err != nil {
+	path, err1 := t.path(o)
+	auth, err2 := t.security(o, operation) // first: parameters do not set its headers
+	inputs, err3 := t.inputs(o, operation)
+	output, err4 := t.output(o, operation)
+	docs, err5 := t.object(o.operation["externalDocs"])
+	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
-	auth, err := t.security(o, operation)
-	if err != nil {
-		return nil, err
-	}
-	inputs, err := t.inputs(o, operation)
-	if err != nil {
-		return nil, err
-	}
-	output, err := t.output(o, operation)
-	if err != nil {
-		return nil, err
-	}
-	id := cmp.Or(o.id, t.options.Namespace+"/"+cmp.Or(kebab(text(o.operation["operationId"])), kebab(o.method+" "+strings.ReplaceAll(o.path, "{", " by "))))
-	words := strings.ReplaceAll(kebab(text(o.operation["operationId"])), "-", " ")
+	operation.Path = path
 	title := o.method + " " + o.path
 	summary := line(o.operation["summary"])
 	d := &document.Descriptor{
-		Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, ID: id, Version: t.version, CapabilityType: document.API,
-		Name:        safetext.Line(cmp.Or(summary, words, title), maxName),
-		Description: cmp.Or(lines(o.operation["description"]), summary, title),
-		Provider:    t.options.Provider, Inputs: inputs, Output: output, Auth: auth,
-		Access:   cmp.Or(t.options.Access, document.Restricted),
-		Endpoint: document.Endpoint{Method: http.MethodPost, TimeoutMS: t.options.TimeoutMS},
+		Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, ID: o.id, Version: t.version, CapabilityType: document.API,
+		Name:        line(cmp.Or(summary, strings.ReplaceAll(kebab(text(o.operation["operationId"])), "-", " "), title)),
+		Description: lines(cmp.Or(lines(o.operation["description"]), summary, title)),
+		Provider:    t.options.Provider, Inputs: inputs, Output: output, Auth: auth, Access: t.options.Access,
+		Endpoint:         document.Endpoint{Method: http.MethodPost, TimeoutMS: t.options.TimeoutMS},
+		DocumentationURL: absolute(docs["url"]),
 	}
-	if t.options.Access == "" && auth.Type == document.AuthNone {
+	if d.Access = cmp.Or(d.Access, document.Restricted); t.options.Access == "" && auth.Type == document.AuthNone {
 		d.Access = document.Public
 	}
 	d.Provider.Name = cmp.Or(d.Provider.Name, t.title, t.options.Namespace)
-	tags, _ := o.operation["tags"].([]any)
-	for _, tag := range tags {
-		if tag := line(tag); tag != "" && !slices.Contains(d.Tags, tag) {
+	for _, tag := range listIn(o.operation["tags"]) {
+		if tag := line(tag); tag != "" {
 			d.Tags = append(d.Tags, tag)
 		}
 	}
-	docs, _ := t.object(o.operation["externalDocs"])
-	d.DocumentationURL = absolute(docs["url"])
 	return newSkill(d, operation)
-}
-
-// line returns a value as one line for people; empty: it is no text, or has none.
-func line(v any) string { return strings.TrimSpace(safetext.Line(text(v), maxName)) }
-
-// lines returns a value as a text for people; empty: it is no text, or has none.
-func lines(v any) string {
-	return strings.TrimSpace(safetext.Clip(safetext.Lines(text(v)), maxDescription))
 }
 
 // absolute returns a value if it is an absolute URL of http or https.
 func absolute(v any) string {
-	if u, err := document.ParseEndpointURL(text(v)); err != nil || u.Hostname() == "" {
+	if _, err := document.ParseEndpointURL(text(v)); err != nil {
 		return ""
 	}
 	return text(v)
@@ -109,42 +79,135 @@ var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
 // path returns the template of the path of an operation below that of the first server.
 func (t *translation) path(o *selection) (string, error) {
 	base := text(t.root["basePath"])
-	if !t.swagger {
-		for _, around := range []map[string]any{o.operation, o.around, t.root} {
-			if servers, _ := around["servers"].([]any); len(servers) > 0 {
-				server, err := t.object(servers[0])
-				if err != nil {
-					return "", err
-				}
-				variables, _ := server["variables"].(map[string]any)
-				base = placeholder.ReplaceAllStringFunc(text(server["url"]), func(name string) string {
-					variable, _ := variables[strings.Trim(name, "{}")].(map[string]any)
-					return text(variable["default"])
-				})
-				break
-			}
+	for _, around := range []map[string]any{t.root, o.around, o.operation} {
+		if servers := listIn(around["servers"]); len(servers) > 0 && !t.swagger {
+			server := objectIn(servers[0])
+			base = placeholder.ReplaceAllStringFunc(text(server["url"]), func(name string) string {
+				return text(objectIn(objectIn(server["variables"])[strings.Trim(name, "{}")])["default"])
+			})
 		}
 	}
 	u, err := url.Parse(base)
-	if err != nil {
-		return "", errors.New("the URL of its server is none")
+	if err != nil || strings.ContainsAny(o.path, "?#\\") || !strings.HasPrefix(o.path, "/") {
+		return "", errors.New("its path is none, or the URL of its server: a path begins with /, and has no query")
 	}
-	if strings.ContainsAny(o.path, "?#\\") || !strings.HasPrefix(o.path, "/") {
-		return "", errors.New("its path is none: it has a query, or does not begin with /")
-	}
-	var b strings.Builder
-	b.WriteString(strings.TrimSuffix("/"+strings.TrimLeft(u.EscapedPath(), "/"), "/"))
-	for i, part := range strings.Split(strings.ReplaceAll(o.path, "}", "{"), "{") { // every second one is a placeholder
+	path := []string{strings.TrimSuffix(u.EscapedPath(), "/")}
+	for i, part := range strings.Split(strings.ReplaceAll(o.path, "}", "{"), "{") {
+		if i%2 == 1 { // a placeholder
+			path = append(path, "{"+part+"}")
+			continue
+		}
 		decoded, err := url.PathUnescape(part)
-		switch {
-		case i%2 == 1:
-			part = "{" + part + "}"
-		case err == nil:
-			part = (&url.URL{Path: decoded, RawPath: part}).EscapedPath()
-		default:
+		if err != nil {
 			return "", errors.New("its path has a percent sign that begins no escape")
 		}
-		b.WriteString(part)
+		path = append(path, (&url.URL{Path: decoded, RawPath: part}).EscapedPath())
 	}
-	return "/" + strings.TrimLeft(b.String(), "/"), nil
+	return "/" + strings.TrimLeft(strings.Join(path, ""), "/"), nil
+}
+
+// security returns how callers authenticate for an operation: of the alternatives none, else the first that the protocol has a type for, else the first.
+func (t *translation) security(o *selection, operation *Operation) (auth document.Auth, err error) {
+	alternatives, stated := o.operation["security"].([]any)
+	if !stated {
+		alternatives, _ = t.root["security"].([]any)
+	}
+	isNone := func(v any) bool { return len(objectIn(v)) == 0 }
+	if len(alternatives) == 0 || slices.ContainsFunc(alternatives, isNone) {
+		operation.Demand.Type = string(document.AuthNone)
+		return document.Auth{Type: document.AuthNone}, nil
+	}
+	for _, alternative := range alternatives {
+		other, credentials, fault := t.requirement(objectIn(alternative))
+		if fault != nil {
+			err = fault
+		} else if auth.Type == "" || auth.Type == document.AuthCustom && other.Type != document.AuthCustom {
+			auth, operation.Credentials = other, credentials
+		}
+	}
+	if auth.Type == "" {
+		return auth, err
+	}
+	operation.Demand = Demand{Type: string(auth.Type), Header: auth.Header}
+	if auth.OAuth2 != nil {
+		operation.Demand.AuthorizationURL = auth.OAuth2.AuthorizationURL
+	}
+	return auth, nil
+}
+
+// requirement returns the authentication of one alternative, and the headers that it needs.
+func (t *translation) requirement(requirement map[string]any) (auth document.Auth, credentials []string, err error) {
+	components, err1 := t.object(t.root["components"])
+	definitions, err2 := t.object(cmp.Or(components["securitySchemes"], t.root["securityDefinitions"]))
+	if err = cmp.Or(err1, err2); err != nil {
+		return auth, nil, err
+	}
+	var needs []string
+	for _, name := range slices.Sorted(maps.Keys(requirement)) {
+		scheme, err := t.object(definitions[name])
+		if err != nil {
+			return auth, nil, err
+		}
+		var need string
+		kind, key, header := text(scheme["type"]), line(scheme["name"]), "Authorization"
+		if kind == "apiKey" || kind == "http" {
+			kind += " " + strings.ToLower(text(scheme["in"])+text(scheme["scheme"]))
+		}
+		auth = document.Auth{Type: document.AuthCustom, Description: lines(scheme["description"])}
+		switch kind {
+		case "apiKey header":
+			header, need = key, "with a key"
+			if !document.ForbiddenHeader(header) {
+				auth.Type, auth.Header = document.AuthAPIKey, header
+			}
+		case "apiKey cookie":
+			header, need = "Cookie", "with the cookie "+key
+		case "apiKey query":
+			header, need = "", "the query parameter "+key+", which the publisher adds: callers can't send it"
+		case "mutualTLS":
+			header, need = "", "a client certificate"
+		case "http bearer":
+			need = "with `Bearer …`, where … is a token"
+			auth.Type, auth.Header, auth.Description = document.AuthAPIKey, header, strings.TrimSpace(auth.Description+" The value is `Bearer …`, where … is a token.")
+		case "http basic", "basic":
+			need = "with `Basic …`, where … is base64 of a user name, a colon and a password"
+		case "oauth2", "openIdConnect":
+			need = "with `Bearer …`, where … is an access token"
+			if auth.OAuth2 = t.oauth2(scheme, requirement[name]); auth.OAuth2 != nil {
+				auth.Type = document.AuthOAuth2
+			}
+		case "":
+			return auth, nil, fmt.Errorf("its security %s is not defined", name)
+		default:
+			need = "as the scheme " + line(kind) + " says"
+		}
+		if header != "" {
+			credentials, need = append(credentials, http.CanonicalHeaderKey(header)), "the header "+header+" "+need
+		}
+		needs = append(needs, need)
+	}
+	if len(needs) > 1 || auth.Type == document.AuthCustom {
+		custom := &document.CustomAuth{Instructions: "Each request needs " + strings.Join(needs, ", and ") + ".", Parameters: []document.Parameter{}}
+		auth = document.Auth{Type: document.AuthCustom, Description: auth.Description, Custom: custom}
+	}
+	return auth, slices.Compact(slices.Sorted(slices.Values(credentials))), nil
+}
+
+// oauth2 returns the first flow of a scheme that has both URLs, with the scopes that an operation needs; nil: there is none.
+func (t *translation) oauth2(scheme map[string]any, needed any) *document.OAuth2 {
+	flows := objectIn(scheme["flows"])
+	if t.swagger {
+		flows = map[string]any{"authorizationCode": scheme}
+	}
+	for _, name := range slices.Sorted(maps.Keys(flows)) { // authorizationCode comes first
+		flow := objectIn(flows[name])
+		o := &document.OAuth2{AuthorizationURL: absolute(flow["authorizationUrl"]), TokenURL: absolute(flow["tokenUrl"]), Scopes: map[string]string{}}
+		for _, scope := range listIn(needed) {
+			o.Scopes[text(scope)] = line(objectIn(flow["scopes"])[text(scope)])
+		}
+		if o.AuthorizationURL != "" && o.TokenURL != "" {
+			return o
+		}
+	}
+	return nil
 }
