@@ -22,8 +22,7 @@ type Limits struct {
 	// SchemaSize, whichever is more.
 	DocumentSize int64
 	// SchemaSize bounds the text of the schema of one parameter, in bytes. All schemas of a descriptor together may have
-	// four times as many bytes, and the whole descriptor eight times as many. A schema may have SchemaSize/16 values. In
-	// addition to its schemas, a descriptor may have as many values, and 8 for each input.
+	// four times as many bytes, and the whole descriptor eight times as many.
 	SchemaSize int
 	// OutputSize bounds the output of a run, in bytes of JSON. MaxResponseSize of the client applies, too.
 	OutputSize int64
@@ -71,9 +70,6 @@ func (l *Limits) OfSchemas() schema.Limits {
 	return schema.Limits{Owner: l.Owner, Size: min(cmp.Or(l.SchemaSize, Standard.SchemaSize), schema.MaxBound), Pool: l.Schemas}
 }
 
-// besides limits the values of a descriptor outside of the schemas of its inputs.
-func (l *Limits) besides(inputs int) int { return l.OfSchemas().Values() + 8*inputs }
-
 // Bounds of every document. They are far larger than real documents, but limit
 // the memory for a hostile one to some 100 MB.
 const (
@@ -85,14 +81,12 @@ const (
 
 // documentBounds returns the bounds of a document of the kind def.
 func (l *Limits) documentBounds(def definition) jsonvalue.Bounds {
-	schemas := l.OfSchemas()
-	b := jsonvalue.Bounds{Depth: min(maxDocumentDepth, l.MaxDepth()), Values: max(maxDocumentValues, 3*schemas.Size)}
+	b := jsonvalue.Bounds{Depth: min(maxDocumentDepth, l.MaxDepth()), Values: max(maxDocumentValues, 3*l.OfSchemas().Size)}
 	switch def {
 	case defSkillIndex:
 		b.List = jsonvalue.ListBound{Path: "/skills", Most: MaxSkills}
 	case defSkillDescriptor:
 		b.List = jsonvalue.ListBound{Path: "/inputs", Most: maxParameters}
-		b.Values, b.Limit = schemas.ValuesOfAll()+l.besides(maxParameters), " (limits schema_size)"
 	}
 	return b
 }
@@ -103,18 +97,4 @@ func (l *Limits) tooLarge(doc []byte) *run.Violation {
 		return &run.Violation{Message: fmt.Sprintf("must have at most %d bytes (limits schema_size)", most), Actual: jsonvalue.Marshal(len(doc))}
 	}
 	return nil
-}
-
-// tooMuchBesides returns the violation of a descriptor that has too many values
-// outside of the schemas of its inputs; nil: it has not.
-func (l *Limits) tooMuchBesides(value any) *run.Violation {
-	schemas := schemasOf(value)
-	most, values := l.besides(len(schemas)), jsonvalue.SizeOf(value).Values
-	for _, own := range schemas {
-		values -= jsonvalue.SizeOf(own).Values
-	}
-	if values <= most {
-		return nil
-	}
-	return &run.Violation{Message: fmt.Sprintf("must have at most %d values in addition to the schemas of its inputs (limits schema_size)", most), Actual: jsonvalue.Marshal(values)}
 }

@@ -37,17 +37,13 @@ func CheckResponse(body []byte) []run.Violation { return Standard.validate("Invo
 // valueOf reads a document and validates it, except for the schemas of inputs. The
 // value is nil if the document can't be read.
 func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations) {
-	isDescriptor := def == defSkillDescriptor
 	var value any
 	var flaw *run.Violation
-	if isDescriptor {
+	if def == defSkillDescriptor {
 		flaw = l.tooLarge(doc)
 	}
 	if flaw == nil {
 		value, flaw = jsonvalue.Read(doc, l.documentBounds(def))
-	}
-	if flaw == nil && isDescriptor {
-		flaw = l.tooMuchBesides(value)
 	}
 	if flaw != nil {
 		return nil, jsonvalue.Violations{*flaw}

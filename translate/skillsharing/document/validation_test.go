@@ -290,8 +290,7 @@ func TestValidateText(t *testing.T) {
 		{"zero with an endless exponent", insert(`"x":0e999999999`), "/x", "must be a number within the range of a double"},
 		{"number of many digits", insert(`"x":0.` + strings.Repeat("1", 1024)), "/x", "must be a number within the range of a double"},
 		{"nested too deep", insert(`"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100)), "/x" + strings.Repeat("/0", 99), "must not be nested more than 100 levels deep"},
-		{"too many values", `[` + strings.Repeat("0,", 200_000) + `0]`, "", "must have at most 24480 values in all (limits schema_size)"},
-		{"too many values besides schemas", `{"x":[` + strings.Repeat("0,", 5000) + `0]}`, "", "must have at most 4096 values in addition to the schemas of its inputs (limits schema_size)"},
+		{"too many values", `[` + strings.Repeat("0,", 200_000) + `0]`, "", "must have at most 200000 values in all"},
 		{"too long", `"` + strings.Repeat("x", 512<<10) + `"`, "", "must have at most 524288 bytes (limits schema_size)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

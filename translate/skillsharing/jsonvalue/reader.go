@@ -23,9 +23,8 @@ type Number = json.Number
 
 // Bounds limits what is read of an untrusted JSON text.
 type Bounds struct {
-	Depth  int    // objects and arrays within each other
-	Values int    // values in all
-	Limit  string // for messages: a space and the name of the limit of values in brackets; may be empty
+	Depth  int // objects and arrays within each other
+	Values int // values in all
 	List   ListBound
 }
 
@@ -92,7 +91,7 @@ func (r *reader) value(depth int) (any, error) {
 		return nil, err
 	}
 	if r.values++; r.values > r.bounds.Values {
-		return nil, &flawError{run.Violation{Message: fmt.Sprintf("must have at most %d values in all%s", r.bounds.Values, r.bounds.Limit)}}
+		return nil, &flawError{run.Violation{Message: fmt.Sprintf("must have at most %d values in all", r.bounds.Values)}}
 	}
 	switch token.Kind() {
 	case 'n':

@@ -26,9 +26,9 @@ var parameterURLs = strings.NewReplacer(parameterSchemaURL, "", "https://paramet
 
 // Compiler compiles the schemas of one descriptor.
 type Compiler struct {
-	limits        Limits
-	bytes, values int // sizes of the schemas so far
-	effort        effort
+	limits Limits
+	bytes  int // of the schemas so far
+	effort effort
 }
 
 // NewCompiler returns a compiler for the schemas of one descriptor.
@@ -99,19 +99,14 @@ func compileSchema(schema map[string]any, work *effort) (*Compiled, error) {
 func (c *Compiler) reserve(schema map[string]any) string {
 	size := jsonvalue.SizeOf(schema)
 	c.bytes += size.Bytes
-	c.values += size.Values
 	const limit = "(limits schema_size)"
 	switch l := c.limits; {
 	case size.Levels > maxSchemaDepth:
 		return fmt.Sprintf("must not be nested more than %d levels deep", maxSchemaDepth)
 	case size.Bytes > l.Size:
 		return fmt.Sprintf("must have at most %d bytes %s", l.Size, limit)
-	case size.Values > l.Values():
-		return fmt.Sprintf("must have at most %d values %s", l.Values(), limit)
 	case c.bytes > l.BytesOfAll():
 		return fmt.Sprintf("must not make the schemas of all inputs longer than %d bytes %s", l.BytesOfAll(), limit)
-	case c.values > l.ValuesOfAll():
-		return fmt.Sprintf("must not make the schemas of all inputs larger than %d values %s", l.ValuesOfAll(), limit)
 	}
 	return ""
 }

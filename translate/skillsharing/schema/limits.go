@@ -29,14 +29,8 @@ type Limits struct {
 	Pool  *Schemas // keeps the compiled schemas; nil: a pool that all Limits without one share
 }
 
-// Values bounds the values of one schema.
-func (l Limits) Values() int { return max(1, l.Size/16) }
-
 // BytesOfAll bounds the text of all schemas of a descriptor together.
 func (l Limits) BytesOfAll() int { return 4 * l.Size }
-
-// ValuesOfAll bounds the values of all schemas of a descriptor together.
-func (l Limits) ValuesOfAll() int { return max(1, l.BytesOfAll()/16) }
 
 // MaxBound replaces larger bounds, so that multiples of them do not overflow.
 const MaxBound = math.MaxInt / 32
