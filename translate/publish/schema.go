@@ -60,7 +60,7 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 		if translated, ok := modern.Schema(schema, ""); ok {
 			schema = translated
 		}
-		if size := jsonvalue.SizeOf(schema); size.Bytes <= limits.Size && size.Values <= limits.Values() {
+		if jsonvalue.SizeOf(schema).Bytes <= limits.Size {
 			break
 		}
 	}

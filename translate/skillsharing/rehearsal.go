@@ -11,36 +11,25 @@ import (
 )
 
 // Rehearse makes the request that invokes a skill, and does not send it. It returns the failure that a call would have before its
-// request is sent: a body that can't be made, a URL that must not be requested, a credential that is missing, may not be sent there or can't be applied.
+// request is sent: a URL that must not be requested, a credential that is missing, may not be sent there or can't be applied.
 // nil: there is none. Credentials may send requests of their own, for tokens. The notice names the setting that lets a host receive
 // the credential; nil: that is not the failure.
 func (c *Client) Rehearse(ctx context.Context, s *discovery.Skill) (*run.Failure, *exchange.Notice) {
 	if e := s.Unsupported(); e != nil {
 		return c.finish(s, e), nil
 	}
-	for _, u := range s.URLs {
-		if e := c.Permitted(ctx, u, run.PhaseInvoke); e != nil {
-			return c.finish(s, e), nil
-		}
-		if !s.NeedsCredential() {
-			continue
-		}
-		if e, notice := c.denial(s, u); e != nil {
-			return c.finish(s, e), notice
-		}
-	}
-	if _, personal := c.Credentials.(credential.Personal); personal || !s.NeedsCredential() { // nobody's account is tried
-		return nil, nil
-	}
-	u, body, _, err := c.invocation(s, new(Invocation))
-	if err != nil { // the inputs are valid
-		return c.finish(s, &run.Failure{Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Cause: err}), nil
-	}
 	var seen lastDenial
 	sender := c.Sender
 	sender.Observer = &seen
-	req := c.NewRequest(ctx, run.PhaseInvoke, s.Endpoint.Method, u, c.ofSkill(s), exchange.SharedHeader.Clone(), body)
-	e := c.AuthError(ctx, &s.Auth, c.Credentials.Authenticate(ctx, sender.Authentication(ctx, &s.Auth, &req.Request, body)))
+	dry := &Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous}
+	e := dry.judgeURLs(ctx, s)
+	if _, personal := c.Credentials.(credential.Personal); e == nil && !personal { // nobody's account is tried
+		var body []byte
+		if s.SendsBody() {
+			body = []byte("{}")
+		}
+		_, e = dry.skillRequest(ctx, s, run.PhaseInvoke, s.Endpoint.Method, s.InvokeURL, body, "")
+	}
 	if e == nil {
 		return nil, nil
 	}

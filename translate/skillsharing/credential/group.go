@@ -78,8 +78,8 @@ func (g *Group) have(listed []string) bool {
 	return len(listed) == 0
 }
 
-// Long returns the secrets of at least [MinOutputSecret] bytes, which must not be changed. Shorter ones may occur in other data by chance.
-func (g *Group) Long() []string { return g.secrets().long }
+// HasLong reports whether there are secrets of at least [MinOutputSecret] bytes. Shorter ones may occur in other data by chance.
+func (g *Group) HasLong() bool { return len(g.secrets().long) > 0 }
 
 // signaturesIn returns what signers among the credentials have sent lately and occurs in the texts.
 func signaturesIn[T ~string | ~[]byte](g *Group, texts ...T) (found []string) {

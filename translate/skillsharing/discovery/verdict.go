@@ -4,14 +4,14 @@ import (
 	"context"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/skill-bridge/caddy-skill-bridge/cache"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -148,27 +148,12 @@ func (r *Reader) mayUse(ctx context.Context, kind documentKind, asked string, do
 	repeated := false
 	if s, ok := doc.Value.(*Skill); ok {
 		repeated = r.RepeatsSecret(s.Document) || s.Files != nil && s.Files.Any(r.RepeatsSecret)
-	} else if secrets := r.LongSecrets(); len(secrets) > 0 {
-		repeated = repeats(doc.Value.(*keptIndex).Index, secrets)
+	} else if r.HasSecrets() {
+		text, err := json.Marshal(doc.Value.(*keptIndex).Index)
+		repeated = err != nil || r.RepeatsSecret(text)
 	}
 	if repeated {
 		return secretError(kind.phase())
 	}
 	return nil
-}
-
-// repeats reports whether a text of the index contains a secret.
-func repeats(x *document.Index, secrets []string) bool {
-	in := func(texts ...string) bool {
-		return slices.ContainsFunc(texts, func(text string) bool {
-			return slices.ContainsFunc(secrets, func(secret string) bool { return strings.Contains(text, secret) })
-		})
-	}
-	if in(x.Protocol.Version, x.Protocol.ChangelogURL, x.Provider.Name, x.Provider.URL, x.Provider.Contact) ||
-		credential.RepeatsAny(x.Unknown, secrets) || credential.RepeatsAny(x.Protocol.Unknown, secrets) || credential.RepeatsAny(x.Provider.Unknown, secrets) {
-		return true
-	}
-	return slices.ContainsFunc(x.Skills, func(e document.IndexEntry) bool {
-		return in(e.ID, e.Name, string(e.CapabilityType), e.Description, e.DescriptorURL, string(e.Access), e.Version) || credential.RepeatsAny(e.Unknown, secrets)
-	})
 }

@@ -54,6 +54,7 @@ type Index struct {
 type LeftOut struct {
 	ID    string // empty: it has none
 	Fault run.Violation
+	More  []run.Violation // its other faults
 }
 
 // IndexEntry is the summary of one skill in an [Index] (section 4.3.3).

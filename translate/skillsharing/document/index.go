@@ -125,27 +125,46 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	return index, nil
 }
 
+// entries reads the entries of an index, or of a registry's answer.
+func entries(list []any, texts []jsontext.Value, path string, unique bool) *Index {
+	return Entries(list, path, "id", unique, func(i int) (entry IndexEntry, flaws []run.Violation) {
+		found := schema.ViolationsOf(schemas()[defSkillIndexEntry].Validate(list[i]), list[i], "")
+		entryRules(&found, list[i], "")
+		if flaws = found.Tidy(); flaws == nil {
+			if err := json.Unmarshal(texts[i], &entry); err != nil {
+				flaws = []run.Violation{{Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}}
+			}
+		}
+		return entry, flaws
+	})
+}
+
 // maxLeftOut limits Index.LeftOut.
 const maxLeftOut = 100
 
-// entries reads the valid entries of an index, or of a registry's answer. Of several with one id, it takes the first one, or none, if ids are unique.
-func entries(list []any, texts []jsontext.Value, path string, unique bool) *Index {
+// Entries returns an index with the entries of a list at a path that can be used: read returns one of them, or what is wrong with it. Of several with one
+// id, which is the value of a member, the index has the first one, or none, if ids are unique.
+func Entries(list []any, path, member string, unique bool, read func(i int) (IndexEntry, []run.Violation)) *Index {
 	index := &Index{Skills: make([]IndexEntry, 0, len(list))}
-	leaveOut := func(id string, fault *run.Violation) {
-		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
-			index.LeftOut = append(index.LeftOut, LeftOut{safetext.Clip(id, maxID), *fault})
+	leaveOut := func(i int, flaws ...run.Violation) {
+		if index.LeftOutCount++; len(index.LeftOut) == maxLeftOut {
+			return
 		}
+		for j := range flaws {
+			flaws[j].Path = path + "/" + strconv.Itoa(i) + flaws[j].Path
+		}
+		object, _ := list[i].(map[string]any)
+		id, _ := object[member].(string)
+		index.LeftOut = append(index.LeftOut, LeftOut{safetext.Clip(id, maxID), flaws[0], flaws[1:]})
 	}
-	repeats := func(i, other int) *run.Violation {
-		return &run.Violation{Path: fmt.Sprintf("%s/%d/id", path, i), Message: fmt.Sprintf("must be unique, but %s/%d/id is the same", path, other)}
+	repeats := func(i, other int) {
+		leaveOut(i, run.Violation{Path: "/" + member, Message: fmt.Sprintf("must be unique, but %s/%d/%s is the same", path, other, member)})
 	}
 	first, repeated := make(map[string]int, len(list)), map[string]bool{}
-	for i, item := range list {
-		entry, fault := entryOf(item, texts[i], path+"/"+strconv.Itoa(i))
-		if fault != nil {
-			object, _ := item.(map[string]any)
-			id, _ := object["id"].(string)
-			leaveOut(id, fault)
+	for i := range list {
+		entry, flaws := read(i)
+		if flaws != nil {
+			leaveOut(i, flaws...)
 			continue
 		}
 		earlier, taken := first[entry.ID]
@@ -154,25 +173,12 @@ func entries(list []any, texts []jsontext.Value, path string, unique bool) *Inde
 			index.Skills = append(index.Skills, entry)
 			continue
 		}
-		leaveOut(entry.ID, repeats(i, earlier))
+		repeats(i, earlier)
 		if unique && !repeated[entry.ID] {
 			repeated[entry.ID] = true
-			leaveOut(entry.ID, repeats(earlier, i))
+			repeats(earlier, i)
 		}
 	}
 	index.Skills = slices.DeleteFunc(index.Skills, func(e IndexEntry) bool { return repeated[e.ID] })
 	return index
-}
-
-// entryOf reads an index entry, of which the value is known. It returns why the entry can't be used; nil: it can.
-func entryOf(value any, text jsontext.Value, path string) (entry IndexEntry, fault *run.Violation) {
-	found := schema.ViolationsOf(schemas()[defSkillIndexEntry].Validate(value), value, path)
-	entryRules(&found, value, path)
-	if list := found.Tidy(); list != nil {
-		return entry, &list[0]
-	}
-	if err := json.Unmarshal(text, &entry); err != nil {
-		fault = &run.Violation{Path: path, Message: safetext.Clip("can't be read: "+err.Error(), jsonvalue.MaxMessage)}
-	}
-	return entry, fault
 }

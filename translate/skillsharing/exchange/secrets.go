@@ -38,5 +38,5 @@ func (s *Sender) scrubOutput(output jsontext.Value) jsontext.Value {
 // caller could read there.
 func (s *Sender) RepeatsSecret(document []byte) bool { return s.secrets().RepeatedIn(document) }
 
-// LongSecrets returns the secrets of at least [credential.MinOutputSecret] bytes, which must not be changed.
-func (s *Sender) LongSecrets() []string { return s.secrets().Long() }
+// HasSecrets reports whether there are secrets that a document could contain.
+func (s *Sender) HasSecrets() bool { return s.secrets().HasLong() }

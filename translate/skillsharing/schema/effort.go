@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -139,7 +140,7 @@ func (c *compilation) member(name string, v any) int {
 		}
 		c.references[text] = struct{}{}
 		c.outside = c.outside || text != "" && text[0] != '#'
-		return stepsPerReference + 2*len(text)
+		return stepsPerReference + 10*len(text)
 	case "$id", "id":
 		if isText {
 			c.resources++
@@ -180,8 +181,8 @@ func comparisons(list []any) int {
 // validates the place.
 func (c *compilation) elsewhere() error {
 	for reference := range c.references {
-		pointer, ok := strings.CutPrefix(fragment(reference), "/")
-		if !ok || leadsToSchema(strings.Split(pointer, "/")) {
+		pointer := fragment(reference)
+		if !strings.HasPrefix(pointer, "/") || schemaPlace.MatchString(pointer) {
 			continue
 		}
 		// Pointers in a value with an id begin at that value, so the target is not known: all values are
@@ -192,7 +193,7 @@ func (c *compilation) elsewhere() error {
 			}
 		} else {
 			target := &compilation{effort: c.effort, references: map[string]struct{}{}}
-			if err := target.walk(jsonvalue.Lookup(c.root, tokens(pointer)), 0, len(pointer)); err != nil {
+			if err := target.walk(jsonvalue.Lookup(c.root, slices.Collect(jsontext.Pointer(pointer).Tokens())), 0, len(pointer)); err != nil {
 				return err
 			}
 		}
@@ -203,29 +204,10 @@ func (c *compilation) elsewhere() error {
 	return nil
 }
 
-// tokens returns the tokens of a JSON Pointer whose first slash was removed.
-func tokens(pointer string) []string { return slices.Collect(jsontext.Pointer("/" + pointer).Tokens()) }
+// schemaPlace matches the pointers that lead, by keywords, to a place where a schema must be.
+var schemaPlace = regexp.MustCompile(`^(/(` + anyOf(SchemaMapKeywords) + `)/[^/]*|/(` + anyOf(SchemaKeywords) + `)(/[0-9]+)?)*$`)
 
-// leadsToSchema reports whether a pointer leads, by keywords, to a place where a schema must be.
-func leadsToSchema(tokens []string) bool {
-	for len(tokens) > 0 {
-		word := tokens[0]
-		switch {
-		case slices.Contains(SchemaMapKeywords, word) && len(tokens) > 1:
-			tokens = tokens[2:]
-		case slices.Contains(SchemaKeywords, word):
-			tokens = tokens[1:]
-			if len(tokens) > 0 && isIndex(tokens[0]) {
-				tokens = tokens[1:]
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// isIndex reports whether a token is an array index.
-func isIndex(token string) bool {
-	return token != "" && strings.Trim(token, "0123456789") == ""
+// anyOf returns an expression that matches each of the words.
+func anyOf(words []string) string {
+	return strings.ReplaceAll(regexp.QuoteMeta(strings.Join(words, " ")), " ", "|")
 }

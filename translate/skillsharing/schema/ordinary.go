@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
@@ -189,12 +190,10 @@ func (c *ordinaryCompiler) reference(s *jsonschema.Schema, v any) error {
 		return errNotOrdinary
 	}
 	var place any = c.root
-	if pointer != "" {
-		for _, token := range tokens(pointer[1:]) {
-			in, _ := place.(map[string]any)
-			if place, ok = in[token]; !ok {
-				return errNotOrdinary
-			}
+	for token := range jsontext.Pointer(pointer).Tokens() {
+		in, _ := place.(map[string]any)
+		if place, ok = in[token]; !ok {
+			return errNotOrdinary
 		}
 	}
 	c.steps += stepsPerPlace + len(text)

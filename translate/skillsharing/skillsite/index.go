@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
@@ -29,9 +27,8 @@ const (
 
 // Bounds of an index.
 const (
-	maxDepth   = 100
-	maxValues  = 200_000
-	maxLeftOut = 100
+	maxDepth  = 100
+	maxValues = 200_000
 )
 
 // ReadIndex reads an index that was served at a URL. Entries that can't be used, because they are invalid, of a type that is not known, or have
@@ -41,12 +38,7 @@ func ReadIndex(text []byte, served *url.URL) (*document.Index, error) {
 	if flaw = cmp.Or(version, flaw); flaw != nil {
 		return nil, invalidIndex(flaw)
 	}
-	index := indexOf(list, served, func(index *document.Index, name string, flaws []run.Violation) {
-		if index.LeftOutCount++; len(index.LeftOut) < maxLeftOut {
-			index.LeftOut = append(index.LeftOut, document.LeftOut{ID: safetext.Clip(name, maxName), Fault: flaws[0]})
-		}
-	})
-	return index, nil
+	return indexOf(list, served), nil
 }
 
 // parse returns the entries of an index, what is wrong with the version of the format that it follows, and why it has no entries.
@@ -68,29 +60,10 @@ func parse(text []byte) (list []any, version, flaw *run.Violation) {
 	return list, checkSchema(object["$schema"]), flaw
 }
 
-// indexOf returns an index with the entries of a list, and calls leaveOut with the name and the violations of each one that can't be used.
-func indexOf(list []any, served *url.URL, leaveOut func(index *document.Index, name string, flaws []run.Violation)) *document.Index {
-	index := &document.Index{
-		Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: providerAt(served), Skills: make([]document.IndexEntry, 0, len(list)),
-	}
-	first := make(map[string]int, len(list))
-	for i, item := range list {
-		members, _ := item.(map[string]any)
-		entry, flaws := readEntry(members, served)
-		if earlier, taken := first[entry.ID]; flaws == nil && taken {
-			flaws = []run.Violation{{Path: "/name", Message: fmt.Sprintf("must be unique, but /skills/%d/name is the same", earlier)}}
-		}
-		if flaws == nil {
-			first[entry.ID] = i
-			index.Skills = append(index.Skills, entry)
-			continue
-		}
-		for j := range flaws {
-			flaws[j].Path = "/skills/" + strconv.Itoa(i) + flaws[j].Path
-		}
-		name, _ := members["name"].(string)
-		leaveOut(index, name, flaws)
-	}
+// indexOf returns an index with the entries of a list.
+func indexOf(list []any, served *url.URL) *document.Index {
+	index := document.Entries(list, "/skills", "name", false, func(i int) (document.IndexEntry, []run.Violation) { return readEntry(list[i], served) })
+	index.Protocol, index.Provider = document.ProtocolVersion{Version: document.ConsumerVersion}, providerAt(served)
 	return index
 }
 
@@ -107,8 +80,9 @@ func checkSchema(value any) *run.Violation {
 }
 
 // readEntry reads an entry of an index. If it can't be used, the violations say why; of a type that is not known, only this is said.
-func readEntry(members map[string]any, served *url.URL) (document.IndexEntry, []run.Violation) {
-	if members == nil {
+func readEntry(item any, served *url.URL) (document.IndexEntry, []run.Violation) {
+	members, ok := item.(map[string]any)
+	if !ok {
 		return document.IndexEntry{}, []run.Violation{{Message: "must be an object"}}
 	}
 	var flaws []run.Violation

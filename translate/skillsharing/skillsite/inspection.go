@@ -57,14 +57,15 @@ func Inspect(text []byte, from string) (index *document.Index, faults, unknown [
 	if flaw != nil {
 		return nil, faults, nil
 	}
-	index = indexOf(list, served, func(_ *document.Index, _ string, flaws []run.Violation) {
-		if flaws[0].Message == unknownType {
-			flaws[0].Message += ", and ignores the entry"
-			unknown = append(unknown, flaws[0])
-			return
+	index = indexOf(list, served)
+	for _, left := range index.LeftOut {
+		if left.Fault.Message == unknownType {
+			left.Fault.Message += ", and ignores the entry"
+			unknown = append(unknown, left.Fault)
+			continue
 		}
-		faults = append(faults, flaws...)
-	})
+		faults = append(append(faults, left.Fault), left.More...)
+	}
 	return index, faults, unknown
 }
 
