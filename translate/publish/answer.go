@@ -1,11 +1,8 @@
 package publish
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"regexp"
@@ -56,11 +53,6 @@ var codes = map[int]document.ErrorCode{
 // The texts in it are untrusted; messages are bounded, and without control characters.
 func (o *Operation) Result(status int, header http.Header, body []byte) *Result {
 	r := &Result{Status: "failed", HTTPStatus: http.StatusOK, RetryAfter: exchange.RetryAfter(header)}
-	if coding := strings.ToLower(header.Get("Content-Encoding")); coding == "gzip" || coding == "x-gzip" { // some APIs send it unasked
-		if reader, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
-			body, _ = io.ReadAll(io.LimitReader(reader, MaxAnswer+1))
-		}
-	}
 	name := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", status, http.StatusText(status)))
 	switch {
 	case status/100 == 2 && len(body) > MaxAnswer:

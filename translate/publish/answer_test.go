@@ -1,8 +1,6 @@
 package publish_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"net/http"
 	"slices"
@@ -136,33 +134,16 @@ func TestLargeAnswers(t *testing.T) {
 	if r := result(200, "text/plain", strings.Repeat("a", publish.MaxAnswer)); r.Status != "completed" {
 		t.Error(r.Status, r.Error)
 	}
-	var bomb bytes.Buffer
-	w := gzip.NewWriter(&bomb)
-	for range 100 {
-		_, _ = w.Write(make([]byte, 1<<20))
-	}
-	_ = w.Close()
-	header := http.Header{"Content-Encoding": {"gzip"}, "Content-Type": {"text/plain"}}
-	if r := new(publish.Operation).Result(200, header, bomb.Bytes()); r.Status != "failed" || r.Error.Code != "TOO_LARGE" {
-		t.Error(r.Status, r.Error)
-	}
-	bomb.Reset()
-	w.Reset(&bomb)
-	_, _ = w.Write([]byte("hello"))
-	_ = w.Close()
-	if r := new(publish.Operation).Result(200, header, bomb.Bytes()); string(r.Output) != `"hello"` {
-		t.Errorf("%s", r.Output)
-	}
 }
 
 // FuzzResult: whatever the API answers, there is either valid output or an error with a code and a message that can be shown.
 func FuzzResult(f *testing.F) {
-	f.Add(uint16(200), "application/json", "", []byte(`{"a":[1]}`))
-	f.Add(uint16(400), "application/problem+json", "", []byte(`{"title":"a\u0000","detail":"\ud800"}`))
-	f.Add(uint16(200), "text/plain; charset=x", "gzip", []byte("\x1f\x8b\x08"))
-	f.Add(uint16(403), "text/plain", "", []byte("\x80\x1b[0m"))
-	f.Fuzz(func(t *testing.T, status uint16, contentType, coding string, body []byte) {
-		header := http.Header{"Content-Type": {contentType}, "Content-Encoding": {coding}, "Www-Authenticate": {contentType}}
+	f.Add(uint16(200), "application/json", []byte(`{"a":[1]}`))
+	f.Add(uint16(400), "application/problem+json", []byte(`{"title":"a\u0000","detail":"\ud800"}`))
+	f.Add(uint16(200), "text/plain; charset=x", []byte("\xff"))
+	f.Add(uint16(403), "text/plain", []byte("\x80\x1b[0m"))
+	f.Fuzz(func(t *testing.T, status uint16, contentType string, body []byte) {
+		header := http.Header{"Content-Type": {contentType}, "Www-Authenticate": {contentType}}
 		r := (&publish.Operation{Demand: publish.Demand{Type: "oauth2"}}).Result(int(status), header, body)
 		switch {
 		case r.Status == "completed":

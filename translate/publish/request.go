@@ -4,10 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,86 +52,80 @@ var plainHeaders = []string{
 type argument struct {
 	name  string
 	value jsontext.Value
-	used  bool
+	at    int // its place among the arguments
 }
 
 // fault returns the failure of an argument.
 func (a *argument) fault(reason run.Reason, problem string) *run.Failure {
+	name := safetext.Clip(a.name, jsonvalue.MaxActual)
 	return &run.Failure{
-		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo,
-		Message: fmt.Sprintf("argument %q %s", safetext.Clip(a.name, jsonvalue.MaxActual), problem),
-		Argument: &run.Argument{
-			Field: run.FieldInput, Name: safetext.Clip(a.name, jsonvalue.MaxActual), Reason: reason,
-			Pointer: safetext.Clip(jsonvalue.Pointer([]string{a.name}), jsonvalue.MaxPath),
-		},
+		Kind: run.InvalidArguments, Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo, Message: fmt.Sprintf("argument %q %s", name, problem),
+		Argument: &run.Argument{Field: run.FieldInput, Name: name, Pointer: safetext.Clip(jsonvalue.Pointer([]string{a.name}), jsonvalue.MaxPath), Reason: reason},
 	}
 }
 
-type arguments []*argument
+// arguments are those that have no use yet.
+type arguments map[string]*argument
 
 // take returns the argument for an input; nil: it is not given.
 func (given arguments) take(input string) *argument {
-	for _, a := range given {
-		if a.name == input && !a.used {
-			a.used = true
-			return a
-		}
-	}
-	return nil
+	a := given[input]
+	delete(given, input)
+	return a
 }
 
 // Request returns the request to the API for the inputs of an invocation, an object of valid JSON that matches the schemas of the descriptor.
 // caller has the headers of the invocation, of which the request gets the credential of the operation, traceparent and the idempotency key.
 // The URL has no host. A failure is one of an argument, and names it.
 func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller http.Header) (*http.Request, *run.Failure) {
-	var given arguments
+	given := make(arguments)
+	var twice *argument
 	jsonrpc.EachMember(inputs, func(name, value jsontext.Value) bool {
-		given = append(given, &argument{name: string(jsonrpc.Unquote(name)), value: value})
+		a := &argument{string(jsonrpc.Unquote(name)), value, len(given)}
+		twice = cmp.Or(twice, given.take(a.name))
+		given[a.name] = a
 		return true
 	})
-	path, query, cookies, header := o.Path, []string(nil), []string(nil), http.Header{}
+	if twice != nil {
+		return nil, twice.fault(run.Ambiguous, "is given twice")
+	}
+	to, query, cookies, header := o.Path, []string(nil), []string(nil), http.Header{}
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
 		a := given.take(p.Input)
-		if a == nil && p.In == "path" {
+		switch {
+		case a == nil && p.In == "path":
 			return nil, (&argument{name: p.Input}).fault(run.Required, "is required: it is a part of the path")
-		}
-		if a == nil || jsonrpc.IsNull(a.value) && p.In != "path" {
+		case a == nil || jsonrpc.IsNull(a.value) && p.In != "path":
 			continue
 		}
-		value := a.value
-		if p.JSON {
-			value = jsonvalue.Quoted(compact(value))
-		}
-		parts := partsOf(value)
+		parts := p.parts(a.value)
 		if problem := o.flaw(p, parts); problem != "" {
 			return nil, a.fault(run.WrongSchema, problem)
 		}
 		switch p.In {
 		case "path":
-			path = strings.ReplaceAll(path, "{"+p.Name+"}", p.inPath(value, parts)) // what replaces it has no braces
+			to = strings.ReplaceAll(to, "{"+p.Name+"}", p.inPath(a.value)) // what replaces it has no braces
 		case "query":
 			escape := escapeURL
 			if p.AllowReserved {
 				escape = func(s string) string { return reserved.Replace(escapeURL(s)) }
 			}
-			query = append(query, p.fields(value, escape)...)
+			query = append(query, p.fields(a.value, escape)...)
 		case "header":
 			if name := http.CanonicalHeaderKey(p.Name); len(parts) > 0 && !slices.Contains(o.Credentials, name) {
-				header.Set(name, joined(parts, p.Explode, ",", func(s string) string { return s }))
+				header.Set(name, joined(parts, p.Explode, ",", strings.TrimSpace))
 			}
 		case "cookie":
-			cookies = append(cookies, p.fields(value, escapeCookie)...)
+			cookies = append(cookies, p.fields(a.value, cookie.Replace)...)
 		}
 	}
 	body, mediaType, failure := o.Body.encode(given)
 	if failure != nil {
 		return nil, failure
 	}
-	for _, a := range given {
-		if !a.used {
-			return nil, a.fault(run.NotFound, "is no input of the skill, or is given twice")
-		}
+	if len(given) > 0 {
+		return nil, given[slices.Min(slices.Collect(maps.Keys(given)))].fault(run.NotFound, "is no input of the skill")
 	}
 	header.Set("Accept", cmp.Or(strings.Join(o.Accept, ", "), "*/*"))
 	if mediaType != "" {
@@ -139,10 +139,10 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 	if cookies != nil {
 		header["Cookie"] = []string{strings.Join(append(header["Cookie"], cookies...), "; ")}
 	}
-	decoded, _ := url.PathUnescape(path) // an error is one of the document: then the path is encoded as a whole
-	to := &url.URL{Path: cmp.Or(decoded, path), RawPath: path, RawQuery: strings.Join(query, "&")}
+	decoded, _ := url.PathUnescape(to) // an error is one of the document: then the path is encoded as a whole
+	u := &url.URL{Path: cmp.Or(decoded, to), RawPath: to, RawQuery: strings.Join(query, "&")}
 	request := &http.Request{
-		Method: o.Method, URL: to, RequestURI: to.RequestURI(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: o.Method, URL: u, RequestURI: u.RequestURI(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: http.NoBody, ContentLength: int64(len(body)),
 	}
 	if len(body) > 0 {
@@ -181,8 +181,8 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 // part is an item of an array, a member of an object, or another value alone.
 type part struct{ name, value string }
 
-// partsOf returns the parts of a value as texts. A null is none (RFC 6570, section 2.3).
-func partsOf(value jsontext.Value) (parts []part) {
+// parts returns the parts of a value as texts. A null is none (RFC 6570, section 2.3).
+func (p *Parameter) parts(value jsontext.Value) (parts []part) {
 	add := func(name, value jsontext.Value) bool {
 		if !jsonrpc.IsNull(value) {
 			parts = append(parts, part{string(jsonrpc.Unquote(name)), textOf(value)})
@@ -190,10 +190,12 @@ func partsOf(value jsontext.Value) (parts []part) {
 		return true
 	}
 	unnamed := jsontext.Value(`""`)
-	switch value.Kind() {
-	case '{':
+	switch kind := value.Kind(); {
+	case p.JSON:
+		add(unnamed, jsonvalue.Quoted(compact(value)))
+	case kind == '{':
 		jsonrpc.EachMember(value, add)
-	case '[':
+	case kind == '[':
 		jsonrpc.EachItem(value, func(item jsontext.Value) bool { return add(unnamed, item) })
 	default:
 		add(unnamed, value)
@@ -233,16 +235,16 @@ func joined(parts []part, equals bool, separator string, escape func(string) str
 }
 
 // inPath returns what stands in a path for the parameter.
-func (p *Parameter) inPath(value jsontext.Value, parts []part) string {
+func (p *Parameter) inPath(value jsontext.Value) string {
 	switch {
 	case p.Style == "matrix":
 		return ";" + strings.Join(p.fields(value, escapeURL), ";")
 	case p.Style == "label" && p.Explode:
-		return "." + joined(parts, true, ".", escapeURL)
+		return "." + joined(p.parts(value), true, ".", escapeURL)
 	case p.Style == "label":
-		return "." + joined(parts, false, ",", escapeURL)
+		return "." + joined(p.parts(value), false, ",", escapeURL)
 	}
-	return joined(parts, p.Explode, ",", escapeURL)
+	return joined(p.parts(value), p.Explode, ",", escapeURL)
 }
 
 // delimiters separate the values of one field, by the style.
@@ -253,7 +255,7 @@ func (p *Parameter) fields(value jsontext.Value, escape func(string) string) (fi
 	if p.Style == "deepObject" && p.In != "cookie" {
 		return deepFields(nil, p.Name, value, escape)
 	}
-	parts := partsOf(value)
+	parts := p.parts(value)
 	if !p.Explode && len(parts) > 0 {
 		return []string{escape(p.Name) + "=" + joined(parts, false, cmp.Or(delimiters[p.Style], ","), escape)}
 	}
@@ -293,15 +295,124 @@ func escapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), 
 // reserved decodes the reserved characters that separate nothing in a query.
 var reserved = strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%40", "@", "%21", "!", "%24", "$", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%2C", ",")
 
-// escapeCookie percent-encodes what must not stand in the value of a cookie (RFC 6265, section 4.1.1), and the percent sign.
-func escapeCookie(s string) string {
-	var b strings.Builder
-	for _, c := range []byte(s) {
-		if c > ' ' && c < 0x7f && strings.IndexByte(`",;\%`, c) < 0 {
-			b.WriteByte(c)
+// cookie percent-encodes what must not stand in a cookie (RFC 6265, section 4.1.1), and the percent sign.
+var cookie = strings.NewReplacer(" ", "%20", `"`, "%22", "%", "%25", ",", "%2C", ";", "%3B", `\`, "%5C")
+
+// field is a member of a body with its argument.
+type field struct {
+	*Member
+	*argument
+}
+
+// encode returns the body for the arguments, and its media type; empty: there is none.
+func (b *Body) encode(given arguments) (body []byte, mediaType string, failure *run.Failure) {
+	if b == nil {
+		return nil, "", nil
+	}
+	isForm, isMultipart := strings.HasPrefix(b.MediaType, "application/x-www-form-urlencoded"), strings.HasPrefix(b.MediaType, "multipart/")
+	var fields []field
+	if b.Whole == "" {
+		if fields, failure = b.given(given); failure != nil || fields == nil && !b.Required {
+			return nil, "", failure
+		}
+	} else {
+		a := given.take(b.Whole)
+		switch {
+		case a == nil:
+			return nil, "", nil
+		case b.Base64:
+			body, failure = a.bytes(a.value)
+			return body, b.MediaType, failure
+		case isJSON(b.MediaType):
+			return a.value, b.MediaType, nil
+		case !isForm && !isMultipart || a.value.Kind() != '{':
+			return []byte(textOf(a.value)), b.MediaType, nil
+		}
+		jsonrpc.EachMember(a.value, func(name, value jsontext.Value) bool {
+			fields = append(fields, field{&Member{Name: string(jsonrpc.Unquote(name))}, &argument{name: a.name, value: value}})
+			return true
+		})
+	}
+	if isMultipart {
+		return encodeMultipart(fields)
+	}
+	var texts []string
+	for _, f := range fields {
+		if isForm {
+			p := Parameter{Name: f.Name, Style: f.Style, Explode: f.Explode || f.Style == "", JSON: f.Style == "" && f.value.Kind() == '{'}
+			texts = append(texts, p.fields(f.value, url.QueryEscape)...)
 		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
+			texts = append(texts, string(jsonvalue.Quoted(f.Name))+":"+string(f.value))
 		}
 	}
-	return b.String()
+	if isForm {
+		return []byte(strings.Join(texts, "&")), b.MediaType, nil
+	}
+	return []byte("{" + strings.Join(texts, ",") + "}"), b.MediaType, nil
+}
+
+// given returns the members of the body that are given, in the order of the arguments. If one is, the required ones must be, too.
+func (b *Body) given(given arguments) (fields []field, failure *run.Failure) {
+	missing := ""
+	for i := range b.Members {
+		m := &b.Members[i]
+		if a := given.take(m.Input); a != nil {
+			fields = append(fields, field{m, a})
+		} else if m.Required {
+			missing = cmp.Or(missing, m.Input)
+		}
+	}
+	if missing != "" && (fields != nil || b.Required) {
+		return nil, (&argument{name: missing}).fault(run.Required, "is required in a body")
+	}
+	slices.SortFunc(fields, func(a, b field) int { return a.at - b.at })
+	return fields, nil
+}
+
+// bytes returns the bytes of a value in base64.
+func (a *argument) bytes(value jsontext.Value) ([]byte, *run.Failure) {
+	content, err := base64.StdEncoding.DecodeString(textOf(value))
+	if err != nil {
+		return nil, a.fault(run.WrongSchema, "must be base64")
+	}
+	return content, nil
+}
+
+// encodeMultipart returns a form in multipart/form-data (RFC 7578).
+func encodeMultipart(fields []field) (body []byte, mediaType string, failure *run.Failure) {
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b) // writing to memory does not fail
+	for _, f := range fields {
+		items := []jsontext.Value{f.value}
+		if f.value.Kind() == '[' {
+			items = jsonrpc.Items(f.value)
+		}
+		for _, item := range items {
+			disposition, content := mime.FormatMediaType("form-data", map[string]string{"name": f.Name}), []byte(textOf(item))
+			mediaType = ""
+			switch kind := item.Kind(); {
+			case kind == 'n':
+				continue
+			case f.File:
+				if content, failure = f.bytes(item); failure != nil {
+					return nil, "", failure
+				}
+				if mediaType = f.MediaType; mediaType == "" || strings.ContainsAny(mediaType, "*,") {
+					mediaType = http.DetectContentType(content)
+				}
+				essence, _, _ := strings.Cut(mediaType, ";")
+				disposition = multipart.FileContentDisposition(f.Name, "file."+path.Base(essence)) // some APIs tell formats apart by the extension
+			case kind == '{' || kind == '[':
+				mediaType = "application/json"
+			}
+			header := textproto.MIMEHeader{"Content-Disposition": {disposition}}
+			if mediaType != "" {
+				header.Set("Content-Type", mediaType)
+			}
+			w, _ := form.CreatePart(header)
+			_, _ = w.Write(content)
+		}
+	}
+	_ = form.Close()
+	return b.Bytes(), form.FormDataContentType(), nil
 }

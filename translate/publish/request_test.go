@@ -203,7 +203,7 @@ func TestRefusedArguments(t *testing.T) {
 		{"cookie", `{"x":{"a=b; c":1}}`, "schema"},
 		{"cookie", `{"x":{"y":1}}`, "schema"},
 		{"query", `{"x":{"y":1}}`, "schema"},
-		{"query", `{"x":1,"x":2}`, "not_found"},
+		{"query", `{"x":1,"x":2}`, "ambiguous"},
 		{"query", `{"z":1}`, "not_found"},
 		{"query", `{"Host":"b"}`, "not_found"},
 	} {
@@ -257,7 +257,7 @@ func TestBodies(t *testing.T) {
 		{publish.Body{MediaType: form, Whole: "body"}, `{"body":{"a":1,"b":[2,3]}}`, `a=1&b=2&b=3`, form},
 		{publish.Body{MediaType: "text/plain", Whole: "body"}, `{"body":"line\nä"}`, "line\nä", "text/plain"},
 		{publish.Body{MediaType: "application/xml", Whole: "body"}, `{"body":"<a/>"}`, "<a/>", "application/xml"},
-		{publish.Body{MediaType: "application/octet-stream", Whole: "body", Base64: true}, `{"body":"AAEC_w"}`, "\x00\x01\x02\xff", "application/octet-stream"},
+		{publish.Body{MediaType: "application/octet-stream", Whole: "body", Base64: true}, `{"body":"AAEC/w=="}`, "\x00\x01\x02\xff", "application/octet-stream"},
 	} {
 		server.send(t, request(t, &publish.Operation{Method: "POST", Path: "/a", Body: &c.body}, c.inputs, nil))
 		if string(server.body) != c.want || server.got.Header.Get("Content-Type") != c.mediaType || server.got.ContentLength != int64(len(c.want)) {
@@ -415,7 +415,7 @@ func check(t *testing.T, server *echo, input string, value jsontext.Value) {
 		}
 	}
 	for _, cookie := range got.Cookies() {
-		if cookie.Name != "cookie" && !members[cookie.Name] {
+		if name, err := url.PathUnescape(cookie.Name); err != nil || name != "cookie" && !members[name] {
 			t.Fatalf("%s %s: cookie %s", input, value, got.Header["Cookie"])
 		}
 	}
