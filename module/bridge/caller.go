@@ -54,10 +54,7 @@ const (
 	maxCaller     = 256 // bytes
 )
 
-var (
-	placeholders = regexp.MustCompile(`\{[^{}]*\}|[{}]`) // and braces of none
-	globals      = regexp.MustCompile(`\{(?:env|file|system)\.[^{}]*\}`)
-)
+var placeholders = regexp.MustCompile(`\{[^{}]*\}|[{}]`) // and braces of none
 
 // checkCaller checks an id or a type, in which global placeholders were replaced. principal is the placeholder of the principal.
 func checkCaller(text, principal string) error {
@@ -95,7 +92,7 @@ func (h *Handler) told() (skillsharing.Caller, error) {
 		to         *string
 	}{{"caller.id", h.Caller.ID, &told.ID}, {"caller.type", h.Caller.Type, &told.Type}} {
 		var failure error
-		text := globals.ReplaceAllStringFunc(strings.ReplaceAll(option.text, cmp.Or(h.Principal, defaultPrincipal), defaultPrincipal), func(placeholder string) string {
+		text := options.Globals.ReplaceAllStringFunc(strings.ReplaceAll(option.text, cmp.Or(h.Principal, defaultPrincipal), defaultPrincipal), func(placeholder string) string {
 			value, err := credentials.Text(placeholder)
 			failure = cmp.Or(failure, err)
 			return value

@@ -15,7 +15,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
-	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
@@ -298,6 +297,6 @@ func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if why.code != "" {
 		challenge += `, error="` + why.code + `"`
 	}
-	challenge += cmp.Or(h.tools, new(fronts.ToolServer)).Parameters(r, why.scopes)
+	challenge += h.authorization.Parameters(r, why.scopes)
 	answer(ctx, w, r, why.status, why.message, "WWW-Authenticate", challenge)
 }

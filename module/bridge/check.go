@@ -28,8 +28,8 @@ func (h *Handler) check() *options.ConfigError {
 	h.Sources.Check(c, h.AllowHTTP, h.requires() || h.AllowAnonymous)
 	h.Callers.check(c, h.AllowHTTP)
 	if h.Caller != nil {
-		c.Check("caller.id", checkCaller(globals.ReplaceAllString(h.Caller.ID, ""), h.placeholder()))
-		c.Check("caller.type", checkCaller(globals.ReplaceAllString(h.Caller.Type, ""), h.placeholder()))
+		c.Check("caller.id", checkCaller(options.Globals.ReplaceAllString(h.Caller.ID, ""), h.placeholder()))
+		c.Check("caller.type", checkCaller(options.Globals.ReplaceAllString(h.Caller.Type, ""), h.placeholder()))
 	}
 	if c.Fault == nil {
 		h.checkConnect(c)

@@ -105,6 +105,8 @@ type endpoints struct {
 	accounts *accounts          // nil: no source has accounts of users
 	connect  *consent.Handler   // nil: there are no pages for users
 	shown    *observe.Bridge    // for probes
+	// authorization tells callers where they get access tokens.
+	authorization *fronts.Authorization
 }
 
 // CaddyModule returns the Caddy module information.
@@ -138,7 +140,7 @@ func (h *Handler) Token(ctx context.Context, ref run.Ref, principal string) (str
 
 // Answers reports whether the handler answers a request, and does not pass it on. Warnings about routes ask for it.
 func (h *Handler) Answers(r *http.Request) bool {
-	return !h.Any() || h.IsRPC(r.URL.Path) || h.Health.Serves(r) || h.connect.Serves(r) || h.agent != nil && h.agent.Serves(r) || h.tools != nil && h.tools.Serves(r) || h.files != nil && h.files.Serves(r)
+	return !h.Any() || h.IsRPC(r.URL.Path) || h.Health.Serves(r) || h.connect.Serves(r) || h.authorization.Serves(r) || h.agent != nil && h.agent.Serves(r) || h.tools != nil && h.tools.Serves(r) || h.files != nil && h.files.Serves(r)
 }
 
 // ServeHTTP answers a request. If protocols have paths of their own, it passes requests for other paths on to the next handler.
@@ -149,6 +151,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	toUser := h.connect.Serves(r)
 	if h.Health.Serves(r) {
 		probes.Serve(w, r, h.shown)
+		return nil
+	}
+	if h.authorization.Serves(r) {
+		h.authorization.Serve(w, r)
 		return nil
 	}
 	if !toAgent && !toTools && !toFiles && !toUser && h.Any() && !h.IsRPC(r.URL.Path) {

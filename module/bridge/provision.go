@@ -75,10 +75,11 @@ func (h *Handler) setup(bridge *translate.Bridge, config *translate.Config, o *o
 		o.RefusedCaller(ctx, h.identity(), caller.Method, why.reason)
 		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.RefusedCaller(why.status, why.message))
 	}
+	h.authorization = h.Mounts.Authorization(h.CallersJWT, h.challenge())
 	answers := new(share.Pool) // of all mounts
 	setup := &fronts.Setup{
 		Bridge: bridge, MaxBatch: cmp.Or(h.MaxBatch, defaultMaxBatch), Tokens: h.tokens, Name: cmp.Or(h.Name, defaultName), Realm: h.tokens.Realm(),
-		RequirePrincipal: h.requires(), Challenge: h.challenge(), Issuers: h.CallersJWT, Observer: o, Elsewhere: h.Mounts.Elsewhere(), Wait: h.Patience(),
+		RequirePrincipal: h.requires(), Challenge: h.challenge(), Authorization: h.authorization, Observer: o, Elsewhere: h.Mounts.Elsewhere(), Wait: h.Patience(),
 		Private:   bridge.Catalog().Policy().Distinguishes() || slices.ContainsFunc(config.Sources, func(s catalog.Source) bool { return s.RequirePrincipal || s.DiscoveryCredentials != nil }),
 		Transport: h.TransportRaw, Overhead: guards.Current.ConnectionOverhead, Sealer: h.tokens.Sealer(),
 		Refused: func(ctx context.Context, method, reason string) {

@@ -606,7 +606,8 @@ func with(t *testing.T, at, name, value string) string {
 	return u.String()
 }
 
-// TestS217PrincipalsOfBrowsers: browsers may authenticate otherwise than calls do. The principal is the same text, and no part of it may be empty.
+// TestS217PrincipalsOfBrowsers: browsers may authenticate otherwise than calls do. The principal is the same text, and no part of it may be empty, nor may all of it
+// be the same for all users.
 func TestS217PrincipalsOfBrowsers(t *testing.T) {
 	s := newLogin(t)
 	p := hostile.NewProvider(t, s.skills(scopes)...)
@@ -632,5 +633,10 @@ func TestS217PrincipalsOfBrowsers(t *testing.T) {
 	}
 	if a := ada.get("/connect/acme", "X-User", "", "Authorization", "Bearer the-key-of-ada-which-is-long-enough"); a.status != http.StatusForbidden {
 		t.Errorf("a key instead of a login: %d", a.status)
+	}
+	for _, shared := range []string{"staff", "{env.USER}", "staff:{env.USER}-{system.hostname}", "{file./etc/hostname}"} {
+		if err := b.Reload(strings.Replace(caddyfile, "staff:{http.request.header.X-User}", shared, 1)); err == nil || !strings.Contains(err.Error(), "all users would share one account") {
+			t.Errorf("%s: %v", shared, err)
+		}
 	}
 }

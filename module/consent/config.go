@@ -47,8 +47,8 @@ func (c *Config) Check(k *options.Checker) {
 	k.Check("connect.url", c.checkURL())
 	switch {
 	case c.Principal == "":
-	case !strings.Contains(c.Principal, "{"):
-		k.Check("connect.principal", fmt.Errorf("principal %q has no placeholder, so that all users would share one account: write for example {http.auth.user.id}", c.Principal))
+	case !strings.Contains(options.Globals.ReplaceAllString(c.Principal, ""), "{"):
+		k.Check("connect.principal", fmt.Errorf("principal %q has no placeholder that says who the user is, so that all users would share one account: write for example {http.auth.user.id}", c.Principal))
 	case strings.ContainsAny(c.Principal, "\r\n"):
 		k.Check("connect.principal", errors.New("principal has a line break"))
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
@@ -62,8 +61,8 @@ type Setup struct {
 	// Challenge is the WWW-Authenticate field for callers that have to authenticate to the handler itself; empty: something in front of
 	// it authenticates them.
 	Challenge string
-	// Issuers are those whose access tokens the handler accepts itself, at all mounts.
-	Issuers []callers.Issuer
+	// Authorization tells callers where they get access tokens.
+	Authorization *Authorization
 	// Private says that lists of skills depend on the principal, also without RequirePrincipal.
 	Private bool
 	// Transport is the option transport; nil: its default. Overhead is the guard connection_overhead.

@@ -23,7 +23,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -114,7 +113,12 @@ func (m *MCP) check(c *options.Checker) {
 	for i, o := range m.Origins {
 		c.Check(options.Element("mcp.origins", i), checkOrigin(o))
 	}
-	m.checkAuthorization(c)
+	for i, text := range m.AuthorizationServer {
+		c.Check(options.Element("mcp.authorization_server", i), options.CheckIssuer("authorization_server", text))
+	}
+	for i, scope := range m.Scopes {
+		c.Check(options.Element("mcp.scopes", i), options.CheckScope(scope))
+	}
 }
 
 // taskAfter returns how long a call waits before it is answered with a task; negative: there are no tasks.
@@ -166,10 +170,9 @@ func (m *MCP) options(wait time.Duration, namespaces []string) mcp.Options {
 type ToolServer struct {
 	*jsonrpc.Server
 
-	authorization authorization
-	origins       []*url.URL
-	// requirePrincipal means that every request of an anonymous caller is refused.
-	requirePrincipal bool
+	path       string
+	origins    []*url.URL
+	needsToken bool
 }
 
 // Serve returns the mount of MCP.
@@ -178,20 +181,6 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup, questions *runtoken.Sealer) (*T
 	if err != nil {
 		return nil, err
 	}
-	told := authorization{path: m.path(), issuers: slices.Clone(m.AuthorizationServer), scopes: m.Scopes, scheme: s.Challenge}
-	for _, i := range s.Issuers {
-		if !slices.Contains(told.issuers, i.URL) {
-			told.issuers = append(told.issuers, i.URL)
-		}
-		if len(m.Scopes) == 0 && len(s.Issuers) == 1 { // else a client would ask one issuer for the scopes of another
-			told.scopes = i.Scopes
-		}
-	}
-	for _, p := range s.Elsewhere.Protocols {
-		if p.Path != "" && len(s.Issuers) > 0 {
-			told.others = append(told.others, strings.TrimSuffix(p.Path, "/"))
-		}
-	}
 	namespaces := []string{"other services"}
 	if s.Bridge.Catalog().Policy() == nil { // else they depend on the caller
 		namespaces = s.Bridge.Namespaces("")
@@ -199,7 +188,7 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup, questions *runtoken.Sealer) (*T
 	tools := &mcp.Front{
 		Bridge: s.Bridge, Tokens: s.Tokens, Options: m.options(s.Wait, namespaces), RequirePrincipal: s.RequirePrincipal,
 		Refused: s.Refused, Streaming: s.Observer.Streaming, Stopping: stopping, Panicked: s.Observer.Panicked,
-		Challenge: told.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
+		Challenge: s.Authorization.challenge, Canceled: s.Canceled, Elsewhere: s.Elsewhere,
 	}
 	if s.Bridge.Catalog().Personal {
 		tools.Questions = questions
@@ -212,7 +201,9 @@ func (m *MCP) Serve(ctx caddy.Context, s *Setup, questions *runtoken.Sealer) (*T
 		ctx.Logger().Warn("mcp task_after is longer than wait: calls of clients that take tasks are answered with a task when wait is over",
 			zap.Duration("task_after", o.TaskAfter), zap.Duration("wait", o.Wait))
 	}
-	t := &ToolServer{authorization: told, Server: s.Server(tools, tools.Options.Profile(s.MaxBatch)), requirePrincipal: s.RequirePrincipal}
+	t := &ToolServer{
+		Server: s.Server(tools, tools.Options.Profile(s.MaxBatch)), path: m.path(), needsToken: s.RequirePrincipal && len(s.Authorization.issuers) == 0,
+	}
 	for _, text := range m.Origins {
 		u, _ := url.Parse(text) // checked before
 		t.origins = append(t.origins, u)
@@ -235,25 +226,19 @@ func warnOfLongList(o *observe.Observer) func(ctx context.Context, skills int) {
 }
 
 // URL returns the URL of the endpoint, as the client of a request sees it.
-func (t *ToolServer) URL(r *http.Request) string { return urlOf(r, t.authorization.path) }
+func (t *ToolServer) URL(r *http.Request) string { return urlOf(r, t.path) }
 
 // NeedsToken reports whether clients have to be given a credential: callers have to authenticate, and the metadata does not say
 // where to get a token.
-func (t *ToolServer) NeedsToken() bool {
-	return t.requirePrincipal && len(t.authorization.issuers) == 0
-}
+func (t *ToolServer) NeedsToken() bool { return t.needsToken }
 
 // Serves reports whether a request is for the mount.
 func (t *ToolServer) Serves(r *http.Request) bool {
-	return strings.TrimSuffix(r.URL.Path, "/") == t.authorization.path || t.authorization.serves(r.URL.Path)
+	return strings.TrimSuffix(r.URL.Path, "/") == t.path
 }
 
 // Serve answers a request that is for the mount. The caller is as in the context.
 func (t *ToolServer) Serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	if t.authorization.serves(r.URL.Path) {
-		t.authorization.serve(w, r)
-		return
-	}
 	if why := t.refuses(r); why != "" {
 		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, why, http.StatusForbidden)
@@ -312,114 +297,4 @@ func isLoopback(host string) bool {
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
-
-// wellKnownResource is the path of the metadata of a protected resource (RFC 9728, section 3): below the host, and before the path
-// of the resource.
-const wellKnownResource = "/.well-known/oauth-protected-resource"
-
-// authorization tells clients of MCP where they get access tokens. The zero value tells nothing.
-type authorization struct {
-	path    string   // of the mount
-	others  []string // of mounts that take the same tokens
-	issuers []string
-	scopes  []string
-	// scheme is the challenge of a handler that authenticates its callers itself; empty: it does not.
-	scheme string
-}
-
-// checkAuthorization checks the options for authorization.
-func (m *MCP) checkAuthorization(c *options.Checker) {
-	for i, text := range m.AuthorizationServer {
-		c.Check(options.Element("mcp.authorization_server", i), options.CheckIssuer("authorization_server", text))
-	}
-	for i, scope := range m.Scopes {
-		c.Check(options.Element("mcp.scopes", i), options.CheckScope(scope))
-	}
-}
-
-// serves reports whether a path is one of the metadata.
-func (a *authorization) serves(path string) bool {
-	rest, ok := strings.CutPrefix(path, wellKnownResource)
-	return ok && len(a.issuers) > 0 && (rest == "" || rest == "/" || a.resource(rest) != "")
-}
-
-// resource returns a path without a slash at its end if it is that of the mount, or of another one that takes the same tokens; else an empty text.
-func (a *authorization) resource(path string) string {
-	path = strings.TrimSuffix(path, "/")
-	if path == a.path || slices.ContainsFunc(a.others, func(o string) bool { return path == o || strings.HasPrefix(path, o+"/") }) {
-		return path
-	}
-	return ""
-}
-
-// serve answers a request for the metadata.
-func (a *authorization) serve(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Access-Control-Allow-Origin", "*") // clients in browsers read it, too
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodOptions:
-		header.Set("Access-Control-Allow-Methods", "GET, HEAD")
-		header.Set("Access-Control-Allow-Headers", "*")
-		w.WriteHeader(http.StatusNoContent)
-		return
-	default:
-		header.Set("Allow", "GET, HEAD, OPTIONS")
-		http.Error(w, "The metadata is read with GET.", http.StatusMethodNotAllowed)
-		return
-	}
-	base, ok := quotable(r)
-	if !ok {
-		header.Set("Cache-Control", "no-store")
-		http.Error(w, "The Host of the request can't be part of a URL.", http.StatusBadRequest)
-		return
-	}
-	var text front.Writer
-	text.Open()
-	text.Text("resource", base.JoinPath(cmp.Or(a.resource(strings.TrimPrefix(r.URL.Path, wellKnownResource)), a.path)).String())
-	text.Texts("authorization_servers", a.issuers)
-	if len(a.scopes) > 0 {
-		text.Texts("scopes_supported", a.scopes)
-	}
-	text.Texts("bearer_methods_supported", []string{"header"})
-	text.Close()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "max-age=300")
-	_, _ = w.Write(text.Buf) // an error would mean that the client is gone
-}
-
-// challenge returns the WWW-Authenticate field for callers that have to authenticate (RFC 9728, section 5.1); empty: there is none.
-func (a *authorization) challenge(r *http.Request) string {
-	if len(a.issuers) == 0 {
-		return a.scheme
-	}
-	return strings.TrimSpace("Bearer " + strings.TrimPrefix(a.parameters(r, a.scopes), ", "))
-}
-
-// Parameters returns the parameters of a challenge that tell the caller of a request where to get a token and with which scopes, each after a comma.
-// No scopes: those of the metadata.
-func (t *ToolServer) Parameters(r *http.Request, scopes []string) string {
-	if len(scopes) == 0 {
-		scopes = t.authorization.scopes
-	}
-	return t.authorization.parameters(r, scopes)
-}
-
-func (a *authorization) parameters(r *http.Request, scopes []string) (field string) {
-	base, ok := quotable(r)
-	if ok && len(a.issuers) > 0 {
-		field = `, resource_metadata="` + base.JoinPath(wellKnownResource, cmp.Or(a.resource(r.URL.Path), a.path)).String() + `"`
-	}
-	if len(scopes) > 0 {
-		field += `, scope="` + strings.Join(scopes, " ") + `"`
-	}
-	return field
-}
-
-// quotable returns the URL of the handler, unless the host of the request can't be part of a URL or of a quoted text.
-func quotable(r *http.Request) (*url.URL, bool) {
-	base := baseOf(r)
-	parsed, err := url.Parse(base.String())
-	return &base, err == nil && parsed.Host == base.Host && base.Host != "" && parsed.RawQuery == "" && !strings.ContainsAny(base.Host, `"\<>`)
 }

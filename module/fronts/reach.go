@@ -38,8 +38,10 @@ func (m *Mounts) endpoints() (all []endpoint) {
 	}
 	if m.MCP != nil {
 		add(m.MCP.path())
-		if m.ByToken || len(m.MCP.AuthorizationServer) > 0 {
-			all = append(all, endpoint{name: wellKnownResource + m.MCP.path(), document: true})
+	}
+	for _, path := range []string{m.RPC.path(), m.A2A.path(), m.MCP.path()} {
+		if path != "" && (m.ByToken || path == m.MCP.path() && len(m.MCP.AuthorizationServer) > 0) {
+			all = append(all, endpoint{name: wellKnownResource + path, document: true})
 		}
 	}
 	if m.AgentSkills != nil {

@@ -155,7 +155,7 @@ func TestCallersJWTBesideKeys(t *testing.T) {
 		before := len(c.Log.Lines(`"msg":"call"`, `"principal":"`+principal+`"`))
 		a := sendAs(c, call, "Bearer "+credential)
 		if principal == "" {
-			if a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") != `Bearer realm="skill-bridge", error="invalid_token"` {
+			if a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") != `Bearer realm="skill-bridge", error="invalid_token", resource_metadata="`+base(c)+`/.well-known/oauth-protected-resource/rpc"` {
 				t.Errorf("%q: %d %v %s", credential, a.Status, a.Header, a.Body)
 			}
 			continue
@@ -166,6 +166,37 @@ func TestCallersJWTBesideKeys(t *testing.T) {
 	}
 	if a := sendAs(c, call, ""); a.Status != http.StatusOK {
 		t.Errorf("an anonymous caller: %d %s", a.Status, a.Body)
+	}
+}
+
+// TestCallersJWTWithoutMCP: a 401 names metadata that are served, whatever protocols the bridge has.
+func TestCallersJWTWithoutMCP(t *testing.T) {
+	issuer, p := issuertest.New(t), hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	for mounts, resources := range map[string]map[string]string{
+		"rpc":       {"": "/rpc", "/rpc": "/rpc"},
+		"a2a":       {"": "/a2a", "/a2a/acme.echo": "/a2a/acme.echo"},
+		"rpc\na2a":  {"/": "/rpc", "/rpc": "/rpc", "/a2a": "/a2a"},
+		"# neither": {"": "", "/": "", "/agents/1": "/agents/1"}, // the Skills Protocol at every path
+	} {
+		c := testbed.StartCaddy(t, testbed.Site("route {\nskill_bridge {", mounts, "allow_http\nallow_networks 127.0.0.0/8", issuer.Option(), "provider "+p.URL()+" {\nnamespace acme\n}", "}\nrespond passed 418\n}"))
+		for path, resource := range resources {
+			metadata := base(c) + "/.well-known/oauth-protected-resource" + path
+			if a := c.With(testbed.Fresh(), testbed.Header("Authorization", "Bearer x")).Send(http.MethodGet, metadata, ""); a.Status != http.StatusOK ||
+				!strings.Contains(string(a.Body), `{"resource":"`+base(c)+resource+`","authorization_servers":["`+issuer.URL+`"]`) {
+				t.Errorf("%q: metadata of %q: %d %s", mounts, path, a.Status, a.Body)
+			}
+			if path == "" || path == "/" {
+				continue
+			}
+			a := sendAs(c, keyRequest{path: path, body: keyRequests[0].body}, "")
+			if want := `Bearer realm="skill-bridge", resource_metadata="` + metadata + `"`; a.Status != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") != want {
+				t.Errorf("%q: %s: %d %v", mounts, path, a.Status, a.Header)
+			}
+		}
+		if a := c.With(testbed.Fresh()).Send(http.MethodGet, base(c)+"/.well-known/oauth-protected-resource/other", ""); mounts != "# neither" && a.Status != 418 {
+			t.Errorf("%q: %d %s", mounts, a.Status, a.Body)
+		}
+		c.Stop()
 	}
 }
 

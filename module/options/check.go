@@ -3,6 +3,7 @@ package options
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -75,6 +76,9 @@ func CheckLiteral(what, text string) error {
 	}
 	return nil
 }
+
+// Globals matches placeholders that are the same for all requests.
+var Globals = regexp.MustCompile(`\{(?:env|file|system)\.[^{}]*\}`)
 
 // ConfigError is an error about a value of a configuration.
 type ConfigError struct {
