@@ -3,15 +3,14 @@ package fronts
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
@@ -26,63 +25,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
 )
-
-// ledgers are the ledgers of the process: one for each database.
-var ledgers = lifetime.NewPool[*pooledLedger]()
-
-// pooledLedger is the ledger of a database, with what delivers the events of its runs. All configurations of the process share it.
-type pooledLedger struct {
-	*ledger.Ledger
-	db        *store.DB
-	deliverer *delivery.Deliverer
-	streams   *share.Pool // of tasks of A2A
-
-	mu       sync.Mutex
-	settings map[*runFollower]ledger.Settings
-}
-
-// closeTimeout bounds how long a ledger waits for its last writes, and a deliverer for the requests in progress.
-const closeTimeout = 5 * time.Second
-
-// Destruct implements caddy.Destructor. The database is still open: its holders release it later.
-func (l *pooledLedger) Destruct() error {
-	for _, end := range []func(context.Context){l.deliverer.Close, l.Close} {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		end(ctx)
-		cancel()
-	}
-	return nil
-}
-
-// begin makes the ledger follow runs by a configuration.
-func (l *pooledLedger) begin(f *runFollower, s ledger.Settings) {
-	l.mu.Lock()
-	l.settings[f] = s
-	l.set()
-	l.mu.Unlock()
-	l.Begin(f)
-}
-
-// end ends that.
-func (l *pooledLedger) end(f *runFollower) {
-	l.End(f)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.settings, f)
-	l.set()
-}
-
-// set applies the settings. Of handlers that share the database, the one that keeps the most decides.
-func (l *pooledLedger) set() {
-	var most ledger.Settings
-	for _, s := range l.settings {
-		most.Keep = max(most.Keep, s.Keep)
-		most.Bounds.Runs, most.Bounds.RunsOfOne = max(most.Bounds.Runs, s.Bounds.Runs), max(most.Bounds.RunsOfOne, s.Bounds.RunsOfOne)
-	}
-	if len(l.settings) > 0 {
-		l.Set(most)
-	}
-}
 
 // KeptRuns are the runs of a handler in the ledger of its database.
 type KeptRuns struct {
@@ -117,30 +59,17 @@ func KeepRuns(ctx caddy.Context, s *Setup, db *store.DB, server func() *jsonrpc.
 	if db == nil {
 		return nil, func() {}, nil
 	}
-	warnings := observe.NewWarnings(ctx.Logger(), 2)
-	kept, release, err := ledgers.Hold(db, func() (*pooledLedger, error) {
-		runs := db.Runs()
-		l := ledger.New(ledger.Config{
-			Store: runs, Panicked: s.Observer.Panicked,
-			Trouble: func(err error) {
-				if _, ok := errors.AsType[*ledger.Unavailable](err); !ok { // the database logs these itself
-					warnings.Warn("what is kept about a run can't be read or written", err)
-				}
-			},
-		})
-		return &pooledLedger{Ledger: l, db: db, deliverer: delivery.New(runs, l.Subscribe, db.Deliveries()), streams: new(share.Pool), settings: map[*runFollower]ledger.Settings{}}, nil
-	})
+	kept, release, err := keeping.HoldLedger(ctx, db, s.Observer.Panicked)
 	if err != nil {
 		return nil, nil, err
 	}
 	f := &runFollower{bridge: s.Bridge, name: s.Name, realm: s.Realm, server: server}
 	s.Canceled.Ledger = kept.Ledger
-	if err := lifetime.OnStart(ctx, func() { kept.begin(f, s.Keeping) }); err != nil {
+	if err := kept.FollowWith(ctx, f, s.Keeping); err != nil {
 		release()
 		return nil, nil, err
 	}
-	context.AfterFunc(ctx, func() { kept.end(f) }) // no run is followed with a configuration that is used no longer
-	return &KeptRuns{&skillsprotocol.KeptRuns{Ledger: kept.Ledger, Owner: f.owner}, kept.deliverer, kept.streams, f, db}, release, nil
+	return &KeptRuns{&skillsprotocol.KeptRuns{Ledger: kept.Ledger, Owner: f.owner}, kept.Deliverer, kept.Streams, f, db}, release, nil
 }
 
 // runFollower follows the kept runs of a handler.
@@ -157,6 +86,9 @@ var _ ledger.Follower = (*runFollower)(nil)
 func (f *runFollower) owner(principal string) ledger.Owner {
 	return ledger.Owner{Realm: f.realm, Principal: principal}
 }
+
+// Name is that of the handler.
+func (f *runFollower) Name() string { return f.name }
 
 // Realm implements [ledger.Follower].
 func (f *runFollower) Realm() string { return f.realm }
@@ -246,10 +178,10 @@ func (c *canceledRuns) Next() <-chan struct{} { return c.marks.Next() }
 // WaitingNotifications returns what webhooks of callers were not told yet, of all databases of this process.
 func WaitingNotifications(ctx context.Context) (all *delivery.Waiting, unread []Unread) {
 	all = &delivery.Waiting{Receivers: []delivery.Receiver{}}
-	for kept := range ledgers.All() {
-		of, err := kept.db.Deliveries().Waiting(ctx)
+	for kept := range keeping.Ledgers() {
+		of, err := kept.DB.Deliveries().Waiting(ctx)
 		if err != nil {
-			unread = append(unread, Unread{kept.db, err})
+			unread = append(unread, Unread{kept.DB, err})
 			continue
 		}
 		all.Waiting += of.Waiting
@@ -273,10 +205,10 @@ type Unread struct {
 
 // Runs returns the runs of all owners in all databases of this process, the newest first, and the Before of the following page; empty: there is none.
 func Runs(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next string, unread []Unread) {
-	for kept := range ledgers.All() {
+	for kept := range keeping.Ledgers() {
 		of, after, err := kept.List(ctx, q, nil)
 		if err != nil {
-			unread = append(unread, Unread{kept.db, err})
+			unread = append(unread, Unread{kept.DB, err})
 		}
 		page, next = append(page, of...), max(next, after)
 	}
@@ -293,20 +225,20 @@ func Runs(ctx context.Context, q *ledger.Query) (page []*ledger.Entry, next stri
 // BridgeNames returns the names of the handlers that keep runs, by their realms.
 func BridgeNames() map[string]string {
 	names := map[string]string{}
-	for kept := range ledgers.All() {
-		kept.mu.Lock()
-		for f := range kept.settings {
-			names[f.realm] = f.name
+	for kept := range keeping.Ledgers() {
+		for _, f := range kept.Followers() {
+			if named, ok := f.(interface{ Name() string }); ok {
+				names[f.Realm()] = named.Name()
+			}
 		}
-		kept.mu.Unlock()
 	}
 	return names
 }
 
 // Receivers returns what the events of a run are delivered to, as far as the databases can be read.
 func Receivers(ctx context.Context, run ledger.Identity) (all []*delivery.Delivery) {
-	for kept := range ledgers.All() {
-		of, _ := kept.db.Deliveries().Of(ctx, run) // the answer about the run says which can't be read
+	for kept := range keeping.Ledgers() {
+		of, _ := kept.DB.Deliveries().Of(ctx, run) // the answer about the run says which can't be read
 		all = append(all, of...)
 	}
 	return all
