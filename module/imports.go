@@ -4,7 +4,8 @@
 //	xcaddy build --with github.com/skill-bridge/caddy-skill-bridge/module
 //
 // The modules are the HTTP handler http.handlers.skill_bridge, with the directive
-// skill_bridge of the Caddyfile (package bridge), the credentials
+// skill_bridge of the Caddyfile (package bridge), the HTTP handler
+// http.handlers.skill_publish with the directive skill_publish (package publish), the credentials
 // http.skill_bridge.credentials.* (package credentials), and the paths
 // /skill_bridge/* of the admin API (package admin). The command is `caddy skill-bridge`
 // (package command).
@@ -15,4 +16,5 @@ import (
 	_ "github.com/skill-bridge/caddy-skill-bridge/module/bridge"      // http.handlers.skill_bridge
 	_ "github.com/skill-bridge/caddy-skill-bridge/module/command"     // caddy skill-bridge
 	_ "github.com/skill-bridge/caddy-skill-bridge/module/credentials" // http.skill_bridge.credentials.*
+	_ "github.com/skill-bridge/caddy-skill-bridge/module/publish"     // http.handlers.skill_publish
 )

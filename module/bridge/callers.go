@@ -74,7 +74,7 @@ type Callers struct {
 	refused func(ctx context.Context, caller run.Caller, why *refusal) // reports a caller without a valid key or token
 }
 
-const defaultPrincipal = "{http.auth.user.id}"
+const defaultPrincipal = callers.DefaultPrincipal
 
 // check checks the options about callers. allowHTTP allows issuers without TLS.
 func (c *Callers) check(k *options.Checker, allowHTTP bool) {
@@ -138,55 +138,7 @@ func (c *Callers) identity() string {
 // for an anonymous caller. For a value that could be mistaken for another principal,
 // principalOf returns only the reason.
 func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
-	return principalBy(r, c.placeholder())
-}
-
-// principalBy returns the principal that a text with placeholders says. A caller for whom one of them is empty is anonymous.
-func principalBy(r *http.Request, text string) (principal, ambiguous string) {
-	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return "", ""
-	}
-	if text == defaultPrincipal {
-		if principal, _ = replacer.GetString("http.auth.user.id"); !callers.CanBePrincipal(principal) { // the same as ReplaceFunc, but faster
-			return "", run.AmbiguousPrincipal
-		}
-		return principal, ""
-	}
-	anonymous := false
-	principal, err := replacer.ReplaceFunc(text, func(name string, value any) (any, error) {
-		part := caddy.ToString(value)
-		header, isHeader := strings.CutPrefix(name, "http.request.header.")
-		switch lines := r.Header[http.CanonicalHeaderKey(header)]; {
-		case isHeader && strings.Trim(part, ",") == "":
-			part = "" // several lines, all empty
-		case isHeader && strings.Contains(part, ",") && (len(lines) > 1 || isJoined(part)):
-			ambiguous = run.SeveralPrincipals
-		case !callers.CanBePrincipal(part):
-			ambiguous = run.AmbiguousPrincipal
-		}
-		anonymous = anonymous || part == ""
-		return part, nil
-	})
-	if anonymous || err != nil || ambiguous != "" {
-		return "", ambiguous
-	}
-	return principal, ""
-}
-
-// isJoined reports whether a header's value looks like several values that Caddy has joined by commas without spaces, as
-// forward_auth does. In distinguished names (RFC 4514), such commas separate the parts of one value.
-func isJoined(value string) bool {
-	first, rest, _ := strings.Cut(value, ",")
-	if strings.Contains(first, "=") {
-		return false
-	}
-	for part := range strings.SplitSeq(rest, ",") {
-		if !strings.HasPrefix(part, " ") {
-			return true
-		}
-	}
-	return false
+	return callers.PrincipalBy(r, c.placeholder())
 }
 
 // bearerChallenge begins the WWW-Authenticate field for callers without a key or a token (RFC 6750, section 3).

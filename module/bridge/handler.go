@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/consent"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
@@ -174,7 +175,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	var principal, ambiguous string
 	if toUser {
-		principal, ambiguous = principalBy(r, cmp.Or(h.Connect.Principal, h.placeholder()))
+		principal, ambiguous = callers.PrincipalBy(r, cmp.Or(h.Connect.Principal, h.placeholder()))
 		h.connect.Serve(w, r, principal, ambiguous)
 		return nil
 	}

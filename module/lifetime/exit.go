@@ -37,6 +37,9 @@ func Ending() <-chan struct{} { return exit.ending }
 // Exiting returns a channel that is closed when the process begins to exit.
 func Exiting() <-chan struct{} { return exit.exiting }
 
+// Stopped returns a channel that is closed when the calls in progress are answered, and executions without a request have to end.
+func Stopped() <-chan struct{} { return exit.stopped }
+
 // BeforeExit adds a function that is called when the process begins to exit while requests
 // are in progress. The function must not block. Only init functions call BeforeExit.
 func BeforeExit(prepare func()) { exit.preparations = append(exit.preparations, prepare) }
@@ -78,7 +81,8 @@ type exiting struct {
 	calls        translate.Stop
 	exiting      chan struct{}
 	ending       chan struct{}
-	end          func() // closes ending, at most once
+	stopped      chan struct{}
+	end, stop    func() // close ending and stopped, at most once
 	preparations []func()
 
 	requests atomic.Int64 // in progress
@@ -93,8 +97,9 @@ type exiting struct {
 }
 
 func newExiting() *exiting {
-	e := &exiting{exiting: make(chan struct{}), ending: make(chan struct{})}
+	e := &exiting{exiting: make(chan struct{}), ending: make(chan struct{}), stopped: make(chan struct{})}
 	e.end = sync.OnceFunc(func() { close(e.ending) })
+	e.stop = sync.OnceFunc(func() { close(e.stopped) })
 	e.changed.L = &e.mu
 	return e
 }
@@ -161,6 +166,7 @@ func (e *exiting) answer() {
 			zap.Int64("requests", requests))
 	}
 	e.calls.Now()
+	e.stop()
 }
 
 // giveUp stops waiting for requests and executions that have not ended.
@@ -186,6 +192,7 @@ func (e *exiting) wait() {
 	}
 	e.mu.Unlock()
 	e.calls.Now()
+	e.stop()
 	e.mu.Lock()
 	defer time.AfterFunc(lastMoment, e.giveUp).Stop()
 	for e.runs.Load() > 0 && !e.over {

@@ -49,6 +49,24 @@ func (p *Place) SamplePath() string {
 	return "/rpc"
 }
 
+// Hosts returns the names and addresses that the matchers in front of the handler name, without patterns. For a site, these are the hosts of its addresses.
+func (p *Place) Hosts() (hosts []string) {
+	for _, l := range p.levels {
+		var here []string
+		for _, set := range l.routes[l.route].MatcherSets {
+			for _, matcher := range set {
+				if m, ok := matcher.(*caddyhttp.MatchHost); ok {
+					here = append(here, *m...)
+				}
+			}
+		}
+		if len(here) > 0 { // the innermost ones are narrower
+			hosts = slices.DeleteFunc(here, func(host string) bool { return strings.ContainsAny(host, "*{") })
+		}
+	}
+	return hosts
+}
+
 // level is a list of routes that leads to a handler.
 type level struct {
 	routes caddyhttp.RouteList

@@ -34,6 +34,9 @@ func (l *Limits) validate(def definition, doc []byte) []run.Violation {
 // followed by less: see [Response].
 func CheckResponse(body []byte) []run.Violation { return Standard.validate("InvocationResponse", body) }
 
+// CheckRequest returns what is wrong with an InvocationRequest (section 5.3); nil: nothing is.
+func CheckRequest(body []byte) []run.Violation { return Standard.validate("InvocationRequest", body) }
+
 // valueOf reads a document and validates it, except for the schemas of inputs. The
 // value is nil if the document can't be read.
 func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations) {

@@ -24,6 +24,14 @@ func isNewer(version string) bool {
 	return (len(major) > 1 || major > strconv.Itoa(ConsumerMajor)) && isVersion(version)
 }
 
+// CheckVersion returns the failure of a document that declares a newer MAJOR version of the protocol; nil: it declares none.
+func CheckVersion(doc []byte) *run.Failure {
+	if version := declaredVersion(doc); isNewer(version) {
+		return versionError(version)
+	}
+	return nil
+}
+
 // versionError returns the failure of a document of a newer MAJOR version (section 8.3.7).
 func versionError(document string) *run.Failure {
 	document = safetext.Clip(document, jsonvalue.MaxActual)

@@ -1,0 +1,145 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// ask sends a request to the API, which is behind the next handler, and returns what its answer means.
+func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
+	go func() {
+		select {
+		case <-lifetime.Stopped():
+			x.cancel(errLost)
+		case <-ctx.Done():
+		}
+	}()
+	o, w := x.skill.Operation, &recorder{header: http.Header{}, of: x}
+	prepared := x.prepare(r, w)
+	err := x.pass(w, prepared)
+	switch cause := context.Cause(ctx); {
+	case w.full:
+		return failed(string(document.RateLimited), "The operation was executed, but the publisher has no memory for its answer at the moment")
+	case errors.Is(cause, errLate):
+		result := failed(string(document.InvocationTimeout), "The operation was not answered in time; it may have been executed")
+		result.Status = "timeout"
+		return result
+	case errors.Is(cause, errLost):
+		return failed(codeLost, "The publisher has stopped before the operation was answered; it may have been executed")
+	case err != nil && !w.large:
+		status := http.StatusInternalServerError
+		if refusal, ok := errors.AsType[caddyhttp.HandlerError](err); ok && refusal.StatusCode > 0 {
+			status = refusal.StatusCode
+		}
+		x.handler.logger.Debug("the API can't be asked", zap.String("skill_id", x.skill.ID), zap.Int("status", status), zap.Error(err))
+		return o.Result(status, nil, nil)
+	case w.status == 0 && caddyhttp.GetVar(prepared.Context(), "unhandled") != nil:
+		x.handler.logger.Warn("no handler behind "+directive+" answers the request of an operation", zap.String("skill_id", x.skill.ID), zap.String("path", r.URL.Path))
+		return o.Result(http.StatusNotFound, nil, nil)
+	}
+	return o.Result(cmp.Or(w.status, http.StatusOK), w.header, w.body)
+}
+
+// pass passes a request on. Handlers panic, such as reverse_proxy when an answer breaks off.
+func (x *execution) pass(w http.ResponseWriter, r *http.Request) (err error) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if err = caddyhttp.Error(http.StatusBadGateway, errBroken); value != http.ErrAbortHandler { //nolint:errorlint // as package net/http compares it
+			x.handler.logger.Error("panic in a handler of the API", zap.Any("panic", value), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	return x.next.ServeHTTP(w, r)
+}
+
+// errBroken is the error of an answer that breaks off.
+var errBroken = errors.New("the answer breaks off")
+
+// failed is the result of an operation that has no answer of the API.
+func failed(code, message string) *publish.Result {
+	return &publish.Result{Status: "failed", HTTPStatus: http.StatusOK, Error: &publish.Error{Code: code, Message: message}}
+}
+
+// forwardedFor are the headers about the client that the handlers of the API take from trusted proxies.
+var forwardedFor = []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
+
+// prepare makes a request one for Caddy's handlers, which comes from the same client, and may outlive the request of its caller. It has what the
+// handlers in front have found out, such as placeholders about the user, but variables of its own.
+func (x *execution) prepare(r *http.Request, w http.ResponseWriter) *http.Request {
+	from := x.Request
+	r.Host, r.RemoteAddr, r.TLS, r.Proto, r.ProtoMajor, r.ProtoMinor = from.Host, from.RemoteAddr, from.TLS, "HTTP/1.1", 1, 1
+	for _, name := range forwardedFor {
+		if values := from.Header.Values(name); values != nil {
+			r.Header[name] = values
+		}
+	}
+	server, _ := from.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	replacer := caddy.NewReplacer()
+	r = caddyhttp.PrepareRequest(r, replacer, w, server)
+	if before, ok := from.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		replacer.Map(before.Get)
+	}
+	before, _ := from.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	maps.Copy(r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any), before) //nolint:forcetypeassert // PrepareRequest has set it
+	return r
+}
+
+// recorder keeps the answer of the API.
+type recorder struct {
+	header http.Header
+	status int // 0: there is none yet
+	body   []byte
+	of     *execution
+	large  bool // the rest of the body is left out
+	full   bool // there is no memory for it
+}
+
+// Header implements http.ResponseWriter.
+func (w *recorder) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter. Interim answers are left out.
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *recorder) Write(part []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.large || w.full {
+		return 0, errLarge
+	}
+	size := min(len(w.body)+len(part), publish.MaxAnswer+1)
+	if size > cap(w.body) {
+		room := min(max(2*cap(w.body), size, 4<<10), publish.MaxAnswer+1)
+		if w.full = !w.of.memory.Set(int64(room)); w.full {
+			w.of.cancel(errLarge)
+			return 0, errLarge
+		}
+		w.body = append(make([]byte, 0, room), w.body...)
+	}
+	w.body = append(w.body, part[:size-len(w.body)]...)
+	if w.large = size > publish.MaxAnswer; w.large {
+		w.of.cancel(errLarge)
+		return 0, errLarge
+	}
+	return len(part), nil
+}
+
+// Flush implements http.Flusher, for answers that come in parts.
+func (w *recorder) Flush() {}

@@ -1,0 +1,101 @@
+package publish
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// catalog is what is published. It is immutable.
+type catalog struct {
+	namespace string // of operations
+	provider  document.Provider
+	skills    map[string]*publish.Skill // by id
+	ordered   []*publish.Skill          // by id
+	indexes   sync.Map                  // []byte by view
+}
+
+// view is what an index depends on. There are few: consumers do not choose the values.
+type view struct {
+	base    string // where the skills are served
+	kind    document.CapabilityType
+	private bool
+}
+
+// index returns the index of a view, and whether it has private skills.
+func (c *catalog) index(v view) (text []byte, private bool) {
+	private = v.private && slices.ContainsFunc(c.ordered, func(s *publish.Skill) bool { return s.Access == document.Private && (v.kind == "" || s.Type == v.kind) })
+	v.private = private
+	if known, ok := c.indexes.Load(v); ok {
+		return known.([]byte), private
+	}
+	index := document.Index{Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: c.provider, Skills: []document.IndexEntry{}}
+	for _, s := range c.ordered {
+		if (s.Access != document.Private || v.private) && (v.kind == "" || s.Type == v.kind) {
+			index.Skills = append(index.Skills, s.Entry(v.base))
+		}
+	}
+	text, _ = json.Marshal(&index, jsonOptions) // it was read from JSON
+	c.indexes.Store(v, text)
+	return text, private
+}
+
+// serveIndex answers a request for the index, or for the skills of a registry.
+func (q *request) serveIndex(c *catalog) {
+	kind := document.CapabilityType(q.URL.Query().Get("type"))
+	if kind != "" && !slices.Contains(document.CapabilityTypes, kind) {
+		q.refuse(http.StatusBadRequest, &failure{Code: string(document.ValidationError), Message: "type has to be one of api, knowledge, plugin and task"})
+		return
+	}
+	if base, ok := q.documents(); ok {
+		text, private := c.index(view{base, kind, q.caller != ""})
+		q.serveDocument(text, private)
+	}
+}
+
+// serveDescriptor answers a request for a descriptor.
+func (q *request) serveDescriptor(s *publish.Skill) {
+	if base, ok := q.documents(); ok {
+		q.serveDocument(s.Descriptor(base), s.Access == document.Private)
+	}
+}
+
+// serveDocument writes a document, or that the client has it already. Nothing keeps a private one.
+func (q *request) serveDocument(text []byte, private bool) {
+	sum := sha256.Sum256(text)
+	header := q.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(sum[:16])+`"`)
+	header.Set("Cache-Control", "max-age=60")
+	if private {
+		header.Set("Cache-Control", "no-store")
+	}
+	header.Add("Vary", "Authorization")
+	http.ServeContent(q.w, q.Request, "", time.Time{}, bytes.NewReader(text))
+}
+
+// documents returns the base of the URLs in documents. Otherwise it answers.
+func (q *request) documents() (base string, ok bool) {
+	if !q.reads() {
+		return "", false
+	}
+	if base, ok = q.base(); !ok {
+		q.refuse(http.StatusMisdirectedRequest, &failure{
+			Code: string(document.EndpointUnreachable), Message: "The address of this site does not name the host and port of the request, so that the publisher does not know its own URL: " +
+				"its operator has to write url https://<host> into the block of " + directive,
+		})
+	}
+	return base, ok
+}
+
+// reads reports whether the method is one that reads, and otherwise answers.
+func (q *request) reads() bool { return q.allows(http.MethodGet, http.MethodHead) }

@@ -1,0 +1,285 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+const (
+	// lookEvery is the interval in which files are looked at.
+	lookEvery = 5 * time.Second
+	// defaultFresh is for how long a document from a URL is used that has no max-age, longestFresh for how long any, and afterError when one is read again
+	// after an error.
+	defaultFresh, longestFresh, afterError = 5 * time.Minute, 24 * time.Hour, time.Minute
+	// readTimeout bounds the time for one document, and maxDocument its size.
+	readTimeout = 30 * time.Second
+	maxDocument = 16 << 20
+	// maxLines bounds the operations that the log names when documents are read.
+	maxLines = 100
+)
+
+// library is what some documents publish. It is data: configurations that have the same documents share it, and read them in turns.
+type library struct {
+	namespace string
+	provider  document.Provider
+	current   atomic.Pointer[catalog]
+	loaded    chan struct{} // closed when current is set
+
+	mu      sync.Mutex // guards what follows
+	sources []*source
+}
+
+// source is an OpenAPI document, or the folder of descriptors.
+type source struct {
+	name    string
+	read    func(ctx context.Context, r *reader) (*publish.API, error)
+	last    *publish.API // that could be read; nil: none
+	files   []string     // that are looked at
+	stamp   string       // of the files when they were read
+	due     time.Time    // when a document from a URL is read again; zero: it is a file
+	problem string       // that was logged last
+}
+
+// newLibrary returns a library that has read nothing yet.
+func (h *Handler) newLibrary(namespace string) *library {
+	l := &library{namespace: namespace, loaded: make(chan struct{})}
+	if p := h.Provider; p != nil {
+		l.provider = document.Provider{Name: p.Name, URL: p.URL, Contact: p.Contact}
+	}
+	for _, d := range h.OpenAPI {
+		if namespace == "" {
+			break
+		}
+		location, s := new(url.URL), &source{name: d.Location}
+		if d.remote() {
+			location, _ = url.Parse(d.Location) // checked before
+			s.due = time.Now()
+		} else {
+			file, _ := filepath.Abs(d.Location) // fails only without a working directory
+			location.Scheme, location.Path, s.files = "file", filepath.ToSlash(file), []string{file}
+		}
+		options := &publish.Options{
+			Namespace: namespace, Provider: l.provider, Include: d.Include, Exclude: d.Exclude, Access: d.Access, Rename: d.Rename, NoOutputSchema: d.NoOutputSchema,
+			TimeoutMS: float64(time.Duration(h.Timeout).Milliseconds()),
+		}
+		s.read = func(ctx context.Context, r *reader) (*publish.API, error) {
+			return publish.Read(ctx, r, location, options)
+		}
+		l.sources = append(l.sources, s)
+	}
+	if h.Skills != "" {
+		l.sources = append(l.sources, &source{name: h.Skills, files: []string{h.Skills}, read: func(context.Context, *reader) (*publish.API, error) {
+			skills, leftOut, err := publish.Descriptors(h.Skills)
+			return &publish.API{Skills: skills, LeftOut: leftOut}, err
+		}})
+	}
+	return l
+}
+
+// refresh reads the documents that have changed, or may have.
+func (l *library) refresh(ctx context.Context, transport http.RoundTripper, logger *zap.Logger) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := l.current.Load() == nil
+	for _, s := range l.sources {
+		changed = s.refresh(ctx, &reader{transport, 0}, logger) || changed
+	}
+	if !changed || ctx.Err() != nil {
+		return
+	}
+	c, leftOut := l.catalog()
+	for i, left := range leftOut {
+		if i < maxLines {
+			logger.Warn("an operation is not published", zap.String("document", left.document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
+		}
+	}
+	logger.Info("skills are published", zap.String("namespace", l.namespace), zap.Int("skills", len(c.ordered)), zap.Int("left_out", len(leftOut)))
+	if l.current.Swap(c) == nil {
+		close(l.loaded)
+	}
+}
+
+// refresh reads the source if that is due, and reports whether it has. After an error, what was read before stays.
+func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) bool {
+	stamp := s.look()
+	if s.due.IsZero() && stamp == s.stamp || time.Now().Before(s.due) {
+		return false
+	}
+	api, err := s.guarded(ctx, r)
+	if ctx.Err() != nil {
+		return false
+	}
+	if s.stamp = stamp; !s.due.IsZero() {
+		s.due = time.Now().Add(r.fresh)
+	}
+	if err != nil {
+		if !s.due.IsZero() {
+			s.due = time.Now().Add(afterError)
+		}
+		if s.problem != err.Error() {
+			s.problem = err.Error()
+			logger.Warn("a document can't be read; what was published of it before stays", zap.String("document", s.name), zap.Error(err))
+		}
+		return false
+	}
+	s.last, s.problem = api, ""
+	if api.Referred != nil {
+		s.files = nil
+		for _, u := range api.Referred {
+			if u.Scheme == "file" {
+				s.files = append(s.files, filepath.FromSlash(u.Path))
+			}
+		}
+		s.stamp = s.look()
+	}
+	return true
+}
+
+// guarded reads the source. A document that makes the reader panic can't be read.
+func (s *source) guarded(ctx context.Context, r *reader) (api *publish.API, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("this is a bug of the publisher: %v\n%s", value, debug.Stack())
+		}
+	}()
+	return s.read(ctx, r)
+}
+
+// look returns what tells a change of the files: their times and sizes; of a folder, those of the files in it.
+func (s *source) look() string {
+	var b strings.Builder
+	for _, file := range s.files {
+		info, err := os.Stat(file)
+		if err != nil {
+			fmt.Fprintln(&b, file, "missing")
+			continue
+		}
+		fmt.Fprintln(&b, file, info.ModTime().UnixNano(), info.Size())
+		if !info.IsDir() {
+			continue
+		}
+		entries, _ := os.ReadDir(file) // what can't be read is reported when it is read
+		for _, entry := range entries {
+			if info, err := os.Stat(filepath.Join(file, entry.Name())); err == nil {
+				fmt.Fprintln(&b, entry.Name(), info.ModTime().UnixNano(), info.Size())
+			}
+		}
+	}
+	return b.String()
+}
+
+// leftOut is an operation of a document that is no skill.
+type leftOut struct {
+	document string
+	publish.LeftOut
+}
+
+// catalog returns what is published now, and what is left out. The lock is held.
+func (l *library) catalog() (*catalog, []leftOut) {
+	c := &catalog{namespace: l.namespace, provider: l.provider, skills: map[string]*publish.Skill{}}
+	var out []leftOut
+	of, twice := map[string]string{}, map[string]bool{} // the sources of ids
+	for _, s := range l.sources {
+		if s.last == nil {
+			continue
+		}
+		c.provider.Name = cmp.Or(c.provider.Name, s.last.Title)
+		for _, left := range s.last.LeftOut {
+			out = append(out, leftOut{s.name, left})
+		}
+		for _, skill := range s.last.Skills {
+			if other, taken := of[skill.ID]; taken {
+				twice[skill.ID] = true
+				out = append(out, leftOut{s.name, publish.LeftOut{Operation: skill.ID, Reason: "its id is also that of a skill of " + other + ", so both are left out"}})
+				continue
+			}
+			of[skill.ID], c.skills[skill.ID] = s.name, skill
+		}
+	}
+	maps.DeleteFunc(c.skills, func(id string, _ *publish.Skill) bool { return twice[id] })
+	c.provider.Name = cmp.Or(c.provider.Name, l.namespace)
+	for _, id := range slices.Sorted(maps.Keys(c.skills)) {
+		c.ordered = append(c.ordered, c.skills[id])
+	}
+	return c, out
+}
+
+// reader reads documents by URL. It follows no redirects.
+type reader struct {
+	transport http.RoundTripper
+	fresh     time.Duration // how long all that were read are fresh; 0: none was
+}
+
+// Read implements [publish.Reader].
+func (r *reader) Read(ctx context.Context, location *url.URL) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, location.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.transport.RoundTrip(q)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close()
+	if a.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it was answered with HTTP %d", a.StatusCode)
+	}
+	fresh := defaultFresh
+	for directive := range strings.SplitSeq(a.Header.Get("Cache-Control"), ",") {
+		age, _ := strings.CutPrefix(strings.ToLower(strings.TrimSpace(directive)), "max-age=")
+		if seconds, err := strconv.ParseUint(age, 10, 31); err == nil {
+			fresh = min(max(time.Duration(seconds)*time.Second, lookEvery), longestFresh)
+		}
+	}
+	r.fresh = min(cmp.Or(r.fresh, fresh), fresh)
+	text, err := io.ReadAll(io.LimitReader(a.Body, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = errors.New("it is larger than 16 MiB")
+	}
+	return text, err
+}
+
+// A Finding is a document that can't be read, or an operation that is included, but is no skill.
+type Finding struct{ Document, Operation, Reason string }
+
+// Check reads the documents of all handlers of this process, and returns how many skills there are and what is wrong.
+func Check(ctx context.Context) (handlers, skills int, found []Finding) {
+	for key := range live.Range {
+		h := key.(*Handler) //nolint:forcetypeassert // see live
+		l := h.newLibrary(cmp.Or(h.namespace(), "site"))
+		l.refresh(ctx, h.transport, zap.NewNop())
+		for _, s := range l.sources {
+			if s.problem != "" {
+				found = append(found, Finding{Document: s.name, Reason: s.problem})
+			}
+		}
+		c, out := l.catalog()
+		for _, left := range out {
+			found = append(found, Finding{left.document, left.Operation, left.Reason})
+		}
+		handlers, skills = handlers+1, skills+len(c.ordered)
+	}
+	return handlers, skills, found
+}

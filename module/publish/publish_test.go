@@ -1,0 +1,314 @@
+package publish_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+const key = "Idempotency-Key"
+
+// The index and the descriptors are valid, and have what is included, and nothing else.
+func TestDocuments(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	got := p.get("/.well-known/skill-sharing")
+	index, err := document.ParseIndex([]byte(got.Body))
+	if err != nil || got.Status != http.StatusOK || got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Cache-Control") != "max-age=60" {
+		t.Fatalf("%v: %v", err, got)
+	}
+	if index.Provider.Name != "Pets" || len(index.Skills) != 4 {
+		t.Errorf("%+v", index)
+	}
+	for _, e := range index.Skills {
+		d := p.get(e.DescriptorURL)
+		if _, err := document.ParseDescriptor([]byte(d.Body)); err != nil {
+			t.Errorf("%s: %v", e.ID, err)
+		}
+	}
+	if same := p.get("/.well-known/skill-sharing", "If-None-Match", got.Header.Get("ETag")); same.Status != http.StatusNotModified || same.Body != "" {
+		t.Errorf("%v", same)
+	}
+	if head := p.send(http.MethodHead, "/.well-known/skill-sharing", ""); head.Status != http.StatusOK || head.Header.Get("ETag") != got.Header.Get("ETag") {
+		t.Errorf("%v", head)
+	}
+	for kind, n := range map[string]int{"api": 4, "task": 0, "plugin": 0, "knowledge": 0} {
+		for _, path := range []string{"/.well-known/skill-sharing", "/skill-sharing/skills"} {
+			got := p.get(path + "?type=" + kind)
+			if strings.Count(got.Body, "descriptor_url") != n || got.Status != http.StatusOK {
+				t.Errorf("%s of %s: %v", path, kind, got)
+			}
+		}
+	}
+	if got := p.get("/skill-sharing/skills?type=apis"); got.Status != http.StatusBadRequest || got.code() != "VALIDATION_ERROR" {
+		t.Errorf("%v", got)
+	}
+	if n := a.Count(); n != 0 {
+		t.Errorf("the API got %d requests", n)
+	}
+	if got := p.get("/pets/1"); got.Status != http.StatusOK || a.Count() != 1 {
+		t.Errorf("a request of another client: %v", got)
+	}
+}
+
+// An invocation becomes one request, with the credential of the operation and no other.
+func TestInvocation(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	got := p.invoke("get-pet", `{"petId":"a/b c","verbose":true,"X-Shade":"blue"}`, "Authorization", "Bearer other", "X-Pets-Key", "secret", "Cookie", "a=b",
+		"Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	if got.Status != http.StatusOK || got.Run.Status != "completed" || got.Run.SkillID != "127.0.0.1/get-pet" || string(got.Run.Output) != `{"body":"","method":"GET","uri":"/pets/a%2Fb%20c?verbose=true"}` {
+		t.Fatalf("%v", got)
+	}
+	if violations := document.CheckResponse([]byte(got.Body)); violations != nil {
+		t.Errorf("%v", violations)
+	}
+	r := a.Last(t)
+	if r.Header.Get("Authorization")+r.Header.Get("X-Pets-Key")+r.Header.Get("Cookie") != "" || r.Header.Get("X-Shade") != "blue" || r.Header.Get("Traceparent") == "" ||
+		r.Header.Get("X-Forwarded-For") != "127.0.0.1" || !strings.HasPrefix(r.Host, "127.0.0.1:") {
+		t.Errorf("%v %v", r.Host, r.Header)
+	}
+	if again := p.get(got.Run.StatusURL); again.Status != http.StatusOK || string(again.Run.Output) != string(got.Run.Output) {
+		t.Errorf("%v", again)
+	}
+	got = p.invoke("add-pet", `{"name":"Rex","age":12345678901234567890}`, "X-Pets-Key", "secret", "Authorization", "Bearer other")
+	if r := a.Last(t); got.Run.Status != "completed" || r.Header.Get("X-Pets-Key") != "secret" || r.Header.Get("Authorization") != "" || !strings.Contains(string(got.Run.Output), "12345678901234567890") {
+		t.Errorf("%v %v", got, r.Header)
+	}
+}
+
+// Requests that can't be executed are refused with an error that says why, and the API gets nothing.
+func TestRefused(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	const path = "/skill-sharing/127.0.0.1/get-pet"
+	request := func(more string) string {
+		return `{"caller":{"id":"a","type":"b"},"skill_id":"127.0.0.1/get-pet","inputs":{"petId":"1"}` + more + `}`
+	}
+	for name, c := range map[string]struct {
+		method, path, body string
+		headers            []string
+		status             int
+		code, text         string
+	}{
+		"no JSON":           {"POST", path, "{", nil, 400, "VALIDATION_ERROR", "is not JSON"},
+		"another type":      {"POST", path, request(""), []string{"Content-Type", "text/plain"}, 415, "VALIDATION_ERROR", "application/json"},
+		"too large":         {"POST", path, request(`,"x":"` + strings.Repeat("x", 1<<20) + `"`), nil, 413, "VALIDATION_ERROR", "1 MiB"},
+		"no caller":         {"POST", path, `{"skill_id":"127.0.0.1/get-pet","inputs":{}}`, nil, 400, "VALIDATION_ERROR", "/caller"},
+		"another skill":     {"POST", path, strings.Replace(request(""), "get-pet", "add-pet", 1), nil, 400, "VALIDATION_ERROR", "/skill_id"},
+		"missing input":     {"POST", path, `{"caller":{"id":"a","type":"b"},"skill_id":"127.0.0.1/get-pet","inputs":{}}`, nil, 400, "VALIDATION_ERROR", "/inputs/petId"},
+		"wrong type":        {"POST", path, strings.Replace(request(""), `"1"`, "1", 1), nil, 400, "VALIDATION_ERROR", "/inputs/petId"},
+		"unknown input":     {"POST", path, strings.Replace(request(""), `"1"`, `"1","admin":true`, 1), nil, 400, "VALIDATION_ERROR", "/inputs/admin"},
+		"dots":              {"POST", path, strings.Replace(request(""), `"1"`, `".."`, 1), nil, 400, "VALIDATION_ERROR", "/inputs/petId"},
+		"newer version":     {"POST", path, request(`,"protocol":{"version":"2.0.0"}`), nil, 422, "VERSION_INCOMPATIBLE", "2.0.0"},
+		"GET":               {"GET", path, "", nil, 405, "VALIDATION_ERROR", "POST"},
+		"POST to the index": {"POST", "/.well-known/skill-sharing", "{}", nil, 405, "VALIDATION_ERROR", "GET"},
+		"no skill":          {"POST", "/skill-sharing/127.0.0.1/nothing", request(""), nil, 404, "SKILL_NOT_FOUND", "nothing"},
+		"not included":      {"POST", "/skill-sharing/127.0.0.1/secret", request(""), nil, 404, "SKILL_NOT_FOUND", "secret"},
+		"no descriptor":     {"GET", "/skill-sharing/127.0.0.1/secret.json", "", nil, 404, "SKILL_NOT_FOUND", "secret"},
+		"no run":            {"GET", "/skill-sharing/runs/unknown", "", nil, 404, "SKILL_NOT_FOUND", "unknown"},
+		"two keys":          {"POST", path, request(""), []string{key, strings.Repeat("x", 300)}, 400, "VALIDATION_ERROR", "Idempotency-Key"},
+		"another port":      {"GET", "/.well-known/skill-sharing", "", []string{"Host", "127.0.0.1:1"}, 421, "ENDPOINT_UNREACHABLE", "url https://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := p.send(c.method, c.path, c.body, c.headers...)
+			if got.Status != c.status || got.code() != c.code || !strings.Contains(got.Body, c.text) || c.status == 405 && got.Header.Get("Allow") == "" {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+	if n := a.Count(); n != 0 {
+		t.Errorf("the API got %d requests", n)
+	}
+}
+
+// What the API answers is what the caller learns.
+func TestAnswers(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	for name, c := range map[string]struct {
+		status       int
+		header, body string // of the API
+		want         int
+		run, code    string
+	}{
+		"no content":   {204, "", "", 200, "completed", ""},
+		"not found":    {404, "", `{"title":"No such pet"}`, 200, "failed", "NOT_FOUND"},
+		"redirect":     {302, "", "", 200, "failed", ""},
+		"key":          {401, "", "", 401, "", "AUTH_REQUIRED"},
+		"forbidden":    {403, "", "", 403, "", "PERMISSION_DENIED"},
+		"invalid":      {422, "", "", 422, "", "VALIDATION_ERROR"},
+		"too many":     {429, "7", "", 429, "", "RATE_LIMITED"},
+		"unavailable":  {503, "3", "", 503, "", "ENDPOINT_UNREACHABLE"},
+		"server error": {500, "", "boom", 200, "failed", ""},
+		"large":        {200, "", `"` + strings.Repeat("x", 11<<20) + `"`, 200, "failed", "TOO_LARGE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a.On(func(w http.ResponseWriter, _ *http.Request) {
+				if c.header != "" {
+					w.Header().Set("Retry-After", c.header)
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+			})
+			got := p.invoke("add-pet", `{"name":"Rex"}`)
+			if got.Status != c.want || got.Run.Status != c.run || c.code != "" && got.code() != c.code || c.run == "failed" && got.Run.Error == nil {
+				t.Errorf("%.500s", got.String())
+			}
+			if c.header != "" && (got.Header.Get("Retry-After") != c.header || !strings.Contains(string(got.Run.Error.Retry), c.header+"000")) {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+	a.CloseClientConnections()
+	a.Close()
+	if got := p.invoke("get-pet", `{"petId":"1"}`); got.Status != http.StatusOK || got.Run.Status != "failed" {
+		t.Errorf("an API that does not run: %v", got)
+	}
+}
+
+// An operation that takes longer than async_after is answered with 202, and its run has the answer.
+func TestAsynchronous(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after 100ms"))
+	slow := make(chan struct{})
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		<-slow
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"n":1.50}`))
+	})
+	got := p.invoke("slow", `{"what":"x"}`)
+	if got.Status != http.StatusAccepted || got.Run.Status != "accepted" || got.Run.StatusURL != p.base+"/skill-sharing/runs/"+got.Run.ExecutionID || got.Header.Get("Retry-After") == "" {
+		t.Fatalf("%v", got)
+	}
+	if now := p.get(got.Run.StatusURL); now.Run.Status != "running" || now.Header.Get("Retry-After") == "" || now.Run.ExecutionID != got.Run.ExecutionID {
+		t.Errorf("%v", now)
+	}
+	close(slow)
+	end := p.await(got)
+	if end.Run.Status != "completed" || string(end.Run.Output) != `{"n":1.50}` || !strings.Contains(end.Body, "completed_at") {
+		t.Errorf("%v", end)
+	}
+	if n := a.Count(); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// An operation that takes too long ends.
+func TestTimeout(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after off\n\ttimeout 200ms"))
+	a.On(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+	})
+	if got := p.invoke("slow", `{}`); got.Status != http.StatusOK || got.Run.Status != "timeout" || got.code() != "INVOCATION_TIMEOUT" {
+		t.Errorf("%v", got)
+	}
+}
+
+// An invocation with an idempotency key is executed once.
+func TestIdempotency(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after 100ms"))
+	first := p.invoke("add-pet", `{"name":"Rex"}`, key, "k1", "X-Pets-Key", "mine")
+	again := p.invoke("add-pet", `{"name":"Rex"}`, key, "k1", "X-Pets-Key", "mine")
+	if first.Run.Status != "completed" || again.Run.ExecutionID != first.Run.ExecutionID || string(again.Run.Output) != string(first.Run.Output) || a.Count() != 1 {
+		t.Errorf("%v\n%v\n%d requests", first, again, a.Count())
+	}
+	if a.Last(t).Header.Get(key) != "k1" {
+		t.Error("the API did not get the key")
+	}
+	if got := p.invoke("add-pet", `{"name":"Max"}`, key, "k1", "X-Pets-Key", "mine"); got.Status != http.StatusBadRequest || got.code() != "VALIDATION_ERROR" {
+		t.Errorf("other inputs: %v", got)
+	}
+	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, "k1", "X-Pets-Key", "theirs"); got.Run.ExecutionID == first.Run.ExecutionID || a.Count() != 2 {
+		t.Errorf("another caller: %v", got)
+	}
+	slow := make(chan struct{})
+	a.On(func(w http.ResponseWriter, _ *http.Request) { <-slow; w.WriteHeader(http.StatusNoContent) })
+	first = p.invoke("slow", `{}`, key, "k2")
+	again = p.invoke("slow", `{}`, key, "k2")
+	if first.Status != http.StatusAccepted || again.Status != http.StatusAccepted || again.Run.ExecutionID != first.Run.ExecutionID || a.Count() != 3 {
+		t.Errorf("%v\n%v", first, again)
+	}
+	close(slow)
+	if end := p.await(again); end.Run.Status != "completed" {
+		t.Errorf("%v", end)
+	}
+	a.On(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, "k3"); got.Status != http.StatusUnauthorized {
+		t.Errorf("%v", got)
+	}
+	a.On(nil)
+	if got := p.invoke("add-pet", `{"name":"Rex"}`, key, "k3"); got.Run.Status != "completed" {
+		t.Errorf("a key whose invocation was refused: %v", got)
+	}
+}
+
+// A run belongs to the caller and the credential that went with it.
+func TestOwners(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after 100ms\n\tprivate_for {http.request.header.X-User}"))
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(300 * time.Millisecond)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	kept := p.invoke("add-pet", `{"name":"Rex"}`, "X-User", "ann", "X-Pets-Key", "mine")
+	a.On(nil)
+	quick := p.invoke("add-pet", `{"name":"Rex"}`, "X-User", "ann", "X-Pets-Key", "mine")
+	if kept.Status != http.StatusAccepted || quick.Status != http.StatusOK {
+		t.Fatalf("%v\n%v", kept, quick)
+	}
+	for _, run := range []answer{kept, quick} {
+		if got := p.await(run, "X-User", "ann", "X-Pets-Key", "mine"); got.Run.Status != "completed" {
+			t.Errorf("%v", got)
+		}
+		for _, headers := range [][]string{{}, {"X-User", "bob", "X-Pets-Key", "mine"}, {"X-User", "ann", "X-Pets-Key", "other"}, {"X-User", "ann"}, {"X-Pets-Key", "mine"}} {
+			if got := p.get(run.Run.StatusURL, headers...); got.Status != http.StatusNotFound {
+				t.Errorf("%q: %v", headers, got)
+			}
+		}
+	}
+}
+
+// Private skills are shown to callers only.
+func TestPrivate(t *testing.T) {
+	a := startAPI(t)
+	site := strings.Replace(a.site(t, "", testbed.Accounts("ann")), "basic_auth {", "@login header Authorization Basic*\nbasic_auth @login {", 1)
+	p := start(t, a, strings.Replace(site, "include getPet", "access private\n\t\t\tinclude getPet", 1))
+	login := []string{"Authorization", "Basic YW5uOmhpY2N1cA=="}
+	if got := p.get("/.well-known/skill-sharing"); strings.Contains(got.Body, "descriptor_url") || got.Header.Get("Cache-Control") != "max-age=60" {
+		t.Errorf("%v", got)
+	}
+	if got := p.get("/.well-known/skill-sharing", login...); strings.Count(got.Body, "descriptor_url") != 4 || got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", got)
+	}
+	const path = "/skill-sharing/127.0.0.1/list-pets"
+	if got := p.get(path + ".json"); got.Status != http.StatusNotFound {
+		t.Errorf("%v", got)
+	}
+	if got := p.get(path+".json", login...); got.Status != http.StatusOK || got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", got)
+	}
+	if got := p.invoke("list-pets", "{}"); got.Status != http.StatusNotFound || a.Count() != 0 {
+		t.Errorf("%v", got)
+	}
+	if got := p.invoke("list-pets", "{}", login...); got.Run.Status != "completed" || a.Last(t).Header.Get("Authorization") != "" {
+		t.Errorf("%v %v", got, a.Last(t).Header)
+	}
+}
+
+// A document is read again when it changes; one that breaks leaves what was published.
+func TestChangedDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip()
+	}
+}

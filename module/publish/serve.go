@@ -1,0 +1,187 @@
+package publish
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+)
+
+// request is a request for what is published.
+type request struct {
+	*http.Request
+	w       http.ResponseWriter
+	caller  string // by private_for; empty: anonymous
+	handler *Handler
+	next    caddyhttp.Handler
+}
+
+// callerOf returns the value of private_for.
+func (h *Handler) callerOf(r *http.Request) string {
+	text := h.PrivateFor
+	if text == "" {
+		text = callers.DefaultPrincipal
+	}
+	caller, _ := callers.PrincipalBy(r, text)
+	return caller
+}
+
+// source is whose invocations are bounded together: those of a caller, or of an address.
+func (q *request) source() string {
+	if q.caller != "" {
+		return "caller " + q.caller
+	}
+	text, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return text
+	}
+	if network, err := address.Prefix(64); err == nil && address.Is6() && !address.Is4In6() {
+		return network.String()
+	}
+	return address.Unmap().String()
+}
+
+// serve answers the request.
+func (q *request) serve(c *catalog) {
+	rest, ok := strings.CutPrefix(q.URL.Path, q.handler.Path+"/")
+	id, isRun := strings.CutPrefix(rest, "runs/")
+	name, isDescriptor := strings.CutSuffix(rest, ".json")
+	described, invoked := c.skills[name], c.skills[rest]
+	switch {
+	case !ok, rest == "skills":
+		q.serveIndex(c)
+	case isRun:
+		q.serveRun(c, id)
+	case isDescriptor && q.sees(described):
+		q.serveDescriptor(described)
+	case q.sees(invoked) && invoked.Operation != nil:
+		q.log(zap.String("skill_id", invoked.ID))
+		if q.allows(http.MethodPost) {
+			q.invoke(c, invoked)
+		}
+	default:
+		q.refuse(http.StatusNotFound, &failure{
+			Code: string(document.SkillNotFound), Message: "There is no such skill here; the index is at " + document.WellKnownPath,
+			Details: detail(map[string]string{"skill_id": strings.TrimSuffix(rest, ".json")}),
+		})
+	}
+}
+
+// sees reports whether there is a skill, and the caller may know that.
+func (q *request) sees(s *publish.Skill) bool {
+	return s != nil && (s.Access != document.Private || q.caller != "")
+}
+
+// base returns where the skills are served, as the consumer sees it; ok is false if that is not known.
+func (q *request) base() (base string, ok bool) {
+	h := q.handler
+	if h.URL != "" {
+		return h.URL + h.Path, true
+	}
+	host, port, err := net.SplitHostPort(q.Host)
+	if err != nil {
+		host, port = q.Host, ""
+	}
+	local := ""
+	if address, ok := q.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		_, local, _ = net.SplitHostPort(address.String())
+	}
+	host = strings.ToLower(host)
+	if (port == "" || port == local) && slices.Contains(h.hosts, strings.Trim(host, "[]")) {
+		origin := "http://"
+		if q.TLS != nil {
+			origin = "https://"
+		}
+		if port != "" {
+			host = net.JoinHostPort(host, port)
+		}
+		return origin + host + h.Path, true
+	}
+	return "", false
+}
+
+// allows reports whether the method is one of some, and otherwise answers.
+func (q *request) allows(methods ...string) bool {
+	if slices.Contains(methods, q.Method) {
+		return true
+	}
+	q.w.Header().Set("Allow", strings.Join(methods, ", "))
+	q.refuse(http.StatusMethodNotAllowed, &failure{Code: string(document.ValidationError), Message: "The method has to be " + strings.Join(methods, " or ")})
+	return false
+}
+
+// failure is the error of an answer, or of a run (sections 5.4 and 8.2).
+type failure struct {
+	Code    string         `json:"code"`
+	Message string         `json:"message"`
+	Details jsontext.Value `json:"details,omitzero"`
+	Retry   jsontext.Value `json:"retry,omitzero"`
+}
+
+// retryAfter returns the advice to try again after a delay; 0: there is none.
+func retryAfter(delay time.Duration) jsontext.Value {
+	if delay <= 0 {
+		return nil
+	}
+	return detail(map[string]int64{"suggested_delay_ms": delay.Milliseconds(), "max_attempts": 3})
+}
+
+// jsonOptions keep the bytes of raw values.
+var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
+// detail returns the details of a failure.
+func detail(value any) jsontext.Value {
+	text, _ := json.Marshal(value, json.Deterministic(true)) // texts and numbers
+	return text
+}
+
+// refuse answers with an error.
+func (q *request) refuse(status int, f *failure) {
+	q.write(status, struct {
+		Error *failure `json:"error"`
+	}{f})
+}
+
+// busy answers that a bound is exceeded.
+func (q *request) busy(what string, delay time.Duration) {
+	q.refuse(http.StatusTooManyRequests, &failure{Code: string(document.RateLimited), Message: what + "; nothing was sent to the API", Retry: retryAfter(delay)})
+}
+
+// write writes an answer that nothing may keep.
+func (q *request) write(status int, value any) {
+	text, err := json.Marshal(value, jsonOptions)
+	if err != nil { // of an output that is no JSON
+		q.handler.logger.Error("an answer can't be encoded", zap.Error(err))
+		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"INTERNAL_ERROR","message":"The publisher failed because of a bug"}}`)
+	}
+	header := q.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(len(text)))
+	q.w.WriteHeader(status)
+	if q.Method != http.MethodHead {
+		_, _ = q.w.Write(text) // the client may have left
+	}
+}
+
+// log adds fields to the line of the request in the access log.
+func (q *request) log(fields ...zap.Field) {
+	if extra, ok := q.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+		for _, field := range fields {
+			extra.Add(field)
+		}
+	}
+}

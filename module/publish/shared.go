@@ -1,0 +1,77 @@
+package publish
+
+import (
+	"math"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
+)
+
+// Bounds of what callers take; see [Handler].
+const (
+	maxInvocations = 1000
+	maxAnswers     = 256 << 20
+	maxQuick       = 1000
+	maxQuickBytes  = 32 << 20
+	quickLasts     = 10 * time.Minute
+)
+
+// sharedPool has what survives reloads.
+var sharedPool = lifetime.NewPool[*shared]()
+
+// shared is what all handlers of the process share.
+type shared struct {
+	places, answers share.Pool
+	counters        *quota.Counters // of kept runs
+
+	mu    sync.Mutex
+	quick []*quick // the oldest first
+	bytes int      // of their outputs
+}
+
+// quick is a run that was answered at once.
+type quick struct {
+	id, namespace, skillID, caller string
+	notes                          notes
+	run                            run.Run
+	began, ended                   time.Time
+}
+
+// remember keeps a run for a while.
+func (s *shared) remember(r *quick) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quick, s.bytes = append(s.quick, r), s.bytes+len(r.run.Output)
+	for len(s.quick) > maxQuick || s.bytes > maxQuickBytes || time.Since(s.quick[0].ended) > quickLasts {
+		s.bytes -= len(s.quick[0].run.Output)
+		s.quick[0] = nil
+		s.quick = s.quick[1:]
+	}
+}
+
+// find returns the run with an id; nil: there is none.
+func (s *shared) find(id string) *quick {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.quick, func(r *quick) bool { return r.id == id && time.Since(r.ended) <= quickLasts })
+	if i < 0 {
+		return nil
+	}
+	return s.quick[i]
+}
+
+// memory returns a part of the memory for answers of the API.
+func (q *request) memory() *share.Part {
+	most := int64(maxAnswers)
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		most = min(most, max(limit/8, 2*publish.MaxAnswer))
+	}
+	return &share.Part{Pool: &q.handler.shared.answers, Owner: q.source(), Most: most}
+}
