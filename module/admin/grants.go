@@ -8,7 +8,6 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 // Grants is the answer of the admin API about the accounts that users have connected. It has no tokens.
@@ -51,7 +50,7 @@ func grantsOf(ctx context.Context, principal string, limit int) Grants {
 		}
 		var found []*credentials.Grant
 		if most := limit - len(answer.Grants); err == nil && most > 0 {
-			found, err = b.Grants.(*credentials.Connection).List(ctx, principal, most)
+			found, err = b.Grants.(*credentials.Accounts).List(ctx, principal, most)
 		}
 		for _, g := range found {
 			answer.Grants = append(answer.Grants, Grant{b.Number, g})
@@ -75,7 +74,7 @@ func bridgesWithGrants() (found []*observe.Bridge) {
 	return found
 }
 
-// revoke ends the grants of a principal, and returns them. Those of sources that the configuration no longer has end when it is loaded.
+// revoke ends the grants of a principal, and returns them.
 func (adminAPI) revoke(r *http.Request) (answer Grants, err error) {
 	var wanted RevokeRequest
 	decoder := json.NewDecoder(r.Body)
@@ -87,21 +86,16 @@ func (adminAPI) revoke(r *http.Request) (answer Grants, err error) {
 	if len(answer.Unread) > 0 {
 		return answer, refusal(http.StatusServiceUnavailable, "nothing was revoked: %s can't be read: %s", answer.Unread[0].Place, answer.Unread[0].Error)
 	}
-	ended := []Grant{}
+	found := len(answer.Grants)
+	answer.Grants = []Grant{}
 	for _, b := range bridgesWithGrants() {
-		for _, s := range b.Accounts {
-			has := func(g Grant) bool { return g.Bridge == b.Number && g.Namespace == s.Namespace }
-			i := slices.IndexFunc(answer.Grants, has)
-			if i < 0 {
-				continue
-			}
-			of := s.Credentials.(*credentials.OAuth2User)
-			if err := of.Disconnect(r.Context(), &credential.Authentication{Transport: s.Transport, Owner: wanted.Principal}, wanted.Principal); err != nil {
-				return answer, refusal(http.StatusServiceUnavailable, "%d of %d grants were revoked: %w", len(ended), len(answer.Grants), err)
-			}
-			ended = append(ended, answer.Grants[i])
+		ended, err := b.Grants.(*credentials.Accounts).Revoke(r.Context(), wanted.Principal)
+		for _, g := range ended {
+			answer.Grants = append(answer.Grants, Grant{b.Number, g})
+		}
+		if err != nil {
+			return answer, refusal(http.StatusServiceUnavailable, "%d of %d grants were revoked: %w", len(answer.Grants), found, err)
 		}
 	}
-	answer.Grants = ended
 	return answer, nil
 }

@@ -3,7 +3,6 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -20,40 +19,31 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// accounts are the sources of a bridge of which users have accounts of their own.
-type accounts struct {
-	credentials.Connection // of the bridge, without a namespace
-	users                  map[string]*credentials.OAuth2User
-	sources                []catalog.Source
-	transport              http.RoundTripper
-}
-
-// connectAccounts gives the credentials of users what they have of the bridge, and ends grants of sources that it no longer has.
+// connectAccounts gives the credentials of users what they have of the bridge, and ends grants of sources that no instance has any more.
 func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, keys runtokens.Keys, o *observe.Observer) error {
 	sealer, err := keeping.Sealer(keys, "grants")
-	if err != nil || sealer == nil || h.DB() == nil || len(sources) == 0 {
+	if err != nil || sealer == nil || h.DB() == nil {
 		return err
 	}
-	all := &accounts{users: map[string]*credentials.OAuth2User{}, transport: sources[0].Transport}
-	all.Realm, all.Things, all.Sealer, all.Ended = h.tokens.Realm(), h.DB().Things(), sealer, func(owner, namespace, reason string) { o.ConsentEnded(namespace, owner, reason) }
+	h.accounts = &credentials.Accounts{Transport: h.standard, Connection: credentials.Connection{
+		Realm: h.tokens.Realm(), Things: h.DB().Things(), Sealer: sealer, Logger: h.logger,
+		Ended: func(owner, namespace, reason string) { o.ConsentEnded(namespace, owner, reason) },
+	}}
 	if h.Connect != nil {
-		all.URL = h.Connect.Base()
+		h.accounts.URL = h.Connect.Base()
 	}
 	for i := range sources {
 		if user, ok := sources[i].Credentials.(*credentials.OAuth2User); ok {
-			own := all.Connection
+			own := h.accounts.Connection
 			own.Namespace = sources[i].Namespace
 			own.Refreshed = func(f *run.Failure) { o.GrantRefreshed(own.Namespace, f) }
 			user.Connect(own)
-			all.users[own.Namespace] = user
-			all.sources = append(all.sources, sources[i])
+			h.accounts.Sources = append(h.accounts.Sources, sources[i])
 		}
 	}
-	if h.accounts = all; len(all.sources) == 0 {
-		h.accounts = nil
-	}
-	logger := h.logger
-	return lifetime.OnStart(ctx, func() { go all.sweep(ctx, logger) })
+	h.usage.OnRelease(h.accounts.Leave)
+	accounts, logger := h.accounts, h.logger
+	return lifetime.OnStart(ctx, func() { go sweep(ctx, accounts, logger) })
 }
 
 // Intervals between looks for grants that have to end, and after one that has failed.
@@ -63,7 +53,7 @@ const (
 )
 
 // sweep ends grants that were not used for a long time, and those of sources that were removed, until the configuration ends.
-func (a *accounts) sweep(ctx context.Context, logger *zap.Logger) {
+func sweep(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logger) {
 	for wait := time.Duration(0); ; {
 		select {
 		case <-ctx.Done():
@@ -71,7 +61,7 @@ func (a *accounts) sweep(ctx context.Context, logger *zap.Logger) {
 		case <-time.After(wait):
 		}
 		wait = sweepInterval
-		if err := a.Sweep(ctx, a.transport, a.users); err != nil && ctx.Err() == nil {
+		if err := accounts.Sweep(ctx); err != nil && ctx.Err() == nil {
 			logger.Debug("looking for grants that have ended failed; it is tried again", zap.Error(err))
 			wait = sweepAgain
 		}

@@ -13,9 +13,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/consent"
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/probes"
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
@@ -98,14 +100,15 @@ type Handler struct {
 
 // endpoints answer the requests of clients.
 type endpoints struct {
-	server   *jsonrpc.Server    // of the Skills Protocol
-	agent    *fronts.Agent      // nil: A2A is not served
-	tools    *fronts.ToolServer // nil: MCP is not served
-	files    *fronts.SkillFiles // nil: files of Agent Skills are not served
-	browser  *browse.Handler    // nil: there is no page
-	accounts *accounts          // nil: no source has accounts of users
-	connect  *consent.Handler   // nil: there are no pages for users
-	shown    *observe.Bridge    // for probes
+	server   *jsonrpc.Server       // of the Skills Protocol
+	agent    *fronts.Agent         // nil: A2A is not served
+	tools    *fronts.ToolServer    // nil: MCP is not served
+	files    *fronts.SkillFiles    // nil: files of Agent Skills are not served
+	browser  *browse.Handler       // nil: there is no page
+	accounts *credentials.Accounts // nil: there is no database, or no seal_key
+	standard *network.Transport    // of sources without the option transport
+	connect  *consent.Handler      // nil: there are no pages for users
+	shown    *observe.Bridge       // for probes
 	// authorization tells callers where they get access tokens.
 	authorization *fronts.Authorization
 }

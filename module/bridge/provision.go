@@ -181,7 +181,7 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 		shown.Redirect = h.connect.Redirect
 	}
 	if h.accounts != nil {
-		shown.Grants, shown.Accounts = &h.accounts.Connection, h.accounts.sources
+		shown.Grants = h.accounts
 	}
 	h.shown = shown
 	h.usage.OnRelease(o.Show(shown))
@@ -318,18 +318,14 @@ func (h *Handler) config(ctx caddy.Context, o *observe.Observer) (*translate.Con
 	limits := h.limits()
 	rules := network.NewRules(networks, ports, o.RefusedConnection)
 	rules.Notice = o.Notice
-	loaded, idle, err := h.Sources.Load(ctx, rules, guards.Current.ConnectionOverhead, h.TransportRaw)
+	loaded, standard, idle, err := h.Sources.Load(ctx, rules, guards.Current.ConnectionOverhead, h.TransportRaw)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(h.CallersJWT) > 0 {
-		transport, err := network.NewTransport(ctx, h.TransportRaw, rules, guards.Current.ConnectionOverhead)
-		if err != nil {
-			return nil, nil, &options.ConfigError{Path: "transport", Err: err}
-		}
+	if h.standard = standard; len(h.CallersJWT) > 0 {
 		var releases []func()
-		h.jwt, releases = callers.OpenTokens(h.CallersJWT, transport, h.poolKey(), h.logger)
-		idle = append(append(idle, transport.CloseIdleConnections), releases...)
+		h.jwt, releases = callers.OpenTokens(h.CallersJWT, standard, h.poolKey(), h.logger)
+		idle = append(idle, releases...)
 	}
 	o.Protect(secretsOf(loaded))
 	warnRefused(h.logger, rules, loaded)

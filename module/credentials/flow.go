@@ -120,12 +120,12 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	if err != nil {
 		return o.grants.rotation("", "").Unavailable(err)
 	}
-	r, locked := o.grants.rotation(endpoint, name), time.Now()
+	r := o.grants.rotation(endpoint, name)
 	unlock, failure := r.Lock(ctx)
 	if failure != nil {
 		return failure
 	}
-	defer func() { unlock(time.Since(locked)) }()
+	defer unlock()
 	before, err := o.grants.open(ctx, name)
 	flow := tokens.Digest(f.Verifier, f.State)
 	switch {
@@ -143,7 +143,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	o.sent.addTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
-		Owner: a.Owner, Namespace: f.Namespace, Bridge: o.grants.URL, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Asked: f.Scopes,
+		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Asked: f.Scopes,
 		Flow: flow, Consented: time.Now().Round(0),
 	}
 	if before.row != nil {
@@ -151,15 +151,17 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	row.take(granted, c)
 	ok, err := o.grants.write(ctx, *before.thing, row)
-	if err == nil && !ok {
-		err = errors.New("another instance has stored a grant meanwhile")
+	for err == nil && !ok { // the earlier grant was ended meanwhile, which needs no lock
+		if before, err = o.grants.open(ctx, name); err == nil {
+			ok, err = o.grants.write(ctx, *before.thing, row)
+		}
 	}
 	if err != nil {
-		o.grants.logRevocation(o.grants.revoke(ctx, a.Transport, row.Revoke, row))
+		o.grants.revoke(ctx, a.Transport, row.Revoke, row)
 		return r.Unavailable(err)
 	}
 	if old := before.row; old != nil && cmp.Or(old.Refresh, old.Access) != cmp.Or(row.Refresh, row.Access) {
-		o.grants.logRevocation(o.grants.revoke(ctx, a.Transport, cmp.Or(old.Revoke, row.Revoke), old))
+		o.grants.revoke(ctx, a.Transport, cmp.Or(old.Revoke, row.Revoke), old)
 	}
 	return nil
 }
@@ -170,28 +172,8 @@ func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authenticatio
 	if err != nil {
 		return o.grants.rotation("", "").Unavailable(err)
 	}
-	locking, cancel := context.WithTimeout(ctx, revocationTimeout)
-	defer cancel()
-	locked := time.Now()
-	if unlock, failure := o.grants.rotation("", name).Lock(locking); failure == nil { // so that no new token is got meanwhile
-		defer func() { unlock(time.Since(locked)) }()
-	}
-	g, err := o.grants.open(ctx, name)
-	if err == nil {
-		err = o.grants.Things.Delete(ctx, grantKind, name)
-	}
-	o.grants.changed(owner, nil)
-	if g != nil && g.row != nil {
-		o.sent.addTokens(g.row.Access, g.row.Refresh)
-		o.grants.logRevocation(o.grants.revoke(ctx, a.Transport, cmp.Or(o.client.get().revocationURL, g.row.Revoke), g.row))
-		if err == nil {
-			o.grants.Ended(owner, g.row.Namespace, "disconnected")
-		}
-	}
-	if err != nil {
-		return o.grants.rotation("", name).Unavailable(err)
-	}
-	return nil
+	defer o.grants.changed(owner, nil)
+	return o.grants.disconnect(ctx, a.Transport, name, o.client.get().revocationURL)
 }
 
 // CheckIssuer checks the issuer of an answer of the authorization server (RFC 9207); sent is false if the answer names none. Its error is [ErrIssuer], unless the

@@ -8,24 +8,22 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 const (
@@ -42,8 +40,6 @@ const (
 	revocationTimeout = 3 * time.Second
 	// namePart is the length of a digest in the names of grants.
 	namePart = 32
-	// maxListed is how many grants are listed.
-	maxListed = 100_000
 	// The kinds of things: grants, the keys of their names, and the scopes that providers have asked for.
 	grantKind, grantNameKind, grantScopeKind = "grants", "grant_names", "grant_scopes"
 )
@@ -65,6 +61,8 @@ type Connection struct {
 	Sealer *runtoken.Sealer
 	// Ended reports that the grant of a principal at a source has ended.
 	Ended func(owner, namespace, reason string)
+	// Logger is that of the bridge.
+	Logger *zap.Logger
 	// Refreshed reports a request for new tokens of a grant, and its failure; nil: there is none. It may be nil itself.
 	Refreshed func(*run.Failure)
 }
@@ -73,7 +71,6 @@ type Connection struct {
 type grantRow struct {
 	Owner     string   `json:"owner"`
 	Namespace string   `json:"namespace"`
-	Bridge    string   `json:"bridge"` // the URL of its pages: another bridge with the same realm may have other sources
 	TokenURL  string   `json:"token_url"`
 	ClientID  string   `json:"client_id"`
 	Secret    string   `json:"client_secret,omitzero"`  // for revoking the token when the configuration no longer has the source
@@ -272,9 +269,9 @@ func (o *OAuth2User) request(c *userClient, endpoint string, a *credential.Authe
 }
 
 // revoke revokes the refresh token of a grant, or else the access token (RFC 7009). The grant has ended whatever the server answers.
-func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, address string, row *grantRow) error {
+func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, address string, row *grantRow) {
 	if address == "" {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revocationTimeout)
 	defer cancel()
@@ -285,128 +282,60 @@ func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, ad
 	}
 	request := tokens.Request{Client: &tokens.Client{ID: row.ClientID, Secret: row.Secret, InBody: row.Secret == "", Params: url.Values{}}, Transport: transport}
 	resp, err := request.Post(ctx, address, token)
-	if err != nil {
-		return errors.New("the revocation endpoint could not be reached") // the error may quote the answer
+	why := "the revocation endpoint could not be reached" // the error may quote the answer
+	if err == nil {
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+		why = "the revocation endpoint answered with HTTP status " + http.StatusText(resp.StatusCode)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New("the revocation endpoint answered with HTTP status " + http.StatusText(resp.StatusCode))
+	c.Logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.String("error", why))
+}
+
+// end deletes a grant, unless another one was stored meanwhile, and reports it. ok is false if it was not deleted.
+func (c *Connection) end(ctx context.Context, g *held, reason string) (ok bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
+	defer cancel()
+	thing := *g.thing
+	ok, err := c.Things.Put(ctx, &thing, time.Millisecond)
+	if err != nil {
+		c.Logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
+		return false
+	}
+	if ok {
+		c.Ended(g.row.Owner, g.row.Namespace, reason)
+	}
+	return ok
+}
+
+// disconnect deletes a grant, if there is one, and revokes its token, at the address or else the one of the grant.
+func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper, name, address string) error {
+	r := c.rotation("", name)
+	locking, cancel := context.WithTimeout(ctx, revocationTimeout)
+	defer cancel()
+	if unlock, failure := r.Lock(locking); failure == nil { // so that no new token is got meanwhile
+		defer unlock()
+	}
+	g, err := c.open(ctx, name)
+	if err == nil {
+		err = c.Things.Delete(ctx, grantKind, name)
+	}
+	if g != nil && g.row != nil {
+		c.revoke(ctx, transport, cmp.Or(address, g.row.Revoke), g.row)
+		if err == nil {
+			c.Ended(g.row.Owner, g.row.Namespace, "disconnected")
+		}
+	}
+	if err != nil {
+		return r.Unavailable(err)
 	}
 	return nil
 }
 
-// Grant is what a user has consented to. It has no tokens.
-type Grant struct {
-	Owner     string    `json:"principal"`
-	Namespace string    `json:"namespace"`     // of the source
-	Scopes    []string  `json:"scopes"`        // that were asked for, or that the server has named
-	Consented time.Time `json:"consented"`     // when the user has
-	Renewable bool      `json:"renewable"`     // there is a refresh token
-	Ends      time.Time `json:"ends,omitzero"` // if it is not renewable; zero: it is not known
-	Used      time.Time `json:"used"`          // the last use, to a day
-}
-
-func (g *held) grant() *Grant {
-	grant := &Grant{
-		Owner: g.row.Owner, Namespace: g.row.Namespace, Scopes: g.row.granted(), Consented: g.row.Consented, Renewable: g.row.Refresh != "",
-		Used: g.thing.Expires.Add(-unusedKept - revocable),
-	}
-	if !grant.Renewable {
-		grant.Ends = g.row.Expires
-	}
-	return grant
-}
-
-// Grant returns the grant of an owner for skills with one of some authentications; none: for some skill. nil: there is none.
-func (o *OAuth2User) Grant(ctx context.Context, owner string, auths ...*document.Auth) (*Grant, error) {
-	g, failure := o.grants.read(ctx, owner, 0)
-	if failure != nil {
-		return nil, failure
-	}
-	if len(auths) == 0 {
-		auths = []*document.Auth{nil}
-	}
-	c := o.client.get()
-	if !slices.ContainsFunc(auths, func(auth *document.Auth) bool { return c.holds(g.row, auth) }) || g.row.ended(time.Now()) {
-		return nil, nil //nolint:nilnil // see above
-	}
-	return g.grant(), nil
-}
-
-// Each calls a function with each grant of the bridge, or of one owner of it, until that returns false.
-func (c *Connection) each(ctx context.Context, owner string, f func(g *held) bool) error {
-	key, err := c.nameKey(ctx)
-	if err != nil {
-		return err
-	}
-	names, err := c.Things.Names(ctx, grantKind, c.nameOf(key, owner, ""), maxListed)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		g, err := c.open(ctx, name)
-		if err != nil {
-			return err
-		}
-		if g.row != nil && !f(g) {
-			break
-		}
-	}
-	return err
-}
-
-// List returns the grants of a bridge, or of one owner, of all sources, at most as many; sources that were removed included.
-func (c *Connection) List(ctx context.Context, owner string, most int) (grants []*Grant, err error) {
-	err = c.each(ctx, owner, func(g *held) bool {
-		grants = append(grants, g.grant())
-		return len(grants) < most
-	})
-	return grants, err
-}
-
-// Bridge returns what tells apart the grants of bridges.
-func (c *Connection) Bridge() string { return c.Realm }
-
-// Count returns how many grants of a bridge there are at each of some sources. It decrypts none of them.
-func (c *Connection) Count(ctx context.Context, namespaces []string) (map[string]int, error) {
-	key, err := c.nameKey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	bridge := c.nameOf(key, "", "")
-	sources, counts := map[string]string{}, map[string]int{}
-	for _, namespace := range namespaces {
-		sources[strings.TrimPrefix(c.nameOf(key, "", namespace), bridge)], counts[namespace] = namespace, 0
-	}
-	names, err := c.Things.Names(ctx, grantKind, bridge, maxListed)
-	for name := range names {
-		if namespace, ok := sources[name[max(0, len(name)-namePart):]]; ok {
-			counts[namespace]++
-		}
-	}
-	return counts, err
-}
-
-// Sweep ends the grants of a bridge that were not used for 90 days, those of sources that it no longer has, and those that were made with another client. It
-// is called when a configuration has started, and each day after that. Sources are the credentials by namespace.
-func (c *Connection) Sweep(ctx context.Context, transport http.RoundTripper, sources map[string]*OAuth2User) error {
-	return c.each(ctx, "", func(g *held) bool {
-		o := sources[g.row.Namespace]
-		var reason string
-		switch {
-		case g.row.Bridge == c.URL && o == nil:
-			reason = "removed"
-		case g.row.Bridge == c.URL && !o.client.get().holds(g.row, nil):
-			reason = "changed"
-		case time.Until(g.thing.Expires) < revocable:
-			reason = "unused"
-		case g.row.ended(time.Now()):
-			reason = "expired"
-		default:
-			return true
-		}
-		thing := *g.thing
-		if ok, err := c.Things.Put(ctx, &thing, time.Millisecond); ok && err == nil {
-			_ = c.revoke(ctx, transport, g.row.Revoke, g.row)
-			c.Ended(g.row.Owner, g.row.Namespace, reason)
-		}
-		return ctx.Err() == nil
-	})
+// rotation returns what replaces the tokens of a grant.
+func (c *Connection) rotation(endpoint, name string) tokens.Rotation {
+	r := tokens.Rotation{Logger: c.Logger, Endpoint: endpoint, Kind: grantKind, Name: name, Keep: unusedKept + revocable}
+	r.Things, r.Sealer = c.Things, c.Sealer
+	return r
 }

@@ -14,18 +14,19 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // Connect gives the credentials what their bridge has. It is called before they are used; without a database, it is not called.
 func (o *OAuth2User) Connect(c Connection) {
-	o.grants = &grants{Connection: &c, logger: o.logger}
+	c.Logger = o.logger
+	o.grants = &grants{Connection: &c}
 }
 
 // grants are the grants of a source in the database.
 type grants struct {
 	*Connection
 
-	logger  *zap.Logger
 	mu      sync.Mutex
 	rows    recent[*held] // by owner, for a moment
 	changes int           // of grants by this process
@@ -63,7 +64,7 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	case err != nil:
 		g = &held{failure: s.rotation("", "").Unavailable(err)}
 	case g.row == nil && g.thing.Version != 0:
-		s.logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
+		s.Logger.Warn("a user's grant in the database can't be decrypted, so that it has ended: it was stored with another seal_key, or the bridge has not written it")
 	case g.row != nil && time.Until(g.thing.Expires) < revocable:
 		g.row = nil // it was not used for too long
 	}
@@ -111,36 +112,30 @@ func (s *grants) write(ctx context.Context, thing store.Thing, row *grantRow) (o
 	return ok, err
 }
 
-// touch notes once a day that a grant was used.
+// touch notes once a day that a grant was used. It does so with the lock: who is getting a new refresh token meanwhile has to store it in the place of the
+// row that is there, and notes the use by that.
 func (s *grants) touch(ctx context.Context, g *held) {
 	if !g.old && time.Until(g.thing.Expires) > unusedKept+revocable-24*time.Hour {
 		return
 	}
-	if _, err := s.write(ctx, *g.thing, g.row); err != nil {
-		s.logger.Warn("the use of a grant could not be written to the database", zap.Error(err))
+	unlock, failure := s.rotation("", g.thing.Name).TryLock(ctx)
+	if failure != nil || unlock == nil {
+		return
+	}
+	defer unlock()
+	newest, err := s.open(ctx, g.thing.Name)
+	if err == nil && newest.row != nil {
+		_, err = s.write(ctx, *newest.thing, newest.row)
+	}
+	if err != nil {
+		s.Logger.Warn("the use of a grant could not be written to the database", zap.Error(err))
 	}
 }
 
 // end deletes a grant, unless another one was stored meanwhile, and reports it.
 func (s *grants) end(ctx context.Context, g *held, reason string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
-	defer cancel()
 	s.changed(g.row.Owner, nil)
-	thing := *g.thing
-	ok, err := s.Things.Put(ctx, &thing, time.Millisecond)
-	if err != nil {
-		s.logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
-	}
-	if ok {
-		s.Ended(g.row.Owner, g.row.Namespace, reason)
-	}
-}
-
-// rotation returns what replaces the tokens of a grant.
-func (s *grants) rotation(endpoint, name string) tokens.Rotation {
-	r := tokens.Rotation{Logger: s.logger, Endpoint: endpoint, Kind: grantKind, Name: name, Keep: unusedKept + revocable}
-	r.Things, r.Sealer = s.Things, s.Sealer
-	return r
+	s.Connection.end(ctx, g, reason)
 }
 
 func (s *grants) known(ctx context.Context) ([]string, *store.Thing, error) {
@@ -183,8 +178,18 @@ func (s *grants) remember(ctx context.Context, scopes []string) error {
 	}
 }
 
-func (s *grants) logRevocation(err error) {
-	if err != nil {
-		s.logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.Error(err))
+// Grant returns the grant of an owner for skills with one of some authentications; none: for some skill. nil: there is none.
+func (o *OAuth2User) Grant(ctx context.Context, owner string, auths ...*document.Auth) (*Grant, error) {
+	g, failure := o.grants.read(ctx, owner, 0)
+	if failure != nil {
+		return nil, failure
 	}
+	if len(auths) == 0 {
+		auths = []*document.Auth{nil}
+	}
+	c := o.client.get()
+	if !slices.ContainsFunc(auths, func(auth *document.Auth) bool { return c.holds(g.row, auth) }) || g.row.ended(time.Now()) {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return g.grant(), nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -71,6 +72,14 @@ func ofUsers(t *testing.T, things tokens.Things, change ...func(*credentials.OAu
 	o, ended := provisioned(t, m), new(endings)
 	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Things: things, Sealer: sealer, Ended: ended.add})
 	return o, ended
+}
+
+// accountsOf are the grants of a bridge with the source acme.
+func accountsOf(things tokens.Things, ended *endings, transport http.RoundTripper, o *credentials.OAuth2User) *credentials.Accounts {
+	return &credentials.Accounts{
+		Connection: credentials.Connection{Realm: "bridge", URL: connectURL, Things: things, Sealer: sealer, Ended: ended.add, Logger: zap.NewNop()},
+		Sources:    []catalog.Source{{Namespace: "acme", Credentials: o, Transport: transport}}, Transport: transport,
+	}
 }
 
 // own is a request of a principal.
@@ -352,17 +361,18 @@ func TestUsersOfAuthorizationServer(t *testing.T) {
 			_, e = tokenOf(t, o, of("ann", "openid"))
 			asksToConnect(t, e, "offline_access+openid")
 			token(o, of("bob", "openid"))
-			c := credentials.Connection{Realm: "bridge", URL: connectURL, Things: opened(t, settings), Sealer: sealer, Ended: ended.add}
+			c := accountsOf(opened(t, settings), ended, s.Client().Transport, o)
 			if all, err := c.List(t.Context(), "", 10); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Namespace != "acme" {
 				t.Errorf("got %+v, %v", all, err)
 			}
 			if all, err := c.List(t.Context(), "ann", 10); err != nil || len(all) != 0 {
 				t.Errorf("got %+v, %v", all, err)
 			}
-			if err := c.Sweep(t.Context(), s.Client().Transport, map[string]*credentials.OAuth2User{"acme": o}); err != nil || ended.take() != "" {
+			if err := c.Sweep(t.Context()); err != nil || ended.take() != "" {
 				t.Error("a sweep has ended a grant that is used")
 			}
-			if err := c.Sweep(t.Context(), s.Client().Transport, nil); err != nil || ended.take() != "bob removed" || s.revoked.Load() != 3 || s.refused.Load() != 0 {
+			c.Sources = nil
+			if err := c.Sweep(t.Context()); err != nil || ended.take() != "bob removed" || s.revoked.Load() != 3 || s.refused.Load() != 0 {
 				t.Errorf("the source was removed: %v, %d tokens are revoked", err, s.revoked.Load())
 			}
 		})
@@ -542,6 +552,59 @@ func TestUsersLoseNewRefreshToken(t *testing.T) {
 		}
 		if e.count() != before+1 || ended.take() != "ann refused" {
 			t.Errorf("%d requests", e.count()-before)
+		}
+	})
+}
+
+// slowGrants are things of which grants are stored slowly.
+type slowGrants struct{ *memory }
+
+func (s slowGrants) Put(ctx context.Context, thing *store.Thing, keep time.Duration) (bool, error) {
+	if thing.Kind == "grants" {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return s.memory.Put(ctx, thing, keep)
+}
+
+// TestUsersAtOnce: that the use of a grant is noted, or that an earlier one ends, loses neither the refresh token that is replaced at the same time nor a new
+// consent.
+func TestUsersAtOnce(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, slowGrants{memory}, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
+	synctest.Test(t, func(t *testing.T) {
+		const life = 26 * time.Hour
+		e := newRotatingUsers(life)
+		connect(t, o, own(t, "ann", e))
+		answer := e.answer
+		e.answer = func(n int, r *http.Request) (*reply, error) {
+			time.Sleep(time.Second)
+			return answer(n, r)
+		}
+		time.Sleep(life - 30*time.Second) // it is refreshed early, and its use is noted
+		for i, want := range []string{"access-of-user-1", "access-of-user-2", "access-of-user-3"} {
+			if token, failure := tokenOf(t, o, own(t, "ann", e)); token != want {
+				t.Errorf("%d: %s, %+v", i, token, failure)
+			}
+			time.Sleep([]time.Duration{5 * time.Second, life, 0}[i])
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e := &tokenEndpoint{answer: issue(time.Hour)}
+		connect(t, o, own(t, "bob", e))
+		time.Sleep(time.Hour)
+		e.answer = func(n int, r *http.Request) (*reply, error) {
+			time.Sleep(time.Second)
+			return issue(time.Hour)(n, r)
+		}
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			if _, failure := tokenOf(t, o, own(t, "bob", e)); failure == nil || failure.Next() != run.NextConnect {
+				t.Errorf("got %+v", failure)
+			}
+		}()
+		connect(t, o, own(t, "bob", e))
+		if _, failure := tokenOf(t, o, own(t, "bob", e)); failure != nil {
+			t.Errorf("got %+v", failure)
 		}
 	})
 }
@@ -951,10 +1014,9 @@ func TestS178GrantsEnd(t *testing.T) {
 	another, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.ClientID = tokenURL, "other" })
 	synctest.Test(t, func(t *testing.T) {
 		e := newRotatingUsers(time.Hour)
-		c := credentials.Connection{Realm: "bridge", URL: connectURL, Things: memory, Sealer: sealer, Ended: ended.add}
 		sweep := func(o *credentials.OAuth2User) string {
 			t.Helper()
-			if err := c.Sweep(t.Context(), e, map[string]*credentials.OAuth2User{"acme": o}); err != nil {
+			if err := accountsOf(memory, ended, e, o).Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			return ended.take()
@@ -968,14 +1030,12 @@ func TestS178GrantsEnd(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		c.URL = "https://other.example/connect" // another bridge with the same realm, which does not have the source
-		if err := c.Sweep(t.Context(), e, nil); err != nil || ended.take() != "bob unused" {
-			t.Errorf("another bridge: %v", err)
+		if got := sweep(o); got != "bob unused" {
+			t.Errorf("got %q", got)
 		}
 		time.Sleep(time.Millisecond)
 		connect(t, o, own(t, "bob", e))
 		bobs := fmt.Sprint("refresh-of-user-", e.count())
-		c.URL = connectURL
 		for range 91 {
 			time.Sleep(24 * time.Hour)
 			tokenOf(t, o, own(t, "ann", e))
@@ -1037,6 +1097,7 @@ func TestS180SealKeyReplaced(t *testing.T) {
 		if e.count() == 0 {
 			connect(t, o, own(t, "ann", e))
 		}
+		time.Sleep(2 * time.Millisecond) // so that the grant is not locked any more
 		return tokenOf(t, o, own(t, "ann", e))
 	}
 	for i, keys := range [][]runtoken.Key{{older}, {newer, older}, {newer}, {newer, older}} {

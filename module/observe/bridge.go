@@ -32,7 +32,6 @@ type Bridge struct {
 	Store    *store.DB                // nil: there is none
 	Line     func(path string) string // file and line of a value in the handler's JSON; empty: not known
 	Grants   Grants                   // nil: there are none
-	Accounts []catalog.Source         // the sources with grants
 	// Principals returns the principals that requests can have. nil: something in front of the handler authenticates callers.
 	Principals func() []string
 	// Redirect returns the redirect URI of a source of which users have accounts. nil: there are no pages on which they connect them.

@@ -70,12 +70,12 @@ func (o *Observer) consent(event, message, source, principal, detail string, val
 	}
 }
 
-// Grants are the accounts that the users of a bridge have connected: a *credentials.Connection.
+// Grants are the accounts that the users of a bridge have connected: [*credentials.Accounts].
 type Grants interface {
 	// Bridge is what tells apart the grants of bridges.
 	Bridge() string
-	// Count returns how many there are at each of some sources.
-	Count(ctx context.Context, namespaces []string) (map[string]int, error)
+	// Count returns how many there are at each source.
+	Count(ctx context.Context) (map[string]int, error)
 }
 
 // grantFigures are the numbers of grants.
@@ -112,13 +112,5 @@ func (g *grantFigures) send(add func(desc *prometheus.Desc, kind prometheus.Valu
 func (b *Bridge) CountGrants(ctx context.Context) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, figuresTimeout)
 	defer cancel()
-	namespaces := make([]string, len(b.Accounts))
-	for i, s := range b.Accounts {
-		namespaces[i] = s.Namespace
-	}
-	counts, err := b.Grants.Count(ctx, namespaces)
-	if err != nil {
-		return nil, err
-	}
-	return counts, nil
+	return b.Grants.Count(ctx)
 }

@@ -25,21 +25,21 @@ type loader struct {
 }
 
 // Load loads the transports and credentials of the sources. Those without the option transport
-// use the standard one. It also returns functions that close the idle connections of all transports.
-func (from *Sources) Load(ctx caddy.Context, rules *network.Rules, overhead int64, standard json.RawMessage) ([]catalog.Source, []func(), error) {
+// use the standard one, which it returns, too, with functions that close the idle connections of all transports.
+func (from *Sources) Load(ctx caddy.Context, rules *network.Rules, overhead int64, standard json.RawMessage) ([]catalog.Source, *network.Transport, []func(), error) {
 	l := &loader{ctx: ctx, rules: rules, overhead: overhead}
 	var err error
 	if l.standard, err = l.newTransport(standard); err != nil {
-		return nil, nil, &options.ConfigError{Path: "transport", Err: err}
+		return nil, nil, nil, &options.ConfigError{Path: "transport", Err: err}
 	}
 	var loaded []catalog.Source
 	for _, s := range from.sources() {
 		if err := l.load(&s); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		loaded = append(loaded, s.Source)
 	}
-	return loaded, l.idle, nil
+	return loaded, l.standard, l.idle, nil
 }
 
 // load loads the transport and the credentials of a source.

@@ -74,7 +74,7 @@ func (r Rotation) Do(ctx context.Context, newest Refresh,
 	unlock, failure := r.Lock(ctx)
 	var thing *store.Thing
 	if failure == nil {
-		defer func() { unlock(time.Since(locked)) }()
+		defer unlock()
 		thing, newest, failure = r.newest(ctx, newest)
 	}
 	if failure != nil && failure.Kind == run.Internal && newest.Fixed {
@@ -108,36 +108,40 @@ func (r Rotation) send(ctx context.Context, newest Refresh, request func(context
 	return granted, failure
 }
 
-// Lock keeps other instances from using the same refresh token. unlock gets the time since then: a lock that may have ended is not ended again.
-func (r Rotation) Lock(ctx context.Context) (unlock func(held time.Duration), failure *run.Failure) {
-	thing := &store.Thing{Kind: lockKind, Name: r.Name, Value: []byte(rand.Text())}
+// Lock keeps other instances from using the same refresh token.
+func (r Rotation) Lock(ctx context.Context) (unlock func(), failure *run.Failure) {
 	for {
-		ok, err := r.Things.Put(ctx, thing, lockTime)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			return nil, r.Unavailable(err)
-		case ok && err == nil:
-			return func(held time.Duration) { r.unlock(ctx, thing, held) }, nil
+		if unlock, failure = r.TryLock(ctx); unlock != nil || failure != nil {
+			return unlock, failure
 		}
-		timer := time.NewTimer(mathrand.N(2 * lockLook)) //nolint:gosec // so that nobody waits the longest
 		select {
-		case <-timer.C:
+		case <-time.After(mathrand.N(2 * lockLook)): //nolint:gosec // so that nobody waits the longest
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, r.InUse(ctx.Err())
 		}
 	}
 }
 
-func (r Rotation) unlock(ctx context.Context, thing *store.Thing, held time.Duration) {
-	if held > lockTime-SaveTimeout {
-		return
+// TryLock is like Lock, but does not wait: unlock is nil if another instance uses the token.
+func (r Rotation) TryLock(ctx context.Context) (unlock func(), failure *run.Failure) {
+	thing, began := &store.Thing{Kind: lockKind, Name: r.Name, Value: []byte(rand.Text())}, time.Now()
+	ok, err := r.Things.Put(ctx, thing, lockTime)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return nil, r.Unavailable(err)
+	case err != nil || !ok:
+		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SaveTimeout)
-	defer cancel()
-	if _, err := r.Things.Put(ctx, thing, time.Millisecond); err != nil {
-		r.Logger.Warn("the refresh token could not be unlocked in the database; other instances wait for it for some seconds", zap.Error(err))
-	}
+	return func() {
+		if time.Since(began) > lockTime-SaveTimeout { // it may have ended
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SaveTimeout)
+		defer cancel()
+		if _, err := r.Things.Put(ctx, thing, time.Millisecond); err != nil {
+			r.Logger.Warn("the refresh token could not be unlocked in the database; other instances wait for it for some seconds", zap.Error(err))
+		}
+	}, nil
 }
 
 // InUse is the failure of a call that can't have the refresh token.
