@@ -39,7 +39,7 @@ var ceilings = map[string]int{
 	"module/cli":               2262,
 	"module/observe":           2180,
 	"translate/skillsprotocol": 2146,
-	"module/credentials":       3400,
+	"module/credentials":       3490,
 	"translate/ledger":         2270,
 	"translate":                1960,
 	"module/bridge":            1990,

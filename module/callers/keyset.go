@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
@@ -25,79 +24,47 @@ import (
 // Bounds of what is read of an issuer, and how often.
 const (
 	maxKeys    = 64
-	minRSASize = 2048 / 8 // in bytes; the library reads no key of more than 4,096 bits
-
-	readTimeout  = 10 * time.Second
-	keysFresh    = time.Hour        // then they are read again
-	keysUsable   = 24 * time.Hour   // if they can't be read again
-	unknownPause = time.Minute      // between two readings because of unknown keys
-	failurePause = 10 * time.Second // after a reading that failed
-	logPause     = time.Minute      // between two lines in the log
+	minRSASize = 2048 / 8       // in bytes; the library reads no key of more than 4,096 bits
+	keysFresh  = time.Hour      // then they are read again
+	keysUsable = 24 * time.Hour // if they can't be read again
+	logPause   = time.Minute    // between two lines in the log
 )
 
-// keySet are the keys of an issuer as they were read last. The zero value has to be read.
+// keySet are the keys of an issuer. The zero value has to be read.
 type keySet struct {
-	mu      sync.Mutex
-	keys    []jose.JSONWebKey
-	read    time.Time     // when the keys were read; zero: they were not
-	unknown time.Time     // when they were read last because a key was unknown
-	failed  time.Time     // when reading them failed last
-	logged  time.Time     // when that was logged last
-	err     error         // of the last reading; nil: it did not fail, or there was none
-	reading chan struct{} // is closed at the end of the reading that is under way; nil: none is
+	tokens.Kept[[]jose.JSONWebKey]
+
+	mu     sync.Mutex
+	logged time.Time // when it was logged last that they can't be read
 }
 
-// find returns the keys that a signature may be of. If the set is old or does not have the key, it is read first, by one goroutine for all
-// callers. The keys of an issuer that does not answer remain valid for a day.
+// find returns the keys that a signature with a key id and an algorithm may be of. If the set is old or does not have the key, it is read first. The keys of
+// an issuer that does not answer remain valid for a day.
 func (i *issuer) find(ctx context.Context, id, algorithm string) ([]jose.JSONWebKey, *Refusal) {
-	s := i.keys
-	for waited := false; ; waited = true {
-		s.mu.Lock()
-		now, found := time.Now(), fitting(s.keys, id, algorithm)
-		usable, fresh := now.Sub(s.read) < keysUsable, now.Sub(s.read) < keysFresh
-		unknown := usable && len(found) == 0 && now.Sub(s.unknown) >= unknownPause
-		if !waited && s.reading == nil && (!fresh || unknown) && now.Sub(s.failed) >= failurePause {
-			if unknown {
-				s.unknown = now
-			}
-			s.reading = make(chan struct{})
-			go i.readAgain() //nolint:gosec // all callers wait for it
-		}
-		reading, err := s.reading, s.err
-		s.mu.Unlock()
-		switch {
-		case usable && len(found) > 0 && (fresh || err != nil || waited):
-			return found, nil
-		case reading != nil && !waited:
-		case usable:
-			return nil, invalid("the issuer has no key with the key id and the algorithm of the token; without a key id, it has to have exactly one")
-		default:
-			return nil, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the keys of the issuer can't be read: " + err.Error()}
-		}
-		select {
-		case <-reading:
-		case <-ctx.Done():
-			return nil, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the caller has gone before the keys of the issuer were read"}
-		}
+	hasKey := func(keys []jose.JSONWebKey, age time.Duration) bool {
+		return age < keysUsable && len(fitting(keys, id, algorithm)) > 0
+	}
+	keys, read, err := i.keys.Get(ctx, keysFresh, hasKey, i.read)
+	if err != nil && ctx.Err() == nil {
+		i.logFailure(read, err)
+	}
+	switch found := fitting(keys, id, algorithm); {
+	case err != nil && time.Since(read) >= keysUsable:
+		return nil, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the keys of the issuer can't be read: " + err.Error()}
+	case len(found) == 0:
+		return nil, invalid("the issuer has no key with the key id and the algorithm of the token; without a key id, it has to have exactly one")
+	default:
+		return found, nil
 	}
 }
 
-// readAgain reads the keys for all callers that wait for them.
-func (i *issuer) readAgain() {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
-	defer cancel()
-	keys, err := i.read(ctx)
-	s, now := i.keys, time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.reading)
-	if s.reading, s.err = nil, err; err == nil {
-		s.keys, s.read = keys, now
-		return
-	}
-	if s.failed = now; now.Sub(s.logged) >= logPause {
-		s.logged = now
-		i.logger.Error("the keys of an issuer of callers_jwt can't be read; those that were read before are used for 24 hours", zap.Time("read", s.read), zap.Error(err))
+// logFailure logs that the keys can't be read, at most once a minute.
+func (i *issuer) logFailure(read time.Time, err error) {
+	i.keys.mu.Lock()
+	defer i.keys.mu.Unlock()
+	if time.Since(i.keys.logged) >= logPause {
+		i.keys.logged = time.Now()
+		i.logger.Error("the keys of an issuer of callers_jwt can't be read; those that were read before are used for 24 hours", zap.Time("read", read), zap.Error(err))
 	}
 }
 
@@ -131,8 +98,7 @@ func algorithmsOf(k *jose.JSONWebKey) []string {
 
 // read reads the metadata of the issuer and the keys that it names.
 func (i *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
-	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
-	u, _ := url.Parse(i.URL)                                                // checked before
+	u, _ := url.Parse(i.URL) // checked before
 	var faults []string
 	for _, address := range tokens.MetadataURLs(u) {
 		var metadata struct {

@@ -36,6 +36,9 @@ import (
 const (
 	issuerURL = "https://login.example.com/realms/main"
 	audience  = "https://agents.example.com/mcp"
+
+	// How long reading the keys may take, and the pauses after one that has failed and between two because of unknown keys.
+	readTimeout, failurePause, unknownPause = 10 * time.Second, 10 * time.Second, time.Minute
 )
 
 // The keys of issuers, which are made once.

@@ -72,7 +72,7 @@ func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, re
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err := o.issuer.metadata(ctx, c.issuer, a); err != nil {
+	if _, err := o.metadata(ctx, c.issuer, a); err != nil {
 		return "", nil, err
 	}
 	f := &Flow{
@@ -112,7 +112,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.FetchTimeout) // the code can be used once
 	defer cancel()
 	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
-	meta, err := o.issuer.metadata(ctx, c.issuer, a)
+	meta, err := o.metadata(ctx, c.issuer, a)
 	if err != nil {
 		return err
 	}
@@ -134,14 +134,14 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	case before.row != nil && before.row.Flow == flow:
 		return ErrFinished
 	}
-	o.sent.addTokens(code, f.Verifier)
+	o.sent.AddTokens(code, f.Verifier)
 	granted, failure := o.request(c, endpoint, a).Do(ctx, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier},
 	})
 	if failure != nil {
 		return failure
 	}
-	o.sent.addTokens(granted.Access.Value, granted.Refresh.Value)
+	o.sent.AddTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
 		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Asked: f.Scopes,
 		Flow: flow, Consented: time.Now().Round(0),
@@ -181,7 +181,7 @@ func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authenticatio
 func (o *OAuth2User) CheckIssuer(ctx context.Context, a *credential.Authentication, issuer string, sent bool) error {
 	c := o.client.get()
 	if c.issuer != "" {
-		meta, err := o.issuer.metadata(ctx, c.issuer, a)
+		meta, err := o.metadata(ctx, c.issuer, a)
 		if err == nil && (sent && issuer != c.issuer || !sent && meta.Names) {
 			err = ErrIssuer
 		}

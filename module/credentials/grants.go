@@ -224,7 +224,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			if token := row.token(); token.Obtained.After(newest.Obtained) && token.Valid(time.Now()) {
 				return tokens.Granted{Access: *token}, nil
 			}
-			o.sent.addTokens(row.Refresh)
+			o.sent.AddTokens(row.Refresh)
 			granted, failure := request.Do(ctx, tokens.Refreshing(row.Refresh))
 			if o.grants.Refreshed != nil {
 				o.grants.Refreshed(failure)
@@ -240,7 +240,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 				return granted, failure
 			}
 			row.take(granted, c)
-			o.sent.addTokens(row.Access, row.Refresh)
+			o.sent.AddTokens(row.Access, row.Refresh)
 			granted.Access, granted.Refresh.Value = *row.token(), row.text()
 			return granted, nil
 		})

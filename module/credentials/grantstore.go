@@ -28,9 +28,9 @@ type grants struct {
 	*Connection
 
 	mu      sync.Mutex
-	rows    recent[*held] // by owner, for a moment
-	changes int           // of grants by this process
-	names   []byte        // the key of the names of grants; nil: it was not read
+	rows    tokens.Recent[*held] // by owner, for a moment
+	changes int                  // of grants by this process
+	names   []byte               // the key of the names of grants; nil: it was not read
 }
 
 // name returns the name of the grant of an owner.
@@ -53,7 +53,7 @@ func (s *grants) name(ctx context.Context, owner string) (string, error) {
 // read returns the grant of an owner as it was at most so long ago. It has no row if there is no grant.
 func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*held, *run.Failure) {
 	s.mu.Lock()
-	known, ok := s.rows.get(owner)
+	known, ok := s.rows.Get(owner)
 	changes := s.changes
 	s.mu.Unlock()
 	if ok && time.Since(known.read) < age {
@@ -72,7 +72,7 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if changes == s.changes && ctx.Err() == nil { // a canceled reading says nothing about the next
-		s.rows.put(owner, g, maxRows)
+		s.rows.Put(owner, g, maxRows)
 	}
 	return g, g.failure
 }
@@ -91,9 +91,9 @@ func (s *grants) changed(owner string, g *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes++
-	if s.rows.delete(owner); g != nil {
+	if s.rows.Delete(owner); g != nil {
 		g.read = time.Now()
-		s.rows.put(owner, g, maxRows)
+		s.rows.Put(owner, g, maxRows)
 	}
 }
 

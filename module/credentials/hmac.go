@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -67,7 +68,7 @@ type HMAC struct {
 	Signed string `json:"signed,omitempty"`
 
 	resolved *rereadable[string]
-	sent     *sentTexts
+	sent     *tokens.Sent
 }
 
 // CaddyModule returns the Caddy module information.
@@ -83,7 +84,7 @@ func (h *HMAC) Provision(ctx caddy.Context) error {
 	if fault := h.check(); fault != nil {
 		return fault
 	}
-	h.sent = new(sentTexts)
+	h.sent = new(tokens.Sent)
 	var err error
 	h.resolved, err = newRereadable(logger(ctx), func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
 	return err
@@ -114,13 +115,13 @@ func (h *HMAC) Authenticate(_ context.Context, a *credential.Authentication) err
 	}
 	mac.Write(a.Body)
 	signature := encodings[cmp.Or(h.Encoding, "hex")](mac.Sum(nil))
-	h.sent.add(strings.TrimRight(signature, "=")) // a provider may repeat it without padding
+	h.sent.Add(strings.TrimRight(signature, "=")) // a provider may repeat it without padding
 	a.Request.Header.Set(cmp.Or(h.Header, defaultSignatureHeader), h.Prefix+signature)
 	return nil
 }
 
 // Sent implements [credential.Signer].
-func (h *HMAC) Sent(text []byte) []string { return h.sent.find(text) }
+func (h *HMAC) Sent(text []byte) []string { return h.sent.Find(text) }
 
 // Renew implements [credential.Renewer].
 func (h *HMAC) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {

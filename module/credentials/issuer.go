@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -23,58 +19,37 @@ type metadata struct {
 	Issuer     string `json:"issuer"`
 	Revocation string `json:"revocation_endpoint"`
 	Names      bool   `json:"authorization_response_iss_parameter_supported"`
-
-	read time.Time
 }
 
-// issuer has the metadata of an authorization server, as it was read last.
-type issuer struct {
-	mu    sync.Mutex
-	known *metadata
-}
-
-// metadata returns the metadata of an issuer, as it was read in the last day; without an issuer, it is empty.
-func (i *issuer) metadata(ctx context.Context, name string, a *credential.Authentication) (*metadata, error) {
-	if name == "" {
+// metadata returns the metadata of the issuer, as it was read in the last day; without an issuer, it is empty.
+func (o *OAuth2User) metadata(ctx context.Context, issuer string, a *credential.Authentication) (*metadata, error) {
+	if issuer == "" {
 		return new(metadata), nil
 	}
-	i.mu.Lock()
-	known := i.known
-	i.mu.Unlock()
-	if known != nil && known.Issuer == name && time.Since(known.read) < metadataFresh {
-		return known, nil
-	}
-	u, err := url.Parse(name)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()), tokens.FetchTimeout)
-	defer cancel()
-	for _, address := range tokens.MetadataURLs(u) {
-		var found *metadata
-		if found, err = readMetadata(ctx, a, address, name); err == nil {
-			i.mu.Lock()
-			i.known = found
-			i.mu.Unlock()
-			return found, nil
+	isOf := func(m *metadata, age time.Duration) bool { return age < metadataFresh && m.Issuer == issuer }
+	found, _, err := o.issuer.Get(ctx, metadataFresh, isOf, func(ctx context.Context) (found *metadata, err error) {
+		u, err := url.Parse(issuer)
+		if err != nil {
+			return nil, err
 		}
+		for _, address := range tokens.MetadataURLs(u) {
+			found = new(metadata)
+			if err = tokens.ReadDocument(ctx, a.Transport, address, found); err == nil && found.Issuer != issuer {
+				err = fmt.Errorf("%s is the metadata of another issuer", address)
+			}
+			if err == nil {
+				break
+			}
+		}
+		if r, wrong := tokens.ParseURL(found.Revocation); wrong != nil || r.Scheme != "https" && u.Scheme != "http" {
+			found.Revocation = ""
+		}
+		return found, err
+	})
+	if err == nil && found.Issuer == issuer {
+		return found, nil
 	}
 	e := tokens.Failed(run.Unreachable, run.Bridge, "The metadata of the authorization server can't be read.")
-	e.Cause, e.Reach, e.Retry = err, &run.Reach{URL: tokens.RedactURL(name), Reason: "metadata"}, run.RetryIn(2*time.Second, 3)
+	e.Cause, e.Reach, e.Retry = err, &run.Reach{URL: tokens.RedactURL(issuer), Reason: "metadata"}, run.RetryIn(2*time.Second, 3)
 	return nil, e
-}
-
-func readMetadata(ctx context.Context, a *credential.Authentication, address, issuer string) (*metadata, error) {
-	found := &metadata{read: time.Now()}
-	err := tokens.ReadDocument(ctx, a.Transport, address, found)
-	switch {
-	case err != nil:
-		return nil, err
-	case found.Issuer != issuer:
-		return nil, fmt.Errorf("%s is the metadata of another issuer", address)
-	}
-	if u, err := tokens.ParseURL(found.Revocation); err != nil || u.Scheme != "https" && !strings.HasPrefix(issuer, "http:") {
-		found.Revocation = ""
-	}
-	return found, nil
 }

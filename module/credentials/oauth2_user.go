@@ -70,9 +70,9 @@ type OAuth2User struct {
 
 	client *rereadable[*userClient]
 	stores *tokens.Stores
-	sent   *sentTexts
+	sent   *tokens.Sent
 	logger *zap.Logger
-	issuer *issuer
+	issuer *tokens.Kept[*metadata]
 	grants *grants // nil: there is no database
 	named  *namedEndpoints
 }
@@ -107,7 +107,7 @@ func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores, o.sent, o.issuer, o.named = c, new(tokens.Stores), new(sentTexts), new(issuer), new(namedEndpoints)
+	o.client, o.stores, o.sent, o.issuer, o.named = c, new(tokens.Stores), new(tokens.Sent), new(tokens.Kept[*metadata]), new(namedEndpoints)
 	o.stores.Of(&c.get().Client) // from the pool, before an earlier configuration releases it
 	return nil
 }
@@ -208,7 +208,7 @@ func (*OAuth2User) Supports(auth *document.Auth) bool {
 func (o *OAuth2User) Secrets() []string { return o.client.secrets() }
 
 // Sent implements [credential.Signer].
-func (o *OAuth2User) Sent(text []byte) []string { return o.sent.find(text) }
+func (o *OAuth2User) Sent(text []byte) []string { return o.sent.Find(text) }
 
 // Advice implements [credential.Advisor].
 func (*OAuth2User) Advice() string { return tokens.CheckClient }
@@ -272,7 +272,7 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 		o.grants.end(ctx, g, "rejected")
 		return "", o.missing(c, &held{}, a.Auth, nil)
 	}
-	o.sent.addTokens(row.Access, row.Refresh)
+	o.sent.AddTokens(row.Access, row.Refresh)
 	key, store := tokens.Key{TokenURL: endpoint, Origin: a.Origin, Scopes: row.Flow, Owner: g.thing.Name}, o.stores.Of(&c.Client)
 	store.Adopt(key, row.token())
 	var token string

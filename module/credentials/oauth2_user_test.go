@@ -830,6 +830,44 @@ func TestS172Issuer(t *testing.T) {
 	}
 }
 
+// TestR232DeadIssuer: an issuer that does not answer is asked once for all users, and again after a pause; meanwhile users do not wait.
+func TestR232DeadIssuer(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL, o.Issuer = tokenURL, "https://id.example.com" })
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		dead := roundTrip(func(r *http.Request) (*http.Response, error) {
+			asked.Add(1)
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		begin := func(want, most time.Duration) {
+			t.Helper()
+			var wg sync.WaitGroup
+			for i := range 50 {
+				wg.Go(func() {
+					start := time.Now()
+					_, _, err := o.Begin(t.Context(), own(t, fmt.Sprint("user ", i), dead), redirect, nil)
+					if f, ok := errors.AsType[*run.Failure](err); !ok || f.Kind != run.Unreachable || time.Since(start) < want || time.Since(start) > most {
+						t.Errorf("got %v after %v", err, time.Since(start))
+					}
+				})
+			}
+			wg.Wait()
+		}
+		begin(10*time.Second, 10*time.Second)
+		begin(0, 0)
+		if n := asked.Load(); n > 2 {
+			t.Errorf("%d requests", n)
+		}
+		time.Sleep(10 * time.Second)
+		begin(0, 10*time.Second)
+		if n := asked.Load(); n > 4 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
 // TestS173HostileDescriptor: what a descriptor says about the authorization server is used only if its host may have secrets, and can't replace what the bridge
 // sends there.
 func TestS173HostileDescriptor(t *testing.T) {

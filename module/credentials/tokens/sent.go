@@ -1,18 +1,18 @@
-package credentials
+package tokens
 
 import (
 	"bytes"
 	"slices"
 	"sync"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
-// recent keeps the values that were put last: at least as many as most, and less than twice as many. The zero value is empty.
-type recent[V any] struct{ newest, older map[string]V }
+// Recent keeps the values that were put last: at least as many as most, and less than twice as many. The zero value is empty.
+type Recent[V any] struct{ newest, older map[string]V }
 
-func (r *recent[V]) put(key string, value V, most int) {
+// Put puts a value.
+func (r *Recent[V]) Put(key string, value V, most int) {
 	if len(r.newest) >= most || r.newest == nil {
 		r.newest, r.older = make(map[string]V), r.newest
 	}
@@ -20,7 +20,8 @@ func (r *recent[V]) put(key string, value V, most int) {
 	delete(r.older, key)
 }
 
-func (r *recent[V]) get(key string) (V, bool) {
+// Get returns the value of a key.
+func (r *Recent[V]) Get(key string) (V, bool) {
 	value, ok := r.newest[key]
 	if !ok {
 		value, ok = r.older[key]
@@ -28,7 +29,8 @@ func (r *recent[V]) get(key string) (V, bool) {
 	return value, ok
 }
 
-func (r *recent[V]) delete(key string) {
+// Delete deletes the value of a key.
+func (r *Recent[V]) Delete(key string) {
 	delete(r.newest, key)
 	delete(r.older, key)
 }
@@ -40,17 +42,17 @@ const (
 	sentEnd = 32
 )
 
-// sentTexts are the secrets that were sent last and of which there are many, such as signatures, and the tokens of users. They are found by a lookup of
+// Sent are the secrets that were sent last and of which there are many, such as signatures, and the tokens of users. They are found by a lookup of
 // their ends, so that the time for searching a text does not depend on how many there are. The beginnings of tokens are often the same.
-type sentTexts struct {
+type Sent struct {
 	mu         sync.RWMutex
 	size       int       // of their ends
 	characters [256]bool // that they have
-	byEnd      recent[[]string]
+	byEnd      Recent[[]string]
 }
 
-// add adds a secret. Those that were not added for the longest time are forgotten.
-func (s *sentTexts) add(text string) {
+// Add adds a secret. Those that were not added for the longest time are forgotten.
+func (s *Sent) Add(text string) {
 	s.mu.RLock()
 	known := s.size > 0 && len(text) >= s.size && slices.Contains(s.byEnd.newest[text[len(text)-s.size:]], text)
 	s.mu.RUnlock()
@@ -61,7 +63,7 @@ func (s *sentTexts) add(text string) {
 	defer s.mu.Unlock()
 	if size := min(len(text), sentEnd); s.size == 0 || size < s.size {
 		before := s.byEnd
-		s.size, s.byEnd = size, recent[[]string]{}
+		s.size, s.byEnd = size, Recent[[]string]{}
 		for _, ends := range []map[string][]string{before.older, before.newest} {
 			for _, texts := range ends {
 				for _, text := range texts {
@@ -73,32 +75,32 @@ func (s *sentTexts) add(text string) {
 	s.put(text)
 }
 
-func (s *sentTexts) put(text string) {
+func (s *Sent) put(text string) {
 	for i := range len(text) {
 		s.characters[text[i]] = true
 	}
 	end := text[len(text)-s.size:]
-	texts, _ := s.byEnd.get(end)
+	texts, _ := s.byEnd.Get(end)
 	if !slices.Contains(texts, text) {
 		texts = append(slices.Clip(texts), text)
 	}
-	s.byEnd.put(end, texts, maxSent)
+	s.byEnd.Put(end, texts, maxSent)
 }
 
-// addTokens records tokens of users before they are sent, so that they are redacted from then on.
-func (s *sentTexts) addTokens(secrets ...string) {
-	for _, token := range secrets {
+// AddTokens records tokens of users before they are sent, so that they are redacted from then on.
+func (s *Sent) AddTokens(tokens ...string) {
+	for _, token := range tokens {
 		if len(token) < credential.MinOutputSecret {
 			continue // it may occur in other data by chance
 		}
-		for _, form := range tokens.FormsOf(token) {
-			s.add(form)
+		for _, form := range FormsOf(token) {
+			s.Add(form)
 		}
 	}
 }
 
-// find returns the known secrets that a text contains.
-func (s *sentTexts) find(text []byte) (found []string) {
+// Find returns the known secrets that a text contains.
+func (s *Sent) Find(text []byte) (found []string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.size == 0 {
