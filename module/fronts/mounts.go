@@ -282,11 +282,8 @@ var ModuleVersion = sync.OnceValue(func() string {
 // unreleased is the version of a bridge that was built from a working tree.
 const unreleased = "(devel)"
 
-// shownRevision is how many characters of a revision a version has.
-const shownRevision = 12
-
-// versionIn returns the version of the bridge in a program: that of the module, or of another one that replaces it. A working tree has none,
-// but the revision that is known of the program's own.
+// versionIn returns the version of the bridge in a program: that of the module, or of another one that replaces it. For the program's own working tree, Go
+// makes one of the revision.
 func versionIn(info *debug.BuildInfo) string {
 	const path = "github.com/skill-bridge/caddy-skill-bridge"
 	for _, m := range append(info.Deps, &info.Main) {
@@ -296,30 +293,9 @@ func versionIn(info *debug.BuildInfo) string {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		version := cmp.Or(m.Version, unreleased)
-		if m == &info.Main && version == unreleased {
-			version += revisionIn(info)
-		}
-		return version
+		return cmp.Or(m.Version, unreleased)
 	}
 	return unreleased
-}
-
-// revisionIn returns the revision of the working tree that a program was built from; empty: it is not known.
-func revisionIn(info *debug.BuildInfo) (revision string) {
-	modified := ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = " " + s.Value[:min(len(s.Value), shownRevision)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = "+dirty"
-		}
-	}
-	if revision == "" {
-		return ""
-	}
-	return revision + modified
 }
 
 // CaddyVersion returns the version of Caddy.

@@ -113,7 +113,7 @@ func (l *listing) add(ctx context.Context, entries []catalog.Entry, size *int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tools == nil {
-		l.tools = l.site.namesAfter(ctx, time.Now())
+		l.tools = newNames(l.site.Bridge.ToolNames(ctx))
 	}
 	for i := range entries {
 		e := &entries[i]

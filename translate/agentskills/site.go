@@ -73,9 +73,7 @@ type Site struct {
 	contents map[string][]version // by the names of the skills, newest last
 	views    map[string]*view     // by principal
 	indexes  []*madeIndex         // least recently used first
-	names    names
-	named    time.Time      // when names was made
-	leftOut  map[string]int // the greatest numbers for LeftOut, by namespace
+	leftOut  map[string]int       // the greatest numbers for LeftOut, by namespace
 }
 
 // NewSite returns a site for the skills of a bridge.
@@ -90,28 +88,12 @@ func (s *Site) Page(ctx context.Context, d *translate.Description, url string) (
 		return "", err
 	}
 	tool := cmp.Or(d.Tool, d.Name) // without a tool, there is no file
-	made := skill{file: s.namesAfter(ctx, time.Now().Add(-recheck)).of(tool), name: d.Name, source: d.Namespace, descriptor: d.Descriptor, files: d.Files}
+	made := skill{file: newNames(s.Bridge.ToolNames(ctx)).of(tool), name: d.Name, source: d.Namespace, descriptor: d.Descriptor, files: d.Files}
 	c := s.contentFor(&made)
 	if c == nil {
 		return "", errors.New("the skill has no SKILL.md")
 	}
 	return c.at(url), nil
-}
-
-// namesAfter returns the names of the skills as they were at a time, or later.
-func (s *Site) namesAfter(ctx context.Context, at time.Time) names {
-	s.mu.Lock()
-	now, named := s.names, s.named
-	s.mu.Unlock()
-	if now != nil && named.After(at) {
-		return now
-	}
-	named = time.Now()
-	now = newNames(s.Bridge.ToolNames(ctx))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names, s.named = now, named
-	return now
 }
 
 // endpointForm are the URLs that need no escapes in a command line, in Markdown and in YAML.

@@ -18,7 +18,7 @@ func (v viewer) lookUp(ctx context.Context, s *Section, name string) (*Listed, *
 		return &Listed{Section: s, Name: name}, err
 	}
 	found := t.visible(t.find(name), v, maxAmbiguous)
-	if len(found) == 0 && isToolName(name) {
+	if len(found) == 0 && IsToolName(name) {
 		found = t.visible(t.withTool(ctx, name), v, maxAmbiguous)
 	}
 	switch len(found) {

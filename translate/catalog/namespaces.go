@@ -55,7 +55,7 @@ func (n *namespaces) operatorOf(name string) (operatorName, bool) {
 
 // toolOwners returns the providers and registries that could have a skill with a tool name.
 func (n *namespaces) toolOwners(name string) (owners []*Section) {
-	if !isToolName(name) {
+	if !IsToolName(name) {
 		return nil
 	}
 	for _, sections := range n.toolRules.prefixes(name) {

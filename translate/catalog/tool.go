@@ -25,8 +25,8 @@ func isToolCharacter(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
-// isToolName reports whether a text has the form of a tool name.
-func isToolName(name string) bool {
+// IsToolName reports whether a text has the form of a tool name.
+func IsToolName(name string) bool {
 	return name != "" && len(name) <= maxToolName && !strings.ContainsFunc(name, func(r rune) bool { return !isToolCharacter(r) })
 }
 

@@ -177,7 +177,7 @@ func (t *nameTable) withTool(ctx context.Context, tool string) []*Listed {
 // withHashedTool returns the entries that have a plain tool name in common, or whose longer plain tool names begin with it if it is as long as tool
 // names can be, and that therefore have hashed ones, as far as lists for the caller have them; most is their largest number.
 func (t *nameTable) withHashedTool(ctx context.Context, plain string, v viewer, most int) (found []*Listed) {
-	if !isToolName(plain) {
+	if !IsToolName(plain) {
 		return nil
 	}
 	tools := t.toolNames(ctx)

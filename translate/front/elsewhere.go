@@ -42,11 +42,10 @@ func (e *Elsewhere) Of(r *http.Request, own, method string) *Place {
 		if p.Name == own {
 			return nil
 		}
-		switch served := p.Path != ""; {
-		case !served && place != nil:
-			continue
-		case !served:
-			place = &Place{Text: method + " is a method of " + p.Title + ", which is not offered here", Protocol: p.Name}
+		if p.Path == "" {
+			if place == nil {
+				place = &Place{Text: method + " is a method of " + p.Title + ", which is not offered here", Protocol: p.Name}
+			}
 			continue
 		}
 		path := p.Path

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"bytes"
 	"net/url"
 	"slices"
 	"strings"
@@ -122,32 +121,25 @@ func contentKind(name string) PartKind {
 
 // partOf returns the part that an object describes. ok is false if the object has other members than those of a part.
 func partOf(object jsontext.Value) (p Part, ok bool) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(object))
-	if _, err := d.ReadToken(); err != nil {
-		return p, false
-	}
-	for d.PeekKind() != '}' {
-		token, err := d.ReadToken()
-		if err != nil {
-			return p, false
+	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
+		if ok = value.Kind() == '"'; !ok {
+			return false
 		}
-		name := token.String()
-		if d.PeekKind() != '"' {
-			return p, false
-		}
-		if token, err = d.ReadToken(); err != nil {
-			return p, false
-		}
-		switch kind := contentKind(name); {
-		case name == "filename":
-			p.Filename = cleanFilename(token.String())
-		case slices.Contains(typeMembers, name):
-			p.MediaType = cleanMediaType(token.String())
+		member, text := string(jsonrpc.Unquote(name)), string(jsonrpc.Unquote(value))
+		switch kind := contentKind(member); {
+		case member == "filename":
+			p.Filename = cleanFilename(text)
+		case slices.Contains(typeMembers, member):
+			p.MediaType = cleanMediaType(text)
 		case kind == 0 || p.Kind != 0:
-			return p, false
+			ok = false
 		default:
-			p.Kind, p.Text = kind, token.String()
+			p.Kind, p.Text = kind, text
 		}
+		return ok
+	})
+	if !ok {
+		return p, false
 	}
 	switch p.Kind {
 	case PartBytes:

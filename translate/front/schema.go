@@ -30,9 +30,19 @@ func CleanSchema(schema jsontext.Value, omitted string) jsontext.Value {
 		return schema
 	}
 	c := cleaner{Writer{Buf: make([]byte, 0, len(schema))}, omitted}
-	c.add(schema, false)
+	c.add(schema, partSchema)
 	return c.Buf
 }
+
+// schemaPart says what a value in a schema is.
+type schemaPart int
+
+const (
+	partSchema schemaPart = iota
+	partNamed             // an object of schemas with names of the provider
+	partData              // a value of which nothing depends
+	partFixed             // what calls are checked against
+)
 
 // cleaner writes a schema.
 type cleaner struct {
@@ -40,87 +50,62 @@ type cleaner struct {
 	omitted string // keyword
 }
 
-// add adds a part of a schema; names says that its members are named by the provider.
-func (c *cleaner) add(v jsontext.Value, names bool) {
-	switch v.Kind() {
-	case '{':
+// add adds a part of a schema.
+func (c *cleaner) add(v jsontext.Value, part schemaPart) {
+	switch kind := v.Kind(); {
+	case kind == '{' && part != partFixed:
 		c.Buf = append(c.Buf, '{')
 		jsonrpc.EachMember(v, func(name, value jsontext.Value) bool {
-			keyword := string(jsonrpc.Unquote(name))
-			switch {
-			case names:
-				c.member(name)
-				c.add(value, false)
-			case keyword == c.omitted && keyword != "", safetext.Line(keyword, maxKeyword) != keyword:
-				// Not the latter either: it is no keyword, but a text for models that people do not see.
-			default:
-				c.keyword(keyword, name, value)
+			below, kept := part, true
+			switch part {
+			case partSchema:
+				below, kept = c.keyword(string(jsonrpc.Unquote(name)))
+			case partNamed:
+				below = partSchema
+			}
+			if kept {
+				c.Next()
+				c.Buf = append(append(c.Buf, name...), ':')
+				c.add(value, below)
 			}
 			return true
 		})
 		c.Buf = append(c.Buf, '}')
-	case '[':
-		c.items(v, func(item jsontext.Value) { c.add(item, false) })
-	case '"':
+	case kind == '[' && part != partFixed:
+		if part == partNamed {
+			part = partSchema
+		}
+		c.Buf = append(c.Buf, '[')
+		for _, item := range jsonrpc.Items(v) {
+			c.Next()
+			c.add(item, part)
+		}
+		c.Buf = append(c.Buf, ']')
+	case kind == '"' && part == partData:
+		lines := strings.Split(string(jsonrpc.Unquote(v)), "\n")
+		for i, line := range lines {
+			lines[i] = safetext.Line(line, len(line)+1)
+		}
+		c.Buf = AppendText(c.Buf, strings.Join(lines, "\n"))
+	case kind == '"' && part != partFixed:
 		c.Buf = AppendText(c.Buf, safetext.Line(string(jsonrpc.Unquote(v)), maxSchemaText))
 	default:
 		c.Buf = append(c.Buf, v...)
 	}
 }
 
-// keyword adds a keyword with its value.
-func (c *cleaner) keyword(keyword string, name, value jsontext.Value) {
-	c.member(name)
+// keyword returns what the value of a keyword is, and whether it is kept. One with hidden characters or of any length is none, but a text for models that
+// people do not see.
+func (c *cleaner) keyword(keyword string) (value schemaPart, kept bool) {
 	switch keyword {
 	case "default", "examples":
-		c.data(value)
+		value = partData
 	case "const", "enum",
 		"$ref", "$id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "type", "format", "pattern", "contentEncoding", "contentMediaType",
 		"required", "dependentRequired":
-		c.Buf = append(c.Buf, value...)
+		value = partFixed
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
-		c.add(value, true)
-	default: // also unknown ones
-		c.add(value, false)
+		value = partNamed
 	}
-}
-
-// data adds a value of which nothing depends.
-func (c *cleaner) data(v jsontext.Value) {
-	switch v.Kind() {
-	case '{':
-		c.Buf = append(c.Buf, '{')
-		jsonrpc.EachMember(v, func(name, value jsontext.Value) bool {
-			c.member(name)
-			c.data(value)
-			return true
-		})
-		c.Buf = append(c.Buf, '}')
-	case '[':
-		c.items(v, c.data)
-	case '"':
-		lines := strings.Split(string(jsonrpc.Unquote(v)), "\n")
-		for i, line := range lines {
-			lines[i] = safetext.Line(line, len(line)+1)
-		}
-		c.Buf = AppendText(c.Buf, strings.Join(lines, "\n"))
-	default:
-		c.Buf = append(c.Buf, v...)
-	}
-}
-
-// items adds an array whose elements add adds.
-func (c *cleaner) items(array jsontext.Value, add func(jsontext.Value)) {
-	c.Buf = append(c.Buf, '[')
-	for _, item := range jsonrpc.Items(array) {
-		c.Next()
-		add(item)
-	}
-	c.Buf = append(c.Buf, ']')
-}
-
-// member adds the name of a member.
-func (c *cleaner) member(name jsontext.Value) {
-	c.Next()
-	c.Buf = append(append(c.Buf, name...), ':')
+	return value, (keyword != c.omitted || keyword == "") && safetext.Line(keyword, maxKeyword) == keyword
 }

@@ -11,10 +11,9 @@ import (
 // Writer appends JSON. Members are in the order in which they are added. Raw values are copied.
 type Writer struct{ Buf []byte }
 
-// Next appends a comma unless the buffer is empty or ends in an opening bracket. No JSON value
-// ends in one.
+// Next appends a comma unless the buffer is empty, or ends in an opening bracket or after the name of a member. No JSON value ends so.
 func (w *Writer) Next() {
-	if n := len(w.Buf); n > 0 && w.Buf[n-1] != '{' && w.Buf[n-1] != '[' {
+	if n := len(w.Buf); n > 0 && w.Buf[n-1] != '{' && w.Buf[n-1] != '[' && w.Buf[n-1] != ':' {
 		w.Buf = append(w.Buf, ',')
 	}
 }

@@ -31,7 +31,7 @@ func callTool(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if own != nil {
 		repeated = wire.RepeatedArgument // it checks the arguments in its own
 	}
-	if argument, problem := repeated(arguments); problem != "" {
+	if argument, problem := repeated(arguments.Value); problem != "" {
 		return wrongArgument(r, argument, problem)
 	}
 	if own != nil {
@@ -275,7 +275,6 @@ func resultOf(r *request, skill *translate.Skill, o *run.Run) jsontext.Value {
 // parts adds the parts of an output to an array of content.
 func (w *result) parts(parts []front.Part, o *run.Run) {
 	for i := range parts {
-		w.Next()
 		w.Part(&parts[i], o.ExecutionID, i)
 	}
 }

@@ -38,9 +38,6 @@ const (
 	mostEndedSize = 64 << 10 // bytes of what a provider has said of one run
 )
 
-// find returns what the provider has said of the end of a run, if it is kept.
-func (e *endedRuns) find(key run.Key) (endedRun, bool) { return e.said.Find(key) }
-
 // add keeps what the provider has said of the end of a run, unless it is long: for as long as its run token is valid, or until later ones take
 // its place, so that a task that has ended stays as it is, whatever its provider says afterwards.
 func (e *endedRuns) add(key run.Key, said endedRun) {
@@ -66,12 +63,6 @@ func withoutAnswer(o *run.Run) (c run.Run, ok bool) {
 		f.Cause, c.Failure = nil, &f
 	}
 	return c, size <= mostEndedSize
-}
-
-// has reports whether it is known that a run has ended.
-func (e *endedRuns) has(key run.Key) bool {
-	_, ok := e.since.Find(key)
-	return ok
 }
 
 // sinceWhen returns when it was first called for a run, as far as it is remembered.

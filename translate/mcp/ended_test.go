@@ -16,7 +16,7 @@ func TestEndedForLong(t *testing.T) {
 		began := e.sinceWhen(key)
 		e.add(key, endedRun{outcome: run.Run{State: run.Completed}})
 		time.Sleep(89 * 24 * time.Hour)
-		if said, ok := e.find(key); !ok || said.outcome.State != run.Completed || !e.has(key) || !e.sinceWhen(key).Equal(began) {
+		if said, ok := e.said.Find(key); !ok || said.outcome.State != run.Completed || !e.sinceWhen(key).Equal(began) {
 			t.Errorf("after 89 days: %+v, %t, since %s", said, ok, e.sinceWhen(key))
 		}
 	})

@@ -243,16 +243,21 @@ func explain(r *request, f *run.Failure, token string) jsontext.Value {
 		text += wire.Unknown(r.unknown)
 	}
 	return r.errorResult(text+wire.Advice(f, next, token), func(w *front.Writer) {
-		w.Text("code", errorCode(f))
-		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
-		w.Text("next", string(next))
+		facts(w, f, next, token)
 		w.Text("source", string(cmp.Or(f.By, run.Bridge)))
-		w.Raw("details", front.Details(f))
-		if next != run.NextFollowRun { // which is not to call the tool again
-			w.Raw("retry", front.Retry(f))
-		}
-		w.Optional("runToken", token)
 	})
+}
+
+// facts adds what programs are told about a failure. token is that of the run; empty: there is none.
+func facts(w *front.Writer, f *run.Failure, next run.Next, token string) {
+	w.Text("code", errorCode(f))
+	w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
+	w.Text("next", string(next))
+	w.Raw("details", front.Details(f))
+	if next != run.NextFollowRun || token == "" { // else the tool is not to be called again
+		w.Raw("retry", front.Retry(f))
+	}
+	w.Optional("runToken", token)
 }
 
 // errorResult returns a result that is an error: a text, and the facts for programs, which add adds.

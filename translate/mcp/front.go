@@ -112,23 +112,15 @@ var _ jsonrpc.Handler = (*Front)(nil)
 
 // The methods.
 const (
-	methodDiscover      = "server/discover"
-	methodInitialize    = "initialize"
-	methodPing          = "ping"
-	methodListTools     = "tools/list"
-	methodCallTool      = "tools/call"
-	methodGetTask       = "tasks/get"
-	methodUpdateTask    = "tasks/update"
-	methodCancelTask    = "tasks/cancel"
-	methodReadResource  = "resources/read"
-	methodListResources = "resources/list"
-	methodListTemplates = "resources/templates/list"
-	methodListPrompts   = "prompts/list"
-	methodListen        = "subscriptions/listen"
-	methodComplete      = "completion/complete"
-	methodGetPrompt     = "prompts/get"
-	methodListSkills    = "skills/list"
-	methodGetSkill      = "skills/get"
+	methodInitialize   = "initialize"
+	methodPing         = "ping"
+	methodCallTool     = "tools/call"
+	methodGetTask      = "tasks/get"
+	methodUpdateTask   = "tasks/update"
+	methodCancelTask   = "tasks/cancel"
+	methodReadResource = "resources/read"
+	methodListen       = "subscriptions/listen"
+	methodGetPrompt    = "prompts/get"
 
 	// MethodUnknown is the method of calls with any other name, in reports.
 	MethodUnknown = "unknown"
@@ -148,23 +140,23 @@ var methods map[string]*method
 
 func init() { // else it would refer to itself
 	methods = map[string]*method{
-		methodDiscover:      {modern: true, operation: translate.OperationDescribe, serve: discover},
-		methodInitialize:    {legacy: true, operation: translate.OperationDescribe, serve: initialize},
-		methodPing:          {legacy: true, operation: translate.OperationDescribe, serve: ping},
-		methodListTools:     {modern: true, legacy: true, operation: translate.OperationList, serve: listTools, reports: true},
-		methodCallTool:      {modern: true, legacy: true, operation: translate.OperationExecute, serve: callTool, reports: true},
-		methodListResources: {modern: true, legacy: true, operation: translate.OperationList, serve: listResources, reports: true},
-		methodListTemplates: {modern: true, legacy: true, operation: translate.OperationDescribe, serve: listTemplates},
-		methodReadResource:  {modern: true, legacy: true, operation: translate.OperationDescribe, serve: readResource, reports: true},
-		methodListSkills:    {modern: true, legacy: true, operation: translate.OperationList, serve: listSkills, reports: true},
-		methodGetSkill:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: getSkill, reports: true},
-		methodListPrompts:   {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true},
-		methodGetPrompt:     {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true},
-		methodComplete:      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},
-		methodListen:        {modern: true, operation: translate.OperationDescribe, serve: listen, reports: true},
-		methodGetTask:       {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true, tasks: true},
-		methodUpdateTask:    {modern: true, operation: translate.OperationDescribe, serve: updateTask, tasks: true},
-		methodCancelTask:    {modern: true, operation: translate.OperationFollow, serve: cancelTask, reports: true, tasks: true},
+		"server/discover":          {modern: true, operation: translate.OperationDescribe, serve: discover},
+		methodInitialize:           {legacy: true, operation: translate.OperationDescribe, serve: initialize},
+		methodPing:                 {legacy: true, operation: translate.OperationDescribe, serve: ping},
+		"tools/list":               {modern: true, legacy: true, operation: translate.OperationList, serve: listTools, reports: true},
+		methodCallTool:             {modern: true, legacy: true, operation: translate.OperationExecute, serve: callTool, reports: true},
+		"resources/list":           {modern: true, legacy: true, operation: translate.OperationList, serve: listResources, reports: true},
+		"resources/templates/list": {modern: true, legacy: true, operation: translate.OperationDescribe, serve: listTemplates},
+		methodReadResource:         {modern: true, legacy: true, operation: translate.OperationDescribe, serve: readResource, reports: true},
+		"skills/list":              {modern: true, legacy: true, operation: translate.OperationList, serve: listSkills, reports: true},
+		"skills/get":               {modern: true, legacy: true, operation: translate.OperationDescribe, serve: getSkill, reports: true},
+		"prompts/list":             {modern: true, legacy: true, operation: translate.OperationList, serve: listPrompts, reports: true},
+		methodGetPrompt:            {modern: true, legacy: true, operation: translate.OperationExecute, serve: getPrompt, reports: true},
+		"completion/complete":      {modern: true, legacy: true, operation: translate.OperationDescribe, serve: complete},
+		methodListen:               {modern: true, operation: translate.OperationDescribe, serve: listen, reports: true},
+		methodGetTask:              {modern: true, operation: translate.OperationFollow, serve: getTask, reports: true, tasks: true},
+		methodUpdateTask:           {modern: true, operation: translate.OperationDescribe, serve: updateTask, tasks: true},
+		methodCancelTask:           {modern: true, operation: translate.OperationFollow, serve: cancelTask, reports: true, tasks: true},
 	}
 }
 
@@ -232,7 +224,7 @@ func (r *request) readParams() (fault *jsonrpc.Error) {
 		return fault
 	}
 	name, twice := wire.RepeatedParam(r.Request)
-	if inMeta, more := r.meta.Read(r.param("_meta")); more {
+	if inMeta, more := r.meta.Read(r.param("_meta").Value); more {
 		name, twice = inMeta, true
 	}
 	if twice {

@@ -19,11 +19,6 @@ var listChanges = []struct{ member, method string }{
 	{"resourcesListChanged", "notifications/resources/list_changed"},
 }
 
-// announces reports whether a change of a list is announced: clients have to see it.
-func (o *Options) announces(change string) bool {
-	return change != "toolsListChanged" || !o.Search
-}
-
 // subscription is what a client listens to.
 type subscription struct {
 	*request
@@ -92,7 +87,8 @@ func subscriptionOf(r *request, wanted jsontext.Value) *subscription {
 	var w front.Writer
 	w.Open()
 	for _, c := range listChanges {
-		if wire.Member(wanted, c.member).Kind() == 't' && r.front.Options.announces(c.member) {
+		unseen := c.member == "toolsListChanged" && r.front.Options.Search // the list does not change
+		if wire.Member(wanted, c.member).Kind() == 't' && !unseen {
 			s.lists = append(s.lists, c.method)
 			w.Raw(c.member, jsontext.Value("true"))
 		}

@@ -156,18 +156,10 @@ func refusal(r *request, f *run.Failure, token string) *jsonrpc.Error {
 // failureError returns the error for a failure that has nothing to do with the caller. token is that of the run; empty: there is none.
 func failureError(f *run.Failure, token string) *jsonrpc.Error {
 	text, next := messageOf(f), f.Next()
-	data := front.Object(func(w *front.Writer) {
-		w.Text("code", errorCode(f))
-		w.Text("executed", string(cmp.Or(f.Executed, run.ExecutedMaybe)))
-		w.Text("next", string(next))
-		w.Raw("details", front.Details(f))
-		if token != "" && next == run.NextFollowRun {
-			text += wire.Advice(f, next, token)
-		} else {
-			w.Raw("retry", front.Retry(f))
-		}
-		w.Optional("runToken", token)
-	})
+	if token != "" && next == run.NextFollowRun {
+		text += wire.Advice(f, next, token)
+	}
+	data := front.Object(func(w *front.Writer) { facts(w, f, next, token) })
 	jsonrpc.Flatten(data)
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: data}
 }
@@ -228,7 +220,7 @@ func getPrompt(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if arguments != nil && arguments.Kind() != '{' {
 		return r.refuse(invalid("arguments must be an object"))
 	}
-	if _, problem := wire.RepeatedArgument(r.param("arguments")); problem != "" {
+	if _, problem := wire.RepeatedArgument(arguments); problem != "" {
 		return r.refuse(invalid(problem))
 	}
 	wait := r.front.Options.Wait

@@ -55,7 +55,7 @@ func (w *result) end(own ...func(*front.Writer)) jsontext.Value {
 // serverInfo adds the name and version of the server as a value.
 func (w *result) serverInfo() {
 	o := &w.request.front.Options
-	w.Buf = append(w.Buf, '{')
+	w.Open()
 	w.Text("name", o.Name)
 	w.Text("version", o.Version)
 	w.Close()

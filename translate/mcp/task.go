@@ -30,16 +30,11 @@ func newTask(r *request, o *run.Run) (jsontext.Value, *jsonrpc.Error) {
 	return w.end(), nil
 }
 
-// canceledSince returns the state of a task that was canceled.
-func canceledSince(at time.Time) wire.TaskState {
-	return wire.TaskState{Status: wire.TaskCancelled, Message: abandoned, Since: at}
-}
-
 // canceledTask returns a task that was canceled as an object.
 func canceledTask(r *request, id string, ref *run.Ref, at time.Time) jsontext.Value {
 	w := result{request: r}
-	w.Buf = append(w.Buf, '{')
-	w.Task(id, ref, r.front.Tokens.Lifetime(), canceledSince(at))
+	w.Open()
+	w.Task(id, ref, r.front.Tokens.Lifetime(), wire.TaskState{Status: wire.TaskCancelled, Message: abandoned, Since: at})
 	w.Close()
 	return w.Buf
 }
@@ -72,13 +67,12 @@ func getTask(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return r.refuse(fault)
 	}
-	if at := canceledAt(r, &ref); !at.IsZero() {
-		r.reportRun(&run.Run{Ref: ref, State: run.Canceled})
-		w := r.open(resultComplete)
-		w.Task(id, &ref, r.front.Tokens.Lifetime(), canceledSince(at))
-		return w.end(), nil
+	if !canceledAt(r, &ref).IsZero() {
+		canceled := run.Run{Ref: ref, State: run.Canceled}
+		r.reportRun(&canceled)
+		return detailed(r, id, &ref, nil, &canceled)
 	}
-	if known, ok := r.front.ended.find(keyOf(r, &ref)); ok {
+	if known, ok := r.front.ended.said.Find(keyOf(r, &ref)); ok {
 		r.reportRun(&known.outcome)
 		return detailed(r, id, &ref, known.skill, &known.outcome)
 	}
@@ -108,7 +102,7 @@ func keyOf(r *request, ref *run.Ref) run.Key { return run.KeyOf(r.caller.Princip
 // working answers tasks/get for a run that goes on, or whose state can't be read. It is an error if the run has ended: the states of
 // tasks that have ended do not change, and the client can ask again for the result.
 func working(r *request, id string, ref *run.Ref, said polledRun) (jsontext.Value, *jsonrpc.Error) {
-	if r.front.ended.has(keyOf(r, ref)) {
+	if _, ended := r.front.ended.since.Find(keyOf(r, ref)); ended {
 		return nil, failureError(&run.Failure{
 			Kind: run.Unreachable, Phase: run.PhaseResult, By: run.Bridge, Ref: *ref, Executed: run.ExecutedYes, Retry: run.RetryIn(max(said.retryAfter, wire.ShortestPoll), taskReadings),
 			Message: strings.TrimSpace("The task has ended, but its result can't be read at the moment; call tasks/get again later. " + said.message),
@@ -170,7 +164,7 @@ func ofRun(r *request, id string, ref *run.Ref, skill *translate.Skill, o *run.R
 		}
 	}
 	w := result{request: r}
-	w.Buf = append(w.Buf, '{')
+	w.Open()
 	state := wire.TaskState{Status: status, Message: message, RetryAfter: o.RetryAfter}
 	if status != wire.TaskWorking {
 		state.Since = r.front.ended.sinceWhen(keyOf(r, ref))
@@ -238,7 +232,7 @@ const cancelPoll = 5 * time.Second
 // a task that has ended since then is not to become a canceled one. That is one request for a task, since one that is canceled stays so.
 // It reports the call.
 func hasEnded(r *request, ref *run.Ref) bool {
-	if r.front.ended.has(keyOf(r, ref)) {
+	if _, ended := r.front.ended.since.Find(keyOf(r, ref)); ended {
 		r.reportRun(&run.Run{Ref: *ref, State: run.Completed})
 		return true
 	}

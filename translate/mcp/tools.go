@@ -32,29 +32,21 @@ func listTools(r *request) (jsontext.Value, *jsonrpc.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	list := make([]wire.Definition, len(listing.Skills))
-	size := 0
-	for i := range listing.Skills {
-		e := &listing.Skills[i]
-		var err error
-		if list[i], err = r.tools().Define(r.ctx, e.Tool, e.Name, e.Descriptor, e.OutputSchema(), e.Connects); err != nil {
-			return nil, callerGone(r)
-		}
-		size += list[i].Size()
-	}
-	if !r.Reserve(int64(size)) {
-		return nil, tooLarge(r.Request, nil)
-	}
 	w := r.open(resultComplete)
-	w.Buf = slices.Grow(w.Buf, size)
 	w.OpenArray("tools")
 	getRun := listing.Reserved
-	for i := range list {
-		if getRun && listing.Skills[i].Tool > wire.GetRun {
+	for i := range listing.Skills {
+		e := &listing.Skills[i]
+		if getRun && e.Tool > wire.GetRun {
 			w.getRun()
 			getRun = false
 		}
-		w.Tool(&list[i])
+		if err := w.Tool(r.ctx, r.tools(), e.Tool, e.Name, e.Descriptor, e.OutputSchema(), e.Connects); err != nil {
+			return nil, callerGone(r)
+		}
+		if !r.Reserve(int64(len(w.Buf))) {
+			return nil, tooLarge(r.Request, nil)
+		}
 	}
 	if getRun {
 		w.getRun()
@@ -225,12 +217,10 @@ func describeSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonr
 	if failure != nil {
 		return failed(r, &run.Run{Failure: failure}, name)
 	}
-	tool, err := r.tools().Define(r.ctx, cmp.Or(d.Tool, d.Name), d.Name, d.Descriptor, d.OutputSchema, d.State == catalog.NeedsConsent)
-	if err != nil {
+	var w wire.Writer
+	if err := w.Tool(r.ctx, r.tools(), cmp.Or(d.Tool, d.Name), d.Name, d.Descriptor, d.OutputSchema, d.State == catalog.NeedsConsent); err != nil {
 		return nil, callerGone(r)
 	}
-	var w wire.Writer
-	w.Tool(&tool)
 	return structured(r, w.Buf, nil), nil
 }
 
@@ -244,7 +234,7 @@ func callSkill(r *request, arguments jsontext.Value) (jsontext.Value, *jsonrpc.E
 	if own != nil && own.Kind() != '{' {
 		return wrongArgument(r, "arguments", "arguments must be an object.")
 	}
-	if argument, problem := wire.RepeatedInArguments(jsonrpc.Member{Value: own}); problem != "" {
+	if argument, problem := wire.RepeatedInArguments(own); problem != "" {
 		return wrongArgument(r, argument, problem)
 	}
 	r.indirect = true

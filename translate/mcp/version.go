@@ -28,13 +28,6 @@ func AllVersions() []string {
 // isModern reports whether the requests of a version describe themselves.
 func isModern(version string) bool { return version == version20260728 }
 
-// The header fields of MCP over HTTP, in canonical form.
-const (
-	headerVersion = "Mcp-Protocol-Version"
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
-)
-
 // saysModern reports whether a request is of a modern client. Some clients of legacy servers send Mcp-Method, too, but never
 // without their version.
 func (r *request) saysModern() bool {
@@ -44,19 +37,19 @@ func (r *request) saysModern() bool {
 	if r.HTTP == nil || r.Method == methodInitialize { // which negotiates a legacy version, whatever the header says
 		return false
 	}
-	said := r.HTTP.Header[headerVersion]
+	said := r.HTTP.Header[wire.HeaderVersion]
 	if len(said) > 0 {
 		return slices.ContainsFunc(said, func(v string) bool { return isModern(wire.Trim(v)) })
 	}
-	return len(r.HTTP.Header[headerMethod]) > 0
+	return len(r.HTTP.Header[wire.HeaderMethod]) > 0
 }
 
 // legacyVersion returns the version of a legacy request. If the field is empty, or is there twice, it is none.
 func (r *request) legacyVersion() string {
-	if r.HTTP == nil || len(r.HTTP.Header[headerVersion]) == 0 {
+	if r.HTTP == nil || len(r.HTTP.Header[wire.HeaderVersion]) == 0 {
 		return version20250326
 	}
-	version, _ := wire.Field(r.HTTP.Header, headerVersion)
+	version, _ := wire.Field(r.HTTP.Header, wire.HeaderVersion)
 	return version
 }
 
@@ -72,18 +65,12 @@ func (o *Options) newestLegacy() string {
 
 func (o *Options) serves(version string) bool { return slices.Contains(o.Versions, version) }
 
-// nameParams are the members of params that the field Mcp-Name repeats, by method.
-var nameParams = map[string]string{
-	methodCallTool: "name", methodGetPrompt: "name", methodReadResource: "uri",
-	methodGetTask: "taskId", methodUpdateTask: "taskId", methodCancelTask: "taskId",
-}
-
 // checkHeader checks that the header of a modern request repeats what its body says, so that proxies can rely on it.
 func (r *request) checkHeader() *jsonrpc.Error {
 	if r.HTTP == nil {
 		return nil
 	}
-	if said, ok := wire.Field(r.HTTP.Header, headerVersion); !ok {
+	if said, ok := wire.Field(r.HTTP.Header, wire.HeaderVersion); !ok {
 		return headerMismatch("the field MCP-Protocol-Version is missing or is there more than once")
 	} else if version := wire.Text(r.meta.Version); said != version {
 		return headerMismatch("the field MCP-Protocol-Version says " + quoted(said) + ", and _meta says " + quoted(version))
@@ -91,11 +78,11 @@ func (r *request) checkHeader() *jsonrpc.Error {
 	if version := wire.Text(r.meta.Version); !isModern(version) || !r.front.Options.serves(version) {
 		return r.unsupportedVersion(version)
 	}
-	if said, ok := wire.Field(r.HTTP.Header, headerMethod); !ok || said != r.Method {
+	if said, ok := wire.Field(r.HTTP.Header, wire.HeaderMethod); !ok || said != r.Method {
 		return headerMismatch("the field Mcp-Method must say the method " + quoted(r.Method))
 	}
-	name, named := nameParams[r.Method]
-	if value := r.param(name).Value; named && value.Kind() == '"' && !wire.Repeats(r.HTTP.Header, headerName, wire.Text(value)) {
+	name, named := wire.NameParams[r.Method]
+	if value := r.param(name).Value; named && value.Kind() == '"' && !wire.Repeats(r.HTTP.Header, wire.HeaderName, wire.Text(value)) {
 		return headerMismatch("the field Mcp-Name must say the " + name + " of the params")
 	}
 	return nil // the method refuses other params
@@ -114,7 +101,7 @@ func (o *Options) Profile(maxBatch int) jsonrpc.Profile {
 		MediaTypes:         []string{"application/json"},
 		NotificationStatus: http.StatusAccepted,
 		TakesResponse: func(r *http.Request) bool {
-			said, _ := wire.Field(r.Header, headerVersion)
+			said, _ := wire.Field(r.Header, wire.HeaderVersion)
 			return !isModern(said)
 		},
 		ErrorStatus: func(code int) int {
@@ -131,10 +118,10 @@ func (o *Options) Profile(maxBatch int) jsonrpc.Profile {
 
 // takesBatch reports whether an HTTP request is one of 2025-03-26, whose servers have to take batches (2025-03-26, Base Protocol, Batching).
 func (o *Options) takesBatch(r *http.Request) bool {
-	if len(r.Header[headerVersion]) == 0 {
-		return len(r.Header[headerMethod]) == 0 && o.serves(version20250326)
+	if len(r.Header[wire.HeaderVersion]) == 0 {
+		return len(r.Header[wire.HeaderMethod]) == 0 && o.serves(version20250326)
 	}
-	said, _ := wire.Field(r.Header, headerVersion)
+	said, _ := wire.Field(r.Header, wire.HeaderVersion)
 	return said == version20250326 && o.serves(said)
 }
 

@@ -54,7 +54,10 @@ func Code(text string) Markdown {
 	if line == "" {
 		return ""
 	}
-	fence := strings.Repeat("`", longestRun(line, '`')+1)
+	fence := "`"
+	for strings.Contains(line, fence) {
+		fence += "`"
+	}
 	if line[0] == '`' || line[len(line)-1] == '`' {
 		line = " " + line + " "
 	}
@@ -64,19 +67,6 @@ func Code(text string) Markdown {
 // Cell returns a text as a code span in a cell of a table, where pipes are escaped.
 func Cell(text string) Markdown {
 	return Markdown(strings.ReplaceAll(string(Code(text)), "|", `\|`))
-}
-
-func longestRun(s string, c byte) int {
-	longest, run := 0, 0
-	for i := range len(s) {
-		if s[i] != c {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
 }
 
 // block returns a JSON value as a code block. No line of formatted JSON starts with a

@@ -1,8 +1,8 @@
 package skillfile
 
 import (
-	"cmp"
 	_ "embed"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,41 +18,27 @@ import (
 //go:embed skill.md.tmpl
 var skillText string
 
-var skillTemplate = template.Must(template.New("SKILL.md").Parse(skillText))
+var skillTemplate = template.Must(template.New("SKILL.md").Funcs(template.FuncMap{
+	"prose": Prose, "codes": CodeList,
+	"code": func(text any) Markdown { return Code(fmt.Sprint(text)) }, // kinds and types, too
+}).Parse(skillText))
 
 // maxSchemaBlock bounds a schema in SKILL.md, in bytes. A longer one is only in
 // descriptor.json.
 const maxSchemaBlock = 4000
 
-// pageData is the data for the template of SKILL.md.
+// pageData is the data for the template of SKILL.md. Its texts are the provider's: the template escapes them.
 type pageData struct {
-	Call                        callWords
-	Title, Description          Markdown
-	Name, ID, Version           Markdown
-	Capability, Access          Markdown
-	Inputs                      []InputRow
-	Example                     Markdown
-	OutputType, OutputText      Markdown
-	OutputSchema                Markdown
-	Auth                        authSection
-	Provider, URL, Contact, Doc Markdown
-	Tags                        Markdown
-	Descriptor                  Markdown // name of the file
-}
-
-type callWords struct {
-	Name      string
-	Arguments Markdown
+	*document.Descriptor
+	*Words
+	Inputs                []InputRow
+	Example, OutputSchema Markdown
+	Scopes                []string
 }
 
 // InputRow is a row in a table of inputs.
 type InputRow struct {
 	Name, Type, Required, Default, Description Markdown
-}
-
-type authSection struct {
-	Needed                            bool
-	Type, Header, Text, Scopes, Prose Markdown
 }
 
 // Words are what differs in SKILL.md between the protocols of agents.
@@ -73,17 +59,12 @@ func Page(d *translate.Description, words *Words) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := pageData{
-		Title: Prose(s.Name), Description: Prose(s.Description),
-		Call: callWords{words.Name, Code(words.Arguments)},
-		Name: Code(cmp.Or(words.CallName, d.Name)), ID: Code(s.ID), Version: Code(s.Version),
-		Capability: Code(string(s.CapabilityType)), Access: Code(string(s.Access)),
-		Example:    example,
-		OutputType: Code(s.Output.ContentType), OutputText: Prose(s.Output.Description),
-		Auth:     authOf(&s.Auth),
-		Provider: Prose(s.Provider.Name), URL: Code(s.Provider.URL), Contact: Code(s.Provider.Contact), Doc: Code(s.DocumentationURL),
-		Tags:       CodeList(s.Tags),
-		Descriptor: Code(words.Descriptor),
+	p := pageData{Descriptor: s, Words: words, Example: example}
+	if words.CallName == "" {
+		p.CallName = d.Name
+	}
+	if s.Auth.OAuth2 != nil {
+		p.Scopes = slices.Sorted(maps.Keys(s.Auth.OAuth2.Scopes))
 	}
 	for i := range s.Inputs {
 		p.Inputs = append(p.Inputs, RowOf(&s.Inputs[i], maxProse, maxSpan, ": see "+words.Inputs))
@@ -109,17 +90,6 @@ func RowOf(in *document.Parameter, description, other int, schema string) InputR
 		row.Description += Markdown(" (constrained by a schema" + schema + ")")
 	}
 	return row
-}
-
-func authOf(a *document.Auth) authSection {
-	p := authSection{Needed: a.Type != document.AuthNone, Type: Code(string(a.Type)), Header: Code(a.Header), Text: Prose(a.Description)}
-	if a.OAuth2 != nil {
-		p.Scopes = CodeList(slices.Sorted(maps.Keys(a.OAuth2.Scopes)))
-	}
-	if a.Custom != nil {
-		p.Prose = Prose(a.Custom.Instructions)
-	}
-	return p
 }
 
 // CodeList joins code spans with commas.

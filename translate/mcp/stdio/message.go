@@ -16,12 +16,6 @@ const (
 	methodListen     = "subscriptions/listen"
 )
 
-// nameMembers are the params that are repeated in the header Mcp-Name, by method.
-var nameMembers = map[string]string{
-	"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
-	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId", "tasks/list": "taskId", "tasks/result": "taskId",
-}
-
 // message is a message of the client or of the server, of which only what the transport needs is read. The server checks the rest.
 type message struct {
 	text   []byte
@@ -104,7 +98,7 @@ func (m *message) read() {
 		m.id = nil
 	}
 	m.version = wire.Member(wire.Member(params, "_meta"), wire.MetaVersion)
-	if member, named := nameMembers[m.method]; named {
+	if member, named := wire.NameParams[m.method]; named {
 		m.name = wire.Member(params, member)
 	}
 	if canceled := wire.Member(params, "requestId"); m.method == methodCancelled && isID(canceled) {

@@ -10,13 +10,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
 )
 
-// Headers of Streamable HTTP.
-const (
-	headerVersion = "Mcp-Protocol-Version"
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
-)
-
 // request returns the HTTP request for a message. negotiated is the version that the answer to initialize had; empty: there was none.
 func (m *message) request(ctx context.Context, url, negotiated string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.text))
@@ -29,16 +22,16 @@ func (m *message) request(ctx context.Context, url, negotiated string) (*http.Re
 	case m.version != nil:
 		// A version that no header can have is no version of MCP; the server refuses the request without it.
 		if version := wire.Text(m.version); isVersion(version) {
-			r.Header.Set(headerVersion, version)
+			r.Header.Set(wire.HeaderVersion, version)
 		}
 		if m.method != "" {
-			r.Header.Set(headerMethod, encodeHeader(m.method))
+			r.Header.Set(wire.HeaderMethod, encodeHeader(m.method))
 		}
 		if m.name.Kind() == '"' {
-			r.Header.Set(headerName, encodeHeader(wire.Text(m.name)))
+			r.Header.Set(wire.HeaderName, encodeHeader(wire.Text(m.name)))
 		}
 	case negotiated != "" && m.method != methodInitialize:
-		r.Header.Set(headerVersion, negotiated)
+		r.Header.Set(wire.HeaderVersion, negotiated)
 	}
 	return r, nil
 }

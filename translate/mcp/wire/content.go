@@ -19,15 +19,9 @@ import (
 // Writer writes JSON.
 type Writer struct{ front.Writer }
 
-// TextContent adds a text to an array of content.
+// TextContent adds a text as content.
 func (w *Writer) TextContent(text string) {
-	w.Next()
-	w.text(text)
-}
-
-// text adds a text as a value.
-func (w *Writer) text(text string) {
-	w.Buf = append(w.Buf, '{')
+	w.Open()
 	w.Text("type", "text")
 	w.Text("text", text)
 	w.Close()
@@ -38,24 +32,24 @@ func (w *Writer) Part(p *front.Part, runID string, i int) {
 	mediaType := p.MediaType
 	switch kind := p.Media(); {
 	case p.Kind == front.PartData:
-		w.text(string(p.Data))
+		w.TextContent(string(p.Data))
 	case p.Kind == front.PartURL:
-		w.Buf = append(w.Buf, '{')
+		w.Open()
 		w.Text("type", "resource_link")
 		w.Text("uri", p.Text)
 		w.Text("name", fileName(p, i))
 		w.Optional("mimeType", mediaType)
 		w.Close()
 	case kind != "":
-		w.Buf = append(w.Buf, '{')
+		w.Open()
 		w.Text("type", kind)
 		w.Text("data", p.Text)
 		w.Text("mimeType", mediaType)
 		w.Close()
 	case p.Kind == front.PartText && p.Filename == "":
-		w.text(p.Text)
+		w.TextContent(p.Text)
 	default:
-		w.Buf = append(w.Buf, '{')
+		w.Open()
 		w.Text("type", "resource")
 		w.OpenMember("resource")
 		w.Text("uri", "skill-output://"+url.PathEscape(runID)+"/"+url.PathEscape(fileName(p, i)))

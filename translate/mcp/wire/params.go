@@ -31,7 +31,7 @@ func Param(req *jsonrpc.Request, name string) (found jsonrpc.Member) {
 
 // RepeatedParam returns the name of a member of params, or of an object in them other than the arguments, that is there twice.
 func RepeatedParam(req *jsonrpc.Request) (name string, twice bool) {
-	if name, twice = repeated(req.Members, req.Params); twice {
+	if name, twice = repeated(req.Params); twice {
 		return name, true
 	}
 	for _, of := range []string{"ref", "argument", "notifications"} {
@@ -40,6 +40,18 @@ func RepeatedParam(req *jsonrpc.Request) (name string, twice bool) {
 		}
 	}
 	return "", false
+}
+
+// The header fields of MCP over HTTP, in canonical form.
+const (
+	HeaderVersion = "Mcp-Protocol-Version"
+	HeaderMethod  = "Mcp-Method"
+	HeaderName    = "Mcp-Name"
+)
+
+// NameParams are the members of params that the field [HeaderName] repeats, by method.
+var NameParams = map[string]string{
+	"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
 }
 
 // The members of _meta.
@@ -84,28 +96,14 @@ type Meta struct {
 	OpensURLs             bool   // the client can ask its user to open a URL
 }
 
-// Read reads the member _meta of params. It returns the name of a member of it, or of the capabilities, that is
+// Read reads the object _meta of params. It returns the name of a member of it, or of the capabilities, that is
 // there twice.
-func (m *Meta) Read(meta jsonrpc.Member) (name string, twice bool) {
-	object := meta.Value
-	var trace, priority jsontext.Value
-	known := [...]struct {
-		name string
-		to   *jsontext.Value
-	}{{MetaVersion, &m.Version}, {MetaCapabilities, &m.Capabilities}, {MetaProgress, &m.ProgressToken}, {MetaTraceParent, &trace}, {MetaPriority, &priority}}
-	jsonrpc.EachMember(object, func(name, value jsontext.Value) bool {
-		text := jsonrpc.Unquote(name)
-		for _, k := range known {
-			if k.name == string(text) && !jsonrpc.IsNull(value) {
-				*k.to = value
-			}
-		}
-		return true
-	})
+func (m *Meta) Read(object jsontext.Value) (name string, twice bool) {
+	m.Version, m.Capabilities, m.ProgressToken = Member(object, MetaVersion), Member(object, MetaCapabilities), Member(object, MetaProgress)
+	m.TraceParent, m.Priority = Text(Member(object, MetaTraceParent)), Text(Member(object, MetaPriority))
 	m.Tasks = Member(Member(m.Capabilities, "extensions"), ExtensionTasks).Kind() == '{'
 	m.OpensURLs = Member(Member(m.Capabilities, "elicitation"), "url").Kind() == '{'
-	m.TraceParent, m.Priority = Text(trace), Text(priority)
-	if name, twice = repeated(meta.Members, object); twice {
+	if name, twice = repeated(object); twice {
 		return name, true
 	}
 	return repeatedIn(m.Capabilities)
@@ -166,8 +164,8 @@ func Repeats(h http.Header, name, value string) bool {
 func Trim(s string) string { return strings.Trim(s, " \t") }
 
 // RepeatedArgument returns the name of an argument that is there twice, and the problem in words; empty: none is.
-func RepeatedArgument(arguments jsonrpc.Member) (name, problem string) {
-	name, twice := repeated(arguments.Members, arguments.Value)
+func RepeatedArgument(arguments jsontext.Value) (name, problem string) {
+	name, twice := repeated(arguments)
 	if !twice {
 		return "", ""
 	}
@@ -175,11 +173,11 @@ func RepeatedArgument(arguments jsonrpc.Member) (name, problem string) {
 }
 
 // RepeatedInArguments is RepeatedArgument that also returns the name of an argument with a member that is there twice, at any depth.
-func RepeatedInArguments(arguments jsonrpc.Member) (name, problem string) {
+func RepeatedInArguments(arguments jsontext.Value) (name, problem string) {
 	if name, problem = RepeatedArgument(arguments); problem != "" {
 		return name, problem
 	}
-	path := repeatedWithin(arguments.Value)
+	path := repeatedWithin(arguments)
 	if path == "" {
 		return "", ""
 	}
@@ -207,31 +205,23 @@ func repeatedIn(object jsontext.Value) (name string, twice bool) {
 	if object.Kind() != '{' {
 		return "", false
 	}
-	if name, twice = repeated(nil, object); twice {
+	if name, twice = repeated(object); twice {
 		return name, true
 	}
 	path := repeatedWithin(object)
 	return safetext.Line(path.LastToken(), MaxQuoted), path != ""
 }
 
-// repeated returns the name of the first member that an object has twice, cleaned. members may be nil, if they are not known.
-func repeated(members []jsonrpc.Member, object jsontext.Value) (name string, twice bool) {
+// repeated returns the name of the first member that an object has twice, cleaned.
+func repeated(object jsontext.Value) (name string, twice bool) {
 	seen := map[string]bool{}
-	see := func(quoted jsontext.Value) {
-		text := jsonrpc.Unquote(quoted)
-		if twice = seen[string(text)]; twice {
-			name = safetext.Line(string(text), MaxQuoted)
+	jsonrpc.EachMember(object, func(quoted, _ jsontext.Value) bool {
+		text := string(jsonrpc.Unquote(quoted))
+		if twice = seen[text]; twice {
+			name = safetext.Line(text, MaxQuoted)
 		}
-		seen[string(text)] = true
-	}
-	for i := 0; i < len(members) && !twice; i++ {
-		see(members[i].Name)
-	}
-	if members == nil {
-		jsonrpc.EachMember(object, func(quoted, _ jsontext.Value) bool {
-			see(quoted)
-			return !twice
-		})
-	}
+		seen[text] = true
+		return !twice
+	})
 	return name, twice
 }

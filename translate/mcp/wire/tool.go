@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -28,50 +29,37 @@ type Tools struct {
 	Structured bool // with the schemas of outputs
 }
 
-// Definition is the definition of a tool.
-type Definition struct {
-	tool, name                 string // of the tool, and of the skill for the bridge
-	descriptor                 *document.Descriptor
-	description, input, output jsontext.Value
-}
-
-// Define makes the definition of the tool of a skill. tool is its name, name that of the skill for the bridge, and output the JSON Schema of the
-// output; nil: none. connects says that calls ask the user to connect an account first. What is dear is kept with the descriptor. The error is that of a context that has ended.
-func (how Tools) Define(ctx context.Context, tool, name string, d *document.Descriptor, output jsontext.Value, connects bool) (t Definition, err error) {
-	t = Definition{tool: tool, name: name, descriptor: d}
-	if t.description, err = front.Description(ctx, d, maxToolDescription, connects); err != nil {
-		return t, err
+// Tool adds the definition of the tool of a skill as a value, or to an array. tool is its name, name that of the skill for the bridge, and output the JSON
+// Schema of the output; nil: none. connects says that calls ask the user to connect an account first. What is dear is kept with the descriptor. The error
+// is that of a context that has ended.
+func (w *Writer) Tool(ctx context.Context, how Tools, tool, name string, d *document.Descriptor, output jsontext.Value, connects bool) error {
+	description, err := front.Description(ctx, d, maxToolDescription, connects)
+	if err != nil {
+		return err
 	}
-	if t.input, err = front.InputSchema(ctx, d, front.HeaderKeyword); err != nil {
-		return t, err
+	input, err := front.InputSchema(ctx, d, front.HeaderKeyword)
+	if err != nil {
+		return err
 	}
-	t.output, err = how.outputSchema(ctx, d, output)
-	return t, err
-}
-
-// Size returns about how many bytes the definition takes.
-func (t *Definition) Size() int {
-	return 512 + len(t.tool) + len(t.name) + len(t.description) + len(t.input) + len(t.output)
-}
-
-// Tool adds the definition of a tool as a value, or to an array.
-func (w *Writer) Tool(t *Definition) {
-	d := t.descriptor
+	if output, err = how.outputSchema(ctx, d, output); err != nil {
+		return err
+	}
 	w.Open()
-	w.Text("name", t.tool)
+	w.Text("name", tool)
 	w.Text("title", safetext.Line(d.Name, MaxQuoted))
-	w.Raw("description", t.description)
-	w.Raw("inputSchema", t.input)
-	w.Raw("outputSchema", t.output)
+	w.Raw("description", description)
+	w.Raw("inputSchema", input)
+	w.Raw("outputSchema", output)
 	w.Raw("annotations", jsontext.Value("{"+annotations[strings.ToUpper(d.Endpoint.Method)]+`"openWorldHint":true}`))
 	w.OpenMember("_meta")
 	w.OpenMember(MetaSkill)
-	w.Text("name", t.name)
+	w.Text("name", name)
 	w.Text("version", safetext.Line(d.Version, MaxQuoted))
 	w.Text("capabilityType", string(d.CapabilityType))
 	w.Close()
 	w.Close()
 	w.Close()
+	return nil
 }
 
 // annotations are hints about a tool, by the HTTP method of its endpoint (RFC 9110, section 9.2).
@@ -253,12 +241,5 @@ func NewCursor(list, after string) string {
 func ParseCursor(list, cursor string) (after string, ok bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	after, ok = strings.CutPrefix(string(raw), list+"1:")
-	return after, ok && err == nil && isToolName(after) && NewCursor(list, after) == cursor // the decoder skips line ends
-}
-
-// isToolName reports whether a text has the form of the name of a tool.
-func isToolName(s string) bool {
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
-		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	})
+	return after, ok && err == nil && catalog.IsToolName(after) && NewCursor(list, after) == cursor // the decoder skips line ends
 }
