@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -23,7 +24,7 @@ import (
 const (
 	maxBytes      = 16 << 20
 	maxDocuments  = 2000
-	maxValues     = 2_000_000 // of one document; an alias counts as what it stands for
+	maxValues     = 1_000_000 // of one document; an alias counts as what it stands for
 	maxLevels     = 200
 	maxReferences = 100 // that lead to each other
 )
@@ -203,6 +204,13 @@ var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 func parse(text []byte) (any, error) {
 	if value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{Depth: maxLevels, Values: maxValues}); flaw == nil {
 		return value, nil
+	}
+	marks := 0 // each node of YAML has one, which takes 250 bytes
+	for _, mark := range "\n,:[{-?" {
+		marks += bytes.Count(text, []byte(string(mark)))
+	}
+	if marks > maxValues {
+		return nil, fmt.Errorf("is no JSON that can be read, and too large for YAML: more than %d values", maxValues)
 	}
 	var node yaml.Node
 	if err := yaml.Unmarshal(text, &node); err != nil {

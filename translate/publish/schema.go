@@ -67,7 +67,7 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 	if s.defs, _ = schema["$defs"].(map[string]any); s.err == nil && s.left < 0 {
 		s.err = errTooLarge
 	}
-	kinds := s.typesOf(schema, 0).Names()
+	kinds := s.typesOf(schema).Names()
 	switch {
 	case len(kinds) == 0:
 		kinds = []string{"null", "boolean", "number", "array", "object", "string"}
@@ -81,19 +81,19 @@ func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
 }
 
 // typesOf returns the types that a translated schema, or its parts, name.
-func (s *schemas) typesOf(v any, depth int) (kinds jsonvalue.TypeSet) {
+func (s *schemas) typesOf(v any) (kinds jsonvalue.TypeSet) {
 	schema := s.defined(v)
-	switch {
-	case schema["type"] != nil || depth > maxReferences:
+	switch s.left--; {
+	case schema["type"] != nil || s.left < 0:
 		return jsonvalue.TypesOf(schema["type"])
 	case schema["properties"] != nil:
 		return jsonvalue.TypesNamed("object")
 	}
 	for _, part := range listIn(schema["allOf"]) {
-		kinds = cmp.Or(kinds, s.typesOf(part, depth+1))
+		kinds = cmp.Or(kinds, s.typesOf(part))
 	}
 	for _, part := range slices.Concat(listIn(schema["anyOf"]), listIn(schema["oneOf"])) {
-		of := s.typesOf(part, depth+1)
+		of := s.typesOf(part)
 		if kinds |= of; of == 0 {
 			return 0
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -88,7 +89,7 @@ func (t *translation) path(o *selection) (string, error) {
 		}
 	}
 	u, err := url.Parse(base)
-	if err != nil || strings.ContainsAny(o.path, "?#\\") || !strings.HasPrefix(o.path, "/") {
+	if err != nil || strings.ContainsAny(o.path, "?#\\") || !safetext.Printable(o.path) || !strings.HasPrefix(o.path, "/") {
 		return "", errors.New("its path is none, or the URL of its server: a path begins with /, and has no query")
 	}
 	path := []string{strings.TrimSuffix(u.EscapedPath(), "/")}
@@ -182,7 +183,10 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 			need = "as the scheme " + line(kind) + " says"
 		}
 		if header != "" {
-			credentials, need = append(credentials, http.CanonicalHeaderKey(header)), "the header "+header+" "+need
+			need = "the header " + header + " " + need
+		}
+		if header == "Cookie" || header != "" && !document.ForbiddenHeader(header) {
+			credentials = append(credentials, http.CanonicalHeaderKey(header))
 		}
 		needs = append(needs, need)
 	}

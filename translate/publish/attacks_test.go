@@ -1,0 +1,283 @@
+package publish_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+)
+
+// secret stands in files that no document may show.
+const secret = "s3cr3t-of-the-host"
+
+// refers returns a document whose only operation has a parameter at a reference.
+func refers(reference string) string {
+	return operation(v30, "GET /a", fmt.Sprintf(`{parameters: [{$ref: %q}], `+ok+`}`, reference))
+}
+
+// hidden tests that nothing of an API, or of an error, shows the secret.
+func hidden(t *testing.T, api *publish.API, err error) {
+	t.Helper()
+	shown := fmt.Sprint(err)
+	if api != nil {
+		shown += fmt.Sprint(api.Title, api.LeftOut)
+		for _, s := range api.Skills {
+			shown += string(s.Descriptor(base)) + fmt.Sprintf("%+v", s)
+		}
+	}
+	if strings.Contains(shown, secret) {
+		t.Errorf("the secret is shown: %s", shown)
+	}
+}
+
+// R205: references of a file lead to no file outside of its folder, in whichever spelling, and to no URL.
+func TestR205ReferencesOutOfTheFolder(t *testing.T) {
+	outside := files(t, map[string]string{"secret.yaml": "p: {name: " + secret + ", in: query, schema: {type: string}}", "api/openapi.yaml": ""})
+	path := filepath.ToSlash(filepath.Join(outside, "secret.yaml"))
+	for _, reference := range []string{
+		"../secret.yaml#/p", "./../secret.yaml#/p", "a/../../secret.yaml#/p", "%2e%2e/secret.yaml#/p", "..%2fsecret.yaml#/p", `..\secret.yaml#/p`, "../api/../secret.yaml#/p", path + "#/p", "//" + path + "#/p", "/" + path + "#/p",
+		"file://" + path + "#/p", "file:" + path + "#/p", "file:../secret.yaml#/p", "file://localhost" + path + "#/p", "FILE://" + path + "#/p", "https://example.com/secret.yaml#/p", "//example.com/secret.yaml#/p", "http:secret.yaml#/p",
+		"/folder/../../secret.yaml#/p", "/folder/../secret.yaml#/p", "secret.yaml\x00#/p", "/etc/hostname", "/proc/self/environ", "data:,p", "",
+	} {
+		if err := os.WriteFile(filepath.Join(outside, "api/openapi.yaml"), []byte(refers(reference)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		api, err := publish.Read(t.Context(), texts{"https://example.com/secret.yaml": "p: {name: " + secret + ", in: query}"}, fileURL(outside, "api/openapi.yaml"), all())
+		hidden(t, api, err)
+		if err == nil && reference != "" && (len(api.LeftOut) != 1 || len(api.Skills) > 0 || len(api.Referred) != 1) {
+			t.Errorf("%s: %+v", reference, api)
+		}
+	}
+}
+
+// R206: symbolic links in the folder lead to no file outside of it, and what is no regular file is not opened.
+func TestR206LinksOutOfTheFolder(t *testing.T) {
+	outside := files(t, map[string]string{"secret.yaml": "p: {name: " + secret + ", in: query, schema: {type: string}}", "api/openapi.yaml": "", "api/inside.yaml": "p: {name: q, in: query, schema: {type: string}}"})
+	api := filepath.Join(outside, "api")
+	for name, target := range map[string]string{"up.yaml": "../secret.yaml", "absolute.yaml": filepath.Join(outside, "secret.yaml"), "folder": "..", "twice.yaml": "up.yaml", "good.yaml": "inside.yaml", "zero.yaml": "/dev/zero"} {
+		if err := os.Symlink(target, filepath.Join(api, name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	if err := exec.Command("mkfifo", filepath.Join(api, "fifo.yaml")).Run(); err != nil {
+		t.Skip(err)
+	}
+	for reference, skills := range map[string]int{"up.yaml#/p": 0, "absolute.yaml#/p": 0, "folder/secret.yaml#/p": 0, "twice.yaml#/p": 0, "good.yaml#/p": 1, "zero.yaml": 0, "fifo.yaml": 0, ".": 0, "folder": 0} {
+		if err := os.WriteFile(filepath.Join(api, "openapi.yaml"), []byte(refers(reference)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found, err := publish.Read(t.Context(), nil, fileURL(api, "openapi.yaml"), all())
+		hidden(t, found, err)
+		if err != nil || len(found.Skills) != skills {
+			t.Errorf("%s: %+v %v", reference, found, err)
+		}
+	}
+}
+
+// R207: a document from a URL refers to no file, and to no other origin.
+func TestR207OtherOrigins(t *testing.T) {
+	location, _ := url.Parse("https://example.com/api/openapi.yaml")
+	path := filepath.Join(files(t, map[string]string{"secret.yaml": "p: {name: " + secret + ", in: query}"}), "secret.yaml")
+	for _, reference := range []string{
+		"file://" + path + "#/p", "file:" + path + "#/p", "file:///etc/hostname", "http://example.com/p.yaml#/p", "https://example.com:8443/p.yaml#/p", "https://other.example.com/p.yaml#/p", "//other.example.com/p.yaml#/p",
+		"https://user@example.com/p.yaml#/p", "https://example.com.evil.example/p.yaml#/p", "https://169.254.169.254/latest/meta-data", "ftp://example.com/p.yaml", "https:p.yaml", `https:\\other.example.com\p.yaml`, "https://example.com@other.example.com/p.yaml", "https://EXAMPLE.com./p.yaml",
+	} {
+		var asked atomic.Int32
+		reader := readerFunc(func(_ context.Context, u *url.URL) ([]byte, error) {
+			if u.String() == location.String() {
+				return []byte(refers(reference)), nil
+			}
+			asked.Add(1)
+			return []byte("p: {name: " + secret + ", in: query, schema: {type: string}}"), nil
+		})
+		api, err := publish.Read(t.Context(), reader, location, all())
+		hidden(t, api, err)
+		if err != nil || asked.Load() > 0 || len(api.Skills) > 0 || len(api.LeftOut) != 1 {
+			t.Errorf("%s: %+v %v, %d asked", reference, api, err, asked.Load())
+		}
+	}
+}
+
+type readerFunc func(context.Context, *url.URL) ([]byte, error)
+
+func (f readerFunc) Read(ctx context.Context, u *url.URL) ([]byte, error) { return f(ctx, u) }
+
+// R208: errors name the reference, and quote nothing of what was read, whatever it is.
+func TestR208ErrorsThatQuote(t *testing.T) {
+	for _, content := range []string{
+		secret, secret + ": [", "{\"" + secret + "\": ", "a: *" + secret, "? [" + secret + "]\n: b", "&a " + secret + ": *a\n*b : c", "%" + secret, "a: !!" + secret + " b", "\t" + secret, "\"\\q" + secret, "- " + secret + "\n: x", "a: \"" + secret, "{" + secret + "}", "[" + secret + "]", "\xff" + secret,
+		"{name: " + secret + "}", "{in: query, name: {" + secret + ": 1}}", "{in: query, name: [], schema: {type: " + secret + "}}", "{$ref: {" + secret + ": 1}}",
+	} {
+		folder := files(t, map[string]string{"openapi.yaml": refers("other"), "other": content})
+		api, err := publish.Read(t.Context(), nil, fileURL(folder, "openapi.yaml"), all())
+		hidden(t, api, err)
+		api, err = publish.Read(t.Context(), nil, fileURL(folder, "other"), all())
+		hidden(t, api, err)
+	}
+}
+
+// R209: references that lead to themselves, to each other, or to much by many ways, end in an error or a schema, quickly.
+func TestR209RecursiveReferences(t *testing.T) {
+	var doubling, pointers, chain, allOf strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&doubling, "D%d: {type: object, properties: {a: {$ref: '#/components/schemas/D%d'}, b: {$ref: '#/components/schemas/D%d'}, c: {$ref: '#/components/schemas/D0'}}}, ", i, i+1, i+1)
+		fmt.Fprintf(&pointers, "P%d: {$ref: '#/components/schemas/P%d/x'}, ", i+1, i)
+		fmt.Fprintf(&chain, "C%d: {$ref: '#/components/schemas/C%d'}, ", i, i+1)
+		fmt.Fprintf(&allOf, "A%d: {allOf: [{$ref: '#/components/schemas/A%d'}, {$ref: '#/components/schemas/A%d'}]}, ", i, i+1, i+1)
+	}
+	schemas := "components: {schemas: {" + doubling.String() + pointers.String() + chain.String() + allOf.String() +
+		"D100: {type: string}, C100: {type: string}, A100: {type: object, properties: {a: {type: string}}}, P0: {x: {$ref: '#/components/schemas/P100'}}, " +
+		"Self: {$ref: '#/components/schemas/Self'}, Loop: {allOf: [{$ref: '#/components/schemas/Loop'}]}, Any: {anyOf: [{$ref: '#/components/schemas/Any'}, {type: string}]}, Items: {type: array, items: {$ref: '#/components/schemas/Items'}}, Root: {$ref: '#'}}}"
+	for _, name := range []string{"D0", "P100", "C0", "A0", "Self", "Loop", "Any", "Items", "Root"} {
+		reference := "{$ref: '#/components/schemas/" + name + "'}"
+		start := time.Now()
+		api := translated(t, operation(v31, "POST /a", `{parameters: [{name: q, in: query, schema: `+reference+`}], requestBody: {content: {application/json: {schema: `+reference+`}}}, responses: {"200": {content: {application/json: {schema: `+reference+`}}}}}`, schemas), all())
+		if took := time.Since(start); took > 5*time.Second || len(api.Skills)+len(api.LeftOut) != 1 {
+			t.Errorf("%s: %s %+v", name, took, api)
+		}
+	}
+}
+
+// R210: aliases of YAML stand for no more than the bounds allow, and in no circle.
+func TestR210Aliases(t *testing.T) {
+	laughs := "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n"
+	merges := "m0: &m0 {a: 1, b: 2}\n"
+	for i := 1; i < 12; i++ {
+		laughs += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", "))
+		merges += fmt.Sprintf("m%d: &m%d {<<: [%s], x%d: *m%d, y%d: *m%d}\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*m%d, ", i-1), 9), ", "), i, i-1, i, i-1)
+	}
+	for _, bomb := range []string{laughs, merges, "a: &a [*a]\n", "a: &a {b: *a}\n", "a: &a {<<: *a}\n", "a: &a\n  - *a\n  - *a\n"} {
+		start := time.Now()
+		_, err := publish.Read(t.Context(), nil, fileURL(files(t, map[string]string{"a.yaml": operation(v30, "GET /a", "{"+ok+"}", bomb)}), "a.yaml"), all())
+		if err == nil || time.Since(start) > 10*time.Second {
+			t.Errorf("%.40s: %v after %s", bomb, err, time.Since(start))
+		}
+	}
+	longtest.Need(t, longtest.Long)
+	for name, content := range map[string]string{"fan": "a: &a {" + many(1000, "k%d: 1") + "}\n" + "b: [" + many(999, "*a, %[1]d") + "]\n", "flat": "- &a x\n" + strings.Repeat("- *a\n", 1_000_001)} {
+		if _, err := publish.Read(t.Context(), nil, fileURL(files(t, map[string]string{"a.yaml": content}), "a.yaml"), all()); err == nil {
+			t.Error(name)
+		}
+	}
+}
+
+// R211: neither depth nor the number of values takes the stack or the memory.
+func TestR211Depth(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	const n = 1 << 20
+	for name, content := range map[string]string{
+		"JSON":     `{"openapi": "3.0.0", "a": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}",
+		"objects":  strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n),
+		"flow":     "openapi: 3.0.0\na: " + strings.Repeat("[", n),
+		"mappings": "openapi: 3.0.0\na: " + strings.Repeat("{a: ", n),
+		"sequence": "openapi: 3.0.0\na:\n" + strings.Repeat("- ", n) + "a",
+		"keys":     strings.Repeat("? ", n) + "a",
+		"block":    strings.Repeat("a:\n", 3) + nested(2000),
+		"values":   `[` + strings.Repeat("0,", 900_000) + "0]",
+		"comments": "openapi: 3.0.0\n" + strings.Repeat("#\n", n),
+		"quotes":   "openapi: \"" + strings.Repeat(`\u0041`, n),
+		"tags":     "openapi: " + strings.Repeat("!a ", n),
+		"anchors":  "openapi: " + strings.Repeat("&a ", n),
+	} {
+		start := time.Now()
+		_, err := publish.Read(t.Context(), nil, fileURL(files(t, map[string]string{"a": content}), "a"), all())
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s took %s: %v", name, took, err)
+		}
+	}
+	deep := strings.Repeat("{type: array, items: ", 90) + "{type: string}" + strings.Repeat("}", 90)
+	if reason := left(t, translated(t, operation(v30, "GET /a", `{parameters: [{name: q, in: query, schema: `+deep+`}], `+ok+`}`), all())); !strings.Contains(reason, "nested") {
+		t.Error(reason)
+	}
+}
+
+// nested returns a block mapping of n levels.
+func nested(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat(" ", i+1) + "a:\n")
+	}
+	return b.String()
+}
+
+// R212: all documents together have 16 MiB, and there are at most 2,000.
+func TestR212ManyDocuments(t *testing.T) {
+	location, _ := url.Parse("https://example.com/0")
+	read, size := 0, 0
+	reader := readerFunc(func(_ context.Context, u *url.URL) ([]byte, error) {
+		read++
+		if u.Path == "/0" {
+			return []byte(operation(v30, "GET /a", `{parameters: [`+many(5000, "{$ref: 'p%d'}")+`], `+ok+`}`)), nil
+		}
+		text := "name: " + strings.TrimPrefix(u.Path, "/") + "\nin: query\nschema: {type: string}\n# " + strings.Repeat("x", size)
+		return []byte(text), nil
+	})
+	for _, size = range []int{0, 1 << 20} {
+		read = 0
+		api, err := publish.Read(t.Context(), reader, location, all())
+		if err != nil || len(api.Skills) > 0 || read > 2000 || size > 0 && read > 18 {
+			t.Errorf("%d were read: %+v %v", read, api.LeftOut, err)
+		}
+	}
+}
+
+// R213: what one document becomes is bounded, however often it uses one large schema, and ends with the time of the caller.
+func TestR213Amplification(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	large := "components: {schemas: {L: {type: object, properties: {" + many(1000, "p%d: {type: string, title: t}") + "}}}}"
+	paths := many(20_000, "/a%d: {get: {parameters: [{name: q, in: query, schema: {$ref: '#/components/schemas/L'}}], responses: {}}}")
+	location := fileURL(files(t, map[string]string{"a.yaml": "openapi: 3.0.0\ninfo: {title: a}\npaths: {" + paths + "}\n" + large}), "a.yaml")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	start := time.Now()
+	if _, err := publish.Read(ctx, nil, location, all()); err == nil || time.Since(start) > 10*time.Second {
+		t.Errorf("after %s: %v", time.Since(start), err)
+	}
+	small := fileURL(files(t, map[string]string{"a.yaml": "openapi: 3.0.0\ninfo: {title: a}\npaths: {" + many(10_050, "/a%d: {get: {responses: {}}}") + "}"}), "a.yaml")
+	api, err := publish.Read(t.Context(), nil, small, all())
+	if err != nil || len(api.Skills) != 10_000 || len(api.LeftOut) != 50 {
+		t.Errorf("%v", err)
+	}
+}
+
+// R214: names and texts of a document lead nowhere else, and neither hide nor instruct terminals.
+func TestR214Names(t *testing.T) {
+	api := translated(t, `openapi: 3.0.3
+info: {title: "A\e[31m\u202eB", version: "1/../../2"}
+security: [{evil: []}]
+servers: [{url: "https://evil.example/../..//x"}]
+paths:
+  /a/{..}: {get: {operationId: "../../etc/passwd", summary: "a\r\nX: y", responses: {}}}
+  /b/{b}: {post: {operationId: "runs/{execution_id}", tags: ["\u200b", "a\u0000b"], responses: {}}}
+  "/c\r\nX: y": {get: {responses: {}}}
+  //evil.example/d: {get: {responses: {}}}
+  /../../e: {get: {responses: {}}}
+components: {securitySchemes: {evil: {type: apiKey, in: header, name: "X\r\nHost: evil", description: "\u202e"}}}
+`, all())
+	for _, s := range api.Skills {
+		text := string(s.Descriptor(base))
+		if strings.ContainsAny(s.ID, ".{}\r\n%?#") != strings.Contains(strings.TrimPrefix(s.ID, "example.com/"), ".") && strings.Count(s.ID, "/") != 1 {
+			t.Errorf("the id %q", s.ID)
+		}
+		for _, bad := range []string{`\r`, `\n`, `\u0000`, "\u200b", "\u202e", "\x1b", `\u001b`} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%q is in %s", bad, text)
+			}
+		}
+		if !strings.HasPrefix(s.Operation.Path, "/") || strings.HasPrefix(s.Operation.Path, "//") || strings.ContainsAny(s.Operation.Path, "\r\n?# ") {
+			t.Errorf("the path %q", s.Operation.Path)
+		}
+		if strings.Contains(fmt.Sprint(s.Operation.Credentials), "Host") {
+			t.Errorf("%q", s.Operation.Credentials)
+		}
+	}
+}
