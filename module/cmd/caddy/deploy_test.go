@@ -1,0 +1,45 @@
+package main_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// TestManualsDeployment: Caddy takes the Caddyfiles of the containers, and they are formatted.
+func TestManualsDeployment(t *testing.T) {
+	balancer := regexp.MustCompile(`(?s)\n  balancer:\n    content: \|\n(.*?)\n  \w`).FindStringSubmatch(readFile(t, "caddyfile-examples/deploy/compose.cluster.yaml"))
+	if balancer == nil {
+		t.Fatal("the compose file has no Caddyfile of a balancer")
+	}
+	for name, text := range map[string]string{
+		"demo": readFile(t, "caddyfile-examples/deploy/demo.Caddyfile"), "cluster": readFile(t, "caddyfile-examples/deploy/kubernetes/Caddyfile"),
+		"balancer": strings.ReplaceAll(balancer[1], "      ", "") + "\n",
+	} {
+		if formatted := string(caddyfile.Format([]byte(text))); formatted != text {
+			t.Errorf("%s is not formatted:\n%s", name, text)
+		}
+		adapt(t, text)
+	}
+}
+
+// TestManualsDemoContainer: the demo of the container works, and is ready.
+func TestManualsDemoContainer(t *testing.T) {
+	e := newExample(t, readFile(t, "caddyfile-examples/deploy/demo.Caddyfile"))
+	e.replace("127.0.0.1:8081", "127.0.0.1:"+freePort(t))
+	b := e.start()
+	if o := b.call("execute_skill", `{"name":"demo.markdown","args":{"markdown":"# Hello"}}`); !strings.Contains(string(o.Result), "Hello") {
+		t.Errorf("%+v", o)
+	}
+	body := ""
+	for deadline := time.Now().Add(10 * time.Second); body != `{"status":"ready"}`+"\n" && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		body = b.send(http.MethodGet, strings.TrimSuffix(b.endpoint, "/rpc")+"/readyz", "").body
+	}
+	if body != `{"status":"ready"}`+"\n" {
+		t.Error(body)
+	}
+}
