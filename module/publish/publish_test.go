@@ -2,10 +2,13 @@ package publish_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -306,9 +309,38 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// A document is read again when it changes; one that breaks leaves what was published.
-func TestChangedDocument(t *testing.T) {
-	if testing.Short() {
-		t.Skip()
+// A document is read again when it changes; one that breaks leaves what was published. So are descriptors that were written by hand.
+func TestChangedDocuments(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	a := startAPI(t)
+	folder := t.TempDir()
+	site := a.site(t, "skills "+folder)
+	p := start(t, a, site)
+	_, file, _ := strings.Cut(site, "openapi ")
+	file, _, _ = strings.Cut(file, " ")
+	ids := func() int { return strings.Count(p.get("/.well-known/skill-sharing").Body, "descriptor_url") }
+	change := func(name, text string, want int) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		testbed.Eventually(t, 20*time.Second, func() bool { return ids() == want }, "the index has changed")
 	}
+	change(file, strings.Replace(pets, "operationId: slow", "operationId: other", 1), 3)
+	descriptor := strings.ReplaceAll(p.get("/skill-sharing/127.0.0.1/get-pet.json").Body, "127.0.0.1/get-pet", "elsewhere/get-pet")
+	change(filepath.Join(folder, "hand.json"), descriptor, 4)
+	if got := p.get("/skill-sharing/elsewhere/get-pet.json"); got.Body != descriptor {
+		t.Errorf("%v", got)
+	}
+	if got := p.send(http.MethodPost, "/skill-sharing/elsewhere/get-pet", "{}"); got.Status != http.StatusNotFound {
+		t.Errorf("%v", got)
+	}
+	if err := os.WriteFile(file, []byte("openapi: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testbed.Eventually(t, 20*time.Second, func() bool { return strings.Contains(p.Log.Text(), "what was published of it before stays") }, "the log says that the document is broken")
+	if n := ids(); n != 4 {
+		t.Errorf("%d skills", n)
+	}
+	change(file, pets, 5)
 }

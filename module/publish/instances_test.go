@@ -1,0 +1,240 @@
+package publish_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+)
+
+// inEachDatabase runs a test with the option store for each database that instances can share.
+func inEachDatabase(t *testing.T, test func(t *testing.T, store string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { test(t, "store sqlite "+filepath.Join(t.TempDir(), "runs.db")) })
+	t.Run("postgres", func(t *testing.T) { test(t, "store postgres "+postgrestest.Start(t)) })
+}
+
+// startProcess starts an instance in a process of its own.
+func startProcess(t *testing.T, a *api, caddyfile string) (*publisher, *testbed.Process) {
+	t.Helper()
+	p := testbed.StartProcess(t, testbed.Limits{}, caddyfile)
+	return &publisher{nil, t, a, "http://127.0.0.1:" + p.Port("PORT"), caddyfile, "pets"}, p
+}
+
+// in returns the URL of a run at another instance.
+func (p *publisher) in(a answer) answer {
+	a.Run.StatusURL = p.base + a.Run.StatusURL[strings.Index(a.Run.StatusURL, "/skill-sharing"):]
+	return a
+}
+
+// An operation goes on over a reload of the configuration, with the handlers that its request got to, and its run is found afterwards.
+func TestReload(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after 100ms"))
+	slow := make(chan struct{})
+	a.On(func(w http.ResponseWriter, _ *http.Request) { <-slow; w.WriteHeader(http.StatusNoContent) })
+	got := p.invoke("slow", `{}`)
+	var waiting answer
+	var group sync.WaitGroup
+	group.Go(func() { waiting = p.invoke("slow", `{}`, key, "k") })
+	testbed.Eventually(t, 10*time.Second, func() bool { return a.Count() == 2 }, "the API is asked twice")
+	other := startAPI(t)
+	if err := p.Reload(strings.Replace(p.text, strings.TrimPrefix(a.URL, "http://"), strings.TrimPrefix(other.URL, "http://"), 1)); err != nil {
+		t.Fatal(err)
+	}
+	if now := p.get(got.Run.StatusURL); now.Run.Status != "running" {
+		t.Errorf("%v", now)
+	}
+	if again := p.invoke("slow", `{}`, key, "k"); again.Status != http.StatusAccepted {
+		t.Errorf("%v", again)
+	}
+	close(slow)
+	group.Wait()
+	for _, run := range []answer{got, waiting} {
+		if end := p.await(run); end.Run.Status != "completed" {
+			t.Errorf("%v", end)
+		}
+	}
+	if a.Count() != 2 || other.Count() != 0 {
+		t.Errorf("%d and %d requests", a.Count(), other.Count())
+	}
+	if now := p.invoke("get-pet", `{"petId":"1"}`); now.Run.Status != "completed" || other.Count() != 1 {
+		t.Errorf("%v", now)
+	}
+}
+
+// Two instances that share a database know each other's kept runs, and execute what has a key once. A run whose process is killed is lost, and not executed again.
+func TestInstances(t *testing.T) {
+	inEachDatabase(t, func(t *testing.T, store string) {
+		a := startAPI(t)
+		slow := make(chan struct{})
+		t.Cleanup(sync.OnceFunc(func() { close(slow) }))
+		a.On(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				select {
+				case <-slow:
+				case <-r.Context().Done():
+				}
+			}
+			time.Sleep(200 * time.Millisecond)
+			w.WriteHeader(http.StatusNoContent)
+		})
+		site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets"), "store memory", store, 1)
+		first, process := startProcess(t, a, site)
+		second, _ := startProcess(t, a, site)
+		var group sync.WaitGroup
+		answers := make([]answer, 2)
+		for i, p := range []*publisher{first, second} {
+			group.Go(func() { answers[i] = p.invoke("add-pet", `{"name":"Rex"}`, key, "one") })
+		}
+		group.Wait()
+		if a.Count() != 1 || answers[0].Run.ExecutionID != answers[1].Run.ExecutionID {
+			t.Errorf("%d requests: %v\n%v", a.Count(), answers[0], answers[1])
+		}
+		if end := second.await(second.in(answers[0])); end.Run.Status != "completed" {
+			t.Errorf("%v", end)
+		}
+		kept, keyed := first.invoke("slow", `{}`), first.invoke("slow", `{}`, key, "two")
+		if now := second.get(second.in(kept).Run.StatusURL); now.Run.Status != "running" {
+			t.Errorf("%v", now)
+		}
+		before := a.Count()
+		process.Signal(os.Kill)
+		<-process.Exited()
+		testbed.Eventually(t, time.Minute, func() bool { return second.get(second.in(kept).Run.StatusURL).Run.Status == "failed" }, "the run is lost")
+		for _, got := range []answer{second.get(second.in(kept).Run.StatusURL), second.get(second.in(keyed).Run.StatusURL), second.invoke("slow", `{}`, key, "two")} {
+			if got.Status != http.StatusOK || got.Run.Status != "failed" || got.code() != "LOST" {
+				t.Errorf("%v", got)
+			}
+		}
+		if n := a.Count() - before; n != 0 {
+			t.Errorf("%d requests after the kill", n)
+		}
+	})
+}
+
+// A process that stops ends what it executes, and says so.
+func TestStop(t *testing.T) {
+	a := startAPI(t)
+	ended := make(chan struct{})
+	a.On(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); close(ended) })
+	store := "store sqlite " + filepath.Join(t.TempDir(), "runs.db")
+	site := strings.Replace(a.site(t, "async_after 100ms\n\tnamespace pets"), "store memory", store, 1)
+	p, process := startProcess(t, a, site)
+	got := p.invoke("slow", `{}`)
+	process.Signal(os.Interrupt)
+	process.Wait(20 * time.Second)
+	<-ended
+	next, _ := startProcess(t, a, site)
+	if end := next.get(next.in(got).Run.StatusURL); end.Run.Status != "failed" || end.code() != "LOST" {
+		t.Errorf("%v", end)
+	}
+}
+
+// command runs a command of the bridge.
+func command(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), program, append([]string{"skill-bridge"}, arguments...)...)
+	c.Env = append(os.Environ(), "TESTBED_CADDY=1", "HOME="+t.TempDir(), "KEY=mine", "GOCOVERDIR="+t.TempDir())
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	text, err := c.CombinedOutput()
+	return string(text), err
+}
+
+// What is published passes our own validator, at once and as runs.
+func TestValidator(t *testing.T) {
+	a := startAPI(t)
+	a.On(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Pets-Key") != "mine" && r.URL.Path == "/pets" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if r.URL.Path == "/slow" {
+			time.Sleep(400 * time.Millisecond)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"name":"Rex"}`))
+	})
+	p := start(t, a, a.site(t, "async_after 200ms\n\tnamespace pets"))
+	to := []string{"validate", "--allow-http", "--allow-networks=127.0.0.0/8", p.base}
+	if text, err := command(t, append(to, "--strict")...); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, arguments := range [][]string{
+		{"--run", "pets.get-pet", "--args", `{"petId":"1"}`},
+		{"--run", "pets.slow", "--args", `{}`},
+		{"--run", "pets.add-pet", "--args", `{"name":"Rex"}`, "--api-key-env", "KEY"},
+	} {
+		if text, err := command(t, append(to, arguments...)...); err != nil || strings.Contains(text, "failed") {
+			t.Errorf("%q: %v\n%s", arguments, err, text)
+		}
+	}
+}
+
+// A caller of our own bridge reaches the API by each of its protocols. The caller's credential of the bridge does not reach the API, and that of the API nobody else.
+func TestBridge(t *testing.T) {
+	a := startAPI(t)
+	bridge := "http://127.0.0.1:{$PORT_BRIDGE} {\n\tskill_bridge {\n\t\trpc\n\t\tmcp\n\t\ta2a {\n\t\t\turl http://127.0.0.1:{$PORT_BRIDGE}\n\t\t}\n\t\tprovider http://127.0.0.1:{$PORT} {\n" +
+		"\t\t\tnamespace pets\n\t\t\tcredentials api_key secret-of-the-api\n\t\t}\n\t\tallow_http\n\t\tallow_networks 127.0.0.0/8\n\t\tallow_anonymous\n\t\tstore memory\n\t\tname b\n\t}\n}\n"
+	p := start(t, a, a.site(t, "async_after 200ms\n\tnamespace pets")+bridge)
+	to := "http://127.0.0.1:" + p.Port("PORT_BRIDGE")
+	for name, c := range map[string]struct{ path, method, params string }{
+		"skills protocol": {"/rpc", "execute_skill", `{"name":"pets.%s","args":%s}`},
+		"mcp":             {"/mcp", "tools/call", `{"name":"pets_%s","arguments":%s}`},
+		"a2a":             {"/a2a", "SendMessage", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"skill":"pets.%s","input":%s}}]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := func(skill, inputs string) string {
+				t.Helper()
+				params := strings.Replace(strings.Replace(c.params, "%s", skill, 1), "%s", inputs, 1)
+				return p.send(http.MethodPost, to+c.path, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":`+params+`}`, "Authorization", "Bearer of-the-caller").Body
+			}
+			a.On(nil)
+			if got := call("get-pet", `{"petId":"a/b","verbose":false,"X-Shade":"blue"}`); !strings.Contains(got, `/pets/a%2Fb?verbose=false`) {
+				t.Errorf("%s", got)
+			}
+			if r := a.Last(t); r.Header.Get("X-Shade") != "blue" || r.Header.Get("X-Pets-Key")+r.Header.Get("Authorization") != "" {
+				t.Errorf("%v", r.Header)
+			}
+			if got := call("add-pet", `{"name":"Rex","age":9007199254740993}`); !strings.Contains(got, "9007199254740993") {
+				t.Errorf("%s", got)
+			}
+			if r := a.Last(t); r.Header.Get("X-Pets-Key") != "secret-of-the-api" || r.Header.Get("Authorization") != "" {
+				t.Errorf("%v", r.Header)
+			}
+			a.On(func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(500 * time.Millisecond)
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(`{"late":"answer"}`))
+			})
+			if got := call("slow", `{"what":"x"}`); !strings.Contains(got, `"late"`) {
+				t.Errorf("%s", got)
+			}
+			for status, text := range map[int]string{http.StatusNotFound: "NOT_FOUND", http.StatusForbidden: "PERMISSION_DENIED", http.StatusTooManyRequests: "RATE_LIMITED", http.StatusConflict: "No such name"} {
+				a.On(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/problem+json")
+					w.WriteHeader(status)
+					_, _ = w.Write([]byte(`{"title":"No such name"}`))
+				})
+				if got := call("get-pet", `{"petId":"1"}`); !strings.Contains(got, text) {
+					t.Errorf("%d: %s", status, got)
+				}
+			}
+		})
+	}
+}
