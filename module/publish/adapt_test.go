@@ -5,6 +5,7 @@ import (
 	"encoding/json" // what Caddy's adapter writes with
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
 var update = flag.Bool("update", false, "write what the adapter answers into the golden file")
@@ -98,5 +100,40 @@ func TestValidate(t *testing.T) {
 	}
 	if left, err := os.ReadDir(os.Getenv("XDG_DATA_HOME")); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// The manual lists the options that the parser takes, with the syntax of its documentation.
+func TestListing(t *testing.T) {
+	lines := func(text string) (lines []string) {
+		for line := range strings.Lines(text) {
+			line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "//"), " # ")
+			if words := strings.Fields(line); len(words) > 0 {
+				lines = append(lines, strings.Join(words, " "))
+			}
+		}
+		return lines
+	}
+	written := lines(manuals.Listing(t, manuals.Publishing, "skill_publish"))
+	_, documented, _ := strings.Cut(manuals.Read(t, "module/publish/caddyfile.go"), "Syntax:\n")
+	documented, _, _ = strings.Cut(documented, "// An operation is")
+	if got := lines(documented); !slices.Equal(got, written) {
+		t.Errorf("the documentation of the parser has\n%q\nand the manual\n%q", got, written)
+	}
+	for block, in := range map[string]string{"unknown": "\t", "openapi a.yaml {\n unknown\n}": "\t\t"} {
+		err := new(publish.Handler).UnmarshalCaddyfile(caddyfile.NewTestDispenser("skill_publish {\n" + block + "\n}"))
+		_, list, _ := strings.Cut(err.Error(), ": it has ")
+		list, _, _ = strings.Cut(list, ", at ")
+		list, _, _ = strings.Cut(list, "; did")
+		var options []string
+		for line := range strings.Lines(manuals.Listing(t, manuals.Publishing, "skill_publish")) {
+			if rest, ok := strings.CutPrefix(line, in); ok && !strings.HasPrefix(rest, "\t") && !strings.HasPrefix(rest, "}") {
+				options = append(options, strings.Fields(rest)[0])
+			}
+		}
+		slices.Sort(options)
+		if got := strings.Split(list, ", "); !slices.Equal(got, options) {
+			t.Errorf("the parser takes\n%q\nand the manual has\n%q", got, options)
+		}
 	}
 }

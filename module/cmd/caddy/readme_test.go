@@ -7,62 +7,40 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
-// TestREADMEPublishes: the README's documents are valid, and the bridge executes their skill.
-func TestREADMEPublishes(t *testing.T) {
-	const origin = "https://skills.example.com"
-	blocks := slices.DeleteFunc(manuals.In(t, "json", manuals.README), func(b manuals.Block) bool {
-		return strings.Contains(b.Text, `"mcpServers"`) // TestClientConfigurations in package command reads it
-	})
-	if len(blocks) != 3 {
-		t.Fatalf("the README has %d documents, want an index, a descriptor and an answer", len(blocks))
-	}
-	var server *httptest.Server
-	document := func(block int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, strings.ReplaceAll(blocks[block].Text, origin, server.URL)) // the call fails then
-		}
-	}
-	provider := http.NewServeMux()
-	provider.HandleFunc("GET /.well-known/skill-sharing", document(0))
-	provider.HandleFunc("GET /shout.json", document(1))
-	provider.HandleFunc("POST /shout", func(w http.ResponseWriter, r *http.Request) {
-		var request struct {
-			Inputs struct {
-				Text string `json:"text"`
-			} `json:"inputs"`
-		}
-		if err := json.UnmarshalRead(r.Body, &request); err != nil || request.Inputs.Text != "hi" {
-			http.Error(w, "these are no inputs", http.StatusBadRequest)
-			return
-		}
-		document(2)(w, r)
-	})
-	server = httptest.NewServer(provider)
-	t.Cleanup(server.Close)
-
-	shell := &aShell{t: t, folder: t.TempDir(), provider: strings.TrimPrefix(server.URL, "http://")}
-	for i, name := range []string{"index.json", "descriptor.json"} {
-		if err := os.WriteFile(filepath.Join(shell.folder, name), []byte(blocks[i].Text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		shell.ask("caddy skill-bridge validate " + name)
-	}
-	shell.ask("caddy skill-bridge validate " + origin)
-
-	e := newExample(t, "http://localhost:8080 {\n\tskill_bridge /rpc {\n\t\tprovider "+server.URL+" {\n\t\t\tnamespace example\n\t\t}\n\t}\n}\n")
+// published replaces what an example or a block with skill_publish needs: the site has an address of this machine, at which a bridge finds it, and the API is a
+// server that answers with the method and the URL.
+func published(t *testing.T, e *example) (site string) {
+	t.Helper()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `["`+r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("X-Pets-Key")+r.Header.Get("Authorization")+`"]`)
+	}))
+	t.Cleanup(api.Close)
+	site = "http://127.0.0.1:" + freePort(t)
+	e.replace("api.example.com {", site+" {")
+	e.replace("localhost:3000", strings.TrimPrefix(api.URL, "http://"))
+	e.text = regexp.MustCompile(`\bopenapi \S+ \{`).ReplaceAllLiteralString(e.text, "openapi "+filepath.ToSlash(filepath.Join(repository, "caddyfile-examples/publish.openapi.yaml"))+" {")
+	e.text += "http://localhost:8080 {\n\tskill_bridge /rpc {\n\t\tallow_anonymous\n\t\tprovider " + site + " {\n\t\t\tnamespace pets\n\t\t\tcredentials api_key key-of-the-api\n\t\t}\n\t}\n}\n"
 	e.onLoopback()
+	return site
+}
+
+// TestREADMEPublishes: a bridge executes the skills of the README's publisher.
+func TestREADMEPublishes(t *testing.T) {
+	blocks := manuals.In(t, "caddyfile", manuals.README)
+	e := newExample(t, blocks[slices.IndexFunc(blocks, func(b manuals.Block) bool { return strings.Contains(b.Text, "skill_publish") })].Text)
+	published(t, e)
+	e.replace("\t\t\tnamespace pets\n", "") // both have the default
 	b := e.start()
-	if o := b.call("execute_skill", `{"name":"example.shout","args":{"text":"hi"}}`); !strings.Contains(string(o.Result), `"output":{"text": "HI"}`) {
+	if o := b.call("execute_skill", `{"name":"127.0.0.1.get-pet","args":{"petId":"a/b"}}`); !strings.Contains(string(o.Result), `"GET /pets/a%2Fb "`) {
 		t.Errorf("it is answered %s, %+v", o.Result, o.Error)
 	}
 }
@@ -90,5 +68,23 @@ func TestA2AClient(t *testing.T) {
 		case err != nil || !strings.Contains(string(output), "TASK_STATE_COMPLETED") || !strings.Contains(string(output), "sentences_in_text: 3"):
 			t.Errorf("%v: it prints %s", err, output)
 		}
+	}
+}
+
+func exercisePublish(e *example) {
+	t := e.t
+	e.replace(writtenHash, quickHash)
+	site := published(t, e)
+	b := e.start()
+	if o := b.call("execute_skill", `{"name":"pets.create-order","args":{"petId":"1"}}`); !strings.Contains(string(o.Result), `"POST /orders [redacted]"`) {
+		t.Errorf("%s, %+v", o.Result, o.Error)
+	}
+	for password, n := range map[string]int{"": 3, rightPassword: 4} {
+		if a := b.send(http.MethodGet, site+"/.well-known/skill-sharing", "", authorization, password); strings.Count(a.body, "descriptor_url") != n {
+			t.Errorf("with %q: %d %s", password, a.status, a.body)
+		}
+	}
+	if a := b.send(http.MethodGet, site+"/.well-known/skill-sharing", "", authorization, wrongPassword); a.status != http.StatusUnauthorized {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }

@@ -17,6 +17,7 @@ const (
 	Configuration = "module/README.md"
 	Credentials   = "module/credentials/README.md" //nolint:gosec // a path
 	Accounts      = "module/consent/README.md"
+	Publishing    = "module/publish/README.md"
 	Providers     = "translate/skillsharing/README.md"
 	Methods       = "translate/skillsprotocol/README.md"
 	A2A           = "translate/a2a/README.md"
@@ -30,7 +31,7 @@ const (
 )
 
 // All has all manuals.
-var All = []string{README, Contributing, Configuration, Credentials, Accounts, Providers, Methods, A2A, MCP, AgentSkills, CommandLine, Page, Operation, Deployment, Monitoring}
+var All = []string{README, Contributing, Configuration, Credentials, Accounts, Publishing, Providers, Methods, A2A, MCP, AgentSkills, CommandLine, Page, Operation, Deployment, Monitoring}
 
 // Repository returns the folder with go.mod.
 func Repository(t *testing.T) string {
