@@ -79,7 +79,7 @@ func New(config Config) (*Bridge, error) {
 				Breakers: config.Breakers, AllowHTTP: config.AllowHTTP, Observer: config.Observer,
 			}},
 			Anonymous: s.Kind == catalog.RegistrySource, Caller: config.Caller,
-			Polling: config.Polling, RetryBudget: exchange.NewRetryBudget(retryShare),
+			Polling: config.Polling, RetryBudget: skillsharing.NewRetryBudget(retryShare),
 		}}
 	}
 	shareSecrets(sections)

@@ -70,7 +70,7 @@ func TestBreakerOpens(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, transport := breaking(t, tc.answer)
 				s := skillAt(t, acme)
-				c.RetryBudget = exchange.NewRetryBudget(0)
+				c.RetryBudget = skillsharing.NewRetryBudget(0)
 				try := func() *run.Failure {
 					ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 					defer cancel()
@@ -123,7 +123,7 @@ func TestBreakerRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := slices.Concat(times(4, unavailable), []scriptedAnswer{says(200, completes)})
 		c, transport := breaking(t, answers...)
-		c.RetryBudget = exchange.NewRetryBudget(0)
+		c.RetryBudget = skillsharing.NewRetryBudget(0)
 		s := skillAt(t, acme)
 		for range 40 { // one each second
 			_, _, _ = submit(t.Context(), c, s)
@@ -156,7 +156,7 @@ func TestBreakerProbes(t *testing.T) {
 			return says(200, completes)(r)
 		}
 		c, _ := breaking(t, slices.Concat(times(3, unavailable), []scriptedAnswer{slow, says(200, completes)})...)
-		c.RetryBudget = exchange.NewRetryBudget(0)
+		c.RetryBudget = skillsharing.NewRetryBudget(0)
 		s := skillAt(t, acme)
 		for range 3 {
 			_, _, _ = submit(t.Context(), c, s)
@@ -260,14 +260,14 @@ func TestRepeatsOfTheTransportAreAttempts(t *testing.T) {
 func TestRetryBudgetHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, transport := breaking(t, says(429, ""))
-		c.RetryBudget = exchange.NewRetryBudget(0)
+		c.RetryBudget = skillsharing.NewRetryBudget(0)
 		s := skillAt(t, acme, `/endpoint/retry={"max_attempts":5,"backoff_ms":10}`)
 		_, e, effort := submit(t.Context(), c, s)
 		wantError(t, e, run.RateLimited, run.ExecutedNo)
 		if effort.Attempts != 1 || len(transport.asked) != 1 {
 			t.Errorf("%d attempts, %d requests; want one", effort.Attempts, len(transport.asked))
 		}
-		c.RetryBudget = exchange.NewRetryBudget(0.2)
+		c.RetryBudget = skillsharing.NewRetryBudget(0.2)
 		if _, _, effort = submit(t.Context(), c, s); effort.Attempts != 5 {
 			t.Errorf("%d attempts of a single call, want 5", effort.Attempts)
 		}

@@ -1,9 +1,6 @@
 package skillsharing
 
-import (
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
-)
+import "github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 
 // Client talks to one source of skills. It is safe for concurrent use, and must
 // not be changed once it is in use.
@@ -17,7 +14,7 @@ type Client struct {
 	// Polling says when the client asks for the state of a run.
 	Polling Polling
 	// RetryBudget bounds the share of calls that repeat their invocation at a time; nil: there is no bound.
-	RetryBudget *exchange.RetryBudget
+	RetryBudget *RetryBudget
 
 	followers followers
 }

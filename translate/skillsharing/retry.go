@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -86,4 +87,68 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
+}
+
+// RetryBudget bounds how many calls to a source repeat their invocation at a time. Without it, an overloaded source would get even more requests. It is
+// safe for concurrent use.
+type RetryBudget struct {
+	share     float64
+	calls     atomic.Int64 // in progress
+	repeating atomic.Int64 // those calls in progress that repeat their invocation
+}
+
+// minRepeating is how many calls may repeat at a time whatever the share is, unless it is 0. So a single call may repeat.
+const minRepeating = 3
+
+// NewRetryBudget returns a budget that lets a share of the calls in progress, from 0 to 1, repeat. With 0, no call may repeat; otherwise at least
+// minRepeating calls may.
+func NewRetryBudget(share float64) *RetryBudget { return &RetryBudget{share: share} }
+
+// spending is what one call uses of a budget.
+type spending struct {
+	budget  *RetryBudget
+	repeats bool // the call counts as one that repeats its invocation
+	may     bool // the budget has permitted it
+}
+
+// begin counts a call as in progress until its end.
+func (b *RetryBudget) begin() spending {
+	if b != nil {
+		b.calls.Add(1)
+	}
+	return spending{budget: b}
+}
+
+// repeat counts the call as one that repeats its invocation, even if the budget does not permit it.
+func (s *spending) repeat() {
+	if s.budget != nil && !s.repeats {
+		s.repeats = true
+		s.budget.repeating.Add(1)
+	}
+}
+
+// mayRepeat reports whether the budget permits the call to repeat its invocation.
+func (s *spending) mayRepeat() bool {
+	b, repeated := s.budget, s.repeats
+	if s.may || b == nil {
+		return true
+	}
+	s.repeat()
+	n := b.repeating.Load()
+	s.may = b.share > 0 && (n <= minRepeating || float64(n) <= b.share*float64(b.calls.Load()))
+	if s.repeats = s.may || repeated; !s.repeats {
+		b.repeating.Add(-1)
+	}
+	return s.may
+}
+
+// end ends the call.
+func (s *spending) end() {
+	if s.budget == nil {
+		return
+	}
+	if s.repeats {
+		s.budget.repeating.Add(-1)
+	}
+	s.budget.calls.Add(-1)
 }

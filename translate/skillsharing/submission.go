@@ -49,8 +49,8 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		})
 	}
 	defer memory.Release()
-	var call *exchange.Spending
-	defer func() { call.End() }()
+	call := c.RetryBudget.begin()
+	defer call.end()
 	renewed, executed := false, run.ExecutedNo
 	fail := func(e *run.Failure) (*document.Response, *run.Failure) {
 		if executed == run.ExecutedMaybe { // an earlier attempt may have executed the skill
@@ -70,14 +70,10 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		}
 		req.ReadFrom(memory)
 		preventReplay(&req.Request)
-		if call == nil {
-			call = &req.First
-			c.RetryBudget.Begin(call)
-		}
-		req.Call = call
 		stats.Attempts++
 		r, failed := c.submitOnce(ctx, s, req)
 		if again := int(req.Sent.Load()) - 1; again > 0 { // the transport has repeated the request
+			call.repeat()
 			stats.Attempts += again
 			attempt += again
 		}
@@ -106,7 +102,7 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		delay, ok := retryDelay(s, failed, attempt)
 		deadline, bounded := ctx.Deadline()
 		tooLate := bounded && time.Until(deadline) <= delay
-		if !ok || !failed.neverWritten() && !call.MayRepeat() || tooLate || !sleep(ctx, delay) {
+		if !ok || !failed.neverWritten() && !call.mayRepeat() || tooLate || !sleep(ctx, delay) {
 			return fail(failed.Failure)
 		}
 	}

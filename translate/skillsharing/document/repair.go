@@ -2,26 +2,23 @@ package document
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxCopied is the size of the largest JSON text of which a repaired copy is made, in bytes: names of an object are in memory meanwhile, and
+// MaxRepaired is the size of the largest JSON text of which a repaired copy is made, in bytes: names of an object are in memory meanwhile, and
 // U+FFFD has three bytes.
-const maxCopied = 1 << 20
+const MaxRepaired = 1 << 20
 
 // span is a part of a text.
 type span struct{ from, to int }
 
 // LastMembers returns a JSON text of which objects have several members of one name without all but the last of them. It returns nil if that is
-// not possible: the syntax of the text is wrong, or it is too large, or it says two different things about which run it is about, or its state.
+// not possible: the syntax of the text is wrong, or it says two different things about which run it is about, or its state.
 func LastMembers(text []byte) []byte {
-	if len(text) > maxCopied {
-		return nil
-	}
 	type object struct {
 		starts []int          // of members
 		last   map[string]int // index of the member with a name
@@ -85,36 +82,21 @@ func without(text []byte, cut []span) []byte {
 	return append(rest, text[at:]...)
 }
 
-// ReplaceHalfPairs replaces each escape of half a surrogate pair in a JSON text, without a copy, by that of U+FFFD.
-func ReplaceHalfPairs(text []byte) {
-	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); {
-		step := 2
-		if half := surrogate(text[i:]); half != 0 {
-			if step = 6; half == high && surrogate(text[i+6:]) == low {
-				step = 12
-			} else {
-				copy(text[i+2:], "fffd")
-			}
+// escape matches an escape in a JSON text. That of a surrogate pair is one.
+var escape = regexp.MustCompile(`\\(?:u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|u[[:xdigit:]]{4}|.)`)
+
+// ReplaceHalfPairs returns a copy of a JSON text in which each escape of half a surrogate pair is replaced by that of U+FFFD.
+func ReplaceHalfPairs(text []byte) []byte {
+	return escape.ReplaceAllFunc(text, func(found []byte) []byte {
+		if len(found) == len(`\ud800`) && (found[2] == 'd' || found[2] == 'D') && found[3] >= '8' {
+			return []byte(`\ufffd`)
 		}
-		next := bytes.IndexByte(text[min(i+step, len(text)):], '\\')
-		if next < 0 {
-			return
-		}
-		i += step + next
-	}
+		return found
+	})
 }
 
-// ReplaceBytes returns a copy of a JSON text in which each byte that is not UTF-8 is replaced by U+FFFD; nil: the text is too large.
-func ReplaceBytes(text []byte) []byte {
-	if len(text) > maxCopied {
-		return nil
-	}
-	valid := make([]byte, 0, len(text)+len(text)/8)
-	for _, r := range string(text) { // U+FFFD for each such byte
-		valid = utf8.AppendRune(valid, r)
-	}
-	return valid
-}
+// ReplaceBytes returns a copy of a JSON text in which each byte that is not UTF-8 is replaced by U+FFFD.
+func ReplaceBytes(text []byte) []byte { return []byte(string([]rune(string(text)))) }
 
 // Replaced reports whether a member that identifies the run, or says its state, has U+FFFD.
 func (m *Members) Replaced() bool {
@@ -124,25 +106,4 @@ func (m *Members) Replaced() bool {
 		}
 	}
 	return false
-}
-
-// Halves of surrogate pairs.
-const (
-	high = 1 + iota
-	low
-)
-
-// surrogate returns which half of a surrogate pair a text begins with the escape of; 0: none.
-func surrogate(text []byte) int {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0
-	}
-	code, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	switch {
-	case err != nil || code < 0xd800 || code > 0xdfff:
-		return 0
-	case code < 0xdc00:
-		return high
-	}
-	return low
 }

@@ -26,8 +26,6 @@ type Answer struct {
 	// withoutRoom is the budget that has no room for the whole body, so that Body is only its beginning. nil: Body is
 	// complete.
 	withoutRoom AnswerBudget
-
-	fault string // what is wrong with its JSON, before that was repaired in place; empty: nothing was repaired
 }
 
 // maxRejection limits the details of an answer that is not a unified error, in bytes.
@@ -81,16 +79,15 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []string) {
 	body := document.WithoutBOM(a.Body)
 	var warnings []string
-	for range 3 {
+	for try := 0; try < 3 && len(body) <= document.MaxRepaired; try++ {
 		what := s.faultOf(body)
-		a.fault = cmp.Or(a.fault, what)
 		switch {
 		case strings.HasPrefix(what, sameName):
 			warnings = append(warnings, what+"; the last one counts")
 			body = document.LastMembers(body)
 		case strings.HasPrefix(what, halfPair):
 			warnings = append(warnings, what+"; U+FFFD is in its place")
-			document.ReplaceHalfPairs(body)
+			body = document.ReplaceHalfPairs(body)
 		case strings.HasPrefix(what, notUTF8):
 			warnings = append(warnings, what+"; U+FFFD is in place of each byte that is not")
 			body = document.ReplaceBytes(body)
@@ -196,7 +193,7 @@ func (s *Sender) defaultMessage(e *run.Failure, a *Answer, m *document.Members) 
 	case a.Status >= 300 && a.Status < 400:
 		return fmt.Sprintf("The provider answered HTTP %d, and redirects are not followed here.", a.Status)
 	case kind == run.ProviderFault && a.Status < 300:
-		if fault := cmp.Or(a.fault, s.faultOf(a.Body)); fault != "" {
+		if fault := s.faultOf(a.Body); fault != "" {
 			return fmt.Sprintf("The provider answered HTTP %d with JSON that can't be used: %s.", a.Status, fault)
 		}
 		lack := s.lackOf(a.Body, m, e.Phase)

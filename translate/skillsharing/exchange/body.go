@@ -89,7 +89,7 @@ const (
 	// largeDocument is the smallest size of a large document, in bytes.
 	largeDocument = 64 << 10
 	// smallBody is the size of a buffer that is enough for most answers, in bytes. With it, a [Request] is as large as memory of its class can be.
-	smallBody = 408
+	smallBody = 424
 	// maxTrusted limits the memory that is allocated because of a Content-Length, in bytes.
 	maxTrusted = 16 << 10
 	// maxDoubled is the length in bytes from which on a text is read into memory for the whole Content-Length, or for maxAtOnce bytes more,

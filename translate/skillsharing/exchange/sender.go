@@ -101,9 +101,6 @@ type Request struct {
 	written atomic.Bool // the transport has written the request
 	rewound atomic.Bool // the transport has got another reader of the body
 
-	Call  *Spending // the call of the invocation; nil: the request is not an invocation
-	First Spending  // the call, if this is its first request
-
 	// AdmitLarge waits until a large document may be read; nil: it always may.
 	AdmitLarge func(context.Context) error
 
@@ -133,11 +130,7 @@ func SourceOf(ctx context.Context) string { return purposeOf(ctx).source }
 
 func (o *Request) noteConnection(string) { o.traced.Store(true) }
 
-func (o *Request) noteHeaders() {
-	if o.Sent.Add(1) > 1 && o.Call != nil {
-		o.Call.repeat()
-	}
-}
+func (o *Request) noteHeaders() { o.Sent.Add(1) }
 
 // blank is the template of requests. Only WithContext can set a request's context; its result is
 // copied into the new request, which saves an allocation.

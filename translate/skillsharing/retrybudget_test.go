@@ -1,20 +1,20 @@
-package exchange
+package skillsharing
 
 import "testing"
 
 // repeating is how many of some calls at a time may repeat their invocation.
 func repeating(b *RetryBudget, calls int) (n int) {
-	all := make([]Spending, calls)
+	all := make([]spending, calls)
 	for i := range all {
-		b.Begin(&all[i])
+		all[i] = b.begin()
 	}
 	for i := range all {
-		if all[i].MayRepeat() {
+		if all[i].mayRepeat() {
 			n++
 		}
 	}
 	for i := range all {
-		all[i].End()
+		all[i].end()
 	}
 	return n
 }
@@ -22,13 +22,12 @@ func repeating(b *RetryBudget, calls int) (n int) {
 // repeatingBeside is how many of some calls at a time may repeat their invocation while
 // others are repeated by the transport.
 func repeatingBeside(b *RetryBudget, calls, others int) int {
-	all := make([]Spending, others)
+	all := make([]spending, others)
 	for i := range all {
-		b.Begin(&all[i])
-		defer all[i].End()
-		o := Request{Call: &all[i]}
+		all[i] = b.begin()
+		defer all[i].end()
 		for range 3 {
-			o.noteHeaders()
+			all[i].repeat()
 		}
 	}
 	return repeating(b, calls)
