@@ -8,13 +8,18 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
-// invalidDocument returns the failure of a document with at least one violation (section 8.3.1).
+// invalidDocument is [Invalid] for a document of the protocol.
 func invalidDocument(phase run.Phase, what string, found []run.Violation) *run.Failure {
+	return Invalid(phase, what+" document", found...)
+}
+
+// Invalid returns the failure of a document with at least one violation (section 8.3.1).
+func Invalid(phase run.Phase, what string, found ...run.Violation) *run.Failure {
 	place := found[0].Path
 	if place == "" {
 		place = "the document"
 	}
-	message := fmt.Sprintf("Invalid %s document: %s %s", what, place, found[0].Message)
+	message := fmt.Sprintf("Invalid %s: %s %s", what, place, found[0].Message)
 	switch more := len(found) - 1; {
 	case more == 1:
 		message += " (and 1 more violation)"

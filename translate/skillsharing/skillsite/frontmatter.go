@@ -2,7 +2,9 @@ package skillsite
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -91,91 +93,25 @@ func Body(text []byte) []byte {
 	return body
 }
 
-// readFrontMatter reads the front matter. It understands what authors of the format write at its top level: plain and quoted texts on one or
-// more lines, and blocks of lines (| and >). It is more lenient than YAML: a plain text may have a colon.
+// member matches a name or description at the top level of front matter, with the indented and empty lines below it.
+var member = regexp.MustCompile(`(?m)^(?:name|description):.*(?:\n(?:[ \t].*)?)*`)
+
+// readFrontMatter reads the front matter. It is more lenient than YAML: other members do not matter, and a plain text may have a colon.
 func readFrontMatter(text []byte) (f frontMatter) {
 	head, _ := splitFrontMatter(text)
-	if !utf8.Valid(head) {
-		return frontMatter{}
-	}
-	lines := strings.Split(strings.ReplaceAll(string(head), "\r\n", "\n"), "\n")
-	for i := 0; i < len(lines); {
-		key, value, found := strings.Cut(lines[i], ":")
-		i++
-		if !found {
-			continue
+	for _, found := range member.FindAllString(string(head), -1) {
+		var of struct{ Name, Description string }
+		if yaml.Unmarshal([]byte(found), &of) != nil {
+			key, value, _ := strings.Cut(found, ":")
+			plain, _, _ := strings.Cut(strings.Join(strings.Fields(value), " "), " #") // without a comment
+			if key == "name" {
+				of.Name = plain
+			} else {
+				of.Description = plain
+			}
 		}
-		own := i
-		for i < len(lines) && (strings.TrimSpace(lines[i]) == "" || strings.HasPrefix(lines[i], " ") || strings.HasPrefix(lines[i], "\t")) {
-			i++
-		}
-		switch {
-		case key == "name" && f.name == "":
-			f.name = scalar(value, lines[own:i])
-		case key == "description" && f.description == "":
-			f.description = strings.TrimSpace(safetext.Line(scalar(value, lines[own:i]), maxDescription))
-		}
+		f.name = cmp.Or(f.name, of.Name)
+		f.description = cmp.Or(f.description, strings.TrimSpace(safetext.Line(of.Description, maxDescription)))
 	}
 	return f
-}
-
-// scalar returns the text of a value: the rest of its line, and the indented lines below it.
-func scalar(value string, below []string) string {
-	value = strings.TrimSpace(value)
-	if value == "" || value[0] != '|' && value[0] != '>' {
-		text := joined(value, below)
-		if len(text) >= 2 && (text[0] == '"' || text[0] == '\'') {
-			return unquoted(text)
-		}
-		if at := strings.Index(text, " #"); at >= 0 { // a comment
-			text = strings.TrimSpace(text[:at])
-		}
-		return text
-	}
-	if value[0] == '>' {
-		return joined("", below)
-	}
-	trimmed := make([]string, len(below))
-	for i, line := range below {
-		trimmed[i] = strings.TrimSpace(line)
-	}
-	return strings.TrimSpace(strings.Join(trimmed, "\n"))
-}
-
-// joined joins lines with spaces.
-func joined(first string, below []string) string {
-	return strings.Join(strings.Fields(first+" "+strings.Join(below, " ")), " ")
-}
-
-// unquoted returns the text between quotes; a comment may follow it.
-func unquoted(text string) string {
-	quote := text[0]
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == quote && quote == '\'' && i+1 < len(text) && text[i+1] == quote:
-			i++
-			b.WriteByte(quote)
-		case c == quote:
-			return b.String()
-		case c == '\\' && quote == '"' && i+1 < len(text):
-			i++
-			b.WriteString(escaped(text[i]))
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return text // there is no second quote
-}
-
-// escaped returns what a character after a backslash means.
-func escaped(c byte) string {
-	switch c {
-	case 'n', 't', 'r':
-		return " "
-	case '"', '\\', '/':
-		return string(c)
-	}
-	return `\` + string(c)
 }

@@ -36,7 +36,7 @@ const (
 func ReadIndex(text []byte, served *url.URL) (*document.Index, error) {
 	list, version, flaw := parse(text)
 	if flaw = cmp.Or(version, flaw); flaw != nil {
-		return nil, invalidIndex(flaw)
+		return nil, document.Invalid(run.PhaseDiscovery, "index of Agent Skills", *flaw)
 	}
 	return indexOf(list, served), nil
 }
@@ -160,15 +160,4 @@ func isName(text string) bool {
 // providerAt returns the provider of what is served at a URL.
 func providerAt(u *url.URL) document.Provider {
 	return document.Provider{Name: u.Host, URL: u.Scheme + "://" + u.Host}
-}
-
-// invalidIndex returns the failure of an index.
-func invalidIndex(flaw *run.Violation) *run.Failure {
-	place := flaw.Path
-	if place == "" {
-		place = "the document"
-	}
-	f := document.InvalidDescriptor(fmt.Sprintf("Invalid index of Agent Skills: %s %s", place, flaw.Message), *flaw)
-	f.Phase = run.PhaseDiscovery
-	return f
 }
