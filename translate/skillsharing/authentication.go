@@ -18,17 +18,15 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// judgeURLs checks every URL of a skill before the invocation, because a run
+// judgeURLs checks URLs of a skill before the invocation, because a run
 // that can't be followed must not be started.
-func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill) *run.Failure {
-	return discovery.JudgeURLs(&c.Reader, s, func() *run.Failure {
-		for _, u := range s.URLs {
-			if e := c.judgeURL(ctx, s, u); e != nil {
-				return e
-			}
+func (c *Client) judgeURLs(ctx context.Context, s *discovery.Skill, urls []*url.URL) *run.Failure {
+	for _, u := range urls {
+		if e := c.judgeURL(ctx, s, u); e != nil {
+			return e
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // judgeURL returns why the client may not send a request for a skill to a URL; nil: it may.

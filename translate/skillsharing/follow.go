@@ -65,7 +65,7 @@ var resultDelays = polling.Backoff{Initial: 500 * time.Millisecond, Longest: 5 *
 // requests and the response, which must not be changed.
 func (c *Client) Follow(ctx context.Context, s *discovery.Skill, options *FollowOptions, stats *Stats) (*document.Response, *run.Failure) {
 	executionID := options.ExecutionID
-	if e := c.judgeURLs(ctx, s); e != nil {
+	if e := c.judgeURLs(ctx, s, s.URLs); e != nil {
 		e.ExecutionID, e.Executed = executionID, run.ExecutedYes
 		return nil, c.finish(s, e)
 	}

@@ -65,10 +65,8 @@ func (c *Client) skillRequest(ctx context.Context, s *discovery.Skill, phase run
 	if traceParent != "" {
 		header["Traceparent"] = []string{traceParent}
 	}
-	if !discovery.MayRequest(&c.Reader, s, u) {
-		if e := c.judgeURL(ctx, s, u); e != nil {
-			return nil, e
-		}
+	if e := c.judgeURL(ctx, s, u); e != nil {
+		return nil, e
 	}
 	req := c.NewRequest(ctx, phase, method, u, c.ofSkill(s), header, body)
 	if !s.NeedsCredential() {

@@ -38,7 +38,7 @@ const renewalPatience = time.Second
 // or if the provider consents to retries and the method permits them. It does
 // not wait for the end of the run.
 func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation, stats *Stats) (*document.Response, *run.Failure) {
-	if e := c.judgeURLs(ctx, s); e != nil {
+	if e := c.judgeURLs(ctx, s, s.URLs[1:]); e != nil { // the first one is judged with the request
 		return nil, c.finish(s, e)
 	}
 	u, body, memory, err := c.invocation(s, inv)

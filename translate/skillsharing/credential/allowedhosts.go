@@ -134,8 +134,10 @@ func AuthorityOf(u *url.URL) (Authority, error) {
 	if u.User != nil {
 		return Authority{}, fmt.Errorf("%q has user information before its host", u.Redacted())
 	}
-	standard, ok := map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	if !ok {
+	standard := "443"
+	if u.Scheme == "http" {
+		standard = "80"
+	} else if u.Scheme != "https" {
 		return Authority{}, fmt.Errorf("scheme %q is neither https nor http", u.Scheme)
 	}
 	port := cmp.Or(u.Port(), standard)
@@ -143,9 +145,15 @@ func AuthorityOf(u *url.URL) (Authority, error) {
 	if err != nil || number == 0 {
 		return Authority{}, fmt.Errorf("port %q is not between 1 and 65535", port)
 	}
-	port = strconv.FormatUint(number, 10)
+	if port[0] == '0' {
+		port = strconv.FormatUint(number, 10)
+	}
 	host := u.Hostname()
-	if addr, err := netip.ParseAddr(host); err == nil {
+	var addr netip.Addr
+	if strings.ContainsAny(host, ":0123456789") { // most names are no addresses, which an error would say
+		addr, _ = netip.ParseAddr(host)
+	}
+	if addr.IsValid() {
 		if addr.Zone() != "" {
 			return Authority{}, fmt.Errorf("address %q has a zone", host)
 		}

@@ -46,8 +46,7 @@ func FreshUntil(doc *cache.Document) (until time.Time, failure *run.Failure) {
 }
 
 // verdicts are the results of the checks of one document by the readers that share it: whether the
-// reader may request the document's URLs, whether the document contains one of the reader's secrets, and whether the
-// reader may invoke the skill. Each reader checks a document once.
+// reader may request the document's URLs, and whether the document contains one of the reader's secrets. Each reader checks a document once.
 type verdicts struct {
 	known atomic.Pointer[[]*verdict] // the newest first
 	mu    sync.Mutex                 // held during a check
@@ -56,8 +55,6 @@ type verdicts struct {
 type verdict struct {
 	by  uint64       // number of the reader
 	err *run.Failure // nil: the reader may use the document
-
-	invocable atomic.Bool // the reader may send requests, with its credential if the skill needs one, to the hosts of all URLs of the skill
 }
 
 // maxVerdicts limits how many readers' verdicts are kept. A source has several readers if it is
@@ -92,29 +89,6 @@ func (v *verdicts) find(by uint64) *verdict {
 		}
 	}
 	return nil
-}
-
-// JudgeURLs calls judge, which returns why the reader may not send requests to the URLs of a skill, unless it has found before that
-// the reader may: what decides that are the skill and the configuration of the reader.
-func JudgeURLs(r *Reader, s *Skill, judge func() *run.Failure) *run.Failure {
-	last := s.verdicts.find(r.constant().number)
-	if last != nil && last.invocable.Load() {
-		return nil
-	}
-	if e := judge(); e != nil {
-		return e
-	}
-	if last != nil { // else it is a registry's skill that the reader of a provider invokes: nothing is known about the rest
-		last.invocable.Store(true)
-	}
-	return nil
-}
-
-// MayRequest reports whether [JudgeURLs] has found that the reader may send requests to the host of a URL. If it has not, the URL has to
-// be judged.
-func MayRequest(r *Reader, s *Skill, u *url.URL) bool {
-	last := s.verdicts.find(r.constant().number)
-	return last != nil && last.invocable.Load() && u.User == nil && slices.ContainsFunc(s.URLs, func(own *url.URL) bool { return SameOrigin(own, u) })
 }
 
 // judgeDocument checks whether the reader may use a document that it or another reader of the
