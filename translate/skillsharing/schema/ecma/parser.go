@@ -1,7 +1,6 @@
 package ecma
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -22,9 +21,54 @@ type parser struct {
 
 // parse reads the whole expression and reports whether it is legal.
 func (p *parser) parse() bool {
-	p.disjunction()
-	if p.at < len(p.source) {
-		p.fail("unmatched )")
+	var groups []bool   // those that are open: whether a quantifier may follow them
+	repeatable := false // a quantifier may follow
+	for p.at < len(p.source) {
+		switch c := p.next(); c {
+		case '|', '^', '$':
+			p.emit(string(c))
+			repeatable = false
+		case '(':
+			groups, repeatable = append(groups, p.group()), false
+		case ')':
+			last := len(groups) - 1
+			if last < 0 {
+				p.fail("unmatched )")
+				break
+			}
+			p.emit(")")
+			groups, repeatable = groups[:last], groups[last]
+		case '.':
+			p.emit("[^\n\r\u2028\u2029]")
+			repeatable = true
+		case '[':
+			p.class()
+			repeatable = true
+		case '\\':
+			repeatable = p.atomEscape()
+		case '*', '+', '?':
+			p.quantify(repeatable, string(c))
+			repeatable = false
+		case '{', '}', ']':
+			p.at--
+			quantifier := p.braces()
+			switch {
+			case quantifier != "":
+				p.quantify(repeatable, quantifier)
+			case p.unicode:
+				p.fail("a single " + string(c))
+			default:
+				p.at++
+				p.literal(c)
+			}
+			repeatable = quantifier == ""
+		default:
+			p.literal(c)
+			repeatable = true
+		}
+	}
+	if len(groups) > 0 {
+		p.fail("missing )")
 	}
 	for _, name := range p.references {
 		if !p.names[name] {
@@ -34,54 +78,16 @@ func (p *parser) parse() bool {
 	return p.problem == ""
 }
 
-func (p *parser) disjunction() {
-	for {
-		for c := p.peek(); c != end && c != '|' && c != ')'; c = p.peek() {
-			p.term()
-		}
-		if !p.accept("|") {
-			return
-		}
-		p.emit("|")
+// quantify writes a quantifier. That it is greedy or not makes no difference.
+func (p *parser) quantify(repeatable bool, quantifier string) {
+	if !repeatable {
+		p.fail("nothing to repeat before " + quantifier[:1])
 	}
+	p.emit(quantifier)
+	p.accept("?")
 }
 
-func (p *parser) term() {
-	switch c := p.next(); c {
-	case '^', '$':
-		p.emit(string(c))
-		return
-	case '(':
-		if !p.group() {
-			return
-		}
-	case '.':
-		p.emit("[^\n\r\u2028\u2029]")
-	case '[':
-		p.class()
-	case '\\':
-		if !p.atomEscape() {
-			return
-		}
-	case '*', '+', '?':
-		p.fail("nothing to repeat before " + string(c))
-	case '{', '}', ']':
-		p.at--
-		if _, _, repeats := p.braces(); repeats {
-			p.fail("nothing to repeat before {")
-		} else if p.unicode {
-			p.fail(fmt.Sprintf("a single %c", c))
-		} else {
-			p.at++
-		}
-		p.literal(c)
-	default:
-		p.literal(c)
-	}
-	p.quantifier()
-}
-
-// group reads a group after its parenthesis. It reports whether a quantifier may follow.
+// group reads the beginning of a group after its parenthesis. It reports whether a quantifier may follow the group.
 func (p *parser) group() bool {
 	quantifiable := true
 	switch {
@@ -98,11 +104,6 @@ func (p *parser) group() bool {
 		p.modify()
 	}
 	p.emit("(?:")
-	p.disjunction()
-	p.emit(")")
-	if !p.accept(")") {
-		p.fail("missing )")
-	}
 	return quantifiable
 }
 
@@ -148,56 +149,30 @@ func (p *parser) groupName() string {
 	}
 }
 
-// quantifier reads a quantifier, if there is one. That it is greedy or not makes no difference.
-func (p *parser) quantifier() {
-	switch c := p.peek(); c {
-	case '*', '+', '?':
-		p.at++
-		p.emit(string(c))
-	case '{':
-		least, most, repeats := p.braces()
-		switch {
-		case repeats:
-			p.repeat(least, most)
-		case p.unicode:
-			p.fail("incomplete quantifier")
-			return
-		default:
-			return
-		}
-	default:
-		return
-	}
-	p.accept("?")
-}
+// tooOften is a repeat that is above all that can be evaluated. Package regexp has repeats up to largest.
+const tooOften, largest = 1e15, 1000
 
-// unbounded is a repeat without an upper bound, tooOften one that is above all that can be evaluated.
-const (
-	unbounded = -1
-	tooOften  = 1_000_000
-)
-
-// braces reads {n}, {n,} or {n,m}.
-func (p *parser) braces() (least, most int, ok bool) {
+// braces reads {n}, {n,} or {n,m}, and returns it for package regexp; empty: there is no such quantifier.
+func (p *parser) braces() (quantifier string) {
 	start := p.at
 	if p.accept("{") {
-		first := p.digits()
-		last, comma := first, p.accept(",")
+		least := p.digits()
+		most, comma := least, p.accept(",")
 		if comma {
-			last = p.digits()
+			most = p.digits()
 		}
-		if first != "" && p.accept("}") {
-			if last != "" && (len(last) < len(first) || len(last) == len(first) && last < first) {
+		if least != "" && p.accept("}") {
+			if most != "" && number(most) < number(least) {
 				p.fail("the numbers of a repeat are in the wrong order")
 			}
-			if last == "" {
-				return number(first), unbounded, true
+			if max(number(least), number(most)) > largest {
+				p.hinder("a large repeat")
 			}
-			return number(first), number(last), true
+			return "{" + least + "," + most + "}"
 		}
 	}
 	p.at = start
-	return 0, 0, false
+	return ""
 }
 
 func number(digits string) (n int) {
@@ -205,17 +180,4 @@ func number(digits string) (n int) {
 		n = min(10*n+int(c-'0'), tooOften)
 	}
 	return n
-}
-
-// repeat writes a repeat. Package regexp has repeats up to 1000.
-func (p *parser) repeat(least, most int) {
-	const largest = 1000
-	switch {
-	case max(least, most) > largest:
-		p.hinder("a large repeat")
-	case most == unbounded:
-		p.emit(fmt.Sprintf("{%d,}", least))
-	default:
-		p.emit(fmt.Sprintf("{%d,%d}", least, most))
-	}
 }
