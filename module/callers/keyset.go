@@ -38,9 +38,9 @@ type keySet struct {
 	logged time.Time // when it was logged last that they can't be read
 }
 
-// find returns the keys that a signature with a key id and an algorithm may be of. If the set is old or does not have the key, it is read first. The keys of
+// find returns the keys that a signature with a key id and an algorithm may be of, and when they were read. If the set is old or does not have the key, it is read first. The keys of
 // an issuer that does not answer remain valid for a day.
-func (i *issuer) find(ctx context.Context, id, algorithm string) ([]jose.JSONWebKey, *Refusal) {
+func (i *issuer) find(ctx context.Context, id, algorithm string) (found []jose.JSONWebKey, read time.Time, refused *Refusal) {
 	hasKey := func(keys []jose.JSONWebKey, age time.Duration) bool {
 		return age < keysUsable && len(fitting(keys, id, algorithm)) > 0
 	}
@@ -48,13 +48,13 @@ func (i *issuer) find(ctx context.Context, id, algorithm string) ([]jose.JSONWeb
 	if err != nil && ctx.Err() == nil {
 		i.logFailure(read, err)
 	}
-	switch found := fitting(keys, id, algorithm); {
+	switch found = fitting(keys, id, algorithm); {
 	case err != nil && time.Since(read) >= keysUsable:
-		return nil, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the keys of the issuer can't be read: " + err.Error()}
+		return nil, read, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the keys of the issuer can't be read: " + err.Error()}
 	case len(found) == 0:
-		return nil, invalid("the issuer has no key with the key id and the algorithm of the token; without a key id, it has to have exactly one")
+		return nil, read, invalid("the issuer has no key with the key id and the algorithm of the token; without a key id, it has to have exactly one")
 	default:
-		return found, nil
+		return found, read, nil
 	}
 }
 

@@ -3,11 +3,13 @@ package callers
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 )
@@ -44,7 +47,27 @@ func invalid(why string) *Refusal {
 }
 
 // Tokens authenticates callers by the access tokens of issuers.
-type Tokens struct{ issuers []*issuer }
+type Tokens struct {
+	issuers []*issuer
+
+	mu       sync.Mutex
+	verified tokens.Recent[*verified] // by the SHA-256 of the token
+}
+
+// verified is a token whose signature and claims were verified a moment ago, with these settings: most callers send one several times.
+type verified struct {
+	issuer    *issuer
+	read      time.Time // when the keys were: others may lack the key
+	until     time.Time
+	times     claims // exp and nbf
+	principal string
+}
+
+// verifiedKept is for how long the signature of a token is not verified again, and maxVerified how many tokens are kept at least.
+const (
+	verifiedKept = 5 * time.Minute
+	maxVerified  = 4096
+)
 
 // issuer is an issuer with its keys.
 type issuer struct {
@@ -96,10 +119,22 @@ func Token(header http.Header) (token string, sent bool) {
 	return strings.Trim(token, " "), true
 }
 
+func digestOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return string(sum[:])
+}
+
 // Authenticate returns the principal of a token.
 func (t *Tokens) Authenticate(ctx context.Context, token string) (principal string, refused *Refusal) {
 	if len(token) > maxTokenSize {
 		return "", invalid("the token is larger than 16 KiB")
+	}
+	digest, now := digestOf(token), time.Now()
+	t.mu.Lock()
+	v, ok := t.verified.Get(digest)
+	t.mu.Unlock()
+	if ok && now.Before(v.until) && v.issuer.keys.At().Equal(v.read) && v.times.timeFault(now) == "" {
+		return v.principal, nil
 	}
 	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if _, other := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); other {
@@ -114,7 +149,7 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (principal stri
 		return "", invalid("the issuer of the token is that of no callers_jwt")
 	}
 	i, header := t.issuers[n], signed.Signatures[0].Header
-	keys, refused := i.find(ctx, header.KeyID, header.Algorithm)
+	keys, read, refused := i.find(ctx, header.KeyID, header.Algorithm)
 	if refused != nil {
 		return "", refused
 	}
@@ -127,7 +162,13 @@ func (t *Tokens) Authenticate(ctx context.Context, token string) (principal stri
 	if why := cmp.Or(typeFault(header, c), c.timeFault(time.Now())); why != "" {
 		return "", invalid(why)
 	}
-	return i.principal(c)
+	if principal, refused = i.principal(c); refused == nil {
+		until := now.Add(min(verifiedKept, time.Until(read.Add(keysFresh))))
+		t.mu.Lock()
+		t.verified.Put(digest, &verified{i, read, until, claims{"exp": c["exp"].Clone(), "nbf": c["nbf"].Clone()}, principal}, maxVerified)
+		t.mu.Unlock()
+	}
+	return principal, refused
 }
 
 // principal returns the principal of a token that the issuer has signed and that is valid now.

@@ -665,6 +665,51 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// TestS280VerifiedTokens: that a token was verified before changes nothing but the time that it takes.
+func TestS280VerifiedTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, tokens, _ := newSite(t)
+		refused := func(about, token, reason string) {
+			t.Helper()
+			expect(t, about, tokens, token, "", http.StatusUnauthorized, reason)
+		}
+		now := time.Now().Unix()
+		ends := signed(atJWT, standard().with(object{"exp": now + 100, "sub": "bob"}), rsaKey())
+		begins := signed(atJWT, standard().with(object{"nbf": now + leeway + 60}), rsaKey())
+		lasts := signed(atJWT, standard().with(object{"exp": now + 7200}), rsaKey())
+		next := signed(atJWT.with(object{"kid": "k2"}), standard().with(object{"exp": now + 172800}), otherKey2())
+		for range 2 {
+			expect(t, "the token", tokens, ends, "bob", 0, "")
+			expect(t, "another token", tokens, lasts, "alice", 0, "")
+			refused("a token that begins later", begins, "not valid yet")
+			refused("a changed token", ends[:len(ends)-8]+"AAAAAAAA", "signature")
+		}
+		time.Sleep(time.Minute)
+		for range 2 {
+			expect(t, "a token that has begun", tokens, begins, "alice", 0, "")
+		}
+		time.Sleep(time.Until(time.Unix(now+100+leeway, 0)) - time.Millisecond)
+		expect(t, "the last moment", tokens, ends, "bob", 0, "")
+		time.Sleep(time.Millisecond)
+		refused("the end", ends, "expired")
+
+		other, _ := openTokens(t, s, Issuer{URL: issuerURL, Audience: []string{"another"}})
+		expect(t, "another audience", other, lasts, "", http.StatusUnauthorized, "audience")
+
+		s.publish(webKey("k2", otherKey2()))
+		expect(t, "until the keys are read", tokens, lasts, "alice", 0, "")
+		expect(t, "a new key", tokens, next, "alice", 0, "")
+		refused("the key that the newest set lacks", lasts, "no key")
+		expect(t, "the new key again", tokens, next, "alice", 0, "")
+		s.set(func() { s.err = errors.New("away") })
+		for range 25 {
+			time.Sleep(time.Hour)
+		}
+		expect(t, "a day without the issuer", tokens, next, "", http.StatusServiceUnavailable, "issuer_unavailable")
+	})
+}
+
+// BenchmarkTokens measures verifying a token, and the same one again.
 func BenchmarkTokens(b *testing.B) {
 	s := &site{documents: make(map[string]string)}
 	s.publish(webKey("k1", rsaKey()), webKey("ec", ecdsaKey()), webKey("ed", ed25519Key()))
@@ -677,13 +722,18 @@ func BenchmarkTokens(b *testing.B) {
 	for algorithm, token := range map[jose.SignatureAlgorithm]string{
 		jose.RS256: sign(b, jose.RS256, "k1", rsaKey()), jose.ES256: sign(b, jose.ES256, "ec", ecdsaKey()), jose.EdDSA: sign(b, jose.EdDSA, "ed", ed25519Key()),
 	} {
-		b.Run(string(algorithm), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, refused := tokens.Authenticate(b.Context(), token); refused != nil {
-					b.Fatal(refused)
+		for _, again := range []bool{false, true} {
+			b.Run(fmt.Sprint(algorithm, "/again=", again), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if !again {
+						tokens.verified.Delete(digestOf(token))
+					}
+					if _, refused := tokens.Authenticate(b.Context(), token); refused != nil {
+						b.Fatal(refused)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
