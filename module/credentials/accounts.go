@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
@@ -41,8 +41,7 @@ type Accounts struct {
 	// Transport is for the tokens of sources that the bridge no longer has.
 	Transport http.RoundTripper
 
-	mu   sync.Mutex
-	said *store.Thing // which sources it has; nil: it has not said it
+	said atomic.Pointer[store.Thing] // which sources it has; nil: it has not said it
 }
 
 // at returns the credentials and the transport of a source; nil credentials: the bridge no longer has it.
@@ -210,9 +209,7 @@ func (a *Accounts) say(ctx context.Context) (clients map[string]bool, err error)
 			return nil, err
 		}
 	}
-	a.mu.Lock()
-	a.said = thing
-	a.mu.Unlock()
+	a.said.Store(thing)
 	names, err := a.Things.Names(ctx, grantSourceKind, bridge, maxListed)
 	clients = make(map[string]bool)
 	for name := range names {
@@ -231,12 +228,9 @@ func (a *Accounts) say(ctx context.Context) (clients map[string]bool, err error)
 
 // Leave says that this process no longer has the sources, unless a later configuration of it has said which ones it has.
 func (a *Accounts) Leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.said == nil {
-		return
+	if thing := a.said.Load(); thing != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		defer cancel()
+		_, _ = a.Things.Put(ctx, thing, time.Millisecond) // otherwise it ends by itself
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	_, _ = a.Things.Put(ctx, a.said, time.Millisecond) // otherwise it ends by itself
 }

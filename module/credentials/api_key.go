@@ -105,11 +105,3 @@ func (k *APIKey) Secrets() []string { return k.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*APIKey) Advice() string { return "check key, header and prefix of api_key" }
-
-// Interface guards
-var (
-	_ credential.Credentials = (*APIKey)(nil)
-	_ credential.Renewer     = (*APIKey)(nil)
-	_ credential.Advisor     = (*APIKey)(nil)
-	_ caddy.Provisioner      = (*APIKey)(nil)
-)

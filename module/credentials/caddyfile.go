@@ -1,9 +1,12 @@
 package credentials
 
 import (
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 // UnmarshalCaddyfile parses
@@ -180,9 +183,17 @@ func fault(option string, err error) *options.ConfigError {
 
 // Interface guards
 var (
-	_ caddyfile.Unmarshaler = (*APIKey)(nil)
-	_ caddyfile.Unmarshaler = (*OAuth2)(nil)
-	_ caddyfile.Unmarshaler = (*OAuth2User)(nil)
-	_ caddyfile.Unmarshaler = (*Headers)(nil)
-	_ caddyfile.Unmarshaler = (*HMAC)(nil)
+	_ = []interface {
+		credential.Credentials
+		credential.Renewer
+		credential.Advisor
+		caddy.Provisioner
+		caddyfile.Unmarshaler
+	}{(*APIKey)(nil), (*OAuth2)(nil), (*OAuth2User)(nil), (*Headers)(nil), (*HMAC)(nil)}
+	_ = []credential.Signer{(*HMAC)(nil), (*OAuth2User)(nil)}
+	_ = []caddy.CleanerUpper{(*OAuth2)(nil), (*OAuth2User)(nil)}
+
+	_ credential.Personal = (*OAuth2User)(nil)
+	_ credential.Obtainer = (*OAuth2)(nil)
+	_ tokens.Keeper       = (*OAuth2)(nil)
 )

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,27 +28,25 @@ func (o *OAuth2User) Connect(c Connection) {
 type grants struct {
 	*Connection
 
+	names atomic.Pointer[[]byte] // the key of the names of grants; nil: it was not read
+
 	mu      sync.Mutex
 	rows    tokens.Recent[*held] // by owner, for a moment
 	changes int                  // of grants by this process
-	names   []byte               // the key of the names of grants; nil: it was not read
 }
 
 // name returns the name of the grant of an owner.
 func (s *grants) name(ctx context.Context, owner string) (string, error) {
-	s.mu.Lock()
-	key := s.names
-	s.mu.Unlock()
+	key := s.names.Load()
 	if key == nil {
-		var err error
-		if key, err = s.nameKey(ctx); err != nil {
+		read, err := s.nameKey(ctx)
+		if err != nil {
 			return "", err
 		}
-		s.mu.Lock()
-		s.names = key
-		s.mu.Unlock()
+		key = &read
+		s.names.Store(key)
 	}
-	return s.nameOf(key, owner, s.Namespace), nil
+	return s.nameOf(*key, owner, s.Namespace), nil
 }
 
 // read returns the grant of an owner as it was at most so long ago. It has no row if there is no grant.

@@ -116,11 +116,3 @@ func (h *Headers) Secrets() []string { return h.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*Headers) Advice() string { return "check the values of headers" }
-
-// Interface guards
-var (
-	_ credential.Credentials = (*Headers)(nil)
-	_ credential.Renewer     = (*Headers)(nil)
-	_ credential.Advisor     = (*Headers)(nil)
-	_ caddy.Provisioner      = (*Headers)(nil)
-)

@@ -133,12 +133,3 @@ func (h *HMAC) Secrets() []string { return h.resolved.secrets() }
 
 // Advice implements [credential.Advisor].
 func (*HMAC) Advice() string { return "check secret, signed and encoding of hmac" }
-
-// Interface guards
-var (
-	_ credential.Credentials = (*HMAC)(nil)
-	_ credential.Renewer     = (*HMAC)(nil)
-	_ credential.Signer      = (*HMAC)(nil)
-	_ credential.Advisor     = (*HMAC)(nil)
-	_ caddy.Provisioner      = (*HMAC)(nil)
-)

@@ -280,12 +280,7 @@ func (o *OAuth2) Obtains() bool { return !o.kept.Trial || o.RefreshToken == "" }
 // Secrets returns the client secrets, the refresh tokens and the access tokens, in all forms in which
 // they are sent.
 func (o *OAuth2) Secrets() []string {
-	access, refresh := o.stores.Secrets()
-	secrets := append(slices.Clone(o.client.secrets()), access...)
-	for _, token := range refresh {
-		secrets = append(secrets, tokens.FormsOf(token)...)
-	}
-	return secrets
+	return append(slices.Clone(o.client.secrets()), o.stores.Secrets()...)
 }
 
 // describe adds the descriptor's authorization URL and scopes to the failure of a token request.
@@ -364,14 +359,3 @@ func (o *OAuth2) obtain(ctx context.Context, f tokens.Request, key tokens.Key, n
 
 // Advice implements [credential.Advisor].
 func (*OAuth2) Advice() string { return tokens.CheckClient }
-
-// Interface guards
-var (
-	_ credential.Credentials = (*OAuth2)(nil)
-	_ credential.Renewer     = (*OAuth2)(nil)
-	_ credential.Obtainer    = (*OAuth2)(nil)
-	_ tokens.Keeper          = (*OAuth2)(nil)
-	_ credential.Advisor     = (*OAuth2)(nil)
-	_ caddy.Provisioner      = (*OAuth2)(nil)
-	_ caddy.CleanerUpper     = (*OAuth2)(nil)
-)

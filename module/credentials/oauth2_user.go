@@ -289,14 +289,3 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 	}
 	return token, err
 }
-
-// Interface guards
-var (
-	_ credential.Credentials = (*OAuth2User)(nil)
-	_ credential.Renewer     = (*OAuth2User)(nil)
-	_ credential.Personal    = (*OAuth2User)(nil)
-	_ credential.Signer      = (*OAuth2User)(nil)
-	_ credential.Advisor     = (*OAuth2User)(nil)
-	_ caddy.Provisioner      = (*OAuth2User)(nil)
-	_ caddy.CleanerUpper     = (*OAuth2User)(nil)
-)

@@ -2,7 +2,6 @@ package tokens
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -326,32 +326,23 @@ func (a *tokenAnswer) tooLarge() bool {
 // parseToken reads JSON, whatever the Content-Type says, or a form, as older servers send it.
 func parseToken(body []byte) tokenAnswer {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
+	var form url.Values
 	if bytes.HasPrefix(body, []byte("{")) {
-		var members struct {
-			AccessToken  jsontext.Value `json:"access_token"`
-			TokenType    jsontext.Value `json:"token_type"`
-			RefreshToken jsontext.Value `json:"refresh_token"`
-			ExpiresIn    jsontext.Value `json:"expires_in"`
-			Scope        jsontext.Value `json:"scope"`
-			Error        jsontext.Value `json:"error"`
-		}
+		var members map[string]jsontext.Value
 		if json.Unmarshal(body, &members, Lenient) != nil {
 			return tokenAnswer{}
 		}
-		text := func(v jsontext.Value) string {
-			s, _ := document.Text(v)
-			return s
+		form = make(url.Values, len(members))
+		for _, name := range slices.Sorted(maps.Keys(members)) { // capital letters first, so that the right spelling of a name counts
+			text, isText := document.Text(members[name])
+			if !isText && strings.EqualFold(name, "expires_in") {
+				text = string(members[name])
+			}
+			form.Set(strings.ToLower(name), text)
 		}
-		return tokenAnswer{
-			accessToken: text(members.AccessToken), tokenType: text(members.TokenType), refreshToken: text(members.RefreshToken), scope: text(members.Scope),
-			errorCode: text(members.Error),
-			lifetime:  lifetimeOf(cmp.Or(text(members.ExpiresIn), string(members.ExpiresIn))),
-		}
+	} else if !bytes.ContainsAny(body, "<>\"{} \t\r\n") { // else it is a page, or other text
+		form, _ = url.ParseQuery(string(body)) // what can't be read is left out
 	}
-	if bytes.ContainsAny(body, "<>\"{} \t\r\n") { // a page, or other text
-		return tokenAnswer{}
-	}
-	form, _ := url.ParseQuery(string(body)) // what can't be read is left out
 	return tokenAnswer{
 		accessToken: form.Get("access_token"), tokenType: form.Get("token_type"), refreshToken: form.Get("refresh_token"), scope: form.Get("scope"),
 		errorCode: form.Get("error"),

@@ -88,15 +88,14 @@ func (s *Stores) Of(c *Client) *Store {
 	return tokens
 }
 
-// Secrets returns the tokens of all stores that may still be valid.
-func (s *Stores) Secrets() (access, refresh []string) {
+// Secrets returns the tokens of all stores that may still be valid, in all forms in which they are sent.
+func (s *Stores) Secrets() (secrets []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		a, r := h.tokens.Secrets()
-		access, refresh = append(access, a...), append(refresh, r...)
+		secrets = append(secrets, h.tokens.secrets()...)
 	}
-	return access, refresh
+	return secrets
 }
 
 // Release gives the stores back to the pool. Requests of a replaced configuration may still use them.
@@ -283,27 +282,26 @@ func (s *Store) Use(key Key, refresh string) {
 	}
 }
 
-// Secrets returns all tokens that may still be valid.
-func (s *Store) Secrets() (access, refresh []string) {
+// secrets returns all tokens that may still be valid.
+func (s *Store) secrets() (secrets []string) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.grants {
 		if g.token != nil {
-			access = append(access, g.token.Value)
+			secrets = append(secrets, g.token.Value)
 		}
 		for i, t := range g.replaced {
 			if i == len(g.replaced)-1 || t.usable(now) {
-				access = append(access, t.Value)
+				secrets = append(secrets, t.Value)
 			}
 		}
 		if g.refresh.Value != "" {
-			refresh = append(refresh, g.refresh.Value)
+			secrets = append(secrets, FormsOf(g.refresh.Value)...)
 		}
 	}
-	slices.Sort(access) // the order of a map differs each time
-	slices.Sort(refresh)
-	return access, refresh
+	slices.Sort(secrets) // the order of a map differs each time
+	return secrets
 }
 
 // grant returns the grant of key, which it creates if there is none. The caller holds the lock.
