@@ -29,6 +29,11 @@ var pageSource string
 
 var pageTemplate = lean(pageSource)
 
+// head is the template of the head of the bridge's pages.
+//
+//go:embed head.html
+var head string
+
 // The style and the script of the page. Neither contains anything from a provider.
 var (
 	//go:embed page.css
@@ -83,7 +88,7 @@ func (c *Config) template() (*template.Template, error) {
 		}
 		name, text = c.TemplateFile, string(own)
 	}
-	parsed, err := template.New(name).Parse(text)
+	parsed, err := Template(name, text)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +98,11 @@ func (c *Config) template() (*template.Template, error) {
 		}
 	}
 	return parsed, nil
+}
+
+// Template returns the template of a page. It may begin with the template "head", for which the page has the fields Name, Nonce and Style, and a template "title".
+func Template(name, text string) (*template.Template, error) {
+	return template.Must(template.New("head").Parse(head)).New(name).Parse(text)
 }
 
 // Handler answers the requests to the endpoint that are not POST requests.
@@ -131,14 +141,28 @@ func (h *Handler) Serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return nil
 	}
 	page, status := h.page(ctx, r, principal, ambiguous)
-	var body bytes.Buffer
-	if err := h.template.Execute(&body, page); err != nil {
-		return fmt.Errorf("executing the template of browse: %w", err)
-	}
-	guardPage(header, page.Nonce)
+	header.Set("Referrer-Policy", "no-referrer")
 	if status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", h.Challenge)
 	}
+	return Send(w, status, h.template, page, page.Nonce, "script-src 'nonce-"+page.Nonce+"'; connect-src 'self'; img-src blob:; form-action 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types 'none'")
+}
+
+// Send answers with a page, with headers that make texts from providers harmless (Content Security Policy Level 3): the browser applies only styles that have
+// the nonce of this answer, shows the page in no frame, and loads and does no more than the policy says. That of browse applies scripts with the nonce, too,
+// loads no other resources except images that the script makes of outputs, and connects only to the page's own origin. Trusted types prevent even the page's
+// own script from turning text into HTML.
+func Send(w http.ResponseWriter, status int, t *template.Template, page any, nonce, policy string) error {
+	var body bytes.Buffer
+	if err := t.Execute(&body, page); err != nil {
+		return fmt.Errorf("executing the template of a page: %w", err)
+	}
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; "+policy+"; frame-ancestors 'none'; base-uri 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
@@ -198,20 +222,6 @@ func (h *Handler) endpoint(r *http.Request) (endpoint, name string) {
 		return "", cmp.Or(plain(h.Name, maxShownName), "Skills")
 	}
 	return endpoint, plain(cmp.Or(h.Name, u.Host), maxShownName)
-}
-
-// guardPage sets headers that make texts from providers harmless (Content Security Policy
-// Level 3): the browser applies only styles and scripts that have the nonce of this answer,
-// loads no other resources except images that the script makes of outputs, and connects only to the page's own origin. Trusted types
-// prevent even the page's own script from turning text into HTML.
-func guardPage(header http.Header, nonce string) {
-	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-"+nonce+"'; style-src 'nonce-"+nonce+"'; "+
-		"connect-src 'self'; img-src blob:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "+
-		"require-trusted-types-for 'script'; trusted-types 'none'")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Cross-Origin-Opener-Policy", "same-origin")
-	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
 // prefersHTML reports whether text/html has a higher quality than JSON (RFC 9110,

@@ -21,7 +21,7 @@ func TestInBrowser(t *testing.T) {
 	s := newLogin(t)
 	s.URL = strings.Replace(s.URL, "127.0.0.1", "localhost", 1) // of another site than the bridge
 	p := hostile.NewProvider(t, s.skills(scopes)...)
-	b := start(t, s, p, strings.Replace(site(t, source(p, "acme", s, "revocation_url "+s.URL+"/revoke")), "{http.request.header.X-User}", "{http.request.cookie.user}", 1))
+	b := start(t, s, p, strings.Replace(site(t, source(p, "acme", s, "revocation_url "+s.URL+"/revoke")), "{http.request.header.X-User}", "{http.request.cookie.user}\n\tname agents.example.com", 1))
 	chromium := os.Getenv("CHROMIUM")
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil && chromium == "" {

@@ -1,7 +1,6 @@
 package consent
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -10,7 +9,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +25,7 @@ import (
 //go:embed page.html
 var pageSource string
 
-var pageTemplate = template.Must(template.New("page.html").Parse(pageSource))
+var pageTemplate = template.Must(browse.Template("page.html", pageSource))
 
 // ownStyle is what the style sheet of browse lacks.
 const ownStyle = `.account{max-width:46rem;padding:1rem;margin-bottom:1.25rem}.account>*+*{margin-top:.75rem}.account h2,.account h2 a{color:inherit}.scopes li+li{margin-top:.25rem}` +
@@ -146,17 +144,7 @@ func (v *visit) show(status int) {
 			forms = append(forms, s.form)
 		}
 	}
-	var body bytes.Buffer
-	_ = pageTemplate.Execute(&body, p) // it has no function that fails
-	header := v.w.Header()
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+p.Nonce+"'; form-action "+strings.Join(forms, " ")+"; frame-ancestors 'none'; base-uri 'none'")
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Cross-Origin-Opener-Policy", "same-origin")
-	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Length", strconv.Itoa(body.Len()))
-	v.w.WriteHeader(status)
-	_, _ = body.WriteTo(v.w) // the browser may be gone
+	_ = browse.Send(v.w, status, pageTemplate, p, p.Nonce, "form-action "+strings.Join(forms, " ")) // it has no function that fails
 }
 
 // problemOf returns what the page says about a failure. What a provider wrote is in the log only.
