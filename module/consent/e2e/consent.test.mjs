@@ -55,6 +55,8 @@ test("connects an account, uses it and disconnects it", async (t) => {
 	assert.doesNotMatch(await page.locator("main").innerText(), /admin/);
 	await accessible(page);
 	await shot(page, "connect");
+	await page.setViewportSize({ width: 768, height: 400 });
+	await page.screenshot({ path: join(SCREENSHOTS, "page.png") }); // of the README
 	await page.getByRole("button", { name: "Connect your account at acme" }).click();
 	const [cookie] = await flows(page);
 	assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Lax", "/"]);
