@@ -151,19 +151,14 @@ func (a *A2A) checkSkills(bridge *translate.Bridge) error {
 		namespaces[i] = sources[i].Namespace
 	}
 	slices.Sort(namespaces)
-	check := func(path, option, name string) error {
-		if name == "" || bridge.MayMean(name) {
-			return nil
-		}
-		return &options.ConfigError{Path: path, Err: fmt.Errorf("%s %q is no skill of this bridge: names are those of its skill and alias lines, and begin otherwise with one of the namespaces: %s",
-			option, name, strings.Join(namespaces, ", "))}
-	}
-	if err := check("a2a.default_skill", "default_skill", a.DefaultSkill); err != nil {
-		return err
-	}
+	named := []struct{ path, option, name string }{{"a2a.default_skill", "default_skill", a.DefaultSkill}}
 	for i, name := range a.ReplyMessage {
-		if err := check(options.Element("a2a.reply_message", i), "reply_message", name); err != nil {
-			return err
+		named = append(named, struct{ path, option, name string }{options.Element("a2a.reply_message", i), "reply_message", name})
+	}
+	for _, n := range named {
+		if n.name != "" && !bridge.MayMean(n.name) {
+			return &options.ConfigError{Path: n.path, Err: fmt.Errorf("%s %q is no skill of this bridge: names are those of its skill and alias lines, and begin otherwise with one of the namespaces: %s",
+				n.option, n.name, strings.Join(namespaces, ", "))}
 		}
 	}
 	return nil

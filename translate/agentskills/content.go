@@ -1,10 +1,9 @@
 package agentskills
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
-	"hash"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -42,24 +41,12 @@ func (c *content) size() int {
 func (c *content) at(url string) string { return strings.Join(c.parts, url) }
 
 // digestAt returns the digest of the file for a public URL.
-func (c *content) digestAt(url string) [sha256.Size]byte { return c.digest(sha256.New(), url) }
-
-// digest returns the digest of what h has and of the file for a public URL.
-func (c *content) digest(h hash.Hash, url string) (digest [sha256.Size]byte) {
-	for i, part := range c.parts {
-		if i > 0 {
-			_, _ = io.WriteString(h, url) // a hash returns no error
-		}
-		_, _ = io.WriteString(h, part)
-	}
-	h.Sum(digest[:0])
-	return digest
-}
+func (c *content) digestAt(url string) [sha256.Size]byte { return sha256.Sum256([]byte(c.at(url))) }
 
 func newContent(s *skill, authenticated bool) (*content, error) {
 	c := &content{
 		file: s.file, name: s.name, source: s.source, of: weak.Make(s.descriptor),
-		description: skillfile.Describe(firstOf(s.descriptor.Name, s.name), s.descriptor.Description, s.descriptor.Tags),
+		description: skillfile.Describe(cmp.Or(skillfile.Plain(s.descriptor.Name, skillfile.MaxField), s.name), s.descriptor.Description, s.descriptor.Tags),
 	}
 	if s.files != nil {
 		c.description = skillfile.Plain(s.descriptor.Description, skillfile.MaxDescription)
@@ -71,20 +58,8 @@ func newContent(s *skill, authenticated bool) (*content, error) {
 	if c.parts = parts; c.size() > maxPage {
 		return nil, errors.New("the SKILL.md of the skill is too long")
 	}
-	h := sha256.New()
-	_, _ = io.WriteString(h, c.file+urlMark+c.description+urlMark)
-	c.sum = c.digest(h, urlMark)
+	c.sum = sha256.Sum256([]byte(c.file + urlMark + c.description + urlMark + c.at(urlMark)))
 	return c, nil
-}
-
-// firstOf returns the first text that has a visible character.
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if skillfile.Plain(text, skillfile.MaxField) != "" {
-			return text
-		}
-	}
-	return "skill"
 }
 
 // view is what a caller may see.

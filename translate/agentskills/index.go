@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 )
@@ -88,7 +87,6 @@ type madeIndex struct {
 	of   *list
 	url  string
 	text string
-	used time.Time
 }
 
 // indexOf returns the index of a list for a public URL, which takes the digests of all files unless it is kept. They are taken for one request at
@@ -112,11 +110,11 @@ func (s *Site) indexOf(ctx context.Context, of *list, url string) (string, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.indexes = append(s.indexes, &madeIndex{of, url, text, time.Now()})
+	s.indexes = append(s.indexes, &madeIndex{of, url, text})
 	size := 0
 	for i, kept := range slices.Backward(s.indexes) {
 		size += len(kept.text)
-		if i < len(s.indexes)-1 && (size > maxKept || len(s.indexes)-i > maxIndexes || time.Since(kept.used) > keep) {
+		if i < len(s.indexes)-1 && (size > maxKept || len(s.indexes)-i > maxIndexes) {
 			s.indexes = slices.Delete(s.indexes, 0, i+1)
 			break
 		}
@@ -124,13 +122,12 @@ func (s *Site) indexOf(ctx context.Context, of *list, url string) (string, error
 	return text, nil
 }
 
-// keptIndex returns an index that was made before, and notes that it is used; nil: there is none.
+// keptIndex returns an index that was made before, and makes it the last to be given up; nil: there is none.
 func (s *Site) keptIndex(of *list, url string) *madeIndex {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, x := range slices.Backward(s.indexes) {
 		if x.url == url && x.of == of {
-			x.used = time.Now()
 			s.indexes = append(slices.Delete(s.indexes, i, i+1), x)
 			return x
 		}

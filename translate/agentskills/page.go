@@ -63,11 +63,6 @@ type pageData struct {
 	OutputType, OutputText skillfile.Markdown
 }
 
-// sizeOf returns about how many bytes a row takes.
-func sizeOf(r *skillfile.InputRow) int {
-	return 20 + len(r.Name) + len(r.Type) + len(r.Default) + len(r.Description)
-}
-
 // page renders the SKILL.md of a skill, in parts between which the public URL of the endpoint belongs.
 func (s *skill) page(description string, authenticated bool) ([]string, error) {
 	d := s.descriptor
@@ -103,7 +98,7 @@ func (s *skill) page(description string, authenticated bool) ([]string, error) {
 	for i := range d.Inputs {
 		p.Schemas = p.Schemas || len(d.Inputs[i].Schema) > 0
 		row := skillfile.RowOf(&d.Inputs[i], maxProse, skillfile.MaxField, "")
-		if size += sizeOf(&row); i == maxInputs || size > maxTable {
+		if size += 20 + len(row.Name) + len(row.Type) + len(row.Default) + len(row.Description); i == maxInputs || size > maxTable {
 			p.More = len(d.Inputs) - i
 			break
 		}

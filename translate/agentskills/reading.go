@@ -91,7 +91,7 @@ func (l *listing) read(ctx context.Context) {
 // readPortion reads the portion of a source, page by page. After the end of the context, the pages have what is in memory.
 func (l *listing) readPortion(ctx context.Context, p portion) {
 	size, read, unread := 0, 0, 0
-	for after := ""; read < p.most && !l.ends(); {
+	for after := ""; read < p.most; {
 		limit := min(pageSize, p.most-read)
 		page := l.list(ctx, translate.Query{Namespace: p.source, Limit: limit, AfterTool: after, Descriptors: limit})
 		l.add(ctx, page.Skills, &size)
@@ -126,13 +126,6 @@ func (l *listing) add(ctx context.Context, entries []catalog.Entry, size *int) {
 		}
 		l.skills = append(l.skills, made)
 	}
-}
-
-// ends reports whether no more skills are read.
-func (l *listing) ends() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.limited
 }
 
 // portionsOf returns the portions of the sources: if they list more than maxSkills together, those with the fewest skills have all of theirs, and

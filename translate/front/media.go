@@ -81,6 +81,8 @@ func typeOf(head []byte) string {
 	}
 }
 
+var withoutSpace = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "")
+
 // mediaOf returns the part for the base64 text of an image or sound: in any alphabet and lines, perhaps as a data URI (RFC 2397). declared is its
 // type; empty: the data URI or its first bytes say it. ok is false if the text is no image or sound of that type.
 func mediaOf(text []byte, declared string) (p Part, ok bool) {
@@ -102,12 +104,7 @@ func mediaOf(text []byte, declared string) (p Part, ok bool) {
 		text, declared, isURI = data, said, true
 	}
 	if bytes.ContainsAny(text, " \t\r\n") {
-		text = bytes.Map(func(r rune) rune {
-			if r == ' ' || r == '\t' || r == '\r' || r == '\n' {
-				return -1
-			}
-			return r
-		}, text)
+		text = []byte(withoutSpace.Replace(string(text)))
 	}
 	standard, ok := Base64(text, true)
 	if !ok || declared == "" && len(standard) < minUntypedMedia {

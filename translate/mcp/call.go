@@ -141,7 +141,7 @@ type progress struct {
 func (r *request) progressStream() *jsonrpc.Stream {
 	token := r.meta.ProgressToken
 	isWhole := token.Kind() == '0' && !strings.ContainsAny(string(token), ".eE")
-	if token.Kind() != '"' && !isWhole || len(token) > jsonrpc.MaxStreamID || !acceptsStream(r) {
+	if token.Kind() != '"' && !isWhole || len(token) > jsonrpc.MaxStreamID || !front.AcceptsStream(r.HTTP, "text/event-stream") {
 		return nil
 	}
 	return r.Stream()

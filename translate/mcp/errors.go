@@ -129,12 +129,11 @@ func Code(c *translate.Call, r *run.Run) int {
 	if code, own := errors.AsType[front.CodeError](f.Cause); own {
 		return int(code)
 	}
-	switch c.Method {
-	case methodCallTool:
-		_, indirectly := c.Answer.(indirect)
-		return codeOfCall(f, indirectly)
+	if c.Method != methodCallTool {
+		return 0
 	}
-	return 0
+	_, indirectly := c.Answer.(indirect)
+	return codeOfCall(f, indirectly)
 }
 
 // unauthorized returns the error for a caller that is refused because of its principal.
@@ -305,7 +304,7 @@ func messageOf(f *run.Failure) string {
 		text += "."
 	}
 	if f.Argument != nil && f.Argument.Reason == run.OnlyRead {
-		text += " Read the resource " + wire.ResourceURI(f.Argument.Value, wire.FileSkill) + "."
+		text += " Read the resource " + wire.ResourceURI(f.Argument.Value) + "."
 	}
 	return text
 }

@@ -47,7 +47,7 @@ func listen(r *request) (jsontext.Value, *jsonrpc.Error) {
 		return r.refuse(fault)
 	}
 	s := subscriptionOf(r, wanted)
-	if !acceptsStream(r) {
+	if !front.AcceptsStream(r.HTTP, "text/event-stream") {
 		return r.refuse(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "Invalid Request: subscriptions are streams; send Accept: text/event-stream", Status: http.StatusOK})
 	}
 	release, ok := r.front.listeners.enter(r.caller.Principal)

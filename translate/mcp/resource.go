@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front/skillfile"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
@@ -75,14 +76,15 @@ func readResource(r *request) (jsontext.Value, *jsonrpc.Error) {
 
 // resource returns the skill, its folder and the file in it that the URI in the params means. It reports the call.
 func resource(r *request) (uri string, d *translate.Description, folder, file string, fault *jsonrpc.Error) {
-	if uri, fault = r.text("uri"); fault != nil {
-		_, fault = r.refuse(fault)
-		return uri, nil, "", "", fault
-	}
+	uri, fault = r.text("uri")
 	name, file, ok := wire.ParseResource(uri)
-	e, below, fault := skillAt(r, name, file)
-	if !ok {
+	if fault == nil && !ok {
 		fault = noResource(r, uri)
+	}
+	var e *catalog.Entry
+	below := ""
+	if fault == nil {
+		e, below, fault = skillAt(r, name, file)
 	}
 	if fault != nil {
 		_, fault = r.refuse(fault)

@@ -61,13 +61,16 @@ func (w *result) serverInfo() {
 	w.Close()
 }
 
-// freshness adds how long clients may cache a modern result, and for whom.
+// freshness adds how long clients may cache a modern result, and for whom. until is zero while a source can't be read.
 func (w *result) freshness(until time.Time, private bool) {
 	if !w.request.modern {
 		return
 	}
-	w.Integer("ttlMs", ttl(until).Milliseconds())
-	scope := "public"
+	ttl, scope := unreadableTTL, "public"
+	if !until.IsZero() {
+		ttl = min(max(time.Until(until), 0), longestTTL)
+	}
+	w.Integer("ttlMs", ttl.Milliseconds())
 	if private {
 		scope = "private"
 	}
@@ -79,14 +82,6 @@ const (
 	longestTTL    = 5 * time.Minute
 	unreadableTTL = 5 * time.Second // while a source can't be read
 )
-
-// ttl returns how long a list is fresh; until is zero while a source can't be read.
-func ttl(until time.Time) time.Duration {
-	if until.IsZero() {
-		return unreadableTTL
-	}
-	return min(max(time.Until(until), 0), longestTTL)
-}
 
 // capabilities adds what the server can do.
 func (w *result) capabilities() {

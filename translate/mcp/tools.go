@@ -257,19 +257,18 @@ func structured(r *request, object jsontext.Value, l *translate.Listing) jsontex
 	return w.end(unavailable(l)...)
 }
 
+// searchTools are the tools of the bridge's own with which a model finds and calls skills.
+var searchTools = map[string]func(*request, jsontext.Value) (jsontext.Value, *jsonrpc.Error){
+	wire.SearchSkills: searchSkills, wire.DescribeSkill: describeSkill, wire.CallSkill: callSkill,
+}
+
 // builtIn returns the function of a tool of the bridge's own; nil: it is no such tool.
 func (o *Options) builtIn(name string) func(*request, jsontext.Value) (jsontext.Value, *jsonrpc.Error) {
 	switch {
 	case name == wire.GetRun:
 		return getRun
-	case !o.Search:
-		return nil
-	case name == wire.SearchSkills:
-		return searchSkills
-	case name == wire.DescribeSkill:
-		return describeSkill
-	case name == wire.CallSkill:
-		return callSkill
+	case o.Search:
+		return searchTools[name]
 	}
 	return nil
 }

@@ -55,8 +55,8 @@ func (r *request) legacyVersion() string {
 
 // newestLegacy is the version that initialize offers to clients that ask for one that is not served; empty: none is served.
 func (o *Options) newestLegacy() string {
-	for _, v := range AllVersions() {
-		if !isModern(v) && o.serves(v) {
+	for _, v := range o.Versions {
+		if !isModern(v) {
 			return v
 		}
 	}
@@ -87,9 +87,6 @@ func (r *request) checkHeader() *jsonrpc.Error {
 	}
 	return nil // the method refuses other params
 }
-
-// acceptsStream reports whether the client reads server-sent events.
-func acceptsStream(r *request) bool { return front.AcceptsStream(r.HTTP, "text/event-stream") }
 
 // Profile returns the JSON-RPC profile of MCP: only 2025-03-26 has batches, of up to maxBatch elements, ids are texts or whole numbers,
 // errors without a readable id have none, and requests that are none have the HTTP status 400.

@@ -72,7 +72,7 @@ func clip(text string, limit int) string {
 
 // Describe returns the description of a skill: what it does, and when to use it.
 func Describe(title, description string, tags []string) string {
-	title = Plain(title, MaxField)
+	title = cmp.Or(Plain(title, MaxField), "skill")
 	what := cmp.Or(Plain(description, maxWhat), title)
 	if !strings.HasSuffix(what, ".") && !strings.HasSuffix(what, "…") && !strings.HasSuffix(what, "!") && !strings.HasSuffix(what, "?") {
 		what += "."

@@ -4,6 +4,7 @@ import (
 	"mime"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -22,17 +23,14 @@ const resourceScheme = "skill://"
 // ResourceTemplate is the template of the URIs of files.
 const ResourceTemplate = resourceScheme + "{name}/{file}"
 
-// Escape escapes a text for a path of a URI.
-func Escape(s string) string { return url.PathEscape(s) }
-
-// ResourceURI returns the URI of a file of a skill, by the [ResourceTemplate].
-func ResourceURI(name, file string) string { return resourceScheme + Escape(name) + "/" + Escape(file) }
+// ResourceURI returns the URI of the SKILL.md of a skill, by the [ResourceTemplate].
+func ResourceURI(name string) string { return resourceScheme + url.PathEscape(name) + "/" + FileSkill }
 
 // SkillURI returns the URI of a file in the folder of a skill of the extension [ExtensionSkills], whose name is that in the front matter of its SKILL.md.
 func SkillURI(namespace, name, file string) string {
 	parts := strings.Split(file, "/")
 	for i, part := range parts {
-		parts[i] = Escape(part)
+		parts[i] = url.PathEscape(part)
 	}
 	return resourceScheme + namespace + "/" + name + "/" + strings.Join(parts, "/")
 }
@@ -58,36 +56,17 @@ func ParseResource(uri string) (name, file string, ok bool) {
 	return name, file, file != ""
 }
 
-// unescape returns the value of a template's variable. Expansions escape all but unreserved characters, some others leave those that a segment
-// of a path may have (RFC 3986, section 3.3), and the digits of an escape may be in any case. ok is false if the text is none.
+// expanded are the forms of a template's variable: expansions escape all but unreserved characters, and some others leave those that a segment of a path may
+// have (RFC 3986, section 3.3). needless is the escape of an unreserved character (section 2.3).
+var (
+	expanded = regexp.MustCompile(`^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*$`)
+	needless = regexp.MustCompile(`(?i)%(?:2[de]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9ae])`)
+)
+
+// unescape returns the value of a template's variable. ok is false if the text is none.
 func unescape(text string) (value string, ok bool) {
 	value, err := url.PathUnescape(text)
-	if err != nil {
-		return "", false
-	}
-	rest := text
-	for i := range len(value) {
-		switch c := value[i]; {
-		case isUnreserved(c):
-			ok = rest[0] == c
-			rest = rest[1:]
-		case rest[0] == '%':
-			ok = true
-			rest = rest[len("%00"):]
-		default:
-			ok = strings.IndexByte("!$&'()*+,;=:@", c) >= 0
-			rest = rest[1:]
-		}
-		if !ok {
-			return "", false
-		}
-	}
-	return value, true
-}
-
-// isUnreserved reports whether no URI has to escape a character (RFC 3986, section 2.3).
-func isUnreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+	return value, err == nil && expanded.MatchString(text) && !needless.MatchString(text)
 }
 
 // MediaType returns the media type of a file by its name.
@@ -123,7 +102,7 @@ func (w *Writer) Contents(uri, file string, text []byte, content front.Content) 
 // SkillPage adds the resource with the SKILL.md of a skill. name and tool are those of the skill and its tool.
 func (w *Writer) SkillPage(name, tool, title, description string) {
 	w.Open()
-	w.Text("uri", ResourceURI(name, FileSkill))
+	w.Text("uri", ResourceURI(name))
 	w.Text("name", tool+"/"+FileSkill)
 	w.Text("title", safetext.Line(title, MaxQuoted))
 	w.Text("description", safetext.Line(description, MaxDescription))
