@@ -151,15 +151,16 @@ func (a *A2A) checkSkills(bridge *translate.Bridge) error {
 		namespaces[i] = sources[i].Namespace
 	}
 	slices.Sort(namespaces)
-	named := []struct{ path, option, name string }{{"a2a.default_skill", "default_skill", a.DefaultSkill}}
-	for i, name := range a.ReplyMessage {
-		named = append(named, struct{ path, option, name string }{options.Element("a2a.reply_message", i), "reply_message", name})
-	}
-	for _, n := range named {
-		if n.name != "" && !bridge.MayMean(n.name) {
-			return &options.ConfigError{Path: n.path, Err: fmt.Errorf("%s %q is no skill of this bridge: names are those of its skill and alias lines, and begin otherwise with one of the namespaces: %s",
-				n.option, n.name, strings.Join(namespaces, ", "))}
+	for i, name := range append([]string{a.DefaultSkill}, a.ReplyMessage...) {
+		if name == "" || bridge.MayMean(name) {
+			continue
 		}
+		path, option := "a2a.default_skill", "default_skill"
+		if i > 0 {
+			path, option = options.Element("a2a.reply_message", i-1), "reply_message"
+		}
+		return &options.ConfigError{Path: path, Err: fmt.Errorf("%s %q is no skill of this bridge: names are those of its skill and alias lines, and begin otherwise with one of the namespaces: %s",
+			option, name, strings.Join(namespaces, ", "))}
 	}
 	return nil
 }
