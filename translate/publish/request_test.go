@@ -365,7 +365,7 @@ func FuzzRequest(f *testing.F) {
 			if input != "path" {
 				inputs += `,"path":"p"`
 			}
-			inputs += `,"` + input + `":` + text + `}`
+			inputs += `,"` + input + `":` + string(value) + `}`
 			r, failure := o.Request(t.Context(), jsontext.Value(inputs), http.Header{"X-Key": {"secret"}})
 			if failure != nil {
 				if failure.Argument == nil || failure.Argument.Name != input {
