@@ -146,7 +146,7 @@ func provision(file, adapter string, logging *caddy.Logging) error {
 }
 
 // wayToModule is how Caddy comes to a module, which operators do not know.
-var wayToModule = regexp.MustCompile(`loading module '[^']*': provision [a-z0-9_.]+: `)
+var wayToModule = regexp.MustCompile(`(loading module '[^']*': )?provision [a-z0-9_.]+: `)
 
 // showFindings writes a table of findings. With several bridges, it has their numbers.
 func showFindings(screen *cli.Screen, all []findings.Finding, several bool) {

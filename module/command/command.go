@@ -33,7 +33,7 @@ func init() {
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
 				validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
-				mcpCommand(), statusCommand(), readyCommand(), runsCommand(), grantsCommand(), usageCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
+				mcpCommand(), statusCommand(), readyCommand(), runsCommand(), grantsCommand(), usageCommand(), publishCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
 				c.Long = cli.Wrap(c.Long)

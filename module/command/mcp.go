@@ -175,18 +175,25 @@ func openBridge(config *bridge.Handler, storage json.RawMessage, logging *caddy.
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: logging, StorageRaw: storage})
+	handler, release, err := load(handlerName, config, storage, logging)
 	if err != nil {
-		return nil, err
-	}
-	ctx, release := caddy.NewContext(ctx)
-	module, err := ctx.LoadModuleByID("http.handlers."+handlerName, caddyconfig.JSON(config, nil))
-	if err != nil {
-		release()
 		return nil, err
 	}
 	bridges := observe.Live()
-	return &localBridge{module.(*bridge.Handler), bridges[len(bridges)-1], release}, nil
+	return &localBridge{handler.(*bridge.Handler), bridges[len(bridges)-1], release}, nil
+}
+
+// load provisions a handler in this process, until release is called.
+func load(name string, config any, storage json.RawMessage, logging *caddy.Logging) (handler any, release func(), err error) {
+	ctx, err := caddy.ProvisionContext(&caddy.Config{Logging: logging, StorageRaw: storage})
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, release = caddy.NewContext(ctx)
+	if handler, err = ctx.LoadModuleByID("http.handlers."+name, caddyconfig.JSON(config, nil)); err != nil {
+		release()
+	}
+	return handler, release, err
 }
 
 // ServeHTTP implements [http.Handler].

@@ -82,41 +82,63 @@ func serveCommand(cmd *cobra.Command) {
 
 // serve runs the bridge until a signal ends the process. An error is a usage error.
 func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
-	address, err := caddy.ParseNetworkAddressWithDefaults(s.listen, "tcp", 8080)
+	address, err := listenAddress(s.listen)
 	switch {
 	case len(s.providers) == 0:
 		return 0, errors.New("--provider is required")
 	case !strings.HasPrefix(s.path, "/") || strings.ContainsAny(s.path, "*?#{} "):
 		return 0, fmt.Errorf("--path %q is not a plain path, such as /rpc", s.path)
-	case err != nil || !strings.HasPrefix(address.Network, "tcp") || address.PortRangeSize() != 1 || address.StartPort == 0:
-		return 0, fmt.Errorf("--listen %q is not one TCP address with a port, such as localhost:8080 or :8080", s.listen)
+	case err != nil:
+		return 0, err
 	}
 	config, err := s.config(address)
 	if err != nil {
 		return 0, err
 	}
-	if isTaken(ctx, address) {
-		screen.Complain("%s is in use, perhaps by another bridge", s.listen)
-		another := strconv.FormatUint(uint64(address.StartPort%math.MaxUint16)+1, 10)
-		screen.Advise("stop that program, or use another port, such as --listen " + net.JoinHostPort(address.Host, another))
-		return caddy.ExitCodeFailedStartup, nil
-	}
 	caddy.TrapSignals()
-	if err := caddy.Run(config); err != nil {
-		screen.Complain("%v", err)
+	if !start(ctx, screen, address, config) {
 		return caddy.ExitCodeFailedStartup, nil
 	}
-	host := address.Host
-	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
-		host = "localhost"
-	}
-	endpoint := "http://" + net.JoinHostPort(host, strconv.FormatUint(uint64(address.StartPort), 10)) + s.path
+	endpoint := originAt(address) + s.path
 	caddy.Log().Info("bridging skills", zap.Strings("providers", s.providers), zap.String("endpoint", endpoint))
 	fmt.Fprintln(os.Stdout, endpoint)
 	if s.browse && openPage(ctx, endpoint) != nil {
 		screen.Advise("open " + endpoint + " in a browser")
 	}
 	select {}
+}
+
+// listenAddress returns the address that --listen names.
+func listenAddress(listen string) (caddy.NetworkAddress, error) {
+	address, err := caddy.ParseNetworkAddressWithDefaults(listen, "tcp", 8080)
+	if err != nil || !strings.HasPrefix(address.Network, "tcp") || address.PortRangeSize() != 1 || address.StartPort == 0 {
+		return address, fmt.Errorf("--listen %q is not one TCP address with a port, such as localhost:8080 or :8080", listen)
+	}
+	return address, nil
+}
+
+// originAt returns the origin of the site at an address, as this machine sees it.
+func originAt(address caddy.NetworkAddress) string {
+	host := address.Host
+	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, strconv.FormatUint(uint64(address.StartPort), 10))
+}
+
+// start runs Caddy until a signal ends the process. It says why if it can't.
+func start(ctx context.Context, screen *cli.Screen, address caddy.NetworkAddress, config *caddy.Config) bool {
+	if isTaken(ctx, address) {
+		screen.Complain("%s is in use, perhaps by another bridge", address.JoinHostPort(0))
+		another := strconv.FormatUint(uint64(address.StartPort%math.MaxUint16)+1, 10)
+		screen.Advise("stop that program, or use another port, such as --listen " + net.JoinHostPort(address.Host, another))
+		return false
+	}
+	if err := caddy.Run(config); err != nil {
+		screen.Complain("%v", err)
+		return false
+	}
+	return true
 }
 
 // openPage opens a URL in the browser of the user's desktop. An error means that there is none that can be started.
@@ -176,25 +198,31 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
-	match := caddy.ModuleMap{"path": caddyconfig.JSON(caddyhttp.MatchPath{s.path}, nil)}
-	if local {
+	return s.siteAt(address, s.accessLog, caddyhttp.MatchPath{s.path},
+		map[string]string{"handler": "vars", "caller": cli.Principal}, caddyconfig.JSONModuleObject(h, "handler", handlerName, nil)), nil
+}
+
+// siteAt makes the configuration of Caddy for one site that answers requests for some paths. On an address of this machine only, it answers to no other
+// host, so that web pages can't call it by another name.
+func (r *providerFlags) siteAt(address caddy.NetworkAddress, accessLog bool, paths caddyhttp.MatchPath, handlers ...any) *caddy.Config {
+	match := caddy.ModuleMap{"path": caddyconfig.JSON(paths, nil)}
+	if isLoopback(address.Host) {
 		hosts := caddyhttp.MatchHost{"localhost", "127.0.0.1", "::1"}
 		if !slices.Contains(hosts, address.Host) {
 			hosts = append(hosts, address.Host)
 		}
 		match["host"] = caddyconfig.JSON(hosts, nil)
 	}
+	route := caddyhttp.Route{MatcherSetsRaw: []caddy.ModuleMap{match}}
+	for _, h := range handlers {
+		route.HandlersRaw = append(route.HandlersRaw, caddyconfig.JSON(h, nil))
+	}
 	site := &caddyhttp.Server{
 		Listen:    []string{address.String()},
 		AutoHTTPS: &caddyhttp.AutoHTTPSConfig{Disabled: true},
-		Routes: caddyhttp.RouteList{
-			{MatcherSetsRaw: []caddy.ModuleMap{match}, HandlersRaw: []json.RawMessage{
-				caddyconfig.JSON(map[string]string{"handler": "vars", "caller": cli.Principal}, nil), caddyconfig.JSONModuleObject(h, "handler", handlerName, nil),
-			}},
-			{HandlersRaw: []json.RawMessage{[]byte(`{"handler":"static_response","status_code":404}`)}},
-		},
+		Routes:    caddyhttp.RouteList{route, {HandlersRaw: []json.RawMessage{[]byte(`{"handler":"static_response","status_code":404}`)}}},
 	}
-	if s.accessLog {
+	if accessLog {
 		site.Logs = &caddyhttp.ServerLogConfig{}
 	}
 	app := caddyhttp.App{Servers: map[string]*caddyhttp.Server{"bridge": site}, GracePeriod: caddy.Duration(stopGrace)}
@@ -202,10 +230,10 @@ func (s *server) config(address caddy.NetworkAddress) (*caddy.Config, error) {
 		Admin:   &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: new(bool)}},
 		AppsRaw: caddy.ModuleMap{"http": caddyconfig.JSON(app, nil)},
 	}
-	if s.debug {
-		config.Logging = s.logging()
+	if r.debug {
+		config.Logging = r.logging()
 	}
-	return config, nil
+	return config
 }
 
 func isLoopback(host string) bool {

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
@@ -267,19 +268,37 @@ type Finding struct{ Document, Operation, Reason string }
 // Check reads the documents of all handlers of this process, and returns how many skills there are and what is wrong.
 func Check(ctx context.Context) (handlers, skills int, found []Finding) {
 	for key := range live.Range {
-		h := key.(*Handler) //nolint:forcetypeassert // see live
-		l := h.newLibrary(cmp.Or(h.namespace(), "site"))
-		l.refresh(ctx, h.transport, zap.NewNop())
-		for _, s := range l.sources {
-			if s.problem != "" {
-				found = append(found, Finding{Document: s.name, Reason: s.problem})
-			}
-		}
-		c, out := l.catalog()
-		for _, left := range out {
-			found = append(found, Finding{left.document, left.Operation, left.Reason})
-		}
-		handlers, skills = handlers+1, skills+len(c.ordered)
+		c, wrong := key.(*Handler).read(ctx) //nolint:forcetypeassert // see live
+		handlers, skills, found = handlers+1, skills+len(c.ordered), append(found, wrong...)
 	}
 	return handlers, skills, found
+}
+
+// read reads the documents, and returns what they publish and what is wrong.
+func (h *Handler) read(ctx context.Context) (*catalog, []Finding) {
+	l := h.newLibrary(cmp.Or(h.namespace(), "site"))
+	l.refresh(ctx, h.transport, zap.NewNop())
+	var found []Finding
+	for _, s := range l.sources {
+		if s.problem != "" {
+			found = append(found, Finding{Document: s.name, Reason: s.problem})
+		}
+	}
+	c, out := l.catalog()
+	for _, left := range out {
+		found = append(found, Finding{left.document, left.Operation, left.Reason})
+	}
+	return c, found
+}
+
+// Documents reads the documents of a handler that has a URL, and returns the index and the descriptors of all skills by their paths, and what is wrong.
+func (h *Handler) Documents(ctx context.Context) (map[string]jsontext.Value, []Finding) {
+	c, found := h.read(ctx)
+	base := h.URL + h.Path
+	files := make(map[string]jsontext.Value, len(c.ordered)+1)
+	files[document.WellKnownPath], _ = c.index(view{base: base, private: true})
+	for _, s := range c.ordered {
+		files[h.Path+"/"+s.ID+".json"] = s.Descriptor(base)
+	}
+	return files, found
 }

@@ -34,6 +34,7 @@ var runners = []struct {
 	{"./caddy run ", (*aShell).runQuickstart},
 	{"caddy skill-bridge --provider ", (*aShell).serve},
 	{"ACME_KEY=... caddy skill-bridge --provider ", (*aShell).serve},
+	{"caddy skill-bridge publish --openapi openapi.yaml --to ", (*aShell).publish},
 	{"caddy skill-bridge validate https://", (*aShell).validate},
 	{"BRIDGE_TOKEN=... caddy skill-bridge call ", (*aShell).ask},
 	{"BRIDGE_LOGIN=alice:... caddy skill-bridge list ", (*aShell).ask},
@@ -206,6 +207,8 @@ func newShell(t *testing.T) *aShell {
 	for name, text := range map[string]string{
 		"descriptor.json": descriptor.body,
 		"arguments.json":  `{"text":"A long text. It has two sentences.","sentences":1}`,
+		"openapi.yaml": `{"openapi":"3.1.0","info":{"title":"Pets","version":"1.0.0"},"paths":{"/pets":{"get":{"operationId":"listPets","responses":{"200":{"description":"All.",` +
+			`"content":{"application/json":{}}}}}}}}`,
 	} {
 		if err := os.WriteFile(filepath.Join(shell.folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -291,6 +294,25 @@ func (s *aShell) serve(line string) {
 		s.t.Errorf("it prints %q (%v)", endpoint, err)
 	}
 	s.lists(address, "127.0.0.1.demo.markdown")
+	stopCaddy(s.t, command)
+}
+
+// publish publishes an API, reads its address from its output, and stops it.
+func (s *aShell) publish(line string) {
+	s.t.Helper()
+	address := "localhost:" + freePort(s.t)
+	command := s.command(line, "--listen", address)
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	index, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || index != "http://"+address+"/.well-known/skill-sharing\n" {
+		s.t.Errorf("it prints %q (%v)", index, err)
+	}
 	stopCaddy(s.t, command)
 }
 
