@@ -80,11 +80,7 @@ func (l *Limits) ReadIndex(doc []byte) (*Index, error) {
 func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	const what = "registry"
 	doc = WithoutBOM(doc)
-	bounds := l.documentBounds(defSkillIndex)
-	if jsontext.Value(doc).Kind() == '[' {
-		bounds.List.Path = ""
-	}
-	value, flaw := jsonvalue.Read(doc, bounds)
+	value, flaw := jsonvalue.Read(doc, l.documentBounds())
 	if flaw != nil {
 		return nil, invalidDocument(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
@@ -99,6 +95,9 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 		var found jsonvalue.Violations
 		found.Add(path, "must be an array of index entries", "array", value)
 		return nil, invalidDocument(run.PhaseDiscovery, what, found)
+	}
+	if flaw := jsonvalue.TooMany(path, list, MaxSkills); flaw != nil {
+		return nil, invalidDocument(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
 	var texts []jsontext.Value
 	var err error

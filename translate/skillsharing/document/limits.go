@@ -79,16 +79,9 @@ const (
 	maxParameters     = 500    // inputs of a descriptor
 )
 
-// documentBounds returns the bounds of a document of the kind def.
-func (l *Limits) documentBounds(def definition) jsonvalue.Bounds {
-	b := jsonvalue.Bounds{Depth: min(maxDocumentDepth, l.MaxDepth()), Values: max(maxDocumentValues, 3*l.OfSchemas().Size)}
-	switch def {
-	case defSkillIndex:
-		b.List = jsonvalue.ListBound{Path: "/skills", Most: MaxSkills}
-	case defSkillDescriptor:
-		b.List = jsonvalue.ListBound{Path: "/inputs", Most: maxParameters}
-	}
-	return b
+// documentBounds returns the bounds of a document.
+func (l *Limits) documentBounds() jsonvalue.Bounds {
+	return jsonvalue.Bounds{Depth: min(maxDocumentDepth, l.MaxDepth()), Values: max(maxDocumentValues, 3*l.OfSchemas().Size)}
 }
 
 // tooLarge returns the violation of a descriptor that is too long; nil: it is not.

@@ -46,17 +46,25 @@ func (l *Limits) valueOf(def definition, doc []byte) (any, jsonvalue.Violations)
 		flaw = l.tooLarge(doc)
 	}
 	if flaw == nil {
-		value, flaw = jsonvalue.Read(doc, l.documentBounds(def))
+		value, flaw = jsonvalue.Read(doc, l.documentBounds())
+	}
+	object, _ := value.(map[string]any)
+	entries, _ := object["skills"].([]any)
+	switch {
+	case flaw != nil:
+	case def == defSkillIndex:
+		flaw = jsonvalue.TooMany("/skills", entries, MaxSkills)
+	case def == defSkillDescriptor:
+		flaw = jsonvalue.TooMany("/inputs", schemasOf(value), maxParameters)
 	}
 	if flaw != nil {
 		return nil, jsonvalue.Violations{*flaw}
 	}
 	found := schema.ViolationsOf(schemas()[def].Validate(value), value, "")
-	switch object, _ := value.(map[string]any); def { // the rules ignore members of a wrong type, since the schema reports these
+	switch def { // the rules ignore members of a wrong type, since the schema reports these
 	case defSkillDescriptor:
 		descriptorRules(&found, object)
 	case defSkillIndex:
-		entries, _ := object["skills"].([]any)
 		for i, entry := range entries {
 			entryRules(&found, entry, "/skills/"+strconv.Itoa(i))
 		}

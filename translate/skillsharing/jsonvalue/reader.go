@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -25,22 +24,15 @@ type Number = json.Number
 type Bounds struct {
 	Depth  int // objects and arrays within each other
 	Values int // values in all
-	List   ListBound
 }
 
-// ListBound limits the items of one array. It applies while the array is read.
-type ListBound struct {
-	Path string // a JSON Pointer of at most one token
-	Most int    // 0: there is no limit
-}
-
-// violation returns the violation of an array with too many items.
-func (b ListBound) violation(items int) run.Violation {
-	expected := fmt.Sprintf("at most %d entries", b.Most)
-	return run.Violation{
-		Path: b.Path, Message: "must have " + expected,
-		Expected: Quoted(expected), Actual: Marshal(items),
+// TooMany returns the violation of a list at a path that has more than most items; nil: it has not.
+func TooMany(path string, list []any, most int) *run.Violation {
+	if len(list) <= most {
+		return nil
 	}
+	expected := fmt.Sprintf("at most %d entries", most)
+	return &run.Violation{Path: path, Message: "must have " + expected, Expected: Quoted(expected), Actual: Marshal(len(list))}
 }
 
 // The largest exponent and length of a number. Exact arithmetic with larger
@@ -119,11 +111,7 @@ func (r *reader) value(depth int) (any, error) {
 
 func (r *reader) array(depth int) (any, error) {
 	array := []any{}
-	most := r.mostItems(depth)
 	for r.dec.PeekKind() != ']' {
-		if len(array) == most {
-			return nil, r.excess(most)
-		}
 		v, err := r.value(depth + 1)
 		if err != nil {
 			return nil, err
@@ -132,26 +120,6 @@ func (r *reader) array(depth int) (any, error) {
 	}
 	_, err := r.dec.ReadToken()
 	return array, err
-}
-
-// mostItems returns how many items the array that has just begun may have.
-func (r *reader) mostItems(depth int) int {
-	list := r.bounds.List
-	if list.Most <= 0 || depth > 1 || string(r.dec.StackPointer()) != list.Path {
-		return math.MaxInt
-	}
-	return list.Most
-}
-
-// excess returns the error for an array with too many items, of which so many
-// were read. It counts the others.
-func (r *reader) excess(items int) error {
-	for ; r.dec.PeekKind() != ']'; items++ {
-		if err := r.dec.SkipValue(); err != nil {
-			return err
-		}
-	}
-	return &flawError{r.bounds.List.violation(items)}
 }
 
 func (r *reader) object(depth int) (any, error) {

@@ -43,9 +43,7 @@ func ReadIndex(text []byte, served *url.URL) (*document.Index, error) {
 
 // parse returns the entries of an index, what is wrong with the version of the format that it follows, and why it has no entries.
 func parse(text []byte) (list []any, version, flaw *run.Violation) {
-	value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{
-		Depth: maxDepth, Values: maxValues, List: jsonvalue.ListBound{Path: "/skills", Most: document.MaxSkills},
-	})
+	value, flaw := jsonvalue.Read(document.WithoutBOM(text), jsonvalue.Bounds{Depth: maxDepth, Values: maxValues})
 	if flaw != nil {
 		return nil, nil, flaw
 	}
@@ -54,7 +52,7 @@ func parse(text []byte) (list []any, version, flaw *run.Violation) {
 		return nil, nil, &run.Violation{Message: "must be an object", Expected: jsonvalue.Quoted("object"), Actual: jsonvalue.Shown(value)}
 	}
 	list, ok = object["skills"].([]any)
-	if !ok {
+	if flaw = jsonvalue.TooMany("/skills", list, document.MaxSkills); !ok {
 		flaw = &run.Violation{Path: "/skills", Message: "must be an array", Expected: jsonvalue.Quoted("array"), Actual: jsonvalue.Shown(object["skills"])}
 	}
 	return list, checkSchema(object["$schema"]), flaw
