@@ -100,16 +100,12 @@ func (m *misses) begin(host credential.Authority, publisher, url string, kept bo
 		}
 		r.again, kept = true, false
 	}
+	pause = time.Minute / time.Duration(m.perMinute) // in which about one failure is forgotten
 	if r.all = m.tally(place{host, 0, r.again}, now); r.all == nil {
-		return r, time.Minute
+		return r, pause
 	}
 	r.all.underWay++ // at once, so that the other tally does not take its place
-	if r.own = m.tally(place{host, hash(publisher), r.again}, now); r.own == nil {
-		pause = time.Minute
-	} else if !kept {
-		pause = m.pause(&r, now)
-	}
-	if pause > 0 {
+	if r.own = m.tally(place{host, hash(publisher), r.again}, now); r.own == nil || !kept && m.full(&r, now) {
 		r.all.underWay--
 		return r, pause
 	}
@@ -117,20 +113,11 @@ func (m *misses) begin(host credential.Authority, publisher, url string, kept bo
 	return r, 0
 }
 
-// pause returns how long to wait before the next request for a publisher: until the publisher's count
-// plus the count of all publishers is less than twice most. The publisher's own failures are in both
+// full reports whether the publisher's count plus the count of all publishers is twice most. The publisher's own failures are in both
 // counts, so a publisher without others has the limit most.
-func (m *misses) pause(r *request, now time.Time) time.Duration {
+func (m *misses) full(r *request, now time.Time) bool {
 	decayTime := m.decayTime(r.again)
-	counts := r.all.decay(now, decayTime) + r.own.decay(now, decayTime)
-	room := 2*m.most(r.again) - float64(r.all.underWay+r.own.underWay) // this request is one of those of the host
-	switch {
-	case counts <= room:
-		return 0
-	case room <= 0:
-		return time.Second
-	}
-	return max(time.Second/10, time.Duration(float64(decayTime)*math.Log(counts/room))+time.Millisecond)
+	return r.all.decay(now, decayTime)+r.own.decay(now, decayTime)+float64(r.all.underWay+r.own.underWay) > 2*m.most(r.again)
 }
 
 // outcome is how a request has ended.
