@@ -247,22 +247,26 @@ func (c *counter) member(s *jsonschema.Schema, name string, v any) {
 
 // uniqueness estimates the steps for finding equal items in an array. The library compares up to 20 items with each other, and hashes longer
 // arrays. But many arrays, objects or long numbers may have the same hash.
-func uniqueness(items []any) float64 {
+func uniqueness(items []any) (steps float64) {
 	count, values := float64(len(items)), 0.0
 	for _, item := range items {
 		for _, in := range jsonvalue.Within(item) {
 			values++
-			if number, ok := in.(jsonvalue.Number); ok {
-				values += float64(len(number) / 16)
+			switch in := in.(type) {
+			case string:
+				steps += 2 * stepsPerComparison
+			case jsonvalue.Number:
+				steps += stepsPerRational * float64(1+len(in)/16)
+			default:
+				steps += stepsPerRational
 			}
 		}
 	}
-	steps := values * stepsPerRational
 	switch {
 	case count <= 20:
 		steps *= count / 2
-	case values > count: // there are items other than strings and short numbers
-		steps += count * count / 2 * stepsPerComparison * min(values/count, 100)
+	case values > count || steps > count*stepsPerRational: // there are items other than strings and short numbers
+		steps += count * count / 2 * stepsPerComparison * min(max(values, steps/stepsPerRational)/count, 100)
 	}
 	return steps
 }

@@ -150,30 +150,9 @@ func (c *compilation) member(name string, v any) int {
 		c.anchors++
 	case "enum", "required", "type": // of which some must have unique items
 		list, _ := v.([]any)
-		return comparisons(list)
+		return int(uniqueness(list))
 	}
 	return len(name)
-}
-
-// comparisons estimates the steps for finding equal items in a list. The library
-// compares up to 20 items with each other, and hashes longer lists. But many
-// arrays or objects may have the same hash.
-func comparisons(list []any) int {
-	scalars, nested := 0, 0
-	for _, item := range list {
-		switch item.(type) {
-		case jsonvalue.Number:
-			scalars += 100
-		case []any, map[string]any:
-			nested += 100 * jsonvalue.SizeOf(item).Values
-		default:
-			scalars += 5
-		}
-	}
-	if len(list) <= 20 {
-		return (scalars + nested) * len(list) / 2
-	}
-	return scalars + 20*nested
 }
 
 // elsewhere spends the steps for references to places that are not the value of a
