@@ -104,18 +104,21 @@ func settled(r *Reader, doc *cache.Document, names Names) *cache.Document {
 // Restore returns the skill of a descriptor that was read from source earlier, on the way of redirects, by the rules for one that is read
 // now.
 func Restore(r *Reader, text []byte, source string, way []string) (*Skill, error) {
-	from, err := url.Parse(source)
-	if err != nil {
-		return nil, fmt.Errorf("its URL: %w", err)
-	}
-	hops := make([]*url.URL, len(way))
-	for i := range way {
-		if hops[i], err = url.Parse(way[i]); err != nil {
-			return nil, fmt.Errorf("a redirect to it: %w", err)
-		}
-	}
 	if r.RepeatsSecret(text) {
 		return nil, secretError(run.PhaseDescriptor)
 	}
-	return newSkill(r.constant().limits, document.WithoutBOM(text), from, hops...)
+	return readFrom(r, document.WithoutBOM(text), source, way)
+}
+
+// readFrom returns the skill of a descriptor that was read from source, on the way of redirects.
+func readFrom(r *Reader, text []byte, source string, way []string) (*Skill, error) {
+	var urls []*url.URL
+	for _, from := range append([]string{source}, way...) {
+		u, err := url.Parse(from)
+		if err != nil {
+			return nil, fmt.Errorf("where it is from: %w", err)
+		}
+		urls = append(urls, u)
+	}
+	return newSkill(r.constant().limits, text, urls[0], urls[1:]...)
 }

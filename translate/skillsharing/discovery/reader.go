@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -168,30 +169,21 @@ func (r *Reader) SkillDocument(ctx context.Context, at Location, id string, name
 		if e := CheckMediaType(run.PhaseDescriptor, response.Header); e != nil && !r.Site { // the digest tells whether it is the file
 			return nil, e
 		}
-		source, way := u, []*url.URL(nil)
+		text, way := response.Body, response.Via
 		if response.URL != u.String() { // it was redirected
-			var err error
-			if source, err = url.Parse(response.URL); err != nil {
-				return nil, err
-			}
-			way = append(way, u)
+			way = slices.Insert(slices.Clone(way), 0, u.String())
 		}
-		for _, text := range response.Via {
-			hop, err := url.Parse(text)
+		var files *skillsite.Files
+		if r.Site {
+			served, err := url.Parse(response.URL)
+			if err == nil {
+				files, text, err = artifact.Read(text, served)
+			}
 			if err != nil {
 				return nil, err
 			}
-			way = append(way, hop)
 		}
-		text := response.Body
-		var files *skillsite.Files
-		if r.Site {
-			var err error
-			if files, text, err = artifact.Read(text, source); err != nil {
-				return nil, err
-			}
-		}
-		skill, err := newSkill(r.constant().limits, text, source, way...)
+		skill, err := readFrom(r, text, response.URL, way)
 		if err != nil {
 			return nil, err
 		}
