@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
@@ -111,7 +109,6 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.FetchTimeout) // the code can be used once
 	defer cancel()
-	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 	meta, err := o.metadata(ctx, c.issuer, a)
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
@@ -63,7 +62,7 @@ type Connection struct {
 	Ended func(owner, namespace, reason string)
 	// Logger is that of the bridge.
 	Logger *zap.Logger
-	// Refreshed reports a request for new tokens of a grant, and its failure; nil: there is none. It may be nil itself.
+	// Refreshed reports a request for new tokens of a grant, and its failure; nil: there is none.
 	Refreshed func(*run.Failure)
 }
 
@@ -214,7 +213,6 @@ func parseRow(text string) *grantRow {
 func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Authentication) tokens.Fetch {
 	request := o.request(c, key.TokenURL, a)
 	return func(ctx context.Context, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
-		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
 		r := o.grants.rotation(key.TokenURL, key.Owner)
 		granted, failure := r.Do(ctx, newest, func(ctx context.Context, text string) (tokens.Granted, *run.Failure) {
 			row := parseRow(text)
@@ -226,9 +224,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			}
 			o.sent.AddTokens(row.Refresh)
 			granted, failure := request.Do(ctx, tokens.Refreshing(row.Refresh))
-			if o.grants.Refreshed != nil {
-				o.grants.Refreshed(failure)
-			}
+			o.grants.Refreshed(failure)
 			granted.After = 0 // a server that is overloaded for one user is asked again for the next
 			if failure != nil {
 				if failure.Demand != nil && failure.Demand.Reason == "invalid_grant" {
@@ -275,7 +271,6 @@ func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, ad
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revocationTimeout)
 	defer cancel()
-	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 	token := url.Values{"token": {row.Refresh}, "token_type_hint": {"refresh_token"}}
 	if row.Refresh == "" {
 		token = url.Values{"token": {row.Access}, "token_type_hint": {"access_token"}}

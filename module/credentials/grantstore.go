@@ -58,7 +58,11 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	if ok && time.Since(known.read) < age {
 		return known, known.failure
 	}
-	g, err := s.load(ctx, owner)
+	var g *held
+	name, err := s.name(ctx, owner)
+	if err == nil {
+		g, err = s.open(ctx, name)
+	}
 	switch {
 	case err != nil:
 		g = &held{failure: s.rotation("", "").Unavailable(err)}
@@ -74,15 +78,6 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 		s.rows.Put(owner, g, maxRows)
 	}
 	return g, g.failure
-}
-
-// load reads the grant of an owner.
-func (s *grants) load(ctx context.Context, owner string) (*held, error) {
-	name, err := s.name(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	return s.open(ctx, name)
 }
 
 // changed notes that a grant has another row now; nil: it is to be read.

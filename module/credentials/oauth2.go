@@ -235,19 +235,13 @@ func (o *OAuth2) token(ctx context.Context, c *tokens.Client, a *credential.Auth
 func rereading[C comparable](ctx context.Context, v *rereadable[C], ask func(C) (string, error)) (string, error) {
 	c := v.get()
 	token, err := ask(c)
-	if isRefused(err) {
+	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.AuthRequired && e.By == run.Provider { // by the token endpoint
 		v.reread(ctx)
 		if newest := v.get(); newest != c {
 			return ask(newest)
 		}
 	}
 	return token, err
-}
-
-// isRefused reports whether a token endpoint has refused to issue a token.
-func isRefused(err error) bool {
-	e, ok := errors.AsType[*run.Failure](err)
-	return ok && e.Kind == run.AuthRequired && e.By == run.Provider
 }
 
 // bearer is the prefix of a token in the header (RFC 6750, section 2.1).
@@ -303,12 +297,13 @@ func (o *OAuth2) fetcher(c *tokens.Client, key tokens.Key, a *credential.Authent
 		Client: c, Endpoint: key.TokenURL, Transport: a.Transport, Limit: a.MaxResponseSize, Scopes: strings.Fields(key.Scopes), Credentials: o,
 	}
 	return func(ctx context.Context, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
-		// Caddy's HTTP transport needs a replacer in the context.
-		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
 		granted, err := o.obtain(ctx, f, key, newest)
 		if err != nil {
-			if c.TokenURL == "" {
-				markFromProvider(err)
+			if c.TokenURL == "" && err.Demand != nil {
+				err.Demand.FromProvider = true
+			}
+			if c.TokenURL == "" && err.Reach != nil {
+				err.Reach.FromProvider = true
 			}
 			o.logger.Debug("no access token was obtained", // the line of the call has level WARN
 				zap.String("token_url", credential.Scrub(tokens.RedactURL(key.TokenURL), o)),
@@ -317,16 +312,6 @@ func (o *OAuth2) fetcher(c *tokens.Client, key tokens.Key, a *credential.Authent
 				zap.String("error", err.OperatorText()))
 		}
 		return granted, err
-	}
-}
-
-// markFromProvider records in a failure that its address comes from a descriptor.
-func markFromProvider(e *run.Failure) {
-	if e.Demand != nil {
-		e.Demand.FromProvider = true
-	}
-	if e.Reach != nil {
-		e.Reach.FromProvider = true
 	}
 }
 
@@ -347,7 +332,7 @@ func (o *OAuth2) obtain(ctx context.Context, f tokens.Request, key tokens.Key, n
 		Logger:     o.logger,
 		Endpoint:   f.Endpoint,
 		Kind:       tokens.RefreshKind,
-		Name:       f.Client.RotationName(f.Endpoint),
+		Name:       tokens.Digest(f.Client.ID, f.Endpoint, f.Client.RefreshToken),
 		Keep:       tokens.RefreshKept,
 		Configured: f.Client.RefreshToken,
 	}

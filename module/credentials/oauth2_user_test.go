@@ -70,7 +70,7 @@ func ofUsers(t *testing.T, things tokens.Things, change ...func(*credentials.OAu
 		f(&m)
 	}
 	o, ended := provisioned(t, m), new(endings)
-	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Things: things, Sealer: sealer, Ended: ended.add})
+	o.Connect(credentials.Connection{Namespace: "acme", Realm: "bridge", URL: connectURL, Things: things, Sealer: sealer, Ended: ended.add, Refreshed: func(*run.Failure) {}})
 	return o, ended
 }
 
@@ -1130,7 +1130,7 @@ func TestS180SealKeyReplaced(t *testing.T) {
 	token := func(keys ...runtoken.Key) (string, *run.Failure) {
 		o, _ := ofUsers(t, memory, func(o *credentials.OAuth2User) { o.TokenURL = tokenURL })
 		o.Connect(credentials.Connection{
-			Namespace: "acme", Realm: "bridge", URL: connectURL, Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil), Ended: func(string, string, string) {},
+			Namespace: "acme", Realm: "bridge", URL: connectURL, Things: memory, Sealer: runtoken.New(ring(keys), time.Hour, nil), Ended: func(string, string, string) {}, Refreshed: func(*run.Failure) {},
 		})
 		if e.count() == 0 {
 			connect(t, o, own(t, "ann", e))

@@ -26,11 +26,6 @@ type Client struct {
 	Key          string   // a hash of all of it
 }
 
-// RotationName returns the name of the record of this client's refresh token at a token endpoint.
-func (c *Client) RotationName(endpoint string) string {
-	return Digest(c.ID, endpoint, c.RefreshToken)
-}
-
 // Digest returns a hash of texts.
 func Digest(texts ...string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", texts))

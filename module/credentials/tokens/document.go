@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -24,6 +25,7 @@ func MetadataURLs(issuer *url.URL) [2]string {
 
 // ReadDocument reads a JSON document of an authorization server. It follows no redirect.
 func ReadDocument(ctx context.Context, transport http.RoundTripper, address string, to any) error {
+	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
 )
 
 // Pauses between two readings: after one that has failed, and if the value does not suffice although it is fresh.
@@ -67,7 +65,7 @@ func (k *Kept[T]) Get(ctx context.Context, fresh time.Duration, suffices func(va
 
 // readAgain reads the value for all callers that wait for it.
 func (k *Kept[T]) readAgain(ctx context.Context, read func(context.Context) (T, error)) {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()), FetchTimeout) // Caddy's HTTP transport needs one
+	ctx, cancel := context.WithTimeout(ctx, FetchTimeout)
 	defer cancel()
 	value, err := read(ctx)
 	k.mu.Lock()

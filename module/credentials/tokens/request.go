@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -113,6 +114,7 @@ func (r Request) Post(ctx context.Context, address string, grant url.Values) (*h
 			form.Set("client_secret", r.Client.Secret)
 		}
 	}
+	ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer()) // Caddy's HTTP transport needs one
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
@@ -167,9 +169,8 @@ const (
 
 // Refusal returns the refusal of a response without a token.
 func (r Request) refusal(answer tokenAnswer) Refusal {
-	code := r.errorCode(answer)
-	switch {
-	case code != "":
+	switch code := answer.errorCode; {
+	case errorCodeSyntax.MatchString(code) && credential.Scrub(code, r.Credentials) == code: // it is well-formed and has no secret
 		return r.refusalOf(code)
 	case answer.status >= 400:
 		advice := CheckClient
@@ -209,15 +210,7 @@ func (r Request) checkAuthentication() string {
 	return "check client_id and client_secret, and try auth_style params,"
 }
 
-// errorCode returns the error code of a token response (RFC 6749, section 5.2); empty if it is not
-// well-formed or contains a secret.
-func (r Request) errorCode(answer tokenAnswer) string {
-	if !errorCodeSyntax.MatchString(answer.errorCode) || credential.Scrub(answer.errorCode, r.Credentials) != answer.errorCode {
-		return ""
-	}
-	return answer.errorCode
-}
-
+// errorCodeSyntax matches the error codes of token responses (RFC 6749, section 5.2).
 var errorCodeSyntax = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // unreachable returns the error of a token endpoint that did not answer, or answered with a
