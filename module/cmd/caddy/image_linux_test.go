@@ -72,10 +72,11 @@ func buildImage(t *testing.T) *image {
 	if err := os.Chown(i.data, 65532, 65532); err != nil {
 		t.Skipf("skipped: this user can't make an image: %v", err)
 	}
+	_, tags, _ := strings.Cut(instruction(t, dockerfile, "ARG"), "=")
 	for _, run := range regexp.MustCompile(`(?m)^RUN (.*)$`).FindAllStringSubmatch(dockerfile, -1) {
 		step := exec.CommandContext(t.Context(), "sh", "-ec", strings.ReplaceAll(run[1], "/image/", i.root+"/"))
 		step.Dir = repository
-		step.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off") // go mod download was before
+		step.Env = append(os.Environ(), "TAGS="+tags)
 		if output, err := step.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", run[1], err, output)
 		}

@@ -4,8 +4,8 @@
 //
 //	go run ./module/cmd/caddy run --config caddyfile-examples/quickstart.Caddyfile
 //
-// needs only Go. For production, build Caddy with xcaddy and package module, which does not import
-// the demo provider.
+// needs only Go. For production, build Caddy with xcaddy and package module, or this one with the tag
+// nodemo, as releases are: neither has the demo provider.
 package main
 
 import (
@@ -13,7 +13,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module"
-	_ "github.com/skill-bridge/caddy-skill-bridge/module/cmd/caddy/demo"
 )
 
 func main() { caddycmd.Main() }
