@@ -2,11 +2,15 @@ package main_test
 
 import (
 	"net/http"
+	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 )
 
@@ -17,27 +21,102 @@ type clusterRun struct {
 	Status   string `json:"status"`
 }
 
-// exerciseCluster runs two instances in processes of their own: what one begins, the other knows, and a key is executed once.
-func exerciseCluster(e *example) {
-	t := e.t
+// settleCluster lets the example run on this machine, with the skills of a provider. It returns the ports of its two instances.
+func settleCluster(e *example, p *hostile.Provider) (ports []string) {
+	e.t.Helper()
 	before, after, _ := strings.Cut(e.text, "store postgres \"")
 	_, after, _ = strings.Cut(after, "\"")
-	e.text = before + "store postgres " + postgrestest.Start(t) + after
-	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
-	gate := hostile.NewGate(t)
-	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
-	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	e.text = before + "store postgres " + postgrestest.Start(e.t) + after
 	e.replace("provider https://skills.example.com", "provider "+p.URL()+" {\n\t\t\tnamespace acme\n\t\t}")
 	e.onLoopback()
 	e.replace("\tshutdown_delay 5s\n", "\tshutdown_delay 1s\n")
 	e.replace("\t\thealth_interval 2s\n", "\t\thealth_interval 200ms\n")
 	e.replace("\tgrace_period 30s\n", "\tgrace_period 5s\n\tadmin off\n\tpersist_config off\n\tauto_https off\n")
-	one, two := freePort(t), freePort(t)
-	e.replace("10.0.0.1:8080 10.0.0.2:8080", "127.0.0.1:"+one+" 127.0.0.1:"+two)
+	ports = []string{freePort(e.t), freePort(e.t)}
+	e.replace("10.0.0.1:8080 10.0.0.2:8080", "127.0.0.1:"+ports[0]+" 127.0.0.1:"+ports[1])
+	return ports
+}
+
+// TestRollingRestart: while the instances of the example are restarted one after the other, no call is lost.
+func TestRollingRestart(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	e := open(t, "cluster")
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	ports := settleCluster(e, p)
+	globals, sites, _ := strings.Cut(e.text, "# The balancer,")
+	balancer, instance, _ := strings.Cut(sites, "# The bridge. ")
+	start := func(site, old, address string) *exec.Cmd {
+		e.text = globals + "# " + site
+		e.replace(old, address)
+		return runCaddyfile(e, "Caddyfile")
+	}
+	var instances [2]*exec.Cmd
+	for i, port := range ports {
+		instances[i] = start(instance, "http://:8080 {", "http://127.0.0.1:"+port+" {")
+	}
+	port := freePort(t)
+	front := start(balancer, "bridge.example.com {", "http://127.0.0.1:"+port+" {")
+
+	b, client := bridgeAt(t, "127.0.0.1:"+port), &http.Client{Transport: new(http.Transport)}
+	ready := func(port string) bool {
+		resp, err := client.Get("http://127.0.0.1:" + port + "/internal/readyz") //nolint:noctx // the test has a deadline
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	}
+	var calls sync.WaitGroup
+	var answered atomic.Int64
+	stop := make(chan struct{})
+	for range 4 {
+		calls.Go(func() {
+			for ended := false; !ended; answered.Add(1) {
+				if o := b.call("execute_skill", `{"name":"acme.echo","args":{}}`, authorization, "Bearer "+e.secret("alice")); !strings.Contains(string(o.Result), `"completed"`) {
+					t.Errorf("a call is lost: %+v", o)
+					return
+				}
+				select {
+				case <-stop:
+					ended = true
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		})
+	}
+	for i, port := range ports {
+		time.Sleep(time.Second) // the balancer knows that both are ready
+		before := answered.Load()
+		stopCaddy(t, instances[i])
+		instances[i] = start(instance, "http://:8080 {", "http://127.0.0.1:"+port+" {")
+		for deadline := time.Now().Add(20 * time.Second); !ready(port); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("an instance does not become ready again")
+			}
+		}
+		if answered.Load() < before+20 {
+			t.Errorf("only %d calls during a restart", answered.Load()-before)
+		}
+	}
+	close(stop)
+	calls.Wait()
+	for _, command := range append(instances[:], front) {
+		stopCaddy(t, command)
+	}
+}
+
+// exerciseCluster runs two instances in processes of their own: what one begins, the other knows, and a key is executed once.
+func exerciseCluster(e *example) {
+	t := e.t
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/slow"})
+	gate := hostile.NewGate(t)
+	p.On("acme/slow", hostile.Invoke, hostile.Accept(0))
+	p.On("acme/slow", hostile.Status, gate.Then(hostile.Usual()))
+	ports := settleCluster(e, p)
 	text, header := e.text, []string{authorization, "Bearer " + e.secret("alice")}
 	var instances, balancers []*bridge
 	var stop []func()
-	for _, port := range []string{one, two} {
+	for _, port := range ports {
 		balancer := freePort(t)
 		e.text = text
 		e.replace("\nbridge.example.com {", "\nhttp://127.0.0.1:"+balancer+" {")
