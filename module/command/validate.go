@@ -23,7 +23,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/conformance"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -234,7 +233,7 @@ func trialOf(ctx context.Context, all *catalog.Catalog, skill string, inputs jso
 		limit = "--timeout"
 	}
 	return &conformance.Trial{
-		Attempts: skillsharing.Attempts{Client: found.Invoker.Client, Skill: found.Skill}, Inputs: inputs,
+		Client: found.Invoker.Client, Skill: found.Skill, Inputs: inputs,
 		Timeout: cmp.Or(timeout, document.Milliseconds(found.Skill.Endpoint.TimeoutMS), trialTimeout),
 		Limit:   limit,
 	}, nil

@@ -146,7 +146,7 @@ func (f *follower) await(w *watcher) (asks bool) {
 			if left <= 0 {
 				return false
 			}
-			timeUp = w.after(left)
+			timeUp = time.After(left)
 		}
 		select {
 		case <-w.woken:
@@ -160,9 +160,6 @@ func (f *follower) await(w *watcher) (asks bool) {
 // stopWaiting removes a watcher that stops waiting for its turn. If it got its turn at
 // that moment, it hands the turn over.
 func (f *follower) stopWaiting(w *watcher, asks *bool) {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
 	if *asks {
 		return
 	}
@@ -306,10 +303,10 @@ func (f *follower) wait(w *watcher) bool {
 	d := f.schedule.left()
 	limit := w.limit(f.mustAsk)
 	if limit.IsZero() {
-		return w.sleep(d)
+		return sleep(w.ctx, d)
 	}
 	left := time.Until(limit)
-	return w.sleep(min(d, left)) && d <= left
+	return sleep(w.ctx, min(d, left)) && d <= left
 }
 
 // hold waits for the turn of a request in the polling budget, and returns false if the
@@ -327,7 +324,7 @@ func (f *follower) hold(w *watcher) bool {
 		return true
 	}
 	if !w.until.IsZero() { // no request is possible any more, but the caller waits until then
-		w.sleep(time.Until(w.until))
+		sleep(w.ctx, time.Until(w.until))
 	}
 	return false
 }

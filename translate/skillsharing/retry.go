@@ -79,6 +79,9 @@ func mayRepeat(s *discovery.Skill, f *failedAttempt) bool {
 
 // sleep waits for d or until the context ends. It reports whether it waited for d.
 func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -12,50 +12,35 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// Attempts sends single requests about a skill, without retries, and returns the answers as they are, for those who judge the provider.
-type Attempts struct {
-	Client *Client
-	Skill  *discovery.Skill
-}
-
-// With returns attempts that send other credentials.
-func (a Attempts) With(credentials credential.Credentials) Attempts {
-	c := a.Client
+// WithCredentials returns a client that sends other credentials.
+func (c *Client) WithCredentials(credentials credential.Credentials) *Client {
 	sender := c.Sender
 	sender.Credentials, sender.Secrets = credentials, nil
-	return Attempts{
-		&Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous, Caller: c.Caller},
-		a.Skill,
-	}
+	return &Client{Reader: discovery.Reader{Sender: sender, Cache: c.Cache}, Anonymous: c.Anonymous, Caller: c.Caller}
 }
 
-// Invoke sends an invocation.
-func (a Attempts) Invoke(ctx context.Context, inv *Invocation) (*exchange.Answer, *run.Failure) {
-	if e := a.Skill.Unsupported(); e != nil {
+// Try sends a single request about a skill, without retries, and returns the answer as it is, for those who judge the provider: an invocation or, if there is
+// none, a request to the status or result URL of a run, by the phase.
+func (c *Client) Try(ctx context.Context, s *discovery.Skill, phase run.Phase, inv *Invocation, executionID string) (*exchange.Answer, *run.Failure) {
+	if e := s.Unsupported(); e != nil {
 		return nil, e
 	}
-	u, body, _, err := a.Client.invocation(a.Skill, inv)
-	if err != nil {
-		return nil, &run.Failure{Kind: run.InvalidArguments, Message: "The inputs can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge, Executed: run.ExecutedNo}
-	}
-	return a.send(ctx, run.PhaseInvoke, a.Skill.Endpoint.Method, u, body)
-}
-
-// Follow sends a request to the status or result URL of a run, by the phase.
-func (a Attempts) Follow(ctx context.Context, phase run.Phase, executionID string) (*exchange.Answer, *run.Failure) {
-	template := a.Skill.Endpoint.StatusURL
+	method, template := http.MethodGet, s.Endpoint.StatusURL
 	if phase == run.PhaseResult {
-		template = a.Skill.Endpoint.ResultURL
+		template = s.Endpoint.ResultURL
 	}
-	u, err := document.ExpandURL(template, executionID)
+	var u *url.URL
+	var body []byte
+	var err error
+	if inv == nil {
+		u, err = document.ExpandURL(template, executionID)
+	} else {
+		method = s.Endpoint.Method
+		u, body, _, err = c.invocation(s, inv)
+	}
 	if err != nil {
-		return nil, &run.Failure{Kind: run.ProviderFault, Message: "The URL of the run can't be made: " + err.Error(), Phase: phase, By: run.Bridge, Executed: run.ExecutedYes}
+		return nil, &run.Failure{Kind: run.ProviderFault, Message: "The request can't be made: " + err.Error(), Phase: phase, By: run.Bridge}
 	}
-	return a.send(ctx, phase, http.MethodGet, u, nil)
-}
-
-func (a Attempts) send(ctx context.Context, phase run.Phase, method string, u *url.URL, body []byte) (*exchange.Answer, *run.Failure) {
-	c, s := a.Client, a.Skill
 	req, failure := c.skillRequest(ctx, s, phase, method, u, body, "")
 	if failure != nil {
 		return nil, c.finish(s, failure)

@@ -25,11 +25,10 @@ type watcher struct {
 	traceParent string
 	stats       *Stats
 	woken       chan struct{} // nil: it had the turn to ask from the beginning
-	timer       *time.Timer
-	full        *run.Failure // there is no room for its copy of the last answer; nil: there is
-	shows       bool         // it shows each state to its caller
-	seen        run.State    // the newest state that its caller knows
-	looking     bool         // it leaves to show the newest state
+	full        *run.Failure  // there is no room for its copy of the last answer; nil: there is
+	shows       bool          // it shows each state to its caller
+	seen        run.State     // the newest state that its caller knows
+	looking     bool          // it leaves to show the newest state
 }
 
 func newWatcher(ctx context.Context, options *FollowOptions, stats *Stats) *watcher {
@@ -71,30 +70,6 @@ func (w *watcher) brokeOff(e *run.Failure) bool {
 
 // later reports whether the end a is later than b. A zero end is later than all others.
 func later(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
-
-// sleep waits for d, or until the context ends. It reuses one timer. It reports
-// whether it waited for d.
-func (w *watcher) sleep(d time.Duration) bool {
-	if d <= 0 {
-		return w.ctx.Err() == nil
-	}
-	select {
-	case <-w.ctx.Done():
-		w.timer.Stop()
-		return false
-	case <-w.after(d):
-		return true
-	}
-}
-
-func (w *watcher) after(d time.Duration) <-chan time.Time {
-	if w.timer == nil {
-		w.timer = time.NewTimer(d)
-	} else {
-		w.timer.Reset(d)
-	}
-	return w.timer.C
-}
 
 // wake wakes a waiting watcher, so that it checks what has changed.
 func (w *watcher) wake() {

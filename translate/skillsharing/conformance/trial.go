@@ -18,6 +18,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/discovery"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
@@ -41,7 +42,8 @@ type Check struct {
 
 // Trial is the trial of one skill.
 type Trial struct {
-	skillsharing.Attempts
+	Client *skillsharing.Client
+	Skill  *discovery.Skill
 	// Inputs is a JSON object; nil: an empty object.
 	Inputs jsontext.Value
 	// Timeout is how long the run may take.
@@ -115,7 +117,7 @@ func (t *Trial) Run(ctx context.Context) []Check {
 		t.skip("the skill needs no API key or OAuth token", ruleWrongKey)
 	} else {
 		timed, cancel := context.WithTimeout(ctx, t.Timeout)
-		a, failure := wrong.Invoke(timed, t.invocation())
+		a, failure := t.invoked(timed, wrong)
 		t.add(ruleWrongKey, t.statusFaults(timed, a, failure, http.StatusUnauthorized, http.StatusForbidden)...)
 		cancel()
 	}
@@ -138,7 +140,7 @@ func (t *Trial) Run(ctx context.Context) []Check {
 		t.skip("there is no status_url", ruleUnknown)
 		return t.checks
 	}
-	a, failure := t.Follow(ctx, run.PhasePoll, "unknown-"+rand.Text())
+	a, failure := t.asked(ctx, t.Client, run.PhasePoll, "unknown-"+rand.Text())
 	t.add(ruleUnknown, t.statusFaults(ctx, a, failure, http.StatusNotFound, http.StatusGone)...)
 	return t.checks
 }
@@ -162,13 +164,19 @@ func (t *Trial) statusFaults(ctx context.Context, a *exchange.Answer, failure *r
 	return nil
 }
 
-func (t *Trial) invocation() *skillsharing.Invocation {
-	return &skillsharing.Invocation{Inputs: t.Inputs, TraceID: strings.ToLower(rand.Text()), Timeout: t.Timeout}
+// invoked invokes the skill.
+func (t *Trial) invoked(ctx context.Context, c *skillsharing.Client) (*exchange.Answer, *run.Failure) {
+	return c.Try(ctx, t.Skill, run.PhaseInvoke, &skillsharing.Invocation{Inputs: t.Inputs, TraceID: strings.ToLower(rand.Text()), Timeout: t.Timeout}, "")
+}
+
+// asked asks for the status or the result of a run.
+func (t *Trial) asked(ctx context.Context, c *skillsharing.Client, phase run.Phase, id string) (*exchange.Answer, *run.Failure) {
+	return c.Try(ctx, t.Skill, phase, nil, id)
 }
 
 // invoke invokes the skill, and reports whether there is a run.
 func (t *Trial) invoke(ctx context.Context) bool {
-	a, failure := t.Invoke(ctx, t.invocation())
+	a, failure := t.invoked(ctx, t.Client)
 	if failure != nil {
 		return t.add(ruleAccepted, t.said(ctx, failure))
 	}
@@ -261,7 +269,7 @@ func (t *Trial) follow(ctx context.Context) {
 	var wrongStates, wrongWaits []string
 	pause := firstPause
 	for !t.last.Ended() {
-		a, failure := t.Follow(ctx, asked.Phase, t.id)
+		a, failure := t.asked(ctx, t.Client, asked.Phase, t.id)
 		if failure != nil {
 			wrongStates = append(wrongStates, t.said(ctx, failure))
 			break
@@ -316,7 +324,7 @@ func retryFaults(text string, answer http.Header) []string {
 }
 
 // afterwards adds the checks of a run that has ended.
-func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Attempts) {
+func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Client) {
 	hasStatus, hasResult := t.Skill.Endpoint.StatusURL != "", t.Skill.Endpoint.ResultURL != ""
 	switch {
 	case !hasResult:
@@ -332,7 +340,7 @@ func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Attempts) {
 	case !t.last.Ended() || t.id == "":
 		t.skip("the run has not ended", ruleStays)
 	default:
-		a, failure := t.Follow(ctx, run.PhasePoll, t.id)
+		a, failure := t.asked(ctx, t.Client, run.PhasePoll, t.id)
 		if failure != nil {
 			t.add(ruleStays, t.said(ctx, failure))
 			break
@@ -347,7 +355,7 @@ func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Attempts) {
 		t.skip("there is no credential, or no status_url", ruleStranger)
 		return
 	}
-	a, failure := wrong.Follow(ctx, run.PhasePoll, t.id)
+	a, failure := t.asked(ctx, wrong, run.PhasePoll, t.id)
 	t.add(ruleStranger, t.statusFaults(ctx, a, failure, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound)...)
 }
 
@@ -355,7 +363,7 @@ func (t *Trial) afterwards(ctx context.Context, wrong *skillsharing.Attempts) {
 func (t *Trial) resultFaults(ctx context.Context) []string {
 	var first jsontext.Value
 	for i := range 2 {
-		a, failure := t.Follow(ctx, run.PhaseResult, t.id)
+		a, failure := t.asked(ctx, t.Client, run.PhaseResult, t.id)
 		if failure != nil {
 			return []string{t.said(ctx, failure)}
 		}
@@ -381,12 +389,12 @@ func (t *Trial) resultFaults(ctx context.Context) []string {
 	return nil
 }
 
-// wrong returns attempts with a credential that the provider can't know; nil: the skill needs none, or one of its own kind.
-func (t *Trial) wrong() *skillsharing.Attempts {
+// wrong returns a client with a credential that the provider can't know; nil: the skill needs none, or one of its own kind.
+func (t *Trial) wrong() *skillsharing.Client {
 	if auth := t.Skill.Auth.Type; auth != document.AuthAPIKey && auth != document.AuthOAuth2 {
 		return nil
 	}
-	return new(t.With(wrongCredential("wrong-" + rand.Text())))
+	return t.Client.WithCredentials(wrongCredential("wrong-" + rand.Text()))
 }
 
 // wrongCredential is a credential that no provider knows.
