@@ -48,13 +48,8 @@ func FreshUntil(doc *cache.Document) (until time.Time, failure *run.Failure) {
 // verdicts are the results of the checks of one document by the readers that share it: whether the
 // reader may request the document's URLs, and whether the document contains one of the reader's secrets. Each reader checks a document once.
 type verdicts struct {
-	known atomic.Pointer[[]*verdict] // the newest first
-	mu    sync.Mutex                 // held during a check
-}
-
-type verdict struct {
-	by  uint64       // number of the reader
-	err *run.Failure // nil: the reader may use the document
+	mu    sync.RWMutex
+	known map[uint64]*run.Failure // by the numbers of the readers; nil: the reader may use the document
 }
 
 // maxVerdicts limits how many readers' verdicts are kept. A source has several readers if it is
@@ -62,46 +57,37 @@ type verdict struct {
 const maxVerdicts = 16
 
 // of returns the verdict of a reader. If there is none yet, it calls judge and stores the result.
-func (v *verdicts) of(by uint64, judge func() *run.Failure) *verdict {
-	if last := v.find(by); last != nil {
+func (v *verdicts) of(by uint64, judge func() *run.Failure) *run.Failure {
+	v.mu.RLock() // every call asks
+	last, known := v.known[by]
+	v.mu.RUnlock()
+	if known {
 		return last
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if last := v.find(by); last != nil {
+	if last, known = v.known[by]; known {
 		return last
 	}
-	last := &verdict{by: by, err: judge()}
-	all := []*verdict{last}
-	if known := v.known.Load(); known != nil {
-		all = append(all, (*known)[:min(len(*known), maxVerdicts-1)]...)
+	if v.known == nil || len(v.known) == maxVerdicts {
+		v.known = map[uint64]*run.Failure{}
 	}
-	v.known.Store(&all)
+	last = judge()
+	v.known[by] = last
 	return last
-}
-
-func (v *verdicts) find(by uint64) *verdict {
-	if known := v.known.Load(); known != nil {
-		for _, one := range *known {
-			if one.by == by {
-				return one
-			}
-		}
-	}
-	return nil
 }
 
 // judgeDocument checks whether the reader may use a document that it or another reader of the
 // same source has read; nil: it may.
 func (r *Reader) judgeDocument(ctx context.Context, kind documentKind, asked string, doc *cache.Document) *run.Failure {
 	last := usageOf(doc).verdicts.of(r.constant().number, func() *run.Failure { return r.mayUse(ctx, kind, asked, doc) })
-	if last.err == nil {
+	if last == nil {
 		return nil
 	}
-	if last.err.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= r.Cache.NegativeTTL() {
+	if last.Kind == run.InvalidDocument && time.Since(doc.FetchedAt) >= r.Cache.NegativeTTL() {
 		r.Cache.Delete(asked, r.partition(kind)) // it may have been corrected, so that the next call must read it again
 	}
-	e := *last.err
+	e := *last
 	return &e
 }
 
