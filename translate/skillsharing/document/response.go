@@ -207,24 +207,15 @@ func Text(v jsontext.Value) (string, bool) {
 // Statuses names the statuses that the protocol has, for messages.
 const Statuses = "accepted, running, completed, failed or timeout"
 
-// StateOf returns the state for a status (section 3.4.4); 0: the protocol has no such status.
+// states are the states for the statuses (section 3.4.4).
+var states = map[string]run.State{"accepted": run.Accepted, "running": run.Working, "completed": run.Completed, "failed": run.Failed, "timeout": run.TimedOut}
+
+// StateOf returns the state for a status; 0: the protocol has no such status.
 func StateOf(status jsontext.Value) run.State {
 	if status.Kind() != '"' {
 		return 0
 	}
-	switch string(jsonrpc.Unquote(status)) {
-	case "accepted":
-		return run.Accepted
-	case "running":
-		return run.Working
-	case "completed":
-		return run.Completed
-	case "failed":
-		return run.Failed
-	case "timeout":
-		return run.TimedOut
-	}
-	return 0
+	return states[string(jsonrpc.Unquote(status))]
 }
 
 // elapsed returns how long a run took by the provider's clock; 0: the

@@ -118,25 +118,14 @@ func (p *parser) setEscape() (texts string, ok bool) {
 		}
 		return texts, ok
 	}
-	switch c {
-	case 'd':
-		texts = `\d`
-	case 'D':
-		texts = `\D`
-	case 's':
-		texts = spaces
-	case 'S':
-		texts = notSpaces
-	case 'w':
-		texts = word
-	case 'W':
-		texts = notWord
-	default:
-		return "", false
+	if texts, ok = sets[c]; ok {
+		p.at++
 	}
-	p.at++
-	return texts, true
+	return texts, ok
 }
+
+// sets are the texts of escapes that stand for several characters.
+var sets = map[rune]string{'d': `\d`, 'D': `\D`, 's': spaces, 'S': notSpaces, 'w': word, 'W': notWord}
 
 // literal writes a character, for use within a class or outside.
 func (p *parser) literal(c rune) {
