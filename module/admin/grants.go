@@ -44,7 +44,7 @@ func grantsOf(ctx context.Context, principal string, limit int) Grants {
 	defer cancel()
 	answer := Grants{Connected: map[string]int{}, Grants: []Grant{}}
 	for _, b := range bridgesWithGrants() {
-		counts, err := b.CountGrants(ctx)
+		counts, err := b.Grants.Count(ctx)
 		for namespace, n := range counts {
 			answer.Connected[namespace] += n
 		}

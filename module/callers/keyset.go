@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -34,8 +33,7 @@ const (
 type keySet struct {
 	tokens.Kept[[]jose.JSONWebKey]
 
-	mu     sync.Mutex
-	logged time.Time // when it was logged last that they can't be read
+	logged time.Time // when it was logged last that they can't be read; for the one who reads them
 }
 
 // find returns the keys that a signature with a key id and an algorithm may be of, and when they were read. If the set is old or does not have the key, it is read first. The keys of
@@ -44,10 +42,15 @@ func (i *issuer) find(ctx context.Context, id, algorithm string) (found []jose.J
 	hasKey := func(keys []jose.JSONWebKey, age time.Duration) bool {
 		return age < keysUsable && len(fitting(keys, id, algorithm)) > 0
 	}
-	keys, read, err := i.keys.Get(ctx, keysFresh, hasKey, i.read)
-	if err != nil && ctx.Err() == nil {
-		i.logFailure(read, err)
-	}
+	keys, read, err := i.keys.Get(ctx, keysFresh, hasKey, func(ctx context.Context) ([]jose.JSONWebKey, error) {
+		keys, err := i.read(ctx)
+		if err != nil && time.Since(i.keys.logged) >= logPause {
+			i.keys.logged = time.Now()
+			i.logger.Error("the keys of an issuer of callers_jwt can't be read; those that were read before are used for 24 hours",
+				zap.Time("read", i.keys.At()), zap.Error(err))
+		}
+		return keys, err
+	})
 	switch found = fitting(keys, id, algorithm); {
 	case err != nil && time.Since(read) >= keysUsable:
 		return nil, read, &Refusal{Status: http.StatusServiceUnavailable, Reason: "issuer_unavailable: the keys of the issuer can't be read: " + err.Error()}
@@ -55,16 +58,6 @@ func (i *issuer) find(ctx context.Context, id, algorithm string) (found []jose.J
 		return nil, read, invalid("the issuer has no key with the key id and the algorithm of the token; without a key id, it has to have exactly one")
 	default:
 		return found, read, nil
-	}
-}
-
-// logFailure logs that the keys can't be read, at most once a minute.
-func (i *issuer) logFailure(read time.Time, err error) {
-	i.keys.mu.Lock()
-	defer i.keys.mu.Unlock()
-	if time.Since(i.keys.logged) >= logPause {
-		i.keys.logged = time.Now()
-		i.logger.Error("the keys of an issuer of callers_jwt can't be read; those that were read before are used for 24 hours", zap.Time("read", read), zap.Error(err))
 	}
 }
 

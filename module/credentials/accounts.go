@@ -159,16 +159,14 @@ func (a *Accounts) Sweep(ctx context.Context) error {
 	}
 	return a.each(ctx, "", func(g *held) bool {
 		o, transport := a.at(g.row.Namespace)
+		client := func(tokenURL string) bool { return clients[clientOf(g.row.Namespace, g.row.ClientID, tokenURL)] }
+		known := client(g.row.TokenURL) || client("")
 		var reason string
 		switch {
-		case clients[clientOf(g.row.Namespace, g.row.ClientID, g.row.TokenURL)], clients[clientOf(g.row.Namespace, g.row.ClientID, "")]:
-		case o == nil:
+		case !known && o == nil:
 			reason = "removed"
-		default:
+		case !known:
 			reason = "changed"
-		}
-		switch {
-		case reason != "":
 		case time.Until(g.thing.Expires) < revocable:
 			reason = "unused"
 		case g.row.ended(time.Now()):

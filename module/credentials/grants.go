@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -111,7 +112,7 @@ func (r *grantRow) take(granted tokens.Granted, c *userClient) {
 		r.Refresh = granted.Refresh.Value
 	}
 	if len(granted.Scopes) > 0 {
-		r.Answered = slices.DeleteFunc(granted.Scopes[:min(len(granted.Scopes), tokens.MaxScopes)], func(scope string) bool { return tokens.CheckScope(scope) != nil })
+		r.Answered = slices.DeleteFunc(granted.Scopes[:min(len(granted.Scopes), tokens.MaxScopes)], func(scope string) bool { return options.CheckScope(scope) != nil })
 	}
 	r.Secret = c.Secret
 }

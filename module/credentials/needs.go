@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -110,7 +111,7 @@ func (o *OAuth2User) Missing(
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	scopes = slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool { return tokens.CheckScope(scope) != nil })
+	scopes = slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool { return options.CheckScope(scope) != nil })
 	c := o.client.get()
 	_, missing, _ := o.look(ctx, c, owner, auth, scopes, rowFresh, missingFresh) // nil if it is not known
 	if missing != nil && others != nil && c.TokenURL == "" && o.named.differ(c, c.endpoint(auth), func() []*document.Auth { return others(ctx) }) {

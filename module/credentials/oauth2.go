@@ -111,7 +111,7 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 // check checks the options before placeholders are replaced.
 func (o *OAuth2) check() *options.ConfigError {
 	for _, scope := range o.Scopes {
-		if err := tokens.CheckScope(scope); err != nil {
+		if err := options.CheckScope(scope); err != nil {
 			return fault("scopes", err)
 		}
 	}

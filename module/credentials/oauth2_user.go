@@ -126,7 +126,7 @@ func (o *OAuth2User) check() *options.ConfigError {
 		if i == 0 {
 			scope = strings.TrimPrefix(scope, "+")
 		}
-		if err := tokens.CheckScope(scope); err != nil {
+		if err := options.CheckScope(scope); err != nil {
 			return fault("scopes", err)
 		}
 	}

@@ -97,7 +97,9 @@ func (g *grantFigures) send(add func(desc *prometheus.Desc, kind prometheus.Valu
 				continue
 			}
 			counted[b.Grants.Bridge()] = true
-			counts, _ := b.CountGrants(context.Background()) // see database_usable
+			ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
+			counts, _ := b.Grants.Count(ctx) // see database_usable
+			cancel()
 			for source, n := range counts {
 				g.last[providerLabel(source)] += n
 			}
@@ -106,11 +108,4 @@ func (g *grantFigures) send(add func(desc *prometheus.Desc, kind prometheus.Valu
 	for provider, n := range g.last {
 		add(grantsDesc, prometheus.GaugeValue, float64(n), provider)
 	}
-}
-
-// CountGrants returns how many accounts users have connected at each source. The bridge has to have Grants.
-func (b *Bridge) CountGrants(ctx context.Context) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, figuresTimeout)
-	defer cancel()
-	return b.Grants.Count(ctx)
 }

@@ -64,7 +64,7 @@ func CheckIssuer(name, text string) error {
 // CheckScope checks a scope (RFC 6749, section 3.3).
 func CheckScope(scope string) error {
 	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
-		return fmt.Errorf("scope %q has a character that scopes can't have", scope)
+		return fmt.Errorf("a scope consists of visible ASCII characters without quotes and backslashes: %q has a character that scopes can't have", scope)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Client is how the bridge authenticates at token endpoints, and what it asks for.
@@ -92,13 +91,4 @@ func RedactURL(address string) string {
 		return ""
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
-}
-
-// CheckScope checks a scope-token (RFC 6749, section 3.3).
-func CheckScope(scope string) error {
-	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
-	if scope == "" || strings.ContainsFunc(scope, illegal) {
-		return errors.New("a scope consists of visible ASCII characters without quotes and backslashes")
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -28,7 +29,7 @@ func ScopesOf(auth *document.Auth) (scopes []string) {
 		return nil
 	}
 	for _, scope := range slices.Sorted(maps.Keys(auth.OAuth2.Scopes)) {
-		if CheckScope(scope) == nil && len(scopes) < MaxScopes {
+		if options.CheckScope(scope) == nil && len(scopes) < MaxScopes {
 			scopes = append(scopes, scope)
 		}
 	}
