@@ -69,9 +69,9 @@ type Callers struct {
 	// Example: `[{"principal": "*", "rate": {"count": 60, "per": "1m"}, "concurrent": 4}]`.
 	Quotas []Quota `json:"quotas,omitempty"`
 
-	keys    *callers.File                                              // nil: there is no callers_file
-	jwt     *callers.Tokens                                            // nil: there is no callers_jwt
-	refused func(ctx context.Context, caller run.Caller, why *refusal) // reports a caller without a valid key or token
+	keys    *callers.File                                                      // nil: there is no callers_file
+	jwt     *callers.Tokens                                                    // nil: there is no callers_jwt
+	refused func(ctx context.Context, caller run.Caller, why *callers.Refusal) // reports a caller without a valid key or token
 }
 
 const defaultPrincipal = callers.DefaultPrincipal
@@ -141,37 +141,21 @@ func (c *Callers) principalOf(r *http.Request) (principal, ambiguous string) {
 	return callers.PrincipalBy(r, c.placeholder())
 }
 
-// bearerChallenge begins the WWW-Authenticate field for callers without a key or a token (RFC 6750, section 3).
-const bearerChallenge = `Bearer realm="skill-bridge"` //nolint:gosec // no credential, but how callers authenticate
-
-// refusal is why a request is refused that has no valid key or token.
-type refusal struct {
-	status  int
-	reason  string   // for the operator
-	message string   // for the caller
-	code    string   // of RFC 6750; empty: nothing was sent
-	scopes  []string // that the token lacks
-}
-
-var (
-	keyRequired = &refusal{
-		http.StatusUnauthorized, run.KeyRequired,
-		"This bridge answers callers with a key only: send it with each request in the header field Authorization: Bearer <key>. Its operator gives you the key.",
-		"", nil,
+// told returns what a caller is told who is refused, and the error code of RFC 6750; an empty code: nothing was sent, or it can't be checked.
+func told(why *callers.Refusal) (message, code string) {
+	switch {
+	case why.Reason == run.KeyRequired:
+		return "This bridge answers callers with a key only: send it with each request in the header field Authorization: Bearer <key>. Its operator gives you the key.", ""
+	case why.Reason == run.TokenRequired:
+		return "This bridge answers callers with an access token only: send it with each request in the header field Authorization: Bearer <token>.", ""
+	case why.Reason == run.UnknownKey:
+		return front.UnknownKey, "invalid_token"
+	case why.Status == http.StatusUnauthorized:
+		return front.InvalidToken, "invalid_token"
+	case why.Status == http.StatusForbidden:
+		return "This bridge refuses the access token, since it lacks a scope: get one with the scopes that WWW-Authenticate names.", "insufficient_scope"
 	}
-	unknownKey    = &refusal{http.StatusUnauthorized, run.UnknownKey, front.UnknownKey, "invalid_token", nil}
-	tokenRequired = &refusal{
-		http.StatusUnauthorized, run.TokenRequired,
-		"This bridge answers callers with an access token only: send it with each request in the header field Authorization: Bearer <token>.",
-		"", nil,
-	}
-)
-
-// tokenRefusals are the answers to callers whose token is refused, by the status.
-var tokenRefusals = map[int]struct{ message, code string }{
-	http.StatusUnauthorized:       {front.InvalidToken, "invalid_token"},
-	http.StatusForbidden:          {"This bridge refuses the access token, since it lacks a scope: get one with the scopes that WWW-Authenticate names.", "insufficient_scope"},
-	http.StatusServiceUnavailable: {"This bridge can't check access tokens at the moment, since it can't reach their issuer: try again.", ""},
+	return "This bridge can't check access tokens at the moment, since it can't reach their issuer: try again.", ""
 }
 
 // openKeys reads callers_file, if there is one.
@@ -192,27 +176,26 @@ func (c *Callers) openKeys(logger *zap.Logger) error {
 	return nil
 }
 
-// challenge returns the WWW-Authenticate field for callers; empty: something in front of the handler authenticates them.
+// challenge returns the WWW-Authenticate field for callers without a key or a token (RFC 6750, section 3); empty: something in front of the handler
+// authenticates them.
 func (c *Callers) challenge() string {
 	if !c.byToken() {
 		return ""
 	}
-	return bearerChallenge
+	return `Bearer realm="skill-bridge"`
 }
 
 // authenticate returns the principal of a request by its key or token, or why the request is refused. Only POST requests need one: others are
 // for documents that anyone may read, or for the page, which refuses callers itself.
-func (c *Callers) authenticate(r *http.Request) (principal string, refused *refusal) {
+func (c *Callers) authenticate(r *http.Request) (principal string, refused *callers.Refusal) {
 	token, sent := callers.Token(r.Header)
 	if c.keys != nil {
-		principal, refused = c.keys.Principal(token), unknownKey
+		if principal = c.keys.Principal(token); principal == "" {
+			refused = &callers.Refusal{Status: http.StatusUnauthorized, Reason: run.UnknownKey}
+		}
 	}
 	if c.jwt != nil && principal == "" && sent {
-		var why *callers.Refusal
-		if principal, why = c.jwt.Authenticate(r.Context(), token); why != nil {
-			told := tokenRefusals[why.Status]
-			refused = &refusal{why.Status, why.Reason, told.message, told.code, why.Scopes}
-		}
+		principal, refused = c.jwt.Authenticate(r.Context(), token)
 	}
 	switch {
 	case principal != "":
@@ -225,13 +208,13 @@ func (c *Callers) authenticate(r *http.Request) (principal string, refused *refu
 	case r.Method != http.MethodPost || !c.requires():
 		return "", nil
 	case c.jwt != nil:
-		return "", tokenRequired
+		return "", &callers.Refusal{Status: http.StatusUnauthorized, Reason: run.TokenRequired}
 	}
-	return "", keyRequired
+	return "", &callers.Refusal{Status: http.StatusUnauthorized, Reason: run.KeyRequired}
 }
 
 // refuse answers a request without a valid key or token. Its body is not read, so that its method is not known.
-func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller, why *refusal, toAgent, toTools bool) {
+func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, caller run.Caller, why *callers.Refusal, toAgent, toTools bool) {
 	caller.Front = skillsprotocol.Name
 	answer := h.server.Refuse
 	switch {
@@ -241,14 +224,14 @@ func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Req
 		caller.Front, answer = a2a.Name, h.agent.Refuse
 	}
 	h.refused(ctx, caller, why)
-	if why.status == http.StatusServiceUnavailable {
-		answer(ctx, w, r, why.status, why.message, "Retry-After", "10")
+	message, code := told(why)
+	if why.Status == http.StatusServiceUnavailable {
+		answer(ctx, w, r, why.Status, message, "Retry-After", "10")
 		return
 	}
-	challenge := bearerChallenge
-	if why.code != "" {
-		challenge += `, error="` + why.code + `"`
+	challenge := h.challenge()
+	if code != "" {
+		challenge += `, error="` + code + `"`
 	}
-	challenge += h.authorization.Parameters(r, why.scopes)
-	answer(ctx, w, r, why.status, why.message, "WWW-Authenticate", challenge)
+	answer(ctx, w, r, why.Status, message, "WWW-Authenticate", challenge+h.authorization.Parameters(r, why.Scopes))
 }

@@ -182,7 +182,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		h.connect.Serve(w, r, principal, ambiguous)
 		return nil
 	}
-	var refused *refusal
+	var refused *callers.Refusal
 	if h.byToken() {
 		principal, refused = h.authenticate(r)
 	} else {

@@ -71,9 +71,10 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 
 // setup returns what the fronts share.
 func (h *Handler) setup(bridge *translate.Bridge, config *translate.Config, o *observe.Observer) *fronts.Setup {
-	h.refused = func(ctx context.Context, caller run.Caller, why *refusal) {
-		o.RefusedCaller(ctx, h.identity(), caller.Method, why.reason)
-		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.RefusedCaller(why.status, why.message))
+	h.refused = func(ctx context.Context, caller run.Caller, why *callers.Refusal) {
+		o.RefusedCaller(ctx, h.identity(), caller.Method, why.Reason)
+		message, _ := told(why)
+		bridge.Report(ctx, translate.Call{Caller: caller}, translate.OperationNone, front.RefusedCaller(why.Status, message))
 	}
 	h.authorization = h.Mounts.Authorization(h.CallersJWT, h.challenge())
 	answers := new(share.Pool) // of all mounts

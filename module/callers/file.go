@@ -84,18 +84,18 @@ func (f *File) refresh() {
 		}
 		return
 	}
-	if f.complaint == "" && k.equal(f.keys.Load()) {
+	if f.complaint == "" && k.equal(*f.keys.Load()) {
 		return
 	}
 	f.complaint = ""
-	f.logger.Info("callers_file has changed and was read again", zap.Int("keys", len(k.index)))
+	f.logger.Info("callers_file has changed and was read again", zap.Int("keys", len(k)))
 	f.take(k, info)
 }
 
 // take makes keys valid, and warns of what is most likely a mistake.
-func (f *File) take(k *keys, info fs.FileInfo) {
-	f.keys.Store(k)
-	if len(k.index) == 0 {
+func (f *File) take(k keys, info fs.FileInfo) {
+	f.keys.Store(&k)
+	if len(k) == 0 {
 		f.logger.Warn("callers_file has no key, so that no caller has a principal")
 	}
 	if info.Mode().Perm()&0o002 != 0 {
@@ -112,7 +112,7 @@ func settledInfo(info fs.FileInfo) fs.FileInfo {
 }
 
 // read reads the file. The info is that of the file that was read; with an error, it may be nil.
-func (f *File) read() (*keys, fs.FileInfo, error) {
+func (f *File) read() (keys, fs.FileInfo, error) {
 	if info, err := os.Stat(f.path); err != nil {
 		return nil, nil, err // it names the file
 	} else if !info.Mode().IsRegular() {

@@ -247,8 +247,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for place, o := range k.index {
-			if o.principal == "" || checkPrincipal(o.principal) != nil || k.salted(o.key) != place {
+		for _, o := range k {
+			if o.principal == "" || checkPrincipal(o.principal) != nil {
 				t.Errorf("%+v", o)
 			}
 		}
@@ -256,13 +256,13 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkAuthenticate(b *testing.B) {
-	k := newKeys()
+	k := keys{}
 	if err := k.add(strings.Fields("alice "+strings.Repeat("ab", 32)), 1); err != nil {
 		b.Fatal(err)
 	}
 	f := &File{opened: time.Now()}
 	f.looked.Store(int64(time.Hour))
-	f.keys.Store(k)
+	f.keys.Store(&k)
 	header := bearer(aliceKey)
 	b.ReportAllocs()
 	for b.Loop() {

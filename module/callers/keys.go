@@ -3,7 +3,6 @@ package callers
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,73 +21,42 @@ const maxKeySize = 4096
 // digest is the SHA-256 of a key.
 type digest [sha256.Size]byte
 
-// keys are the keys of a file. The index has the digests hashed with a random salt: a caller who
-// tries keys and measures how long the answers take learns nothing about the digests.
-type keys struct {
-	salt  digest
-	index map[digest]owner
-}
+// keys are those of a file, by their hashes. A caller who tries keys and measures how long the answers take learns nothing about them: maps of Go hash with
+// a random seed.
+type keys map[digest]owner
 
 // owner is the principal of a key.
 type owner struct {
-	key       digest
 	principal string
 	line      int
 }
 
-func newKeys() *keys {
-	k := &keys{index: make(map[digest]owner)}
-	_, _ = rand.Read(k.salt[:]) // never returns an error
-	return k
-}
-
-// salted returns the place of a digest in the index.
-func (k *keys) salted(d digest) digest {
-	var text [2 * sha256.Size]byte
-	copy(text[:], k.salt[:])
-	copy(text[sha256.Size:], d[:])
-	return sha256.Sum256(text[:])
-}
-
 // principal returns the principal of a key; empty: there is no such key.
-func (k *keys) principal(key string) string {
-	if key == "" || len(key) > maxKeySize {
+func (k keys) principal(key string) string {
+	if len(key) > maxKeySize {
 		return ""
 	}
-	sent := digest(sha256.Sum256([]byte(key)))
-	found := k.index[k.salted(sent)]
-	if subtle.ConstantTimeCompare(found.key[:], sent[:]) != 1 {
-		return ""
-	}
-	return found.principal
+	return k[sha256.Sum256([]byte(key))].principal
 }
 
 // principals returns the principals, each once.
-func (k *keys) principals() []string {
-	names := make(map[string]bool, len(k.index))
-	for _, o := range k.index {
+func (k keys) principals() []string {
+	names := make(map[string]bool, len(k))
+	for _, o := range k {
 		names[o.principal] = true
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
 // equal reports whether the keys of two files are the same, with the same principals.
-func (k *keys) equal(other *keys) bool {
-	if len(k.index) != len(other.index) {
-		return false
-	}
-	for _, o := range k.index {
-		if same, ok := other.index[other.salted(o.key)]; !ok || same.principal != o.principal {
-			return false
-		}
-	}
-	return true
+func (k keys) equal(other keys) bool {
+	return maps.EqualFunc(k, other, func(a, b owner) bool { return a.principal == b.principal })
 }
 
 // parse reads the text of a file. Its error begins with the number of the line and quotes nothing, since somebody may have written a key
 // instead of its hash. No principal may begin with a reserved text.
-func parse(text string, reserved ...string) (*keys, error) {
-	k, n := newKeys(), 0
+func parse(text string, reserved ...string) (keys, error) {
+	k, n := keys{}, 0
 	for line := range strings.Lines(text) {
 		n++
 		words := strings.Fields(line)
@@ -119,7 +87,7 @@ func firstComment(words []string) int {
 }
 
 // add adds the key of a line.
-func (k *keys) add(words []string, line int) error {
+func (k keys) add(words []string, line int) error {
 	if len(words) != 2 {
 		return fmt.Errorf("has %d words: a line is a principal and the SHA-256 of a key, separated by spaces", len(words))
 	}
@@ -130,11 +98,10 @@ func (k *keys) add(words []string, line int) error {
 	if err := checkPrincipal(words[0]); err != nil {
 		return err
 	}
-	place := k.salted(key)
-	if other, ok := k.index[place]; ok {
+	if other, ok := k[key]; ok {
 		return fmt.Errorf("has the same key as line %d", other.line)
 	}
-	k.index[place] = owner{key, words[0], line}
+	k[key] = owner{words[0], line}
 	return nil
 }
 

@@ -58,12 +58,12 @@ func (c *Config) checkURL() error {
 	if c.URL == "" {
 		return errors.New("connect needs the option url, the URL of its path as browsers see it, such as https://agents.example.com" + c.At())
 	}
-	if err := options.CheckLiteral("url", c.URL); err != nil {
+	if err := options.CheckURL("url", c.URL); err != nil {
 		return err
 	}
-	u, err := url.Parse(c.URL)
+	u, _ := url.Parse(c.URL) // checked before
 	switch {
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+	case u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery:
 		return fmt.Errorf("url %q is not the URL of a path, such as https://agents.example.com%s: without user, query and fragment", c.URL, c.At())
 	case u.Scheme == "http" && !isOwn(u.Hostname()):
 		return fmt.Errorf("url %q has to begin with https://, since login and codes pass through it; http is for localhost only", c.URL)
