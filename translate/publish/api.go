@@ -62,7 +62,10 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		return nil, errors.New("no operation is included")
 	}
 	info := objectIn(root["info"])
-	t := translation{docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"), title: line(info["title"]), version: versionOf(text(info["version"]))}
+	t := translation{
+		docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"),
+		title: line(info["title"]), version: versionOf(text(info["version"])), issuers: map[string]any{},
+	}
 	c := collection{operations: map[string][]string{}}
 	for _, o := range t.selected(&c) {
 		skill, err := t.skill(&o)

@@ -34,6 +34,8 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 	for _, p := range parameters {
 		name, in := text(p["name"]), text(p["in"])
 		switch {
+		case name == "":
+			continue
 		case in == "path" && strings.Contains(o.path, "{"+name+"}"):
 		case in == "query", in == "header" && !slices.Contains(operation.Credentials, http.CanonicalHeaderKey(name)) && Settable(in, name), in == "cookie" && Settable(in, name):
 		default:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // translation makes skills of the operations of a document.
@@ -23,6 +24,7 @@ type translation struct {
 	swagger        bool // Swagger 2.0
 	old            bool // before OpenAPI 3.1
 	title, version string
+	issuers        map[string]any // what is known of them by the URLs of their documents
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
@@ -200,8 +202,11 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 // oauth2 returns the first flow of a scheme that has both URLs, with the scopes that an operation needs; nil: there is none.
 func (t *translation) oauth2(scheme map[string]any, needed any) *document.OAuth2 {
 	flows := objectIn(scheme["flows"])
-	if t.swagger {
+	switch {
+	case t.swagger:
 		flows = map[string]any{"authorizationCode": scheme}
+	case scheme["openIdConnectUrl"] != nil:
+		flows = map[string]any{"authorizationCode": t.issuer(text(scheme["openIdConnectUrl"]))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(flows)) { // authorizationCode comes first
 		flow := objectIn(flows[name])
@@ -214,4 +219,22 @@ func (t *translation) oauth2(scheme map[string]any, needed any) *document.OAuth2
 		}
 	}
 	return nil
+}
+
+// maxIssuers bounds whose documents are read for the security of one document.
+const maxIssuers = 5
+
+// issuer returns the flow of OpenID Connect that the document at a URL describes; nil: it can't be read.
+func (t *translation) issuer(location string) any {
+	u, err := document.ParseEndpointURL(location)
+	flow, known := t.issuers[location]
+	if known || err != nil || t.docs.reader == nil || len(t.issuers) == maxIssuers {
+		return flow
+	}
+	text, err := t.docs.reader.Read(t.docs.ctx, u)
+	if value, flaw := jsonvalue.Read(text, jsonvalue.Bounds{Depth: maxLevels, Values: maxVisits}); err == nil && flaw == nil {
+		flow = map[string]any{"authorizationUrl": objectIn(value)["authorization_endpoint"], "tokenUrl": objectIn(value)["token_endpoint"]}
+	}
+	t.issuers[location] = flow
+	return flow
 }

@@ -337,6 +337,32 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
+// TestOpenIDConnect: the document of an issuer, if it can be read, says the two URLs. It is read once.
+func TestOpenIDConnect(t *testing.T) {
+	asked := 0
+	reader := readerFunc(func(_ context.Context, u *url.URL) ([]byte, error) {
+		asked++
+		if u.Host == "id.example.com" {
+			return []byte(`{"authorization_endpoint": "https://id.example.com/a", "token_endpoint": "https://id.example.com/t"}`), nil
+		}
+		return []byte("no"), nil
+	})
+	document := func(host string) string {
+		op := `{security: [{it: [openid]}], ` + ok + `}`
+		return "openapi: 3.0.0\ninfo: {title: a}\npaths: {/a: {get: " + op + ", post: " + op + "}}\ncomponents: {securitySchemes: {it: {type: openIdConnect, openIdConnectUrl: 'https://" + host + "/.well-known/openid-configuration'}}}"
+	}
+	for host, want := range map[string]string{
+		"id.example.com":    `"auth":{"type":"oauth2","oauth2":{"authorization_url":"https://id.example.com/a","token_url":"https://id.example.com/t","scopes":{"openid":""}}}`,
+		"other.example.com": `"auth":{"type":"custom"`,
+	} {
+		asked = 0
+		api, err := publish.Read(t.Context(), reader, fileURL(files(t, map[string]string{"a.yaml": document(host)}), "a.yaml"), all())
+		if err != nil || len(api.Skills) != 2 || asked != 1 || !strings.Contains(string(api.Skills[1].Descriptor(base)), want) || len(api.Referred) != 1 {
+			t.Errorf("%s: %+v %v, asked %d times", host, api, err, asked)
+		}
+	}
+}
+
 // TestServers: the path of an operation is below that of the first server.
 func TestServers(t *testing.T) {
 	for _, c := range []struct{ version, servers, path string }{
