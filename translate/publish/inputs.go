@@ -213,8 +213,8 @@ func (s *schemas) members(v any) (properties map[string]any, required []string) 
 	found, err := s.docs.follow(v)
 	s.err = cmp.Or(s.err, err)
 	schema := objectIn(found)
-	kind := schema["type"]
-	if s.left--; s.left < 0 || s.err != nil || kind != nil && kind != "object" && !slices.Contains(listIn(kind), any("object")) {
+	object := jsonvalue.TypesNamed("object") | jsonvalue.TypesNamed("null")
+	if s.left--; s.left < 0 || s.err != nil || schema["type"] != nil && jsonvalue.TypesOf(schema["type"])|object != object {
 		return nil, nil
 	}
 	properties = map[string]any{}
