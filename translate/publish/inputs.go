@@ -174,8 +174,7 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 	}
 	names := slices.Sorted(maps.Keys(properties))
 	taken := func(name string) bool { return slices.ContainsFunc(others, named(name)) }
-	switch {
-	case form < textBody && len(names) > 0 && !slices.ContainsFunc(names, taken):
+	if form < textBody && len(names) > 0 && !slices.ContainsFunc(names, taken) {
 		for _, name := range names {
 			encoding := objectIn(objectIn(media["encoding"])[name])
 			schema, member := properties[name], Member{Style: text(encoding["style"])}
@@ -191,17 +190,18 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 			own.Members, all = append(own.Members, member), append(all, p)
 		}
 		return all, nil
-	case form == formBody, form == multipartBody:
-		return nil, fmt.Errorf("its body is a form (%s) that is no object, or has a field with the name of a parameter", mediaType)
 	}
 	if own.Whole = "body"; taken("body") {
 		own.Whole = "request_body"
 	}
 	schema := media["schema"]
-	if own.Base64 = form == bytesBody; own.Base64 {
+	switch own.Base64 = form == bytesBody; {
+	case own.Base64:
 		schema = map[string]any{"type": "string", "contentEncoding": "base64", "contentMediaType": mediaType}
-	} else if form == textBody {
+	case form == textBody:
 		schema = map[string]any{"type": "string", "contentMediaType": mediaType}
+	case len(names) == 0 && form >= formBody:
+		schema = map[string]any{"type": "object"}
 	}
 	p, err := t.input(own.Whole, own.Required, body["description"], schema)
 	return []document.Parameter{p}, err

@@ -82,6 +82,15 @@ components: {parameters: {id: {name: id, in: path, required: true, description: 
 			"", `{"MediaType":"application/json","Whole":"body","Base64":false,"Required":false,"Members":[]}`,
 		},
 		{
+			"a form without fields", operation(v30, "POST /pets", `{requestBody: {content: {multipart/form-data: {schema: {}}}}, `+ok+`}`),
+			`[{"name":"body","type":"object","description":"The body.","required":false}]`, "", `{"MediaType":"multipart/form-data","Whole":"body","Base64":false,"Required":false,"Members":[]}`,
+		},
+		{
+			"a field with the name of a parameter", operation(v30, "POST /pets/{id}", `{parameters: [{name: body, in: query, schema: {type: string}}], requestBody: {required: true, content: {application/x-www-form-urlencoded: {schema: {type: object, properties: {id: {type: string}}}}}}, `+ok+`}`),
+			`[{"name":"id","type":"string","description":"The id.","required":true},{"name":"request_body","type":"object","description":"The request_body.","required":true,"schema":{"type":"object","properties":{"id":{"type":"string"}}}},
+			  {"name":"body","type":"string","description":"The body.","required":false}]`, "", `{"MediaType":"application/x-www-form-urlencoded","Whole":"request_body","Base64":false,"Required":true,"Members":[]}`,
+		},
+		{
 			"JSON before forms", operation(v30, "POST /pets", `{requestBody: {content: {application/x-www-form-urlencoded: {schema: {type: object, properties: {f: {type: string}}}}, application/vnd.pet+json: {schema: {type: object, properties: {j: {type: string}}}}}}, `+ok+`}`),
 			`[{"name":"j","type":"string","description":"The j.","required":false}]`, "", `{"MediaType":"application/vnd.pet+json","Whole":"","Base64":false,"Required":false,"Members":["j"]}`,
 		},

@@ -35,7 +35,7 @@ var packages = []struct {
 	{"@figma/rest-api-spec@0.43.0", `openapi/openapi\.yaml$`, 0},
 	{"@blockfrost/openapi@0.1.93", `openapi\.yaml$`, 0},
 	{"@ideal-postcodes/openapi@4.21.0", `dist/openapi\.(json|yaml)$`, 0},
-	{"rclone-openapi@1.75.0", `openapi\.(json|yaml)$`, 2}, // a form without fields
+	{"rclone-openapi@1.75.0", `openapi\.(json|yaml)$`, 0},
 	{"@readme/oas-examples@8.2.2", `(2\.0|3\.0|3\.1)/(json|yaml)/.*\.(json|yaml)$`, 20},
 	{"@scalar/galaxy@0.2.20", `dist/3\.1\.(json|yaml)$`, 0},
 }

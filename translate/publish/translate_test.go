@@ -145,7 +145,6 @@ func TestLeftOut(t *testing.T) {
 		{operation(v30, "GET /50%", `{`+ok+`}`), "its path has a percent sign that begins no escape"},
 		{operation(v30, "GET /a", `{security: [{none: []}], `+ok+`}`), "its security none is not defined"},
 		{operation(v30, "GET /a", `[]`), "it is no object"},
-		{operation(v30, "POST /a", `{requestBody: {content: {multipart/form-data: {schema: {type: array}}}}, `+ok+`}`), "its body is a form (multipart/form-data) that is no object"},
 		{operation(v30, "GET /a", `{parameters: [`+strings.Repeat(`{name: a, in: query, schema: {type: string}}, `, 1)+many(501, `{name: p%d, in: query, schema: {type: string}}`)+`], `+ok+`}`), "bridges don't take its descriptor: /inputs must have at most 500 entries"},
 		{"openapi: 3.0.0\ninfo: {title: a}\npaths: {/a: {get: {" + ok + "}}, /a: {get: {" + ok + "}}}", "its path is in the document twice"},
 		{`{"openapi": "3.0.0", "paths": {"/a": {"get": {}}, "/a": {"get": {}}}}`, "its path is in the document twice"},
