@@ -282,6 +282,37 @@ func TestSkillSiteMCP(t *testing.T) {
 	}
 }
 
+// A skill whose front matter could not be compared with JSON, or grows when it is read, or with more files than clients have to take, is no Agent Skill of MCP.
+// It can be read as before, and the others are listed.
+func TestSkillSiteMCPLeavesOut(t *testing.T) {
+	s := newSkillSite(t)
+	bomb := "---\nname: bomb\ndescription: x\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n---\nx\n"
+	s.publish("bomb", "skill-md", "/bomb.md", "/bomb.md", bomb)
+	s.publish("colon", "skill-md", "/colon.md", "/colon.md", "---\nname: colon\ndescription: Use when: asked.\n---\nx\n")
+	files := []string{"SKILL.md", skillPage("many", "x\n")}
+	for i := range 512 {
+		files = append(files, fmt.Sprintf("f/%d.txt", i), "x")
+	}
+	s.publish("many", "archive", "/many.tar.gz", "/many.tar.gz", archiveOf(t, files...))
+	s.publish("few", "archive", "/few.tar.gz", "/few.tar.gz", archiveOf(t, append([]string{"SKILL.md", "---\nname: few\ndescription: x\nlicense: MIT\nallowed-tools: [a, b]\n---\nx\n"}, files[2:len(files)-2]...)...))
+	c := testbed.StartCaddy(t, siteBridge(s, "mcp"))
+	list := rpc(c, "/mcp", "skills/list", "{}")
+	skills, _ := memberAt(t, list, "result", "skills").([]any)
+	resources, _ := memberAt(t, list, "result", "skills", 0, "resources").([]any)
+	if len(skills) != 1 || len(resources) != 512 || fmt.Sprint(memberAt(t, list, "result", "skills", 0, "frontmatter")) != "map[allowed-tools:[a b] description:x license:MIT name:few]" {
+		t.Errorf("%.2000s", list)
+	}
+	for _, name := range []string{"bomb", "colon", "many"} {
+		uri := `{"uri":"skill://docs/` + name + `/SKILL.md"}`
+		if a := rpc(c, "/mcp", "skills/get", uri); memberAt(t, a, "error", "code") != -32602.0 {
+			t.Errorf("%s", a)
+		}
+		if a := rpc(c, "/mcp", "resources/read", uri); memberAt(t, a, "result", "contents", 0, "text") == nil {
+			t.Errorf("%s", a)
+		}
+	}
+}
+
 // A bridge serves the skills of a site, and is the site of a second bridge.
 func TestSkillSiteServed(t *testing.T) {
 	first := testbed.StartCaddy(t, siteBridge(publishedSite(t), "rpc", "agent_skills")+
