@@ -21,6 +21,7 @@ import (
 // else decides that. With the zero value, no host may.
 type AllowedHosts struct {
 	origin    Authority
+	written   url.URL // the origin, as the operator wrote it
 	trusted   map[Authority]bool
 	below     []Authority // whose subdomains are trusted, on that port
 	Plaintext bool        // the operator wrote the origin with http://
@@ -38,7 +39,7 @@ func NewAllowedHosts(origin *url.URL, trust []string) (*AllowedHosts, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &AllowedHosts{origin: own, Plaintext: origin.Scheme == "http", trusted: make(map[Authority]bool, len(trust))}
+	a := &AllowedHosts{origin: own, written: *origin, Plaintext: origin.Scheme == "http", trusted: make(map[Authority]bool, len(trust))}
 	for _, t := range trust {
 		if err := a.trust(t); err != nil {
 			return nil, fmt.Errorf("trusted host %q: %w", t, err)
@@ -72,6 +73,9 @@ func (a *AllowedHosts) trust(text string) error {
 // sent to the provider's own host and port and to the trusted hosts, over
 // https, or over http if the operator wrote the provider's origin with http.
 func (a *AllowedHosts) Includes(u *url.URL) bool {
+	if u.Host == a.written.Host && u.Scheme == a.written.Scheme && u.User == nil && u.Host != "" { // as for nearly all requests
+		return true
+	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !a.Plaintext) || u.User != nil {
 		return false
 	}
