@@ -59,7 +59,7 @@ func (o *Operation) Result(status int, header http.Header, body []byte) *Result 
 		r.Error = &Error{Code: "TOO_LARGE", Message: fmt.Sprintf("The answer of the API has more than %d MiB.", MaxAnswer>>20)}
 		return r
 	case status/100 == 2:
-		r.Status, r.Output = "completed", outputOf(header.Get("Content-Type"), body)
+		r.Status, r.Output = "completed", o.outputOf(header.Get("Content-Type"), body)
 		return r
 	case status/100 == 3:
 		r.Error = &Error{Message: "The API answered " + name + ", and redirects are not followed here."}
@@ -130,14 +130,19 @@ func errorOf(status string, header http.Header, body []byte) *Error {
 	return e
 }
 
-// outputOf returns the body of an answer as an output: JSON as it is, text as a string, anything else in base64, as the fronts read it.
-func outputOf(contentType string, body []byte) jsontext.Value {
+// outputOf returns the body of an answer as an output: JSON as it is, text as a string, anything else in base64, as the fronts read it. Some servers say
+// something else of the JSON that the document promises.
+func (o *Operation) outputOf(contentType string, body []byte) jsontext.Value {
 	text, isText := textIn(contentType, body)
+	isPromised := o.Accept != nil && !slices.ContainsFunc(o.Accept, func(promised string) bool { return !isJSON(promised) })
 	value := jsontext.Value(document.WithoutBOM([]byte(text)))
+	if !isText {
+		value = body
+	}
 	switch {
 	case len(body) == 0:
 		return jsontext.Value("null")
-	case (contentType == "" || isJSON(contentType)) && !jsonrpc.Deeper(value, maxDepth) && value.IsValid():
+	case (contentType == "" || isJSON(contentType) || isPromised) && !jsonrpc.Deeper(value, maxDepth) && value.IsValid():
 		return value
 	case isText:
 		return jsonvalue.Quoted(text)

@@ -105,6 +105,22 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// JSON that the document promises is JSON, whatever the server calls it.
+func TestPromisedJSON(t *testing.T) {
+	for _, c := range []struct{ accept, contentType, body, want string }{
+		{"application/json", "application/octet-stream", `{"a":1.0}`, `{"a":1.0}`},
+		{"application/json", "text/html", `{"a":1.0}`, `{"a":1.0}`},
+		{"application/json", "text/html; charset=latin1", "<p>\xe9", `"<p>é"`},
+		{"application/json", "application/octet-stream", "\x00", `{"media_type":"application/octet-stream","base64":"AA=="}`},
+		{"application/json, text/plain", "text/plain", `5`, `"5"`},
+	} {
+		o := &publish.Operation{Accept: strings.Split(c.accept, ", ")}
+		if r := o.Result(200, http.Header{"Content-Type": {c.contentType}}, []byte(c.body)); string(r.Output) != c.want {
+			t.Errorf("%s of %s: %s", c.body, c.contentType, r.Output)
+		}
+	}
+}
+
 // What a caller can do about an error is said: which credential, which scopes, when.
 func TestDemands(t *testing.T) {
 	for demand, want := range map[publish.Demand]string{
