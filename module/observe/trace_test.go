@@ -274,7 +274,7 @@ rpc of Caddy
 `},
 	{skill: "acme.custom", outcome: "AUTH_REQUIRED", want: `
 rpc of Caddy
-	execute_skill (server) descriptor=fetched error.type=AUTH_REQUIRED name=acme.custom provider=acme rpc.response.status_code=-32050 skill=acme/custom ERROR "Skill acme/custom needs authentication (custom), and the configured credentials are of another type. Configure credentials for it."
+	execute_skill (server) credentials.duration=… descriptor=fetched error.type=AUTH_REQUIRED name=acme.custom provider=acme rpc.response.status_code=-32050 skill=acme/custom ERROR "Skill acme/custom needs authentication (custom), and the configured credentials are of another type. Configure credentials for it."
 		discovery (internal)
 			GET descriptor (client) http.response.status_code=200 url.full=http://…/descriptors/acme%2Fcustom
 `},
