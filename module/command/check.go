@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 )
 
@@ -36,11 +37,13 @@ a call: from OAuth endpoints, it gets a token, which it throws away. A refresh t
 row is written to the database, and deleted again: run check as the user that Caddy runs as. The schema of the database stays as it is; check says if a start
 of this version will change it.
 
+Documents of skill_publish are read, too: operations that are included, but can't be skills, are warnings.
+
 It shows what it found, and what to do about it. A check that failed means that a source or a skill can't be used. Warnings are about what may be intended,
 such as skills for which there are no credentials; --strict counts them as failed.
 
 With --json it writes {"passed", "findings": [{"result", "bridge", "source", "skill", "what", "fix", "code", "url"}]}; "result" is ok, warning or failed, and
-"bridge" the number of the bridge.
+"bridge" the number of the bridge; 0 is skill_publish.
 
 Exit status: 0 all checks passed, 1 a check failed, the configuration is not valid, or wrong usage (for these, standard output is empty), 5 writing the result
 failed, 130 interrupted.`,
@@ -72,10 +75,21 @@ failed, 130 interrupted.`,
 			return cli.Invalid, nil
 		}
 		bridges := observe.Numbered()
-		if len(bridges) == 0 {
-			return 0, errors.New("the configuration has no " + handlerName)
+		publishers, skills, wrong := publish.Check(ctx)
+		if len(bridges)+publishers == 0 {
+			return 0, errors.New("the configuration has no " + handlerName + ", and no skill_publish")
 		}
 		all := findings.OfAll(ctx, bridges)
+		if publishers > 0 {
+			all = append(all, findings.Finding{Result: findings.OK, Source: "skill_publish", What: fmt.Sprintf("skills are published: %d", skills)})
+		}
+		for _, w := range wrong {
+			f := findings.Finding{Result: findings.Failed, Source: w.Document, What: "the document can't be read: " + w.Reason}
+			if w.Operation != "" {
+				f.Result, f.Skill, f.What = findings.Warning, w.Operation, "the operation is not published: "+w.Reason
+			}
+			all = append(all, f)
+		}
 		if ctx.Err() != nil {
 			return screen.Interrupted(), nil
 		}

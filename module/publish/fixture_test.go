@@ -246,3 +246,12 @@ func (p *publisher) await(a answer, headers ...string) answer {
 	p.tb.Fatalf("the run does not end: %v", a)
 	return a
 }
+
+// mustJSON returns the JSON of a value.
+func mustJSON(value any) jsontext.Value {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}

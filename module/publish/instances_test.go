@@ -73,6 +73,7 @@ func TestReload(t *testing.T) {
 // Two instances that share a database know each other's kept runs, and execute what has a key once. A run whose process is killed is lost, and not executed again.
 func TestInstances(t *testing.T) {
 	inEachDatabase(t, func(t *testing.T, store string) {
+		t.Helper()
 		a := startAPI(t)
 		slow := make(chan struct{})
 		t.Cleanup(sync.OnceFunc(func() { close(slow) }))
@@ -183,6 +184,16 @@ func TestValidator(t *testing.T) {
 		if text, err := command(t, append(to, arguments...)...); err != nil || strings.Contains(text, "failed") {
 			t.Errorf("%q: %v\n%s", arguments, err, text)
 		}
+	}
+}
+
+// The command check says what is published, what is left out and why, and which document can't be read.
+func TestCheck(t *testing.T) {
+	document := write(t, "pets.yaml", pets+"  /events:\n    get:\n      operationId: events\n      responses: {\"200\": {description: Events., content: {text/event-stream: {}}}}\n")
+	config := write(t, "Caddyfile", "http://localhost:9 {\n\tskill_publish {\n\t\topenapi "+document+" {\n\t\t\tinclude *\n\t\t}\n\t\topenapi missing.yaml {\n\t\t\tinclude *\n\t\t}\n\t\tstore memory\n\t}\n}\n")
+	text, err := command(t, "check", "--config", config)
+	if err == nil || !strings.Contains(text, "skills are published: 5") || !strings.Contains(text, "the operation is not published: ") || !strings.Contains(text, "events") || !strings.Contains(text, "the document can't be read: ") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 

@@ -1,0 +1,224 @@
+package publish_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+)
+
+// raw sends a request line as it is, and returns the answer.
+func (p *publisher) raw(method, target, body string) string {
+	p.tb.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(p.base, "http://"))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		method, target, strings.TrimPrefix(p.base, "http://"), len(body), body)
+	text, _ := io.ReadAll(c)
+	return string(text)
+}
+
+// S250: no spelling of a path, an id or an input reaches an operation that is not included, or leaves the path of one that is.
+func TestS250OtherOperations(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	body := func(id string) string {
+		return `{"caller":{"id":"a","type":"b"},"skill_id":"` + id + `","inputs":{}}`
+	}
+	for _, target := range []string{
+		"/skill-sharing/127.0.0.1/secret", "/skill-sharing/127.0.0.1%2Fsecret", "/skill-sharing//127.0.0.1/secret", "/skill-sharing/./127.0.0.1/secret",
+		"/skill-sharing/127.0.0.1/get-pet/../secret", "/skill-sharing/127.0.0.1/get-pet%2F..%2Fsecret", "/skill-sharing/127.0.0.1/SECRET", "/skill-sharing/127.0.0.1/secret/",
+		"/skill-sharing/127.0.0.1/secret?x", "/skill-sharing/127.0.0.1/secret;x", "/skill-sharing/127.0.0.1/secret%00", "/skill-sharing/127.0.0.1/get-secret", "/skill-sharing/secret",
+		"/skill-sharing/runs/../127.0.0.1/secret", "/skill-sharing/runs/127.0.0.1/secret", "/skill-sharing/skills/../127.0.0.1/secret", "/skill-sharing/%2e%2e/secret",
+	} {
+		for _, id := range []string{"127.0.0.1/secret", "127.0.0.1/get-pet", "127.0.0.1/../secret"} {
+			if got := p.raw(http.MethodPost, target, body(id)); !strings.HasPrefix(got, "HTTP/1.1 404") && !strings.HasPrefix(got, "HTTP/1.1 400") && !strings.HasPrefix(got, "HTTP/1.1 405") {
+				t.Errorf("%s: %s", target, got)
+			}
+		}
+	}
+	for _, id := range []string{"..", ".", "", "../secret", "..%2fsecret", "x/../../secret", "x?admin=1", "x#y", "x\\..\\secret", "%2e%2e", "x%00"} {
+		got := p.invoke("get-pet", string(mustJSON(object{"petId": id})))
+		if got.Status == http.StatusBadRequest {
+			continue
+		}
+		if r := a.Last(t); !strings.HasPrefix(r.URL.EscapedPath(), "/pets/") || strings.Count(r.URL.EscapedPath(), "/") != 2 || r.URL.RawQuery != "" {
+			t.Errorf("%q: %s", id, r.URL)
+		}
+	}
+	for _, inputs := range []string{`{"petId":"1","Authorization":"x"}`, `{"petId":"1","X-Shade":"a\r\nAuthorization: x"}`, `{"petId":"1","Host":"evil"}`, `{"petId":"1","petId":"2"}`} {
+		before := a.Count()
+		if got := p.invoke("get-pet", inputs); got.Status != http.StatusBadRequest || a.Count() != before {
+			t.Errorf("%s: %v", inputs, got)
+		}
+	}
+}
+
+// S251: a run's id is no credential for another caller, and says nothing about other runs.
+func TestS251RunsOfOthers(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after 50ms\n\tprivate_for {http.request.header.X-User}"))
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(150 * time.Millisecond)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mine := p.invoke("add-pet", `{"name":"Rex"}`, "X-User", "ann", "X-Pets-Key", "mine")
+	anonymous := p.invoke("slow", `{}`)
+	if mine.Status != http.StatusAccepted || anonymous.Status != http.StatusAccepted {
+		t.Fatalf("%v\n%v", mine, anonymous)
+	}
+	id := mine.Run.ExecutionID
+	for _, path := range []string{id, id[:36], id[:37], id[:36] + "-" + strings.Repeat("A", 26), strings.ToUpper(id), id + "x", id[1:], "%00", "../" + id, id + "/", strings.Repeat("x", 5000)} {
+		for _, headers := range [][]string{{}, {"X-User", "bob", "X-Pets-Key", "mine"}, {"X-User", "\tAA", "X-Pets-Key", "mine"}, {"X-User", "ann"}} {
+			if got := p.get("/skill-sharing/runs/"+path, headers...); got.Status != http.StatusNotFound || strings.Contains(got.Body, "add-pet") {
+				t.Errorf("%s: %v", path, got)
+			}
+		}
+	}
+	if got := p.await(mine, "X-User", "ann", "X-Pets-Key", "mine"); got.Run.Status != "completed" {
+		t.Errorf("%v", got)
+	}
+	if got := p.get(anonymous.Run.StatusURL, "X-User", "ann"); got.Status != http.StatusNotFound {
+		t.Errorf("%v", got)
+	}
+	if anonymous.Run.ExecutionID[37:] == id[37:] || len(id) < 36+1+26 {
+		t.Errorf("%s and %s", anonymous.Run.ExecutionID, id)
+	}
+}
+
+// S252: the API gets no credential that its operation does not need, such as a password of basic_auth, and its answers set nothing at the caller.
+func TestS252CredentialsForOthers(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "", testbed.Accounts("ann")))
+	login := []string{"Authorization", "Basic YW5uOmhpY2N1cA==", "Cookie", "session=1", "Proxy-Authorization", "Basic x", "X-Api-Key", "y", "X-Forwarded-User", "root"}
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Set-Cookie", "session=2")
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<script>alert(1)</script>")
+	})
+	for skill, inputs := range map[string]string{"get-pet": `{"petId":"1"}`, "add-pet": `{"name":"x"}`, "list-pets": "{}", "slow": "{}"} {
+		got := p.invoke(skill, inputs, login...)
+		if got.Status != http.StatusOK || got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Set-Cookie")+got.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %v", skill, got)
+		}
+		for name, values := range a.Last(t).Header {
+			if text := strings.Join(values, ""); strings.Contains(text, "YW5u") || strings.Contains(text, "session") || name == "X-Api-Key" || name == "X-Forwarded-User" || name == "Proxy-Authorization" {
+				t.Errorf("%s: %s: %s", skill, name, text)
+			}
+		}
+	}
+}
+
+// S253: one caller's invocations leave room for others', and an answer without an end takes bounded memory.
+func TestS253OneCallerTakesAll(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after off\n\tprivate_for {http.request.header.X-User}"))
+	held := make(chan struct{})
+	a.On(func(w http.ResponseWriter, _ *http.Request) { <-held; w.WriteHeader(http.StatusNoContent) })
+	var refused atomic.Int64
+	var group sync.WaitGroup
+	for range 520 {
+		group.Go(func() {
+			if got := p.invoke("slow", "{}", "X-User", "mallory"); got.Status == http.StatusTooManyRequests && got.code() == "RATE_LIMITED" {
+				refused.Add(1)
+			}
+		})
+	}
+	testbed.Eventually(t, time.Minute, func() bool { return refused.Load() == 20 && a.Count() == 500 }, "one caller has half of all places")
+	others := make(chan answer)
+	go func() { others <- p.invoke("slow", "{}", "X-User", "ann") }()
+	testbed.Eventually(t, 10*time.Second, func() bool { return a.Count() == 501 }, "another caller has a place")
+	close(held)
+	if got := <-others; got.Run.Status != "completed" {
+		t.Errorf("%v", got)
+	}
+	group.Wait()
+	var sent atomic.Int64
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for part := make([]byte, 1<<20); ; sent.Add(1 << 20) {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
+	})
+	if got := p.invoke("slow", "{}", "X-User", "mallory"); got.code() != "TOO_LARGE" || sent.Load() > 40<<20 {
+		t.Errorf("%d bytes: %.300s", sent.Load(), got.String())
+	}
+}
+
+// S254: a private skill can't be told from one that does not exist.
+func TestS254PrivateSkills(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, strings.Replace(a.site(t, "private_for {http.request.header.X-User}"), "include getPet", "access private\n\t\t\tinclude getPet", 1))
+	for _, path := range []string{"/skill-sharing/127.0.0.1/%s", "/skill-sharing/127.0.0.1/%s.json"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodHead} {
+			there, not := p.send(method, fmt.Sprintf(path, "get-pet"), "{}"), p.send(method, fmt.Sprintf(path, "get-dog"), "{}")
+			if there.Status != http.StatusNotFound || there.Body != strings.ReplaceAll(not.Body, "get-dog", "get-pet") || fmt.Sprint(there.Header["Allow"]) != fmt.Sprint(not.Header["Allow"]) {
+				t.Errorf("%s %s: %v, and %v", method, path, there, not)
+			}
+		}
+	}
+	first := p.get("/.well-known/skill-sharing")
+	if own := p.get("/.well-known/skill-sharing", "X-User", "ann"); own.Header.Get("ETag") == first.Header.Get("ETag") || strings.Contains(first.Body, "get-pet") {
+		t.Errorf("%v\n%v", own, first)
+	}
+}
+
+// S255: a request can't choose the host in the documents of others.
+func TestS255Host(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, strings.Replace(a.site(t, ""), "http://127.0.0.1:{$PORT} {", "http://127.0.0.1:{$PORT}, http://*.example.com:{$PORT} {", 1))
+	for host, status := range map[string]int{"evil.example.com": 421, "127.0.0.1:1": 421, "127.0.0.1": 200, "127.0.0.1:" + p.Port("PORT"): 200, "127.0.0.1:x": 0, "127.0.0.1.": 0, "u@127.0.0.1": 0} {
+		got := p.get("/.well-known/skill-sharing", "Host", host, "X-Forwarded-Host", "evil.example.com", "X-Forwarded-Proto", "https")
+		if status > 0 && got.Status != status || strings.Contains(got.Body, "evil") || strings.Contains(got.Body, "https://127") || strings.Contains(got.Body, ":1/") {
+			t.Errorf("%s: %v", host, got)
+		}
+	}
+}
+
+// S256: a document by URL is read from public addresses only, as far as no option allows others, over TLS, without redirects, and within its size.
+func TestS256Documents(t *testing.T) {
+	a := startAPI(t)
+	var asked atomic.Int64
+	documents := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		switch r.URL.Path {
+		case "/moved.yaml":
+			http.Redirect(w, r, "/pets.yaml", http.StatusFound)
+		case "/large.yaml":
+			_, _ = io.WriteString(w, pets+strings.Repeat("#", 17<<20))
+		default:
+			_, _ = io.WriteString(w, pets)
+		}
+	}))
+	t.Cleanup(documents.Close)
+	site := func(name string, lines ...string) string {
+		return testbed.Site("skill_publish {\n\topenapi " + documents.URL + "/" + name + " {\n\t\tinclude *\n\t}\n\tallow_http\n\tstore memory\n" + strings.Join(lines, "\n") + "\n}")
+	}
+	p := start(t, a, site("pets.yaml"))
+	if got := p.get("/.well-known/skill-sharing"); strings.Contains(got.Body, "descriptor_url") || asked.Load() != 0 {
+		t.Errorf("%d requests: %v", asked.Load(), got)
+	}
+	for name, n := range map[string]int{"moved.yaml": 0, "large.yaml": 0, "pets.yaml": 5} {
+		if err := p.Reload(site(name, "allow_networks 127.0.0.1/32")); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.get("/.well-known/skill-sharing"); strings.Count(got.Body, "descriptor_url") != n {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
