@@ -17,7 +17,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/command/findings"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
-	"github.com/skill-bridge/caddy-skill-bridge/module/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 )
 
@@ -37,9 +36,7 @@ a call: from OAuth endpoints, it gets a token, which it throws away. A refresh t
 row is written to the database, and deleted again: run check as the user that Caddy runs as. The schema of the database stays as it is; check says if a start
 of this version will change it.
 
-Documents of skill_publish are read, too: operations that are included, but can't be skills, are warnings.
-
-It shows what it found, and what to do about it. A check that failed means that a source or a skill can't be used. Warnings are about what may be intended,
+It shows what it found, and what to do about it; operations that skill_publish includes, but that can't be skills, are warnings. A check that failed means that a source or a skill can't be used. Warnings are about what may be intended,
 such as skills for which there are no credentials; --strict counts them as failed.
 
 With --json it writes {"passed", "findings": [{"result", "bridge", "source", "skill", "what", "fix", "code", "url"}]}; "result" is ok, warning or failed, and
@@ -75,21 +72,11 @@ failed, 130 interrupted.`,
 			return cli.Invalid, nil
 		}
 		bridges := observe.Numbered()
-		publishers, skills, wrong := publish.Check(ctx)
+		publishers, published := findings.OfPublishers(ctx)
 		if len(bridges)+publishers == 0 {
 			return 0, errors.New("the configuration has no " + handlerName + ", and no skill_publish")
 		}
-		all := findings.OfAll(ctx, bridges)
-		if publishers > 0 {
-			all = append(all, findings.Finding{Result: findings.OK, Source: "skill_publish", What: fmt.Sprintf("skills are published: %d", skills)})
-		}
-		for _, w := range wrong {
-			f := findings.Finding{Result: findings.Failed, Source: w.Document, What: "the document can't be read: " + w.Reason}
-			if w.Operation != "" {
-				f.Result, f.Skill, f.What = findings.Warning, w.Operation, "the operation is not published: "+w.Reason
-			}
-			all = append(all, f)
-		}
+		all := append(findings.OfAll(ctx, bridges), published...)
 		if ctx.Err() != nil {
 			return screen.Interrupted(), nil
 		}

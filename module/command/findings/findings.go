@@ -4,6 +4,7 @@ package findings
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
+	"github.com/skill-bridge/caddy-skill-bridge/module/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -52,6 +54,22 @@ type list struct {
 func (l *list) add(f Finding) {
 	f.Bridge = l.bridge
 	l.findings = append(l.findings, f)
+}
+
+// OfPublishers returns the number of handlers skill_publish of this process, and the findings about their documents.
+func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
+	handlers, skills, wrong := publish.Check(ctx)
+	if handlers > 0 {
+		all = append(all, Finding{Result: OK, Source: "skill_publish", What: fmt.Sprintf("skills are published: %d", skills)})
+	}
+	for _, w := range wrong {
+		f := Finding{Result: Failed, Source: w.Document, What: "the document can't be read: " + w.Reason}
+		if w.Operation != "" {
+			f.Result, f.Skill, f.What = Warning, w.Operation, "the operation is not published: "+w.Reason
+		}
+		all = append(all, f)
+	}
+	return handlers, all
 }
 
 // Of returns the findings about the sources of a bridge.
