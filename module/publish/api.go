@@ -18,7 +18,13 @@ import (
 )
 
 // ask sends a request to the API, which is behind the next handler, and returns what its answer means.
-func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
+func (x *execution) ask(ctx context.Context, r *http.Request) (result *publish.Result) {
+	defer func() { // without a request, a panic would end the process
+		if value := recover(); value != nil {
+			x.handler.logger.Error("panic", zap.Any("panic", value), zap.ByteString("stack", debug.Stack()))
+			result = failed("INTERNAL_ERROR", "The publisher failed because of a bug; the operation may have been executed")
+		}
+	}()
 	go func() {
 		select {
 		case <-lifetime.Stopped():
@@ -33,7 +39,7 @@ func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
 	case w.full:
 		return failed(string(document.RateLimited), "The operation was executed, but the publisher has no memory for its answer at the moment")
 	case errors.Is(cause, errLate):
-		result := failed(string(document.InvocationTimeout), "The operation was not answered in time; it may have been executed")
+		result = failed(string(document.InvocationTimeout), "The operation was not answered in time; it may have been executed")
 		result.Status = "timeout"
 		return result
 	case errors.Is(cause, errLost):

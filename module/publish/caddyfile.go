@@ -95,7 +95,7 @@ func (d *Document) read(r *options.Reader, at string) error {
 	}
 	return r.Block("openapi", at, options.Targets{
 		"include": &d.Include, "exclude": &d.Exclude,
-		"access": func() error { return r.Args("access", "public, restricted or private", 1, (*string)(&d.Access)) },
+		"access": (*string)(&d.Access),
 		"rename": options.Repeatable(func() error {
 			var operation, id string
 			if err := r.Args("rename", "an operation and the id of its skill", 2, &operation, &id); err != nil {
@@ -110,16 +110,7 @@ func (d *Document) read(r *options.Reader, at string) error {
 			d.Rename[operation] = id
 			return nil
 		}),
-		"output_schema": func() error {
-			var value string
-			if err := r.Args("output_schema", "on or off", 1, &value); err != nil {
-				return err
-			}
-			if d.NoOutputSchema = value == "off"; value != "on" && value != "off" {
-				return r.Errf("output_schema %q is neither on nor off", value)
-			}
-			return nil
-		},
+		"output_schema": &d.OutputSchema,
 	})
 }
 
@@ -193,6 +184,9 @@ func (d *Document) check(c *options.Checker, at string, allowHTTP bool) {
 	}
 	if !slices.Contains([]document.AccessPolicy{"", document.Public, document.Restricted, document.Private}, d.Access) {
 		c.Check(at+".access", fmt.Errorf("access %q is none of public, restricted and private", d.Access))
+	}
+	if !slices.Contains([]string{"", "on", "off"}, d.OutputSchema) {
+		c.Check(at+".output_schema", fmt.Errorf("output_schema %q is neither on nor off", d.OutputSchema))
 	}
 	for operation, id := range d.Rename {
 		first, rest, _ := strings.Cut(id, "/")

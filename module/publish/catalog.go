@@ -53,7 +53,7 @@ func (c *catalog) index(v view) (text []byte, private bool) {
 func (q *request) serveIndex(c *catalog) {
 	kind := document.CapabilityType(q.URL.Query().Get("type"))
 	if kind != "" && !slices.Contains(document.CapabilityTypes, kind) {
-		q.refuse(http.StatusBadRequest, &failure{Code: string(document.ValidationError), Message: "type has to be one of api, knowledge, plugin and task"})
+		q.fail(http.StatusBadRequest, document.ValidationError, "type has to be one of api, knowledge, plugin and task", nil)
 		return
 	}
 	if base, ok := q.documents(); ok {
@@ -85,17 +85,12 @@ func (q *request) serveDocument(text []byte, private bool) {
 
 // documents returns the base of the URLs in documents. Otherwise it answers.
 func (q *request) documents() (base string, ok bool) {
-	if !q.reads() {
+	if !q.allows(http.MethodGet, http.MethodHead) {
 		return "", false
 	}
 	if base, ok = q.base(); !ok {
-		q.refuse(http.StatusMisdirectedRequest, &failure{
-			Code: string(document.EndpointUnreachable), Message: "The address of this site does not name the host and port of the request, so that the publisher does not know its own URL: " +
-				"its operator has to write url https://<host> into the block of " + directive,
-		})
+		q.fail(http.StatusMisdirectedRequest, document.EndpointUnreachable, "The address of this site does not name the host and port of the request, so that the publisher "+
+			"does not know its own URL: its operator has to write url https://<host> into the block of "+directive, nil)
 	}
 	return base, ok
 }
-
-// reads reports whether the method is one that reads, and otherwise answers.
-func (q *request) reads() bool { return q.allows(http.MethodGet, http.MethodHead) }

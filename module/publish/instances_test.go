@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/longtest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/postgrestest"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
 )
@@ -72,6 +73,7 @@ func TestReload(t *testing.T) {
 
 // Two instances that share a database know each other's kept runs, and execute what has a key once. A run whose process is killed is lost, and not executed again.
 func TestInstances(t *testing.T) {
+	longtest.Need(t, longtest.Long)
 	inEachDatabase(t, func(t *testing.T, store string) {
 		t.Helper()
 		a := startAPI(t)

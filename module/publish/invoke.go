@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
@@ -66,7 +67,7 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 	h := q.handler
 	place := &share.Part{Pool: &h.shared.places, Owner: q.source(), Most: maxInvocations}
 	if !place.Set(1) {
-		q.busy("Too many invocations are in progress", time.Second)
+		q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many invocations are in progress; nothing was sent to the API", time.Second)
 		return
 	}
 	leave := func() { place.Set(0) }
@@ -183,7 +184,8 @@ func (x *execution) report(o *run.Run) {
 // forwarded returns the headers of which the API may get the credential. What basic_auth in front has read is none of the API, unless the operation
 // needs such a credential itself.
 func (q *request) forwarded(o *publish.Operation) http.Header {
-	if q.caller == "" || o.Demand.Type == string(document.AuthCustom) || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
+	user, _ := callers.PrincipalBy(q.Request, callers.DefaultPrincipal)
+	if user == "" || o.Demand.Type == string(document.AuthCustom) || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
 		return q.Header
 	}
 	headers := q.Header.Clone()
@@ -194,11 +196,7 @@ func (q *request) forwarded(o *publish.Operation) http.Header {
 // read returns the InvocationRequest. Otherwise it answers, and returns nil.
 func (q *request) read(s *publish.Skill) *invocation {
 	invalid := func(status int, message string, details any) *invocation {
-		f := &failure{Code: string(document.ValidationError), Message: message}
-		if details != nil {
-			f.Details = detail(details)
-		}
-		q.refuse(status, f)
+		q.fail(status, document.ValidationError, message, details)
 		return nil
 	}
 	if media, _, err := mime.ParseMediaType(q.Header.Get("Content-Type")); err != nil || media != "application/json" {
@@ -215,9 +213,8 @@ func (q *request) read(s *publish.Skill) *invocation {
 		return invalid(http.StatusBadRequest, "The request is incomplete", nil)
 	}
 	if newer := document.CheckVersion(body); newer != nil {
-		q.refuse(http.StatusUnprocessableEntity, &failure{
-			Code: string(document.VersionIncompatible), Message: "The protocol version of the request is too new; the publisher speaks " + document.ConsumerVersion,
-			Details: detail(map[string]any{"consumer_version": strings.Trim(string(newer.Violations[0].Actual), `"`), "descriptor_version": document.ConsumerVersion, "supported_major": document.ConsumerMajor}),
+		q.fail(http.StatusUnprocessableEntity, document.VersionIncompatible, "The protocol version of the request is too new; the publisher speaks "+document.ConsumerVersion, map[string]any{
+			"consumer_version": newer.Violations[0].Actual, "descriptor_version": document.ConsumerVersion, "supported_major": document.ConsumerMajor,
 		})
 		return nil
 	}
@@ -244,8 +241,5 @@ func (q *request) invalid(fault *run.Failure) {
 	if fault.Argument != nil {
 		path += fault.Argument.Pointer
 	}
-	q.refuse(http.StatusBadRequest, &failure{
-		Code: string(document.ValidationError), Message: "Invalid inputs: " + fault.Message,
-		Details: detail([]run.Violation{{Path: path, Message: fault.Message}}),
-	})
+	q.fail(http.StatusBadRequest, document.ValidationError, "Invalid inputs: "+fault.Message, []run.Violation{{Path: path, Message: fault.Message}})
 }

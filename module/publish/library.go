@@ -80,7 +80,7 @@ func (h *Handler) newLibrary(namespace string) *library {
 			location.Scheme, location.Path, s.files = "file", filepath.ToSlash(file), []string{file}
 		}
 		options := &publish.Options{
-			Namespace: namespace, Provider: l.provider, Include: d.Include, Exclude: d.Exclude, Access: d.Access, Rename: d.Rename, NoOutputSchema: d.NoOutputSchema,
+			Namespace: namespace, Provider: l.provider, Include: d.Include, Exclude: d.Exclude, Access: d.Access, Rename: d.Rename, NoOutputSchema: d.OutputSchema == "off",
 			TimeoutMS: float64(time.Duration(h.Timeout).Milliseconds()),
 		}
 		s.read = func(ctx context.Context, r *reader) (*publish.API, error) {

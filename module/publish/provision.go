@@ -67,7 +67,6 @@ func (h *Handler) connect(ctx caddy.Context) error {
 	rules := network.NewRules(networks, ports, func(_, host, address string, r *exchange.RefusedError) {
 		h.logger.Warn("the publisher does not connect to the host of a document", zap.String("host", host), zap.String("address", address), zap.String("reason", r.Exact))
 	})
-	rules.Notice = func(context.Context, *exchange.Notice) {}
 	h.transport, err = network.NewTransport(ctx, nil, rules, guards.Current.ConnectionOverhead)
 	return err
 }

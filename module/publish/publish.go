@@ -109,9 +109,8 @@ type Document struct {
 	// Whole ids of skills, by the operationIds of their operations, or by their methods and paths.
 	Rename map[string]string `json:"rename,omitempty"`
 
-	// Leave the schemas of answers out of descriptors, for an API whose answers deviate from its document. (In the Caddyfile, `output_schema off`.)
-	// Default: false.
-	NoOutputSchema bool `json:"no_output_schema,omitempty"`
+	// Whether descriptors have the schemas of answers: `on`, or `off` for an API whose answers deviate from its document. Default: `on`.
+	OutputSchema string `json:"output_schema,omitempty"`
 }
 
 const (

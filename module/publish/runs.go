@@ -31,7 +31,7 @@ import (
 const (
 	// realm is that of all published runs of a database. A run belongs to its publisher by its namespace.
 	realm = "skill_publish"
-	// codeLost is the code of a run whose process is gone.
+	// codeLost is the code of a run whose process is gone, or whose outcome was not kept.
 	codeLost = "LOST"
 	// maxOutcome is the size of the largest outcome: base64 of an answer, and the rest.
 	maxOutcome = publish.MaxAnswer/3*4 + 4<<10
@@ -144,7 +144,7 @@ func (x *execution) claim(key string, inputs jsontext.Value) bool {
 	x.notes.Digest = x.notes.of(x.Header, x.secret)
 	l := x.handler.kept
 	if l == nil {
-		x.refuse(http.StatusServiceUnavailable, &failure{Code: string(document.EndpointUnreachable), Message: "There is no database, which idempotency keys need; nothing was sent to the API"})
+		x.fail(http.StatusServiceUnavailable, document.EndpointUnreachable, "There is no database, which idempotency keys need; nothing was sent to the API", nil)
 		return false
 	}
 	for {
@@ -159,20 +159,16 @@ func (x *execution) claim(key string, inputs jsontext.Value) bool {
 		}
 		switch {
 		case fault != nil && fault.Limit != nil:
-			x.busy("Too many runs are kept", time.Minute)
+			x.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many runs are kept; nothing was sent to the API", time.Minute)
 			return false
 		case fault != nil:
-			x.refuse(http.StatusServiceUnavailable, &failure{
-				Code: string(document.EndpointUnreachable), Message: "The database can't be used at the moment; nothing was sent to the API", Retry: retryAfter(2 * time.Second),
-			})
+			x.failForNow(http.StatusServiceUnavailable, document.EndpointUnreachable, "The database can't be used at the moment; nothing was sent to the API", 2*time.Second)
 			return false
 		case present == nil:
 			x.entry = e
 			return true
 		case !slices.Equal(present.Args, e.Args):
-			x.refuse(http.StatusBadRequest, &failure{
-				Code: string(document.ValidationError), Message: "The Idempotency-Key was used before for an invocation with other inputs; use a new key for a new invocation",
-			})
+			x.fail(http.StatusBadRequest, document.ValidationError, "The Idempotency-Key was used before for an invocation with other inputs; use a new key for a new invocation", nil)
 			return false
 		case x.join(present):
 			return false
@@ -230,7 +226,7 @@ const uuidLength = 36
 
 // serveRun answers a request for a run.
 func (q *request) serveRun(c *catalog, id string) {
-	if !q.reads() {
+	if !q.allows(http.MethodGet, http.MethodHead) {
 		return
 	}
 	if known := q.handler.shared.find(id); known != nil && known.namespace == c.namespace && known.caller == q.caller && q.isOf(&known.notes, id) {
@@ -243,7 +239,7 @@ func (q *request) serveRun(c *catalog, id string) {
 		defer cancel()
 		e, err := l.Get(ctx, ledger.Identity{Owner: ownerOf(q.caller, secret), ID: id[:uuidLength]})
 		if err != nil && !errors.Is(err, ledger.ErrNoEntry) {
-			q.refuse(http.StatusServiceUnavailable, &failure{Code: string(document.EndpointUnreachable), Message: "The database can't be used at the moment", Retry: retryAfter(2 * time.Second)})
+			q.failForNow(http.StatusServiceUnavailable, document.EndpointUnreachable, "The database can't be used at the moment", 2*time.Second)
 			return
 		}
 		var n notes
@@ -253,7 +249,7 @@ func (q *request) serveRun(c *catalog, id string) {
 			return
 		}
 	}
-	q.refuse(http.StatusNotFound, &failure{Code: string(document.SkillNotFound), Message: "There is no such run of this caller", Details: detail(map[string]string{"execution_id": id})})
+	q.fail(http.StatusNotFound, document.SkillNotFound, "There is no such run of this caller", map[string]string{"execution_id": id})
 }
 
 // lookTimeout bounds the wait for the database when a run is read.
@@ -288,7 +284,7 @@ func (q *request) serveKept(e *ledger.Entry, goesOn int) {
 		memory := q.memory()
 		defer memory.Set(0)
 		if !memory.Set(e.Apart + int64(len(e.Outcome))) {
-			q.refuse(http.StatusTooManyRequests, &failure{Code: string(document.RateLimited), Message: "Too many answers are in memory", Retry: retryAfter(time.Second)})
+			q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many answers are in memory", time.Second)
 			return
 		}
 		o, _ = l.Outcome(q.Context(), e, nil)
@@ -359,14 +355,8 @@ func statusOf(s run.State) string {
 
 // errorOf returns the error of a run.
 func errorOf(o *run.Run) *failure {
-	switch {
-	case o.Failure == nil:
-		return &failure{Code: "CANCELED", Message: "The run was canceled"}
-	case o.Failure.Provider != nil:
-		p := o.Failure.Provider
-		return &failure{p.Code, o.Failure.Message, p.Details, p.Retry}
-	}
-	return &failure{Code: codeLost, Message: o.Failure.Message}
+	p := o.Failure.ProviderSaid()
+	return &failure{cmp.Or(document.ErrorCode(p.Code), codeLost), o.Failure.Message, p.Details, p.Retry}
 }
 
 // runOf returns the run of a result.

@@ -68,15 +68,14 @@ func (q *request) serve(c *catalog) {
 	case isDescriptor && q.sees(described):
 		q.serveDescriptor(described)
 	case q.sees(invoked) && invoked.Operation != nil:
-		q.log(zap.String("skill_id", invoked.ID))
+		if extra, ok := q.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok { // of the access log
+			extra.Add(zap.String("skill_id", invoked.ID))
+		}
 		if q.allows(http.MethodPost) {
 			q.invoke(c, invoked)
 		}
 	default:
-		q.refuse(http.StatusNotFound, &failure{
-			Code: string(document.SkillNotFound), Message: "There is no such skill here; the index is at " + document.WellKnownPath,
-			Details: detail(map[string]string{"skill_id": strings.TrimSuffix(rest, ".json")}),
-		})
+		q.fail(http.StatusNotFound, document.SkillNotFound, "There is no such skill here; the index is at "+document.WellKnownPath, map[string]string{"skill_id": name})
 	}
 }
 
@@ -119,16 +118,16 @@ func (q *request) allows(methods ...string) bool {
 		return true
 	}
 	q.w.Header().Set("Allow", strings.Join(methods, ", "))
-	q.refuse(http.StatusMethodNotAllowed, &failure{Code: string(document.ValidationError), Message: "The method has to be " + strings.Join(methods, " or ")})
+	q.fail(http.StatusMethodNotAllowed, document.ValidationError, "The method has to be "+strings.Join(methods, " or "), nil)
 	return false
 }
 
 // failure is the error of an answer, or of a run (sections 5.4 and 8.2).
 type failure struct {
-	Code    string         `json:"code"`
-	Message string         `json:"message"`
-	Details jsontext.Value `json:"details,omitzero"`
-	Retry   jsontext.Value `json:"retry,omitzero"`
+	Code    document.ErrorCode `json:"code"`
+	Message string             `json:"message"`
+	Details jsontext.Value     `json:"details,omitzero"`
+	Retry   jsontext.Value     `json:"retry,omitzero"`
 }
 
 // retryAfter returns the advice to try again after a delay; 0: there is none.
@@ -155,9 +154,18 @@ func (q *request) refuse(status int, f *failure) {
 	}{f})
 }
 
-// busy answers that a bound is exceeded.
-func (q *request) busy(what string, delay time.Duration) {
-	q.refuse(http.StatusTooManyRequests, &failure{Code: string(document.RateLimited), Message: what + "; nothing was sent to the API", Retry: retryAfter(delay)})
+// fail answers with an error of the publisher. Details may be nil.
+func (q *request) fail(status int, code document.ErrorCode, message string, details any) {
+	f := &failure{Code: code, Message: message}
+	if details != nil {
+		f.Details = detail(details)
+	}
+	q.refuse(status, f)
+}
+
+// failForNow is fail for a request that may be sent again after a delay.
+func (q *request) failForNow(status int, code document.ErrorCode, message string, delay time.Duration) {
+	q.refuse(status, &failure{Code: code, Message: message, Retry: retryAfter(delay)})
 }
 
 // write writes an answer that nothing may keep.
@@ -174,14 +182,5 @@ func (q *request) write(status int, value any) {
 	q.w.WriteHeader(status)
 	if q.Method != http.MethodHead {
 		_, _ = q.w.Write(text) // the client may have left
-	}
-}
-
-// log adds fields to the line of the request in the access log.
-func (q *request) log(fields ...zap.Field) {
-	if extra, ok := q.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
-		for _, field := range fields {
-			extra.Add(field)
-		}
 	}
 }
