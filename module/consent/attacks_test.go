@@ -482,7 +482,7 @@ func TestS211ErrorsOfLogins(t *testing.T) {
 		query := url.Values{"state": {queryOf(t, callback).Get("state")}, "error": {code}, "error_description": {"Call 555-0100 now"}, "error_uri": {"https://evil.example"}}
 		u.RawQuery = query.Encode()
 		ada.refused(u.String(), http.StatusBadRequest, want)
-		if a := ada.get(u.String()); strings.Contains(a.body, "555") || strings.Contains(a.body, "evil") || !strings.Contains(a.body, "begun nothing") {
+		if a := ada.get(u.String()); strings.Contains(a.body, "555-0100") || strings.Contains(a.body, "evil") || !strings.Contains(a.body, "begun nothing") {
 			t.Errorf("%s: %s", code, a.body)
 		}
 	}
