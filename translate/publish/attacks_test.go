@@ -281,3 +281,23 @@ components: {securitySchemes: {evil: {type: apiKey, in: header, name: "X\r\nHost
 		}
 	}
 }
+
+// S310: the inputs of one operation are bounded in number and in size before they are translated, so that one operation takes neither minutes nor the memory.
+func TestS310OneLargeOperation(t *testing.T) {
+	large := "components: {schemas: {L: {enum: ['" + strings.Repeat("x", 4<<20) + "']}, M: {type: object, properties: {" + many(12_000, "m%d: {type: string}") + "}}}}"
+	start := time.Now()
+	for name, text := range map[string]string{
+		"parameters":   operation(v30, "GET /a", "{parameters: ["+many(40_000, "{name: p%d, in: query}")+"], responses: {}}"),
+		"placeholders": `{"openapi": "3.0.0", "info": {"title": "a"}, "paths": {"/` + many(40_000, "{p%d}") + `": {"get": {"responses": {}}}}}`,
+		"members":      operation(v30, "POST /a", "{requestBody: {content: {application/json: {schema: {properties: {"+many(40_000, "p%d: {type: string}")+"}}}}}, responses: {}}"),
+		"texts":        operation(v30, "GET /a", "{parameters: ["+many(400, "{name: p%d, in: query, schema: {$ref: '#/components/schemas/L'}}")+"], responses: {}}", large),
+		"schemas":      operation(v30, "GET /a", "{parameters: ["+many(400, "{name: p%d, in: query, schema: {$ref: '#/components/schemas/M'}}")+"], responses: {}}", large),
+	} {
+		if reason := left(t, translated(t, text, all())); !strings.Contains(reason, "at most 500 entries") && !strings.Contains(reason, "too many values") {
+			t.Errorf("%s: %.200s", name, reason)
+		}
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it takes %s", took)
+	}
+}

@@ -14,6 +14,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
+// maxInputs bounds the inputs of an operation. Descriptors have no more.
+const maxInputs = 500
+
+var errManyInputs = fmt.Errorf("bridges don't take its descriptor: /inputs must have at most %d entries", maxInputs)
+
 // inputs returns the inputs of an operation, required ones first, then by name. It says in operation what becomes of them.
 func (t *translation) inputs(o *selection, operation *Operation) ([]document.Parameter, error) {
 	parameters, err1 := t.parameters(o)
@@ -25,11 +30,14 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		body = t.bodyOf(o, parameters)
 	}
 	var all []document.Parameter
-	for _, found := range placeholder.FindAllStringSubmatch(o.path, -1) { // those that no parameter defines are texts
+	for _, found := range placeholder.FindAllStringSubmatch(o.path, maxInputs+1) { // those that no parameter defines are texts
 		isDefined := func(p map[string]any) bool { return p["in"] == "path" && p["name"] == found[1] }
 		if !slices.ContainsFunc(parameters, isDefined) {
 			parameters = append(parameters, map[string]any{"in": "path", "name": found[1], "schema": map[string]any{"type": "string"}, "type": "string"})
 		}
+	}
+	if len(parameters) > maxInputs {
+		return nil, errManyInputs
 	}
 	for _, p := range parameters {
 		name, in := text(p["name"]), text(p["in"])
@@ -90,7 +98,9 @@ func (t *translation) parameters(o *selection) (all []map[string]any, err error)
 			all = slices.DeleteFunc(all, func(q map[string]any) bool {
 				return text(q["in"]) == text(p["in"]) && text(q["name"]) == text(p["name"])
 			})
-			all = append(all, p)
+			if all = append(all, p); len(all) > maxInputs {
+				return nil, errManyInputs
+			}
 		}
 	}
 	return all, nil
@@ -100,7 +110,10 @@ func (t *translation) parameters(o *selection) (all []map[string]any, err error)
 func (t *translation) input(name string, required bool, description, of any) (document.Parameter, error) {
 	s := &schemas{docs: t.docs, old: t.old, omit: "readOnly"}
 	schema, kind, err := s.root(of)
-	if err != nil {
+	if t.size += jsonvalue.SizeOf(schema).Bytes; t.size > 2*document.Standard.OfSchemas().BytesOfAll() {
+		err = cmp.Or(err, errTooLarge)
+	}
+	if err = cmp.Or(err, t.docs.ctx.Err()); err != nil {
 		return document.Parameter{}, fmt.Errorf("its input %s: %w", name, err)
 	}
 	target := s.defined(schema)
@@ -174,6 +187,9 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 	}
 	names := slices.Sorted(maps.Keys(properties))
 	taken := func(name string) bool { return slices.ContainsFunc(others, named(name)) }
+	if form < textBody && len(names) > maxInputs {
+		return nil, errManyInputs
+	}
 	if form < textBody && len(names) > 0 && !slices.ContainsFunc(names, taken) {
 		for _, name := range names {
 			encoding := objectIn(objectIn(media["encoding"])[name])

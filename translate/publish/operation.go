@@ -19,6 +19,7 @@ type Operation struct {
 	Accept []string
 	// Credentials are the names of the request headers that carry the credential of the operation, in canonical form. No other credential goes with it.
 	Credentials []string
+	Basic       bool // one of them is that of HTTP Basic
 	// Demand is what a caller without a credential is answered.
 	Demand Demand
 }

@@ -25,6 +25,7 @@ type translation struct {
 	old            bool // before OpenAPI 3.1
 	title, version string
 	issuers        map[string]any // what is known of them by the URLs of their documents
+	size           int            // bytes of the schemas of the inputs of the operation
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
@@ -37,6 +38,7 @@ func (t *translation) object(v any) (map[string]any, error) {
 // skill translates an operation.
 func (t *translation) skill(o *selection) (*Skill, error) {
 	operation := &Operation{Method: o.method}
+	t.size = 0
 	path, err1 := t.path(o)
 	auth, err2 := t.security(o, operation) // first: parameters do not set its headers
 	inputs, err3 := t.inputs(o, operation)
@@ -121,11 +123,11 @@ func (t *translation) security(o *selection, operation *Operation) (auth documen
 		return document.Auth{Type: document.AuthNone}, nil
 	}
 	for _, alternative := range alternatives {
-		other, credentials, fault := t.requirement(objectIn(alternative))
+		other, credentials, basic, fault := t.requirement(objectIn(alternative))
 		if fault != nil {
 			err = fault
 		} else if auth.Type == "" || auth.Type == document.AuthCustom && other.Type != document.AuthCustom {
-			auth, operation.Credentials = other, credentials
+			auth, operation.Credentials, operation.Basic = other, credentials, basic
 		}
 	}
 	if auth.Type == "" {
@@ -138,18 +140,18 @@ func (t *translation) security(o *selection, operation *Operation) (auth documen
 	return auth, nil
 }
 
-// requirement returns the authentication of one alternative, and the headers that it needs.
-func (t *translation) requirement(requirement map[string]any) (auth document.Auth, credentials []string, err error) {
+// requirement returns the authentication of one alternative, the headers that it needs, and whether one is for HTTP Basic.
+func (t *translation) requirement(requirement map[string]any) (auth document.Auth, credentials []string, basic bool, err error) {
 	components, err1 := t.object(t.root["components"])
 	definitions, err2 := t.object(cmp.Or(components["securitySchemes"], t.root["securityDefinitions"]))
 	if err = cmp.Or(err1, err2); err != nil {
-		return auth, nil, err
+		return auth, nil, false, err
 	}
 	var needs []string
 	for _, name := range slices.Sorted(maps.Keys(requirement)) {
 		scheme, err := t.object(definitions[name])
 		if err != nil {
-			return auth, nil, err
+			return auth, nil, false, err
 		}
 		var need string
 		kind, key, header := text(scheme["type"]), line(scheme["name"]), "Authorization"
@@ -173,14 +175,14 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 			need = "with `Bearer …`, where … is a token"
 			auth.Type, auth.Header, auth.Description = document.AuthAPIKey, header, strings.TrimSpace(auth.Description+" The value is `Bearer …`, where … is a token.")
 		case "http basic", "basic":
-			need = "with `Basic …`, where … is base64 of a user name, a colon and a password"
+			basic, need = true, "with `Basic …`, where … is base64 of a user name, a colon and a password"
 		case "oauth2", "openIdConnect":
 			need = "with `Bearer …`, where … is an access token"
 			if auth.OAuth2 = t.oauth2(scheme, requirement[name]); auth.OAuth2 != nil {
 				auth.Type = document.AuthOAuth2
 			}
 		case "":
-			return auth, nil, fmt.Errorf("its security %s is not defined", name)
+			return auth, nil, false, fmt.Errorf("its security %s is not defined", name)
 		default:
 			need = "as the scheme " + line(kind) + " says"
 		}
@@ -196,7 +198,7 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 		custom := &document.CustomAuth{Instructions: "Each request needs " + strings.Join(needs, ", and ") + ".", Parameters: []document.Parameter{}}
 		auth = document.Auth{Type: document.AuthCustom, Description: auth.Description, Custom: custom}
 	}
-	return auth, slices.Compact(slices.Sorted(slices.Values(credentials))), nil
+	return auth, slices.Compact(slices.Sorted(slices.Values(credentials))), basic, nil
 }
 
 // oauth2 returns the first flow of a scheme that has both URLs, with the scopes that an operation needs; nil: there is none.
