@@ -29,6 +29,9 @@ import (
 const (
 	maxRequest = 1 << 20
 	maxKey     = 256 // bytes of an idempotency key
+	// patience is for how long the publisher waits for a whole request, and for a client to read a part of maxPart bytes of its answer.
+	patience = 30 * time.Second
+	maxPart  = 64 << 10
 )
 
 // invocation is the part of an InvocationRequest that is used (section 5.3).
@@ -185,7 +188,7 @@ func (x *execution) report(o *run.Run) {
 // needs such a credential itself.
 func (q *request) forwarded(o *publish.Operation) http.Header {
 	user, _ := callers.PrincipalBy(q.Request, callers.DefaultPrincipal)
-	if user == "" || o.Demand.Type == string(document.AuthCustom) || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
+	if user == "" || o.Basic || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
 		return q.Header
 	}
 	headers := q.Header.Clone()
@@ -205,7 +208,7 @@ func (q *request) read(s *publish.Skill) *invocation {
 	if keys := q.Header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > maxKey) {
 		return invalid(http.StatusBadRequest, "The header Idempotency-Key has to be one text of 1 to 256 bytes", nil)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(q.w, q.Body, maxRequest))
+	body, err := q.readBody()
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return invalid(http.StatusRequestEntityTooLarge, "The request is larger than 1 MiB", nil)
 	}
@@ -233,6 +236,16 @@ func (q *request) read(s *publish.Skill) *invocation {
 		return nil
 	}
 	return in
+}
+
+// readBody reads the body of the request, for no longer than the server or patience lets it take.
+func (q *request) readBody() ([]byte, error) {
+	if server, ok := q.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout <= 0 {
+		control := http.NewResponseController(q.w)
+		_ = control.SetReadDeadline(time.Now().Add(patience)) // not supported: then the server has its own ways
+		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	}
+	return io.ReadAll(http.MaxBytesReader(q.w, q.Body, maxRequest))
 }
 
 // invalid answers that the inputs are invalid.

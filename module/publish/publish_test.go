@@ -1,6 +1,9 @@
 package publish_test
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -343,4 +346,85 @@ func TestChangedDocuments(t *testing.T) {
 		t.Errorf("%d skills", n)
 	}
 	change(file, pets, 5)
+}
+
+// A password of basic_auth gets to an API whose operation needs HTTP Basic, and to none that needs other credentials in the same header.
+func TestPasswordsOfCaddy(t *testing.T) {
+	const document = `openapi: 3.0.0
+info: {title: A, version: 1.0.0}
+components:
+  securitySchemes:
+    key: {type: apiKey, in: header, name: X-Key}
+    bearer: {type: http, scheme: bearer}
+    digest: {type: http, scheme: digest}
+    open: {type: openIdConnect, openIdConnectUrl: "https://id.example.com/"}
+    basic: {type: http, scheme: basic}
+paths:
+  /both: {get: {operationId: both, security: [{key: [], bearer: []}], responses: {}}}
+  /digest: {get: {operationId: digest, security: [{digest: []}], responses: {}}}
+  /open: {get: {operationId: open, security: [{open: []}], responses: {}}}
+  /basic: {get: {operationId: basic, security: [{basic: []}], responses: {}}}
+  /keyed: {get: {operationId: keyed, security: [{basic: [], key: []}], responses: {}}}
+`
+	a := startAPI(t)
+	p := start(t, a, testbed.Site(testbed.Accounts("ann"), "skill_publish {\n\topenapi "+write(t, "a.yaml", document)+" {\n\t\tinclude *\n\t}\n\tstore memory\n}", "reverse_proxy "+strings.TrimPrefix(a.URL, "http://")))
+	const login = "Basic YW5uOmhpY2N1cA=="
+	for skill, want := range map[string]string{"both": "", "digest": "", "open": "", "basic": login, "keyed": login} {
+		got := p.invoke(skill, "{}", "Authorization", login, "X-Key", "k")
+		if passed := a.Last(t).Header.Get("Authorization"); got.Run.Status != "completed" || passed != want {
+			t.Errorf("%s: %q %v", skill, passed, got)
+		}
+	}
+}
+
+// A path that is no text in UTF-8 leads to nothing, like any other.
+func TestOddPaths(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	for _, path := range []string{"runs/%ff", "runs/" + strings.Repeat("%ff", 36) + "-%ff%00%ff", "%ff.json", "127.0.0.1/get-pet%00"} {
+		if got := p.get("/skill-sharing/" + path); got.Status != http.StatusNotFound || got.code() != "SKILL_NOT_FOUND" {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
+// Clients that send nothing of a body, or read nothing of an answer, are disconnected: others need the memory.
+func TestUnreadAnswers(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	a := startAPI(t)
+	p := start(t, a, a.site(t, "async_after off"))
+	large := strings.Repeat("x", 9<<20)
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, large)
+	})
+	address := strings.TrimPrefix(p.base, "http://")
+	connect := func(from byte, request string) net.Conn {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, from)}}
+		c, err := dialer.DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) //nolint:forcetypeassert // it is one
+		_, _ = io.WriteString(c, "POST /skill-sharing/127.0.0.1/get-pet HTTP/1.1\r\nHost: "+address+"\r\nContent-Type: application/json\r\n"+request)
+		return c
+	}
+	slow := connect(2, "Content-Length: 100\r\n\r\n{")
+	const body = `{"caller":{"id":"test","type":"service"},"skill_id":"127.0.0.1/get-pet","inputs":{"petId":"a"}}`
+	for i := range byte(96) {
+		connect(3+i/8, fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body))
+	}
+	small := func() bool { return p.invoke("get-pet", `{"petId":"a"}`).code() == "" }
+	testbed.Eventually(t, 20*time.Second, func() bool { return a.Count() == 96 }, "the API has answered all")
+	time.Sleep(2 * time.Second) // until the last answers are read, or there is no memory for them
+	if small() {
+		t.Error("the memory is not taken")
+	}
+	testbed.Eventually(t, 50*time.Second, small, "the memory is free")
+	_ = slow.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if text, err := io.ReadAll(slow); err != nil || !strings.Contains(string(text), "is incomplete") {
+		t.Errorf("%s %v", text, err)
+	}
 }

@@ -143,7 +143,7 @@ var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.
 
 // detail returns the details of a failure.
 func detail(value any) jsontext.Value {
-	text, _ := json.Marshal(value, json.Deterministic(true)) // texts and numbers
+	text, _ := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // texts and numbers
 	return text
 }
 
@@ -181,6 +181,19 @@ func (q *request) write(status int, value any) {
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	q.w.WriteHeader(status)
 	if q.Method != http.MethodHead {
-		_, _ = q.w.Write(text) // the client may have left
+		q.send(text)
+	}
+}
+
+// send writes the body of an answer in parts. A client that takes too long to read one is disconnected, since its answer takes memory that others need.
+func (q *request) send(text []byte) {
+	server, _ := q.Context().Value(http.ServerContextKey).(*http.Server)
+	for part := range slices.Chunk(text, maxPart) {
+		if server != nil && server.WriteTimeout <= 0 { // otherwise it has a deadline
+			_ = http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(patience)) // not supported: a handler in front buffers
+		}
+		if _, err := q.w.Write(part); err != nil { // the client has left
+			return
+		}
 	}
 }
