@@ -428,3 +428,25 @@ func TestUnreadAnswers(t *testing.T) {
 		t.Errorf("%s %v", text, err)
 	}
 }
+
+// The details of errors count as what is kept in memory, as outputs do.
+func TestKeptDetails(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	details := `{"x":"` + strings.Repeat("x", 60<<10) + `"}`
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, details)
+	})
+	first := p.invoke("get-pet", `{"petId":"a"}`)
+	if got := p.get(first.Run.StatusURL); got.Status != http.StatusOK || got.code() != first.code() {
+		t.Fatalf("%v", got)
+	}
+	for range 600 {
+		p.invoke("get-pet", `{"petId":"a"}`)
+	}
+	if got := p.get(first.Run.StatusURL); got.Status != http.StatusNotFound {
+		t.Errorf("%v", got)
+	}
+}

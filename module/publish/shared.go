@@ -33,7 +33,7 @@ type shared struct {
 
 	mu    sync.Mutex
 	quick []*quick // the oldest first
-	bytes int      // of their outputs
+	bytes int      // of their outputs and details
 }
 
 // quick is a run that was answered at once.
@@ -44,13 +44,21 @@ type quick struct {
 	began, ended                   time.Time
 }
 
+// size returns the bytes that the run takes.
+func (r *quick) size() int {
+	if r.run.Failure != nil {
+		return len(r.run.Output) + len(r.run.Failure.ProviderSaid().Details)
+	}
+	return len(r.run.Output)
+}
+
 // remember keeps a run for a while.
 func (s *shared) remember(r *quick) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.quick, s.bytes = append(s.quick, r), s.bytes+len(r.run.Output)
+	s.quick, s.bytes = append(s.quick, r), s.bytes+r.size()
 	for len(s.quick) > maxQuick || s.bytes > maxQuickBytes || time.Since(s.quick[0].ended) > quickLasts {
-		s.bytes -= len(s.quick[0].run.Output)
+		s.bytes -= s.quick[0].size()
 		s.quick[0] = nil
 		s.quick = s.quick[1:]
 	}
