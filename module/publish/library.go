@@ -139,7 +139,11 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 		}
 		if s.problem != err.Error() {
 			s.problem = err.Error()
-			logger.Warn("a document can't be read; what was published of it before stays", zap.String("document", s.name), zap.Error(err))
+			message := "a document can't be read; what was published of it before stays"
+			if s.last == nil {
+				message = "a document can't be read; nothing of it is published"
+			}
+			logger.Warn(message, zap.String("document", s.name), zap.Error(err))
 		}
 		return false
 	}

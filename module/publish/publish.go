@@ -100,7 +100,7 @@ type Document struct {
 	// The operations to publish: operationIds, or methods with paths, such as `GET /pets/{petId}`. `*` stands for any text. Nothing else is published.
 	Include []string `json:"include"`
 
-	// Operations that are not published, although `include` names them.
+	// Operations that are not published, although `include` names them. If one names no operation, nothing of the document is published, and the log says so.
 	Exclude []string `json:"exclude,omitempty"`
 
 	// Who may see and invoke the skills: `public`, `restricted` or `private`. Default: `public` for operations that need no security, else `restricted`.

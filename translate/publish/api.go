@@ -21,7 +21,8 @@ import (
 type Options struct {
 	Namespace string            // the first part of the ids
 	Provider  document.Provider // without a name: the title of the document
-	// Include and Exclude name operations by operationId, or METHOD and path, with globs: * is any text. What no Include names is not published.
+	// Include and Exclude name operations by operationId, or METHOD and path, with globs: * is any text. What no Include names is not published. If an
+	// Exclude names none, nothing is: what a typing error does not hide may be secret.
 	Include, Exclude []string
 	Access           document.AccessPolicy // empty: public if the operation needs no security, else restricted
 	Rename           map[string]string     // ids by operationId, or by METHOD and path
@@ -66,8 +67,13 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"),
 		title: line(info["title"]), version: versionOf(text(info["version"])), issuers: map[string]any{},
 	}
+	t.secrets = t.namesOfSecrets()
 	c := collection{operations: map[string][]string{}}
-	for _, o := range t.selected(&c) {
+	selected, err := t.selected(&c)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range selected {
 		skill, err := t.skill(&o)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("the OpenAPI document can't be translated: %w", context.Cause(ctx))
@@ -89,8 +95,8 @@ type selection struct {
 }
 
 // selected returns the operations that are included and not excluded, in the order of their paths.
-func (t *translation) selected(c *collection) (all []selection) {
-	used := map[string]bool{}
+func (t *translation) selected(c *collection) (all []selection, err error) {
+	used, known := map[string]bool{}, map[string]bool{} // patterns, and names of operations
 	named := func(patterns []string, operationID, title string) (found bool) {
 		for _, pattern := range patterns {
 			if operationID != "" && matches(pattern, operationID) || matches(pattern, title) {
@@ -111,22 +117,24 @@ func (t *translation) selected(c *collection) (all []selection) {
 		item := map[string]any{}
 		maps.Copy(item, target)
 		maps.Copy(item, objectIn(paths[path])) // which may have more than $ref
+		reported := false
 		for _, method := range methods {
 			if _, isThere := item[method]; !isThere && fault == nil {
 				continue
 			}
 			operation, err := t.object(item[method])
 			operationID, title := text(operation["operationId"]), strings.ToUpper(method)+" "+path
-			if !named(t.options.Include, operationID, title) || named(t.options.Exclude, operationID, title) {
+			known[operationID], known[title] = true, true
+			included, excluded := named(t.options.Include, operationID, title), named(t.options.Exclude, operationID, title)
+			if !included || excluded || reported {
 				continue
 			}
 			if err = cmp.Or(fault, err); err == nil && operation == nil {
 				err = errors.New("it is no object")
 			}
 			if err != nil {
-				if c.add(title, nil, err); fault != nil {
-					break
-				}
+				c.add(title, nil, err)
+				reported = fault != nil
 				continue
 			}
 			id := cmp.Or(kebab(operationID), kebab(strings.ReplaceAll(title, "{", " by ")))
@@ -141,7 +149,17 @@ func (t *translation) selected(c *collection) (all []selection) {
 			c.add(pattern, nil, errors.New("no operation is named so"))
 		}
 	}
-	return all
+	for _, name := range slices.Sorted(maps.Keys(t.options.Rename)) {
+		if !known[name] {
+			c.add(name, nil, errors.New("no operation is named so, so that none is renamed"))
+		}
+	}
+	for _, pattern := range t.options.Exclude {
+		if !used[pattern] {
+			return nil, fmt.Errorf("no operation is named %q, so that exclude does not hide what it should", pattern)
+		}
+	}
+	return all, nil
 }
 
 // matches reports whether a name is that of a pattern, in which * is any text.

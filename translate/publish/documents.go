@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -74,7 +75,7 @@ func (d *documents) open(location *url.URL) (any, error) {
 			d.folder, err = os.OpenRoot(filepath.Dir(path))
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("can't be opened: %w", cmp.Or(errors.Unwrap(err), err))
 		}
 		d.first = &url.URL{Scheme: "file", Path: inFolder + filepath.Base(path)}
 	}
@@ -94,8 +95,11 @@ func (d *documents) document(u *url.URL) (any, error) {
 	if d.bytes += len(text); err == nil && d.bytes > maxBytes {
 		err = fmt.Errorf("makes the documents larger than %d bytes", maxBytes)
 	}
-	if err == nil {
+	name := strings.TrimPrefix(u.Path, inFolder)
+	if err == nil || d.folder != nil && fs.ValidPath(name) && !strings.Contains(name, `\`) { // a file that is missing may be created
 		d.order = append(d.order, u)
+	}
+	if err == nil {
 		value, err = parse(text)
 	}
 	for _, in := range jsonvalue.Within(value) {
@@ -114,7 +118,11 @@ func (d *documents) text(u *url.URL) ([]byte, error) {
 		if u.Scheme != d.first.Scheme || u.Host != d.first.Host || u.User != nil || d.reader == nil {
 			return nil, errors.New("is of another origin than the document")
 		}
-		return d.reader.Read(d.ctx, u)
+		text, err := d.reader.Read(d.ctx, u)
+		if err != nil {
+			err = fmt.Errorf("can't be fetched: %w", err)
+		}
+		return text, err
 	}
 	name, ok := strings.CutPrefix(u.Path, inFolder)
 	info, err := d.folder.Stat(filepath.FromSlash(name))

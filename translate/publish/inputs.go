@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"mime"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -45,7 +44,7 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		case name == "":
 			continue
 		case in == "path" && strings.Contains(o.path, "{"+name+"}"):
-		case in == "query", in == "header" && !slices.Contains(operation.Credentials, http.CanonicalHeaderKey(name)) && Settable(in, name), in == "cookie" && Settable(in, name):
+		case in == "query", (in == "header" || in == "cookie") && Settable(in, name) && !slices.Contains(t.secrets, place(in, name)):
 		default:
 			continue
 		}

@@ -37,6 +37,12 @@ func TestInputs(t *testing.T) {
 			`[]`, `[]`, "",
 		},
 		{
+			"keys of any security", operation(v30, "GET /pets", `{parameters: [{name: X_Key, in: header, schema: {type: string}}, {name: sid, in: cookie, schema: {type: string}},
+				{name: sid, in: query, schema: {type: string}}, {name: SID, in: cookie, schema: {type: string}}], security: [{}, {key: []}], `+ok+`}`,
+				`components: {securitySchemes: {key: {type: apiKey, in: header, name: x-key}, session: {$ref: '#/components/x'}}, x: {type: apiKey, in: cookie, name: sid}}`),
+			"", `[["sid","query","form",true],["SID","cookie","form",true]]`, "",
+		},
+		{
 			"a parameter of the path that is not defined", operation(v30, "GET /pets/{id}/{other}", `{`+ok+`}`),
 			`[{"name":"id","type":"string","description":"The id.","required":true},{"name":"other","type":"string","description":"The other.","required":true}]`,
 			`[["id","path","simple",false],["other","path","simple",false]]`, "",

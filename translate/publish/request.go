@@ -43,6 +43,14 @@ func Settable(in, name string) bool {
 	return true
 }
 
+// place returns where a parameter is, in one notation for all names that servers may not tell apart.
+func place(in, name string) string {
+	if in == "header" {
+		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	}
+	return in + " " + name
+}
+
 // plainHeaders can't have a credential, but are inputs of some APIs.
 var plainHeaders = []string{
 	"Accept-Language", "Cache-Control", "Content-Language", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", "User-Agent",
@@ -159,9 +167,9 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 	}
 	isDots := func(segment string) bool { return segment == "." || segment == ".." }
 	for _, v := range parts {
-		if v.name != "" && p.Explode && p.Style != "deepObject" && (p.In == "query" || p.In == "cookie") { // the name stands beside those of other parameters
+		if v.name != "" && p.Explode && (p.In == "query" && p.Style != "deepObject" || p.In == "cookie") { // the name stands beside those of other parameters
 			other := func(q Parameter) bool { return q.In == p.In && q.Name == v.name && q.Input != p.Input }
-			if slices.ContainsFunc(o.Parameters, other) || !Settable(p.In, v.name) {
+			if slices.ContainsFunc(o.Parameters, other) || !Settable(p.In, v.name) || slices.Contains(o.Secrets, place(p.In, v.name)) {
 				return fmt.Sprintf("must not have the member %q: this is another parameter, or no name", safetext.Clip(v.name, jsonvalue.MaxActual))
 			}
 		}

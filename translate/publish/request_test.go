@@ -179,6 +179,7 @@ func TestRefusedArguments(t *testing.T) {
 	for _, in := range []string{"path", "query", "header", "cookie"} {
 		parameters[in] = parameter(in, map[string]string{"path": "simple", "query": "form", "header": "simple", "cookie": "form"}[in], true)
 	}
+	parameters["deep cookie"] = parameter("cookie", "deepObject", true)
 	for _, c := range []struct{ in, inputs, reason string }{
 		{"path", `{}`, "required"},
 		{"path", `{"x":""}`, "schema"},
@@ -202,12 +203,14 @@ func TestRefusedArguments(t *testing.T) {
 		{"cookie", `{"x":"a\u007f"}`, "schema"},
 		{"cookie", `{"x":{"a=b; c":1}}`, "schema"},
 		{"cookie", `{"x":{"y":1}}`, "schema"},
+		{"cookie", `{"x":{"sid":1}}`, "schema"},
+		{"deep cookie", `{"x":{"sid":1}}`, "schema"},
 		{"query", `{"x":{"y":1}}`, "schema"},
 		{"query", `{"x":1,"x":2}`, "ambiguous"},
 		{"query", `{"z":1}`, "not_found"},
 		{"query", `{"Host":"b"}`, "not_found"},
 	} {
-		o := &publish.Operation{Method: "GET", Path: "/a", Parameters: []publish.Parameter{parameters[c.in], {Input: "y", Name: "y", In: c.in, Style: "form"}}}
+		o := &publish.Operation{Method: "GET", Path: "/a", Parameters: []publish.Parameter{parameters[c.in], {Input: "y", Name: "y", In: c.in, Style: "form"}}, Secrets: []string{"cookie sid"}}
 		if c.in == "path" {
 			o.Path, o.Parameters = "/a/{x}", o.Parameters[:1]
 		}

@@ -160,6 +160,8 @@ func (c *collection) add(operation string, skill *Skill, err error) {
 			err = fmt.Errorf("there are more than %d skills, or more than %d bytes of descriptors", document.MaxSkills, maxDescriptors)
 		} else if why := document.UnlistedID(skill.ID); why != "" {
 			err = errors.New(why)
+		} else if first, _, more := strings.Cut(skill.ID, "/"); more && (first == "runs" || first == "skills") {
+			err = fmt.Errorf("its id begins with %s/, where something else is served", first)
 		}
 	}
 	if err != nil {

@@ -26,6 +26,7 @@ type translation struct {
 	title, version string
 	issuers        map[string]any // what is known of them by the URLs of their documents
 	size           int            // bytes of the schemas of the inputs of the operation
+	secrets        []string       // places of the keys of all security schemes
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
@@ -37,7 +38,7 @@ func (t *translation) object(v any) (map[string]any, error) {
 
 // skill translates an operation.
 func (t *translation) skill(o *selection) (*Skill, error) {
-	operation := &Operation{Method: o.method}
+	operation := &Operation{Method: o.method, Secrets: t.secrets}
 	t.size = 0
 	path, err1 := t.path(o)
 	auth, err2 := t.security(o, operation) // first: parameters do not set its headers
@@ -140,11 +141,28 @@ func (t *translation) security(o *selection, operation *Operation) (auth documen
 	return auth, nil
 }
 
-// requirement returns the authentication of one alternative, the headers that it needs, and whether one is for HTTP Basic.
-func (t *translation) requirement(requirement map[string]any) (auth document.Auth, credentials []string, basic bool, err error) {
+// definitions returns the security schemes by their names.
+func (t *translation) definitions() (map[string]any, error) {
 	components, err1 := t.object(t.root["components"])
 	definitions, err2 := t.object(cmp.Or(components["securitySchemes"], t.root["securityDefinitions"]))
-	if err = cmp.Or(err1, err2); err != nil {
+	return definitions, cmp.Or(err1, err2)
+}
+
+// namesOfSecrets returns the places of the keys of all security schemes: an operation may take one that it does not need.
+func (t *translation) namesOfSecrets() (all []string) {
+	definitions, _ := t.definitions() // an error is one of the operations that need one
+	for _, definition := range definitions {
+		if scheme, _ := t.object(definition); text(scheme["type"]) == "apiKey" {
+			all = append(all, place(text(scheme["in"]), line(scheme["name"])))
+		}
+	}
+	return all
+}
+
+// requirement returns the authentication of one alternative, the headers that it needs, and whether one is for HTTP Basic.
+func (t *translation) requirement(requirement map[string]any) (auth document.Auth, credentials []string, basic bool, err error) {
+	definitions, err := t.definitions()
+	if err != nil {
 		return auth, nil, false, err
 	}
 	var needs []string

@@ -95,6 +95,7 @@ paths:
 		{[]string{"DELETE /pets/{id}"}, nil, []string{"delete-pets-by-id"}, nil},
 		{[]string{"listpets", "get /pets", "/pets", "list", "istPets", "listPets ", "listPets\n", "tracePets", ""}, nil, nil, []string{"listpets", "get /pets", "/pets", "list", "istPets", "listPets ", "listPets\n", "tracePets", ""}},
 		{[]string{"getPet", "*"}, []string{"*"}, nil, nil},
+		{[]string{"getPet"}, []string{"listPets"}, []string{"get-pet"}, nil},
 	} {
 		options := all()
 		options.Include, options.Exclude = c.include, c.exclude
@@ -114,6 +115,18 @@ paths:
 	options.Include = nil
 	if _, err := publish.Read(t.Context(), nil, fileURL(files(t, map[string]string{"a.yaml": pets}), "a.yaml"), options); err == nil || err.Error() != "no operation is included" {
 		t.Error(err)
+	}
+	for _, pattern := range []string{"listPet", "delete*", "get /pets"} {
+		options = all()
+		options.Exclude = []string{"listPets", pattern}
+		if _, err := publish.Read(t.Context(), nil, fileURL(files(t, map[string]string{"a.yaml": pets}), "a.yaml"), options); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("no operation is named %q", pattern)) {
+			t.Errorf("exclude %s: %v", pattern, err)
+		}
+	}
+	options = all()
+	options.Rename = map[string]string{"getPett": "pets/one", "get*": "pets/all"}
+	if api := translated(t, pets, options); len(api.Skills) != 4 || len(api.LeftOut) != 2 || api.LeftOut[1] != (publish.LeftOut{Operation: "getPett", Reason: "no operation is named so, so that none is renamed"}) {
+		t.Errorf("%+v", api)
 	}
 	options = all()
 	options.Rename, options.Exclude = map[string]string{"getPet": "pets/one", "DELETE /pets/{id}": "pets/gone"}, []string{"POST *", "listPets"}
@@ -174,8 +187,8 @@ func TestLeftOut(t *testing.T) {
 			t.Errorf("%.20s: %v", text, err)
 		}
 	}
-	if _, err := publish.Read(t.Context(), nil, fileURL(t.TempDir(), "none.yaml"), all()); err == nil {
-		t.Error("a document that does not exist was read")
+	if _, err := publish.Read(t.Context(), nil, fileURL(t.TempDir(), "none.yaml"), all()); err == nil || err.Error() != "the OpenAPI document can't be read: it can't be opened: no such file or directory" {
+		t.Errorf("a document that does not exist: %v", err)
 	}
 }
 
@@ -427,6 +440,15 @@ components: {parameters: {id: {$ref: './paths/pet.yaml#/parameters/0'}}}
 	}
 }
 
+// TestMissing: a file that is missing is one of those to look at, so that it is read when it is there.
+func TestMissing(t *testing.T) {
+	folder := files(t, map[string]string{"openapi.yaml": operation(v30, "GET /a", `{parameters: [{$ref: 'sub/p.yaml'}], `+ok+`}`)})
+	api, err := publish.Read(t.Context(), nil, fileURL(folder, "openapi.yaml"), all())
+	if err != nil || len(api.Referred) != 2 || *api.Referred[1] != *fileURL(folder, "sub/p.yaml") || !strings.Contains(left(t, api), "is no file") {
+		t.Errorf("%+v %v", api, err)
+	}
+}
+
 // texts is a [publish.Reader] of documents by URL.
 type texts map[string]string
 
@@ -444,7 +466,7 @@ func TestURL(t *testing.T) {
 		location.String():            operation(v30, "GET /a", `{parameters: [{$ref: '../p.yaml#/p'}, {$ref: none.yaml}], `+ok+`}`),
 		"https://example.com/p.yaml": "p: {name: q, in: query, schema: {type: string}}",
 	}, location, all())
-	if err != nil || left(t, api) != `the reference "none.yaml" it was answered with HTTP 404` || len(api.Referred) != 2 || api.Referred[0].String() != location.String() {
+	if err != nil || left(t, api) != `the reference "none.yaml" can't be fetched: it was answered with HTTP 404` || len(api.Referred) != 2 || api.Referred[0].String() != location.String() {
 		t.Errorf("%+v %v", api, err)
 	}
 }
@@ -489,6 +511,7 @@ func TestDescriptors(t *testing.T) {
 		"endpoint":{"url":"https://a.example.com/echo","method":"POST"},"inputs":[],"output":{"content_type":"application/json"},"auth":{"type":"none"},"access":"private","x":"é"}`
 	folder := files(t, map[string]string{
 		"echo.json": strings.Replace(echo, "ID", "echo", 1), "b.yaml": "# YAML\n" + strings.Replace(echo, "ID", "b c", 1), "c.yml": strings.Replace(echo, "ID", "same", 1), "d.json": strings.Replace(echo, "ID", "same", 1),
+		"run.json": strings.Replace(echo, "a/ID", "runs/hand", 1), "skill.json": strings.Replace(echo, "a/ID", "skills/x", 1),
 		"invalid.json": "{}", "broken.yaml": "a: [", ".hidden.json": "{}", "README.md": "#", "folder.json/a": "",
 	})
 	skills, leftOut, err := publish.Descriptors(folder)
@@ -509,7 +532,7 @@ func TestDescriptors(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if !slices.Equal(names, []string{"broken.yaml", "c.yml", "d.json", "folder.json", "invalid.json"}) {
+	if !slices.Equal(names, []string{"broken.yaml", "c.yml", "d.json", "folder.json", "invalid.json", "run.json", "skill.json"}) {
 		t.Errorf("%v", leftOut)
 	}
 	if _, _, err := publish.Descriptors(filepath.Join(folder, "none")); err == nil {

@@ -63,7 +63,7 @@ func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
 		all = append(all, Finding{Result: OK, Source: "skill_publish", What: fmt.Sprintf("skills are published: %d", skills)})
 	}
 	for _, w := range wrong {
-		f := Finding{Result: Failed, Source: w.Document, What: "the document can't be read: " + w.Reason}
+		f := Finding{Result: Failed, Source: w.Document, What: "nothing of the document is published: " + w.Reason}
 		if w.Operation != "" {
 			f.Result, f.Skill, f.What = Warning, w.Operation, "the operation is not published: "+w.Reason
 		}
