@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -79,7 +78,7 @@ const defaultPrincipal = callers.DefaultPrincipal
 // check checks the options about callers. allowHTTP allows issuers without TLS.
 func (c *Callers) check(k *options.Checker, allowHTTP bool) {
 	if c.Principal != "" {
-		k.Check("principal", checkPrincipal(c.Principal))
+		k.Check("principal", callers.CheckPlaceholder("principal", c.Principal))
 	}
 	if c.CallersFile != "" && c.Principal != "" {
 		k.Check("callers_file", errors.New("principal and callers_file exclude each other: the keys in the file say who the caller is"))
@@ -91,17 +90,6 @@ func (c *Callers) check(k *options.Checker, allowHTTP bool) {
 	if c.RequirePrincipal && c.AllowAnonymous {
 		k.Check("allow_anonymous", errors.New("require_principal and allow_anonymous exclude each other"))
 	}
-}
-
-// checkPrincipal checks that a principal is one placeholder and nothing else. With text
-// around it, an anonymous caller would have a principal.
-func checkPrincipal(text string) error {
-	name, isPlaceholder := strings.CutPrefix(text, "{")
-	name, closed := strings.CutSuffix(name, "}")
-	if !isPlaceholder || !closed || name == "" || strings.ContainsAny(name, "{}") {
-		return fmt.Errorf("principal %q has to be one placeholder, such as %s", text, defaultPrincipal)
-	}
-	return nil
 }
 
 // byToken reports whether the handler itself authenticates callers, by what they send as a bearer token: keys or access tokens.

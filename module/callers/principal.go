@@ -1,6 +1,7 @@
 package callers
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -11,6 +12,16 @@ import (
 
 // DefaultPrincipal is the placeholder for the user whom Caddy's authentication handlers have established.
 const DefaultPrincipal = "{http.auth.user.id}"
+
+// CheckPlaceholder checks that the text of an option is one placeholder and nothing else. With text around it, an anonymous caller would have a principal.
+func CheckPlaceholder(option, text string) error {
+	name, isPlaceholder := strings.CutPrefix(text, "{")
+	name, closed := strings.CutSuffix(name, "}")
+	if !isPlaceholder || !closed || name == "" || strings.ContainsAny(name, "{}") {
+		return fmt.Errorf("%s %q has to be one placeholder, such as %s", option, text, DefaultPrincipal)
+	}
+	return nil
+}
 
 // PrincipalBy returns the principal that a text with placeholders says. A caller for whom one of them is empty is anonymous.
 func PrincipalBy(r *http.Request, text string) (principal, ambiguous string) {

@@ -70,6 +70,9 @@ func TestFaults(t *testing.T) {
 		"seal_key":           {openapi + "seal_key x", "unknown option \"seal_key\""},
 		"keep":               {openapi + "keep 1s", "keep 1s is too short"},
 		"networks":           {openapi + "allow_networks x", "network \"x\" is neither an address nor a CIDR range"},
+		"private_for":        {openapi + "private_for http.auth.user.id", "private_for \"http.auth.user.id\" has to be one placeholder, such as {http.auth.user.id}"},
+		"private_for a text": {openapi + "private_for {http.auth.user.id}x", "has to be one placeholder"},
+		"private_for all":    {openapi + "private_for {env.HOME}", "private_for \"{env.HOME}\" is the same for all requests"},
 		"provider":           {openapi + "provider", "provider takes a name"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -137,6 +138,12 @@ func (h *Handler) check() *options.ConfigError {
 	}
 	for i := range h.OpenAPI {
 		h.OpenAPI[i].check(c, options.Element("openapi", i), h.AllowHTTP)
+	}
+	if p := h.PrivateFor; p != "" {
+		c.Check("private_for", callers.CheckPlaceholder("private_for", p))
+		if _, global := caddy.NewReplacer().Get(strings.Trim(p, "{}")); global {
+			c.Check("private_for", fmt.Errorf("private_for %q is the same for all requests, so that private skills would be shown to everyone: write one such as %s", p, callers.DefaultPrincipal))
+		}
 	}
 	_, err := h.asyncAfter()
 	c.Check("async_after", err)

@@ -184,11 +184,11 @@ func (x *execution) report(o *run.Run) {
 		zap.String("code", code), zap.Duration("duration", time.Since(x.began)))
 }
 
-// forwarded returns the headers of which the API may get the credential. What basic_auth in front has read is none of the API, unless the operation
-// needs such a credential itself.
+// forwarded returns the headers of which the API may get the credential. A password that basic_auth in front has read is never for the API. One of a caller
+// whom something else has established, such as forward_auth, which may have read it, is for operations that need HTTP Basic only.
 func (q *request) forwarded(o *publish.Operation) http.Header {
 	user, _ := callers.PrincipalBy(q.Request, callers.DefaultPrincipal)
-	if user == "" || o.Basic || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
+	if user == "" && (q.caller == "" || o.Basic) || !strings.HasPrefix(strings.ToLower(q.Header.Get("Authorization")), "basic ") {
 		return q.Header
 	}
 	headers := q.Header.Clone()

@@ -49,7 +49,7 @@ type Handler struct {
 	// OpenAPI documents whose operations become skills.
 	OpenAPI []Document `json:"openapi,omitempty"`
 
-	// Who may see and invoke private skills: requests for which this is not empty. Runs belong to its value, too. Default: `{http.auth.user.id}`.
+	// Who may see and invoke private skills: requests for which this placeholder is not empty. Runs belong to its value, too. Default: `{http.auth.user.id}`.
 	PrivateFor string `json:"private_for,omitempty"`
 
 	// An operation that takes longer is answered with HTTP 202, and its run can be followed: a duration, or `off`. Default: `2s`.

@@ -348,7 +348,8 @@ func TestChangedDocuments(t *testing.T) {
 	change(file, pets, 5)
 }
 
-// A password of basic_auth gets to an API whose operation needs HTTP Basic, and to none that needs other credentials in the same header.
+// A password of basic_auth gets to no API. Any other one gets to an API whose operation needs HTTP Basic, and if something else has established the caller,
+// to none that needs other credentials in the same header.
 func TestPasswordsOfCaddy(t *testing.T) {
 	const document = `openapi: 3.0.0
 info: {title: A, version: 1.0.0}
@@ -367,13 +368,26 @@ paths:
   /keyed: {get: {operationId: keyed, security: [{basic: [], key: []}], responses: {}}}
 `
 	a := startAPI(t)
-	p := start(t, a, testbed.Site(testbed.Accounts("ann"), "skill_publish {\n\topenapi "+write(t, "a.yaml", document)+" {\n\t\tinclude *\n\t}\n\tstore memory\n}", "reverse_proxy "+strings.TrimPrefix(a.URL, "http://")))
 	const login = "Basic YW5uOmhpY2N1cA=="
-	for skill, want := range map[string]string{"both": "", "digest": "", "open": "", "basic": login, "keyed": login} {
-		got := p.invoke(skill, "{}", "Authorization", login, "X-Key", "k")
-		if passed := a.Last(t).Header.Get("Authorization"); got.Run.Status != "completed" || passed != want {
-			t.Errorf("%s: %q %v", skill, passed, got)
-		}
+	for name, c := range map[string]struct {
+		front   string
+		headers []string
+		want    map[string]string
+	}{
+		"basic_auth":      {testbed.Accounts("ann"), nil, map[string]string{}},
+		"another handler": {"", []string{"X-User", "ann"}, map[string]string{"basic": login, "keyed": login}},
+		"no caller":       {"", nil, map[string]string{"both": login, "digest": login, "open": login, "basic": login, "keyed": login}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, a, testbed.Site(c.front, "skill_publish {\n\topenapi "+write(t, "a.yaml", document)+" {\n\t\tinclude *\n\t}\n\tstore memory\n"+
+				"\tprivate_for {http.request.header.X-User}\n}", "reverse_proxy "+strings.TrimPrefix(a.URL, "http://")))
+			for _, skill := range []string{"both", "digest", "open", "basic", "keyed"} {
+				got := p.invoke(skill, "{}", append(c.headers, "Authorization", login, "X-Key", "k")...)
+				if passed := a.Last(t).Header.Get("Authorization"); got.Run.Status != "completed" || passed != c.want[skill] {
+					t.Errorf("%s: %q %v", skill, passed, got)
+				}
+			}
+		})
 	}
 }
 
