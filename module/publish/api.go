@@ -65,30 +65,24 @@ func (x *execution) pass(w http.ResponseWriter, r *http.Request) (err error) {
 		if value == nil {
 			return
 		}
-		if err = caddyhttp.Error(http.StatusBadGateway, errBroken); value != http.ErrAbortHandler { //nolint:errorlint // as package net/http compares it
+		if err = caddyhttp.Error(http.StatusBadGateway, errors.New("the answer breaks off")); value != http.ErrAbortHandler { //nolint:errorlint // as package net/http compares it
 			x.handler.logger.Error("panic in a handler of the API", zap.Any("panic", value), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
 	return x.next.ServeHTTP(w, r)
 }
 
-// errBroken is the error of an answer that breaks off.
-var errBroken = errors.New("the answer breaks off")
-
 // failed is the result of an operation that has no answer of the API.
 func failed(code, message string) *publish.Result {
 	return &publish.Result{Status: "failed", HTTPStatus: http.StatusOK, Error: &publish.Error{Code: code, Message: message}}
 }
-
-// forwardedFor are the headers about the client that the handlers of the API take from trusted proxies.
-var forwardedFor = []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
 
 // prepare makes a request one for Caddy's handlers, which comes from the same client, and may outlive the request of its caller. It has what the
 // handlers in front have found out, such as placeholders about the user, but variables of its own.
 func (x *execution) prepare(r *http.Request, w http.ResponseWriter) *http.Request {
 	from := x.Request
 	r.Host, r.RemoteAddr, r.TLS, r.Proto, r.ProtoMajor, r.ProtoMinor = from.Host, from.RemoteAddr, from.TLS, "HTTP/1.1", 1, 1
-	for _, name := range forwardedFor {
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"} { // which handlers of the API take from trusted proxies
 		if values := from.Header.Values(name); values != nil {
 			r.Header[name] = values
 		}

@@ -29,8 +29,9 @@ func init() {
 // What callers can take: 1,000 invocations in progress, of which those of one caller (the value of `private_for`, or the address of the client; of IPv6 its
 // network of 64 bits) are at most half, and fewer when others have some; 256 MiB for answers of the API that are being read, and an eighth of GOMEMLIMIT if
 // that is less, by the same rule (up to three times as much is in use while they are translated); requests of 1 MiB; answers of 10 MiB; in memory, the last
-// 1,000 runs that were answered at once, for 10 minutes, 32 MiB at most; in the database, what `keep` says, and for one address without a caller a tenth of
-// that. What exceeds a bound is answered with HTTP 429 and `RATE_LIMITED`, and nothing is sent to the API.
+// 1,000 runs that were answered at once, for 10 minutes, 32 MiB at most (one that takes more by itself can't be read later); in the database, what `keep`
+// says, and for one address without a caller a tenth of that. What exceeds another bound is answered with HTTP 429 and `RATE_LIMITED`, and nothing is sent
+// to the API.
 type Handler struct {
 	// The origin under which consumers reach this site. Default: scheme and host of the request, if the address of the site names that host; otherwise it
 	// is required. Example: `https://api.example.com`.

@@ -178,6 +178,26 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A text whose JSON takes more than all that is remembered is answered, and takes nothing from others.
+func TestLargeOutput(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, a.site(t, ""))
+	small := p.invoke("get-pet", `{"petId":"1"}`)
+	a.On(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write(make([]byte, 6<<20))
+	})
+	large := p.invoke("get-pet", `{"petId":"1"}`)
+	if large.Run.Status != "completed" || len(large.Run.Output) != 36<<20+2 {
+		t.Errorf("%.500s", large.String())
+	}
+	for run, status := range map[string]int{small.Run.StatusURL: http.StatusOK, large.Run.StatusURL: http.StatusNotFound} {
+		if got := p.get(run); got.Status != status {
+			t.Errorf("%s: %.500s", run, got.String())
+		}
+	}
+}
+
 // An operation that takes longer than async_after is answered with 202, and its run has the answer.
 func TestAsynchronous(t *testing.T) {
 	a := startAPI(t)

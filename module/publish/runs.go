@@ -235,7 +235,7 @@ func (q *request) serveRun(c *catalog, id string) {
 	}
 	if l := q.handler.kept; l != nil && len(id) > uuidLength+2 && id[uuidLength] == '-' {
 		secret := id[uuidLength+1:]
-		ctx, cancel := context.WithTimeout(q.Context(), lookTimeout)
+		ctx, cancel := context.WithTimeout(q.Context(), 5*time.Second)
 		defer cancel()
 		e, err := l.Get(ctx, ledger.Identity{Owner: ownerOf(q.caller, secret), ID: id[:uuidLength]})
 		if err != nil && !errors.Is(err, ledger.ErrNoEntry) {
@@ -251,9 +251,6 @@ func (q *request) serveRun(c *catalog, id string) {
 	}
 	q.fail(http.StatusNotFound, document.SkillNotFound, "There is no such run of this caller", map[string]string{"execution_id": id})
 }
-
-// lookTimeout bounds the wait for the database when a run is read.
-const lookTimeout = 5 * time.Second
 
 // isOf reports whether the credential headers of the request are those that went with an invocation.
 func (q *request) isOf(n *notes, salt string) bool {

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/netip"
@@ -30,11 +31,7 @@ type request struct {
 
 // callerOf returns the value of private_for.
 func (h *Handler) callerOf(r *http.Request) string {
-	text := h.PrivateFor
-	if text == "" {
-		text = callers.DefaultPrincipal
-	}
-	caller, _ := callers.PrincipalBy(r, text)
+	caller, _ := callers.PrincipalBy(r, cmp.Or(h.PrivateFor, callers.DefaultPrincipal))
 	return caller
 }
 
@@ -141,8 +138,11 @@ func retryAfter(delay time.Duration) jsontext.Value {
 // jsonOptions keep the bytes of raw values.
 var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 
-// detail returns the details of a failure.
+// detail returns the details of a failure; nil: there are none.
 func detail(value any) jsontext.Value {
+	if value == nil {
+		return nil
+	}
 	text, _ := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // texts and numbers
 	return text
 }
@@ -156,11 +156,7 @@ func (q *request) refuse(status int, f *failure) {
 
 // fail answers with an error of the publisher. Details may be nil.
 func (q *request) fail(status int, code document.ErrorCode, message string, details any) {
-	f := &failure{Code: code, Message: message}
-	if details != nil {
-		f.Details = detail(details)
-	}
-	q.refuse(status, f)
+	q.refuse(status, &failure{Code: code, Message: message, Details: detail(details)})
 }
 
 // failForNow is fail for a request that may be sent again after a delay.

@@ -52,15 +52,17 @@ func (r *quick) size() int {
 	return len(r.run.Output)
 }
 
-// remember keeps a run for a while.
+// remember keeps a run for a while. One that takes more than all may is not kept, so that its status can't be read later: its caller has it.
 func (s *shared) remember(r *quick) {
+	if r.size() > maxQuickBytes {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quick, s.bytes = append(s.quick, r), s.bytes+r.size()
 	for len(s.quick) > maxQuick || s.bytes > maxQuickBytes || time.Since(s.quick[0].ended) > quickLasts {
 		s.bytes -= s.quick[0].size()
-		s.quick[0] = nil
-		s.quick = s.quick[1:]
+		s.quick = slices.Delete(s.quick, 0, 1)
 	}
 }
 
