@@ -176,12 +176,8 @@ func (x *execution) finish(finished func()) {
 
 // report logs the end of an invocation.
 func (x *execution) report(o *run.Run) {
-	status, code := statusOf(o.State), ""
-	if o.Failure != nil {
-		code = o.Failure.ProviderSaid().Code
-	}
-	x.handler.logger.Debug("invocation", zap.String("skill_id", x.skill.ID), zap.String("execution_id", x.executionID()), zap.String("status", status),
-		zap.String("code", code), zap.Duration("duration", time.Since(x.began)))
+	x.handler.logger.Debug("invocation", zap.String("skill_id", x.skill.ID), zap.String("execution_id", x.executionID()), zap.String("status", statusOf(o.State)),
+		zap.String("code", o.Failure.ProviderSaid().Code), zap.Duration("duration", time.Since(x.began)))
 }
 
 // forwarded returns the headers of which the API may get the credential. A password that basic_auth in front has read is never for the API. One of a caller

@@ -46,10 +46,7 @@ type quick struct {
 
 // size returns the bytes that the run takes.
 func (r *quick) size() int {
-	if r.run.Failure != nil {
-		return len(r.run.Output) + len(r.run.Failure.ProviderSaid().Details)
-	}
-	return len(r.run.Output)
+	return len(r.run.Output) + len(r.run.Failure.ProviderSaid().Details)
 }
 
 // remember keeps a run for a while. One that takes more than all may is not kept, so that its status can't be read later: its caller has it.

@@ -310,7 +310,7 @@ func (f *Failure) RetryHint() *Retry {
 
 // ProviderSaid returns the provider's error, or a zero one.
 func (f *Failure) ProviderSaid() ProviderError {
-	if f.Provider == nil {
+	if f == nil || f.Provider == nil {
 		return ProviderError{}
 	}
 	return *f.Provider
