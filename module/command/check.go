@@ -36,8 +36,9 @@ a call: from OAuth endpoints, it gets a token, which it throws away. A refresh t
 row is written to the database, and deleted again: run check as the user that Caddy runs as. The schema of the database stays as it is; check says if a start
 of this version will change it.
 
-It shows what it found, and what to do about it. A check that failed means that a source or a skill can't be used. Warnings are about what may be intended,
-such as skills for which there are no credentials, or operations of skill_publish that can't be skills; --strict counts them as failed.
+It shows what it found, and what to do about it. A check that failed means that a source or a skill can't be used, or that skill_publish names an operation,
+or a document another one, that does not exist. Warnings are about what may be intended, such as skills for which there are no credentials, or other operations
+that can't be skills; --strict counts them as failed.
 
 With --json it writes {"passed", "findings": [{"result", "bridge", "source", "skill", "what", "fix", "code", "url"}]}; "result" is ok, warning or failed, and
 "bridge" the number of the bridge; 0 is skill_publish.

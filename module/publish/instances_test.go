@@ -189,8 +189,22 @@ func TestValidator(t *testing.T) {
 	}
 }
 
-// The command check says what is published, what is left out and why, and which document can't be read.
+// The command check says what is published, what is left out and why, which document can't be read, and whether the database can be used.
 func TestCheck(t *testing.T) {
+	for _, c := range []struct{ operations, store, want string }{
+		{"getPet", "memory", ""},
+		{"getPet events", "memory", "warning"},
+		{"getPet getPett", "memory", "no operation is named so"},
+		{"getPet broken", "memory", `the reference "#/none" leads nowhere`},
+		{"getPet", "sqlite /dev/null/a.db", "the database can't be used"},
+	} {
+		more := "  /events: {get: {operationId: events, responses: {'200': {description: Events., content: {text/event-stream: {}}}}}}\n  /broken: {get: {operationId: broken, responses: {'200': {$ref: '#/none'}}}}\n"
+		site := "http://localhost:9 {\n\tskill_publish {\n\t\topenapi " + write(t, "pets.yaml", pets+more) + " {\n\t\t\tinclude " + c.operations + "\n\t\t}\n\t\tstore " + c.store + "\n\t}\n}\n"
+		text, err := command(t, "check", "--config", write(t, "Caddyfile", site))
+		if failed := c.want != "" && c.want != "warning"; (err != nil) != failed || !strings.Contains(text, c.want) || strings.Contains(text, "failed") != failed {
+			t.Errorf("%+v: %v\n%s", c, err, text)
+		}
+	}
 	document := write(t, "pets.yaml", pets+"  /events:\n    get:\n      operationId: events\n      responses: {\"200\": {description: Events., content: {text/event-stream: {}}}}\n")
 	config := write(t, "Caddyfile", "http://localhost:9 {\n\tskill_publish {\n\t\topenapi "+document+" {\n\t\t\tinclude *\n\t\t}\n\t\topenapi missing.yaml {\n\t\t\tinclude *\n\t\t}\n\t\tstore memory\n\t}\n}\n")
 	text, err := command(t, "check", "--config", config)

@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -267,15 +268,19 @@ func (r *reader) Read(ctx context.Context, location *url.URL) ([]byte, error) {
 }
 
 // A Finding is a document that can't be read, or an operation that is included, but is no skill.
-type Finding struct{ Document, Operation, Reason string }
+type Finding struct {
+	Document, Operation, Reason string
+	Mistake                     bool // see publish.LeftOut
+}
 
-// Check reads the documents of all handlers of this process, and returns how many skills there are and what is wrong.
-func Check(ctx context.Context) (handlers, skills int, found []Finding) {
+// Check reads the documents of all handlers of this process, and returns their databases, how many skills there are and what is wrong.
+func Check(ctx context.Context) (databases []*store.DB, skills int, found []Finding) {
 	for key := range live.Range {
-		c, wrong := key.(*Handler).read(ctx) //nolint:forcetypeassert // see live
-		handlers, skills, found = handlers+1, skills+len(c.ordered), append(found, wrong...)
+		h := key.(*Handler) //nolint:forcetypeassert // see live
+		c, wrong := h.read(ctx)
+		databases, skills, found = append(databases, h.DB()), skills+len(c.ordered), append(found, wrong...)
 	}
-	return handlers, skills, found
+	return databases, skills, found
 }
 
 // read reads the documents, and returns what they publish and what is wrong.
@@ -285,12 +290,12 @@ func (h *Handler) read(ctx context.Context) (*catalog, []Finding) {
 	var found []Finding
 	for _, s := range l.sources {
 		if s.problem != "" {
-			found = append(found, Finding{Document: s.name, Reason: s.problem})
+			found = append(found, Finding{Document: s.name, Reason: s.problem, Mistake: true})
 		}
 	}
 	c, out := l.catalog()
 	for _, left := range out {
-		found = append(found, Finding{left.document, left.Operation, left.Reason})
+		found = append(found, Finding{left.document, left.Operation, left.Reason, left.Mistake})
 	}
 	return c, found
 }

@@ -146,12 +146,12 @@ func (t *translation) selected(c *collection) (all []selection, err error) {
 	}
 	for _, pattern := range t.options.Include {
 		if !used[pattern] {
-			c.add(pattern, nil, errors.New("no operation is named so"))
+			c.add(pattern, nil, mistake{errors.New("no operation is named so")})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.options.Rename)) {
 		if !known[name] {
-			c.add(name, nil, errors.New("no operation is named so, so that none is renamed"))
+			c.add(name, nil, mistake{errors.New("no operation is named so, so that none is renamed")})
 		}
 	}
 	for _, pattern := range t.options.Exclude {

@@ -164,7 +164,7 @@ func (d *documents) follow(v any) (any, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("references lead to each other in a circle")
+	return nil, mistake{errors.New("references lead to each other in a circle")}
 }
 
 // at returns the value to which a reference leads.
@@ -177,7 +177,7 @@ func (d *documents) at(r reference) (any, error) {
 		d.known[r] = known
 	}
 	if known.err != nil && d.depth == 0 {
-		return nil, fmt.Errorf("the reference %q %w", safetext.Field(r.text, jsonvalue.MaxActual), known.err)
+		return nil, mistake{fmt.Errorf("the reference %q %w", safetext.Field(r.text, jsonvalue.MaxActual), known.err)}
 	}
 	return known.value, known.err
 }

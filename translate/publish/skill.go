@@ -140,7 +140,11 @@ func readDescriptor(path string) (*Skill, error) {
 type LeftOut struct {
 	Operation string // its operationId, or its method and path; of a descriptor that was written by hand, the name of its file
 	Reason    string // for the operator; quotes no contents of referred files
+	Mistake   bool   // the options or the document name what does not exist; false: such an operation can't be a skill
 }
+
+// A mistake is the error of [LeftOut.Mistake].
+type mistake struct{ error }
 
 // maxDescriptors bounds the descriptors of a document, in bytes of all together.
 const maxDescriptors = 128 << 20
@@ -165,7 +169,8 @@ func (c *collection) add(operation string, skill *Skill, err error) {
 		}
 	}
 	if err != nil {
-		c.leftOut = append(c.leftOut, LeftOut{operation, err.Error()})
+		_, isMistake := errors.AsType[mistake](err)
+		c.leftOut = append(c.leftOut, LeftOut{operation, err.Error(), isMistake})
 		return
 	}
 	c.operations[skill.ID] = append(c.operations[skill.ID], operation)
@@ -179,7 +184,7 @@ func (c *collection) finish() {
 	for _, id := range slices.Sorted(maps.Keys(c.operations)) {
 		for _, operation := range c.operations[id] {
 			if all := c.operations[id]; len(all) > 1 {
-				c.leftOut = append(c.leftOut, LeftOut{operation, fmt.Sprintf("%d have the id %s: %s", len(all), id, strings.Join(all, ", "))})
+				c.leftOut = append(c.leftOut, LeftOut{Operation: operation, Reason: fmt.Sprintf("%d have the id %s: %s", len(all), id, strings.Join(all, ", "))})
 			}
 		}
 	}

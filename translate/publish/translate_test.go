@@ -125,7 +125,7 @@ paths:
 	}
 	options = all()
 	options.Rename = map[string]string{"getPett": "pets/one", "get*": "pets/all"}
-	if api := translated(t, pets, options); len(api.Skills) != 4 || len(api.LeftOut) != 2 || api.LeftOut[1] != (publish.LeftOut{Operation: "getPett", Reason: "no operation is named so, so that none is renamed"}) {
+	if api := translated(t, pets, options); len(api.Skills) != 4 || len(api.LeftOut) != 2 || api.LeftOut[1] != (publish.LeftOut{Operation: "getPett", Reason: "no operation is named so, so that none is renamed", Mistake: true}) {
 		t.Errorf("%+v", api)
 	}
 	options = all()
@@ -169,6 +169,8 @@ func TestLeftOut(t *testing.T) {
 		reasons := api.LeftOut
 		if len(api.Skills) > 0 || len(reasons) == 0 || !strings.HasPrefix(reasons[0].Reason, c.reason) {
 			t.Errorf("%.200s:\n%v, not %s", c.document, reasons, c.reason)
+		} else if reasons[0].Mistake != strings.Contains(c.reason, "reference") {
+			t.Errorf("%.200s: a mistake: %v", c.document, reasons[0].Mistake)
 		}
 	}
 	api := translated(t, "openapi: 3.0.0\ninfo: {title: a}\npaths: {/a: {get: {operationId: a-b}}, /b: {get: {operationId: aB}}, /c: {get: {operationId: c}}}", all())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli/lint"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/inspection"
@@ -56,20 +57,29 @@ func (l *list) add(f Finding) {
 	l.findings = append(l.findings, f)
 }
 
-// OfPublishers returns the number of handlers skill_publish of this process, and the findings about their documents.
+// OfPublishers returns the number of handlers skill_publish of this process, and the findings about their databases, but for those of bridges, and documents.
 func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
-	handlers, skills, wrong := publish.Check(ctx)
-	if handlers > 0 {
+	databases, skills, wrong := publish.Check(ctx)
+	var own []*observe.Bridge
+	for _, db := range databases {
+		if !slices.Contains(observe.Databases(), db) {
+			own = append(own, &observe.Bridge{Store: db})
+		}
+	}
+	if all = OfStores(ctx, own); len(databases) > 0 {
 		all = append(all, Finding{Result: OK, Source: "skill_publish", What: fmt.Sprintf("skills are published: %d", skills)})
 	}
 	for _, w := range wrong {
 		f := Finding{Result: Failed, Source: w.Document, What: "nothing of the document is published: " + w.Reason}
 		if w.Operation != "" {
-			f.Result, f.Skill, f.What = Warning, w.Operation, "the operation is not published: "+w.Reason
+			f.Skill, f.What = w.Operation, "the operation is not published: "+w.Reason
+		}
+		if !w.Mistake {
+			f.Result = Warning
 		}
 		all = append(all, f)
 	}
-	return handlers, all
+	return len(databases), all
 }
 
 // Of returns the findings about the sources of a bridge.
