@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"translate/a2a":            6120,
 	"translate/mcp":            3926,
 	"translate/catalog":        3370,
-	"module/command":           3060,
+	"module/command":           3080,
 	"module/store":             2540,
 	"module/cli":               2262,
 	"module/observe":           2166,

@@ -82,8 +82,8 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 	}
 	to, err := url.Parse(p.to)
 	switch {
-	case p.api.Location == "" || len(p.api.Include) == 0:
-		return 0, errors.New("--openapi and --include are required: which document, and which of its operations")
+	case p.api.Location == "" || len(p.api.Include) == 0 || p.to == "" && !p.print:
+		return 0, errors.New("--openapi, --include and --to are required: which document, which of its operations, and where the API is; --print needs no --to")
 	case !p.print && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || strings.Trim(to.Path, "/") != "" || to.RawQuery != ""):
 		return 0, fmt.Errorf("--to %q is not the origin of an API, such as http://localhost:3000; its paths are in the document", p.to)
 	}
@@ -104,7 +104,7 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 		if f.Operation != "" {
 			f.Reason = f.Operation + " is not published: " + f.Reason
 		}
-		screen.Complain("%s: %s", f.Document, f.Reason)
+		screen.Complain("%s: %s", f.Document, strings.ReplaceAll(f.Reason, "the option allow_networks", "--allow-networks"))
 	}
 	switch {
 	case len(files) == 1: // the index

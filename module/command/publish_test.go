@@ -12,6 +12,26 @@ import (
 	"testing"
 )
 
+// TestPublishUsage: an error names the flag that is missing.
+func TestPublishUsage(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"publish", "--openapi", "a.yaml", "--include", "*"}, "--to are required"},
+		{[]string{"publish", "--to", "http://localhost:1", "--include", "*"}, "--openapi, --include"},
+		{[]string{"publish", "--to", "localhost:1", "--openapi", "a.yaml", "--include", "*"}, `--to "localhost:1" is not the origin`},
+		{[]string{"publish", "--to", "http://localhost:1", "--openapi", "http://localhost:1/a", "--include", "*", "--allow-http"}, "write its address in --allow-networks"},
+		{[]string{"nonsense", "--help"}, "status, runs, purge"},
+	} {
+		command := exec.CommandContext(t.Context(), "caddy", append([]string{"skill-bridge"}, c.words...)...)
+		command.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir())
+		if out, _ := command.CombinedOutput(); !strings.Contains(string(out), c.want) {
+			t.Errorf("%q: %s", c.words, out)
+		}
+	}
+}
+
 // TestPublish: the command publishes an API, prints URLs that work, lets nothing else of the API be reached, and ends at SIGINT.
 func TestPublish(t *testing.T) {
 	caddy, err := exec.LookPath("caddy")

@@ -36,7 +36,7 @@ page for browsers there, and opens it. --api-key-env names the environment varia
 the key also needs --allow-anonymous. Its admin API is off, and its database is in memory. This command is for trials and development; for TLS, authentication
 and everything else, write a Caddyfile.
 
-Skills have the names that list shows. status, tasks, purge, usage and approve ask a running Caddy. list, describe, call and validate ask a provider and need
+Skills have the names that list shows. status, runs, purge, usage and approve ask a running Caddy. list, describe, call and validate ask a provider and need
 no running bridge, unless --bridge names one.
 
 Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, 1 wrong usage, or it can't start.`

@@ -209,7 +209,7 @@ func (r *Rules) reachable(source, hostport string, port uint16, candidates []net
 		}
 	}
 	if len(allowed) == 0 {
-		return nil, r.refuse(source, hostport, candidates[0].String(), rule, errNotPublic)
+		return nil, r.refuse(source, hostport, candidates[0].Unmap().String(), rule, errNotPublic)
 	}
 	return allowed, nil
 }

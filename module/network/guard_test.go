@@ -434,7 +434,7 @@ func TestGuardReports(t *testing.T) {
 	r := NewRules(nil, map[uint16]bool{443: true}, func(_, host, address string, r *exchange.RefusedError) {
 		reports = append(reports, host+" "+address+" "+r.Exact)
 	})
-	g := &guard{Rules: r, lookup: resolver("10.0.0.1"), timeout: time.Minute}
+	g := &guard{Rules: r, lookup: resolver("::ffff:10.0.0.1"), timeout: time.Minute}
 	_, err := g.judge(t.Context(), "host.example:443")
 	if text := err.Error(); text != "refused: "+noPublic {
 		t.Errorf("the error says %q", text)

@@ -24,7 +24,9 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 const (
@@ -245,6 +247,9 @@ func (r *reader) Read(ctx context.Context, location *url.URL) ([]byte, error) {
 		return nil, err
 	}
 	a, err := r.transport.RoundTrip(q)
+	if refused, ok := errors.AsType[*exchange.RefusedError](err); ok && refused.Rule == run.RuleAddress {
+		err = fmt.Errorf("%w; if it may be called, write its address in the option allow_networks", err)
+	}
 	if err != nil {
 		return nil, err
 	}
