@@ -208,7 +208,7 @@ func newShell(t *testing.T) *aShell {
 		"descriptor.json": descriptor.body,
 		"arguments.json":  `{"text":"A long text. It has two sentences.","sentences":1}`,
 		"openapi.yaml": `{"openapi":"3.1.0","info":{"title":"Pets","version":"1.0.0"},"paths":{"/pets":{"get":{"operationId":"listPets","responses":{"200":{"description":"All.",` +
-			`"content":{"application/json":{}}}}}}}}`,
+			`"content":{"application/json":{}}}}},"delete":{"operationId":"deletePets","responses":{"204":{"description":"Gone."}}}}}}`,
 	} {
 		if err := os.WriteFile(filepath.Join(shell.folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
