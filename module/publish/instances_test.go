@@ -1,7 +1,9 @@
 package publish_test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +71,42 @@ func TestReload(t *testing.T) {
 	if now := p.invoke("get-pet", `{"petId":"1"}`); now.Run.Status != "completed" || other.Count() != 1 {
 		t.Errorf("%v", now)
 	}
+}
+
+// What was read of one document before a reload is published after it, if the other document can't be read then.
+func TestReloadWhileReading(t *testing.T) {
+	longtest.Need(t, longtest.Long)
+	a := startAPI(t)
+	reads := make(chan bool, 100)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reads <- true
+		switch len(reads) {
+		case 1:
+			w.Header().Set("Cache-Control", "max-age=5")
+			_, _ = io.WriteString(w, strings.ReplaceAll(pets, "operationId: ", "operationId: other-"))
+		case 2:
+			<-r.Context().Done()
+		default:
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(slow.Close)
+	site := a.site(t, "allow_http\n\tallow_networks 127.0.0.1/32\n\topenapi "+slow.URL+"/a.yaml {\n\t\tinclude *\n\t}")
+	p := start(t, a, site)
+	shows := func(text string) func() bool {
+		return func() bool { return strings.Contains(p.get("/.well-known/skill-sharing").Body, text) }
+	}
+	testbed.Eventually(t, 10*time.Second, shows("other-slow"), "both documents are read")
+	_, file, _ := strings.Cut(site, "openapi ")
+	file, _, _ = strings.Cut(file, " ")
+	if err := os.WriteFile(file, []byte(strings.Replace(pets, "summary: Get a pet", "summary: Changed", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testbed.Eventually(t, 20*time.Second, func() bool { return len(reads) == 2 }, "the other document is read again")
+	if err := p.Reload(strings.Replace(site, "allow_http", "async_after 3s\n\tallow_http", 1)); err != nil {
+		t.Fatal(err)
+	}
+	testbed.Eventually(t, 10*time.Second, shows("Changed"), "the change is published")
 }
 
 // Two instances that share a database know each other's kept runs, and execute what has a key once. A run whose process is killed is lost, and not executed again.

@@ -51,6 +51,7 @@ type library struct {
 
 	mu      sync.Mutex // guards what follows
 	sources []*source
+	changed bool // since current was set
 }
 
 // source is an OpenAPI document, or the folder of descriptors.
@@ -104,13 +105,13 @@ func (h *Handler) newLibrary(namespace string) *library {
 func (l *library) refresh(ctx context.Context, transport http.RoundTripper, logger *zap.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed := l.current.Load() == nil
 	for _, s := range l.sources {
-		changed = s.refresh(ctx, &reader{transport, 0}, logger) || changed
+		l.changed = s.refresh(ctx, &reader{transport, 0}, logger) || l.changed
 	}
-	if !changed || ctx.Err() != nil {
+	if !l.changed && l.current.Load() != nil || ctx.Err() != nil {
 		return
 	}
+	l.changed = false
 	c, leftOut := l.catalog()
 	for i, left := range leftOut {
 		if i < maxLines {
