@@ -7,9 +7,11 @@ import (
 	"maps"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
@@ -45,11 +47,19 @@ func (x *execution) ask(ctx context.Context, r *http.Request) (result *publish.R
 	case errors.Is(cause, errLost):
 		return failed(codeLost, "The publisher has stopped before the operation was answered; it may have been executed")
 	case err != nil && !w.large:
-		status := http.StatusInternalServerError
+		status, level := http.StatusInternalServerError, zap.WarnLevel
 		if refusal, ok := errors.AsType[caddyhttp.HandlerError](err); ok && refusal.StatusCode > 0 {
 			status = refusal.StatusCode
 		}
-		x.handler.logger.Debug("the API can't be asked", zap.String("skill_id", x.skill.ID), zap.Int("status", status), zap.Error(err))
+		if status < http.StatusInternalServerError { // a handler of the API refuses the request
+			level = zap.DebugLevel
+		}
+		x.handler.logger.Log(level, "the API can't be asked", zap.String("skill_id", x.skill.ID), zap.Int("status", status), zap.Error(err))
+		if _, unsent := errors.AsType[reverseproxy.DialError](err); unsent {
+			result = o.Result(http.StatusServiceUnavailable, nil, nil)
+			result.Error.Message, result.RetryAfter = "The API can't be reached; nothing was sent to it", 2*time.Second
+			return result
+		}
 		return o.Result(status, nil, nil)
 	case w.status == 0 && caddyhttp.GetVar(prepared.Context(), "unhandled") != nil:
 		x.handler.logger.Warn("no handler behind "+directive+" answers the request of an operation", zap.String("skill_id", x.skill.ID), zap.String("path", r.URL.Path))

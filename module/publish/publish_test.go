@@ -173,8 +173,13 @@ func TestAnswers(t *testing.T) {
 	}
 	a.CloseClientConnections()
 	a.Close()
-	if got := p.invoke("get-pet", `{"petId":"1"}`); got.Status != http.StatusOK || got.Run.Status != "failed" {
+	got := p.invoke("get-pet", `{"petId":"1"}`)
+	if got.Status != http.StatusServiceUnavailable || got.code() != "ENDPOINT_UNREACHABLE" || got.Header.Get("Retry-After") != "2" || string(got.Run.Error.Retry) != `{"max_attempts":3,"suggested_delay_ms":2000}` {
 		t.Errorf("an API that does not run: %v", got)
+	}
+	if lines := p.Log.Lines("the API can't be asked"); len(lines) != 1 || !strings.Contains(lines[0], `"level":"warn"`) || !strings.Contains(lines[0], `"skill_id":"127.0.0.1/get-pet"`) ||
+		!strings.Contains(lines[0], "connection refused") {
+		t.Errorf("%q", lines)
 	}
 }
 

@@ -40,8 +40,6 @@ const (
 // follower makes the ledger notice that the process of a run is gone. Its runs are submissions for the ledger, so that there is nothing to poll.
 type follower struct{}
 
-var _ ledger.Follower = follower{}
-
 // Name is what operators know the runs by.
 func (follower) Name() string { return realm }
 
@@ -334,21 +332,11 @@ func (q *request) state(id, skillID string, o run.Run, began, changed time.Time)
 	return r
 }
 
-// statusOf returns the status of a run in the words of the protocol.
-func statusOf(s run.State) string {
-	switch s {
-	case run.Accepted:
-		return "accepted"
-	case run.Working:
-		return "running"
-	case run.Completed:
-		return "completed"
-	case run.TimedOut:
-		return "timeout"
-	case run.Failed, run.Canceled, run.Lost:
-	}
-	return "failed"
-}
+// statuses are those of runs in the words of the protocol; all other runs have failed.
+var statuses = map[run.State]string{run.Accepted: "accepted", run.Working: "running", run.Completed: "completed", run.TimedOut: "timeout"}
+
+// statusOf returns the status of a run.
+func statusOf(s run.State) string { return cmp.Or(statuses[s], "failed") }
 
 // errorOf returns the error of a run.
 func errorOf(o *run.Run) *failure {
