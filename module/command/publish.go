@@ -83,7 +83,7 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 	to, err := url.Parse(p.to)
 	switch {
 	case p.api.Location == "" || len(p.api.Include) == 0 || p.to == "" && !p.print:
-		return 0, errors.New("--openapi, --include and --to are required: which document, which of its operations, and where the API is; --print needs no --to")
+		return 0, errors.New("--openapi and --include are required, and --to without --print: which document, which of its operations, and where the API is")
 	case !p.print && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || strings.Trim(to.Path, "/") != "" || to.RawQuery != ""):
 		return 0, fmt.Errorf("--to %q is not the origin of an API, such as http://localhost:3000; its paths are in the document", p.to)
 	}

@@ -18,8 +18,8 @@ func TestPublishUsage(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"publish", "--openapi", "a.yaml", "--include", "*"}, "--to are required"},
-		{[]string{"publish", "--to", "http://localhost:1", "--include", "*"}, "--openapi, --include"},
+		{[]string{"publish", "--openapi", "a.yaml", "--include", "*"}, "--to without --print"},
+		{[]string{"publish", "--to", "http://localhost:1", "--include", "*"}, "--openapi and --include are required"},
 		{[]string{"publish", "--to", "localhost:1", "--openapi", "a.yaml", "--include", "*"}, `--to "localhost:1" is not the origin`},
 		{[]string{"publish", "--to", "http://localhost:1", "--openapi", "http://localhost:1/a", "--include", "*", "--allow-http"}, "write its address in --allow-networks"},
 		{[]string{"nonsense", "--help"}, "status, runs, purge"},
