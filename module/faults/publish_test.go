@@ -75,7 +75,7 @@ func TestR215APIsInTrouble(t *testing.T) {
 		{"it refuses", respond(422, `{"detail":"no"}`, "Content-Type", "application/problem+json"), 422, `"code":"VALIDATION_ERROR","message":"no"`},
 		{"it does not know", respond(404, ""), 200, `"code":"NOT_FOUND"`},
 		{"it is empty", respond(204, ""), 200, `"output":null`},
-		{"it is away", nil, 200, `"code":"ENDPOINT_UNREACHABLE"`},
+		{"it is away", nil, 503, `"message":"The API can't be reached; nothing was sent to it","retry":{`},
 	} {
 		if on(c.answer); c.answer == nil {
 			api.Close()
