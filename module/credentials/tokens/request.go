@@ -30,7 +30,7 @@ import (
 const (
 	// maxTokenResponse is the maximum size of a token response, in bytes.
 	maxTokenResponse = 1 << 20
-	// maxAccessToken is the maximum size of an access token, in bytes. It is sent in a header.
+	// maxAccessToken is the maximum size of an access token, in bytes. It is sent in a header. A refresh token has half of it at most, so that both fit into a row.
 	maxAccessToken = 32 << 10
 )
 
@@ -139,6 +139,9 @@ func (r Request) checkToken(answer tokenAnswer) Refusal {
 	illegal := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(answer.accessToken) > maxAccessToken || strings.ContainsFunc(answer.accessToken, illegal) {
 		return Refusal{"unusable_token", "The token endpoint issued a token that can't be sent in a header.", CheckTokenURL}
+	}
+	if len(answer.refreshToken) > maxAccessToken/2 {
+		return Refusal{"unusable_token", "The token endpoint issued a refresh token that is too large to be kept.", CheckTokenURL}
 	}
 	return Refusal{}
 }

@@ -38,8 +38,8 @@ func (r *Recent[V]) Delete(key string) {
 const (
 	// maxSent is how many secrets that were sent are known at least.
 	maxSent = 16 << 10
-	// sentEnd is the length of the longest ends by which they are found.
-	sentEnd = 32
+	// sentEnd is the length of the longest ends by which they are found, and maxSameEnd how many with the same one are known: those that were added last.
+	sentEnd, maxSameEnd = 32, 16
 )
 
 // Sent are the secrets that were sent last and of which there are many, such as signatures, and the tokens of users. They are found by a lookup of
@@ -82,7 +82,7 @@ func (s *Sent) put(text string) {
 	end := text[len(text)-s.size:]
 	texts, _ := s.byEnd.Get(end)
 	if !slices.Contains(texts, text) {
-		texts = append(slices.Clip(texts), text)
+		texts = append(slices.Clip(texts[max(0, len(texts)+1-maxSameEnd):]), text)
 	}
 	s.byEnd.Put(end, texts, maxSent)
 }
