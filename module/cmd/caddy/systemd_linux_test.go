@@ -159,10 +159,18 @@ func TestManualsSystemdReload(t *testing.T) {
 	command, _ := startCaddy(t, append(words[:len(words)-1], file)...)
 	told("READY=1")
 	write(secret, "second")
-	if err := command.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	reloading := make(chan struct{})
+	go func() { // Caddy ignores the signal until it has noted its file, which is after it says that it is ready
+		for command.Process.Signal(syscall.SIGUSR1) == nil {
+			select {
+			case <-reloading:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
 	told("RELOADING=1")
+	close(reloading)
 	told("READY=1")
 	answer, err := http.Get("http://127.0.0.1:" + port) //nolint:noctx // the test has a deadline
 	if err != nil {
