@@ -28,8 +28,8 @@ import (
 // live are the handlers of this process, for checks.
 var live sync.Map // of *Handler to true
 
-// libraries are what handlers with the same documents publish.
-var libraries = lifetime.NewPool[*library]()
+// pooledDocuments are what handlers with the same documents publish.
+var pooledDocuments = lifetime.NewPool[*documents]()
 
 // Provision sets up the handler. It reads no documents: that is done when the configuration has started.
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
@@ -111,11 +111,11 @@ func (h *Handler) start(ctx caddy.Context) {
 		h.logger.Error("nothing is published: write namespace <name> into the block of "+directive, zap.Error(err))
 		namespace = ""
 	}
-	l, release, err := libraries.Hold(h.settings(namespace), func() (*library, error) { return h.newLibrary(namespace), nil })
-	if err != nil { // it is none of newLibrary
+	l, release, err := pooledDocuments.Hold(h.settings(namespace), func() (*documents, error) { return h.newDocuments(namespace), nil })
+	if err != nil { // it is none of newDocuments
 		return
 	}
-	h.library.Store(l)
+	h.documents.Store(l)
 	h.use.Acquire() // until the watch ends, so that nothing is released before
 	go func() {
 		defer h.use.Done()
@@ -142,7 +142,7 @@ func (h *Handler) namespace() string {
 	return cmp.Or(h.Namespace, strings.ToLower(host))
 }
 
-// settings returns a digest of the settings that a library depends on.
+// settings returns a digest of the settings that its documents depend on.
 func (h *Handler) settings(namespace string) string {
 	text, _ := json.Marshal([]any{namespace, h.Provider, h.Skills, h.OpenAPI, h.Timeout, h.AllowNetworks}) // it was read from JSON
 	return lifetime.NewDigest(string(text)).String()
@@ -155,7 +155,7 @@ func (h *Handler) published(ctx context.Context) *catalog {
 	case <-ctx.Done():
 		return nil
 	}
-	l := h.library.Load()
+	l := h.documents.Load()
 	select {
 	case <-l.loaded:
 		return l.current.Load()

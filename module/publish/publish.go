@@ -76,8 +76,8 @@ type Handler struct {
 	kept      *keeping.Ledger
 	shared    *shared
 	hosts     []string      // of the site; set before started
-	started   chan struct{} // closed when library is set
-	library   atomic.Pointer[library]
+	started   chan struct{} // closed when documents is set
+	documents atomic.Pointer[documents]
 }
 
 // Provider says who offers the skills.

@@ -42,8 +42,8 @@ const (
 	maxLines = 100
 )
 
-// library is what some documents publish. It is data: configurations that have the same documents share it, and read them in turns.
-type library struct {
+// documents are what a handler publishes. They are data: configurations that have the same ones share them, and read them in turns.
+type documents struct {
 	namespace string
 	provider  document.Provider
 	current   atomic.Pointer[catalog]
@@ -65,9 +65,9 @@ type source struct {
 	problem string       // that was logged last
 }
 
-// newLibrary returns a library that has read nothing yet.
-func (h *Handler) newLibrary(namespace string) *library {
-	l := &library{namespace: namespace, loaded: make(chan struct{})}
+// newDocuments returns documents that were not read yet.
+func (h *Handler) newDocuments(namespace string) *documents {
+	l := &documents{namespace: namespace, loaded: make(chan struct{})}
 	if p := h.Provider; p != nil {
 		l.provider = document.Provider{Name: p.Name, URL: p.URL, Contact: p.Contact}
 	}
@@ -102,7 +102,7 @@ func (h *Handler) newLibrary(namespace string) *library {
 }
 
 // refresh reads the documents that have changed, or may have.
-func (l *library) refresh(ctx context.Context, transport http.RoundTripper, logger *zap.Logger) {
+func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, logger *zap.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.sources {
@@ -204,7 +204,7 @@ type leftOut struct {
 }
 
 // catalog returns what is published now, and what is left out. The lock is held.
-func (l *library) catalog() (*catalog, []leftOut) {
+func (l *documents) catalog() (*catalog, []leftOut) {
 	c := &catalog{namespace: l.namespace, provider: l.provider, skills: map[string]*publish.Skill{}}
 	var out []leftOut
 	of, twice := map[string]string{}, map[string]bool{} // the sources of ids
@@ -291,7 +291,7 @@ func Check(ctx context.Context) (databases []*store.DB, skills int, found []Find
 
 // read reads the documents, and returns what they publish and what is wrong.
 func (h *Handler) read(ctx context.Context) (*catalog, []Finding) {
-	l := h.newLibrary(cmp.Or(h.namespace(), "site"))
+	l := h.newDocuments(cmp.Or(h.namespace(), "site"))
 	l.refresh(ctx, h.transport, zap.NewNop())
 	var found []Finding
 	for _, s := range l.sources {
