@@ -177,10 +177,7 @@ type ToolServer struct {
 
 // Serve returns the mount of MCP.
 func (m *MCP) Serve(ctx caddy.Context, s *Setup, questions *runtoken.Sealer) (*ToolServer, error) {
-	stopping, err := lifetime.Stopping(ctx)
-	if err != nil {
-		return nil, err
-	}
+	stopping := lifetime.Stopping(ctx)
 	namespaces := []string{"other services"}
 	if s.Bridge.Catalog().Policy() == nil { // else they depend on the caller
 		namespaces = s.Bridge.Namespaces("")

@@ -57,23 +57,38 @@ func BeginRun() { exit.runs.Add(1) }
 // EndRun must be called once for each BeginRun, after all that has to be done before the process exits.
 func EndRun() { exit.leave(&exit.runs) }
 
-// WatchStop registers an event handler for the stop of the configuration, which Caddy calls
-// before it stops the servers. Without it, the calls in progress are answered only after
-// Caddy has stopped everything else.
+// WatchStop answers the calls in progress before the process exits, if it does so with this configuration. Without it, they are answered
+// only after Caddy has stopped everything else.
 func WatchStop(ctx caddy.Context) error {
-	app, err := ctx.AppIfConfigured("events")
-	if err != nil { // Caddy's HTTP app loads the events app: without it there is no server to stop
-		return nil //nolint:nilerr // see above
-	}
-	return app.(*caddyevents.App).On("stopping", eventHandler(func() {
+	begin := func(delayed bool) {
 		app, err := ctx.AppIfConfigured("http")
 		if err != nil { // only earlier configurations can have requests in progress
 			exit.begin(exit.lastGrace())
 			return
 		}
 		http := app.(*caddyhttp.App)
-		exit.begin(period{delay: time.Duration(http.ShutdownDelay), grace: time.Duration(http.GracePeriod)})
-	}))
+		p := period{grace: time.Duration(http.GracePeriod)}
+		if !delayed {
+			p.delay = time.Duration(http.ShutdownDelay)
+		}
+		exit.begin(p)
+	}
+	if server := serverOf(ctx); server != nil {
+		server.RegisterOnShutdown(func() { begin(true) })
+		return nil
+	}
+	// The admin API belongs to no server. It is provisioned before all other modules, so that none of them emits an event while it subscribes.
+	app, err := ctx.AppIfConfigured("events")
+	if err != nil { // Caddy's HTTP app loads the events app: without it there is no server to stop
+		return nil //nolint:nilerr // see above
+	}
+	return app.(*caddyevents.App).On("stopping", eventHandler(func() { begin(false) }))
+}
+
+// serverOf returns the server whose handlers are being provisioned; nil: none.
+func serverOf(ctx caddy.Context) *caddyhttp.Server {
+	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	return server
 }
 
 // exiting answers the calls in progress when the process exits.
@@ -200,14 +215,44 @@ func (e *exiting) wait() {
 	}
 }
 
-// OnStart registers a function that is called when the configuration has started, with all routes provisioned. It is not
-// called if a handler is provisioned without a running Caddy.
+// Start begins what the handlers do while their configuration runs, such as following runs and delivering their ends. Each configuration
+// with handlers of Skill Bridge has this app by itself, and it has no options.
+//
+// Handlers do not subscribe to Caddy's event «started» for that, since the health checks of a reverse_proxy provisioned before them already
+// emit events.
+type Start struct{ begin []func() }
+
+func init() { caddy.RegisterModule(new(Start)) }
+
+// CaddyModule returns the Caddy module information.
+func (*Start) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "skill_bridge", New: func() caddy.Module { return new(Start) }}
+}
+
+// Start implements caddy.App.
+func (s *Start) Start() error {
+	for _, begin := range s.begin {
+		begin()
+	}
+	return nil
+}
+
+// Stop implements caddy.App. What has begun ends with the context of the configuration.
+func (*Start) Stop() error { return nil }
+
+// OnStart registers a function that is called when the configuration starts, with all routes provisioned. It is not called if a handler is
+// provisioned without a running Caddy.
 func OnStart(ctx caddy.Context, begin func()) error {
-	app, err := ctx.AppIfConfigured("events")
-	if err != nil {
+	if _, err := ctx.AppIfConfigured("events"); err != nil { // Caddy's HTTP app loads the events app
 		return nil //nolint:nilerr // see above
 	}
-	return app.(*caddyevents.App).On("started", eventHandler(begin))
+	app, err := ctx.App("skill_bridge")
+	if err != nil {
+		return err
+	}
+	start := app.(*Start)
+	start.begin = append(start.begin, begin)
+	return nil
 }
 
 // eventHandler is called at an event of Caddy.
@@ -219,13 +264,14 @@ func (h eventHandler) Handle(context.Context, caddy.Event) error {
 	return nil
 }
 
-// Stopping returns a channel that is closed when the configuration begins to stop, since another one has replaced it or the process
-// exits. Without a running Caddy, it is closed when the context ends.
-func Stopping(ctx caddy.Context) (<-chan struct{}, error) {
-	app, err := ctx.AppIfConfigured("events")
-	if err != nil {
-		return ctx.Done(), nil //nolint:nilerr // see above
+// Stopping returns a channel that is closed when the server begins to shut down, since another configuration has replaced its own or the
+// process exits. Without a server, it is closed when the context ends.
+func Stopping(ctx caddy.Context) <-chan struct{} {
+	server := serverOf(ctx)
+	if server == nil {
+		return ctx.Done()
 	}
 	stopping := make(chan struct{})
-	return stopping, app.(*caddyevents.App).On("stopping", eventHandler(sync.OnceFunc(func() { close(stopping) })))
+	server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
+	return stopping
 }
