@@ -32,9 +32,11 @@ import (
 const (
 	// lookEvery is the interval in which files are looked at.
 	lookEvery = 5 * time.Second
-	// defaultFresh is for how long a document from a URL is used that has no max-age, longestFresh for how long any, and afterError when one is read again
-	// after an error.
-	defaultFresh, longestFresh, afterError = 5 * time.Minute, 24 * time.Hour, time.Minute
+	// defaultFresh is for how long a document from a URL is used that has no max-age, and longestFresh for how long any.
+	defaultFresh, longestFresh = 5 * time.Minute, 24 * time.Hour
+	// shortestPause is for how long one is not read again after an error, each further time for twice as long, up to longestPause: its server may be about
+	// to start, or be this Caddy.
+	shortestPause, longestPause = time.Second, time.Minute
 	// readTimeout bounds the time for one document, and maxDocument its size.
 	readTimeout = 30 * time.Second
 	maxDocument = 16 << 20
@@ -62,7 +64,8 @@ type source struct {
 	files   []string     // that are looked at
 	stamp   string       // of the files when they were read
 	due     time.Time    // when a document from a URL is read again; zero: it is a file
-	problem string       // that was logged last
+	pause   time.Duration
+	problem string // that was logged last
 }
 
 // newDocuments returns documents that were not read yet.
@@ -101,15 +104,19 @@ func (h *Handler) newDocuments(namespace string) *documents {
 	return l
 }
 
-// refresh reads the documents that have changed, or may have.
-func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, logger *zap.Logger) {
+// refresh reads the documents that have changed, or may have, and returns after how long to look again.
+func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, logger *zap.Logger) (next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	next = lookEvery
 	for _, s := range l.sources {
 		l.changed = s.refresh(ctx, &reader{transport, 0}, logger) || l.changed
+		if s.pause > 0 {
+			next = min(next, s.pause)
+		}
 	}
 	if !l.changed && l.current.Load() != nil || ctx.Err() != nil {
-		return
+		return next
 	}
 	l.changed = false
 	c, leftOut := l.catalog()
@@ -122,6 +129,7 @@ func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, lo
 	if l.current.Swap(c) == nil {
 		close(l.loaded)
 	}
+	return next
 }
 
 // refresh reads the source if that is due, and reports whether it has. After an error, what was read before stays.
@@ -139,7 +147,8 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 	}
 	if err != nil {
 		if !s.due.IsZero() {
-			s.due = time.Now().Add(afterError)
+			s.pause = min(max(2*s.pause, shortestPause), longestPause)
+			s.due = time.Now().Add(s.pause)
 		}
 		if s.problem != err.Error() {
 			s.problem = err.Error()
@@ -151,7 +160,7 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 		}
 		return false
 	}
-	s.last, s.problem = api, ""
+	s.last, s.problem, s.pause = api, "", 0
 	if api.Referred != nil {
 		s.files = nil
 		for _, u := range api.Referred {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,24 @@ func TestReloadWhileReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	testbed.Eventually(t, 10*time.Second, shows("Changed"), "the change is published")
+}
+
+// A document whose server starts after Caddy is published soon.
+func TestDocumentOfLateServer(t *testing.T) {
+	a := startAPI(t)
+	var reads atomic.Int64
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if reads.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, strings.ReplaceAll(pets, "operationId: ", "operationId: late-"))
+	}))
+	t.Cleanup(late.Close)
+	p := start(t, a, a.site(t, "allow_http\n\tallow_networks 127.0.0.1/32\n\topenapi "+late.URL+"/a.yaml {\n\t\tinclude *\n\t}"))
+	testbed.Eventually(t, 20*time.Second, func() bool {
+		return strings.Contains(p.get("/.well-known/skill-sharing").Body, "late-slow")
+	}, "the document is published")
 }
 
 // Two instances that share a database know each other's kept runs, and execute what has a key once. A run whose process is killed is lost, and not executed again.

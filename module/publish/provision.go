@@ -121,10 +121,10 @@ func (h *Handler) start(ctx caddy.Context) {
 		defer h.use.Done()
 		defer release()
 		for ctx.Err() == nil {
-			l.refresh(ctx, h.transport, h.logger)
+			next := l.refresh(ctx, h.transport, h.logger)
 			select {
 			case <-ctx.Done():
-			case <-time.After(lookEvery):
+			case <-time.After(next):
 			}
 		}
 	}()
