@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/usage"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
@@ -54,6 +56,8 @@ type metrics struct {
 	refusals      *prometheus.CounterVec
 	build         *prometheus.GaugeVec
 	streams       prometheus.Gauge
+	published     *prometheus.CounterVec
+	publishing    prometheus.Gauge
 	consents      consentMetrics
 	counted       *prometheus.Registry // of all of the above
 
@@ -117,6 +121,8 @@ func newMetrics() *metrics {
 	}
 	m.build = gauge("build_info", "The versions of the bridge, of Caddy and of Go. It is always 1.", "version", "caddy_version", "goversion")
 	m.streams = gauge("streams", "Open streams of events.").WithLabelValues()
+	m.published = counter("published_calls_total", "Invocations of published skills by outcome.", "skill", labelOutcome)
+	m.publishing = gauge("published_calls_in_progress", "Invocations of published skills that an API executes.").WithLabelValues()
 	m.calls = counter("calls_total", "Calls by outcome.", "front", "method", labelProvider, "skill", labelOutcome)
 	m.callDuration = histogram("call_duration_seconds", "Duration of calls that execute or follow a run.", callBuckets, labelProvider, labelOutcome)
 	m.phaseDuration = histogram("phase_duration_seconds", "Duration of the phases of calls that execute or follow a run.", phaseBuckets, "phase")
@@ -159,6 +165,22 @@ func RegisterMetrics(registry prometheus.Registerer) error {
 		return nil
 	}
 	return err
+}
+
+// Published counts an invocation of a published skill that has ended, with the code of its error; empty: it has none.
+func Published(skillID string, code document.ErrorCode) {
+	outcome := outcomeCompleted
+	if code != "" {
+		outcome = cmp.Or(document.Kinds[code], run.RunFailed).String()
+	}
+	processMetrics.published.WithLabelValues(processMetrics.skills.of(skillID), outcome).Inc()
+}
+
+// Publishing counts an invocation that an API executes as one in progress, until end is called.
+func Publishing() (end func()) {
+	gauge := processMetrics.publishing
+	gauge.Inc()
+	return gauge.Dec
 }
 
 // called counts a call that has ended.

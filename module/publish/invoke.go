@@ -18,6 +18,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
@@ -106,9 +107,11 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 	}
 	h.use.Acquire()
 	lifetime.BeginRun()
+	ended := observe.Publishing()
 	go func() { x.done <- x.ask(ctx, r) }()
 	x.answer(func() {
 		release()
+		ended()
 		h.use.EndRun()
 	})
 }
@@ -174,8 +177,9 @@ func (x *execution) finish(finished func()) {
 	x.settle(o)
 }
 
-// report logs the end of an invocation.
+// report counts and logs the end of an invocation.
 func (x *execution) report(o *run.Run) {
+	x.count(document.ErrorCode(o.Failure.ProviderSaid().Code))
 	x.handler.logger.Debug("invocation", zap.String("skill_id", x.skill.ID), zap.String("execution_id", x.executionID()), zap.String("status", statusOf(o.State)),
 		zap.String("code", o.Failure.ProviderSaid().Code), zap.Duration("duration", time.Since(x.began)))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/network"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/routes"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
@@ -47,7 +48,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := h.hold(ctx); err != nil {
 		return err
 	}
-	if err := lifetime.WatchStop(ctx); err != nil {
+	if err := cmp.Or(lifetime.WatchStop(ctx), observe.RegisterMetrics(ctx.GetMetricsRegistry())); err != nil {
 		return err
 	}
 	live.Store(h, true)

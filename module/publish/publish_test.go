@@ -489,3 +489,44 @@ func TestKeptDetails(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// Metrics have each invocation once, when it has ended, and those in progress.
+func TestMetrics(t *testing.T) {
+	a := startAPI(t)
+	p := start(t, a, testbed.AdminAPI+a.site(t, "namespace measured\n\tasync_after 50ms"))
+	p.ns = "measured"
+	end := make(chan struct{})
+	a.On(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/pets":
+			w.WriteHeader(http.StatusUnauthorized)
+		case "/slow":
+			<-end
+		}
+	})
+	has := func(series string) func() bool {
+		return func() bool {
+			return strings.Contains(p.get(p.Admin()+"/metrics").Body, "caddy_skill_bridge_published_calls_"+series+"\n")
+		}
+	}
+	p.invoke("get-pet", `{"petId":"1"}`)
+	p.invoke("get-pet", `{"petId":1}`)
+	p.invoke("list-pets", `{}`)
+	before := has(`in_progress 0`)
+	testbed.Eventually(t, 5*time.Second, before, "nothing is in progress")
+	slow := p.invoke("slow", `{}`)
+	if slow.Status != http.StatusAccepted || !has(`in_progress 1`)() || has(`total{outcome="completed",skill="measured/slow"} 1`)() {
+		t.Errorf("%v: it is not in progress", slow)
+	}
+	close(end)
+	p.await(slow)
+	testbed.Eventually(t, 5*time.Second, before, "nothing is in progress again")
+	for _, series := range []string{
+		`outcome="completed",skill="measured/get-pet"`, `outcome="invalid_arguments",skill="measured/get-pet"`, `outcome="auth_required",skill="measured/list-pets"`,
+		`outcome="completed",skill="measured/slow"`,
+	} {
+		if !has("total{" + series + "} 1")() {
+			t.Error(series)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
@@ -27,6 +28,15 @@ type request struct {
 	caller  string // by private_for; empty: anonymous
 	handler *Handler
 	next    caddyhttp.Handler
+	invoked string // the id of the skill, until the end of its invocation is counted
+}
+
+// count counts the end of an invocation, once. Without a code, it has completed.
+func (q *request) count(code document.ErrorCode) {
+	if q.invoked != "" {
+		observe.Published(q.invoked, code)
+		q.invoked = ""
+	}
 }
 
 // callerOf returns the value of private_for.
@@ -69,6 +79,7 @@ func (q *request) serve(c *catalog) {
 			extra.Add(zap.String("skill_id", invoked.ID))
 		}
 		if q.allows(http.MethodPost) {
+			q.invoked = invoked.ID
 			q.invoke(c, invoked)
 		}
 	default:
@@ -149,6 +160,7 @@ func detail(value any) jsontext.Value {
 
 // refuse answers with an error.
 func (q *request) refuse(status int, f *failure) {
+	q.count(f.Code)
 	q.write(status, struct {
 		Error *failure `json:"error"`
 	}{f})
