@@ -24,25 +24,25 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
-// agentBridge is the endpoint in the README's programs.
+// agentBridge is the endpoint in the manuals' programs.
 const agentBridge = "http://localhost:8080/rpc"
 
-// typed matches the types in the README's TypeScript, which Node.js before 22.18 does not support.
+// typed matches the types in the TypeScript, which Node.js before 22.18 does not support.
 var typed = regexp.MustCompile(`\)?: (Promise<any>|string|number|object\[\]|object|any\[\]|HeadersInit|Record<string, string>)`)
 
-// runAgents runs the programs of the README, each in a subtest, which gets what the program prints and whether it succeeds.
+// runAgents runs the programs that are agents, each in a subtest, which gets what the program prints and whether it succeeds.
 func runAgents(t *testing.T, endpoint, model string, variables []string, check func(t *testing.T, output string, err error)) {
 	t.Helper()
-	for language, p := range map[string]struct{ interpreter, name string }{
-		"python": {"python3", "agent.py"},
-		"ts":     {"node", "agent.mjs"},
+	for language, p := range map[string]struct{ interpreter, name, manual string }{
+		"python": {"python3", "agent.py", manuals.README},
+		"ts":     {"node", "agent.mjs", manuals.Methods},
 	} {
 		t.Run(language, func(t *testing.T) {
 			interpreter, err := exec.LookPath(p.interpreter)
 			if err != nil {
 				t.Skipf("there is no %s", p.interpreter)
 			}
-			text := strings.Replace(manuals.In(t, language, manuals.README)[0].Text, agentBridge, endpoint, 1)
+			text := strings.Replace(manuals.In(t, language, p.manual)[0].Text, agentBridge, endpoint, 1)
 			if language == "ts" {
 				text = typed.ReplaceAllStringFunc(text, func(match string) string { return strings.Repeat(")", strings.Count(match, ")")) })
 			}
@@ -59,7 +59,7 @@ func runAgents(t *testing.T, endpoint, model string, variables []string, check f
 	}
 }
 
-// TestREADMEPrograms runs the programs of the README with the quickstart.
+// TestREADMEPrograms runs the programs that are agents with the quickstart.
 func TestREADMEPrograms(t *testing.T) {
 	b := startQuickstart(open(t, "quickstart"))
 	m := &llm{tool: "demo_markdown", arguments: []any{`{"markdown":"# Hello"}`}}

@@ -160,11 +160,11 @@ func TestManualsBlocks(t *testing.T) {
 			t.Errorf("%s has %d fences, of which the tests find %d", file, len(fences), 2*len(blocks))
 		}
 	}
-	// Other blocks that tests read: listings of options, folders, a template of the page, and
-	// configuration of Prometheus. The answer of approve is an example: a test in package command compares the form.
+	// A picture, and other blocks that tests read: listings of options, folders, a template of the page,
+	// and configuration of Prometheus. The answer of approve is an example: a test in package command compares the form.
 	readElsewhere := []string{
 		manuals.Configuration + " skill_bridge", manuals.Credentials + " credentials", manuals.Contributing + " module/",
-		manuals.Page + " <!doctype", manuals.Publishing + " skill_publish", manuals.Monitoring + " #", manuals.CommandLine + " acme.weather",
+		manuals.README + " Without", manuals.Page + " <!doctype", manuals.Publishing + " skill_publish", manuals.Monitoring + " #", manuals.CommandLine + " acme.weather",
 		"module/consent/README.md https://agents.example.com/connect/<namespace>/callback",
 	}
 	for _, block := range manuals.Blocks(t) {
@@ -181,7 +181,7 @@ func TestManualsBlocks(t *testing.T) {
 		case "python", "ts", "json":
 			// TestREADMEPrograms and TestREADMEPublishes read them, and TestClientConfigurations in package command
 			if block.File == manuals.Methods || block.Language == "json" && (block.File == manuals.AgentSkills || block.File == manuals.Providers) {
-				// TestReceiverInManual runs it, TestSiteIndexInManual and TestAnswersInManual read it
+				// TestReceiverInManual and TestREADMEPrograms run them, TestSiteIndexInManual and TestAnswersInManual read it
 				continue
 			}
 			if block.File != manuals.README && (block.Language != "json" || block.File != manuals.CommandLine && block.File != manuals.MCP) {
