@@ -267,5 +267,9 @@ func (s *schemas) keyword(name string, v any) any {
 // applicable reports whether a regular expression is one that bridges apply.
 func applicable(expression string) bool {
 	x, err := ecma.Translate(expression)
-	return err == nil && x.Obstacle == "" && !x.Lenient && expression != ""
+	if err != nil || x.Lenient || expression == "" {
+		return false
+	}
+	tree, _ := x.Parse()
+	return tree != nil
 }

@@ -277,7 +277,7 @@ func TestUnusableParameterSchemas(t *testing.T) {
 		{"draft 4, and no limit", `{"$schema":"http://json-schema.org/draft-04/schema#","minimum":1,"exclusiveMinimum":"yes"}`, "/exclusiveMinimum", "must be a number (in the schema as it reads in Draft 2020-12)"},
 		{"draft 7, and no such definition", `{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"a":{}},"items":{"$ref":"#/definitions/b"}}`, "", `must be a JSON Schema: json-pointer in "#/$defs/b" not found (in the schema as it reads in Draft 2020-12)`},
 		{"draft 7, and no type of an item", `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"strong"}],"additionalItems":false}`, "/prefixItems/0/type", "must be equal to one of the allowed values"},
-		{"an older draft that is not stated", `{"items":[{"type":"string"},{"pattern":"("}]}`, "/prefixItems/1/pattern", "must be a regular expression: missing ) (in the schema as it reads in Draft 2020-12)"},
+		{"an older draft that is not stated", `{"items":[{"type":"string"},{"pattern":"("}]}`, "/prefixItems/1/pattern", "must be a regular expression: missing closing ) (in the schema as it reads in Draft 2020-12)"},
 		{"no such definition", `{"$ref":"#/$defs/a"}`, "", "must be a JSON Schema: "},
 		{"no such anchor", `{"$ref":"#a"}`, "", "must be a JSON Schema: "},
 		{"itself", `{"$ref":"#"}`, "", "must not refer to itself without end"},

@@ -90,17 +90,13 @@ func (e *patternEngine) compileNew(expression string) (pattern, error) {
 	if err != nil {
 		return pattern{}, err
 	}
-	if x.Obstacle != "" {
-		e.unsupported = true
-		return anything, nil
-	}
 	if e.effort.spend(parsing(x)) != nil {
 		return pattern{}, errPatterns
 	}
-	tree, err := syntax.Parse(x.Text, syntax.Perl)
-	if err != nil { // too large: all that is not legal was refused before
-		e.unsupported = true
-		return anything, nil
+	tree, err := x.Parse()
+	if tree == nil {
+		e.unsupported = e.unsupported || err == nil
+		return anything, err
 	}
 	size := sizeOf(tree)
 	size = size.plus(patternSize{instructions: 2, steps: 2 * stepsPerMove}) // a failure and the match
