@@ -787,7 +787,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestAlertRules: promtool checks them; this is about what they ask for.
+// TestAlertRules: promtool checks them; this is about what they ask for, what the manual says about each, and that each has tests.
 func TestAlertRules(t *testing.T) {
 	for _, file := range []string{"alerts.yml", "alerts.test.yml", "README.md"} {
 		text := monitoring(t, file)
@@ -798,10 +798,24 @@ func TestAlertRules(t *testing.T) {
 		if file != "alerts.yml" {
 			continue
 		}
-		for _, rule := range strings.Split(string(text), "- alert:")[1:] {
+		manual, tests := string(monitoring(t, "README.md")), string(monitoring(t, "alerts.test.yml"))
+		_, runbook, _ := strings.Cut(manual, "\n## Alerts\n")
+		runbook, _, _ = strings.Cut(runbook, "\n## ")
+		rules := strings.Split(string(text), "- alert:")[1:]
+		if rows := strings.Count(runbook, "\n| `"); rows != len(rules) {
+			t.Errorf("the manual says what to do after %d alerts, of %d", rows, len(rules))
+		}
+		for _, rule := range rules {
+			name := strings.TrimSpace(strings.SplitN(rule, "\n", 2)[0])
+			if !strings.Contains(runbook, "\n| `"+name+"` | ") {
+				t.Errorf("the manual does not say what to do after %s", name)
+			}
+			if !strings.Contains(tests, "alertname: "+name+",") || !strings.Contains(tests, `alertname="`+name+`", alertstate="firing"`) {
+				t.Errorf("no test says when %s fires, and when not", name)
+			}
 			for _, member := range []string{"expr:", "for:", "severity:", "summary:", "description:"} {
 				if !strings.Contains(rule, member) {
-					t.Errorf("the rule %s has no %s", strings.TrimSpace(strings.SplitN(rule, "\n", 2)[0]), member)
+					t.Errorf("the rule %s has no %s", name, member)
 				}
 			}
 		}
