@@ -19,10 +19,11 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
-// connectAccounts gives the credentials of users what they have of the bridge, and ends grants of sources that no instance has any more.
+// connectAccounts gives the credentials of users what they have of the bridge, and ends grants of sources that no instance has any more, also without
+// a seal_key.
 func (h *Handler) connectAccounts(ctx caddy.Context, sources []catalog.Source, keys runtokens.Keys, o *observe.Observer) error {
 	sealer, err := keeping.Sealer(keys, "grants")
-	if err != nil || sealer == nil || h.DB() == nil {
+	if err != nil || h.DB() == nil {
 		return err
 	}
 	h.accounts = &credentials.Accounts{Transport: h.standard, Connection: credentials.Connection{

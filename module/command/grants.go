@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +24,7 @@ func grantsCommand() *cobra.Command {
 		Short: "Shows the accounts that users have connected to the running bridge, or ends those of one",
 		Long: `Lists the accounts that users have connected at providers with "credentials oauth2_user": whose they are, what they have consented to, and since when; no
 tokens. With --revoke, ends all of a principal: their tokens are revoked at the authorization servers and deleted. The principal's next call is answered with
-the link where to connect an account. With --json, writes what the admin API returns: {"connected", "grants", "unread"}, with --revoke those that have ended,
+the link where to connect an account. An account that can't be decrypted was stored with another seal_key: its user has to connect again. With --json, writes what the admin API returns: {"connected", "grants", "unread"}, with --revoke those that have ended,
 or {"error": {"message"}}.` + adminHelp,
 		Example: `  caddy skill-bridge grants
   caddy skill-bridge grants --principal alice --json
@@ -44,7 +45,8 @@ or {"error": {"message"}}.` + adminHelp,
 		}
 		screen.Show(answer, func() {
 			for _, g := range answer.Grants {
-				fmt.Fprintf(screen.Out, "%s: the account of %s is no longer connected\n", clean(g.Namespace), clean(g.Owner))
+				how := map[bool]string{true: "; its tokens can't be decrypted, so that they were deleted, but not revoked"}[g.Unreadable]
+				fmt.Fprintf(screen.Out, "%s: the account of %s is no longer connected%s\n", clean(cmp.Or(g.Namespace, "?")), clean(g.Owner), how)
 			}
 			if len(answer.Grants) == 0 {
 				fmt.Fprintln(screen.Out, "this principal has connected no account")
@@ -61,18 +63,16 @@ or {"error": {"message"}}.` + adminHelp,
 func showGrants(s *cli.Screen, all *admin.Grants) {
 	rows := make([][]string, len(all.Grants))
 	for i, g := range all.Grants {
-		ends := ""
-		if !g.Renewable {
+		since, ends := ago(g.Consented), ""
+		switch {
+		case g.Unreadable:
+			since, ends = "?", "can't be decrypted"
+		case !g.Renewable:
 			ends = "with its token"
-			if !g.Ends.IsZero() {
-				ends = g.Ends.UTC().Format("2006-01-02 15:04 MST")
-			}
 		}
-		rows[i] = []string{g.Owner, g.Namespace, ago(g.Consented), g.Used.UTC().Format("2006-01-02"), ends, strings.Join(g.Scopes, " ")}
+		rows[i] = []string{cmp.Or(g.Owner, "?"), cmp.Or(g.Namespace, "?"), since, g.Used.UTC().Format("2006-01-02"), ends, strings.Join(g.Scopes, " ")}
 	}
-	if len(rows) > 0 {
-		s.WholeTable("", 5, []string{"PRINCIPAL", "SOURCE", "CONNECTED SINCE", "LAST USED", "ENDS", "SCOPES"}, rows)
-	}
+	s.WholeTable("", 5, []string{"PRINCIPAL", "SOURCE", "CONNECTED SINCE", "LAST USED", "ENDS", "SCOPES"}, rows)
 	summarizeGrants(s, all)
 }
 

@@ -14,6 +14,7 @@ import (
 func TestGrants(t *testing.T) {
 	const ada = `{"bridge":1,"principal":"ada","namespace":"restaurant","scopes":["book:reservation","offline_access"],"consented":"2026-11-01T10:00:00Z","renewable":true,"used":"2026-11-29T00:00:00Z"}`
 	const bob = `{"bridge":1,"principal":"bob","namespace":"restaurant","scopes":["book:reservation"],"consented":"2026-11-01T10:00:00Z","renewable":false,"ends":"2026-11-29T12:00:00Z","used":"2026-11-29T00:00:00Z"}`
+	const encrypted = `{"bridge":1,"principal":"","namespace":"","scopes":null,"renewable":false,"used":"2026-11-29T00:00:00Z","unreadable":true}`
 	var mu sync.Mutex // the command is another process
 	var asked []string
 	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -22,10 +23,10 @@ func TestGrants(t *testing.T) {
 		defer mu.Unlock()
 		asked = append(asked, r.Method+" "+r.URL.String()+" "+string(body))
 		if r.Method == http.MethodPost {
-			_, _ = io.WriteString(w, `{"connected":{"restaurant":2},"grants":[`+ada+`]}`)
+			_, _ = io.WriteString(w, `{"connected":{"restaurant":2},"grants":[`+ada+`,`+strings.Replace(encrypted, `""`, `"ada"`, 1)+`]}`)
 			return
 		}
-		_, _ = io.WriteString(w, `{"connected":{"restaurant":2},"grants":[`+ada+`,`+bob+`],"unread":[{"place":"db","error":"down"}]}`)
+		_, _ = io.WriteString(w, `{"connected":{"restaurant":2},"grants":[`+ada+`,`+bob+`,`+encrypted+`],"unread":[{"place":"db","error":"down"}]}`)
 	}))
 	defer admin.Close()
 	for _, c := range []struct {
@@ -34,11 +35,13 @@ func TestGrants(t *testing.T) {
 		fails      bool
 	}{
 		{"", "ada        restaurant", "GET /skill_bridge/grants?principal= null", false},
-		{"", "2026-11-29 12:00 UTC", "GET /skill_bridge/grants?principal= null", false},
+		{"", "2026-11-29  with its token", "GET /skill_bridge/grants?principal= null", false},
+		{"", "?          ?           ?                2026-11-29  can't be decrypted", "GET /skill_bridge/grants?principal= null", false},
 		{"", "Accounts that users have connected: 2 at restaurant", "GET /skill_bridge/grants?principal= null", false},
 		{"", "not known of db: down", "GET /skill_bridge/grants?principal= null", false},
 		{"--principal a&b --json", `"principal":"bob"`, "GET /skill_bridge/grants?principal=a%26b null", false},
 		{"--principal ada --revoke", "restaurant: the account of ada is no longer connected", `POST /skill_bridge/revoke {"principal":"ada"}`, false},
+		{"--principal ada --revoke", "?: the account of ada is no longer connected; its tokens can't be decrypted, so", `POST /skill_bridge/revoke {"principal":"ada"}`, false},
 		{"--principal ada --revoke --json", `"grants":[{"bridge":1,"principal":"ada"`, `POST /skill_bridge/revoke {"principal":"ada"}`, false},
 		{"--revoke", "--revoke needs --principal", "", true},
 		{"--principal= --revoke", "--principal is empty", "", true},

@@ -16,17 +16,18 @@ import (
 func ports(s *login) string { return "allow_ports " + s.URL[strings.LastIndex(s.URL, ":")+1:] }
 
 // R230: the grants of a source that is no longer configured are revoked and deleted when the configuration is loaded, also if it was the only one, the pages
-// went with it or have another URL, or its client is another one. Others stay.
+// or the seal_key went with it, the pages have another URL, or its client is another one. Others stay. Without the key, nothing can be revoked.
 func TestR230SourceRemoved(t *testing.T) {
 	const connect = "\n\tconnect {\n\t\turl http://127.0.0.1:{$PORT}/connect\n\t}"
 	for name, tc := range map[string]struct {
 		remove, keepConnect bool
 		edit                []string
 		reason              string
-		stays               bool
+		stays, unrevoked    bool
 	}{
 		"the only source":           {remove: true, keepConnect: true, reason: "removed"},
 		"the pages, too":            {remove: true, reason: "removed"},
+		"the seal_key, too":         {remove: true, edit: []string{"\tseal_key " + sealKey + "\n", ""}, unrevoked: true},
 		"another URL of the pages":  {remove: true, keepConnect: true, edit: []string{"127.0.0.1:{$PORT}/connect", "localhost:{$PORT}/connect"}, reason: "removed"},
 		"another client":            {keepConnect: true, edit: []string{"client_id web", "client_id other"}, reason: "changed"},
 		"the same with another URL": {keepConnect: true, edit: []string{"127.0.0.1:{$PORT}/connect", "localhost:{$PORT}/connect"}, stays: true},
@@ -49,15 +50,21 @@ func TestR230SourceRemoved(t *testing.T) {
 			if err := b.Reload(strings.NewReplacer(tc.edit...).Replace(caddyfile)); err != nil {
 				t.Fatal(err)
 			}
-			if tc.stays {
+			switch {
+			case tc.stays:
 				time.Sleep(2 * time.Second)
-			} else {
+			case tc.unrevoked:
+				testbed.Eventually(t, 10*time.Second, func() bool { return len(b.Log.Lines("could not be revoked", `"accounts":1`)) == 1 }, "the log says what was not revoked")
+				if _, ended := b.admin(t, http.MethodPost, "/skill_bridge/revoke", `{"principal":"ada"}`); !strings.Contains(ended, `"grants":[]`) || s.revoked.Load() != 0 {
+					t.Error(ended)
+				}
+			default:
 				testbed.Eventually(t, 10*time.Second, func() bool { return s.revoked.Load() == 1 }, "the token is revoked")
 			}
 			if _, all := b.admin(t, http.MethodGet, "/skill_bridge/grants", ""); strings.Contains(all, `"principal":"ada"`) != tc.stays {
 				t.Error(all)
 			}
-			if lines := b.Log.Lines(`"logger":"http.handlers.skill_bridge"`, `"principal":"ada"`, `"reason":"`+tc.reason+`"`); (len(lines) == 1) == tc.stays {
+			if lines := b.Log.Lines(`"logger":"http.handlers.skill_bridge"`, `"principal":"ada"`, `"reason":"`+tc.reason+`"`); (len(lines) == 1) == (tc.stays || tc.unrevoked) {
 				t.Errorf("%d lines", len(lines))
 			}
 		})

@@ -1,16 +1,18 @@
 package credentials
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
@@ -56,19 +58,21 @@ func (a *Accounts) at(namespace string) (*OAuth2User, http.RoundTripper) {
 
 // Grant is what a user has consented to. It has no tokens.
 type Grant struct {
-	Owner     string    `json:"principal"`
-	Namespace string    `json:"namespace"`     // of the source
-	Scopes    []string  `json:"scopes"`        // that were asked for, or that the server has named
-	Consented time.Time `json:"consented"`     // when the user has
-	Renewable bool      `json:"renewable"`     // there is a refresh token
-	Ends      time.Time `json:"ends,omitzero"` // if it is not renewable; zero: it is not known
-	Used      time.Time `json:"used"`          // the last use, to a day
+	Owner     string    `json:"principal"`          // empty: it can't be decrypted
+	Namespace string    `json:"namespace"`          // of the source; empty: it can't be decrypted, and is of no source of the bridge
+	Scopes    []string  `json:"scopes"`             // that were asked for, or that the server has named
+	Consented time.Time `json:"consented,omitzero"` // when the user has
+	Renewable bool      `json:"renewable"`          // there is a refresh token
+	Ends      time.Time `json:"ends,omitzero"`      // if it is not renewable; zero: it is not known
+	Used      time.Time `json:"used"`               // the last use, to a day
+	// Unreadable says that it can't be decrypted, since it was stored with another seal_key. Its user has to connect again.
+	Unreadable bool `json:"unreadable,omitzero"`
 }
 
 func (g *held) grant() *Grant {
 	grant := &Grant{
 		Owner: g.row.Owner, Namespace: g.row.Namespace, Scopes: g.row.granted(), Consented: g.row.Consented, Renewable: g.row.Refresh != "",
-		Used: g.thing.Expires.Add(-unusedKept - revocable),
+		Used: g.thing.Expires.Add(-unusedKept - revocable), Unreadable: g.unreadable,
 	}
 	if !grant.Renewable {
 		grant.Ends = g.row.Expires
@@ -76,35 +80,53 @@ func (g *held) grant() *Grant {
 	return grant
 }
 
-// each calls a function with each grant of the bridge, or of one owner of it, until that returns false.
-func (a *Accounts) each(ctx context.Context, owner string, f func(g *held) bool) error {
-	var key []byte
-	if owner != "" {
-		var err error
-		if key, err = a.nameKey(ctx); err != nil {
-			return err
-		}
+// places returns the namespaces of the sources by the end of the names of their grants.
+func (a *Accounts) places() map[string]string {
+	places := make(map[string]string, len(a.Sources))
+	for i := range a.Sources {
+		places[a.sourcePart(a.Sources[i].Namespace)] = a.Sources[i].Namespace
 	}
-	names, err := a.Things.Names(ctx, grantKind, a.nameOf(key, owner, ""), maxListed)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		g, err := a.open(ctx, name)
+	return places
+}
+
+// placeOf returns the end of the name of a grant, which its source decides.
+func placeOf(name string) string { return name[max(0, len(name)-namePart):] }
+
+// each returns the grants of the bridge, or of one owner of it, also those that can't be decrypted.
+func (a *Accounts) each(ctx context.Context, owner string) iter.Seq2[*held, error] {
+	return func(yield func(*held, error) bool) {
+		names, err := a.Things.Names(ctx, grantKind, a.nameOf(owner, ""), maxListed)
 		if err != nil {
-			return err
+			yield(nil, err)
 		}
-		if g.row != nil && !f(g) {
-			break
+		places := a.places()
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			g, err := a.open(ctx, name)
+			switch {
+			case err != nil:
+			case g.thing.Version == 0:
+				continue // it was deleted meanwhile
+			case g.row == nil:
+				g.row, g.unreadable = &grantRow{Owner: owner, Namespace: places[placeOf(name)]}, true
+			}
+			if !yield(g, err) || err != nil {
+				return
+			}
 		}
 	}
-	return err
 }
 
 // List returns the grants of the bridge, or of one owner, at most as many.
 func (a *Accounts) List(ctx context.Context, owner string, most int) (grants []*Grant, err error) {
-	err = a.each(ctx, owner, func(g *held) bool {
-		grants = append(grants, g.grant())
-		return len(grants) < most
-	})
-	return grants, err
+	for g, err := range a.each(ctx, owner) {
+		if err != nil {
+			return grants, err
+		}
+		if grants = append(grants, g.grant()); len(grants) >= most {
+			break
+		}
+	}
+	return grants, nil
 }
 
 // Bridge returns what tells apart the grants of bridges.
@@ -115,83 +137,97 @@ func (a *Accounts) Count(ctx context.Context) (map[string]int, error) {
 	if len(a.Sources) == 0 {
 		return nil, nil
 	}
-	key, err := a.nameKey(ctx)
-	if err != nil {
-		return nil, err
+	places, counts := a.places(), map[string]int{}
+	for _, namespace := range places {
+		counts[namespace] = 0
 	}
-	bridge := a.nameOf(key, "", "")
-	sources, counts := map[string]string{}, map[string]int{}
-	for i := range a.Sources {
-		namespace := a.Sources[i].Namespace
-		sources[strings.TrimPrefix(a.nameOf(key, "", namespace), bridge)], counts[namespace] = namespace, 0
-	}
-	names, err := a.Things.Names(ctx, grantKind, bridge, maxListed)
+	names, err := a.Things.Names(ctx, grantKind, a.nameOf("", ""), maxListed)
 	for name := range names {
-		if namespace, ok := sources[name[max(0, len(name)-namePart):]]; ok {
+		if namespace, ok := places[placeOf(name)]; ok {
 			counts[namespace]++
 		}
 	}
 	return counts, err
 }
 
-// Revoke revokes and deletes the grants of an owner, and returns them.
+// Revoke revokes and deletes the grants of an owner, and returns them. Those that can't be decrypted are only deleted.
 func (a *Accounts) Revoke(ctx context.Context, owner string) (ended []*Grant, err error) {
-	failed := a.each(ctx, owner, func(g *held) bool {
-		if o, transport := a.at(g.row.Namespace); o != nil {
-			err = o.Disconnect(ctx, &credential.Authentication{Transport: transport, Owner: owner}, owner)
-		} else {
-			err = a.disconnect(ctx, transport, g.thing.Name, "")
-		}
+	for g, err := range a.each(ctx, owner) {
 		if err == nil {
-			ended = append(ended, g.grant())
+			if o, transport := a.at(g.row.Namespace); o != nil {
+				err = o.Disconnect(ctx, &credential.Authentication{Transport: transport, Owner: owner}, owner)
+			} else {
+				err = a.disconnect(ctx, transport, g.thing.Name, "")
+			}
 		}
-		return err == nil
-	})
-	return ended, cmp.Or(err, failed)
+		if err != nil {
+			return ended, err
+		}
+		ended = append(ended, g.grant())
+	}
+	return ended, nil
 }
 
 // Sweep ends the grants that were not used for 90 days, and those of sources and clients that no instance of the bridge has. It is called when a configuration
 // has started, and each day after that.
 func (a *Accounts) Sweep(ctx context.Context) error {
-	clients, err := a.say(ctx)
+	if len(a.Sources) == 0 {
+		if names, err := a.Things.Names(ctx, grantKind, a.nameOf("", ""), 1); err != nil || len(names) == 0 {
+			return err
+		}
+	}
+	configured, err := a.say(ctx)
 	if err != nil {
 		return err
 	}
-	return a.each(ctx, "", func(g *held) bool {
+	unrevoked := 0
+	for g, err := range a.each(ctx, "") {
+		if err != nil {
+			return err
+		}
+		reason := "removed"
 		o, transport := a.at(g.row.Namespace)
-		client := func(tokenURL string) bool { return clients[clientOf(g.row.Namespace, g.row.ClientID, tokenURL)] }
-		known := client(g.row.TokenURL) || client("")
-		var reason string
-		switch {
-		case !known && o == nil:
-			reason = "removed"
-		case !known:
-			reason = "changed"
+		switch client := func(tokenURL string) string { return clientOf(g.row.Namespace, g.row.ClientID, tokenURL) }; {
+		case g.unreadable && configured[placeOf(g.thing.Name)]:
+			continue // its key may come back
+		case g.unreadable:
+			unrevoked++
+		case !configured[client(g.row.TokenURL)] && !configured[client("")]:
+			if o != nil {
+				reason = "changed"
+			}
 		case time.Until(g.thing.Expires) < revocable:
 			reason = "unused"
 		case g.row.ended(time.Now()):
 			reason = "expired"
 		default:
-			return true
+			continue
 		}
 		if a.end(ctx, g, reason) {
 			a.revoke(ctx, transport, g.row.Revoke, g.row)
 		}
-		return ctx.Err() == nil
-	})
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if unrevoked > 0 {
+		a.Logger.Warn("accounts of users at sources that are no longer configured were deleted; without the seal_key with which they were stored, their tokens could not be revoked",
+			zap.Int("accounts", unrevoked))
+	}
+	return nil
 }
 
 // clientOf returns what tells apart the clients of sources. Without a URL of the token endpoint, it is that of descriptors.
 func clientOf(namespace, id, tokenURL string) string { return tokens.Digest(namespace, id, tokenURL) }
 
-// say says, in the database, which sources this process has, in the place of its earlier configuration, and returns the clients of the sources of all
+// say says, in the database, which sources this process has, in the place of its earlier configuration, and returns the sources and clients of all
 // instances: those with an older configuration do not end the grants of sources that newer ones have.
-func (a *Accounts) say(ctx context.Context) (clients map[string]bool, err error) {
-	bridge := a.nameOf(nil, "", "")
-	own := make([]string, len(a.Sources))
+func (a *Accounts) say(ctx context.Context) (configured map[string]bool, err error) {
+	bridge := a.nameOf("", "")
+	own := slices.Collect(maps.Keys(a.places()))
 	for i := range a.Sources {
 		c := a.Sources[i].Credentials.(*OAuth2User).client.get()
-		own[i] = clientOf(a.Sources[i].Namespace, c.ID, c.TokenURL)
+		own = append(own, clientOf(a.Sources[i].Namespace, c.ID, c.TokenURL))
 	}
 	var thing *store.Thing
 	for ok := false; !ok; { // the earlier configuration may leave at the same time
@@ -209,19 +245,19 @@ func (a *Accounts) say(ctx context.Context) (clients map[string]bool, err error)
 	}
 	a.said.Store(thing)
 	names, err := a.Things.Names(ctx, grantSourceKind, bridge, maxListed)
-	clients = make(map[string]bool)
+	configured = make(map[string]bool)
 	for name := range names {
 		thing, err := a.Things.Get(ctx, grantSourceKind, name)
 		if err != nil && !errors.Is(err, store.ErrNoThing) {
 			return nil, err
 		}
 		if err == nil {
-			for client := range strings.FieldsSeq(string(thing.Value)) {
-				clients[client] = true
+			for text := range strings.FieldsSeq(string(thing.Value)) {
+				configured[text] = true
 			}
 		}
 	}
-	return clients, err
+	return configured, err
 }
 
 // Leave says that this process no longer has the sources, unless a later configuration of it has said which ones it has.

@@ -113,10 +113,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	if err != nil {
 		return err
 	}
-	name, err := o.grants.name(ctx, a.Owner)
-	if err != nil {
-		return o.grants.rotation("", "").Unavailable(err)
-	}
+	name := o.grants.nameOf(a.Owner, f.Namespace)
 	r := o.grants.rotation(endpoint, name)
 	unlock, failure := r.Lock(ctx)
 	if failure != nil {
@@ -165,12 +162,8 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 
 // Disconnect revokes and deletes the grant of an owner, if there is one.
 func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authentication, owner string) error {
-	name, err := o.grants.name(ctx, owner)
-	if err != nil {
-		return o.grants.rotation("", "").Unavailable(err)
-	}
 	defer o.grants.changed(owner, nil)
-	return o.grants.disconnect(ctx, a.Transport, name, o.client.get().revocationURL)
+	return o.grants.disconnect(ctx, a.Transport, o.grants.nameOf(owner, o.grants.Namespace), o.client.get().revocationURL)
 }
 
 // CheckIssuer checks the issuer of an answer of the authorization server (RFC 9207); sent is false if the answer names none. Its error is [ErrIssuer], unless the

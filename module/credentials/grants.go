@@ -3,15 +3,10 @@ package credentials
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -40,8 +35,8 @@ const (
 	revocationTimeout = 3 * time.Second
 	// namePart is the length of a digest in the names of grants.
 	namePart = 32
-	// The kinds of things: grants, the keys of their names, and the scopes that providers have asked for.
-	grantKind, grantNameKind, grantScopeKind = "grants", "grant_names", "grant_scopes"
+	// The kinds of things: grants, and the scopes that providers have asked for.
+	grantKind, grantScopeKind = "grants", "grant_scopes"
 )
 
 // errGrantEnded is the cause of the failure of a request for a token whose grant has ended.
@@ -57,7 +52,7 @@ type Connection struct {
 	URL string
 	// Things keep the grants.
 	Things tokens.Things
-	// Sealer encrypts them.
+	// Sealer encrypts them; nil: there is no seal_key, and so no source with grants any more.
 	Sealer *runtoken.Sealer
 	// Ended reports that the grant of a principal at a source has ended.
 	Ended func(owner, namespace, reason string)
@@ -94,11 +89,12 @@ func (r *grantRow) text() string {
 
 // held is a grant with the thing that has it.
 type held struct {
-	thing   *store.Thing
-	row     *grantRow // nil: there is none, or it can't be decrypted
-	old     bool      // there is a newer key
-	read    time.Time
-	failure *run.Failure // of reading it
+	thing      *store.Thing
+	row        *grantRow // nil: there is none, or it can't be decrypted
+	unreadable bool      // of the row, only the owner and the namespace are known, if at all
+	old        bool      // there is a newer key
+	read       time.Time
+	failure    *run.Failure // of reading it
 }
 
 // take replaces the tokens by those of an answer.
@@ -127,57 +123,22 @@ func (r *grantRow) granted() []string { return union(r.Asked, r.Answered) }
 // ended reports whether the grant has ended with its access token.
 func (r *grantRow) ended(now time.Time) bool { return r.Refresh == "" && !r.token().Valid(now) }
 
-// nameKey returns the key of the digests in the names of the bridge's grants, which do not show principals to readers of the database. Each seal_key has a
-// copy of it, so that instances with the earlier and the newer one find the same grants. One that can't be decrypted is never replaced.
-func (c *Connection) nameKey(ctx context.Context) ([]byte, error) {
-	key := ""
-	for copies := 0; ; {
-		name := tokens.Digest(c.Realm, strconv.Itoa(copies))
-		thing, err := c.Things.Get(ctx, grantNameKind, name)
-		if err != nil && !errors.Is(err, store.ErrNoThing) {
-			return nil, err
-		}
-		if err == nil {
-			found, old, err := c.Sealer.OpenText(ctx, string(thing.Value), grantNameKind, name)
-			if err != nil && !errors.Is(err, runtoken.ErrInvalid) {
-				return nil, err
-			}
-			if key = cmp.Or(key, found); err == nil && !old {
-				return []byte(key), nil
-			}
-			copies++
-			continue
-		}
-		made := cmp.Or(key, rand.Text())
-		sealed, err := c.Sealer.SealText(ctx, made, grantNameKind, name)
-		ok := false
-		if err == nil {
-			ok, err = c.Things.Put(ctx, &store.Thing{Kind: grantNameKind, Name: name, Value: []byte(sealed)}, 0)
-		}
-		switch {
-		case key != "" || ok && err == nil: // a copy can be made later
-			return []byte(made), nil
-		case err != nil:
-			return nil, err
-		}
-	}
-}
-
-// nameOf returns the beginning of the names of the grants of a bridge; with an owner, of this one's; with a namespace, the name of one.
-func (c *Connection) nameOf(key []byte, owner, namespace string) string {
-	part := func(what, text string) string {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(what + "\x00" + text))
-		return hex.EncodeToString(mac.Sum(nil))[:namePart]
-	}
+// nameOf returns the beginning of the names of the grants of a bridge; with an owner, of this one's; with a namespace, the name of one. It depends on no key, so
+// that instances and operators with different ones, or none, have the same grants in view.
+func (c *Connection) nameOf(owner, namespace string) string {
 	name := tokens.Digest(c.Realm)[:16]
 	if owner != "" {
-		name += part("owner", owner)
+		name += tokens.Digest(c.Realm, "owner", owner)[:namePart]
 	}
 	if namespace != "" {
-		name += part("source", namespace)
+		name += c.sourcePart(namespace)
 	}
 	return name
+}
+
+// sourcePart returns the end of the names of the grants of a source.
+func (c *Connection) sourcePart(namespace string) string {
+	return tokens.Digest(c.Realm, "source", namespace)[:namePart]
 }
 
 // open reads a grant by its name.
@@ -190,6 +151,9 @@ func (c *Connection) open(ctx context.Context, name string) (*held, error) {
 		return nil, err
 	}
 	g := &held{thing: thing}
+	if c.Sealer == nil {
+		return g, nil
+	}
 	text, old, err := c.Sealer.OpenText(ctx, string(thing.Value), grantKind, name)
 	switch {
 	case err == nil:
@@ -299,7 +263,7 @@ func (c *Connection) end(ctx context.Context, g *held, reason string) (ok bool) 
 		c.Logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
 		return false
 	}
-	if ok {
+	if ok && !g.unreadable {
 		c.Ended(g.row.Owner, g.row.Namespace, reason)
 	}
 	return ok

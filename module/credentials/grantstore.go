@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,25 +27,9 @@ func (o *OAuth2User) Connect(c Connection) {
 type grants struct {
 	*Connection
 
-	names atomic.Pointer[[]byte] // the key of the names of grants; nil: it was not read
-
 	mu      sync.Mutex
 	rows    tokens.Recent[*held] // by owner, for a moment
 	changes int                  // of grants by this process
-}
-
-// name returns the name of the grant of an owner.
-func (s *grants) name(ctx context.Context, owner string) (string, error) {
-	key := s.names.Load()
-	if key == nil {
-		read, err := s.nameKey(ctx)
-		if err != nil {
-			return "", err
-		}
-		key = &read
-		s.names.Store(key)
-	}
-	return s.nameOf(*key, owner, s.Namespace), nil
 }
 
 // read returns the grant of an owner as it was at most so long ago. It has no row if there is no grant.
@@ -58,11 +41,7 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	if ok && time.Since(known.read) < age {
 		return known, known.failure
 	}
-	var g *held
-	name, err := s.name(ctx, owner)
-	if err == nil {
-		g, err = s.open(ctx, name)
-	}
+	g, err := s.open(ctx, s.nameOf(owner, s.Namespace))
 	switch {
 	case err != nil:
 		g = &held{failure: s.rotation("", "").Unavailable(err)}
