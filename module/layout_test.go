@@ -50,7 +50,7 @@ var ceilings = map[string]int{
 	"module/consent":           500,
 	"translate/polling":        1162,
 	"translate/agentskills":    1014,
-	"module/cmd":               1345,
+	"module/cmd":               830,
 	"cache":                    1092,
 	"module/network":           1056,
 	"module/sources":           973,

@@ -564,7 +564,7 @@ func exerciseProduction(e *example) {
 func exerciseQuickstart(e *example) {
 	t := e.t
 	b := startQuickstart(e)
-	want := []string{"demo.csv-to-json", "demo.markdown", "demo.qr-code", "demo.summarize", "demo.telepathy", "diff"}
+	want := []string{"demo.csv-to-json", "demo.diff", "demo.markdown", "demo.qr-code", "demo.summarize", "diff"}
 	byName := b.endpoint
 	for _, endpoint := range []string{strings.Replace(byName, "localhost", "127.0.0.1", 1), byName} {
 		b.endpoint = endpoint
@@ -608,7 +608,8 @@ func startQuickstart(e *example) *bridge {
 	e.replace(quickstartProvider, e.provider)
 	e.admin = "localhost:" + freePort(e.t)
 	e.replace(quickstartAdmin, e.admin)
-	e.replace("api_key {env.DEMO_API_KEY}\n\t\tclient", "api_key {env.DEMO_API_KEY}\n\t\trun_time 50ms\n\t\tclient")
+	e.replace("async_after 100ms", "async_after 10ms")
+	e.replace("\t\tclient demo-client", "\t\trun_time 50ms\n\t\tclient demo-client")
 	e.option("poll_interval 2ms 10ms")
 	return e.start()
 }

@@ -1,5 +1,5 @@
 // Command caddy is Caddy with its standard modules, the bridge
-// (http.handlers.skill_bridge) and the demo provider
+// (http.handlers.skill_bridge) and the demo API
 // (http.handlers.skill_bridge_demo). It exists so that
 //
 //	go run ./module/cmd/caddy run --config caddyfile-examples/quickstart.Caddyfile

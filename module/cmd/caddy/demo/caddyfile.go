@@ -23,7 +23,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
 //	skill_bridge_demo [<matcher>] {
-//		origin   <url>
 //		api_key  <key>
 //		client   <id> <secret>
 //		run_time <duration>      # default 3s
@@ -35,7 +34,6 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return err
 	}
 	if err := r.Block(directive, "", options.Targets{
-		"origin":  &h.Origin,
 		"api_key": &h.APIKey,
 		"client": func() error {
 			return r.Args("client", "an id and a secret", 2, &h.Client.ID, &h.Client.Secret)

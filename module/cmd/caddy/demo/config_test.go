@@ -16,12 +16,12 @@ func adapt(block string) (string, error) {
 }
 
 func TestCaddyfile(t *testing.T) {
-	config, err := adapt("{\n\torigin http://127.0.0.1:8081\n\tapi_key key\n\tclient a b\n\trun_time 1500ms\n\tannounce http://localhost:8080/rpc\n}")
+	config, err := adapt("{\n\tapi_key key\n\tclient a b\n\trun_time 1500ms\n\tannounce http://localhost:8080/rpc\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `"handle":[{"announce":"http://localhost:8080/rpc","api_key":"key","client":{"id":"a","secret":"b"},` +
-		`"handler":"skill_bridge_demo","origin":"http://127.0.0.1:8081","run_time":1500000000},{"body":"no","handler":"static_response"}]`
+		`"handler":"skill_bridge_demo","run_time":1500000000},{"body":"no","handler":"static_response"}]`
 	if !strings.Contains(config, want) {
 		t.Errorf("config = %s, want it to contain %s", config, want)
 	}
@@ -30,9 +30,6 @@ func TestCaddyfile(t *testing.T) {
 func TestCaddyfileErrors(t *testing.T) {
 	for block, want := range map[string]string{
 		"/x y":                             `skill_bridge_demo takes no argument, but has "y"`,
-		"{\n\torigin\n}":                   "origin takes one value (arguments given: 0; {$NAME}",
-		"{\n\torigin a b\n}":               "origin takes one value (arguments given: 2)",
-		"{\n\torigin a\n\torigin b\n}":     "origin is given twice",
 		"{\n\tapi_key\n}":                  "api_key takes one value (arguments given: 0; {$NAME}",
 		"{\n\tapi_key a\n\tapi_key b\n}":   "api_key is given twice",
 		"{\n\tannounce\n}":                 "announce takes one value (arguments given: 0; {$NAME}",
@@ -43,7 +40,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		"{\n\trun_time 0s\n}":              `run_time "0s" has to be longer than 0`,
 		"{\n\trun_time -1s\n}":             `run_time "-1s" has to be longer than 0`,
 		"{\n\trun_time 16s\n}":             "run_time 16s is out of range",
-		"{\n\trun_time 1s\n\tkey value\n}": `unknown option "key" of skill_bridge_demo: it has announce, api_key, client, origin, run_time`,
+		"{\n\trun_time 1s\n\tkey value\n}": `unknown option "key" of skill_bridge_demo: it has announce, api_key, client, run_time`,
 	} {
 		_, err := adapt(block)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Test.Caddyfile:") {
@@ -54,23 +51,15 @@ func TestCaddyfileErrors(t *testing.T) {
 
 func TestConfigurationIsValidated(t *testing.T) {
 	valid := map[string]string{
-		"origin":  `"http://127.0.0.1:8081"`,
 		"api_key": `"key"`,
 		"client":  `{"id": "a", "secret": "b"}`,
 	}
 	for name, test := range map[string]struct{ option, value, want string }{
-		"valid":              {"origin", valid["origin"], ""},
-		"no origin":          {"origin", `""`, `origin "": it must be a scheme, host and port`},
-		"origin: path":       {"origin", `"http://localhost/"`, "scheme, host and port"},
-		"origin: user":       {"origin", `"http://a@localhost"`, "scheme, host and port"},
-		"origin: query":      {"origin", `"http://localhost?"`, "scheme, host and port"},
-		"origin: no host":    {"origin", `"http://:80"`, "scheme, host and port"},
-		"origin: no scheme":  {"origin", `"localhost:8081"`, "scheme, host and port"},
-		"origin: not a URL":  {"origin", `"http://a b"`, "scheme, host and port"},
-		"no key":             {"api_key", `""`, "api_key is required"},
+		"valid":              {"api_key", valid["api_key"], ""},
+		"no key":             {"api_key", `""`, "are required"},
 		"key: unset":         {"api_key", `"{env.SKILL_BRIDGE_DEMO_UNSET}"`, "api_key: "},
-		"client: no id":      {"client", `{"secret": "b"}`, "client is required, with its id and secret"},
-		"client: no secret":  {"client", `{"id": "a"}`, "client is required, with its id and secret"},
+		"client: no id":      {"client", `{"secret": "b"}`, "are required"},
+		"client: no secret":  {"client", `{"id": "a"}`, "are required"},
 		"client: unset":      {"client", `{"id": "a", "secret": "{env.SKILL_BRIDGE_DEMO_UNSET}"}`, "client: secret: "},
 		"run time: negative": {"run_time", `-1`, "run_time -1ns is out of range"},
 		"run time: too long": {"run_time", `15000000001`, "is out of range"},

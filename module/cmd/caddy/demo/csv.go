@@ -6,22 +6,27 @@ import (
 	"strings"
 )
 
+// A table is the input of readCSV.
+type table struct {
+	CSV string `json:"csv"`
+}
+
 // readCSV returns the columns once, and rows as arrays. Objects would repeat the column names in each
 // row, so that a small input could have a huge output.
-func readCSV(in arguments) (any, *runError) {
-	records, err := csv.NewReader(strings.NewReader(in.text("csv"))).ReadAll()
+func readCSV(in table) (any, *failure) {
+	records, err := csv.NewReader(strings.NewReader(in.CSV)).ReadAll()
 	if fault, ok := errors.AsType[*csv.ParseError](err); ok {
-		return nil, &runError{
+		return nil, &failure{
 			Code:    "CSV_ERROR",
 			Message: "The CSV is malformed: " + fault.Error(),
 			Details: object{"line": fault.Line, "column": fault.Column, "reason": fault.Err.Error()},
 		}
 	}
 	if err != nil {
-		return nil, &runError{Code: "CSV_ERROR", Message: "The CSV cannot be read: " + err.Error()}
+		return nil, &failure{Code: "CSV_ERROR", Message: "The CSV cannot be read: " + err.Error()}
 	}
 	if len(records) == 0 {
-		return nil, &runError{Code: "CSV_ERROR", Message: "The CSV has no record"}
+		return nil, &failure{Code: "CSV_ERROR", Message: "The CSV has no record"}
 	}
 	return struct {
 		Columns []string   `json:"columns"`

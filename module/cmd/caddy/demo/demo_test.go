@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"go.uber.org/goleak"
 
 	_ "github.com/skill-bridge/caddy-skill-bridge/module/cmd/caddy/demo"
 )
@@ -25,19 +25,17 @@ const (
 	clientSecret = "s3cret:+%"
 )
 
-// A server is a Caddy in this process with the demo provider.
+// A server is a Caddy in this process with the demo API.
 type server struct {
 	t      *testing.T
 	origin string
-	config string
 	client *http.Client
 }
 
-// start runs Caddy with the demo provider until the test ends.
-func start(t *testing.T, runTime time.Duration) *server {
+// start runs Caddy with the demo API until the test ends.
+func start(t *testing.T) *server {
 	t.Helper()
 	address := freeAddress(t)
-	origin := "http://" + address
 	config := fmt.Sprintf(`{
 		"admin": {"disabled": true, "config": {"persist": false}},
 		"logging": {"logs": {"default": {"writer": {"output": "discard"}}}},
@@ -47,17 +45,16 @@ func start(t *testing.T, runTime time.Duration) *server {
 			"automatic_https": {"disable": true},
 			"routes": [{"handle": [{
 				"handler": "skill_bridge_demo",
-				"origin": %q,
 				"api_key": %q,
 				"client": {"id": %q, "secret": %q},
 				"run_time": %d
 			}]}]
 		}}}}
-	}`, t.TempDir(), address, origin, apiKey, clientID, clientSecret, runTime)
+	}`, t.TempDir(), address, apiKey, clientID, clientSecret, 20*time.Millisecond)
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatalf("loading Caddy: %v", err)
 	}
-	s := &server{t, origin, config, &http.Client{Transport: new(http.Transport), Timeout: 30 * time.Second}}
+	s := &server{t, "http://" + address, &http.Client{Transport: new(http.Transport), Timeout: 30 * time.Second}}
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		if err := caddy.Stop(); err != nil {
@@ -108,53 +105,10 @@ func (s *server) do(method, path, body string, header ...string) answer {
 	return answer{response.StatusCode, response.Header, read}
 }
 
-// invoke sends an InvocationRequest with the given inputs.
-func (s *server) invoke(slug, inputs string, header ...string) answer {
+// call calls an operation.
+func (s *server) call(operation, inputs string, header ...string) answer {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/skills/"+slug+"/executions", invocation(slug, inputs), header...)
-}
-
-func invocation(slug, inputs string) string {
-	return fmt.Sprintf(`{"caller": {"id": "test", "type": "service"}, "skill_id": "demo/%s", "inputs": %s}`, slug, inputs)
-}
-
-// finish polls a run until it has ended, and checks the order of its states.
-func (s *server) finish(id string, header ...string) report {
-	s.t.Helper()
-	for ran := false; ; {
-		got := s.do(http.MethodGet, "/executions/"+id, "", header...)
-		if got.status != http.StatusOK {
-			s.t.Fatalf("status of %s: %d %s", id, got.status, got.body)
-		}
-		r := decode[report](s.t, got)
-		switch {
-		case r.Status == "running":
-			ran = true
-		case r.Status != "accepted":
-			return r
-		case ran:
-			s.t.Fatalf("run %s is accepted after it was running", id)
-		}
-	}
-}
-
-// reconnect connects to the server after a reload. Connections that the old server has not accepted
-// are lost.
-func (s *server) reconnect() {
-	s.t.Helper()
-	s.client.CloseIdleConnections()
-	var err error
-	for range 5 {
-		var response *http.Response
-		if response, err = s.client.Get(s.origin); err == nil {
-			_, err = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close()
-		}
-		if err == nil {
-			return
-		}
-	}
-	s.t.Fatal(err)
+	return s.do(http.MethodPost, "/"+operation, inputs, header...)
 }
 
 // token returns the client's Authorization header.
@@ -180,24 +134,10 @@ type tokenAnswer struct {
 	Scope       string `json:"scope"`
 }
 
-type report struct {
-	ExecutionID string         `json:"execution_id"`
-	Status      string         `json:"status"`
-	SkillID     string         `json:"skill_id"`
-	Output      jsontext.Value `json:"output"`
-	Error       *runError      `json:"error"`
-	Timestamps  struct {
-		CreatedAt   time.Time `json:"created_at"`
-		UpdatedAt   time.Time `json:"updated_at"`
-		CompletedAt time.Time `json:"completed_at"`
-	} `json:"timestamps"`
-}
-
-type runError struct {
+type failure struct {
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
 	Details jsontext.Value `json:"details"`
-	Retry   jsontext.Value `json:"retry"`
 }
 
 // decode reads a JSON answer strictly.
@@ -218,15 +158,6 @@ func decodeValue[T any](t *testing.T, from []byte) T {
 	return into
 }
 
-func compact(t *testing.T, value jsontext.Value) string {
-	t.Helper()
-	value = value.Clone()
-	if err := value.Compact(); err != nil {
-		t.Fatal(err)
-	}
-	return string(value)
-}
-
 func quote(t *testing.T, s string) string {
 	t.Helper()
 	quoted, err := jsontext.AppendQuote(nil, s)
@@ -236,40 +167,20 @@ func quote(t *testing.T, s string) string {
 	return string(quoted)
 }
 
-// wantProblem checks an answer in the unified error format and returns its details.
-func wantProblem(t *testing.T, got answer, status int, code string) jsontext.Value {
+// sameJSON reports whether two texts are the same value.
+func sameJSON(t *testing.T, a []byte, b string) bool {
+	t.Helper()
+	return reflect.DeepEqual(decodeValue[any](t, a), decodeValue[any](t, []byte(b)))
+}
+
+// wantFailure checks the error of an answer, and returns its details.
+func wantFailure(t *testing.T, got answer, status int, code string) string {
 	t.Helper()
 	body := decode[struct {
-		Error runError `json:"error"`
+		Error failure `json:"error"`
 	}](t, got)
 	if got.status != status || body.Error.Code != code || body.Error.Message == "" {
 		t.Errorf("got %d %s, want %d %s", got.status, got.body, status, code)
 	}
-	return body.Error.Details
-}
-
-func TestUnknownPaths(t *testing.T) {
-	s := start(t, time.Millisecond)
-	for _, path := range []string{
-		"/", "/skills", "/skills/", "/skills/.json", "/skills/summarize", "/skills/a/b.json", "/skills/nothing.json",
-		"/executions", "/executions/", "/executions/a/b", "/tokens", "/.well-known/other",
-	} {
-		if got := s.do(http.MethodGet, path, ""); got.status != http.StatusNotFound {
-			t.Errorf("GET %s: %d %s", path, got.status, got.body)
-		}
-	}
-}
-
-func TestStoppingLeavesNoGoroutine(t *testing.T) {
-	s := start(t, longest)
-	// CertMagic refreshes a released storage lock for some more seconds
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"))
-
-	if got := s.invoke("summarize", `{"text": "One."}`); got.status != http.StatusAccepted {
-		t.Fatalf("got %d %s", got.status, got.body)
-	}
-	s.client.CloseIdleConnections()
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	return string(body.Error.Details)
 }

@@ -1,12 +1,79 @@
 package demo
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 )
 
-const maxTokenRequest = 16 << 10 // bytes
+const (
+	codeAuth        = "AUTH_REQUIRED"
+	scopeRun        = "diff:run"
+	tokenLifetime   = 10 * time.Minute
+	maxTokenRequest = 16 << 10 // bytes
+)
+
+// A secret is an API key or a client secret.
+type secret string
+
+func (s secret) matches(sent string) bool {
+	return subtle.ConstantTimeCompare([]byte(s), []byte(sent)) == 1
+}
+
+// token returns an access token: its expiry time, signed with the client's secret. So the API stores no tokens.
+func (s secret) token(expires time.Time) string {
+	text := strconv.FormatInt(expires.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(s))
+	mac.Write([]byte(text))
+	return text + "." + hex.EncodeToString(mac.Sum(nil))
+}
+
+// accepts reports whether token made a token, which has not expired.
+func (s secret) accepts(token string, now time.Time) bool {
+	text, _, _ := strings.Cut(token, ".")
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	expires := time.Unix(seconds, 0)
+	return err == nil && now.Before(expires) && secret(s.token(expires)).matches(token)
+}
+
+// withKey lets those who send the API key use an operation.
+func (h *Handler) withKey(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !h.apiKey.matches(r.Header.Get("X-API-Key")) {
+			unauthorized(w, "ApiKey"+realm, "A valid API key is required in the X-API-Key header")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// withToken lets those who send an access token use an operation.
+func (h *Handler) withToken(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token, sent := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		switch {
+		case sent && h.client.accepts(token, time.Now()):
+			next(w, r)
+		case sent:
+			unauthorized(w, "Bearer"+realm+`, error="invalid_token"`, "The access token is unknown or has expired")
+		default:
+			unauthorized(w, "Bearer"+realm, "Authentication is required to invoke this skill")
+		}
+	}
+}
+
+const realm = ` realm="skill-bridge-demo"`
+
+func unauthorized(w http.ResponseWriter, challenge, message string) {
+	w.Header().Set("WWW-Authenticate", challenge)
+	refuse(w, http.StatusUnauthorized, failure{Code: codeAuth, Message: message})
+}
 
 // serveToken is the token endpoint for the client credentials grant (RFC 6749,
 // section 4.4).
@@ -21,7 +88,7 @@ func (h *Handler) serveToken(w http.ResponseWriter, r *http.Request) {
 	case form.Get("grant_type") != "client_credentials":
 		refuseToken(w, http.StatusBadRequest, "unsupported_grant_type", "this server grants client_credentials only")
 	case !h.isClient(r):
-		w.Header().Set("WWW-Authenticate", `Basic realm="skill-bridge-demo"`)
+		w.Header().Set("WWW-Authenticate", "Basic"+realm)
 		refuseToken(w, http.StatusUnauthorized, "invalid_client", "the client is unknown or its secret is wrong")
 	case scope != "" && scope != scopeRun:
 		refuseToken(w, http.StatusBadRequest, "invalid_scope", "the only scope is "+scopeRun)

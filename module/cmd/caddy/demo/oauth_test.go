@@ -12,7 +12,7 @@ import (
 )
 
 func TestTokenEndpointWorksWithALibrary(t *testing.T) {
-	s := start(t, runTime)
+	s := start(t)
 	for name, style := range map[string]oauth2.AuthStyle{"basic": oauth2.AuthStyleInHeader, "post": oauth2.AuthStyleInParams} {
 		t.Run(name, func(t *testing.T) {
 			config := clientcredentials.Config{
@@ -23,7 +23,7 @@ func TestTokenEndpointWorksWithALibrary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := s.invoke("diff", `{"old": "", "new": ""}`, "Authorization", token.Type()+" "+token.AccessToken); got.status != http.StatusOK {
+			if got := s.call("diff", `{"old": "", "new": ""}`, "Authorization", token.Type()+" "+token.AccessToken); got.status != http.StatusOK {
 				t.Errorf("%d %s", got.status, got.body)
 			}
 		})
@@ -33,7 +33,7 @@ func TestTokenEndpointWorksWithALibrary(t *testing.T) {
 var client = "&client_id=" + url.QueryEscape(clientID) + "&client_secret=" + url.QueryEscape(clientSecret)
 
 func TestTokenAnswer(t *testing.T) {
-	s := start(t, runTime)
+	s := start(t)
 	for _, extra := range []string{"", "&scope=", "&scope=diff:run", "&audience=https://unknown.example"} {
 		got := s.postForm("grant_type=client_credentials" + client + extra)
 		token := decode[tokenAnswer](t, got)
@@ -47,7 +47,7 @@ func TestTokenAnswer(t *testing.T) {
 }
 
 func TestTokenErrors(t *testing.T) {
-	s := start(t, runTime)
+	s := start(t)
 	const grant = "grant_type=client_credentials"
 	tests := map[string]struct {
 		form   string

@@ -14,16 +14,22 @@ import (
 // quietZone is the width of the border of a QR code in modules (ISO/IEC 18004, section 5.3.8).
 const quietZone = 4
 
+// A symbol is the input of drawQRCode.
+type symbol struct {
+	Text  string `json:"text"`
+	Scale int    `json:"scale"`
+}
+
 // drawQRCode returns a QR code as a PNG image.
-func drawQRCode(in arguments) (any, *runError) {
-	code, err := qr.Encode(in.text("text"), qr.M, qr.Auto)
+func drawQRCode(in symbol) (any, *failure) {
+	code, err := qr.Encode(in.Text, qr.M, qr.Auto)
 	if err != nil {
-		return nil, &runError{Code: "QR_ERROR", Message: err.Error()}
+		return nil, &failure{Code: "QR_ERROR", Message: err.Error()}
 	}
-	scale := in.number("scale")
+	scale := min(max(in.Scale, 1), 16)
 	size := code.Bounds().Dx() * scale
 	if code, err = barcode.Scale(code, size, size); err != nil {
-		return nil, &runError{Code: "QR_ERROR", Message: err.Error()}
+		return nil, &failure{Code: "QR_ERROR", Message: err.Error()}
 	}
 	margin := quietZone * scale
 	canvas := image.NewGray(image.Rect(0, 0, size+2*margin, size+2*margin))
@@ -31,7 +37,7 @@ func drawQRCode(in arguments) (any, *runError) {
 	draw.Draw(canvas, image.Rect(margin, margin, margin+size, margin+size), code, code.Bounds().Min, draw.Src)
 	var b bytes.Buffer
 	if err := png.Encode(&b, canvas); err != nil {
-		return nil, &runError{Code: "QR_ERROR", Message: err.Error()}
+		return nil, &failure{Code: "QR_ERROR", Message: err.Error()}
 	}
 	return struct {
 		MediaType  string `json:"media_type"`

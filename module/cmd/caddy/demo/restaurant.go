@@ -166,7 +166,7 @@ func (h *Restaurant) book(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil || !slices.Contains(known.Scope, scopeBook) {
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		refuse(w, http.StatusUnauthorized, runError{Code: codeAuth, Message: "This skill books for guests who are signed in"})
+		refuse(w, http.StatusUnauthorized, failure{Code: codeAuth, Message: "This skill books for guests who are signed in"})
 		return
 	}
 	var asked struct {

@@ -26,12 +26,18 @@ type sentence struct {
 	taken bool
 }
 
+// A summary is the input of summarize.
+type summary struct {
+	Text      string `json:"text"`
+	Sentences int    `json:"sentences"`
+}
+
 // summarize selects the sentences whose words are frequent in the text and not yet in the summary
 // (SumBasic: Nenkova and Vanderwende, "The Impact of Frequency on Summarization", 2005), with the
 // word and sentence boundaries of Unicode (UAX #29).
-func summarize(in arguments) (any, *runError) {
-	sentences, frequency := readSentences(in.text("text"))
-	want := min(in.number("sentences"), len(sentences))
+func summarize(in summary) (any, *failure) {
+	sentences, frequency := readSentences(in.Text)
+	want := min(max(in.Sentences, 1), 20, len(sentences))
 	for range want {
 		best := slices.IndexFunc(sentences, func(s sentence) bool { return !s.taken })
 		for i, s := range sentences {
