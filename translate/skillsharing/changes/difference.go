@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -91,51 +90,24 @@ func (c *comparison) add(was, now string) {
 	c.list = append(c.list, Difference{safetext.Escape(jsonvalue.Pointer(c.path), ""), safetext.Escape(was, ""), safetext.Escape(now, "")})
 }
 
-// apart leaves out the beginnings and ends of two long texts as far as they are equal, at spaces if there are some.
+// apart leaves out the words at the beginnings and ends of two long texts as far as they are equal.
 func apart(was, now string) (string, string) {
-	if max(len(was), len(now)) <= longValue || was == "" || now == "" {
+	if max(len(was), len(now)) <= longValue {
 		return was, now
 	}
-	least := min(len(was), len(now))
-	begin, end := 0, 0
+	least, begin, end := min(len(was), len(now)), 0, 0
 	for begin < least && was[begin] == now[begin] {
 		begin++
 	}
 	for end < least-begin && was[len(was)-1-end] == now[len(now)-1-end] {
 		end++
 	}
-	if begin -= shownAround; begin > 0 {
-		if space := strings.IndexByte(was[begin:begin+shownAround], ' '); space >= 0 {
-			begin += space
-		}
-		for begin > 0 && (!utf8.RuneStart(was[begin]) || was[begin-1] == '\\') {
-			begin--
-		}
+	if begin = strings.LastIndexByte(was[:max(begin-shownAround, 0)], ' '); begin > 0 {
+		was, now = "…"+was[begin:], "…"+now[begin:]
 	}
-	if end -= shownAround; end > 0 {
-		from := len(was) - end - shownAround
-		if space := strings.LastIndexByte(was[from:from+shownAround], ' '); space >= 0 {
-			end += shownAround - space - 1
-		}
-		for end > 0 && (!utf8.RuneStart(was[len(was)-end]) || was[len(was)-end-1] == '\\') {
-			end--
-		}
+	rest := was[len(was)-max(end-shownAround, 0):]
+	if end = len(rest) - strings.IndexByte(rest+" ", ' '); end > 0 {
+		was, now = was[:len(was)-end]+"…", now[:len(now)-end]+"…"
 	}
-	return between(was, begin, end), between(now, begin, end)
-}
-
-// between returns a text without so many bytes at its beginning and end.
-func between(text string, begin, end int) string {
-	before, after := "", ""
-	if begin > 0 {
-		before = "…"
-	} else {
-		begin = 0
-	}
-	if end > 0 {
-		after = "…"
-	} else {
-		end = 0
-	}
-	return before + text[begin:len(text)-end] + after
+	return was, now
 }

@@ -467,7 +467,7 @@ func TestDigestsOfEarlierVersions(t *testing.T) {
 	store.used[approved.ID] = record
 	later := newInstance(t, changes.Config{Store: store})
 	for range 2 { // it is read again
-		later.uses(skill("9223372036854775807.0"), approved.Description, false)
+		later.uses(skill("9223372036854775807"), approved.Description, false)
 	}
 	later.reports()
 	if used := later.uses(skill("9223372036854775806"), approved.Description, true); !bytes.Equal(used.Document, approved.Document) {

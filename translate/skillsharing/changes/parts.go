@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/strictjson"
 )
 
 // partNames are the parts of a descriptor that say what a skill asks for.
@@ -99,46 +98,14 @@ var numbers = json.UnmarshalFromFunc(func(dec *jsontext.Decoder, value *any) err
 	return err
 })
 
-// number returns the same value for all texts of a number: a double, or the exact number if no double has the value. Numbers that are nearly
-// 0 are always exact, because some of them take strconv.ParseFloat 20 µs.
+// number returns the same value for 1 and 1.0. Numbers that a double may not have exactly, or whose reading may take long, are what is written.
 func number(text jsontext.Value) any {
-	exact := exactNumber(string(text))
-	const least = -290
-	if exponent, isZero := strictjson.Magnitude(string(text)); !isZero && exponent < least || !strictjson.IsFinite(string(text)) {
-		return exact
+	const exactDigits = 15
+	if len(text) > exactDigits || bytes.ContainsAny(text, "eE") {
+		return text.Clone()
 	}
-	double, _ := strconv.ParseFloat(string(text), 64) // is finite
-	if shortest := strconv.FormatFloat(double, 'e', -1, 64); double != 0 && !bytes.Equal(exactNumber(shortest), exact) {
-		return exact
-	}
+	double, _ := strconv.ParseFloat(string(text), 64) // it is a number
 	return double
-}
-
-// exactNumber returns a JSON number as an integer without zeros at its end, and its power of ten if that is not 0.
-func exactNumber(text string) jsontext.Value {
-	text, isNegative := strings.CutPrefix(text, "-")
-	power := 0
-	if e := strings.IndexAny(text, "eE"); e >= 0 {
-		power, _ = strconv.Atoi(text[e+1:]) // documents have no exponents that are out of range
-		text = text[:e]
-	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	digits := strings.TrimLeft(whole+fraction, "0")
-	power -= len(fraction)
-	stripped := strings.TrimRight(digits, "0")
-	power += len(digits) - len(stripped)
-	if stripped == "" {
-		return jsontext.Value("0")
-	}
-	var exact []byte
-	if isNegative {
-		exact = append(exact, '-')
-	}
-	exact = append(exact, stripped...)
-	if power != 0 {
-		exact = strconv.AppendInt(append(exact, 'e'), int64(power), 10)
-	}
-	return exact
 }
 
 // Keywords of JSON Schema: their members are names and not keywords, the order of their values does not matter, and their values are data.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -78,35 +77,12 @@ func (s *Sender) Judge(a *Answer, about document.Asked) (*document.Response, *ru
 // or of objects with several members of one name, and what to say of that. Otherwise it returns m. A run that has completed is not lost because of them.
 func (s *Sender) repaired(a *Answer, m document.Members) (document.Members, []string) {
 	body := document.WithoutBOM(a.Body)
-	var warnings []string
-	for try := 0; try < 3 && len(body) <= document.MaxRepaired; try++ {
-		what := s.faultOf(body)
-		switch {
-		case strings.HasPrefix(what, sameName):
-			warnings = append(warnings, what+"; the last one counts")
-			body = document.LastMembers(body)
-		case strings.HasPrefix(what, halfPair):
-			warnings = append(warnings, what+"; U+FFFD is in its place")
-			body = document.ReplaceHalfPairs(body)
-		case strings.HasPrefix(what, notUTF8):
-			warnings = append(warnings, what+"; U+FFFD is in place of each byte that is not")
-			body = document.ReplaceBytes(body)
-		default:
-			return m, nil
-		}
-		if again := document.ParseMembers(body, s.Limits.MaxDepth()); again.Valid && !again.Replaced() {
-			return again, warnings
-		}
+	again := document.ParseMembers(document.Repaired(body), s.Limits.MaxDepth())
+	if !again.Valid {
+		return m, nil
 	}
-	return m, nil
+	return again, []string{s.faultOf(body) + "; U+FFFD is in place of what is no text, and the last of several members with one name counts"}
 }
-
-// What is wrong with JSON that can be read nevertheless.
-const (
-	sameName = "two members of an object have the same name"
-	halfPair = `a text has half of a surrogate pair (\ud800 to \udfff)`
-	notUTF8  = "a text is not UTF-8"
-)
 
 // isRun reports whether an answer with a 5xx status contains the state of a run. Then the state counts,
 // not the HTTP status.
@@ -250,14 +226,14 @@ func (s *Sender) faultOf(text []byte) string {
 	what := "its syntax is wrong"
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		what = sameName
+		what = "two members of an object have the same name"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		what = "it ends too early"
 	case !isEncodingError(text, syntax.ByteOffset):
 	case text[syntax.ByteOffset] == '\\':
-		what = halfPair
+		what = `a text has half of a surrogate pair (\ud800 to \udfff)`
 	default:
-		what = notUTF8
+		what = "a text is not UTF-8"
 	}
 	var at jsontext.Pointer
 	for name := range syntax.JSONPointer.Tokens() {
