@@ -41,14 +41,13 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 	if e := c.judgeURLs(ctx, s, s.URLs[1:]); e != nil { // the first one is judged with the request
 		return nil, c.finish(s, e)
 	}
-	u, body, memory, err := c.invocation(s, inv)
+	u, body, err := c.invocation(s, inv)
 	if err != nil {
 		return nil, c.finish(s, &run.Failure{
 			Kind: run.InvalidArguments, Message: "The arguments can't be sent: " + err.Error(), Phase: run.PhaseInvoke, By: run.Bridge,
 			Executed: run.ExecutedNo, Argument: &run.Argument{Reason: run.WrongSchema},
 		})
 	}
-	defer memory.Release()
 	call := c.RetryBudget.begin()
 	defer call.end()
 	renewed, executed := false, run.ExecutedNo
@@ -68,7 +67,6 @@ func (c *Client) Submit(ctx context.Context, s *discovery.Skill, inv *Invocation
 		if e != nil {
 			return fail(e)
 		}
-		req.ReadFrom(memory)
 		preventReplay(&req.Request)
 		stats.Attempts++
 		r, failed := c.submitOnce(ctx, s, req)
