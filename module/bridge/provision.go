@@ -189,11 +189,19 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	if len(shown.Sources()) == 0 {
 		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")
 	}
-	return lifetime.OnStart(ctx, func() { // all handlers are provisioned
-		if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
-			h.WarnOfRoutes(app.(*caddyhttp.App), h, h.requires(), h.logger)
+	running := func(f func(*caddyhttp.App)) func() {
+		return func() {
+			if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
+				f(app.(*caddyhttp.App))
+			}
 		}
-	})
+	}
+	if err := lifetime.OnRunning(ctx, running(h.announce)); err != nil {
+		return err
+	}
+	return lifetime.OnStart(ctx, running(func(app *caddyhttp.App) { // all handlers are provisioned
+		h.WarnOfRoutes(app, h, h.requires(), h.logger)
+	}))
 }
 
 // begin returns the configuration of the bridge and its observer. The handler holds pooled values until its usage ends.

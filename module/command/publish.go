@@ -20,6 +20,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
 	"github.com/skill-bridge/caddy-skill-bridge/module/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/module/routes"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -91,7 +92,7 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 		caddy.TrapSignals() // before there is something to stop
 	}
 	if p.URL == "" {
-		p.URL = originAt(address)
+		p.URL = routes.Origin(address, false)
 	}
 	p.OpenAPI, p.StoreRaw = []publish.Document{p.api}, json.RawMessage(`{"type":"memory"}`)
 	handler, release, err := load("skill_publish", &p.Handler, nil, new(providerFlags).logging())

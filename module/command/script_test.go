@@ -453,7 +453,7 @@ func TestServe(t *testing.T) {
 	if err := command.Wait(); err != nil {
 		t.Errorf("stopping: %v", err)
 	}
-	if strings.Contains(log.String(), "open sesame") || !strings.Contains(log.String(), "bridging skills") {
+	if strings.Contains(log.String(), "open sesame") || !strings.Contains(log.String(), "bridge ready") {
 		t.Errorf("the log has the key or lacks the start: %s", fmt.Sprintf("%.2000s", log.String()))
 	}
 }

@@ -21,10 +21,11 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
+	"golang.org/x/term"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/routes"
 )
 
 const serveHelp = `Runs a bridge without a config file: agents that speak JSON-RPC 2.0 use the skills of the given providers at one URL, which is printed when the bridge
@@ -99,9 +100,10 @@ func (s *server) serve(ctx context.Context, screen *cli.Screen) (int, error) {
 	if !start(ctx, screen, address, config) {
 		return caddy.ExitCodeFailedStartup, nil
 	}
-	endpoint := originAt(address) + s.path
-	caddy.Log().Info("bridging skills", zap.Strings("providers", s.providers), zap.String("endpoint", endpoint))
-	fmt.Fprintln(os.Stdout, endpoint)
+	endpoint := routes.Origin(address, false) + s.path
+	if !term.IsTerminal(int(os.Stdout.Fd())) { // there, the bridge says so
+		fmt.Fprintln(os.Stdout, endpoint)
+	}
 	if s.browse && openPage(ctx, endpoint) != nil {
 		screen.Advise("open " + endpoint + " in a browser")
 	}
@@ -115,15 +117,6 @@ func listenAddress(listen string) (caddy.NetworkAddress, error) {
 		return address, fmt.Errorf("--listen %q is not one TCP address with a port, such as localhost:8080 or :8080", listen)
 	}
 	return address, nil
-}
-
-// originAt returns the origin of the site at an address, as this machine sees it.
-func originAt(address caddy.NetworkAddress) string {
-	host := address.Host
-	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
-		host = "localhost"
-	}
-	return "http://" + net.JoinHostPort(host, strconv.FormatUint(uint64(address.StartPort), 10))
 }
 
 // start runs Caddy until a signal ends the process. It says why if it can't.

@@ -102,3 +102,17 @@ func TestServePage(t *testing.T) {
 		})
 	}
 }
+
+// A bridge says on the terminal that it is ready, although its log goes to a file.
+func TestReadyOnTerminal(t *testing.T) {
+	folder, port := t.TempDir(), testbed.FreePort(t)
+	config := filepath.Join(folder, "Caddyfile")
+	text := "{\nadmin off\nlog {\noutput file " + filepath.Join(folder, "log") + "\n}\n}\nhttp://localhost:" + port + " {\nbind 127.0.0.1\nskill_bridge {\nrpc\nstore memory\n}\n}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown := atTerminal(t, exec.CommandContext(t.Context(), "caddy", "run", "--config", config), "SQLite in memory)\r\n", "\x03")
+	if want := "Skill Bridge is ready: http://localhost:" + port + "/rpc (sources: ; callers: principal {http.auth.user.id}, anonymous; store: SQLite in memory)"; !strings.Contains(shown, want) {
+		t.Errorf("the terminal shows %s, want %s", shown, want)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,7 @@ func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that Ctrl-C is a signal
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	err = cmd.Start()
 	terminal.Close()

@@ -1,6 +1,8 @@
 package fronts
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,6 +80,28 @@ func (m *Mounts) Reached(by caddyhttp.MatchPath) bool {
 		patterns[i] = strings.ToLower(pattern) // as its Provision does
 	}
 	return slices.ContainsFunc(m.endpoints(), func(e endpoint) bool { return routes.Matches(patterns, e.request()) })
+}
+
+// URLs returns the URLs of the endpoints of a handler in Caddy's HTTP app, as far as the routes that lead to it show them.
+func (m *Mounts) URLs(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler) (urls []string) {
+	for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
+		place, found := routes.Find(app.Servers[name], handler)
+		if !found {
+			continue
+		}
+		paths := []string{m.RPC.path(), m.A2A.path(), m.MCP.path()}
+		if !m.Any() {
+			paths = []string{place.SamplePath()}
+		}
+		for _, origin := range place.Origins(app, app.Servers[name]) {
+			for _, path := range paths {
+				if way := place.WayOf(routes.Request{Method: http.MethodPost, Path: path}); path != "" && way.Reached && way.HiddenBy == "" {
+					urls = append(urls, origin+cmp.Or(way.Path, path))
+				}
+			}
+		}
+	}
+	return urls
 }
 
 // WarnOfRoutes logs warnings about the routes that lead to a handler in Caddy's HTTP app: about paths of mounts whose requests do

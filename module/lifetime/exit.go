@@ -255,6 +255,26 @@ func OnStart(ctx caddy.Context, begin func()) error {
 	return nil
 }
 
+// pollInterval is how often [OnRunning] looks, since Caddy has no hook for it to which a handler can subscribe.
+const pollInterval = 10 * time.Millisecond
+
+// OnRunning is like OnStart for a function that is called in the background when the whole configuration runs, with all servers listening. It is
+// not called if another app fails to start.
+func OnRunning(ctx caddy.Context, begin func()) error {
+	return OnStart(ctx, func() {
+		go func() {
+			for active := caddy.ActiveContext(); active.Context == nil || active.Done() != ctx.Done(); active = caddy.ActiveContext() {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(pollInterval):
+				}
+			}
+			begin()
+		}()
+	})
+}
+
 // eventHandler is called at an event of Caddy.
 type eventHandler func()
 

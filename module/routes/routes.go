@@ -3,10 +3,14 @@
 package routes
 
 import (
+	"cmp"
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -50,7 +54,11 @@ func (p *Place) SamplePath() string {
 }
 
 // Hosts returns the names and addresses that the matchers in front of the handler name, without patterns. For a site, these are the hosts of its addresses.
-func (p *Place) Hosts() (hosts []string) {
+func (p *Place) Hosts() []string {
+	return slices.DeleteFunc(p.hosts(), func(host string) bool { return strings.ContainsAny(host, "*{") })
+}
+
+func (p *Place) hosts() (hosts []string) {
 	for _, l := range p.levels {
 		var here []string
 		for _, set := range l.routes[l.route].MatcherSets {
@@ -61,10 +69,45 @@ func (p *Place) Hosts() (hosts []string) {
 			}
 		}
 		if len(here) > 0 { // the innermost ones are narrower
-			hosts = slices.DeleteFunc(here, func(host string) bool { return strings.ContainsAny(host, "*{") })
+			hosts = here
 		}
 	}
 	return hosts
+}
+
+// Origins returns the origins at which clients reach the handler: with the hosts of its site, else with the addresses at which its server listens.
+func (p *Place) Origins(app *caddyhttp.App, server *caddyhttp.Server) (origins []string) {
+	for _, listen := range server.Listen {
+		address, err := caddy.ParseNetworkAddress(listen)
+		if err != nil || address.StartPort == 0 { // such as a socket
+			continue
+		}
+		hosts := p.hosts()
+		if len(hosts) == 0 {
+			hosts = []string{address.Host}
+		}
+		hasTLS := len(server.TLSConnPolicies) > 0 && int(address.StartPort) != cmp.Or(app.HTTPPort, caddyhttp.DefaultHTTPPort) // as App.Start
+		for _, host := range hosts {
+			address.Host = host
+			origins = append(origins, Origin(address, hasTLS))
+		}
+	}
+	return origins
+}
+
+// Origin returns the origin of the site at an address, as this machine sees it.
+func Origin(address caddy.NetworkAddress, hasTLS bool) string {
+	host, scheme, standard := address.Host, "http://", uint(80)
+	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
+		host = "localhost"
+	}
+	if hasTLS {
+		scheme, standard = "https://", 443
+	}
+	if address.StartPort == standard {
+		return scheme + strings.TrimSuffix(net.JoinHostPort(host, ""), ":")
+	}
+	return scheme + net.JoinHostPort(host, strconv.FormatUint(uint64(address.StartPort), 10))
 }
 
 // level is a list of routes that leads to a handler.
@@ -101,6 +144,7 @@ type Way struct {
 	HiddenBy      string // the handler in front that answers them
 	Authenticated bool   // a handler in front authenticates callers
 	Rewritten     bool   // HiddenBy does not answer them, but changes their path to one that the handler does not serve
+	Path          string // that clients ask for; empty: it is not known
 	Unknown       bool   // a handler in front rewrites paths in a way that can't be followed: what runs before it is not judged
 
 	place *Place
@@ -129,6 +173,7 @@ func (p *Place) WayOf(r Request) Way {
 			}
 		}
 	}
+	w.Path = r.Path
 	return w
 }
 

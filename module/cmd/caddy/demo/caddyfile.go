@@ -26,7 +26,6 @@ func parseCaddyfile(helper httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, e
 //		api_key  <key>
 //		client   <id> <secret>
 //		run_time <duration>      # default 3s
-//		announce <url>           # of a bridge: printed when Caddy has started
 //	}
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	r := options.NewReader(d)
@@ -39,7 +38,6 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return r.Args("client", "an id and a secret", 2, &h.Client.ID, &h.Client.Secret)
 		},
 		"run_time": &h.RunTime,
-		"announce": &h.Announce,
 	}); err != nil {
 		return err
 	}

@@ -16,11 +16,11 @@ func adapt(block string) (string, error) {
 }
 
 func TestCaddyfile(t *testing.T) {
-	config, err := adapt("{\n\tapi_key key\n\tclient a b\n\trun_time 1500ms\n\tannounce http://localhost:8080/rpc\n}")
+	config, err := adapt("{\n\tapi_key key\n\tclient a b\n\trun_time 1500ms\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"handle":[{"announce":"http://localhost:8080/rpc","api_key":"key","client":{"id":"a","secret":"b"},` +
+	const want = `"handle":[{"api_key":"key","client":{"id":"a","secret":"b"},` +
 		`"handler":"skill_bridge_demo","run_time":1500000000},{"body":"no","handler":"static_response"}]`
 	if !strings.Contains(config, want) {
 		t.Errorf("config = %s, want it to contain %s", config, want)
@@ -32,7 +32,6 @@ func TestCaddyfileErrors(t *testing.T) {
 		"/x y":                             `skill_bridge_demo takes no argument, but has "y"`,
 		"{\n\tapi_key\n}":                  "api_key takes one value (arguments given: 0; {$NAME}",
 		"{\n\tapi_key a\n\tapi_key b\n}":   "api_key is given twice",
-		"{\n\tannounce\n}":                 "announce takes one value (arguments given: 0; {$NAME}",
 		"{\n\tclient a\n}":                 "client takes an id and a secret (arguments given: 1)",
 		"{\n\tclient a b\n\tclient c d\n}": "client is given twice",
 		"{\n\trun_time\n}":                 "run_time takes a duration, such as 30s (arguments given: 0; {$NAME}",
@@ -40,7 +39,7 @@ func TestCaddyfileErrors(t *testing.T) {
 		"{\n\trun_time 0s\n}":              `run_time "0s" has to be longer than 0`,
 		"{\n\trun_time -1s\n}":             `run_time "-1s" has to be longer than 0`,
 		"{\n\trun_time 16s\n}":             "run_time 16s is out of range",
-		"{\n\trun_time 1s\n\tkey value\n}": `unknown option "key" of skill_bridge_demo: it has announce, api_key, client, run_time`,
+		"{\n\trun_time 1s\n\tkey value\n}": `unknown option "key" of skill_bridge_demo: it has api_key, client, run_time`,
 	} {
 		_, err := adapt(block)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Test.Caddyfile:") {

@@ -31,10 +31,6 @@ type Handler struct {
 	// How long a summary takes. Default: `3s`. At most `15s`.
 	RunTime caddy.Duration `json:"run_time,omitempty"`
 
-	// The URL of a bridge to the skills of this API. If it is set, Caddy prints
-	// it on standard output when it has started.
-	Announce string `json:"announce,omitempty"`
-
 	mux    http.Handler
 	apiKey secret
 	client secret // of the OAuth 2.0 client
@@ -90,11 +86,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	events := app.(*caddyevents.App)
-	if err := events.On("stopping", inProgress); err != nil || h.Announce == "" {
-		return err
-	}
-	return events.On("started", announcement(h.Announce))
+	return app.(*caddyevents.App).On("stopping", inProgress)
 }
 
 // inProgress are the slow operations of this process.
@@ -126,15 +118,6 @@ func (p *progress) Handle(context.Context, caddy.Event) error {
 	for caddy.Exiting() && (p.operations.Load() > 0 || time.Since(time.Unix(0, p.ended.Load())) < unread) {
 		time.Sleep(lookUnread)
 	}
-	return nil
-}
-
-// An announcement is the URL of the bridge.
-type announcement string
-
-// Handle prints the URL.
-func (a announcement) Handle(context.Context, caddy.Event) error {
-	fmt.Fprintf(os.Stdout, "Skill Bridge listens on %s: open it in a browser, or POST JSON-RPC 2.0 to it.\n", a)
 	return nil
 }
 
