@@ -65,7 +65,7 @@ var ceilings = map[string]int{
 	"translate/runtoken":       386,
 	"module/runtokens":         420,
 	"module/options":           379,
-	"module/lifetime":          350,
+	"module/lifetime":          360,
 	"translate/share":          341,
 	"translate/keptcalls":      310,
 	"module/callers":           692,
