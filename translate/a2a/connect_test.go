@@ -61,7 +61,7 @@ func TestConnect(t *testing.T) {
 				if took := time.Since(began); took != 70*time.Second {
 					t.Errorf("after %v", took)
 				}
-				if !strings.Contains(got.text, "Ask the user to open "+providertest.ConnectURL+" and") || !strings.Contains(got.text, `"next":"connect"`) || !strings.Contains(got.text, `"connect_url":"`+providertest.ConnectURL+`"`) {
+				if !strings.Contains(got.text, "Ask the user to open "+providertest.ConnectURL+" and to connect an account there; the task then continues by itself: do not send it again.") || strings.Contains(got.text, "call again") || !strings.Contains(got.text, `"next":"connect"`) || !strings.Contains(got.text, `"connect_url":"`+providertest.ConnectURL+`"`) {
 					t.Error(got.text)
 				}
 				a.Received(t, "POST /run/book", 1)

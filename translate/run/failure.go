@@ -213,12 +213,17 @@ func (f *Failure) Error() string { return f.Kind.String() + ": " + f.Message }
 
 // Text returns the message and the advice, which is to open the link if the user can connect an account.
 func (f *Failure) Text() string {
+	if f.Executed == ExecutedYes {
+		return f.TextBefore("the run can be followed then")
+	}
+	return f.TextBefore("then call again")
+}
+
+// TextBefore is Text with what comes after the user has connected an account.
+func (f *Failure) TextBefore(next string) string {
 	advice := f.Advice
 	if f.Next() == NextConnect {
-		advice = "Ask the user to open " + f.Demand.ConnectURL + " and to connect an account there; then call again."
-		if f.Executed == ExecutedYes {
-			advice = "Ask the user to open " + f.Demand.ConnectURL + " and to connect an account there; the run can be followed then."
-		}
+		advice = "Ask the user to open " + f.Demand.ConnectURL + " and to connect an account there; " + next + "."
 	}
 	return strings.TrimSuffix(f.Message+" "+advice, " ")
 }

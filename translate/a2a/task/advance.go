@@ -204,7 +204,7 @@ const maxText = 1000
 
 // Text returns the text of a failure, cleaned and bounded.
 func Text(f *run.Failure) string {
-	return cmp.Or(strings.TrimSpace(safetext.Line(f.Text(), maxText)), "The call failed.")
+	return cmp.Or(strings.TrimSpace(safetext.Line(f.TextBefore("the task then continues by itself: do not send it again"), maxText)), "The call failed.")
 }
 
 // failed returns the text and the data of the status message for a failure.
