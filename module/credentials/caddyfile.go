@@ -58,6 +58,7 @@ func (o *OAuth2) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	oauth2_user {
 //		client_id         <id>
 //		client_secret     <secret>
+//		auth_style        header|params
 //		authorization_url <url>
 //		token_url         <url>
 //		revocation_url    <url>
@@ -74,6 +75,7 @@ func (o *OAuth2User) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return finish(r, o.check, r.Block("oauth2_user", "", options.Targets{
 		"client_id":         &o.ClientID,
 		"client_secret":     &o.ClientSecret,
+		"auth_style":        &o.AuthStyle,
 		"authorization_url": &o.AuthorizationURL,
 		"token_url":         &o.TokenURL,
 		"revocation_url":    &o.RevocationURL,

@@ -25,7 +25,7 @@ const flowLife = 10 * time.Minute
 var (
 	ErrFlow     = errors.New("the flow is not of this user and source, is too old, or the configuration has changed since")
 	ErrFinished = errors.New("the flow was finished before")
-	ErrIssuer   = errors.New("the answer is not of the authorization server that was asked")
+	ErrIssuer   = errors.New("the answer is not of the authorization server that was asked (option issuer)")
 )
 
 // Flow is what the browser of a user keeps, encrypted, until the user has consented or not.

@@ -69,6 +69,7 @@ type grantRow struct {
 	TokenURL  string   `json:"token_url"`
 	ClientID  string   `json:"client_id"`
 	Secret    string   `json:"client_secret,omitzero"`  // for revoking the token when the configuration no longer has the source
+	InBody    bool     `json:"in_body,omitzero"`        // likewise
 	Revoke    string   `json:"revocation_url,omitzero"` // likewise
 	Asked     []string `json:"asked,omitzero"`
 	Answered  []string `json:"answered,omitzero"`
@@ -110,7 +111,7 @@ func (r *grantRow) take(granted tokens.Granted, c *userClient) {
 	if len(granted.Scopes) > 0 {
 		r.Answered = slices.DeleteFunc(granted.Scopes[:min(len(granted.Scopes), tokens.MaxScopes)], func(scope string) bool { return options.CheckScope(scope) != nil })
 	}
-	r.Secret = c.Secret
+	r.Secret, r.InBody = c.Secret, c.InBody
 }
 
 func (r *grantRow) token() *tokens.Access {
@@ -240,7 +241,7 @@ func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, ad
 	if row.Refresh == "" {
 		token = url.Values{"token": {row.Access}, "token_type_hint": {"access_token"}}
 	}
-	request := tokens.Request{Client: &tokens.Client{ID: row.ClientID, Secret: row.Secret, InBody: row.Secret == "", Params: url.Values{}}, Transport: transport}
+	request := tokens.Request{Client: &tokens.Client{ID: row.ClientID, Secret: row.Secret, InBody: row.InBody || row.Secret == "", Params: url.Values{}}, Transport: transport}
 	resp, err := request.Post(ctx, address, token)
 	why := "the revocation endpoint could not be reached" // the error may quote the answer
 	if err == nil {

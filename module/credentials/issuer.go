@@ -51,5 +51,6 @@ func (o *OAuth2User) metadata(ctx context.Context, issuer string, a *credential.
 	}
 	e := tokens.Failed(run.Unreachable, run.Bridge, "The metadata of the authorization server can't be read.")
 	e.Cause, e.Reach, e.Retry = err, &run.Reach{URL: tokens.RedactURL(issuer), Reason: "metadata"}, run.RetryIn(2*time.Second, 3)
+	e.Reach.ForOperator = fmt.Sprintf("The metadata of the authorization server can't be read: %v.", err)
 	return nil, e
 }

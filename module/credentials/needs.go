@@ -95,7 +95,6 @@ func (o *OAuth2User) missing(c *userClient, g *held, auth *document.Auth, scopes
 		d.ConnectURL += "?scopes=" + url.QueryEscape(strings.Join(all, " "))
 	}
 	e.Demand = d
-	e.Advice = "Ask the user to open " + d.ConnectURL + " and to connect the account there; then call the skill again."
 	return e
 }
 

@@ -38,9 +38,13 @@ type OAuth2User struct {
 	// configuration loads.
 	ClientID string `json:"client_id"`
 
-	// The client's secret, sent with HTTP Basic authentication. Placeholders such as `{env.NAME}` and `{file./path}` are replaced when the
+	// The client's secret. Placeholders such as `{env.NAME}` and `{file./path}` are replaced when the
 	// configuration loads; a secret without a placeholder causes a warning. Default: none, for public clients.
 	ClientSecret string `json:"client_secret,omitempty"`
+
+	// How the client authenticates at the token and the revocation endpoint: `header` (HTTP Basic authentication, the default) or `params` (in the
+	// request's body).
+	AuthStyle string `json:"auth_style,omitempty"`
 
 	// The authorization endpoint, where users consent. A query in it is kept. By default it is the one that the skill's descriptor names, if
 	// that is at the provider's host or a trusted one. May contain placeholders.
@@ -134,6 +138,7 @@ func (o *OAuth2User) check() *options.ConfigError {
 		return fault
 	}
 	found := cmp.Or(
+		fault("auth_style", checkOneOf(o.AuthStyle, "header", "params")),
 		fault("client_id", checkPresent(o.ClientID)),
 		fault("client_id", checkShell(o.ClientID)),
 		fault("client_secret", checkShell(o.ClientSecret)),
@@ -165,7 +170,7 @@ func checkAddress(option, address string) error {
 
 // resolve replaces the placeholders of the options.
 func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
-	base := &OAuth2{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL}
+	base := &OAuth2{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, AuthStyle: o.AuthStyle}
 	if o.Resource != "" {
 		base.Params = map[string][]string{"resource": {o.Resource}}
 	}

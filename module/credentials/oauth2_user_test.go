@@ -128,7 +128,7 @@ func asksToConnect(t *testing.T, e *run.Failure, scopes string) {
 	if e == nil || e.Kind != run.AuthRequired || e.By != run.Bridge || e.Executed != run.ExecutedNo || e.Next() != run.NextConnect || e.Demand.By != run.Provider {
 		t.Fatalf("got %+v", e)
 	}
-	if want := connectURL + "/acme?scopes=" + scopes; e.Demand.ConnectURL != want || !strings.Contains(e.Advice, want) {
+	if want := connectURL + "/acme?scopes=" + scopes; e.Demand.ConnectURL != want || !strings.Contains(e.Text(), want) {
 		t.Errorf("the link is %s, want %s", e.Demand.ConnectURL, want)
 	}
 }
@@ -696,7 +696,7 @@ func TestUsersLack(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	e2 := lacks("write", "read", "no scope")
-	if e2 == nil || e2.Kind != run.PermissionDenied || e2.Demand.ConnectURL != connectURL+"/acme?scopes=read+write" || !strings.Contains(e2.Advice, e2.Demand.ConnectURL) {
+	if e2 == nil || e2.Kind != run.PermissionDenied || e2.Demand.ConnectURL != connectURL+"/acme?scopes=read+write" || !strings.Contains(e2.Text(), e2.Demand.ConnectURL) {
 		t.Errorf("got %+v", e2)
 	}
 	known := func() []string {

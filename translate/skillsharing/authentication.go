@@ -143,7 +143,7 @@ func (c *Client) askScopes(ctx context.Context, s *discovery.Skill, e *run.Failu
 	}
 	owner, _ := ctx.Value(credential.OwnerKey{}).(string)
 	if missing := personal.Missing(ctx, owner, &s.Auth, details.Scopes, nil); missing != nil {
-		e.Demand, e.Advice = missing.Demand, missing.Advice
+		e.Demand, e.Advice = missing.Demand, ""
 	}
 }
 
