@@ -47,7 +47,7 @@ var ceilings = map[string]int{
 	"translate/jsonrpc":        1563,
 	"translate/front":          1538,
 	"module/browse":            1280,
-	"module/consent":           500,
+	"module/consent":           530,
 	"translate/polling":        1162,
 	"translate/agentskills":    1014,
 	"module/cmd":               830,

@@ -3,6 +3,8 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -17,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/runtokens"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/catalog"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
 // connectAccounts gives the credentials of users what they have of the bridge, and ends grants of sources that no instance has any more, also without
@@ -79,9 +82,15 @@ func (h *Handler) serveConnect(setup *fronts.Setup, kept *fronts.KeptRuns) error
 		return err
 	}
 	o, by := setup.Observer, cmp.Or(h.Connect.Principal, h.placeholder())
-	h.connect, err = h.Connect.Handler(setup.Bridge, flows, setup.Realm, func(ctx context.Context, reason string) { o.RefusedCaller(ctx, by, "connect", reason) })
+	h.connect, err = h.Connect.Handler(setup.Bridge, flows, setup.Realm, func(ctx context.Context, principal, reason string) {
+		o.RefusedCaller(ctx, cmp.Or(principal, by), "connect", reason)
+	})
 	if err != nil {
 		return &options.ConfigError{Path: "connect.url", Err: err}
+	}
+	h.connect.Failed = func(ctx context.Context, source, why string) {
+		const message = "a user could not connect or disconnect an account"
+		o.Notice(ctx, &exchange.Notice{Level: slog.LevelWarn, Source: source, Message: message, Attrs: []slog.Attr{slog.Any("error", errors.New(why))}})
 	}
 	h.connect.Name, h.connect.Given = h.givenName(), func(principal, namespace string, scopes []string) {
 		o.ConsentGiven(namespace, principal, scopes)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"html/template"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 	// maxCookie is how large browsers let a cookie be, with its name and without its attributes, in bytes.
 	maxCookie = 4096
 )
+
+var errScopes = errors.New("the scopes of this provider are too many for a cookie: ask the operator of the bridge to write the option scopes")
 
 // cookie returns the cookie of the flow of a source. Without a value, the browser deletes it.
 func (h *Handler) cookie(namespace, value string, life time.Duration) *http.Cookie {
@@ -44,7 +48,7 @@ func (v *visit) begin(s *source) {
 	}
 	to, flow, err := s.oauth.Begin(v.r.Context(), s.authentication, v.Redirect(s.Namespace), strings.Fields(s.Asked))
 	if err != nil {
-		v.fail(http.StatusBadGateway, problemOf(err))
+		v.fail(http.StatusBadGateway, v.trouble(s.Namespace, err))
 		return
 	}
 	text, err := json.Marshal(flow)
@@ -54,7 +58,7 @@ func (v *visit) begin(s *source) {
 	}
 	own := v.cookie(s.Namespace, sealed, time.Until(flow.Expires))
 	if err != nil || len(own.Name)+len(own.Value) > maxCookie {
-		v.fail(http.StatusBadGateway, "The scopes of this provider are too many for a cookie. Ask the operator of the bridge to write the option scopes.")
+		v.fail(http.StatusBadGateway, v.trouble(s.Namespace, errScopes))
 		return
 	}
 	var others []string // browsers send the oldest first (RFC 6265, section 5.4)
@@ -93,15 +97,21 @@ func (v *visit) flow(state string) (flow *credentials.Flow, problem string) {
 	return flow, ""
 }
 
-// refusals are the texts for the errors of authorization servers (RFC 6749, section 4.1.2.1). Nothing else of such an answer is shown.
-var refusals = map[string]string{
-	"access_denied":           "You, or the provider, did not allow it. Nothing was connected.",
-	"invalid_scope":           "The provider does not give what was asked for. Ask the operator of the bridge.",
-	"server_error":            "The login of the provider has failed. Try again later.",
-	"temporarily_unavailable": "The login of the provider is not available at the moment. Try again later.",
+// refusal returns what the page says about an error of an authorization server (RFC 6749, section 4.1.2.1), and tells the operator, unless the user has
+// decided so. Nothing else of such an answer is shown or logged.
+func (v *visit) refusal(code string) string {
+	f := &run.Failure{Kind: run.PermissionDenied, Message: "The provider refuses the request of this bridge."}
+	f.Advice = run.AskOperator + " to check the client that is registered there: its id, redirect URI and scopes."
+	switch code {
+	case "access_denied":
+		return "You, or the provider, did not allow it. Nothing was connected."
+	case "server_error", "temporarily_unavailable":
+		f.Message, f.Advice = "The login of the provider is not available at the moment ("+code+"). Try again later.", ""
+	case "invalid_request", "invalid_scope", "invalid_target", "unauthorized_client", "unsupported_response_type":
+		f.Message = strings.Replace(f.Message, ".", " ("+code+").", 1)
+	}
+	return v.trouble(v.namespace, f)
 }
-
-const otherRefusal = "The provider refuses the request of this bridge. Ask its operator to check the client that is registered there."
 
 // finish answers the request to which an authorization server sends the browser back.
 func (v *visit) finish() {
@@ -123,13 +133,13 @@ func (v *visit) finish() {
 		return
 	}
 	http.SetCookie(v.w, v.cookie(v.namespace, "", 0))
-	found := v.sources(v.principal, v.namespace)
+	found := v.sources(v.r.Context(), v.principal, v.namespace)
 	switch {
 	case !flow.Of(v.principal, v.namespace):
-		v.refused(v.r.Context(), "another principal has begun what it finishes")
+		v.refused(v.r.Context(), v.principal, "another principal has begun what it finishes")
 		v.fail(http.StatusForbidden, "Another user of this bridge has begun this. Nothing was connected.")
 		return
-	case len(found) == 0:
+	case len(found) == 0 || found[0].denied:
 		v.unknown()
 		return
 	}
@@ -139,13 +149,13 @@ func (v *visit) finish() {
 	switch {
 	case err != nil:
 	case query.Has("error") || query.Get("code") == "":
-		v.fail(http.StatusBadRequest, cmp.Or(refusals[query.Get("error")], otherRefusal))
+		v.fail(http.StatusBadRequest, v.refusal(query.Get("error")))
 		return
 	default:
 		err = s.oauth.Finish(v.r.Context(), s.authentication, flow, query.Get("code"))
 	}
 	if err != nil {
-		v.fail(http.StatusBadGateway, "Nothing was connected. "+problemOf(err))
+		v.fail(http.StatusBadGateway, "Nothing was connected. "+v.trouble(s.Namespace, err))
 		return
 	}
 	v.Given(v.principal, v.namespace, flow.Scopes)

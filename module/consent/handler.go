@@ -22,6 +22,9 @@ import (
 type Handler struct {
 	// Name is the name of the bridge; empty: the pages show the host. It must not be changed while the handler serves.
 	Name string
+	// Failed is called when a user can't connect or disconnect an account at a source, with what the operator can do. It must not be changed while the
+	// handler serves.
+	Failed func(ctx context.Context, namespace, why string)
 	// Given is called when a principal has connected an account at a source. It must not be changed while the handler serves.
 	Given func(principal, namespace string, scopes []string)
 
@@ -31,12 +34,12 @@ type Handler struct {
 	path    string
 	url     *url.URL // of the path, as browsers see it
 	origin  credential.Authority
-	refused func(ctx context.Context, reason string)
+	refused func(ctx context.Context, principal, reason string)
 }
 
 // Handler returns the handler of the pages of a bridge, or nil if c is nil. The sealer is only for its flows, and the realm is that of the bridge's
 // principals. c must be checked.
-func (c *Config) Handler(bridge *translate.Bridge, sealer *runtoken.Sealer, realm string, refused func(ctx context.Context, reason string)) (*Handler, error) {
+func (c *Config) Handler(bridge *translate.Bridge, sealer *runtoken.Sealer, realm string, refused func(ctx context.Context, principal, reason string)) (*Handler, error) {
 	if c == nil {
 		return nil, nil //nolint:nilnil // see above
 	}
@@ -61,14 +64,22 @@ func (h *Handler) link(namespace string) string {
 // Redirect returns the redirect URI of a source, which is registered at its authorization server.
 func (h *Handler) Redirect(namespace string) string { return h.link(namespace) + "/" + callback }
 
-// sources returns the sources of which a principal may have an account: all, or only the one with a namespace. It reads nothing.
-func (h *Handler) sources(principal, namespace string) (found []*source) {
+// sources returns the sources of which a principal may have an account: all, or only the one with a namespace. Those that the access rules deny it are
+// among them as long as an account is connected, which it can disconnect.
+func (h *Handler) sources(ctx context.Context, principal, namespace string) (found []*source) {
 	known := h.bridge.Namespaces(principal)
 	for _, s := range h.bridge.Catalog().Sections() {
 		oauth, ok := s.Credentials.(*credentials.OAuth2User)
-		if ok && slices.Contains(known, s.Namespace) && (namespace == "" || namespace == s.Namespace) {
-			found = append(found, &source{Section: s, Link: h.link(s.Namespace), oauth: oauth})
+		if !ok || namespace != "" && namespace != s.Namespace {
+			continue
 		}
+		denied := !slices.Contains(known, s.Namespace)
+		if denied {
+			if grant, _ := oauth.Grant(ctx, principal); grant == nil {
+				continue
+			}
+		}
+		found = append(found, &source{Section: s, Link: h.link(s.Namespace), denied: denied, oauth: oauth})
 	}
 	return found
 }
@@ -76,7 +87,7 @@ func (h *Handler) sources(principal, namespace string) (found []*source) {
 // Account returns the link of the page on which a principal connects an account of a source, and whether one is connected. The link is empty if the
 // source needs none. It asks the database at most.
 func (h *Handler) Account(ctx context.Context, principal, namespace string) (link string, connected bool) {
-	found := h.sources(principal, namespace)
+	found := h.sources(ctx, principal, namespace)
 	if principal == "" || len(found) != 1 {
 		return "", false
 	}
@@ -100,8 +111,8 @@ const callback = "callback"
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambiguous string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send forms with Origin: null
-	segment, last, below := strings.Cut(strings.Trim(strings.TrimPrefix(r.URL.EscapedPath(), h.path), "/"), "/")
-	namespace, err := url.PathUnescape(segment)
+	// The path is decoded, as Serves has it.
+	namespace, last, below := strings.Cut(strings.Trim(strings.TrimPrefix(r.URL.Path, h.path), "/"), "/")
 	v := &visit{Handler: h, w: w, r: r, principal: principal, namespace: namespace, page: page{Principal: line(principal, maxShownName)}}
 	isCallback, posted := below && last == callback, r.Method == http.MethodPost
 	if isCallback { // its URL has a code, which stays out of the access log and of Referer fields
@@ -109,18 +120,18 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambig
 		w.Header().Set("Referrer-Policy", "no-referrer")
 	}
 	switch {
-	case err != nil, below && !isCallback:
+	case below && !isCallback:
 		v.fail(http.StatusNotFound, "There is no such page.")
 	case !posted && r.Method != http.MethodGet && r.Method != http.MethodHead, posted && (namespace == "" || isCallback):
 		w.Header().Set("Allow", "GET")
 		v.fail(http.StatusMethodNotAllowed, "Only the form of a page is posted.")
 	case ambiguous != "":
-		h.refused(r.Context(), ambiguous)
+		h.refused(r.Context(), principal, ambiguous)
 		v.fail(http.StatusForbidden, "This bridge refuses callers whose identity is ambiguous: "+ambiguous+". Ask its operator.")
 	case isCallback:
 		v.finish()
 	case principal == "":
-		h.refused(r.Context(), run.PrincipalRequired)
+		h.refused(r.Context(), principal, run.PrincipalRequired)
 		v.fail(http.StatusForbidden, "Only users whom this bridge knows can connect an account. Sign in as its operator told you, and load this page again.")
 	case posted:
 		v.act()
@@ -131,7 +142,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal, ambig
 
 // list answers with the page of all sources or of one.
 func (v *visit) list() {
-	v.page.Sources = v.sources(v.principal, v.namespace)
+	v.page.Sources = v.sources(v.r.Context(), v.principal, v.namespace)
 	if v.namespace != "" && len(v.page.Sources) == 0 {
 		v.unknown()
 		return
@@ -154,11 +165,11 @@ const maxForm = 32 << 10
 // act does what the form of a source's page says.
 func (v *visit) act() {
 	if sign := v.foreign(); sign != "" {
-		v.refused(v.r.Context(), "a form of another site ("+sign+")")
+		v.refused(v.r.Context(), v.principal, "a form of another site ("+sign+")")
 		v.fail(http.StatusForbidden, "Nothing was done, since the form does not come from this page ("+sign+").")
 		return
 	}
-	found := v.sources(v.principal, v.namespace)
+	found := v.sources(v.r.Context(), v.principal, v.namespace)
 	if len(found) == 0 {
 		v.unknown()
 		return
@@ -176,7 +187,7 @@ func (v *visit) act() {
 		return
 	case "disconnect":
 		if err := s.oauth.Disconnect(v.r.Context(), s.authentication, v.principal); err != nil {
-			v.fail(http.StatusServiceUnavailable, "The account could not be disconnected. "+problemOf(err))
+			v.fail(http.StatusServiceUnavailable, "The account could not be disconnected. "+v.trouble(s.Namespace, err))
 			return
 		}
 	}

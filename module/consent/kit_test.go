@@ -40,6 +40,7 @@ type login struct {
 	tokens   atomic.Int32 // requests to the token endpoint
 	revoked  atomic.Int32
 	seen     atomic.Int32 // all requests
+	onlyBody bool         // clients that authenticate in the header are refused
 
 	mu     sync.Mutex
 	form   url.Values // of the last token request
@@ -89,6 +90,10 @@ func (s *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/oauth/token":
 		s.tokens.Add(1)
 		_ = r.ParseForm()
+		if _, _, header := r.BasicAuth(); header && s.onlyBody {
+			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
+			return
+		}
 		recorder := httptest.NewRecorder()
 		s.provider.ServeHTTP(recorder, r)
 		s.mu.Lock()
@@ -99,6 +104,10 @@ func (s *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, recorder.Body)
 		return
 	case "/revoke":
+		if _, _, header := r.BasicAuth(); header && s.onlyBody {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
 		s.revoked.Add(1)
 	}
 	s.provider.ServeHTTP(w, r)
@@ -138,6 +147,8 @@ type bed struct {
 	login    *login
 	provider *hostile.Provider
 	base     string // of the bridge
+
+	caddyfile string
 }
 
 func newBed(t *testing.T, lines ...string) *bed {
@@ -152,7 +163,7 @@ func start(t *testing.T, s *login, p *hostile.Provider, caddyfile string) *bed {
 	c := testbed.StartCaddy(t, caddyfile)
 	base := "http://127.0.0.1:" + c.Port("PORT")
 	s.register(t, base+"/connect/acme/callback", base+"/connect/other/callback")
-	return &bed{c, s, p, base}
+	return &bed{c, s, p, base, caddyfile}
 }
 
 // browser is a browser of a user.

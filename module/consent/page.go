@@ -51,6 +51,7 @@ type source struct {
 	Wanting              bool    // some of them are not granted, or there is no grant
 	Problem              string  // why the account can't be connected now; empty: it can
 
+	denied         bool // the access rules deny it to the user
 	oauth          *credentials.OAuth2User
 	authentication *credential.Authentication
 	form           string // the origin of the authorization server
@@ -71,8 +72,8 @@ const (
 	maxWait      = 10 * time.Second
 )
 
-// look finds out what the page of a source shows: the grant, and what its descriptors ask for, which it reads as a page of browse does. Link are the
-// scopes that a link names.
+// look finds out what the page of a source shows: the grant, and what its descriptors ask for, which it reads as a page of browse does; as many more as name
+// all scopes of a link, if there are any.
 func (v *visit) look(s *source, link []string) {
 	ctx := credential.WithOwner(v.r.Context(), v.principal)
 	request := (&http.Request{Method: http.MethodGet, URL: s.URL, Header: http.Header{}}).WithContext(ctx)
@@ -81,42 +82,51 @@ func (v *visit) look(s *source, link []string) {
 	defer cancel()
 	caller := run.Caller{Principal: v.principal}
 	listing := v.bridge.List(reading, translate.Query{Caller: caller, Namespace: s.Namespace})
-	skills, texts := listing.Skills[:min(len(listing.Skills), maxSkills)], map[string]string{}
-	translate.ReadDescriptors(reading, v.bridge, caller, skills, maxDocuments)
 	var auths []*document.Auth
-	for i := range skills {
-		d := skills[i].Status(reading, v.principal).Skill
-		if d == nil || d.Auth.OAuth2 == nil || s.Client.WithoutCredential(d) != nil { // perhaps a stranger wrote it
-			continue
-		}
-		if len(auths) == 0 {
-			s.authentication.Auth, s.Provider = &d.Auth, line(d.Provider.Name, maxShownName)
-		}
-		auths = append(auths, &d.Auth)
-		for name, text := range d.Auth.OAuth2.Scopes {
-			texts[name] = cmp.Or(texts[name], line(text, maxShownText))
-		}
-	}
+	var names []string
 	var err error
-	if s.Grant, err = s.oauth.Grant(reading, v.principal, auths...); err != nil {
-		s.Problem = problemOf(err)
-		return
+	texts, left := map[string]string{}, listing.Skills
+	for more := true; more; {
+		skills := left[:min(len(left), maxSkills)]
+		left = left[len(skills):]
+		translate.ReadDescriptors(reading, v.bridge, caller, skills, maxDocuments)
+		for i := range skills {
+			d := skills[i].Status(reading, v.principal).Skill
+			if d == nil || d.Auth.OAuth2 == nil || s.Client.WithoutCredential(d) != nil { // perhaps a stranger wrote it
+				continue
+			}
+			if len(auths) == 0 {
+				s.authentication.Auth, s.Provider = &d.Auth, line(d.Provider.Name, maxShownName)
+			}
+			auths = append(auths, &d.Auth)
+			for name, text := range d.Auth.OAuth2.Scopes {
+				texts[name] = cmp.Or(texts[name], line(text, maxShownText))
+			}
+		}
+		if s.Grant, err = s.oauth.Grant(ctx, v.principal, auths...); err != nil {
+			s.Problem = v.trouble(s.Namespace, err)
+			return
+		}
+		names = s.oauth.Asks(ctx, link, auths, s.Grant)
+		unnamed := slices.ContainsFunc(link, func(scope string) bool { return !slices.Contains(names, scope) })
+		more = (unnamed || len(auths) == 0) && len(left) > 0 && reading.Err() == nil
 	}
 	to, err := s.oauth.AuthorizationEndpoint(s.authentication)
-	missing := s.oauth.Missing(reading, v.principal, s.authentication.Auth, nil, s.Auths)
+	missing := s.oauth.Missing(ctx, v.principal, s.authentication.Auth, nil, s.Auths)
 	switch {
+	case s.denied:
+		s.Problem = "You may not use this provider here any more, so that you can only disconnect your account."
 	case len(auths) == 0 && len(listing.Unavailable) > 0:
 		s.Problem = "The bridge can’t read at the moment what this provider asks for. Try again later."
 	case len(auths) == 0:
 		s.Problem = "No skill of this provider needs an account now."
 	case err != nil:
-		s.Problem = problemOf(err)
+		s.Problem = v.trouble(s.Namespace, err)
 	case missing != nil && missing.Next() == run.NextAskOperator:
-		s.Problem = problemOf(missing)
+		s.Problem = v.trouble(s.Namespace, missing)
 	default:
 		s.Host, s.form = line(to.Host, maxShownName), to.Scheme+"://"+to.Host
 	}
-	names := s.oauth.Asks(ctx, link, auths, s.Grant)
 	s.Asked, s.Wanting = strings.Join(names, " "), s.Grant == nil
 	for _, name := range names {
 		granted := s.Grant != nil && slices.Contains(s.Grant.Scopes, name)
@@ -147,12 +157,17 @@ func (v *visit) show(status int) {
 	_ = browse.Send(v.w, status, pageTemplate, p, p.Nonce, "form-action "+strings.Join(forms, " ")) // it has no function that fails
 }
 
-// problemOf returns what the page says about a failure. What a provider wrote is in the log only.
-func problemOf(err error) string {
-	if f, ok := errors.AsType[*run.Failure](err); ok {
-		return line(f.Text(), maxShownText)
+// trouble tells the operator that something has failed at a source, and returns what the page says about it.
+func (v *visit) trouble(namespace string, err error) string {
+	f, ok := errors.AsType[*run.Failure](err)
+	if !ok {
+		v.Failed(v.r.Context(), namespace, err.Error())
+		return "It failed: " + line(err.Error(), maxShownText) + "."
 	}
-	return "It failed: " + line(err.Error(), maxShownText) + "."
+	if v.Failed(v.r.Context(), namespace, f.OperatorText()); f.Kind == run.Internal {
+		return "This bridge can’t use its database at the moment. Try again later; if that does not help, tell its operator."
+	}
+	return line(f.Text(), maxShownText)
 }
 
 // line returns a text of others as one line.

@@ -330,12 +330,12 @@ func appendPhases(fields []zap.Field, c *translate.Call, s *translate.Statistics
 // clientKey is the key of an attribute of notices that does not make them different: lines for each of many clients would be too many.
 const clientKey = "client"
 
-// RefusedCaller logs a caller that was refused because of its principal, with what says who callers are, which may be wrong: the
+// RefusedCaller logs a caller that was refused because of its principal, with that, or what says who callers are, which may be wrong: the
 // configured placeholder, or the name of another option.
 func (o *Observer) RefusedCaller(ctx context.Context, by, method, reason string) {
 	o.audit.refused(ctx, method, reason)
 	key := "principal"
-	if !strings.HasPrefix(by, "{") {
+	if strings.HasPrefix(by, "callers_") {
 		key = "option"
 	}
 	attrs := []slog.Attr{slog.String(key, by)}

@@ -1,0 +1,219 @@
+package consent_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+)
+
+// TestS320FailuresAreLogged: for each connection that fails, the operator has a line with the source, what has failed and what to do, once a minute, and without
+// secrets. What the user has decided has none.
+func TestS320FailuresAreLogged(t *testing.T) {
+	s := newLogin(t)
+	down := httptest.NewServer(nil)
+	down.Close()
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	with401 := func(lines ...string) string { return source(p, "acme", s, lines...) }
+	for name, test := range map[string]struct {
+		source string
+		edit   func(callback string) string
+		want   string // in the line; empty: there is none
+		shown  string // on the page, if it is no part of the line
+	}{
+		"wrong secret": {
+			strings.ReplaceAll(with401("auth_style header"), clientSecret, "wrong-s3cr3t"), nil,
+			"refused the bridge's client credentials (invalid_client). Check client_id and client_secret, and try auth_style params, for this provider.", "",
+		},
+		"wrong code": {
+			with401(), func(callback string) string { return strings.Replace(callback, "code=", "code=c0de-c4n4ry", 1) },
+			"refused the user's code (invalid_grant): it has expired or was used before, so that a second try helps, or it was issued for another redirect URI. Compare the registered redirect URI with the one that caddy skill-bridge check prints", "a second try helps",
+		},
+		"server down": {
+			with401("authorization_url "+s.URL+"/authorize", "token_url "+down.URL+"/c4n4ry-p4th"), nil, "could not be reached: connection refused", "",
+		},
+		"metadata away": {with401("issuer " + down.URL), nil, "The metadata of the authorization server can't be read: ", "The metadata of the authorization server can&#39;t be read."},
+		"refused": {
+			with401(), func(callback string) string {
+				return strings.Replace(callback, "code=", "error=unauthorized_client&x=", 1)
+			},
+			"refuses the request of this bridge (unauthorized_client). Check the client that is registered there", "",
+		},
+		"unknown refusal": {
+			with401(), func(callback string) string { return strings.Replace(callback, "code=", "error=evil_c4n4ry&x=", 1) },
+			"refuses the request of this bridge. Check the client", "",
+		},
+		"another issuer":   {with401(), func(callback string) string { return callback + "&iss=https://evil.example" }, "option issuer", ""},
+		"the user says no": {with401(), func(callback string) string { return strings.Replace(callback, "code=", "error=access_denied&x=", 1) }, "", "did not allow it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, s, p, site(t, "audit", test.source))
+			for range 2 {
+				ada := b.browser(t, "ada")
+				a := ada.form("/connect/acme", "connect")
+				if a.status == http.StatusSeeOther {
+					callback := ada.consent(a.location())
+					if test.edit != nil {
+						callback = test.edit(callback)
+					}
+					a = ada.get(callback)
+				}
+				if a.status < 400 || !strings.Contains(a.body, test.shown) {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			}
+			lines := b.Log.Lines(`"level":"warn"`, "a user could not connect or disconnect an account")
+			if test.want == "" && len(lines) == 0 {
+				return
+			}
+			if len(lines) != 1 || !strings.Contains(lines[0], test.want) || !strings.Contains(lines[0], `"source":"acme"`) {
+				t.Errorf("got %q\nwant %s", lines, test.want)
+			}
+			b.Log.MustNotShow("s3cr3t", "c0de-c4n4ry", "evil", "access_token")
+		})
+	}
+}
+
+// TestAuthStyle: an authorization server that takes the secret only in the body is asked so, and also for revocations.
+func TestAuthStyle(t *testing.T) {
+	s := newLogin(t)
+	s.onlyBody = true
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	b := start(t, s, p, site(t, source(p, "acme", s, "auth_style params", "revocation_url "+s.URL+"/revoke")))
+	ada := b.browser(t, "ada")
+	ada.connect()
+	if a := ada.form("/connect/acme", "disconnect"); a.status != http.StatusSeeOther || ada.connected() || s.revoked.Load() != 1 {
+		t.Errorf("%d, %d revocations", a.status, s.revoked.Load())
+	}
+}
+
+// TestS321PageWithoutDatabase: while the database is away, the page says so to the user, in words for users.
+func TestS321PageWithoutDatabase(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	file := t.TempDir() + "/skills.db"
+	b := start(t, s, p, siteWith(file, sealKey, source(p, "acme", s)))
+	ada := b.browser(t, "ada")
+	ada.connect()
+	if err := os.WriteFile(file, []byte(strings.Repeat("no database ", 10_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		_ = os.Truncate(file+suffix, 0)
+	}
+	a := ada.get("/connect/acme")
+	if a.status != http.StatusOK || !strings.Contains(a.body, "can’t use its database") || strings.Contains(a.body, "refresh token") || strings.Contains(a.body, "Internal error") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	t.Log(b.Log.Lines("warn"))
+}
+
+// TestS322DisconnectOfTheDenied: a user whom the access rules deny a source can disconnect the account that is connected there, and do nothing else with it.
+func TestS322DisconnectOfTheDenied(t *testing.T) {
+	s := newLogin(t)
+	p := hostile.NewProvider(t, s.skills(scopes)...)
+	caddyfile := site(t, source(p, "acme", s))
+	b := start(t, s, p, caddyfile)
+	ada, bob := b.browser(t, "ada"), b.browser(t, "bob")
+	ada.connect()
+	callback := ada.consent(ada.begin("/connect/acme"))
+	if err := b.Reload(strings.Replace(caddyfile, "connect {", "access {\n\t\tdeny * *\n\t}\n\tconnect {", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if a := bob.get("/connect/acme"); a.status != http.StatusNotFound {
+		t.Errorf("without an account: %d", a.status)
+	}
+	if a := ada.get("/connect"); !strings.Contains(a.body, `value="disconnect"`) || strings.Contains(a.body, `value="connect"`) || !strings.Contains(a.body, "only disconnect") {
+		t.Errorf("the page: %s", a.body)
+	}
+	before := s.tokens.Load()
+	if a := ada.get(callback); a.status != http.StatusNotFound || s.tokens.Load() != before {
+		t.Errorf("a flow: %d", a.status)
+	}
+	if a := ada.form("/connect/acme", "connect"); a.status != http.StatusServiceUnavailable || a.location() != "" {
+		t.Errorf("connect: %d %s", a.status, a.location())
+	}
+	if a := ada.form("/connect/acme", "disconnect"); a.status != http.StatusSeeOther {
+		t.Errorf("disconnect: %d %s", a.status, a.body)
+	}
+	if a := ada.get("/connect/acme"); a.status != http.StatusNotFound {
+		t.Errorf("after it: %d", a.status)
+	}
+	if err := b.Reload(caddyfile); err != nil || ada.connected() {
+		t.Errorf("the account is still connected (%v)", err)
+	}
+}
+
+// TestS323EncodedCallback: a callback whose path is written with percent signs is one, so that its code is in no log.
+func TestS323EncodedCallback(t *testing.T) {
+	b := newBed(t)
+	ada := b.browser(t, "ada")
+	for _, written := range []string{"/%63onnect/acme/callback", "/connect%2Facme/callback", "/connect/acme%2Fcallback", "/connect/%61cme/%63allback", "/connect/acme/callback/"} {
+		callback := strings.Replace(ada.consent(ada.begin("/connect/acme")), "/connect/acme/callback", written, 1)
+		if a := ada.get(callback); a.status != http.StatusSeeOther || a.location() != b.base+"/connect/acme" {
+			t.Errorf("%s: %d %s", written, a.status, a.body)
+		}
+	}
+	ada.get("/%63onnect/acme")
+	testbed.Eventually(t, 10*time.Second, func() bool { return b.Log.Has("/%63onnect/acme") }, "the access log has the page")
+	if b.Log.Has("code=") {
+		t.Error("the access log has a callback")
+	}
+	login := "log_skip /connect/*/callback\nbasic_auth {\n\tada $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\nskill_bridge {"
+	if err := b.Reload(strings.Replace(b.caddyfile, "skill_bridge {", login, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/connect/acme/callback", "/%63onnect/acme/callback", "/connect/last"} {
+		if a := ada.get(path + "?code=c4n4ry"); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", path, a.status)
+		}
+	}
+	testbed.Eventually(t, 10*time.Second, func() bool { return b.Log.Has("/connect/last") }, "the access log has what the login refuses")
+	if n := len(b.Log.Lines("http.log.access", "/callback?code=")); n != 0 { // Caddy writes more at DEBUG only
+		t.Errorf("the access log has %d callbacks that the login refuses", n)
+	}
+}
+
+// TestS324ManySkills: the scopes of a link are asked for also if only the last of many skills names them.
+func TestS324ManySkills(t *testing.T) {
+	s := newLogin(t)
+	var skills []hostile.Skill
+	for i := range 450 {
+		skills = append(skills, hostile.Skill{ID: fmt.Sprintf("menu%03d", i)})
+	}
+	last := s.skills(hostile.Object{"custom_scope": "Book tables in your name."})[0]
+	last.ID = "zz-book"
+	p := hostile.NewProvider(t, append(skills, last)...)
+	caddyfile := site(t, source(p, "acme", s, "scopes +offline_access"))
+	b := start(t, s, p, caddyfile)
+	ada := b.browser(t, "ada")
+	call := func() string {
+		t.Helper()
+		return ada.send(http.MethodPost, "/rpc", `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"acme.zz-book"}}`, "Content-Type", "application/json").body
+	}
+	link := regexp.MustCompile(`"connect_url":"([^"]*)"`).FindStringSubmatch(call())
+	if link == nil {
+		t.Fatal("the call has no link")
+	}
+	if err := b.Reload(strings.Replace(caddyfile, "connect {", "name another\n\tconnect {", 1)); err != nil { // another instance, which has read nothing yet
+		t.Fatal(err)
+	}
+	if a := ada.get(ada.consent(ada.begin(strings.TrimPrefix(link[1], b.base)))); a.status != http.StatusSeeOther {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if text := call(); !strings.Contains(text, `"status":"completed"`) {
+		t.Errorf("the call: %s", text)
+	}
+	before := len(p.All())
+	ada.get("/connect/acme?scopes=custom_scope+offline_access")
+	if n := len(p.All()) - before; n != 0 {
+		t.Errorf("%d requests for a link whose scopes are known", n)
+	}
+}
