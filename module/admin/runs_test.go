@@ -12,6 +12,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 )
 
 // TestRuns: the kept runs of all callers are shown, the newest first, without inputs and outputs, and selected by what the query says.
@@ -180,4 +181,13 @@ func TestTasks(t *testing.T) {
 		t.Error(text)
 	}
 	gate.Open()
+}
+
+// TestPublishedRuns: a run of a caller of skill_publish without a name is that of an anonymous one.
+func TestPublishedRuns(t *testing.T) {
+	for owner, want := range map[string]string{"\t6E": "", "": "", "ada": "ada"} {
+		if r := newRun(&ledger.Entry{Owner: ledger.Owner{Principal: owner}}); r.Principal != want {
+			t.Errorf("%q: %q", owner, r.Principal)
+		}
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -587,18 +589,58 @@ const (
 	quickstartAdmin    = "localhost:8082"
 )
 
-// exerciseUserAccounts: a user without an account is told where to connect one, and the page of the bridge has the restaurant's scopes.
+// exerciseUserAccounts: a user without an account is told where to connect one, and books with the one that they connect.
 func exerciseUserAccounts(e *example) {
 	t := e.t
-	e.replace(quickstartProvider, "127.0.0.1:"+freePort(t))
+	provider := "127.0.0.1:" + freePort(t)
+	e.replace(quickstartProvider, provider)
 	e.admin = "localhost:" + freePort(t)
 	e.replace(quickstartAdmin, e.admin)
 	b := e.start()
-	login := []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:hiccup"))}
-	a := b.post(`{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"restaurant.book","args":{"time":"tomorrow","people":2}}}`, login...)
+	alice := asUser{"Basic " + base64.StdEncoding.EncodeToString([]byte("alice:hiccup"))}
+	const call = `{"jsonrpc":"2.0","id":1,"method":"execute_skill","params":{"name":"restaurant.book","args":{"time":"tomorrow","people":2}}}`
+	a := b.post(call, "Authorization", alice.login)
 	if !strings.Contains(a.body, `"next":"connect"`) || !strings.Contains(a.body, "book:reservation") {
 		t.Errorf("%s", a.body)
 	}
+
+	jar, _ := cookiejar.New(nil) // it can't fail
+	browser := &http.Client{Transport: alice, Jar: jar}
+	submit := func(to string, form url.Values) (page string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", strings.TrimSuffix(b.endpoint, "/rpc"))
+		response, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		return string(text) + errorText(err)
+	}
+	page := submit(strings.TrimSuffix(b.endpoint, "/rpc")+"/connect/restaurant", url.Values{"do": {"connect"}, "scopes": {"book:reservation offline_access openid"}})
+	found := regexp.MustCompile(`name="authRequestID" value="([^"]+)"`).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("this is not the page of the restaurant: %s", page)
+	}
+	submit("http://"+provider+"/login/username", url.Values{"authRequestID": {found[1]}, "guest": {"anna"}, "password": {"hiccup"}})
+	if a := b.post(call, "Authorization", alice.login); !strings.Contains(a.body, `"booked_for":"anna"`) {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// asUser is the transport of a browser in which a user has logged in to the bridge.
+type asUser struct{ login string }
+
+func (u asUser) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if r.URL.Hostname() == "localhost" {
+		r.Header.Set("Authorization", u.login)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // startQuickstart starts the quickstart with short run times and polling intervals.

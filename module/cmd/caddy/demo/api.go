@@ -27,10 +27,7 @@ var openAPI string
 // routes returns the handler of all requests.
 func (h *Handler) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/yaml")
-		_, _ = w.Write([]byte(strings.ReplaceAll(openAPI, "{origin}", "http://"+r.Host))) // the client may be gone
-	})
+	mux.HandleFunc("GET /openapi.yaml", document(openAPI))
 	mux.HandleFunc("POST /summarize", slowly(time.Duration(h.RunTime), operation(summary{Sentences: 3}, summarize)))
 	mux.HandleFunc("POST /markdown", operation(source{}, renderMarkdown))
 	mux.HandleFunc("POST /qr-code", h.withKey(operation(symbol{Scale: 8}, drawQRCode)))
@@ -41,6 +38,14 @@ func (h *Handler) routes() http.Handler {
 		http.Error(w, "This API grants OAuth 2.0 client credentials only: POST to /token instead.", http.StatusBadRequest)
 	})
 	return mux
+}
+
+// document returns the handler of an OpenAPI document, which says where tokens are.
+func document(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write([]byte(strings.ReplaceAll(text, "{origin}", "http://"+r.Host))) // the client may be gone
+	}
 }
 
 // operation returns the handler of an operation, whose inputs have defaults.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/json" // for Caddy's own types
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -23,7 +22,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 )
 
-// Restaurant is a demo provider whose guests have accounts of their own, and the authorization server at which they sign in and consent (OAuth 2.0
+// Restaurant is a demo API whose guests have accounts of their own, and the authorization server at which they sign in and consent (OAuth 2.0
 // authorization codes with PKCE), of package github.com/zitadel/oidc. It keeps everything in memory.
 type Restaurant struct {
 	// The scheme, host and port under which bridges and browsers reach this handler.
@@ -111,9 +110,8 @@ func (h *Restaurant) Provision(caddy.Context) error {
 		return err
 	}
 	h.mux = http.NewServeMux()
-	h.mux.HandleFunc("GET /.well-known/skill-sharing", func(w http.ResponseWriter, _ *http.Request) { h.document(w, restaurantIndex) })
-	h.mux.HandleFunc("GET /skills/book.json", func(w http.ResponseWriter, _ *http.Request) { h.document(w, restaurantSkill) })
-	h.mux.HandleFunc("POST /skills/book/executions", h.book)
+	h.mux.HandleFunc("GET /openapi.yaml", document(restaurantOpenAPI))
+	h.mux.HandleFunc("POST /reservations", h.book)
 	h.mux.HandleFunc("/login/username", h.signIn)
 	h.mux.Handle("/", h.login)
 	return nil
@@ -125,21 +123,13 @@ func (s scopedStorage) GetClientByClientID(ctx context.Context, id string) (op.C
 	return scopedClient{client}, err
 }
 
-//go:embed restaurant/index.json
-var restaurantIndex string
-
-//go:embed restaurant/book.json
-var restaurantSkill string
+//go:embed restaurant/openapi.yaml
+var restaurantOpenAPI string
 
 //go:embed restaurant/login.html
 var loginHTML string
 
 var loginPage = template.Must(template.New("login").Parse(loginHTML))
-
-func (h *Restaurant) document(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write([]byte(strings.ReplaceAll(text, "{origin}", h.Origin))) // the client is gone
-}
 
 // signIn shows the page on which guests sign in and consent, and takes its form.
 func (h *Restaurant) signIn(w http.ResponseWriter, r *http.Request) {
@@ -166,25 +156,18 @@ func (h *Restaurant) book(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil || !slices.Contains(known.Scope, scopeBook) {
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		refuse(w, http.StatusUnauthorized, failure{Code: codeAuth, Message: "This skill books for guests who are signed in"})
+		refuse(w, http.StatusUnauthorized, failure{Code: codeAuth, Message: "Tables are booked for guests who are signed in"})
 		return
 	}
-	var asked struct {
-		Inputs struct {
-			Time   string `json:"time"`
-			People int    `json:"people"`
-		} `json:"inputs"`
-		Caller struct {
-			ID string `json:"id"`
-		} `json:"caller"`
-	}
-	if json.NewDecoder(http.MaxBytesReader(w, r.Body, maxTokenRequest)).Decode(&asked) != nil {
-		http.Error(w, "this is no invocation", http.StatusBadRequest)
-		return
-	}
-	writeJSON(w, http.StatusOK, object{"status": "completed", "execution_id": "booking-" + id, "output": object{
-		"booked_for": guest, "people": asked.Inputs.People, "time": asked.Inputs.Time, "called_by": asked.Caller.ID,
-	}})
+	operation(reservation{}, func(in reservation) (any, *failure) {
+		return object{"booked_for": guest, "people": in.People, "time": in.Time}, nil
+	})(w, r)
+}
+
+// A reservation is the input of book.
+type reservation struct {
+	Time   string `json:"time"`
+	People int    `json:"people"`
 }
 
 // ServeHTTP answers a request.
