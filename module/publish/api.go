@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -16,17 +15,12 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
 // ask sends a request to the API, which is behind the next handler, and returns what its answer means.
-func (x *execution) ask(ctx context.Context, r *http.Request) (result *publish.Result) {
-	defer func() { // without a request, a panic would end the process
-		if value := recover(); value != nil {
-			x.handler.logger.Error("panic", zap.Any("panic", value), zap.ByteString("stack", debug.Stack()))
-			result = failed("INTERNAL_ERROR", "The publisher failed because of a bug; the operation may have been executed")
-		}
-	}()
+func (x *execution) ask(ctx context.Context, r *http.Request) *publish.Result {
 	go func() {
 		select {
 		case <-lifetime.Stopped():
@@ -35,56 +29,60 @@ func (x *execution) ask(ctx context.Context, r *http.Request) (result *publish.R
 		}
 	}()
 	o, w := x.skill.Operation, &recorder{header: http.Header{}, of: x}
-	prepared := x.prepare(r, w)
-	err := x.pass(w, prepared)
+	r = x.prepare(r, w)
+	err := x.guarded(func() error { return x.next.ServeHTTP(w, r) })
 	switch cause := context.Cause(ctx); {
 	case w.full:
-		return failed(string(document.RateLimited), "The operation was executed, but the publisher has no memory for its answer at the moment")
+		return failed(document.RateLimited, "The operation was executed, but the publisher has no memory for its answer at the moment")
 	case errors.Is(cause, errLate):
-		result = failed(string(document.InvocationTimeout), "The operation was not answered in time; it may have been executed")
-		result.Status = "timeout"
+		result := failed(document.InvocationTimeout, "The operation was not answered in time; it may have been executed")
+		result.State = run.TimedOut
 		return result
 	case errors.Is(cause, errLost):
-		return failed(codeLost, "The publisher has stopped before the operation was answered; it may have been executed")
-	case err != nil && !w.large:
-		status, level := http.StatusInternalServerError, zap.WarnLevel
+		result := failed(codeLost, "The publisher has stopped before the operation was answered; it may have been executed")
+		result.State = run.Lost
+		return result
+	case len(w.body) > publish.MaxAnswer: // so that err says only that it was not read
+	case err != nil:
+		status := http.StatusInternalServerError
 		if refusal, ok := errors.AsType[caddyhttp.HandlerError](err); ok && refusal.StatusCode > 0 {
 			status = refusal.StatusCode
 		}
+		level := zap.WarnLevel
 		if status < http.StatusInternalServerError { // a handler of the API refuses the request
 			level = zap.DebugLevel
 		}
 		x.handler.logger.Log(level, "the API can't be asked", zap.String("skill_id", x.skill.ID), zap.Int("status", status), zap.Error(err))
 		if _, unsent := errors.AsType[reverseproxy.DialError](err); unsent {
-			result = o.Result(http.StatusServiceUnavailable, nil, nil)
-			result.Error.Message, result.RetryAfter = "The API can't be reached; nothing was sent to it", 2*time.Second
+			result := o.Result(http.StatusServiceUnavailable, http.Header{"Retry-After": {"2"}}, nil)
+			result.Failure.Message = "The API can't be reached; nothing was sent to it"
 			return result
 		}
 		return o.Result(status, nil, nil)
-	case w.status == 0 && caddyhttp.GetVar(prepared.Context(), "unhandled") != nil:
+	case w.status == 0 && caddyhttp.GetVar(r.Context(), "unhandled") != nil:
 		x.handler.logger.Warn("no handler behind "+directive+" answers the request of an operation", zap.String("skill_id", x.skill.ID), zap.String("path", r.URL.Path))
 		return o.Result(http.StatusNotFound, nil, nil)
 	}
 	return o.Result(cmp.Or(w.status, http.StatusOK), w.header, w.body)
 }
 
-// pass passes a request on. Handlers panic, such as reverse_proxy when an answer breaks off.
-func (x *execution) pass(w http.ResponseWriter, r *http.Request) (err error) {
+// guarded calls a function that may panic, as handlers do when an answer breaks off. Without a request, that would end the process.
+func (x *execution) guarded(call func() error) (err error) {
 	defer func() {
 		value := recover()
 		if value == nil {
 			return
 		}
 		if err = caddyhttp.Error(http.StatusBadGateway, errors.New("the answer breaks off")); value != http.ErrAbortHandler { //nolint:errorlint // as package net/http compares it
-			x.handler.logger.Error("panic in a handler of the API", zap.Any("panic", value), zap.ByteString("stack", debug.Stack()))
+			x.handler.logger.Error("panic", zap.Any("panic", value), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
-	return x.next.ServeHTTP(w, r)
+	return call()
 }
 
 // failed is the result of an operation that has no answer of the API.
-func failed(code, message string) *publish.Result {
-	return &publish.Result{Status: "failed", HTTPStatus: http.StatusOK, Error: &publish.Error{Code: code, Message: message}}
+func failed(code document.ErrorCode, message string) *publish.Result {
+	return &publish.Result{Run: publish.Failed(string(code), message, nil)}
 }
 
 // prepare makes a request one for Caddy's handlers, which comes from the same client, and may outlive the request of its caller. It has what the
@@ -108,14 +106,13 @@ func (x *execution) prepare(r *http.Request, w http.ResponseWriter) *http.Reques
 	return r
 }
 
-// recorder keeps the answer of the API.
+// recorder keeps the answer of the API, up to one byte more than what is too large.
 type recorder struct {
 	header http.Header
 	status int // 0: there is none yet
 	body   []byte
 	of     *execution
-	large  bool // the rest of the body is left out
-	full   bool // there is no memory for it
+	full   bool // there is no memory for the body
 }
 
 // Header implements http.ResponseWriter.
@@ -131,20 +128,9 @@ func (w *recorder) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (w *recorder) Write(part []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	if w.large || w.full {
-		return 0, errLarge
-	}
-	size := min(len(w.body)+len(part), publish.MaxAnswer+1)
-	if size > cap(w.body) {
-		room := min(max(2*cap(w.body), size, 4<<10), publish.MaxAnswer+1)
-		if w.full = !w.of.memory.Set(int64(room)); w.full {
-			w.of.cancel(errLarge)
-			return 0, errLarge
-		}
-		w.body = append(make([]byte, 0, room), w.body...)
-	}
-	w.body = append(w.body, part[:size-len(w.body)]...)
-	if w.large = size > publish.MaxAnswer; w.large {
+	part = part[:min(len(part), publish.MaxAnswer+1-len(w.body))]
+	w.body = append(w.body, part...)
+	if w.full = !w.of.memory.Set(w.of.size + int64(cap(w.body))); w.full || len(w.body) > publish.MaxAnswer {
 		w.of.cancel(errLarge)
 		return 0, errLarge
 	}

@@ -63,9 +63,9 @@ func (q *request) serveIndex(c *catalog) {
 }
 
 // serveDescriptor answers a request for a descriptor.
-func (q *request) serveDescriptor(s *publish.Skill) {
+func (q *request) serveDescriptor(c *catalog, s *publish.Skill) {
 	if base, ok := q.documents(); ok {
-		q.serveDocument(s.Descriptor(base), s.Access == document.Private)
+		q.serveDocument(s.Descriptor(base, c.provider.Name), s.Access == document.Private)
 	}
 }
 

@@ -322,7 +322,7 @@ func (h *Handler) Documents(ctx context.Context) (map[string]jsontext.Value, []F
 	files := make(map[string]jsontext.Value, len(c.ordered)+1)
 	files[document.WellKnownPath], _ = c.index(view{base: base, private: true})
 	for _, s := range c.ordered {
-		files[h.Path+"/"+s.ID+".json"] = s.Descriptor(base)
+		files[h.Path+"/"+s.ID+".json"] = s.Descriptor(base, c.provider.Name)
 	}
 	return files, found
 }

@@ -2,13 +2,11 @@ package publish
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"maps"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +23,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/share"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 const (
@@ -49,13 +48,13 @@ type execution struct {
 	*request
 	catalog *catalog
 	skill   *publish.Skill
-	secret  string // the part of the id of its run that can't be guessed
 	began   time.Time
-	notes   notes
-	memory  *share.Part             // for the answer
+	memory  *share.Part
+	size    int64                   // of the memory without the answer
 	cancel  context.CancelCauseFunc // ends the request to the API
 	done    chan *publish.Result    // gets the result
-	entry   *ledger.Entry           // nil: the run is not kept
+	entry   *ledger.Entry           // of its run
+	kept    bool                    // the entry is in the database
 }
 
 // The causes of a request to the API that is ended.
@@ -69,15 +68,17 @@ var (
 // invoke answers an invocation.
 func (q *request) invoke(c *catalog, s *publish.Skill) {
 	h := q.handler
-	place := &share.Part{Pool: &h.shared.places, Owner: q.source(), Most: maxInvocations}
-	if !place.Set(1) {
+	x := &execution{request: q, catalog: c, skill: s, began: time.Now(), memory: q.memory(), size: ofInvocation + maxRequest, done: make(chan *publish.Result, 1)}
+	if q.ContentLength >= 0 {
+		x.size = ofInvocation + min(q.ContentLength, maxRequest)
+	}
+	if !x.memory.Set(x.size) {
 		q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many invocations are in progress; nothing was sent to the API", time.Second)
 		return
 	}
-	leave := func() { place.Set(0) }
 	in := q.read(s)
 	if in == nil {
-		leave()
+		x.memory.Set(0)
 		return
 	}
 	timeout := time.Duration(h.Timeout)
@@ -86,21 +87,19 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 	}
 	stopping, cancel := context.WithCancelCause(context.WithoutCancel(q.Context()))
 	ctx, end := context.WithTimeoutCause(stopping, timeout, errLate)
-	x := &execution{request: q, catalog: c, skill: s, began: time.Now(), secret: rand.Text(), memory: q.memory(), cancel: cancel, done: make(chan *publish.Result, 1)}
+	x.cancel = cancel
 	release := func() {
 		end()
 		cancel(nil)
 		x.memory.Set(0)
-		leave()
 	}
-	headers := q.forwarded(s.Operation)
-	x.notes = credentialsOf(s.Operation, headers, x.secret)
-	r, fault := s.Operation.Request(ctx, in.Inputs, headers)
+	r, fault := s.Operation.Request(ctx, in.Inputs, q.forwarded(s.Operation))
 	if fault != nil {
 		release()
 		q.invalid(fault)
 		return
 	}
+	x.entry = x.newEntry("")
 	if key := q.Header.Get("Idempotency-Key"); key != "" && !x.claim(key, in.Inputs) {
 		release()
 		return
@@ -108,7 +107,14 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 	h.use.Acquire()
 	lifetime.BeginRun()
 	ended := observe.Publishing()
-	go func() { x.done <- x.ask(ctx, r) }()
+	go func() {
+		result := failed("INTERNAL_ERROR", "The publisher failed because of a bug; the operation may have been executed")
+		_ = x.guarded(func() error {
+			result = x.ask(ctx, r)
+			return nil
+		})
+		x.done <- result
+	}()
 	x.answer(func() {
 		release()
 		ended()
@@ -123,6 +129,10 @@ func (x *execution) answer(finished func()) {
 		late = time.After(async - time.Since(x.began))
 	}
 	gone := x.Context().Done()
+	follow := func() {
+		defer finished()
+		x.settle((<-x.done).Run)
+	}
 	for {
 		select {
 		case result := <-x.done:
@@ -130,17 +140,17 @@ func (x *execution) answer(finished func()) {
 			x.respond(result)
 			return
 		case <-gone:
-			if x.entry != nil {
-				go x.finish(finished)
+			if x.kept {
+				go follow()
 				return
 			}
 			gone, late = nil, nil
 			x.cancel(errLeft) // no one could learn the result
 		case <-late:
-			if late = nil; x.entry != nil || x.keep() { // otherwise the caller waits for the result
-				go x.finish(finished)
+			if late = nil; x.kept || x.keep() { // otherwise the caller waits for the result
+				go follow()
 				x.w.Header().Set("Retry-After", "1")
-				x.write(http.StatusAccepted, x.state(x.executionID(), x.skill.ID, run.Run{State: run.Accepted}, x.began, time.Now()))
+				x.write(http.StatusAccepted, x.state(x.entry, run.Run{State: run.Accepted}))
 				return
 			}
 		}
@@ -149,39 +159,33 @@ func (x *execution) answer(finished func()) {
 
 // respond answers with a result.
 func (x *execution) respond(result *publish.Result) {
-	o := runOf(result)
-	x.report(&o)
-	header := x.w.Header()
-	maps.Copy(header, result.Header)
-	if result.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(int((result.RetryAfter+time.Second-1)/time.Second)))
-	}
-	if result.Status == "" {
-		x.free(result.HTTPStatus, o)
-		x.refuse(result.HTTPStatus, errorOf(&o))
+	maps.Copy(x.w.Header(), result.Header)
+	switch result.Refused {
+	case 0:
+		o, e := x.settle(result.Run), *x.entry
+		if e.Changed = time.Now(); !x.kept {
+			x.handler.shared.remember(&quick{e, o})
+		}
+		x.write(http.StatusOK, x.state(&e, o))
 		return
+	case http.StatusRequestTimeout: // it may have been executed
+		x.settle(result.Run)
+	default: // a key is free again
+		x.settle(run.Run{Failure: &run.Failure{Kind: run.ProviderFault, Executed: run.ExecutedNo, Provider: result.Failure.Provider}})
 	}
-	o = x.settle(o)
-	ended := time.Now()
-	if x.entry == nil {
-		x.handler.shared.remember(&quick{x.secret, x.catalog.namespace, x.skill.ID, x.caller, x.notes, o, x.began, ended})
-	}
-	x.write(http.StatusOK, x.state(x.executionID(), x.skill.ID, o, x.began, ended))
+	x.refuse(result.Refused, errorOf(&result.Run))
 }
 
-// finish waits for the result of a run whose caller asks for it later.
-func (x *execution) finish(finished func()) {
-	defer finished()
-	o := runOf(<-x.done)
-	x.report(&o)
-	x.settle(o)
-}
-
-// report counts and logs the end of an invocation.
-func (x *execution) report(o *run.Run) {
-	x.count(document.ErrorCode(o.Failure.ProviderSaid().Code))
-	x.handler.logger.Debug("invocation", zap.String("skill_id", x.skill.ID), zap.String("execution_id", x.executionID()), zap.String("status", statusOf(o.State)),
-		zap.String("code", o.Failure.ProviderSaid().Code), zap.Duration("duration", time.Since(x.began)))
+// settle counts how an invocation has ended, and stores it if the run is kept. It returns the outcome that was stored first.
+func (x *execution) settle(o run.Run) run.Run {
+	code := o.Failure.ProviderSaid().Code
+	x.count(document.ErrorCode(code))
+	x.handler.logger.Debug("invocation", zap.String("skill_id", x.skill.ID), zap.String("execution_id", idOf(x.entry)), zap.String("status", statusOf(&o)),
+		zap.String("code", code), zap.Duration("duration", time.Since(x.began)))
+	if x.kept {
+		o, _ = x.handler.kept.Agree(context.WithoutCancel(x.Context()), x.entry, o, ledger.Settling{First: true}, nil)
+	}
+	return o
 }
 
 // forwarded returns the headers of which the API may get the credential. A password that basic_auth in front has read is never for the API. One of a caller
@@ -229,7 +233,7 @@ func (q *request) read(s *publish.Skill) *invocation {
 		return invalid(http.StatusBadRequest, "Invalid InvocationRequest document: it can't be read", nil)
 	}
 	if in.SkillID != s.ID {
-		return invalid(http.StatusBadRequest, "The request is for another skill than its URL", []run.Violation{{Path: "/skill_id", Message: "must be the id of the skill at this URL", Expected: detail(s.ID)}})
+		return invalid(http.StatusBadRequest, "The request is for another skill than its URL", []run.Violation{{Path: "/skill_id", Message: "must be the id of the skill at this URL", Expected: jsonvalue.Marshal(s.ID)}})
 	}
 	if fault := s.Inputs.Check(q.Context(), share.Line{Principal: q.source(), SkillID: s.ID}, jsonrpc.Object{Text: in.Inputs}, nil); fault != nil {
 		q.invalid(fault)

@@ -61,6 +61,18 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// All descriptors name the provider of the index, which is the title of the first document.
+func TestProvider(t *testing.T) {
+	a := startAPI(t)
+	second := write(t, "zoo.yaml", strings.NewReplacer("Pets", "Zoo", "operationId: ", "operationId: zoo-").Replace(pets))
+	p := start(t, a, a.site(t, "openapi "+second+" {\n\t\tinclude *\n\t}"))
+	for _, path := range []string{"get-pet.json", "zoo-get-pet.json"} {
+		if d := p.get("/skill-sharing/127.0.0.1/" + path); !strings.Contains(d.Body, `"provider":{"name":"Pets"}`) {
+			t.Errorf("%v", d)
+		}
+	}
+}
+
 // An invocation becomes one request, with the credential of the operation and no other.
 func TestInvocation(t *testing.T) {
 	a := startAPI(t)

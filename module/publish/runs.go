@@ -11,9 +11,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
@@ -47,7 +47,7 @@ func (follower) Name() string { return realm }
 func (follower) Realm() string { return realm }
 
 // Poll implements [ledger.Follower].
-func (follower) Poll(_ context.Context, e *ledger.Entry, _ bool) run.Run { return lost(e) }
+func (follower) Poll(context.Context, *ledger.Entry, bool) run.Run { return lost }
 
 // Room implements [ledger.Follower].
 func (follower) Room(string) exchange.AnswerBudget { return nil }
@@ -59,34 +59,12 @@ func (follower) Granted(context.Context, string) {}
 func (follower) View(string) ledger.View { return nil }
 
 // lost is the outcome of a run whose process is gone.
-func lost(e *ledger.Entry) run.Run {
-	o := runOf(failed(codeLost, "The publisher has ended while the operation was executed; the operation may have been executed, and is not executed again"))
-	o.Ref, o.Failure.Lost = e.Ref, true
-	return o
-}
+var lost = publish.Failed(codeLost, "The publisher has ended while the operation was executed; the operation may have been executed, and is not executed again", nil)
 
-// notes are those of an entry: the names of the credential headers that went with an invocation, and a digest of their values.
-type notes struct {
-	Headers []string `json:"headers,omitzero"`
-	Digest  string   `json:"digest"`
-}
-
-// credentialsOf returns the notes for an invocation with some headers. The salt is the part of the run's id that can't be guessed.
-func credentialsOf(o *publish.Operation, headers http.Header, salt string) notes {
-	var n notes
+// credential returns a digest of the headers with which the API gets the credential of an operation.
+func (q *request) credential(o *publish.Operation, salt string) string {
+	d, headers := lifetime.NewDigest(salt), q.forwarded(o)
 	for _, name := range o.Credentials {
-		if headers[name] != nil {
-			n.Headers = append(n.Headers, name)
-		}
-	}
-	n.Digest = n.of(headers, salt)
-	return n
-}
-
-// of returns the digest for a request with some headers.
-func (n *notes) of(headers http.Header, salt string) string {
-	d := lifetime.NewDigest(salt)
-	for _, name := range n.Headers {
 		d.Add(append([]string{name}, headers[name]...)...)
 	}
 	return d.String()
@@ -100,12 +78,12 @@ func ownerOf(caller, secret string) ledger.Owner {
 	return ledger.Owner{Realm: realm, Principal: caller}
 }
 
-// newEntry returns the entry of the execution.
-func (x *execution) newEntry() *ledger.Entry {
-	text, _ := json.Marshal(&x.notes) // texts
+// newEntry returns the entry of the execution. Its execution id begins with a prefix.
+func (x *execution) newEntry(prefix string) *ledger.Entry {
+	secret := prefix + rand.Text()
 	return &ledger.Entry{
-		Owner: ownerOf(x.caller, x.secret), Front: "publish", Skill: x.skill.ID, Asked: x.skill.ID, Notes: text, Single: true,
-		Ref: run.Ref{Source: x.catalog.namespace, SkillID: x.skill.ID, ExecutionID: x.secret, Accepted: x.began},
+		Owner: ownerOf(x.caller, secret), Front: "publish", Skill: x.skill.ID, Asked: x.skill.ID, Notes: []byte(x.credential(x.skill.Operation, secret)), Single: true,
+		Ref: run.Ref{Source: x.catalog.namespace, SkillID: x.skill.ID, ExecutionID: secret}, Created: x.began, Changed: x.began,
 	}
 }
 
@@ -125,28 +103,24 @@ func (x *execution) keep() bool {
 	if x.handler.kept == nil || !x.mayKeep() {
 		return false
 	}
-	e := x.newEntry()
-	if _, failure := x.handler.kept.Add(context.WithoutCancel(x.Context()), e, maxOutcome); failure != nil {
+	_, failure := x.handler.kept.Add(context.WithoutCancel(x.Context()), x.entry, maxOutcome)
+	if failure != nil {
 		x.handler.logger.Warn("a run can't be kept, so its caller is not answered before its end", zap.String("skill_id", x.skill.ID), zap.Error(failure))
-		return false
 	}
-	x.entry = e
-	return true
+	x.kept = failure == nil
+	return x.kept
 }
 
 // claim claims an idempotency key. If that is not possible, since it is in use or too much is kept, it answers, and reports false.
 func (x *execution) claim(key string, inputs jsontext.Value) bool {
-	text := lifetime.NewDigest(x.skill.ID, key, x.notes.of(x.Header, "")).String()
-	sum := sha256.Sum256([]byte(text))
-	x.secret = hex.EncodeToString(sum[:1]) + rand.Text()
-	x.notes.Digest = x.notes.of(x.Header, x.secret)
 	l := x.handler.kept
 	if l == nil {
 		x.fail(http.StatusServiceUnavailable, document.EndpointUnreachable, "There is no database, which idempotency keys need; nothing was sent to the API", nil)
 		return false
 	}
+	sum := sha256.Sum256([]byte(lifetime.NewDigest(x.skill.ID, key, x.credential(x.skill.Operation, "")).String()))
 	for {
-		e := x.newEntry()
+		e := x.newEntry(hex.EncodeToString(sum[:1]))
 		e.Key, e.Args = sum[:], keptcalls.Digest(inputs)
 		var present *ledger.Entry
 		var fault *run.Failure
@@ -163,61 +137,31 @@ func (x *execution) claim(key string, inputs jsontext.Value) bool {
 			x.failForNow(http.StatusServiceUnavailable, document.EndpointUnreachable, "The database can't be used at the moment; nothing was sent to the API", 2*time.Second)
 			return false
 		case present == nil:
-			x.entry = e
+			x.entry, x.kept = e, true
 			return true
 		case !slices.Equal(present.Args, e.Args):
 			x.fail(http.StatusBadRequest, document.ValidationError, "The Idempotency-Key was used before for an invocation with other inputs; use a new key for a new invocation", nil)
 			return false
-		case x.join(present):
+		case present.State == ledger.Submitting:
+			present = x.submitted(present)
+		}
+		if present != nil { // otherwise it was certainly not executed
+			x.serveKept(present, http.StatusAccepted)
 			return false
 		}
 	}
 }
 
-// join answers with the run of an earlier invocation with the same key, whose end it awaits for a while. It reports false if that one was certainly not executed.
-func (x *execution) join(e *ledger.Entry) bool {
+// submitted awaits the end of the run of an earlier invocation with the same key for a while. It returns nil if that one was certainly not executed.
+func (x *execution) submitted(e *ledger.Entry) *ledger.Entry {
 	wait, _ := x.handler.asyncAfter()
 	ctx, cancel := context.WithTimeout(x.Context(), cmp.Or(wait, time.Duration(x.handler.Timeout)))
 	defer cancel()
-	if e.State == ledger.Submitting {
-		for e = range x.handler.kept.Watch(ctx, e) {
-			if e == nil {
-				return false
-			}
-			if e.State != ledger.Submitting {
-				break
-			}
-		}
-	}
-	x.serveKept(e, http.StatusAccepted)
-	return true
+	return keptcalls.Submitted(ctx, x.handler.kept.Ledger, e)
 }
 
-// settle writes how a kept run has ended. It returns the outcome that was stored first.
-func (x *execution) settle(o run.Run) run.Run {
-	if x.entry != nil {
-		o, _ = x.handler.kept.Agree(context.WithoutCancel(x.Context()), x.entry, o, ledger.Settling{First: true}, nil)
-	}
-	return o
-}
-
-// free makes the key of an invocation free that the API has refused.
-func (x *execution) free(status int, o run.Run) {
-	if status != http.StatusRequestTimeout { // otherwise it may have been executed
-		o = run.Run{Failure: &run.Failure{Kind: run.ProviderFault, Executed: run.ExecutedNo}}
-	}
-	x.settle(o)
-}
-
-// executionID returns the id by which the caller finds the run.
-func (x *execution) executionID() string {
-	if x.entry != nil {
-		return idOf(x.entry)
-	}
-	return x.secret
-}
-
-func idOf(e *ledger.Entry) string { return e.ID + "-" + e.Ref.ExecutionID }
+// idOf returns the id by which a caller finds the run of an entry.
+func idOf(e *ledger.Entry) string { return strings.TrimPrefix(e.ID+"-"+e.Ref.ExecutionID, "-") }
 
 // uuidLength is the length of the id of an entry.
 const uuidLength = 36
@@ -227,8 +171,8 @@ func (q *request) serveRun(c *catalog, id string) {
 	if !q.allows(http.MethodGet, http.MethodHead) {
 		return
 	}
-	if known := q.handler.shared.find(id); known != nil && known.namespace == c.namespace && known.caller == q.caller && q.isOf(&known.notes, id) {
-		q.write(http.StatusOK, q.state(id, known.skillID, known.run, known.began, known.ended))
+	if known := q.handler.shared.find(id); known != nil && q.owns(c, &known.Entry, id) {
+		q.write(http.StatusOK, q.state(&known.Entry, known.run))
 		return
 	}
 	if l := q.handler.kept; l != nil && len(id) > uuidLength+2 && id[uuidLength] == '-' {
@@ -236,62 +180,47 @@ func (q *request) serveRun(c *catalog, id string) {
 		ctx, cancel := context.WithTimeout(q.Context(), 5*time.Second)
 		defer cancel()
 		e, err := l.Get(ctx, ledger.Identity{Owner: ownerOf(q.caller, secret), ID: id[:uuidLength]})
-		if err != nil && !errors.Is(err, ledger.ErrNoEntry) {
-			q.failForNow(http.StatusServiceUnavailable, document.EndpointUnreachable, "The database can't be used at the moment", 2*time.Second)
-			return
-		}
-		var n notes
-		if err == nil && subtle.ConstantTimeCompare([]byte(e.Ref.ExecutionID), []byte(secret)) == 1 && e.Ref.Source == c.namespace &&
-			json.Unmarshal(e.Notes, &n) == nil && q.isOf(&n, secret) {
+		switch {
+		case err == nil && q.owns(c, e, secret):
 			q.serveKept(e, http.StatusOK)
+			return
+		case err != nil && !errors.Is(err, ledger.ErrNoEntry):
+			q.failForNow(http.StatusServiceUnavailable, document.EndpointUnreachable, "The database can't be used at the moment", 2*time.Second)
 			return
 		}
 	}
 	q.fail(http.StatusNotFound, document.SkillNotFound, "There is no such run of this caller", map[string]string{"execution_id": id})
 }
 
-// isOf reports whether the credential headers of the request are those that went with an invocation.
-func (q *request) isOf(n *notes, salt string) bool {
-	return subtle.ConstantTimeCompare([]byte(n.Digest), []byte(n.of(q.Header, salt))) == 1
+// owns reports whether the caller began a run, of which the request knows the secret: it has the credential that went with the invocation.
+func (q *request) owns(c *catalog, e *ledger.Entry, secret string) bool {
+	s := c.skills[e.Skill]
+	return s != nil && s.Operation != nil && e.Ref.Source == c.namespace && e.Owner == ownerOf(q.caller, secret) &&
+		subtle.ConstantTimeCompare([]byte(e.Ref.ExecutionID), []byte(secret)) == 1 &&
+		subtle.ConstantTimeCompare(e.Notes, []byte(q.credential(s.Operation, secret))) == 1
 }
 
 // serveKept answers with a kept run, with a status if it goes on.
 func (q *request) serveKept(e *ledger.Entry, goesOn int) {
-	l := q.handler.kept
-	if e.State == ledger.Unknown { // what one reader is told stays
-		o := lost(e)
-		text, _ := ledger.EncodeOutcome(&o) // it has texts
-		now, _ := l.Change(q.Context(), e.Identity(), func(next *ledger.Entry) error {
-			if next.State != ledger.Unknown {
-				return ledger.ErrUnchanged
-			}
-			next.State, next.Outcome = ledger.Lost, text
-			return nil
-		})
-		if now == nil || !now.State.Ended() {
-			q.write(http.StatusOK, q.state(idOf(e), e.Skill, o, e.Created, e.Changed))
-			return
-		}
-		e = now
+	memory := q.memory()
+	defer memory.Set(0)
+	if !memory.Set(e.Apart + int64(len(e.Outcome))) {
+		q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many answers are in memory", time.Second)
+		return
 	}
-	o, status := run.Run{State: run.Working}, goesOn
-	if e.State.Ended() {
-		memory := q.memory()
-		defer memory.Set(0)
-		if !memory.Set(e.Apart + int64(len(e.Outcome))) {
-			q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many answers are in memory", time.Second)
-			return
-		}
-		o, _ = l.Outcome(q.Context(), e, nil)
-		status = http.StatusOK
-	} else {
-		if goesOn == http.StatusAccepted {
-			o.State = run.Accepted
-		}
+	o, ended := q.handler.kept.Outcome(q.Context(), e, nil)
+	switch {
+	case e.State == ledger.Unknown:
+		o = lost
+	case ended:
+	default:
 		pause := min(max(time.Since(e.Created)/10, time.Second), 10*time.Second)
 		q.w.Header().Set("Retry-After", strconv.Itoa(int(pause/time.Second)))
+		o = run.Run{State: map[int]run.State{http.StatusOK: run.Working, http.StatusAccepted: run.Accepted}[goesOn]}
+		q.write(goesOn, q.state(e, o))
+		return
 	}
-	q.write(status, q.state(idOf(e), e.Skill, o, e.Created, e.Changed))
+	q.write(http.StatusOK, q.state(e, o))
 }
 
 // response is an InvocationResponse (section 5.4).
@@ -312,52 +241,39 @@ type timestamps struct {
 }
 
 // state returns the response about a run.
-func (q *request) state(id, skillID string, o run.Run, began, changed time.Time) *response {
-	r := &response{ExecutionID: id, Status: statusOf(o.State), SkillID: skillID, Timestamps: timestamps{Created: began.UTC(), Updated: changed.UTC()}}
+func (q *request) state(e *ledger.Entry, o run.Run) *response {
+	r := &response{ExecutionID: idOf(e), Status: statusOf(&o), SkillID: e.Skill, Timestamps: timestamps{Created: e.Created.UTC(), Updated: e.Changed.UTC()}}
 	if base, ok := q.base(); ok {
-		r.StatusURL = base + "/runs/" + id
+		r.StatusURL = base + "/runs/" + r.ExecutionID
 	}
 	switch {
-	case o.State == run.Completed && o.Failure == nil:
-		r.Output = o.Output
-	case o.State.Ended():
-		r.Error = errorOf(&o)
-		if o.State == run.Completed { // but its output is gone
-			r.Status = statusOf(run.Failed)
-		}
-	default:
+	case o.GoesOn():
 		return r
+	case o.Failure == nil:
+		r.Output = o.Output
+	default:
+		r.Error = errorOf(&o)
 	}
 	r.Timestamps.Completed = r.Timestamps.Updated
 	return r
 }
 
 // statuses are those of runs in the words of the protocol; all other runs have failed.
-var statuses = map[run.State]string{run.Accepted: "accepted", run.Working: "running", run.Completed: "completed", run.TimedOut: "timeout"}
+var statuses = map[run.State]string{run.Accepted: "accepted", run.Working: "running", run.Completed: "completed"}
 
-// statusOf returns the status of a run.
-func statusOf(s run.State) string { return cmp.Or(statuses[s], "failed") }
+// statusOf returns the status of a run. One that completed, but whose output is gone, has failed.
+func statusOf(o *run.Run) string {
+	switch {
+	case o.State == run.TimedOut:
+		return "timeout"
+	case o.Failure != nil:
+		return "failed"
+	}
+	return cmp.Or(statuses[o.State], "failed")
+}
 
 // errorOf returns the error of a run.
 func errorOf(o *run.Run) *failure {
 	p := o.Failure.ProviderSaid()
 	return &failure{cmp.Or(document.ErrorCode(p.Code), codeLost), o.Failure.Message, p.Details, p.Retry}
-}
-
-// runOf returns the run of a result.
-func runOf(r *publish.Result) run.Run {
-	if r.Status == "completed" {
-		return run.Run{State: run.Completed, Output: r.Output}
-	}
-	o := run.Run{State: run.Failed, Failure: &run.Failure{
-		Kind: run.RunFailed, Phase: run.PhaseInvoke, By: run.Provider, Executed: run.ExecutedYes, Message: r.Error.Message,
-		Provider: &run.ProviderError{Code: r.Error.Code, Details: r.Error.Details, Retry: retryAfter(r.RetryAfter)},
-	}}
-	switch {
-	case r.Status == "timeout":
-		o.State = run.TimedOut
-	case r.Error.Code == codeLost:
-		o.State = run.Lost
-	}
-	return o
 }

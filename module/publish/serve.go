@@ -19,6 +19,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // request is a request for what is published.
@@ -73,7 +74,7 @@ func (q *request) serve(c *catalog) {
 	case isRun:
 		q.serveRun(c, id)
 	case isDescriptor && q.sees(described):
-		q.serveDescriptor(described)
+		q.serveDescriptor(c, described)
 	case q.sees(invoked) && invoked.Operation != nil:
 		if extra, ok := q.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok { // of the access log
 			extra.Add(zap.String("skill_id", invoked.ID))
@@ -138,25 +139,8 @@ type failure struct {
 	Retry   jsontext.Value     `json:"retry,omitzero"`
 }
 
-// retryAfter returns the advice to try again after a delay; 0: there is none.
-func retryAfter(delay time.Duration) jsontext.Value {
-	if delay <= 0 {
-		return nil
-	}
-	return detail(map[string]int64{"suggested_delay_ms": delay.Milliseconds(), "max_attempts": 3})
-}
-
 // jsonOptions keep the bytes of raw values.
 var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
-
-// detail returns the details of a failure; nil: there are none.
-func detail(value any) jsontext.Value {
-	if value == nil {
-		return nil
-	}
-	text, _ := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // texts and numbers
-	return text
-}
 
 // refuse answers with an error.
 func (q *request) refuse(status int, f *failure) {
@@ -168,12 +152,16 @@ func (q *request) refuse(status int, f *failure) {
 
 // fail answers with an error of the publisher. Details may be nil.
 func (q *request) fail(status int, code document.ErrorCode, message string, details any) {
-	q.refuse(status, &failure{Code: code, Message: message, Details: detail(details)})
+	f := &failure{Code: code, Message: message}
+	if details != nil {
+		f.Details = jsonvalue.Marshal(details)
+	}
+	q.refuse(status, f)
 }
 
 // failForNow is fail for a request that may be sent again after a delay.
 func (q *request) failForNow(status int, code document.ErrorCode, message string, delay time.Duration) {
-	q.refuse(status, &failure{Code: code, Message: message, Retry: retryAfter(delay)})
+	q.refuse(status, &failure{Code: code, Message: message, Retry: publish.Retry(delay)})
 }
 
 // write writes an answer that nothing may keep.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/ledger"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/quota"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -16,11 +17,12 @@ import (
 
 // Bounds of what callers take; see [Handler].
 const (
-	maxInvocations = 1000
-	maxAnswers     = 256 << 20
-	maxQuick       = 1000
-	maxQuickBytes  = 32 << 20
-	quickLasts     = 10 * time.Minute
+	maxMemory = 256 << 20
+	// ofInvocation is the memory of an invocation, besides its request and its answer.
+	ofInvocation  = 256 << 10
+	maxQuick      = 1000
+	maxQuickBytes = 32 << 20
+	quickLasts    = 10 * time.Minute
 )
 
 // sharedPool has what survives reloads.
@@ -28,8 +30,8 @@ var sharedPool = lifetime.NewPool[*shared]()
 
 // shared is what all handlers of the process share.
 type shared struct {
-	places, answers share.Pool
-	counters        *quota.Counters // of kept runs
+	memory   share.Pool
+	counters *quota.Counters // of kept runs
 
 	mu    sync.Mutex
 	quick []*quick // the oldest first
@@ -38,10 +40,8 @@ type shared struct {
 
 // quick is a run that was answered at once.
 type quick struct {
-	id, namespace, skillID, caller string
-	notes                          notes
-	run                            run.Run
-	began, ended                   time.Time
+	ledger.Entry
+	run run.Run
 }
 
 // size returns the bytes that the run takes.
@@ -57,7 +57,7 @@ func (s *shared) remember(r *quick) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quick, s.bytes = append(s.quick, r), s.bytes+r.size()
-	for len(s.quick) > maxQuick || s.bytes > maxQuickBytes || time.Since(s.quick[0].ended) > quickLasts {
+	for len(s.quick) > maxQuick || s.bytes > maxQuickBytes || time.Since(s.quick[0].Changed) > quickLasts {
 		s.bytes -= s.quick[0].size()
 		s.quick = slices.Delete(s.quick, 0, 1)
 	}
@@ -67,18 +67,18 @@ func (s *shared) remember(r *quick) {
 func (s *shared) find(id string) *quick {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.quick, func(r *quick) bool { return r.id == id && time.Since(r.ended) <= quickLasts })
+	i := slices.IndexFunc(s.quick, func(r *quick) bool { return r.Ref.ExecutionID == id && time.Since(r.Changed) <= quickLasts })
 	if i < 0 {
 		return nil
 	}
 	return s.quick[i]
 }
 
-// memory returns a part of the memory for answers of the API.
+// memory returns a part of the memory for requests and answers of the API.
 func (q *request) memory() *share.Part {
-	most := int64(maxAnswers)
+	most := int64(maxMemory)
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		most = min(most, max(limit/8, 2*publish.MaxAnswer))
 	}
-	return &share.Part{Pool: &q.handler.shared.answers, Owner: q.source(), Most: most}
+	return &share.Part{Pool: &q.handler.shared.memory, Owner: q.source(), Most: most}
 }

@@ -87,7 +87,7 @@ func Execute(ctx context.Context, l *ledger.Ledger, b Bridge, q *Request) Answer
 			return submit(ctx, l, b, q, e)
 		}
 		if failure == nil && found.State == ledger.Submitting {
-			found = submitted(waiting, l, found)
+			found = Submitted(waiting, l, found)
 			switch {
 			case found != nil && found.State != ledger.Submitting:
 			case ctx.Err() != nil:
@@ -152,8 +152,8 @@ func stillSubmitted(waited time.Duration) *run.Failure {
 	}
 }
 
-// submitted waits until the provider has answered a submission, at whichever instance. It returns nil if its claim was deleted.
-func submitted(ctx context.Context, l *ledger.Ledger, e *ledger.Entry) *ledger.Entry {
+// Submitted waits until a submission was answered, at whichever instance. It returns nil if its claim was deleted.
+func Submitted(ctx context.Context, l *ledger.Ledger, e *ledger.Entry) *ledger.Entry {
 	for e = range l.Watch(ctx, e) {
 		if e == nil || e.State != ledger.Submitting {
 			break

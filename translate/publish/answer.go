@@ -7,14 +7,16 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
@@ -52,45 +54,59 @@ var codes = map[int]document.ErrorCode{
 // Result returns what an answer of the API means. A body longer than [MaxAnswer] is too large, so it need not be read further than one byte more.
 // The texts in it are untrusted; messages are bounded, and without control characters.
 func (o *Operation) Result(status int, header http.Header, body []byte) *Result {
-	r := &Result{Status: "failed", HTTPStatus: http.StatusOK, RetryAfter: exchange.RetryAfter(header)}
+	if status/100 == 2 && len(body) <= MaxAnswer {
+		return &Result{Run: run.Run{State: run.Completed, Output: o.outputOf(header.Get("Content-Type"), body)}}
+	}
 	name := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", status, http.StatusText(status)))
-	switch {
-	case status/100 == 2 && len(body) > MaxAnswer:
-		r.Error = &Error{Code: "TOO_LARGE", Message: fmt.Sprintf("The answer of the API has more than %d MiB.", MaxAnswer>>20)}
-		return r
-	case status/100 == 2:
-		r.Status, r.Output = "completed", o.outputOf(header.Get("Content-Type"), body)
-		return r
-	case status/100 == 3:
-		r.Error = &Error{Message: "The API answered " + name + ", and redirects are not followed here."}
-	case status == http.StatusGatewayTimeout:
-		r.Status, r.Error = "timeout", errorOf(name, header, body)
+	var code, message string
+	var details jsontext.Value
+	switch status / 100 {
+	case 2:
+		code, message = "TOO_LARGE", fmt.Sprintf("The answer of the API has more than %d MiB.", MaxAnswer>>20)
+	case 3:
+		message = "The API answered " + name + ", and redirects are not followed here."
 	default:
-		r.Error = errorOf(name, header, body)
+		code, message, details = errorOf(name, header, body)
 	}
-	r.Error.Code = cmp.Or(string(codes[status]), r.Error.Code, nameOf(status))
-	if slices.Contains(refusals, status) {
-		r.Status, r.HTTPStatus = "", status
-	}
+	r := &Result{Header: http.Header{}}
 	if challenge := header.Values("WWW-Authenticate"); challenge != nil {
-		r.Header = http.Header{"Www-Authenticate": slices.Clone(challenge)}
+		r.Header["Www-Authenticate"] = slices.Clone(challenge)
 		if required := scopes.FindStringSubmatch(strings.Join(challenge, ", ")); required != nil && status == http.StatusForbidden {
-			r.Error.Details = detailsOf(map[string]any{"required_scopes": strings.Fields(required[1])})
+			details = jsonvalue.Marshal(map[string]any{"required_scopes": strings.Fields(required[1])})
 		}
 	}
 	if status == http.StatusUnauthorized && o.Demand.Type != "" {
-		r.Error.Details = detailsOf(o.Demand)
+		details = jsonvalue.Marshal(o.Demand)
+	}
+	r.Run = Failed(cmp.Or(string(codes[status]), code, nameOf(status)), message, details)
+	if pause := exchange.RetryAfter(header); pause > 0 {
+		r.Failure.Provider.Retry = Retry(pause)
+		r.Header.Set("Retry-After", strconv.Itoa(int((pause+time.Second-1)/time.Second)))
+	}
+	switch {
+	case status == http.StatusGatewayTimeout:
+		r.State = run.TimedOut
+	case slices.Contains(refusals, status):
+		r.Refused = status
 	}
 	return r
 }
 
+// Failed is how a run ends with an error. Details may be nil.
+func Failed(code, message string, details jsontext.Value) run.Run {
+	return run.Run{State: run.Failed, Failure: &run.Failure{
+		Kind: run.RunFailed, Phase: run.PhaseInvoke, By: run.Provider, Executed: run.ExecutedYes, Message: message,
+		Provider: &run.ProviderError{Code: code, Details: details},
+	}}
+}
+
+// Retry is the advice to try again after a pause.
+func Retry(pause time.Duration) jsontext.Value {
+	return jsonvalue.Marshal(map[string]int64{"suggested_delay_ms": pause.Milliseconds(), "max_attempts": 3})
+}
+
 // scopes finds the scopes in a challenge (RFC 6750, section 3).
 var scopes = regexp.MustCompile(`\bscope="([^"]*)"`)
-
-func detailsOf(v any) jsontext.Value {
-	text, _ := json.Marshal(v) // of valid texts only
-	return text
-}
 
 // ownCode is how codes of APIs look that can be one of a run.
 var ownCode = regexp.MustCompile(`^[A-Za-z][\w.-]{0,63}$`)
@@ -102,7 +118,7 @@ func nameOf(status int) string {
 }
 
 // errorOf returns the error in the body of an answer: in the form of RFC 9457, with an error that has a message, or as a text.
-func errorOf(status string, header http.Header, body []byte) *Error {
+func errorOf(status string, header http.Header, body []byte) (code, message string, details jsontext.Value) {
 	var problem struct {
 		Title   jsontext.Value `json:"title"`
 		Detail  jsontext.Value `json:"detail"`
@@ -110,24 +126,24 @@ func errorOf(status string, header http.Header, body []byte) *Error {
 	}
 	members := document.ParseMembers(body, maxDepth)
 	said := members.RunError()
-	e := &Error{Code: ownCode.FindString(said.Code), Details: said.Details}
+	details = said.Details
 	if value := jsontext.Value(document.WithoutBOM(body)); members.Valid {
 		_ = json.Unmarshal(value, &problem) // or it has none of these
-		if e.Details == nil && (value.Kind() == '{' || value.Kind() == '[') {
-			e.Details = value
+		if details == nil && (value.Kind() == '{' || value.Kind() == '[') {
+			details = value
 		}
-		e.Details = document.BoundedDetails(e.Details, maxDetails)
+		details = document.BoundedDetails(details, maxDetails)
 	} else if text, ok := textIn(header.Get("Content-Type"), body); ok && strings.HasPrefix(header.Get("Content-Type"), "text/plain") {
 		said.Message = status + ": " + strings.TrimSpace(text)
 	}
 	title, _ := document.Text(problem.Title)
 	detail, _ := document.Text(problem.Detail)
-	message, _ := document.Text(problem.Message)
+	also, _ := document.Text(problem.Message)
 	if title != "" && detail != "" {
 		title += ": "
 	}
-	e.Message = cmp.Or(safetext.Line(cmp.Or(said.Message, title+detail, message), maxMessage), "The API answered "+status+".")
-	return e
+	message = cmp.Or(safetext.Line(cmp.Or(said.Message, title+detail, also), maxMessage), "The API answered "+status+".")
+	return ownCode.FindString(said.Code), message, details
 }
 
 // outputOf returns the body of an answer as an output: JSON as it is, text as a string, anything else in base64, as the fronts read it. Some servers say
@@ -147,7 +163,7 @@ func (o *Operation) outputOf(contentType string, body []byte) jsontext.Value {
 	case isText:
 		return jsonvalue.Quoted(text)
 	}
-	return detailsOf(struct {
+	return jsonvalue.Marshal(struct {
 		MediaType string `json:"media_type"`
 		Base64    []byte `json:"base64"`
 	}{safetext.Line(cmp.Or(contentType, http.DetectContentType(body)), maxType), body})
@@ -156,25 +172,17 @@ func (o *Operation) outputOf(contentType string, body []byte) jsontext.Value {
 // textTypes are how media types of texts end that do not begin with text/.
 var textTypes = []string{"csv", "graphql", "javascript", "json", "sql", "urlencoded", "xml", "yaml"}
 
-// textIn returns the text of a body with a Content-Type, by its charset. A text that names none is in UTF-8 or, as on old servers, in windows-1252.
+// textIn returns the body of an answer with a Content-Type if it is a text in UTF-8.
 func textIn(contentType string, body []byte) (text string, ok bool) {
 	essence, parameters, _ := mime.ParseMediaType(contentType)
-	isText := strings.HasPrefix(essence, "text/") || slices.ContainsFunc(textTypes, func(end string) bool { return strings.HasSuffix(essence, end) })
-	charset := cmp.Or(parameters["charset"], "windows-1252")
-	switch {
+	switch charset := strings.ToLower(parameters["charset"]); {
 	case contentType == "":
 		return string(body), safetext.IsText(body)
-	case !isText:
-		return "", false
-	case utf8.Valid(body) && (parameters["charset"] == "" || strings.EqualFold(charset, "utf-8")):
-		return string(body), true
-	}
-	known, err := htmlindex.Get(charset)
-	if err != nil {
+	case charset != "" && charset != "utf-8" && charset != "us-ascii":
 		return "", false
 	}
-	decoded, err := known.NewDecoder().Bytes(body)
-	return string(decoded), err == nil
+	isText := strings.HasPrefix(essence, "text/") || slices.ContainsFunc(textTypes, func(end string) bool { return strings.HasSuffix(essence, end) })
+	return string(body), isText && utf8.Valid(body)
 }
 
 // isJSON reports whether a media type is one of JSON.

@@ -20,7 +20,7 @@ import (
 // Options say which operations of an OpenAPI document are published, and as what.
 type Options struct {
 	Namespace string            // the first part of the ids
-	Provider  document.Provider // without a name: the title of the document
+	Provider  document.Provider // without a name: that of Skill.Descriptor
 	// Include and Exclude name operations by operationId, or METHOD and path, with globs: * is any text. What no Include names is not published. If an
 	// Exclude names none, nothing is: what a typing error does not hide may be secret.
 	Include, Exclude []string
@@ -65,7 +65,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 	info := objectIn(root["info"])
 	t := translation{
 		docs: docs, root: root, options: options, swagger: swagger, old: swagger || strings.HasPrefix(version, "3.0"),
-		title: line(info["title"]), version: versionOf(text(info["version"])), issuers: map[string]any{},
+		version: versionOf(text(info["version"])),
 	}
 	t.secrets = t.namesOfSecrets()
 	c := collection{operations: map[string][]string{}}
@@ -81,7 +81,7 @@ func Read(ctx context.Context, reader Reader, location *url.URL, options *Option
 		c.add(o.name, skill, err)
 	}
 	c.finish()
-	return &API{Title: t.title, Skills: c.skills, LeftOut: c.leftOut, Referred: docs.referred(location)}, nil
+	return &API{Title: line(info["title"]), Skills: c.skills, LeftOut: c.leftOut, Referred: docs.referred(location)}, nil
 }
 
 // methods are the members of a path item that are operations. TRACE is none: servers must not answer it with what it is asked.

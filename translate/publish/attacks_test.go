@@ -31,7 +31,7 @@ func hidden(t *testing.T, api *publish.API, err error) {
 	if api != nil {
 		shown += fmt.Sprint(api.Title, api.LeftOut)
 		for _, s := range api.Skills {
-			shown += string(s.Descriptor(base)) + fmt.Sprintf("%+v", s)
+			shown += string(s.Descriptor(base, "Pets")) + fmt.Sprintf("%+v", s)
 		}
 	}
 	if strings.Contains(shown, secret) {
@@ -264,7 +264,7 @@ paths:
 components: {securitySchemes: {evil: {type: apiKey, in: header, name: "X\r\nHost: evil", description: "\u202e"}}}
 `, all())
 	for _, s := range api.Skills {
-		text := string(s.Descriptor(base))
+		text := string(s.Descriptor(base, "Pets"))
 		if strings.ContainsAny(s.ID, ".{}\r\n%?#") != strings.Contains(strings.TrimPrefix(s.ID, "example.com/"), ".") && strings.Count(s.ID, "/") != 1 {
 			t.Errorf("the id %q", s.ID)
 		}

@@ -229,6 +229,9 @@ func parse(text []byte) (any, error) {
 	if p.left < 0 {
 		return nil, fmt.Errorf("has more than %d values, or more than %d levels", maxValues, maxLevels)
 	}
+	if p.merges {
+		return nil, errors.New("has merge keys (<<), which are no part of YAML 1.2: write out what they stand for")
+	}
 	return value, nil
 }
 
@@ -240,7 +243,8 @@ type twice struct{}
 
 // parser reads nodes of YAML.
 type parser struct {
-	left int // values that may still be read; less than 0: there are too many, or too many levels
+	left   int  // values that may still be read; less than 0: there are too many, or too many levels
+	merges bool // there is a merge key
 }
 
 // value returns the value of a node, and what aliases in it stand for.
@@ -282,31 +286,16 @@ func (p *parser) value(n *yaml.Node, depth int) any {
 	return n.Value
 }
 
-// object returns the value of a mapping. Its own members come before those that it merges.
+// object returns the value of a mapping.
 func (p *parser) object(n *yaml.Node, depth int) map[string]any {
 	object := make(map[string]any, len(n.Content)/2)
-	var merged []any
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], p.value(n.Content[i+1], depth+1)
-		_, repeated := object[name.Value]
-		switch list, isList := value.([]any); {
-		case name.ShortTag() == "!!merge" && isList:
-			merged = append(merged, list...)
-		case name.ShortTag() == "!!merge":
-			merged = append(merged, value)
-		case repeated:
-			object[name.Value] = twice{}
-		default:
-			object[name.Value] = value
+		if _, repeated := object[name.Value]; repeated {
+			value = twice{}
 		}
-	}
-	for _, from := range merged {
-		from, _ := from.(map[string]any)
-		for name, value := range from {
-			if _, own := object[name]; !own {
-				object[name] = value
-			}
-		}
+		p.merges = p.merges || name.ShortTag() == "!!merge"
+		object[name.Value] = value
 	}
 	return object
 }

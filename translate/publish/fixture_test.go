@@ -59,7 +59,7 @@ func translated(t *testing.T, text string, options *publish.Options) *publish.AP
 func sound(t *testing.T, api *publish.API) {
 	t.Helper()
 	for _, s := range api.Skills {
-		text := s.Descriptor(base)
+		text := s.Descriptor(base, "Pets")
 		skill, err := discovery.NewSkill(text, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -81,7 +81,7 @@ func only(t *testing.T, api *publish.API) (*publish.Skill, *document.Descriptor)
 	if len(api.Skills) != 1 || len(api.LeftOut) > 0 {
 		t.Fatalf("%d skills; left out: %v", len(api.Skills), api.LeftOut)
 	}
-	d, err := document.ParseDescriptor(api.Skills[0].Descriptor(base))
+	d, err := document.ParseDescriptor(api.Skills[0].Descriptor(base, "Pets"))
 	if err != nil {
 		t.Fatal(err)
 	}

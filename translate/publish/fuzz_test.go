@@ -36,8 +36,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, s := range api.Skills {
-			if _, err := document.ParseDescriptor(s.Descriptor(base)); err != nil {
-				t.Errorf("%s: %v", s.Descriptor(base), err)
+			if _, err := document.ParseDescriptor(s.Descriptor(base, "Pets")); err != nil {
+				t.Errorf("%s: %v", s.Descriptor(base, "Pets"), err)
 			}
 		}
 	})

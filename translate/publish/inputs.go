@@ -44,11 +44,11 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		case name == "":
 			continue
 		case in == "path" && strings.Contains(o.path, "{"+name+"}"):
-		case in == "query", (in == "header" || in == "cookie") && Settable(in, name) && !slices.Contains(t.secrets, place(in, name)):
+		case slices.Contains([]string{"query", "header", "cookie"}, in) && Settable(in, name) && !slices.Contains(t.secrets, place(in, name)):
 		default:
 			continue
 		}
-		own := Parameter{Input: name, Name: name, In: in, Style: text(p["style"]), AllowReserved: p["allowReserved"] == true}
+		own := Parameter{Input: name, Name: name, In: in, Style: text(p["style"])}
 		if own.Style == "" {
 			own.Style = map[bool]string{true: "form", false: "simple"}[in == "query" || in == "cookie"]
 		}
@@ -57,7 +57,10 @@ func (t *translation) inputs(o *selection, operation *Operation) ([]document.Par
 		schema, hasSchema := p["schema"]
 		if format := text(p["collectionFormat"]); t.swagger {
 			schema, hasSchema, own.Explode = p, true, format == "multi"
-			own.Style = cmp.Or(map[string]string{"ssv": "spaceDelimited", "pipes": "pipeDelimited"}[format], own.Style)
+			own.Style = cmp.Or(map[string]string{"ssv": format, "tsv": format, "pipes": format}[format], own.Style)
+		}
+		if !slices.Contains([]string{"simple", "form", "deepObject"}, own.Style) {
+			return nil, fmt.Errorf("its parameter %s has the style %s, and only simple, form and deepObject are sent", line(name), line(own.Style))
 		}
 		if _, media := choose(p["content"]); !hasSchema && media != nil {
 			schema, own.JSON = media["schema"], true
@@ -128,7 +131,6 @@ func (t *translation) input(name string, required bool, description, of any) (do
 const (
 	jsonBody = iota
 	otherJSON
-	anyJSON
 	patchJSON
 	formBody
 	multipartBody
@@ -141,12 +143,10 @@ func formOf(mediaType string) int {
 	switch {
 	case essence == "application/json":
 		return jsonBody
-	case essence == "application/json-patch+json":
+	case essence == "application/json-patch+json": // a list, beside types of objects
 		return patchJSON
-	case strings.HasSuffix(essence, "+json"), essence == "text/json":
+	case strings.HasSuffix(essence, "+json"), essence == "text/json", essence == "*/*", essence == "application/*":
 		return otherJSON
-	case essence == "*/*", essence == "application/*":
-		return anyJSON
 	case essence == "application/x-www-form-urlencoded":
 		return formBody
 	case essence == "multipart/form-data":
@@ -175,7 +175,7 @@ func (t *translation) body(body map[string]any, others []document.Parameter, ope
 	}
 	form := formOf(mediaType)
 	if strings.Contains(mediaType, "*") {
-		mediaType = map[bool]string{true: "application/json", false: "application/octet-stream"}[form == anyJSON]
+		mediaType = map[bool]string{true: "application/json", false: "application/octet-stream"}[form == otherJSON]
 	}
 	own := &Body{MediaType: mediaType, Required: body["required"] == true}
 	operation.Body = own

@@ -25,8 +25,8 @@ func TestInputs(t *testing.T) {
 		{
 			"styles", operation(v30, "GET /pets", `{parameters: [
 				{name: a, in: query, style: deepObject, explode: true, schema: {type: object}}, {name: b, in: query, explode: false, schema: {type: array, items: {type: string}}},
-				{name: c, in: query, style: pipeDelimited, schema: {type: array, items: {type: string}}}, {name: d, in: query, content: {application/json: {schema: {type: object}}}}], `+ok+`}`),
-			"", `[["a","query","deepObject",true],["b","query","form",false],["c","query","pipeDelimited",false],["d","query","form",true,"JSON"]]`, "",
+				{name: d, in: query, content: {application/json: {schema: {type: object}}}}], `+ok+`}`),
+			"", `[["a","query","deepObject",true],["b","query","form",false],["d","query","form",true,"JSON"]]`, "",
 		},
 		{
 			"headers that are no inputs", operation(v30, "GET /pets", `{parameters: [
@@ -38,8 +38,8 @@ func TestInputs(t *testing.T) {
 		},
 		{
 			"keys of any security", operation(v30, "GET /pets", `{parameters: [{name: X_Key, in: header, schema: {type: string}}, {name: sid, in: cookie, schema: {type: string}},
-				{name: sid, in: query, schema: {type: string}}, {name: SID, in: cookie, schema: {type: string}}], security: [{}, {key: []}], `+ok+`}`,
-				`components: {securitySchemes: {key: {type: apiKey, in: header, name: x-key}, session: {$ref: '#/components/x'}}, x: {type: apiKey, in: cookie, name: sid}}`),
+				{name: token, in: query, schema: {type: string}}, {name: sid, in: query, schema: {type: string}}, {name: SID, in: cookie, schema: {type: string}}], security: [{}, {key: []}], `+ok+`}`,
+				`components: {securitySchemes: {key: {type: apiKey, in: header, name: x-key}, token: {type: apiKey, in: query, name: token}, session: {$ref: '#/components/x'}}, x: {type: apiKey, in: cookie, name: sid}}`),
 			"", `[["sid","query","form",true],["SID","cookie","form",true]]`, "",
 		},
 		{
@@ -126,10 +126,10 @@ components: {parameters: {id: {name: id, in: path, required: true, description: 
 			`{"MediaType":"image/png","Whole":"body","Base64":true,"Required":true,"Members":[]}`,
 		},
 		{
-			"Swagger's body", operation(v2, "POST /pets", `{consumes: [application/json], parameters: [{name: pet, in: body, required: true, schema: {$ref: '#/definitions/Pet'}}, {name: q, in: query, type: array, items: {type: string}, collectionFormat: pipes}], `+ok+`}`,
+			"Swagger's body", operation(v2, "POST /pets", `{consumes: [application/json], parameters: [{name: pet, in: body, required: true, schema: {$ref: '#/definitions/Pet'}}, {name: q, in: query, type: array, items: {type: string}, collectionFormat: csv}], `+ok+`}`,
 				`definitions: {Pet: {type: object, required: [name], properties: {name: {type: string}}}}`),
 			`[{"name":"name","type":"string","description":"The name.","required":true},{"name":"q","type":"array","description":"The q.","required":false,"schema":{"type":"array","items":{"type":"string"}}}]`,
-			`[["q","query","pipeDelimited",false]]`, `{"MediaType":"application/json","Whole":"","Base64":false,"Required":true,"Members":["name required"]}`,
+			`[["q","query","form",false]]`, `{"MediaType":"application/json","Whole":"","Base64":false,"Required":true,"Members":["name required"]}`,
 		},
 		{
 			"Swagger's form", operation(v2, "POST /pets", `{parameters: [{name: a, in: formData, required: true, type: file, description: A file.}, {name: b, in: formData, type: integer, maximum: 3}], `+ok+`}`),
@@ -137,8 +137,8 @@ components: {parameters: {id: {name: id, in: path, required: true, description: 
 			"", `{"MediaType":"multipart/form-data","Whole":"","Base64":false,"Required":true,"Members":["a required file","b"]}`,
 		},
 		{
-			"Swagger's collections", operation(v2, "GET /pets", `{parameters: [{name: a, in: query, type: array, items: {type: string}}, {name: b, in: query, type: array, items: {type: string}, collectionFormat: multi}, {name: c, in: query, type: array, items: {type: string}, collectionFormat: ssv}], `+ok+`}`),
-			"", `[["a","query","form",false],["b","query","form",true],["c","query","spaceDelimited",false]]`, "",
+			"Swagger's collections", operation(v2, "GET /pets", `{parameters: [{name: a, in: query, type: array, items: {type: string}}, {name: b, in: query, type: array, items: {type: string}, collectionFormat: multi}], `+ok+`}`),
+			"", `[["a","query","form",false],["b","query","form",true]]`, "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

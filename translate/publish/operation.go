@@ -2,9 +2,8 @@ package publish
 
 import (
 	"net/http"
-	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 )
 
 // An Operation says how arguments become a request to an API, and what its answer means. It is immutable.
@@ -38,11 +37,9 @@ type Parameter struct {
 	Input string // the input of the skill
 	Name  string // in the API
 	In    string // path, query, header or cookie
-	// Style is simple, form, deepObject, spaceDelimited, pipeDelimited, label or matrix.
+	// Style is simple, form or deepObject.
 	Style   string
 	Explode bool
-	// AllowReserved sends the reserved characters of RFC 3986 as they are, in queries.
-	AllowReserved bool
 	// JSON sends the value as JSON (a parameter with content).
 	JSON bool
 }
@@ -73,21 +70,10 @@ type Member struct {
 
 // A Result is what an answer of the API means for the skill.
 type Result struct {
-	// Status is completed, failed or timeout; empty: Error says more by HTTPStatus than a run could.
-	Status string
-	// HTTPStatus is the status of the answer to the caller: 200, or that of an error in the form of the protocol's section 8.1.
-	HTTPStatus int
-	Output     jsontext.Value // of completed
-	Error      *Error         // of anything else
-	// RetryAfter is the pause that the API asks for; 0: none.
-	RetryAfter time.Duration
-	// Header has headers of the API's answer that the caller gets, such as WWW-Authenticate.
+	run.Run
+	// Refused is the status of the answer to the caller, with the error in the form of the protocol's section 8.1, if that says more than a failed run;
+	// 0: the run has ended.
+	Refused int
+	// Header has headers for the answer to the caller, such as WWW-Authenticate.
 	Header http.Header
-}
-
-// An Error is the error of a run, or of an invocation (sections 5.4 and 8.1).
-type Error struct {
-	Code    string
-	Message string
-	Details jsontext.Value // nil: none
 }

@@ -113,16 +113,15 @@ func (o *Operation) Request(ctx context.Context, inputs jsontext.Value, caller h
 		}
 		switch p.In {
 		case "path":
-			to = strings.ReplaceAll(to, "{"+p.Name+"}", p.inPath(a.value)) // what replaces it has no braces
-		case "query":
-			escape := escapeURL
-			if p.AllowReserved {
-				escape = func(s string) string { return reserved.Replace(escapeURL(s)) }
+			to = strings.ReplaceAll(to, "{"+p.Name+"}", joined(parts, p.Explode, escapeURL)) // what replaces it has no braces
+			if dotted(to) {
+				return nil, a.fault(run.WrongSchema, "must not have . or .. as a segment: it is a part of the path")
 			}
-			query = append(query, p.fields(a.value, escape)...)
+		case "query":
+			query = append(query, p.fields(a.value, escapeURL)...)
 		case "header":
 			if name := http.CanonicalHeaderKey(p.Name); len(parts) > 0 && !slices.Contains(o.Credentials, name) {
-				header.Set(name, joined(parts, p.Explode, ",", strings.TrimSpace))
+				header.Set(name, joined(parts, p.Explode, strings.TrimSpace))
 			}
 		case "cookie":
 			cookies = append(cookies, p.fields(a.value, cookie.Replace)...)
@@ -165,12 +164,11 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 	if p.In == "path" && len(parts) == 0 {
 		return empty
 	}
-	isDots := func(segment string) bool { return segment == "." || segment == ".." }
 	for _, v := range parts {
 		if v.name != "" && p.Explode && (p.In == "query" && p.Style != "deepObject" || p.In == "cookie") { // the name stands beside those of other parameters
 			other := func(q Parameter) bool { return q.In == p.In && q.Name == v.name && q.Input != p.Input }
 			if slices.ContainsFunc(o.Parameters, other) || !Settable(p.In, v.name) || slices.Contains(o.Secrets, place(p.In, v.name)) {
-				return fmt.Sprintf("must not have the member %q: this is another parameter, or no name", safetext.Clip(v.name, jsonvalue.MaxActual))
+				return notBeside(v.name)
 			}
 		}
 		switch text := v.name + "/" + v.value; {
@@ -179,11 +177,21 @@ func (o *Operation) flaw(p *Parameter, parts []part) string {
 			return "must not have control characters"
 		case p.In == "path" && v.value == "":
 			return empty
-		case p.In == "path" && slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }), isDots):
-			return "must not have . or .. as a segment: it is a part of the path"
 		}
 	}
 	return ""
+}
+
+// notBeside is what is wrong with an object whose members stand beside what other inputs set.
+func notBeside(name string) string {
+	return fmt.Sprintf("must not have the member %q: this is another parameter, or no name", safetext.Clip(name, jsonvalue.MaxActual))
+}
+
+// dotted reports whether a percent-encoded path, decoded as servers do that take an encoded slash for one, has . or .. as a segment.
+func dotted(path string) bool {
+	decoded, _ := url.PathUnescape(path)
+	segments := strings.FieldsFunc(decoded, func(r rune) bool { return r == '/' || r == '\\' })
+	return slices.Contains(segments, ".") || slices.Contains(segments, "..")
 }
 
 // part is an item of an array, a member of an object, or another value alone.
@@ -226,8 +234,8 @@ func compact(value jsontext.Value) string {
 	return string(value)
 }
 
-// joined returns parts as one text: the values of an array, and of an object its names as well, with an equals sign if equals is true.
-func joined(parts []part, equals bool, separator string, escape func(string) string) string {
+// joined returns parts as one text with commas: the values of an array, and of an object its names as well, with an equals sign if equals is true.
+func joined(parts []part, equals bool, escape func(string) string) string {
 	var texts []string
 	for _, p := range parts {
 		switch value := escape(p.value); {
@@ -239,24 +247,8 @@ func joined(parts []part, equals bool, separator string, escape func(string) str
 			texts = append(texts, escape(p.name), value)
 		}
 	}
-	return strings.Join(texts, separator)
+	return strings.Join(texts, ",")
 }
-
-// inPath returns what stands in a path for the parameter.
-func (p *Parameter) inPath(value jsontext.Value) string {
-	switch {
-	case p.Style == "matrix":
-		return ";" + strings.Join(p.fields(value, escapeURL), ";")
-	case p.Style == "label" && p.Explode:
-		return "." + joined(p.parts(value), true, ".", escapeURL)
-	case p.Style == "label":
-		return "." + joined(p.parts(value), false, ",", escapeURL)
-	}
-	return joined(p.parts(value), p.Explode, ",", escapeURL)
-}
-
-// delimiters separate the values of one field, by the style.
-var delimiters = map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 // fields returns the fields for a value in a query, cookie or form, each with an equals sign.
 func (p *Parameter) fields(value jsontext.Value, escape func(string) string) (fields []string) {
@@ -265,7 +257,7 @@ func (p *Parameter) fields(value jsontext.Value, escape func(string) string) (fi
 	}
 	parts := p.parts(value)
 	if !p.Explode && len(parts) > 0 {
-		return []string{escape(p.Name) + "=" + joined(parts, false, cmp.Or(delimiters[p.Style], ","), escape)}
+		return []string{escape(p.Name) + "=" + joined(parts, false, escape)}
 	}
 	for _, v := range parts {
 		fields = append(fields, escape(cmp.Or(v.name, p.Name))+"="+escape(v.value))
@@ -299,9 +291,6 @@ func deepFields(fields []string, name string, value jsontext.Value, escape func(
 
 // escapeURL percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
 func escapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
-
-// reserved decodes the reserved characters that separate nothing in a query.
-var reserved = strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%40", "@", "%21", "!", "%24", "$", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%2C", ",")
 
 // cookie percent-encodes what must not stand in a cookie (RFC 6265, section 4.1.1), and the percent sign.
 var cookie = strings.NewReplacer(" ", "%20", `"`, "%22", "%", "%25", ",", "%2C", ";", "%3B", `\`, "%5C")
@@ -348,6 +337,11 @@ func (b *Body) encode(given arguments) (body []byte, mediaType string, failure *
 	for _, f := range fields {
 		if isForm {
 			p := Parameter{Name: f.Name, Style: f.Style, Explode: f.Explode || f.Style == "", JSON: f.Style == "" && f.value.Kind() == '{'}
+			for _, v := range p.parts(f.value) {
+				if p.Explode && p.Style == "form" && slices.ContainsFunc(b.Members, func(m Member) bool { return m.Name == v.name }) {
+					return nil, "", f.fault(run.WrongSchema, notBeside(v.name))
+				}
+			}
 			texts = append(texts, p.fields(f.value, url.QueryEscape)...)
 		} else {
 			texts = append(texts, string(jsonvalue.Quoted(f.Name))+":"+string(f.value))

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/ecma"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
@@ -27,7 +26,6 @@ type schemas struct {
 	docs   *documents
 	old    bool   // a dialect before OpenAPI 3.1: what is beside a reference has no effect, but for annotations
 	omit   string // readOnly or writeOnly: properties that are so are left out
-	terse  bool   // without texts and examples
 	inline bool   // what is referred to once is put in place of the reference
 
 	left  int                // values that may still be visited
@@ -44,25 +42,19 @@ var annotations = []string{"title", "description", "nullable", "deprecated", "de
 
 // root translates a whole schema, which then names its types. kind is one of them.
 func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
-	limits := document.Standard.OfSchemas()
-	for _, s.terse = range []bool{false, true} { // the second time only if it is too large
-		s.left, s.uses = maxVisits, map[uintptr]int{}
-		for _, s.inline = range []bool{false, true} {
-			s.names, s.defs = map[uintptr]string{}, map[string]any{}
-			schema = objectIn(s.schema(v))
-		}
-		if schema = maps.Clone(schema); schema == nil {
-			schema = map[string]any{}
-		}
-		if len(s.defs) > 0 {
-			schema["$defs"] = s.defs
-		}
-		if translated, ok := modern.Schema(schema, ""); ok {
-			schema = translated
-		}
-		if jsonvalue.SizeOf(schema).Bytes <= limits.Size {
-			break
-		}
+	s.left, s.uses = maxVisits, map[uintptr]int{}
+	for _, s.inline = range []bool{false, true} {
+		s.names, s.defs = map[uintptr]string{}, map[string]any{}
+		schema = objectIn(s.schema(v))
+	}
+	if schema = maps.Clone(schema); schema == nil {
+		schema = map[string]any{}
+	}
+	if len(s.defs) > 0 {
+		schema["$defs"] = s.defs
+	}
+	if translated, ok := modern.Schema(schema, ""); ok {
+		schema = translated
 	}
 	if s.defs, _ = schema["$defs"].(map[string]any); s.err == nil && s.left < 0 {
 		s.err = errTooLarge
@@ -180,7 +172,7 @@ func (s *schemas) body(old map[string]any) map[string]any {
 			schema[name] = value
 		}
 	}
-	if example, ok := old["example"]; ok && schema["examples"] == nil && !s.terse {
+	if example, ok := old["example"]; ok && schema["examples"] == nil {
 		schema["examples"] = []any{example}
 	}
 	if schema["format"] == "byte" {
@@ -234,7 +226,7 @@ func (s *schemas) keyword(name string, v any) any {
 		kept = err == nil && f < 1<<53 && f > -1<<53 || isBool && strings.HasPrefix(name, "exclusive") // many readers round others
 	case "title", "description", "format", "contentEncoding", "contentMediaType":
 		v = strings.TrimSpace(safetext.Lines(text(v)))
-		kept = v != "" && (!s.terse || name != "title" && name != "description")
+		kept = v != ""
 	case "nullable", "uniqueItems", "deprecated":
 		kept = isBool
 	case "pattern":
@@ -251,10 +243,8 @@ func (s *schemas) keyword(name string, v any) any {
 			v = "string"
 		}
 		kept = jsonvalue.TypesOf(v) != 0
-	case "enum":
+	case "enum", "examples":
 		kept = len(list) > 0
-	case "examples":
-		kept = len(list) > 0 && !s.terse
 	case "const", "default":
 		kept = true
 	}

@@ -3,6 +3,7 @@ package publish
 import (
 	"bytes"
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -31,11 +30,16 @@ type Skill struct {
 	// Inputs checks the arguments of invocations; nil if Operation is nil.
 	Inputs *inputs.Inputs
 
-	entry    document.IndexEntry // without the URL of the descriptor
-	endpoint document.Endpoint   // without URLs
-	// before and after are the descriptor around the endpoint. All is in before if it was written by hand.
-	before, after jsontext.Value
+	entry document.IndexEntry // without the URL of the descriptor
+	// text is the descriptor, with anyBase and anyProvider if it was not written by hand.
+	text []byte
 }
+
+// Texts that stand for where skills are served, and for the name of the provider. No document has them by chance.
+var (
+	anyBase     = "https://" + strings.ToLower(rand.Text()) + ".invalid"
+	anyProvider = rand.Text()
+)
 
 // Entry returns the entry in the index. base is where the skills are served, such as https://api.example.com/skill-sharing.
 func (s *Skill) Entry(base string) document.IndexEntry {
@@ -44,14 +48,14 @@ func (s *Skill) Entry(base string) document.IndexEntry {
 	return entry
 }
 
-// Descriptor returns the descriptor as JSON. The endpoint of an operation is the skill's id below base.
-func (s *Skill) Descriptor(base string) []byte {
-	if s.Operation == nil {
-		return s.before
+// Descriptor returns the descriptor as JSON. The endpoint of an operation is the skill's id below base, and its provider has a name.
+func (s *Skill) Descriptor(base, provider string) []byte {
+	text := s.text
+	for placeholder, value := range map[string]string{anyBase: base, anyProvider: provider} {
+		quoted := jsonvalue.Quoted(value)
+		text = bytes.ReplaceAll(text, []byte(placeholder), quoted[1:len(quoted)-1])
 	}
-	endpoint := s.endpoint
-	endpoint.URL, endpoint.StatusURL = s.at(base), base+"/runs/{execution_id}"
-	return slices.Concat(s.before, jsonvalue.Marshal(endpoint), s.after)
+	return text
 }
 
 // at returns the URL of the skill.
@@ -67,7 +71,8 @@ func skillOf(d *document.Descriptor) *Skill {
 // newSkill returns the skill with a descriptor, if bridges take it. The schema of the output is left out if they do not take it with that.
 func newSkill(d *document.Descriptor, operation *Operation) (*Skill, error) {
 	s := skillOf(d)
-	s.Operation, s.endpoint = operation, d.Endpoint
+	s.Operation = operation
+	d.Endpoint.URL, d.Endpoint.StatusURL = s.at(anyBase), anyBase+"/runs/{execution_id}"
 	if value, flaw := jsonvalue.Read(d.Output.Schema, schema.ArgumentBounds); flaw == nil {
 		_, flaws := inputs.New(&document.Standard, []document.Parameter{{Name: "output", Schema: d.Output.Schema}}, []any{value})
 		if flaws != nil {
@@ -75,10 +80,8 @@ func newSkill(d *document.Descriptor, operation *Operation) (*Skill, error) {
 		}
 	}
 	for {
-		name := []byte(`"endpoint":`) // in a text, there would be a \ before the second quote
-		before, after, _ := bytes.Cut(jsonvalue.Marshal(d), slices.Concat(name, jsonvalue.Marshal(d.Endpoint)))
-		s.before, s.after = slices.Concat(before, name), slices.Clone(after)
-		_, err := document.Standard.ReadDescriptor(s.Descriptor("https://skills.invalid"), func(params []document.Parameter, schemas []any) (found jsonvalue.Violations) {
+		s.text = jsonvalue.Marshal(d)
+		_, err := document.Standard.ReadDescriptor(s.text, func(params []document.Parameter, schemas []any) (found jsonvalue.Violations) {
 			s.Inputs, found = inputs.New(&document.Standard, params, schemas)
 			return found
 		})
@@ -132,7 +135,7 @@ func readDescriptor(path string) (*Skill, error) {
 		return nil, invalid(err)
 	}
 	s := skillOf(d)
-	s.before = document.WithoutBOM(text)
+	s.text = document.WithoutBOM(text)
 	return s, nil
 }
 
@@ -160,7 +163,7 @@ type collection struct {
 // add adds the skill of an operation, or says why it is none.
 func (c *collection) add(operation string, skill *Skill, err error) {
 	if err == nil {
-		if c.size += len(skill.before) + len(skill.after); c.size > maxDescriptors || len(c.skills) == document.MaxSkills {
+		if c.size += len(skill.text); c.size > maxDescriptors || len(c.skills) == document.MaxSkills {
 			err = fmt.Errorf("there are more than %d skills, or more than %d bytes of descriptors", document.MaxSkills, maxDescriptors)
 		} else if why := document.UnlistedID(skill.ID); why != "" {
 			err = errors.New(why)

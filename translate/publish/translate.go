@@ -13,20 +13,18 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 )
 
 // translation makes skills of the operations of a document.
 type translation struct {
-	docs           *documents
-	root           map[string]any
-	options        *Options
-	swagger        bool // Swagger 2.0
-	old            bool // before OpenAPI 3.1
-	title, version string
-	issuers        map[string]any // what is known of them by the URLs of their documents
-	size           int            // bytes of the schemas of the inputs of the operation
-	secrets        []string       // places of the keys of all security schemes
+	docs    *documents
+	root    map[string]any
+	options *Options
+	swagger bool // Swagger 2.0
+	old     bool // before OpenAPI 3.1
+	version string
+	size    int      // bytes of the schemas of the inputs of the operation
+	secrets []string // places of the keys of all security schemes
 }
 
 // object returns what a value refers to, or the value, if that is an object; nil: it is none.
@@ -62,7 +60,7 @@ func (t *translation) skill(o *selection) (*Skill, error) {
 	if d.Access = cmp.Or(d.Access, document.Restricted); t.options.Access == "" && auth.Type == document.AuthNone {
 		d.Access = document.Public
 	}
-	d.Provider.Name = cmp.Or(d.Provider.Name, t.title, t.options.Namespace)
+	d.Provider.Name = cmp.Or(d.Provider.Name, anyProvider)
 	for _, tag := range listIn(o.operation["tags"]) {
 		if tag := line(tag); tag != "" {
 			d.Tags = append(d.Tags, tag)
@@ -108,6 +106,9 @@ func (t *translation) path(o *selection) (string, error) {
 			return "", errors.New("its path has a percent sign that begins no escape")
 		}
 		path = append(path, (&url.URL{Path: decoded, RawPath: part}).EscapedPath())
+	}
+	if dotted(strings.Join(path, "")) {
+		return "", errors.New("its path has . or .. as a segment")
 	}
 	return "/" + strings.TrimLeft(strings.Join(path, ""), "/"), nil
 }
@@ -194,7 +195,9 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 			auth.Type, auth.Header, auth.Description = document.AuthAPIKey, header, strings.TrimSpace(auth.Description+" The value is `Bearer …`, where … is a token.")
 		case "http basic", "basic":
 			basic, need = true, "with `Basic …`, where … is base64 of a user name, a colon and a password"
-		case "oauth2", "openIdConnect":
+		case "openIdConnect":
+			need = "with `Bearer …`, where … is an access token of the issuer that " + line(scheme["openIdConnectUrl"]) + " describes"
+		case "oauth2":
 			need = "with `Bearer …`, where … is an access token"
 			if auth.OAuth2 = t.oauth2(scheme, requirement[name]); auth.OAuth2 != nil {
 				auth.Type = document.AuthOAuth2
@@ -222,11 +225,8 @@ func (t *translation) requirement(requirement map[string]any) (auth document.Aut
 // oauth2 returns the first flow of a scheme that has both URLs, with the scopes that an operation needs; nil: there is none.
 func (t *translation) oauth2(scheme map[string]any, needed any) *document.OAuth2 {
 	flows := objectIn(scheme["flows"])
-	switch {
-	case t.swagger:
+	if t.swagger {
 		flows = map[string]any{"authorizationCode": scheme}
-	case scheme["openIdConnectUrl"] != nil:
-		flows = map[string]any{"authorizationCode": t.issuer(text(scheme["openIdConnectUrl"]))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(flows)) { // authorizationCode comes first
 		flow := objectIn(flows[name])
@@ -239,22 +239,4 @@ func (t *translation) oauth2(scheme map[string]any, needed any) *document.OAuth2
 		}
 	}
 	return nil
-}
-
-// maxIssuers bounds whose documents are read for the security of one document.
-const maxIssuers = 5
-
-// issuer returns the flow of OpenID Connect that the document at a URL describes; nil: it can't be read.
-func (t *translation) issuer(location string) any {
-	u, err := document.ParseEndpointURL(location)
-	flow, known := t.issuers[location]
-	if known || err != nil || t.docs.reader == nil || len(t.issuers) == maxIssuers {
-		return flow
-	}
-	text, err := t.docs.reader.Read(t.docs.ctx, u)
-	if value, flaw := jsonvalue.Read(text, jsonvalue.Bounds{Depth: maxLevels, Values: maxVisits}); err == nil && flaw == nil {
-		flow = map[string]any{"authorizationUrl": objectIn(value)["authorization_endpoint"], "tokenUrl": objectIn(value)["token_endpoint"]}
-	}
-	t.issuers[location] = flow
-	return flow
 }

@@ -44,7 +44,7 @@ func TestDescriptor(t *testing.T) {
 		t.Errorf("%+v", fault)
 	}
 	again, _ := only(t, translated(t, operation(v30, "GET /pets/{petId}", `{operationId: getPetByID, description: '"endpoint":{"method":"POST"}', `+ok+`}`), all()))
-	if text := string(again.Descriptor("https://b.example.com")); !strings.Contains(text, `"url":"https://b.example.com/example.com/get-pet-by-id"`) {
+	if text := string(again.Descriptor("https://b.example.com", "Pets")); !strings.Contains(text, `"url":"https://b.example.com/example.com/get-pet-by-id"`) {
 		t.Error(text)
 	}
 }
@@ -135,7 +135,7 @@ paths:
 	if len(api.Skills) != 2 || api.Skills[0].ID != "pets/gone" || api.Skills[1].ID != "pets/one" || api.Skills[0].Access != document.Private {
 		t.Errorf("%+v", api)
 	}
-	if text := string(api.Skills[0].Descriptor(base)); !strings.Contains(text, `"provider":{"name":"Me","url":"https://example.com","contact":"me@example.com"}`) {
+	if text := string(api.Skills[0].Descriptor(base, "Pets")); !strings.Contains(text, `"provider":{"name":"Me","url":"https://example.com","contact":"me@example.com"}`) {
 		t.Error(text)
 	}
 }
@@ -158,6 +158,12 @@ func TestLeftOut(t *testing.T) {
 		{operation(v30, "GET /50%", `{`+ok+`}`), "its path has a percent sign that begins no escape"},
 		{operation(v30, "GET /a", `{security: [{none: []}], `+ok+`}`), "its security none is not defined"},
 		{operation(v30, "GET /a", `[]`), "it is no object"},
+		{operation(v30, "GET /a/{b}..{c}/../d", `{`+ok+`}`), "its path has . or .. as a segment"},
+		{operation(v30, "GET /a/%2e./d", `{`+ok+`}`), "its path has . or .. as a segment"},
+		{operation(v30, "GET /a", `{parameters: [{name: c, in: query, style: pipeDelimited, schema: {type: array}}], `+ok+`}`), "its parameter c has the style pipeDelimited, and only"},
+		{operation(v2, "GET /a", `{parameters: [{name: c, in: query, type: array, collectionFormat: ssv}], `+ok+`}`), "its parameter c has the style ssv, and only"},
+		{operation(v30, "POST /a", `{requestBody: {content: {application/json: {schema: {type: array, items: {type: object, properties: {`+
+			many(300, "p%d: {type: string, description: "+strings.Repeat("long ", 60)+"}")+`}}}}}}, `+ok+`}`), "bridges don't take its descriptor: /inputs/0/schema must have at most 65536 bytes"},
 		{operation(v30, "GET /a", `{parameters: [`+strings.Repeat(`{name: a, in: query, schema: {type: string}}, `, 1)+many(501, `{name: p%d, in: query, schema: {type: string}}`)+`], `+ok+`}`), "bridges don't take its descriptor: /inputs must have at most 500 entries"},
 		{"openapi: 3.0.0\ninfo: {title: a}\npaths: {/a: {get: {" + ok + "}}, /a: {get: {" + ok + "}}}", "its path is in the document twice"},
 		{`{"openapi": "3.0.0", "paths": {"/a": {"get": {}}, "/a": {"get": {}}}}`, "its path is in the document twice"},
@@ -181,6 +187,7 @@ func TestLeftOut(t *testing.T) {
 		"":                                 "the document has no member openapi",
 		"a: [":                             "the OpenAPI document can't be read: it is neither JSON nor YAML: line 1",
 		`{"openapi": "3.0.0",`:             "the OpenAPI document can't be read: it is neither JSON nor YAML: line 1",
+		"{<<: {openapi: 3.0.0}}":           "the OpenAPI document can't be read: it has merge keys (<<)",
 		"openapi: 4.0.0":                   "the document has no member openapi with a version 3.x, and no member swagger with the version 2.0",
 		"swagger: 1.2":                     "the document has no member openapi",
 		strings.Repeat("#", 16<<20) + "\n": "the OpenAPI document can't be read: it makes the documents larger than 16777216 bytes",
@@ -249,11 +256,6 @@ func TestSchemas(t *testing.T) {
 		if strings.Contains(c.schema, "9007199254740993, 1.10") && !strings.Contains(string(got), "[9007199254740993,1.10]") {
 			t.Errorf("%s: digits are lost", got)
 		}
-	}
-	large := translated(t, operation(v30, "POST /a", `{requestBody: {content: {application/json: {schema: {type: array, items: {type: object, properties: {`+
-		many(300, "p%d: {type: string, description: "+strings.Repeat("long ", 60)+"}")+`}}}}}}, `+ok+`}`), all())
-	if _, d := only(t, large); len(d.Inputs[0].Schema) > 64<<10 || strings.Contains(string(d.Inputs[0].Schema), "long") {
-		t.Errorf("%d bytes", len(d.Inputs[0].Schema))
 	}
 }
 
@@ -326,7 +328,7 @@ func TestSecurity(t *testing.T) {
 		{`security: [{cookie: []}], `, `{"type":"custom","custom":{"instructions":"Each request needs the header Cookie with the cookie sid.","parameters":[]}}`, []string{"Cookie"}},
 		{`security: [{query: []}], `, `{"type":"custom","custom":{"instructions":"Each request needs the query parameter key, which the publisher adds: callers can't send it.","parameters":[]}}`, nil},
 		{`security: [{tls: []}], `, `{"type":"custom","custom":{"instructions":"Each request needs a client certificate.","parameters":[]}}`, nil},
-		{`security: [{oidc: []}], `, `{"type":"custom","custom":{"instructions":"Each request needs the header Authorization with ` + "`Bearer …`" + `, where … is an access token.","parameters":[]}}`, []string{"Authorization"}},
+		{`security: [{oidc: []}], `, `{"type":"custom","custom":{"instructions":"Each request needs the header Authorization with ` + "`Bearer …`" + `, where … is an access token of the issuer that https://id.example.com/.well-known/openid-configuration describes.","parameters":[]}}`, []string{"Authorization"}},
 		{`security: [{client: []}], `, `{"type":"custom","custom":{"instructions":"Each request needs the header Authorization with ` + "`Bearer …`" + `, where … is an access token.","parameters":[]}}`, []string{"Authorization"}},
 		{`security: [{relative: []}], `, `{"type":"custom","custom":{"instructions":"Each request needs the header Authorization with ` + "`Bearer …`" + `, where … is an access token.","parameters":[]}}`, []string{"Authorization"}},
 		{`security: [{key: [], bearer: []}], `, `{"type":"custom","description":"A key.","custom":{"instructions":"Each request needs the header Authorization with ` + "`Bearer …`" + `, where … is a token, and the header X-Key with a key.","parameters":[]}}`, []string{"Authorization", "X-Key"}},
@@ -347,32 +349,6 @@ func TestSecurity(t *testing.T) {
 		_, d := only(t, translated(t, operation(v2, "GET /a", `{security: [{it: []}], `+ok+`}`, "securityDefinitions: {it: "+security+"}"), all()))
 		if string(d.Auth.Type) != want {
 			t.Errorf("%s is %s", security, d.Auth.Type)
-		}
-	}
-}
-
-// TestOpenIDConnect: the document of an issuer, if it can be read, says the two URLs. It is read once.
-func TestOpenIDConnect(t *testing.T) {
-	asked := 0
-	reader := readerFunc(func(_ context.Context, u *url.URL) ([]byte, error) {
-		asked++
-		if u.Host == "id.example.com" {
-			return []byte(`{"authorization_endpoint": "https://id.example.com/a", "token_endpoint": "https://id.example.com/t"}`), nil
-		}
-		return []byte("no"), nil
-	})
-	document := func(host string) string {
-		op := `{security: [{it: [openid]}], ` + ok + `}`
-		return "openapi: 3.0.0\ninfo: {title: a}\npaths: {/a: {get: " + op + ", post: " + op + "}}\ncomponents: {securitySchemes: {it: {type: openIdConnect, openIdConnectUrl: 'https://" + host + "/.well-known/openid-configuration'}}}"
-	}
-	for host, want := range map[string]string{
-		"id.example.com":    `"auth":{"type":"oauth2","oauth2":{"authorization_url":"https://id.example.com/a","token_url":"https://id.example.com/t","scopes":{"openid":""}}}`,
-		"other.example.com": `"auth":{"type":"custom"`,
-	} {
-		asked = 0
-		api, err := publish.Read(t.Context(), reader, fileURL(files(t, map[string]string{"a.yaml": document(host)}), "a.yaml"), all())
-		if err != nil || len(api.Skills) != 2 || asked != 1 || !strings.Contains(string(api.Skills[1].Descriptor(base)), want) || len(api.Referred) != 1 {
-			t.Errorf("%s: %+v %v, asked %d times", host, api, err, asked)
 		}
 	}
 }
@@ -412,7 +388,7 @@ components: {parameters: {id: {$ref: './paths/pet.yaml#/parameters/0'}}}
 `,
 		"api/paths/pet.yaml":        "parameters: [{name: id, in: path, required: true, schema: {$ref: '../schemas.yaml#/Id'}}]\nget: {operationId: getPet, responses: {'200': {content: {application/json: {schema: {$ref: ../schemas.yaml#/Pet}}}}}}\n",
 		"api/paths/operations.json": `{"list": {"operationId": "listPets", "responses": {"200": {"description": "Pets", "content": {"application/json": {"schema": {"type": "array", "items": {"$ref": "../schemas.yaml#/Pet"}}}}}}}}`,
-		"api/schemas.yaml":          "Id: &id {type: integer}\nPet: {type: object, properties: {id: *id, name: {$ref: '#/Name'}, parent: {$ref: '#/Pet'}}}\nName: {<<: {type: string, maxLength: 5}, maxLength: 7}\n",
+		"api/schemas.yaml":          "Id: &id {type: integer}\nPet: {type: object, properties: {id: *id, name: {$ref: '#/Name'}, parent: {$ref: '#/Pet'}}}\nName: {type: string, maxLength: 7}\n",
 	})
 	link := filepath.Join(t.TempDir(), "linked.yaml")
 	if err := os.Symlink(filepath.Join(folder, "api/openapi.yaml"), link); err != nil {
@@ -424,7 +400,7 @@ components: {parameters: {id: {$ref: './paths/pet.yaml#/parameters/0'}}}
 			t.Fatalf("%+v %v", api, err)
 		}
 		sound(t, api)
-		d, _ := document.ParseDescriptor(api.Skills[0].Descriptor(base))
+		d, _ := document.ParseDescriptor(api.Skills[0].Descriptor(base, "Pets"))
 		same(t, "output", d.Output.Schema, `{"type":"object","$ref":"#/$defs/Pet","$defs":{"Pet":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string","maxLength":7},"parent":{"$ref":"#/$defs/Pet"}}}}}`)
 		if d.Inputs[0].Type != "integer" {
 			t.Errorf("%+v", d.Inputs)
@@ -520,10 +496,10 @@ func TestDescriptors(t *testing.T) {
 	if err != nil || len(skills) != 2 || skills[1].ID != "a/echo" || skills[1].Access != document.Private || skills[1].Type != document.Task || skills[1].Operation != nil {
 		t.Fatalf("%+v %v", skills, err)
 	}
-	if text := string(skills[1].Descriptor(base)); text != strings.Replace(echo, "ID", "echo", 1) {
+	if text := string(skills[1].Descriptor(base, "Pets")); text != strings.Replace(echo, "ID", "echo", 1) {
 		t.Error(text)
 	}
-	if e := skills[0].Entry(base); e.DescriptorURL != base+"/a/b%20c.json" || e.Name != "Echo" || !strings.Contains(string(skills[0].Descriptor(base)), `"x":"é"`) {
+	if e := skills[0].Entry(base); e.DescriptorURL != base+"/a/b%20c.json" || e.Name != "Echo" || !strings.Contains(string(skills[0].Descriptor(base, "Pets")), `"x":"é"`) {
 		t.Errorf("%+v", e)
 	}
 	var names []string
