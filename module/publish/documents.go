@@ -1,10 +1,13 @@
 package publish
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"maps"
 	"net/http"
@@ -61,6 +64,7 @@ type source struct {
 	name    string
 	read    func(ctx context.Context, r *reader) (*publish.API, error)
 	last    *publish.API // that could be read; nil: none
+	sum     []byte       // of the texts from URLs that it is made of
 	files   []string     // that are looked at
 	stamp   string       // of the files when they were read
 	due     time.Time    // when a document from a URL is read again; zero: it is a file
@@ -110,7 +114,7 @@ func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, lo
 	defer l.mu.Unlock()
 	next = lookEvery
 	for _, s := range l.sources {
-		l.changed = s.refresh(ctx, &reader{transport, 0}, logger) || l.changed
+		l.changed = s.refresh(ctx, &reader{transport: transport, texts: sha256.New()}, logger) || l.changed
 		if s.pause > 0 {
 			next = min(next, s.pause)
 		}
@@ -132,7 +136,7 @@ func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, lo
 	return next
 }
 
-// refresh reads the source if that is due, and reports whether it has. After an error, what was read before stays.
+// refresh reads the source if that is due, and reports whether it has changed. After an error, what was read before stays.
 func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) bool {
 	stamp := s.look()
 	if s.due.IsZero() && stamp == s.stamp || time.Now().Before(s.due) {
@@ -160,7 +164,11 @@ func (s *source) refresh(ctx context.Context, r *reader, logger *zap.Logger) boo
 		}
 		return false
 	}
-	s.last, s.problem, s.pause = api, "", 0
+	sum := r.texts.Sum(nil)
+	if s.last != nil && s.problem == "" && !s.due.IsZero() && bytes.Equal(sum, s.sum) {
+		return false
+	}
+	s.last, s.sum, s.problem, s.pause = api, sum, "", 0
 	if api.Referred != nil {
 		s.files = nil
 		for _, u := range api.Referred {
@@ -246,6 +254,7 @@ func (l *documents) catalog() (*catalog, []leftOut) {
 type reader struct {
 	transport http.RoundTripper
 	fresh     time.Duration // how long all that were read are fresh; 0: none was
+	texts     hash.Hash     // of all that were read
 }
 
 // Read implements [publish.Reader].
@@ -275,7 +284,7 @@ func (r *reader) Read(ctx context.Context, location *url.URL) ([]byte, error) {
 		}
 	}
 	r.fresh = min(cmp.Or(r.fresh, fresh), fresh)
-	text, err := io.ReadAll(io.LimitReader(a.Body, maxDocument+1))
+	text, err := io.ReadAll(io.TeeReader(io.LimitReader(a.Body, maxDocument+1), r.texts))
 	if err == nil && len(text) > maxDocument {
 		err = errors.New("it is larger than 16 MiB")
 	}
