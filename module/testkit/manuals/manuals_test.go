@@ -95,11 +95,14 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(kept, " ", "-")
 }
 
-// TestLinks: the relative links of all documents lead to files and headings.
+// TestLinks: the relative links of all documents lead to files and headings, and no document has both sides of a conflict of Git.
 func TestLinks(t *testing.T) {
 	root := manuals.Repository(t)
 	linked := make(map[string]bool)
 	for _, file := range documentsOf(t) {
+		if strings.Contains(manuals.Read(t, file), "\n<<<<<<< ") {
+			t.Errorf("%s has both sides of a conflict", file)
+		}
 		for _, found := range link.FindAllStringSubmatch(manuals.WithoutBlocks(t, file), -1) {
 			target := found[1] + found[2]
 			if strings.Contains(target, "://") {
