@@ -192,7 +192,7 @@ var (
 		caddy.Provisioner
 		caddyfile.Unmarshaler
 	}{(*APIKey)(nil), (*OAuth2)(nil), (*OAuth2User)(nil), (*Headers)(nil), (*HMAC)(nil)}
-	_ = []credential.Signer{(*HMAC)(nil), (*OAuth2User)(nil)}
+	_ = []credential.Signer{(*HMAC)(nil), (*OAuth2)(nil), (*OAuth2User)(nil)}
 	_ = []caddy.CleanerUpper{(*OAuth2)(nil), (*OAuth2User)(nil)}
 
 	_ credential.Personal = (*OAuth2User)(nil)

@@ -77,6 +77,7 @@ type OAuth2 struct {
 
 	client *rereadable[*tokens.Client]
 	stores *tokens.Stores
+	sent   *tokens.Sent
 	kept   tokens.Keeping
 	logger *zap.Logger
 }
@@ -103,7 +104,7 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores = c, new(tokens.Stores)
+	o.client, o.stores, o.sent = c, new(tokens.Stores), new(tokens.Sent)
 	o.stores.Of(c.get()) // from the pool, before an earlier configuration releases it
 	return nil
 }
@@ -228,7 +229,9 @@ func (o *OAuth2) token(ctx context.Context, c *tokens.Client, a *credential.Auth
 		return "", err
 	}
 	key := c.KeyOf(endpoint, a)
-	return o.stores.Of(c).Get(ctx, key, o.fetcher(c, key, a))
+	token, err := o.stores.Of(c).Get(ctx, key, o.fetcher(c, key, a))
+	o.sent.AddTokens(token)
+	return token, err
 }
 
 // rereading asks for a token, and again if it is refused and the secret in a file was replaced.
@@ -271,11 +274,11 @@ func (o *OAuth2) Keep(k tokens.Keeping) { o.kept = k }
 // Obtains implements [credential.Obtainer].
 func (o *OAuth2) Obtains() bool { return !o.kept.Trial || o.RefreshToken == "" }
 
-// Secrets returns the client secrets, the refresh tokens and the access tokens, in all forms in which
-// they are sent.
-func (o *OAuth2) Secrets() []string {
-	return append(slices.Clone(o.client.secrets()), o.stores.Secrets()...)
-}
+// Secrets returns the client secrets and the configured refresh token, in all forms in which they are sent. Other tokens are found by Sent.
+func (o *OAuth2) Secrets() []string { return o.client.secrets() }
+
+// Sent implements [credential.Signer].
+func (o *OAuth2) Sent(text []byte) []string { return o.sent.Find(text) }
 
 // describe adds the descriptor's authorization URL and scopes to the failure of a token request.
 // Calls of skills with different descriptors share such failures.
@@ -297,7 +300,8 @@ func (o *OAuth2) fetcher(c *tokens.Client, key tokens.Key, a *credential.Authent
 		Client: c, Endpoint: key.TokenURL, Transport: a.Transport, Limit: a.MaxResponseSize, Scopes: strings.Fields(key.Scopes), Credentials: o,
 	}
 	return func(ctx context.Context, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
-		granted, err := o.obtain(ctx, f, key, newest)
+		granted, err := o.obtain(ctx, f, newest)
+		o.sent.AddTokens(granted.Access.Value, granted.Refresh.Value)
 		if err != nil {
 			if c.TokenURL == "" && err.Demand != nil {
 				err.Demand.FromProvider = true
@@ -316,7 +320,7 @@ func (o *OAuth2) fetcher(c *tokens.Client, key tokens.Key, a *credential.Authent
 }
 
 // obtain sends the token request of the configured grant.
-func (o *OAuth2) obtain(ctx context.Context, f tokens.Request, key tokens.Key, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
+func (o *OAuth2) obtain(ctx context.Context, f tokens.Request, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
 	if f.Client.RefreshToken == "" {
 		return f.Do(ctx, tokens.ClientCredentials())
 	}
@@ -337,7 +341,7 @@ func (o *OAuth2) obtain(ctx context.Context, f tokens.Request, key tokens.Key, n
 		Configured: f.Client.RefreshToken,
 	}
 	return r.Do(ctx, newest, func(ctx context.Context, token string) (tokens.Granted, *run.Failure) {
-		o.stores.Of(f.Client).Use(key, token)
+		o.sent.AddTokens(token)
 		return f.Do(ctx, tokens.Refreshing(token))
 	})
 }

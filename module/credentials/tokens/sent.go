@@ -3,6 +3,7 @@ package tokens
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
@@ -87,14 +88,16 @@ func (s *Sent) put(text string) {
 	s.byEnd.Put(end, texts, maxSent)
 }
 
-// AddTokens records tokens of users before they are sent, so that they are redacted from then on.
+// AddTokens records tokens before they are sent, so that they are redacted from then on, also where package net/http quotes them.
 func (s *Sent) AddTokens(tokens ...string) {
 	for _, token := range tokens {
 		if len(token) < credential.MinOutputSecret {
 			continue // it may occur in other data by chance
 		}
 		for _, form := range FormsOf(token) {
+			quoted := strconv.Quote(form)
 			s.Add(form)
+			s.Add(quoted[1 : len(quoted)-1])
 		}
 	}
 }

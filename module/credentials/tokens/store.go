@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,19 +27,14 @@ const (
 	lastRenewal  = time.Minute
 	// maxRetryAfter bounds the Retry-After of a token endpoint.
 	maxRetryAfter = 10 * time.Minute
-	// replacedLifetime is how long a replaced token without an expiry is redacted. maxReplaced is
-	// how many replaced tokens of a grant are redacted: more than can be replaced in two hours
-	// if each is rejected.
-	replacedLifetime = 24 * time.Hour
-	maxReplaced      = 128
 	// maxEarly is the maximum time before its expiry at which a token is replaced.
 	maxEarly = 60 * time.Second
-	// maxGrants bounds the grants of one configuration, because documents can name token
-	// endpoints and scopes.
+	// maxGrants is how many grants of one configuration are in memory at least, because documents
+	// can name token endpoints and scopes.
 	maxGrants = 64
 	// MaxEarlier is how many replaced values of a secret are redacted besides the current one.
 	MaxEarlier = 16
-	// maxUserGrants bounds the grants of users that a process has in its memory.
+	// maxUserGrants is the same for the grants of users.
 	maxUserGrants = 16 << 10
 )
 
@@ -48,88 +42,70 @@ const (
 // configuration.
 var tokenPool = lifetime.NewPool[*Store]()
 
-// Stores are those of one module: of its client, and of earlier ones whose secrets were replaced. The tokens of these may still be valid.
+// Stores has the tokens of one module: those of its client, which is another one after a secret was replaced.
 type Stores struct {
 	mu       sync.Mutex
-	held     []heldTokens // oldest first
+	key      string // of the client
+	tokens   *Store
+	release  func()
 	released bool
-}
-
-type heldTokens struct {
-	key     string // of the client
-	tokens  *Store
-	release func()
 }
 
 // Of returns the store of a client.
 func (s *Stores) Of(c *Client) *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range s.held {
-		if h.key == c.Key {
-			return h.tokens
-		}
+	if s.tokens != nil && s.key == c.Key {
+		return s.tokens
 	}
-	most := maxGrants
+	if s.tokens != nil {
+		s.release()
+	}
+	s.key, s.tokens, s.release = c.Key, &Store{most: maxGrants}, func() {}
 	if c.OfUsers {
-		most = maxUserGrants
+		s.tokens.most = maxUserGrants
 	}
-	tokens, release := &Store{grants: make(map[Key]*grant), most: most}, func() {}
-	if !s.released { // else nothing would release it
-		if held, end, err := tokenPool.Hold(c.Key, func() (*Store, error) { return tokens, nil }); err == nil {
-			tokens, release = held, end
-		}
+	if s.released { // nothing would release it
+		return s.tokens
 	}
-	s.held = append(s.held, heldTokens{c.Key, tokens, release})
-	if len(s.held) > MaxEarlier+1 {
-		s.held[0].release()
-		s.held = s.held[1:]
+	if held, release, err := tokenPool.Hold(c.Key, func() (*Store, error) { return s.tokens, nil }); err == nil {
+		s.tokens, s.release = held, release
 	}
-	return tokens
+	return s.tokens
 }
 
-// Secrets returns the tokens of all stores that may still be valid, in all forms in which they are sent.
-func (s *Stores) Secrets() (secrets []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, h := range s.held {
-		secrets = append(secrets, h.tokens.secrets()...)
-	}
-	return secrets
-}
-
-// Release gives the stores back to the pool. Requests of a replaced configuration may still use them.
+// Release gives the store back to the pool. Requests of a replaced configuration may still use it.
 func (s *Stores) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.released {
-		return
+	if !s.released && s.tokens != nil {
+		s.release()
+		s.release = func() {}
 	}
 	s.released = true
-	for i, h := range s.held {
-		h.release()
-		s.held[i].release = func() {}
-	}
 }
 
 // Store holds the tokens of one configuration. All modules with this configuration share it,
 // and it outlives each of them, so it holds only data.
 type Store struct {
 	mu      sync.Mutex
-	grants  map[Key]*grant
+	grants  Recent[*grant] // by Key
 	most    int
-	fetches singleflight.Group // by Key
+	fetches singleflight.Group // likewise
 }
 
 // Key identifies a grant: the token endpoint, the origin of the provider that gets the token, what the token may be used for (the scopes, or what a
 // user has consented to), and whose it is; empty: the bridge's.
 type Key struct{ TokenURL, Origin, Scopes, Owner string }
 
+func (k Key) String() string {
+	return fmt.Sprintf("%q", []string{k.TokenURL, k.Origin, k.Scopes, k.Owner})
+}
+
 // grant is the state of the tokens from one endpoint for one provider. The store's lock guards it.
 type grant struct {
 	token    *Access   // nil: none, or rejected
 	obtained time.Time // when the newest token was, which may be rejected
-	replaced []Access  // earlier tokens, oldest first, which providers may still accept
 	refresh  Refresh
 
 	failure   *run.Failure  // of the last fetch; calls before until get it; may be nil
@@ -139,19 +115,8 @@ type grant struct {
 	fetching  bool
 }
 
-// replace sets the token; nil: there is none. The previous token is redacted as long as it may be
-// Valid.
-func (g *grant) replace(token *Access, now time.Time) {
-	if g.token != nil {
-		g.replaced = append(g.replaced, *g.token)
-		for len(g.replaced) > 1 && (len(g.replaced) > maxReplaced || !g.replaced[0].usable(now)) {
-			g.replaced = g.replaced[1:]
-		}
-	}
-	if g.token = token; token != nil {
-		g.obtained = token.Obtained
-	}
-}
+// replace sets the token.
+func (g *grant) replace(token *Access) { g.token, g.obtained = token, token.Obtained }
 
 // delayRenewal sets the minimum time until the next replacement of a rejected token.
 func (g *grant) delayRenewal(now time.Time) {
@@ -179,14 +144,6 @@ type Access struct {
 	Value    string
 	Obtained time.Time
 	Expires  time.Time // zero: unknown, so used until it is rejected
-}
-
-// usable reports whether a provider may still accept a replaced token.
-func (t *Access) usable(now time.Time) bool {
-	if t.Expires.IsZero() {
-		return now.Sub(t.Obtained) < replacedLifetime
-	}
-	return now.Before(t.Expires)
 }
 
 // Valid reports whether there is a token that has not expired.
@@ -258,7 +215,7 @@ func (s *Store) Renew(ctx context.Context, key Key, rejected string, f Fetch) (t
 			return "", rejectedAgain(key.TokenURL, early)
 		}
 		g.delayRenewal(now)
-		g.replace(nil, now)
+		g.token = nil
 	}
 	return s.await(ctx, key, g, f)
 }
@@ -268,66 +225,20 @@ func (s *Store) Adopt(key Key, token *Access) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g := s.grant(key); token.Obtained.After(g.obtained) {
-		g.replace(token, time.Now())
+		g.replace(token)
 		g.failure, g.until = nil, time.Time{}
 	}
 }
 
-// Use records the refresh token of a request before it is sent, so that it is redacted from then on.
-func (s *Store) Use(key Key, refresh string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g, ok := s.grants[key]; ok {
-		g.refresh.Value = refresh
-	}
-}
-
-// secrets returns all tokens that may still be valid.
-func (s *Store) secrets() (secrets []string) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, g := range s.grants {
-		if g.token != nil {
-			secrets = append(secrets, g.token.Value)
-		}
-		for i, t := range g.replaced {
-			if i == len(g.replaced)-1 || t.usable(now) {
-				secrets = append(secrets, t.Value)
-			}
-		}
-		if g.refresh.Value != "" {
-			secrets = append(secrets, FormsOf(g.refresh.Value)...)
-		}
-	}
-	slices.Sort(secrets) // the order of a map differs each time
-	return secrets
-}
-
 // grant returns the grant of key, which it creates if there is none. The caller holds the lock.
 func (s *Store) grant(key Key) *grant {
-	if g, ok := s.grants[key]; ok {
-		return g
+	name := key.String()
+	g, ok := s.grants.Get(name)
+	if !ok {
+		g = new(grant)
 	}
-	if len(s.grants) >= s.most {
-		s.evict(time.Now())
-	}
-	g := new(grant)
-	s.grants[key] = g
+	s.grants.Put(name, g, s.most)
 	return g
-}
-
-// evict removes a grant without a valid token, or else any grant.
-func (s *Store) evict(now time.Time) {
-	var victim Key
-	looked := 0
-	for key, g := range s.grants {
-		victim = key
-		if looked++; !g.token.Valid(now) && !g.fetching || looked == maxGrants {
-			break
-		}
-	}
-	delete(s.grants, victim)
 }
 
 // await waits for the fetch in progress, or for a new one, and returns its token. It fails at once
@@ -361,7 +272,7 @@ func (s *Store) fetch(key Key, g *grant, f Fetch) <-chan singleflight.Result {
 	g.fetching = true
 	newest := g.refresh
 	newest.Obtained = g.obtained
-	return s.fetches.DoChan(fmt.Sprintf("%q", key), func() (any, error) {
+	return s.fetches.DoChan(key.String(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), FetchTimeout)
 		defer cancel()
 		granted, failure := recovering(ctx, f, newest)
@@ -395,7 +306,7 @@ func (g *grant) finish(granted Granted, err *run.Failure) {
 	g.refresh = granted.Refresh
 	g.failure, g.until = nil, time.Time{}
 	if err == nil {
-		g.replace(&granted.Access, now)
+		g.replace(&granted.Access)
 		return
 	}
 	g.until = now.Add(min(max(failureLifetime, granted.After), maxRetryAfter)) // also after a failed early refresh
