@@ -51,11 +51,8 @@ func (APIKey) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the key.
 func (k *APIKey) Provision(ctx caddy.Context) error {
-	if fault := k.check(); fault != nil {
-		return fault
-	}
 	var err error
-	k.resolved, err = newRereadable(logger(ctx), func(r *resolver) (string, error) { return r.headerSecret("key", k.Key) })
+	k.resolved, err = newRereadable(ctx, k.check, func(r *resolver) (string, error) { return r.headerSecret("key", k.Key) })
 	return err
 }
 

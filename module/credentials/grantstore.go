@@ -127,19 +127,19 @@ func (s *grants) known(ctx context.Context) ([]string, *store.Thing, error) {
 	return strings.Fields(text), thing, err
 }
 
-// remember keeps scopes that a provider asks for, with the source. Of too many, those that it has not named for the longest time are forgotten.
+// remember keeps scopes that a provider asks for, with the source. Of too many, those that were kept first are forgotten.
 func (s *grants) remember(ctx context.Context, scopes []string) error {
 	for {
 		known, thing, err := s.known(ctx)
 		if err != nil {
 			return err
 		}
-		isNew := func(scope string) bool { return !slices.Contains(known, scope) }
-		if !slices.ContainsFunc(scopes, isNew) {
+		all := slices.DeleteFunc(union(scopes), func(scope string) bool { return slices.Contains(known, scope) })
+		if len(all) == 0 {
 			return nil
 		}
-		all := append(slices.DeleteFunc(known, func(scope string) bool { return slices.Contains(scopes, scope) }), union(scopes)...)
-		all = all[max(0, len(all)-tokens.MaxScopes):]
+		all = append(all, known...)
+		all = all[:min(len(all), tokens.MaxScopes)]
 		sealed, err := s.Sealer.SealText(ctx, strings.Join(all, " "), grantScopeKind, thing.Name)
 		if err != nil {
 			return err

@@ -42,11 +42,8 @@ func (Headers) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the values.
 func (h *Headers) Provision(ctx caddy.Context) error {
-	if fault := h.check(); fault != nil {
-		return fault
-	}
 	var err error
-	h.resolved, err = newRereadable(logger(ctx), h.resolve)
+	h.resolved, err = newRereadable(ctx, h.check, h.resolve)
 	return err
 }
 

@@ -81,12 +81,9 @@ func (HMAC) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the secret.
 func (h *HMAC) Provision(ctx caddy.Context) error {
-	if fault := h.check(); fault != nil {
-		return fault
-	}
 	h.sent = new(tokens.Sent)
 	var err error
-	h.resolved, err = newRereadable(logger(ctx), func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
+	h.resolved, err = newRereadable(ctx, h.check, func(r *resolver) (string, error) { return r.secret("secret", h.Secret) })
 	return err
 }
 

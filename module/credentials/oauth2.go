@@ -97,10 +97,7 @@ func (OAuth2) CaddyModule() caddy.ModuleInfo {
 // Provision resolves the settings and takes the tokens of the same settings from the pool.
 func (o *OAuth2) Provision(ctx caddy.Context) error {
 	o.logger = logger(ctx)
-	if fault := o.check(); fault != nil {
-		return fault
-	}
-	c, err := newRereadable(o.logger, o.resolve)
+	c, err := newRereadable(ctx, o.check, o.resolve)
 	if err != nil {
 		return err
 	}

@@ -688,14 +688,14 @@ func TestTokensAreKeptApart(t *testing.T) {
 func TestDocumentsCannotFillTheMemory(t *testing.T) {
 	m := oauth2(t, func(m *credentials.OAuth2) { m.TokenURL = "" })
 	e := &tokenEndpoint{answer: issue(time.Hour)}
-	for i := range 1001 {
-		a := authentication(t, oauth2Auth(fmt.Sprintf("https://id.example/%d", i%1000)))
+	for i := range 3001 {
+		a := authentication(t, oauth2Auth(fmt.Sprintf("https://id.example/%d", i%3000)))
 		a.Transport = e
 		if err := m.Authenticate(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := e.count(); n != 1001 {
+	if n := e.count(); n != 3001 {
 		t.Errorf("%d token requests: all tokens are kept", n)
 	}
 }

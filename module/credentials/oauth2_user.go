@@ -104,10 +104,7 @@ func (OAuth2User) CaddyModule() caddy.ModuleInfo {
 // Provision resolves the settings.
 func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	o.logger = logger(ctx)
-	if fault := o.check(); fault != nil {
-		return fault
-	}
-	c, err := newRereadable(o.logger, o.resolve)
+	c, err := newRereadable(ctx, o.check, o.resolve)
 	if err != nil {
 		return err
 	}
@@ -179,7 +176,7 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 		return nil, err
 	}
 	c := &userClient{Client: *resolved, authorization: maps.Clone(resolved.Params)}
-	c.OfUsers, c.Scopes = true, slices.Clone(o.Scopes)
+	c.Scopes = slices.Clone(o.Scopes)
 	if len(c.Scopes) > 0 {
 		c.Scopes[0], c.added = strings.CutPrefix(c.Scopes[0], "+")
 	}

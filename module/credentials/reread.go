@@ -8,15 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+	"golang.org/x/sync/singleflight"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
+	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/credential"
 )
 
 const (
 	// rereadInterval is the minimum time between two readings of the files of one credential.
 	rereadInterval = time.Second
+	// maxSecrets is how many secrets of one credential and its earlier values are redacted.
+	maxSecrets = 64
 )
 
 // rereadable is a value that is made of options. If these name files, it is made again after a provider has refused it, so that a secret can be
@@ -25,14 +29,12 @@ type rereadable[T any] struct {
 	build  func(*resolver) (T, error)
 	logger *zap.Logger
 
-	turn chan struct{} // holds an element while the files are read
-	mu   sync.Mutex
-	made sealed[made[T]]
-	// all are the secrets of the current value and of earlier ones.
-	all     sealed[[]string]
-	earlier [][]string // oldest first
-	last    time.Time  // when the files were read last
-	failed  string     // the error of the last reading
+	reads  singleflight.Group
+	mu     sync.Mutex
+	made   sealed[made[T]]
+	all    sealed[[]string] // secrets of the current value and of earlier ones, newest first
+	last   time.Time        // when the files were read last
+	failed string           // the error of the last reading
 }
 
 // made is a value, and what is secret in it.
@@ -42,14 +44,17 @@ type made[T any] struct {
 	files   bool // it is made of files
 }
 
-// newRereadable makes the value for the first time, and logs what is dangerous about its options.
-func newRereadable[T any](logger *zap.Logger, build func(*resolver) (T, error)) (*rereadable[T], error) {
-	v := &rereadable[T]{build: build, logger: logger, turn: make(chan struct{}, 1)}
+// newRereadable checks the options, makes the value for the first time, and logs what is dangerous about the options.
+func newRereadable[T any](ctx caddy.Context, check func() *options.ConfigError, build func(*resolver) (T, error)) (*rereadable[T], error) {
+	if fault := check(); fault != nil {
+		return nil, fault
+	}
+	v := &rereadable[T]{build: build, logger: logger(ctx)}
 	first, r, err := v.read()
 	if err != nil {
 		return nil, err
 	}
-	r.warn(logger)
+	r.warn(v.logger)
 	v.made, v.all = seal(first), seal(first.secrets)
 	return v, nil
 }
@@ -80,21 +85,14 @@ func (v *rereadable[T]) reread(ctx context.Context) {
 	if v == nil || !v.due() {
 		return
 	}
-	select {
-	case v.turn <- struct{}{}:
-	case <-ctx.Done():
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { <-v.turn }()
+	read := func() (any, error) {
 		if v.due() { // another call may have read them
 			v.replace()
 		}
-	}()
+		return nil, nil //nolint:nilnil // nobody looks at it
+	}
 	select {
-	case <-done:
+	case <-v.reads.DoChan("", read):
 	case <-ctx.Done():
 	}
 }
@@ -124,17 +122,13 @@ func (v *rereadable[T]) replace() {
 	if reflect.DeepEqual(before.value, next.value) {
 		return
 	}
-	v.earlier = append(v.earlier, before.secrets)
-	v.earlier = v.earlier[max(0, len(v.earlier)-tokens.MaxEarlier):]
 	all := slices.Clone(next.secrets)
-	for _, secrets := range slices.Backward(v.earlier) {
-		for _, s := range secrets {
-			if !slices.Contains(all, s) {
-				all = append(all, s)
-			}
+	for _, s := range v.all() {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
 		}
 	}
-	v.made, v.all = seal(next), seal(all)
+	v.made, v.all = seal(next), seal(all[:max(len(next.secrets), min(len(all), maxSecrets))])
 	v.logger.Info("a credential that was refused was read again from its file, which has another one now")
 }
 

@@ -14,8 +14,6 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
@@ -176,7 +174,7 @@ func missingValue(name string) error {
 		}
 		return fmt.Errorf("placeholder {%s} is empty: environment variable %s %s", name, variable, state)
 	}
-	name = written(name)
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "http.request."), "uri.path.") // as a Caddyfile has it, from which Caddy makes long names
 	if path, ok := strings.CutPrefix(name, "file."); ok {
 		if !filepath.IsAbs(path) {
 			return fmt.Errorf("placeholder {%s} is empty: a file needs an absolute path: {file./path/to/%s}", name, path)
@@ -184,23 +182,6 @@ func missingValue(name string) error {
 		return fmt.Errorf("placeholder {%s} is empty: file %s: %w", name, path, unreadable(path))
 	}
 	return fmt.Errorf("placeholder {%s} is empty or not known: secrets can be {env.NAME} or {file./path}", name)
-}
-
-// written returns the name of a placeholder as a Caddyfile has it: Caddy replaces {file.key} by {http.request.uri.path.file.key} before it loads
-// the configuration.
-func written(name string) string {
-	shorthands := httpcaddyfile.NewShorthandReplacer()
-	for short := name; ; {
-		_, rest, more := strings.Cut(short, ".")
-		if !more {
-			return name
-		}
-		short = rest
-		segment := caddyfile.Segment{{Text: "{" + short + "}"}}
-		if shorthands.ApplyToSegment(&segment); segment[0].Text == "{"+name+"}" {
-			return short
-		}
-	}
 }
 
 // unreadable returns why a file has no text that Caddy can use.

@@ -29,13 +29,9 @@ const (
 	maxRetryAfter = 10 * time.Minute
 	// maxEarly is the maximum time before its expiry at which a token is replaced.
 	maxEarly = 60 * time.Second
-	// maxGrants is how many grants of one configuration are in memory at least, because documents
-	// can name token endpoints and scopes.
-	maxGrants = 64
-	// MaxEarlier is how many replaced values of a secret are redacted besides the current one.
-	MaxEarlier = 16
-	// maxUserGrants is the same for the grants of users.
-	maxUserGrants = 16 << 10
+	// maxGrants is how many grants of one configuration are in memory at least: users have grants,
+	// and documents can name token endpoints and scopes.
+	maxGrants = 1024
 )
 
 // tokenPool keeps the tokens of each configuration across reloads. Its keys are digests of the
@@ -61,10 +57,7 @@ func (s *Stores) Of(c *Client) *Store {
 	if s.tokens != nil {
 		s.release()
 	}
-	s.key, s.tokens, s.release = c.Key, &Store{most: maxGrants}, func() {}
-	if c.OfUsers {
-		s.tokens.most = maxUserGrants
-	}
+	s.key, s.tokens, s.release = c.Key, new(Store), func() {}
 	if s.released { // nothing would release it
 		return s.tokens
 	}
@@ -89,8 +82,7 @@ func (s *Stores) Release() {
 // and it outlives each of them, so it holds only data.
 type Store struct {
 	mu      sync.Mutex
-	grants  Recent[*grant] // by Key
-	most    int
+	grants  Recent[*grant]     // by Key
 	fetches singleflight.Group // likewise
 }
 
@@ -237,7 +229,7 @@ func (s *Store) grant(key Key) *grant {
 	if !ok {
 		g = new(grant)
 	}
-	s.grants.Put(name, g, s.most)
+	s.grants.Put(name, g, maxGrants)
 	return g
 }
 
