@@ -176,7 +176,7 @@ func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
 		return nil, err
 	}
 	c := &userClient{Client: *resolved, authorization: maps.Clone(resolved.Params)}
-	c.Scopes = slices.Clone(o.Scopes)
+	c.OfUsers, c.Scopes = true, slices.Clone(o.Scopes)
 	if len(c.Scopes) > 0 {
 		c.Scopes[0], c.added = strings.CutPrefix(c.Scopes[0], "+")
 	}

@@ -17,6 +17,7 @@ type Client struct {
 	Secret       string
 	TokenURL     string   // "": the descriptor's
 	Scopes       []string // none: the descriptor's
+	OfUsers      bool     // its grants are those of users
 	InBody       bool     // id and secret are sent in the body, not with HTTP Basic authentication
 	RefreshToken string
 	Params       url.Values
