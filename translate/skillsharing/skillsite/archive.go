@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -29,7 +30,6 @@ const (
 // unpacking collects the files of an archive within the bounds.
 type unpacking struct {
 	content map[string][]byte
-	folders map[string]bool
 	entries int
 	left    int64 // bytes that further files may have
 }
@@ -37,8 +37,8 @@ type unpacking struct {
 // unpack returns the files of an archive: .zip or .tar.gz, by its first bytes.
 func unpack(text []byte) (*Files, error) {
 	u := &unpacking{
-		content: map[string][]byte{}, folders: map[string]bool{},
-		left: min(maxUnpacked, max(freeRatio, maxRatio*int64(len(text)))),
+		content: map[string][]byte{},
+		left:    min(maxUnpacked, max(freeRatio, maxRatio*int64(len(text)))),
 	}
 	var err error
 	switch {
@@ -51,6 +51,13 @@ func unpack(text []byte) (*Files, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	for name := range u.content {
+		for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {
+			if u.content[folder] != nil {
+				return nil, refused(name, "is in a folder that is a file")
+			}
+		}
 	}
 	return newFiles(u.content), nil
 }
@@ -83,7 +90,7 @@ func (u *unpacking) tar(text []byte) error {
 		if h.Typeflag == tar.TypeReg {
 			err = u.file(h.Name, h.Size, r)
 		} else {
-			err = u.folder(h.Name)
+			_, err = u.enter(h.Name)
 		}
 		if err != nil {
 			return err
@@ -99,7 +106,7 @@ func (u *unpacking) zip(text []byte) error {
 	for _, f := range r.File {
 		switch mode := f.Mode(); {
 		case strings.HasSuffix(f.Name, "/"), mode.IsDir():
-			err = u.folder(f.Name)
+			_, err = u.enter(f.Name)
 		case mode&fs.ModeType != 0:
 			err = refused(f.Name, "is a link or a special file")
 		case f.Flags&1 != 0:
@@ -134,7 +141,7 @@ func (u *unpacking) file(name string, size int64, r io.Reader) error {
 	switch {
 	case err != nil:
 		return err
-	case u.folders[path] || u.content[path] != nil:
+	case u.content[path] != nil:
 		return refused(name, "is there twice")
 	case path == "":
 		return refused(name, "is a file without a name")
@@ -150,31 +157,7 @@ func (u *unpacking) file(name string, size int64, r io.Reader) error {
 	}
 	u.left -= size
 	u.content[path] = text
-	return u.within(name, path)
-}
-
-// within notes the folders that an entry is in.
-func (u *unpacking) within(name, path string) error {
-	for at := strings.LastIndexByte(path, '/'); at > 0; at = strings.LastIndexByte(path[:at], '/') {
-		if u.content[path[:at]] != nil {
-			return refused(name, "is in a folder that is a file")
-		}
-		u.folders[path[:at]] = true
-	}
 	return nil
-}
-
-// folder notes a folder, which is not kept.
-func (u *unpacking) folder(name string) error {
-	path, err := u.enter(strings.TrimSuffix(name, "/"))
-	switch {
-	case err != nil:
-		return err
-	case u.content[path] != nil:
-		return refused(name, "is there twice")
-	}
-	u.folders[path] = path != ""
-	return u.within(name, path)
 }
 
 // enter counts an entry, and returns its path without "./".
@@ -182,7 +165,7 @@ func (u *unpacking) enter(name string) (string, error) {
 	if u.entries++; u.entries > maxEntries {
 		return "", fmt.Errorf("it has more than %d entries", maxEntries)
 	}
-	path := strings.TrimPrefix(name, "./")
+	path := strings.TrimPrefix(strings.TrimSuffix(name, "/"), "./")
 	if path == "" || path == "." {
 		return "", nil
 	}
@@ -196,10 +179,8 @@ func (u *unpacking) enter(name string) (string, error) {
 	case strings.Count(path, "/") >= maxLevels:
 		return "", refused(name, fmt.Sprintf("is in more than %d folders", maxLevels))
 	}
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == "" || segment == "." || segment == ".." {
-			return "", refused(name, "has a path that is absolute, or with empty segments, . or ..")
-		}
+	if !fs.ValidPath(path) {
+		return "", refused(name, "has a path that is absolute, or with empty segments, . or ..")
 	}
 	return path, nil
 }
