@@ -47,8 +47,7 @@ type Hit struct {
 // First are the skills whose name, or its last part, has exactly the words of the query. The
 // rank of a skill is the sum over the words that it has: the weight of the field (name 8, tags 4, title 2,
 // description 1) times how rare the word is among the visible skills of all scopes. Words with the same stem, and words that begin with a word of
-// the query, count half. If no visible skill has any of these, words that differ by one typo do, and
-// words that begin with such a word or have nearly the same stem count a quarter. A number in a word is only the same number: neither the beginning of another nor a
+// the query, count half. If no visible skill has any of these, words that differ by one typo do, as they are or in their stems. A number in a word is only the same number: neither the beginning of another nor a
 // typo. A query without a text matches all skills.
 func Find(query string, scopes []Scope, limit int) []Hit {
 	s := finder{words: queryWords(query), all: strings.TrimSpace(query) == "", limit: max(limit, 0)}

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// matched are the skills that have a word of the index which a word of a query means. A similar word counts half, and one that is only near to
-// the beginning or the stem of another a quarter.
+// matched are the skills that have a word of the index which a word of a query means. A similar word counts half.
 type matched struct {
 	postings []posting
 	factor   uint32
@@ -16,18 +15,15 @@ type matched struct {
 
 // The factors of words of the index.
 const (
-	nearFactor    = 1
-	similarFactor = 2
-	sameFactor    = 4
+	similarFactor = 1
+	sameFactor    = 2
 )
 
 // Bounds of the words of an index that one word of a query means besides itself.
 const (
 	maxSimilar = 64      // words
 	maxScanned = 1 << 14 // words that are compared
-	maxNear    = 1 << 12 // words whose beginnings and stems are compared
 	leastTypo  = 4       // bytes of a word that may be misspelt
-	leastNear  = 5       // bytes of a word whose beginning or stem may be misspelt
 	maxTypos   = 3       // words of a query that may be misspelt
 )
 
@@ -60,31 +56,16 @@ func (ix *Index) matches(word string, scope *Scope) []matched {
 }
 
 // misspelt returns the skills that have a word which differs from the word by one typo. A typo is a character that is missing, added or
-// replaced, or two that are swapped. Words that begin with a word that differs so, words whose stem does, and words with nearly the same stem are
-// near. The first byte must be right, and for near ones the second, too.
+// replaced, or two that are swapped. Words whose stem
+// differs so count, too. The first byte must be right, and for stems the second.
 func (ix *Index) misspelt(word string, scope *Scope) []matched {
 	at, _ := slices.BinarySearch(ix.words, word[:1])
 	root := stem(word)
-	list := ix.similar(nil, at, scope, func(other string) (factor uint32, more bool) {
-		if oneTypo(word, other) && sameNumbers(word, other) {
+	return ix.similar(nil, at, scope, func(other string) (factor uint32, more bool) {
+		if (oneTypo(word, other) || strings.HasPrefix(other, word[:2]) && oneTypo(root, stem(other))) && sameNumbers(word, other) {
 			return similarFactor, true
 		}
 		return 0, other[0] == word[0]
-	})
-	if len(word) < leastNear {
-		return list
-	}
-	begin := word[:2]
-	at, _ = slices.BinarySearch(ix.words, begin)
-	last := at + maxNear
-	return ix.similar(list, at, scope, func(other string) (factor uint32, more bool) {
-		if at++; at > last || !strings.HasPrefix(other, begin) {
-			return 0, false
-		}
-		if !oneTypo(word, other) && (beginsNear(word, other) || nearStems(root, stem(other))) && sameNumbers(word, other) {
-			return nearFactor, true
-		}
-		return 0, true
 	})
 }
 
@@ -149,7 +130,7 @@ func endOf(text string, digits bool) int {
 // suffixes are endings of English words, the longest of those with a common end first.
 var suffixes = []string{
 	"izations", "ization", "isations", "isation", "izers", "izer", "isers", "iser", "izing", "ising", "izes", "ises", "ized", "ised", "ize", "ise",
-	"ators", "ator", "ations", "ation", "ating", "ates", "ated", "ate", "ings", "ing", "ions", "ion", "ies", "ied", "ers", "er", "ed", "es", "e", "s", "y",
+	"ators", "ator", "ations", "ation", "ating", "ates", "ated", "ate", "ysis", "yses", "yzing", "ysing", "yzer", "yzes", "yzed", "yze", "yse", "ings", "ing", "ions", "ion", "ies", "ied", "ers", "er", "ed", "es", "e", "s", "y",
 }
 
 // leastStem is how many bytes of a word are left without its ending.
@@ -163,36 +144,6 @@ func stem(word string) string {
 		}
 	}
 	return word
-}
-
-// nearStems reports whether two different stems differ by one typo, or by few characters at their ends.
-func nearStems(a, b string) bool {
-	same := 0
-	for same < min(len(a), len(b)) && a[same] == b[same] {
-		same++
-	}
-	return min(len(a), len(b)) >= leastTypo && oneTypo(a, b) || same >= leastNear && len(a)+len(b)-2*same <= maxEnds
-}
-
-// maxEnds is how many bytes two stems have that only one of them has at its end.
-const maxEnds = 3
-
-// beginsNear reports whether a longer word begins with a word that differs from the word by one typo.
-func beginsNear(word, longer string) bool {
-	at := 0
-	for at < len(word) && at < len(longer) && word[at] == longer[at] {
-		at++
-	}
-	if at == len(word) || at >= len(longer) {
-		return false
-	}
-	_, size := utf8.DecodeRuneInString(word[at:])
-	_, other := utf8.DecodeRuneInString(longer[at:])
-	rest, beyond := word[at+size:], longer[at+other:]
-	if strings.HasPrefix(beyond, word[at:]) || strings.HasPrefix(longer[at:], rest) || strings.HasPrefix(beyond, rest) {
-		return true // missing, added or replaced
-	}
-	return strings.HasPrefix(rest, longer[at:at+other]) && strings.HasPrefix(beyond, word[at:at+size]) && strings.HasPrefix(beyond[size:], rest[other:])
 }
 
 // oneTypo reports whether two different words differ by one typo.
