@@ -23,7 +23,7 @@ func (r *Reader) documentFailure(ctx context.Context, phase run.Phase, u *url.UR
 	e := r.documentError(ctx, phase, u, err)
 	e.URL = exchange.BareURL(u)
 	if failed, ok := errors.AsType[*cache.FailureError](err); ok {
-		raiseRetry(e, max(time.Until(failed.RetryAt), r.Breakers.Pause(r.Source, r.Partition, u)))
+		raiseRetry(e, time.Until(failed.RetryAt))
 	}
 	r.ScrubFailure(e)
 	return e

@@ -61,9 +61,8 @@ func (s *Stalls) Read(ctx context.Context, lanes map[int]Lane, inOrder bool, rea
 	}
 	r.sort(lanes, inOrder)
 	r.ended = make(chan end)
-	most, many := r.stalls.temper(r.began)
-	r.many = many
-	whole := time.NewTimer(most)
+	r.many = s.many()
+	whole := time.NewTimer(s.patience(wholeLane, wholePatience, tiredPatience))
 	defer whole.Stop()
 	check := time.NewTimer(0)
 	defer check.Stop()
@@ -76,7 +75,7 @@ func (s *Stalls) Read(ctx context.Context, lanes map[int]Lane, inOrder bool, rea
 			e.lane.last, e.lane.late, e.lane.answers = time.Now(), e.lane.late || e.late, e.lane.answers || !e.late
 		case <-check.C:
 		case <-whole.C:
-			r.stalls.noteWhole(time.Now())
+			s.note(wholeLane)
 			for _, l := range r.lanes {
 				l.giveUp()
 			}
@@ -85,7 +84,7 @@ func (s *Stalls) Read(ctx context.Context, lanes map[int]Lane, inOrder bool, rea
 	for _, l := range r.lanes {
 		l.cancel(nil)
 		if l.gone && l.late && r.ctx.Err() == nil {
-			r.stalls.note(l.Lane, time.Now())
+			s.note(l.Lane)
 		}
 		for _, i := range l.waiting { // of a lane that was given up: what is in memory
 			r.read(l.ctx, i)
@@ -131,11 +130,10 @@ type lane struct {
 // sort makes the lanes. Those that have stalled have their turns last.
 func (r *reading) sort(all map[int]Lane, inOrder bool) {
 	lanes, publishers, hosts := map[Lane]*lane{}, map[string]int{}, map[string]int{}
-	now := time.Now()
 	for i, key := range all {
 		of := lanes[key]
 		if of == nil {
-			of = &lane{Lane: key, patience: lanePatience >> r.stalls.recent(key, now)}
+			of = &lane{Lane: key, patience: r.stalls.patience(key, lanePatience, leastPatience)}
 			of.ctx, of.cancel = context.WithCancelCause(r.ctx)
 			lanes[key] = of
 			r.lanes = append(r.lanes, of)
@@ -146,7 +144,7 @@ func (r *reading) sort(all map[int]Lane, inOrder bool) {
 	}
 	for _, l := range r.lanes {
 		l.most = max(1, laneAtOnce/max(publishers[l.Publisher], hosts[l.Hostname()]))
-		if slices.Sort(l.waiting); !inOrder || r.stalls.recent(l.Lane, now) > 0 { // those that came first have stalled
+		if slices.Sort(l.waiting); !inOrder || l.patience < lanePatience { // those that came first have stalled
 			shuffle(l.waiting)
 		}
 	}

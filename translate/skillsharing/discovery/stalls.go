@@ -10,87 +10,65 @@ import (
 
 // How long a list waits for a source. What it does not wait for is read for the next list.
 const (
-	indexPatience = 5 * time.Second  // for the indexes
-	lanePatience  = 3 * time.Second  // for the next descriptor of a lane
-	briefPatience = time.Second      // the same, if other lanes wait for their turn; and for the first one, if many lanes have stalled
-	wholePatience = 10 * time.Second // for all descriptors
-	tiredPatience = 2 * time.Second  // for all descriptors, after a list has waited that long
+	indexPatience = 5 * time.Second        // for the indexes
+	lanePatience  = 3 * time.Second        // for the next descriptor of a lane
+	briefPatience = time.Second            // the same, if other lanes wait for their turn; and for the first one, if many lanes have stalled
+	wholePatience = 10 * time.Second       // for all descriptors
+	tiredPatience = 2 * time.Second        // for all descriptors, after a list has waited that long
+	leastPatience = 250 * time.Millisecond // for what has stalled
 
-	stallMemory   = time.Minute // since a lane has stalled the last time
-	longestStreak = 5           // each stall halves the patience with a lane, up to this number
-	manyStalled   = 8           // lanes, after which there is little patience with the others of the source
-	maxStalled    = 1024        // lanes that are remembered
+	stallMemory = time.Minute // since something has stalled the last time
+	manyStalled = 8           // lanes, after which there is little patience with the others of the source
+	maxStalled  = 1024        // lanes that are remembered
 )
+
+// The lanes of the index of a source, and of all of its descriptors together.
+var indexLane, wholeLane = Lane{}, Lane{Publisher: "*"}
 
 // Stalls remembers which lanes of a source have let lists wait in vain, so that those of a source, and the pages of a list, do not wait for them
 // again and again. It is safe for concurrent use; the zero value is empty.
 type Stalls struct {
 	mu    sync.Mutex
-	lanes map[Lane]stalled
-	whole time.Time // when all lanes together have used up the patience of a list
+	lanes map[Lane]time.Time // when they have stalled
 }
 
-// stalled are the stalls of a lane.
-type stalled struct {
-	times int // in a row
-	last  time.Time
-}
-
-// recent returns how often a lane has stalled.
-func (s *Stalls) recent(l Lane, now time.Time) int {
+// patience returns how long to wait for a lane that is waited for usually as long as the first time, and the second after a stall.
+func (s *Stalls) patience(l Lane, usual, after time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.lanes[l]; now.Sub(known.last) < stallMemory {
-		return known.times
+	if time.Since(s.lanes[l]) < stallMemory {
+		return after
 	}
-	return 0
+	return usual
 }
 
 // note notes that a lane has stalled.
-func (s *Stalls) note(l Lane, now time.Time) {
+func (s *Stalls) note(l Lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(now)
-	known := s.lanes[l]
 	if s.lanes == nil {
-		s.lanes = map[Lane]stalled{}
+		s.lanes = map[Lane]time.Time{}
 	}
-	if known.times > 0 || len(s.lanes) < maxStalled {
-		s.lanes[l] = stalled{min(known.times+1, longestStreak), now}
+	if _, known := s.lanes[l]; known || len(s.lanes) < maxStalled {
+		s.lanes[l] = time.Now()
 	}
 }
 
-// noteWhole notes that the descriptors of the source took longer than a list waits for all of them.
-func (s *Stalls) noteWhole(now time.Time) {
+// many forgets what was long ago, and reports whether many lanes have stalled.
+func (s *Stalls) many() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.whole = now
-}
-
-// temper returns how long a list waits for all descriptors, and whether many lanes have stalled.
-func (s *Stalls) temper(now time.Time) (whole time.Duration, many bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forget(now)
-	if whole = wholePatience; now.Sub(s.whole) < stallMemory {
-		whole = tiredPatience
-	}
-	return whole, len(s.lanes) >= manyStalled
-}
-
-// forget removes what was long ago. The caller holds s.mu.
-func (s *Stalls) forget(now time.Time) {
-	maps.DeleteFunc(s.lanes, func(_ Lane, known stalled) bool { return now.Sub(known.last) >= stallMemory })
+	maps.DeleteFunc(s.lanes, func(_ Lane, last time.Time) bool { return time.Since(last) >= stallMemory })
+	return len(s.lanes) >= manyStalled
 }
 
 // Index calls read, which reads the list of the source's skills, with a context that ends when lists no longer wait for it. The reading itself goes on
 // after that, and read gets a stale list if there is one.
 func (s *Stalls) Index(ctx context.Context, read func(context.Context)) {
-	indexes := Lane{}
-	own, cancel := context.WithTimeout(ctx, indexPatience>>s.recent(indexes, time.Now()))
+	own, cancel := context.WithTimeout(ctx, s.patience(indexLane, indexPatience, leastPatience))
 	defer cancel()
 	read(own)
 	if errors.Is(own.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-		s.note(indexes, time.Now())
+		s.note(indexLane)
 	}
 }

@@ -134,20 +134,6 @@ func (b *Breakers) enter(source, partition string, u *url.URL, phase run.Phase) 
 	return a, known.refusal(b.config.Cooldown)
 }
 
-// Pause returns for how long no request to a host will be admitted; 0: requests are admitted.
-func (b *Breakers) Pause(source, partition string, u *url.URL) time.Duration {
-	if b == nil {
-		return 0
-	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	known := b.breakers[hostKey{source, partition, u.Scheme, u.Host}]
-	if known == nil || known.opened.IsZero() {
-		return 0
-	}
-	return known.refusal(b.config.Cooldown).after
-}
-
 // leave reports the outcome of the request to the breaker. It returns a notice if this opens or closes the
 // breaker.
 func (a *admission) leave(ctx context.Context, status int, err error) *Notice {
