@@ -30,10 +30,10 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 // what they had on 29 November 2026, and 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
 // get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
 var ceilings = map[string]int{
-	"translate/skillsharing":   12490,
+	"translate/skillsharing":   12440,
 	"translate/a2a":            6120,
 	"translate/mcp":            3926,
-	"translate/catalog":        3370,
+	"translate/catalog":        3360,
 	"module/command":           3080,
 	"module/store":             2540,
 	"module/cli":               2262,
@@ -45,7 +45,7 @@ var ceilings = map[string]int{
 	"module/bridge":            1970,
 	"module/fronts":            1497,
 	"translate/jsonrpc":        1563,
-	"translate/front":          1538,
+	"translate/front":          1493,
 	"module/browse":            1280,
 	"module/consent":           530,
 	"translate/polling":        1162,
