@@ -3,9 +3,9 @@ package browse
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/setup"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 )
 
@@ -33,21 +33,19 @@ func clientsOf(endpoint string, needsToken, hasPassword bool) MCP {
 	if endpoint == "" || plain(endpoint, maxShownLink) != endpoint {
 		return MCP{}
 	}
-	url := strconv.Quote(endpoint) // no character of it needs an escape that JSON does not have
-	header, flag := "", "]"
+	server := setup.Server{Name: "skills", URL: endpoint, Program: "/usr/local/bin/caddy"}
 	switch {
 	case hasPassword:
-		header = `, "headers": {"Authorization": "Basic <Base64 of user:password>"}`
-		flag = `, "--basic-env", "BRIDGE_LOGIN"], "env": {"BRIDGE_LOGIN": "<user>:<password>"}`
+		server.Authorization, server.Flag, server.Variable, server.Value = "Basic <Base64 of user:password>", "--basic-env", "BRIDGE_LOGIN", "<user>:<password>"
 	case needsToken:
-		header = `, "headers": {"Authorization": "<credentials>"}`
-		flag = `, "--bearer-env", "BRIDGE_TOKEN"], "env": {"BRIDGE_TOKEN": "<token>"}`
+		server.Authorization, server.Flag, server.Variable, server.Value = "<credentials>", "--bearer-env", "BRIDGE_TOKEN", "<token>"
 	}
-	return MCP{endpoint, []Client{
-		{"Claude Desktop", "claude_desktop_config.json", `{"mcpServers": {"skills": {"command": "/usr/local/bin/caddy", "args": ["skill-bridge", "mcp", "--connect", ` + url + flag + "}}}"},
-		{"VS Code", ".vscode/mcp.json", `{"servers": {"skills": {"type": "http", "url": ` + url + header + "}}}"},
-		{"Cursor", ".cursor/mcp.json", `{"mcpServers": {"skills": {"url": ` + url + header + "}}}"},
-	}}
+	clients := make([]Client, len(setup.Clients))
+	for i := range clients {
+		c := &setup.Clients[i]
+		clients[i] = Client{c.Name, strings.TrimPrefix(c.File, "~config/Claude/"), c.Config(&server)}
+	}
+	return MCP{endpoint, clients}
 }
 
 // Agent says where the bridge serves A2A.

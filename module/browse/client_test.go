@@ -44,12 +44,13 @@ func TestBrowseShowsClients(t *testing.T) {
 			t.Errorf("%s: %d %s", endpoint, a.Status, a.Body)
 		}
 		all := page.configurations(t)
-		if len(all) != 3 || !strings.Contains(page.visible(t), "Add to your client") {
+		if len(all) != 6 || !strings.Contains(page.visible(t), "Add to your client") {
 			t.Fatalf("%s: %q", lines, all)
 		}
 		for _, text := range all {
 			type server struct {
 				URL, Type, Command string
+				HTTPURL, ServerURL string
 				Args               []string
 				Env, Headers       map[string]string
 			}
@@ -59,6 +60,7 @@ func TestBrowseShowsClients(t *testing.T) {
 			}
 			for _, servers := range config {
 				s := servers["skills"]
+				s.URL += s.HTTPURL + s.ServerURL
 				if s.Command != "" && strings.Join(s.Args[:4], " ") == "skill-bridge mcp --connect "+endpoint {
 					s.URL = endpoint
 				}
@@ -75,7 +77,7 @@ func TestBrowseShowsClients(t *testing.T) {
 	c := testbed.StartCaddy(t, agentSite(p, "mcp\nrequire_principal"))
 	page := look(t, "http://127.0.0.1:"+c.Port("PORT")+"/agents/rpc", "X-User", "ada", "Authorization", "Basic YWRhOnNlY3JldA==")
 	all := strings.Join(page.configurations(t), "\n")
-	if strings.Count(all, `"headers": {"Authorization": "Basic <Base64 of user:password>"}`) != 2 || !strings.Contains(all, `"--basic-env", "BRIDGE_LOGIN"], "env": {"BRIDGE_LOGIN": "<user>:<password>"}}}}`) ||
+	if strings.Count(all, `"headers": {"Authorization": "Basic <Base64 of user:password>"}`) != 5 || !strings.Contains(all, `"--basic-env", "BRIDGE_LOGIN"], "env": {"BRIDGE_LOGIN": "<user>:<password>"}}}}`) ||
 		strings.Contains(all, "bearer") || strings.Contains(all, "YWRh") {
 		t.Errorf("for a reader with a password: %s", all)
 	}

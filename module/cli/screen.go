@@ -24,6 +24,7 @@ type Screen struct {
 	Err    io.Writer
 	AsJSON bool // results are JSON
 
+	in          *bufio.Reader // of [Screen.Ask]
 	outTerminal bool
 	errTerminal bool
 	width       int    // of Out in characters; 0: unlimited
@@ -81,19 +82,27 @@ func (s *Screen) Interrupted() int {
 	return Interrupted
 }
 
-// Confirm asks the person at the terminal, and reports whether the answer is yes. It asks nothing if results are JSON, or if the output or the
-// input is no terminal.
-func (s *Screen) Confirm(in *os.File, question string) (yes, asked bool) {
+// Ask asks the person at the terminal. It asks nothing if results are JSON, or if the output or the input is no terminal.
+func (s *Screen) Ask(in *os.File, question string) (answer string, asked bool) {
 	if s.AsJSON || !s.outTerminal || !term.IsTerminal(int(in.Fd())) {
-		return false, false
+		return "", false
 	}
-	fmt.Fprintf(s.Out, "%s [y/N] ", question)
+	fmt.Fprint(s.Out, question, " ")
 	if s.Out.Flush() != nil {
-		return false, true // End says so
+		return "", true // End says so
 	}
-	line, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes", true
+	if s.in == nil {
+		s.in = bufio.NewReader(in) // of all questions
+	}
+	line, _ := s.in.ReadString('\n') // at its end, the answer is empty
+	return strings.TrimSpace(line), true
+}
+
+// Confirm asks a question as Ask does, and reports whether the answer is yes.
+func (s *Screen) Confirm(in *os.File, question string) (yes, asked bool) {
+	answer, asked := s.Ask(in, question+" [y/N]")
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", asked
 }
 
 // Fail writes an error and the advice about it, and returns the exit status.

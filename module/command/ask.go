@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/remote"
 )
 
 const (
@@ -48,12 +49,12 @@ type action func(ctx context.Context, from *cli.Endpoint) int
 func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse func(cmd *cobra.Command, args []string) (action, error)) *cobra.Command {
 	var r providerFlags
 	r.addFlags(cmd, true)
-	c := connection{flag: "--bridge", example: "the URL of a bridge's endpoint, such as https://bridge.example.com/rpc"}
-	c.addFlags(cmd, "URL of the endpoint of a running bridge, instead of a provider's")
+	c := remote.Connection{Flag: "--bridge", Example: "the URL of a bridge's endpoint, such as https://bridge.example.com/rpc"}
+	c.AddFlags(cmd, "URL of the endpoint of a running bridge, instead of a provider's")
 	addJSON(cmd, jsonUsage)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		first := 1
-		if c.url != "" {
+		if c.URL != "" {
 			first = 0
 		}
 		limit := most
@@ -64,7 +65,7 @@ func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse fun
 	}
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 		further := args
-		if c.url == "" {
+		if c.URL == "" {
 			further = args[1:]
 		}
 		act, err := parse(cmd, further)
@@ -72,10 +73,10 @@ func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse fun
 			screen.InvalidArguments(err)
 			return 0, err
 		}
-		if err := c.check(); err != nil {
+		if err := c.Check(); err != nil {
 			return 0, err
 		}
-		if c.url != "" {
+		if c.URL != "" {
 			return r.actOnBridge(cmd, screen, &c, act)
 		}
 		return r.actOnProvider(cmd, screen, args[0], act)
@@ -96,21 +97,21 @@ func (r *providerFlags) actOnProvider(cmd *cobra.Command, screen *cli.Screen, or
 }
 
 // actOnBridge executes an action about the skills of a running bridge.
-func (r *providerFlags) actOnBridge(cmd *cobra.Command, screen *cli.Screen, c *connection, act action) (int, error) {
+func (r *providerFlags) actOnBridge(cmd *cobra.Command, screen *cli.Screen, c *remote.Connection, act action) (int, error) {
 	flags := given(r.flags)
 	for _, word := range flags {
 		if word != "--allow-http" {
 			return 0, fmt.Errorf("%s needs the URL of a provider: a bridge has its own settings", word)
 		}
 	}
-	do, err := c.open(r.allowHTTP)
+	do, err := c.Open(r.allowHTTP)
 	if err != nil {
 		return 0, err
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	return act(ctx, &cli.Endpoint{
-		Screen: screen, URL: c.url, Do: do, Command: cmd.Root().Name(), Flags: append(flags, c.shown()...), Authorized: len(c.given()) > 0,
+		Screen: screen, URL: c.URL, Do: do, Command: cmd.Root().Name(), Flags: append(flags, c.Shown()...), Authorized: len(c.Given()) > 0,
 	}), nil
 }
 

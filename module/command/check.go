@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -58,37 +59,41 @@ failed, 130 interrupted.`,
 	f.BoolVar(&debug, "debug", false, "Log everything to standard error")
 	addJSON(cmd, "Write JSON")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
-		ctx, stop := interruptible(cmd.Context())
-		defer stop()
 		for _, name := range envFiles {
 			if err := loadEnvironment(name); err != nil {
 				return 0, err
 			}
 		}
-		sources.LeaveDescriptors()
-		defer keeping.CheckOnly()()
-		err := provision(file, adapter, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
-		if err != nil {
-			screen.Complain("%v", err) // it says what to do
-			return cli.Invalid, nil
-		}
-		bridges := observe.Numbered()
-		publishers, published := findings.OfPublishers(ctx)
-		if len(bridges)+publishers == 0 {
-			return 0, errors.New("the configuration has no " + handlerName + ", and no skill_publish")
-		}
-		all := append(findings.OfAll(ctx, bridges), published...)
-		if ctx.Err() != nil {
-			return screen.Interrupted(), nil
-		}
-		passed := findings.Passed(all, strict)
-		screen.Show(struct {
-			Passed   bool               `json:"passed"`
-			Findings []findings.Finding `json:"findings"`
-		}{passed, all}, func() { showFindings(screen, all, len(bridges) > 1) })
-		return cli.Verdict(passed), nil
+		return check(cmd.Context(), screen, file, adapter, strict, (&providerFlags{debug: debug}).loggingFrom(zapcore.PanicLevel))
 	})
 	return cmd
+}
+
+// check checks a configuration, shows what it has found, and returns the exit status.
+func check(ctx context.Context, screen *cli.Screen, file, adapter string, strict bool, logging *caddy.Logging) (int, error) {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	sources.LeaveDescriptors()
+	defer keeping.CheckOnly()()
+	if err := provision(file, adapter, logging); err != nil {
+		screen.Complain("%v", err) // it says what to do
+		return cli.Invalid, nil
+	}
+	bridges := observe.Numbered()
+	publishers, published := findings.OfPublishers(ctx)
+	if len(bridges)+publishers == 0 {
+		return 0, errors.New("the configuration has no " + handlerName + ", and no skill_publish")
+	}
+	all := append(findings.OfAll(ctx, bridges), published...)
+	if ctx.Err() != nil {
+		return screen.Interrupted(), nil
+	}
+	passed := findings.Passed(all, strict)
+	screen.Show(struct {
+		Passed   bool               `json:"passed"`
+		Findings []findings.Finding `json:"findings"`
+	}{passed, all}, func() { showFindings(screen, all, len(bridges) > 1) })
+	return cli.Verdict(passed), nil
 }
 
 // loadEnvironment sets the variables of a file, as caddy run does: Caddy exports its reader only as a part of its command environ, which also prints

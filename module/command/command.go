@@ -32,7 +32,7 @@ func init() {
 			cmd.SetVersionTemplate("{{.Version}}\n")
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
-				validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
+				initCommand(), addClientCommand(), validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
 				mcpCommand(), statusCommand(), readyCommand(), runsCommand(), grantsCommand(), usageCommand(), publishCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
@@ -61,11 +61,11 @@ func helpCommand() *cobra.Command {
 
 // complete keeps shells from offering files as arguments, and as values of flags, that take none.
 func complete(cmd *cobra.Command) {
-	if cmd.Name() != "validate" {
+	if cmd.Name() != "validate" && cmd.ValidArgs == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "config" && f.Name != "args" && f.Name != "state" {
+		if !slices.Contains([]string{"config", "args", "state", "file", "key", "output"}, f.Name) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions) // it fails only for unknown flags
 		}
 	})

@@ -27,6 +27,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/bridge"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/remote"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
@@ -35,7 +36,7 @@ import (
 // mcpFlags are the flags of the command that serves a client of MCP over standard input and output.
 type mcpFlags struct {
 	providerFlags
-	connection
+	remote.Connection
 	file    string
 	adapter string
 }
@@ -72,8 +73,8 @@ end. 1 wrong usage, 5 reading or writing failed.`,
 	f := cmd.Flags()
 	f.StringVarP(&m.file, "config", "c", "", "Configuration file of Caddy with a bridge")
 	f.StringVarP(&m.adapter, "adapter", "a", "", "Adapter of the configuration file")
-	m.flag, m.example = "--connect", "the URL of an MCP endpoint, such as https://bridge.example.com/mcp"
-	m.connection.addFlags(cmd, "URL of the MCP endpoint of a bridge elsewhere")
+	m.Flag, m.Example = "--connect", "the URL of an MCP endpoint, such as https://bridge.example.com/mcp"
+	m.Connection.AddFlags(cmd, "URL of the MCP endpoint of a bridge elsewhere")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, origins []string) (int, error) {
 		if err := m.check(origins); err != nil {
 			return 0, err
@@ -91,12 +92,12 @@ end. 1 wrong usage, 5 reading or writing failed.`,
 // check checks that there is one bridge, and only flags that concern it.
 func (m *mcpFlags) check(origins []string) error {
 	forms := 0
-	for _, given := range []bool{len(origins) > 0, m.file != "", m.url != ""} {
+	for _, given := range []bool{len(origins) > 0, m.file != "", m.URL != ""} {
 		if given {
 			forms++
 		}
 	}
-	further := slices.DeleteFunc(given(m.flags), func(word string) bool { return m.url != "" && word == "--allow-http" })
+	further := slices.DeleteFunc(given(m.flags), func(word string) bool { return m.URL != "" && word == "--allow-http" })
 	switch {
 	case forms != 1:
 		return errors.New("name the URLs of providers, or a configuration with --config, or a bridge elsewhere with --connect")
@@ -105,7 +106,7 @@ func (m *mcpFlags) check(origins []string) error {
 	case m.adapter != "" && m.file == "":
 		return errors.New("--adapter needs --config")
 	}
-	return m.connection.check()
+	return m.Connection.Check()
 }
 
 // open returns a function that sends requests to the bridge, the options for them, and a function that releases what the bridge
@@ -115,9 +116,9 @@ func (m *mcpFlags) open(origins []string) (stdio.Do, stdio.Options, func(), erro
 	if _, err := caddy.ProvisionContext(&caddy.Config{Logging: logging}); err != nil { // reading a configuration logs, too
 		return nil, stdio.Options{}, nil, err
 	}
-	if m.url != "" {
-		do, err := m.connection.open(m.allowHTTP)
-		return do, stdio.Options{URL: m.url, MaxMessage: maxRelayed, Refused: m.refused()}, func() {}, err
+	if m.URL != "" {
+		do, err := m.Connection.Open(m.allowHTTP)
+		return do, stdio.Options{URL: m.URL, MaxMessage: remote.MaxRelayed, Refused: m.Refused()}, func() {}, err
 	}
 	o := stdio.Options{URL: "http://localhost" + localPath, LimitName: "max_request_size"}
 	var local *localBridge

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/bridge"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/command/remote"
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/module/sources"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -255,7 +255,7 @@ func (f *credentialFlags) module(forDocuments bool) (json.RawMessage, error) {
 	case f.clientID == "" && ofClient:
 		return nil, errors.New("--oauth-secret-env, --oauth-token-url, --oauth-auth-style and --oauth-scopes need " + clientFlag)
 	case f.keyEnv != "":
-		_, err := fromEnvironment(keyFlag, f.keyEnv)
+		_, err := remote.FromEnvironment(keyFlag, f.keyEnv)
 		return caddyconfig.JSON(map[string]string{"type": "api_key", "key": "{env." + f.keyEnv + "}", "header": f.keyHeader, "prefix": f.keyPrefix}, nil), err
 	case f.clientID == "":
 		return nil, nil
@@ -264,22 +264,8 @@ func (f *credentialFlags) module(forDocuments bool) (json.RawMessage, error) {
 	case forDocuments && f.tokenURL == "":
 		return nil, errors.New("with " + clientFlag + ", reading documents needs --oauth-token-url: they are read before a descriptor can name a token endpoint")
 	}
-	_, err := fromEnvironment("--oauth-secret-env", f.secretEnv)
+	_, err := remote.FromEnvironment("--oauth-secret-env", f.secretEnv)
 	return caddyconfig.JSON(map[string]any{
 		"type": "oauth2", "client_id": f.clientID, "client_secret": "{env." + f.secretEnv + "}", "token_url": f.tokenURL, "scopes": f.scopes, "auth_style": f.authStyle,
 	}, nil), err
-}
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// fromEnvironment returns the value of the environment variable that a flag names, without white space around it.
-func fromEnvironment(flag, name string) (string, error) {
-	if !envName.MatchString(name) {
-		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself")
-	}
-	value := strings.TrimSpace(os.Getenv(name))
-	if value == "" {
-		return "", fmt.Errorf("%s: the environment variable %s is empty or not set", flag, name)
-	}
-	return value, nil
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atTerminal runs a command at a terminal, answers its question, and returns what the terminal shows.
-func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
+// atTerminal runs a command at a terminal, answers its questions (dialogue: question, answer, …), and returns what the terminal shows.
+func atTerminal(t *testing.T, cmd *exec.Cmd, dialogue ...string) string {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -39,24 +39,23 @@ func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
 		t.Fatal(err)
 	}
 	var shown strings.Builder
-	answered := false
 	buffer := make([]byte, 4096)
 	for {
 		n, err := keyboard.Read(buffer)
 		shown.Write(buffer[:n])
-		if !answered && strings.HasSuffix(shown.String(), question) {
-			answered = true
-			if _, err := io.WriteString(keyboard, answer); err != nil {
+		if len(dialogue) > 0 && strings.HasSuffix(shown.String(), dialogue[0]) {
+			if _, err := io.WriteString(keyboard, dialogue[1]); err != nil {
 				t.Error(err)
 			}
+			dialogue = dialogue[2:]
 		}
 		if err != nil { // the command has ended
 			break
 		}
 	}
 	_ = cmd.Wait() // what it shows says how it ended
-	if !answered {
-		t.Errorf("it has not asked: %s", shown.String())
+	if len(dialogue) > 0 {
+		t.Errorf("it has not asked %q: %s", dialogue[0], shown.String())
 	}
 	return shown.String()
 }

@@ -34,6 +34,7 @@ var runners = []struct {
 	{"./caddy run ", (*aShell).runQuickstart},
 	{"caddy skill-bridge --provider ", (*aShell).serve},
 	{"ACME_KEY=... caddy skill-bridge --provider ", (*aShell).serve},
+	{"caddy skill-bridge init --provider ", (*aShell).begin},
 	{"caddy skill-bridge publish --openapi openapi.yaml --to ", (*aShell).publish},
 	{"caddy skill-bridge validate https://", (*aShell).validate},
 	{"BRIDGE_TOKEN=... caddy skill-bridge call ", (*aShell).ask},
@@ -313,6 +314,14 @@ func (s *aShell) publish(line string) {
 		s.t.Errorf("it prints %q (%v)", index, err)
 	}
 	stopCaddy(s.t, command)
+}
+
+// begin writes a Caddyfile for the demo provider, which the command checks.
+func (s *aShell) begin(line string) {
+	s.t.Helper()
+	if text := s.output(strings.Replace(line, namedProvider, "http://"+s.provider, 1)); !strings.Contains(text, "\nNext:  caddy run --config Caddyfile") {
+		s.t.Errorf("%s: %s", line, text)
+	}
 }
 
 // lists checks that a bridge lists a skill.

@@ -1,12 +1,15 @@
-package command
+// Package remote connects a command to a bridge elsewhere: the flags about it, and requests with the credentials of the user.
+package remote
 
 import (
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -17,29 +20,29 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
 )
 
-// connection is the connection to an endpoint of a bridge elsewhere.
-type connection struct {
-	flag     string // that has the URL: --connect or --bridge
-	example  string // of a URL
-	url      string
+// Connection is the connection to an endpoint of a bridge elsewhere.
+type Connection struct {
+	Flag     string // that has the URL: --connect or --bridge
+	Example  string // of a URL
+	URL      string
 	tokenEnv string // the variable with a bearer token
 	basicEnv string // the variable with user:password
 	user     string // name or name:password
 	token    string // a bearer token, or @ and the name of a file that has it
 }
 
-// addFlags adds the flags about the connection. help is that of the flag with the URL.
-func (c *connection) addFlags(cmd *cobra.Command, help string) {
+// AddFlags adds the flags about the connection. help is that of the flag with the URL.
+func (c *Connection) AddFlags(cmd *cobra.Command, help string) {
 	f := cmd.Flags()
-	f.StringVar(&c.url, strings.TrimPrefix(c.flag, "--"), "", help)
-	f.StringVar(&c.tokenEnv, "bearer-env", "", "Environment variable that contains the bearer token for "+c.flag)
-	f.StringVar(&c.basicEnv, "basic-env", "", "Environment variable that contains user:password for "+c.flag)
-	f.StringVar(&c.user, "user", "", "User name for "+c.flag+"; the terminal asks for the password. In user:password, other users of this machine can see the password")
-	f.StringVar(&c.token, "token", "", "Bearer token for "+c.flag+", or @file; other users of this machine can see a token that is written here")
+	f.StringVar(&c.URL, strings.TrimPrefix(c.Flag, "--"), "", help)
+	f.StringVar(&c.tokenEnv, "bearer-env", "", "Environment variable that contains the bearer token for "+c.Flag)
+	f.StringVar(&c.basicEnv, "basic-env", "", "Environment variable that contains user:password for "+c.Flag)
+	f.StringVar(&c.user, "user", "", "User name for "+c.Flag+"; the terminal asks for the password. In user:password, other users of this machine can see the password")
+	f.StringVar(&c.token, "token", "", "Bearer token for "+c.Flag+", or @file; other users of this machine can see a token that is written here")
 }
 
-// given returns the flags about credentials that are set.
-func (c *connection) given() []string {
+// Given returns the flags about credentials that are set.
+func (c *Connection) Given() []string {
 	var flags []string
 	for _, f := range []struct{ name, value string }{{"--bearer-env", c.tokenEnv}, {"--basic-env", c.basicEnv}, {"--user", c.user}, {"--token", c.token}} {
 		if f.value != "" {
@@ -49,8 +52,8 @@ func (c *connection) given() []string {
 	return flags
 }
 
-// shown returns the flags for another command about the same bridge, without secrets.
-func (c *connection) shown() []string {
+// Shown returns the flags for another command about the same bridge, without secrets.
+func (c *Connection) Shown() []string {
 	name, _, _ := strings.Cut(c.user, ":")
 	switch {
 	case c.tokenEnv != "":
@@ -72,31 +75,31 @@ const (
 	connections = 64
 	// pingInterval is after how much silence an HTTP/2 connection is tested, since some networks forget connections.
 	pingInterval = 30 * time.Second
-	// maxRelayed is the largest message that is sent to a bridge elsewhere, whose own limit is not known.
-	maxRelayed = 16 << 20
+	// MaxRelayed is the largest message that is sent to a bridge elsewhere, whose own limit is not known.
+	MaxRelayed = 16 << 20
 )
 
-// check returns an error if there are credentials, but no URL, or several credentials.
-func (c *connection) check() error {
-	given := c.given()
+// Check returns an error if there are credentials, but no URL, or several credentials.
+func (c *Connection) Check() error {
+	given := c.Given()
 	switch {
-	case len(given) > 0 && c.url == "":
-		return fmt.Errorf("%s needs %s", given[0], c.flag)
+	case len(given) > 0 && c.URL == "":
+		return fmt.Errorf("%s needs %s", given[0], c.Flag)
 	case len(given) > 1:
 		return fmt.Errorf("%s and %s exclude each other", given[0], given[1])
 	}
 	return nil
 }
 
-// open returns a function that sends requests to the endpoint. It sends nothing. Errors are usage errors.
-func (c *connection) open(allowHTTP bool) (stdio.Do, error) {
-	u, err := url.Parse(c.url)
+// Open returns a function that sends requests to the endpoint. It sends nothing. Errors are usage errors.
+func (c *Connection) Open(allowHTTP bool) (stdio.Do, error) {
+	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Fragment != "":
-		return nil, errors.New(c.flag + " needs " + c.example)
+		return nil, errors.New(c.Flag + " needs " + c.Example)
 	case u.User != nil:
-		return nil, errors.New(c.flag + " has a user name or password in its URL: use --basic-env, since other users of this machine can see arguments")
-	case u.Scheme == "http" && !allowHTTP && !isLoopback(u.Hostname()):
+		return nil, errors.New(c.Flag + " has a user name or password in its URL: use --basic-env, since other users of this machine can see arguments")
+	case u.Scheme == "http" && !allowHTTP && !IsLoopback(u.Hostname()):
 		return nil, fmt.Errorf("%s does not use TLS: write https://, or add --allow-http", u.Redacted())
 	}
 	authorization, err := c.authorization()
@@ -119,24 +122,24 @@ func (c *connection) open(allowHTTP bool) (stdio.Do, error) {
 	}, nil
 }
 
-// refused is the advice about an answer that says that the credentials are missing or wrong.
-func (c *connection) refused() string {
+// Refused is the advice about an answer that says that the credentials are missing or wrong.
+func (c *Connection) Refused() string {
 	switch {
 	case c.tokenEnv != "" || c.basicEnv != "":
 		return "Check that it takes what the environment variable " + c.tokenEnv + c.basicEnv + " contains."
-	case len(c.given()) > 0:
-		return "Check that it takes what " + c.given()[0] + " says."
+	case len(c.Given()) > 0:
+		return "Check that it takes what " + c.Given()[0] + " says."
 	}
 	return "If it takes a token, name the environment variable that contains it with --bearer-env; if it takes a user name and a password, one that contains user:password with --basic-env."
 }
 
 // authorization returns the value of the field Authorization; empty: there is none.
-func (c *connection) authorization() (value string, err error) {
+func (c *Connection) authorization() (value string, err error) {
 	from := "--token"
 	switch {
 	case c.tokenEnv != "":
 		from = "--bearer-env: the environment variable " + c.tokenEnv
-		value, err = fromEnvironment("--bearer-env", c.tokenEnv)
+		value, err = FromEnvironment("--bearer-env", c.tokenEnv)
 	case strings.HasPrefix(c.token, "@"):
 		var text []byte
 		if text, err = os.ReadFile(c.token[1:]); err != nil {
@@ -147,11 +150,11 @@ func (c *connection) authorization() (value string, err error) {
 		value = c.token
 	case c.basicEnv != "":
 		from = "--basic-env: the environment variable " + c.basicEnv + " does not contain user:password"
-		value, err = fromEnvironment("--basic-env", c.basicEnv)
+		value, err = FromEnvironment("--basic-env", c.basicEnv)
 	case c.user != "":
 		from, value = "--user has control characters", c.user
 		if !strings.Contains(c.user, ":") {
-			value, err = askPassword(c.user, c.url)
+			value, err = askPassword(c.user, c.URL)
 			value = c.user + ":" + value
 		}
 	default:
@@ -183,4 +186,24 @@ func askPassword(user, url string) (string, error) {
 	password, err := term.ReadPassword(in)
 	fmt.Fprintln(os.Stderr)
 	return string(password), err
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// FromEnvironment returns the value of the environment variable that a flag names, without white space around it.
+func FromEnvironment(flag, name string) (string, error) {
+	if !envName.MatchString(name) {
+		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself")
+	}
+	value := strings.TrimSpace(os.Getenv(name))
+	if value == "" {
+		return "", fmt.Errorf("%s: the environment variable %s is empty or not set", flag, name)
+	}
+	return value, nil
+}
+
+// IsLoopback reports whether a host is this machine.
+func IsLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
 }

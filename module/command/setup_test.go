@@ -1,0 +1,140 @@
+package command_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
+)
+
+// beginner runs commands in a folder of its own, which is its home, too.
+func beginner(t *testing.T) (folder string, command func(args ...string) *exec.Cmd) {
+	t.Helper()
+	folder = t.TempDir()
+	return folder, func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "caddy", append([]string{"skill-bridge"}, args...)...)
+		cmd.Dir, cmd.Env = folder, append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder, "SKILLS_KEY=open sesame")
+		return cmd
+	}
+}
+
+func read(t *testing.T, name ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(name...))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// init writes a Caddyfile from flags, which check finds in order: without the secret, and with who may call.
+func TestInit(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	for about, c := range map[string]struct {
+		flags          []string
+		file, says, no string // has parts, one per line
+	}{
+		"open":     {[]string{"--key", "none", "--callers", "anyone"}, "http://localhost:8080 {\nbind 127.0.0.1\nallow_anonymous\nallow_http\nallow_networks 127.0.0.1", "Written: Caddyfile\n1 of 1 skills can be called\nNext:  caddy run --config Caddyfile\nadd-client cursor --url http://localhost:8080/mcp", "credentials"},
+		"variable": {[]string{"--key", "SKILLS_KEY", "--callers", "anyone", "--site", "localhost:9000"}, "http://localhost:9000 {\ncredentials api_key {env.SKILLS_KEY}", "--url http://localhost:9000/mcp", "sesame"},
+		"keys":     {[]string{"--key", "none", "--callers", "keys", "--site", "agents.example.com"}, "\nagents.example.com {\ncallers_file /", "Keys of callers: /\nThe key of agent, which is shown only now:\n--url https://agents.example.com/mcp --bearer-env BRIDGE_KEY", "bind"},
+		"tokens":   {[]string{"--key", "none", "--callers", "https://login.invalid"}, "callers_jwt https://login.invalid {\naudience http://localhost:8080/mcp", "login.invalid", "allow_anonymous"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			folder, command := beginner(t)
+			output, err := command(append([]string{"init", "--provider", p.URL()}, c.flags...)...).CombinedOutput()
+			if failed := err != nil; failed != (about == "tokens") { // there is no such issuer
+				t.Errorf("%v", err)
+			}
+			file := read(t, folder, "Caddyfile")
+			for text, parts := range map[string]string{file: c.file, string(output): c.says} {
+				for part := range strings.SplitSeq(parts, "\n") {
+					if !strings.Contains(text, part) {
+						t.Errorf("it lacks %q: %s", part, text)
+					}
+				}
+				if strings.Contains(text, c.no) && about != "tokens" || strings.Contains(text, "sesame") {
+					t.Errorf("it has %q: %s", c.no, text)
+				}
+			}
+			if formatted, err := exec.CommandContext(t.Context(), "caddy", "fmt", filepath.Join(folder, "Caddyfile")).Output(); err != nil || string(formatted) != file {
+				t.Errorf("fmt makes of it %s (%v)", formatted, err)
+			}
+			if about != "keys" {
+				return
+			}
+			lines := read(t, folder, "callers")
+			if out, err := command("init", "--provider", p.URL(), "--key", "none", "--callers", "keys", "--force").CombinedOutput(); err != nil || read(t, folder, "callers") != lines || !strings.HasPrefix(lines, "agent ") || strings.Contains(string(out), "The key of") {
+				t.Errorf("again: %v: %s", err, out)
+			}
+		})
+	}
+}
+
+// What is wrong is refused, and nothing is written.
+func TestInitRefuses(t *testing.T) {
+	for _, c := range []struct{ flags, want string }{
+		{"", "--provider is required, since there is no terminal to ask for it"},
+		{"--provider https://a.example.com --key none", "--callers is required"},
+		{"--provider a.example.com --key none --callers anyone", `--provider "a.example.com" is not an origin`},
+		{"--provider https://a.example.com/x --key none --callers anyone", "is not an origin"},
+		{"--provider https://a.example.com --key s3cr3t-key --callers anyone", "not the key itself"},
+		{"--provider https://a.example.com --key none --callers all", `--callers "all" is none of anyone, keys`},
+		{"--provider https://a.example.com --key none --callers anyone --site agents.example.com", "--callers anyone is for a site on this machine"},
+		{"--provider https://a.example.com --key none --callers keys --site a{b}", "is neither a host name"},
+		{"--provider https://a.example.com --key none --callers keys --output there", "there exists: name another file with --output, or replace it with --force"},
+	} {
+		folder, command := beginner(t)
+		if err := os.WriteFile(filepath.Join(folder, "there"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		output, err := command(append([]string{"init"}, strings.Fields(c.flags)...)...).CombinedOutput()
+		if left, globErr := filepath.Glob(filepath.Join(folder, "*")); err == nil || !strings.Contains(string(output), c.want) || globErr != nil || len(left) != 1 || read(t, folder, "there") != "" {
+			t.Errorf("%s: %v: %s; want %s; there is %q", c.flags, err, output, c.want, left)
+		}
+	}
+}
+
+// At a terminal, init asks for what no flag says.
+func TestInitAsks(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/echo"})
+	folder, command := beginner(t)
+	shown := atTerminal(t, command("init"), "skills.example.com: ", p.URL()+"\n", "[none]: ", "\n", "[anyone]: ", "keys\n")
+	if file := read(t, folder, "Caddyfile"); !strings.Contains(file, "callers_file "+folder+"/callers") || strings.Contains(file, "credentials") || !strings.Contains(shown, "1 of 1 skills can be called") {
+		t.Errorf("%s\n%s", file, shown)
+	}
+}
+
+// add-client writes the client's file in the folder of a project or of the user, and says what is in it and what to do.
+func TestAddClientCommand(t *testing.T) {
+	folder, command := beginner(t)
+	for _, c := range []struct {
+		args, file, want string
+		status           int
+	}{
+		{"cursor", ".cursor/mcp.json", `Added to .cursor/mcp.json:|{"mcpServers": {"skills": {"url": "http://localhost:8080/mcp"}}}`, 0},
+		{"cursor", ".cursor/mcp.json", "Already in .cursor", 0},
+		{"cursor --url https://b.example.com/mcp", "", `it has another server "skills"`, 5},
+		{"vscode --url https://b.example.com/mcp --bearer-env KEY", ".vscode/mcp.json", "Next:  VS Code asks for the token", 0},
+		{"gemini --bearer-env KEY --name x", ".gemini/settings.json", "start Gemini CLI with the environment variable KEY", 0},
+		{"windsurf", ".codeium/windsurf/mcp_config.json", `"serverUrl"`, 0},
+		{"claude-desktop --bearer-env KEY", "", "write the token to the file, instead of <token>", 0},
+		{"claude --file own.json", "own.json", `"type": "http"`, 0},
+		{"emacs", "", `"emacs" is none of cursor, vscode, claude`, 1},
+		{"cursor --url b.example.com/mcp", "", "--url needs the URL of an MCP endpoint", 1},
+		{"cursor --bearer-env s3cr3t-key", "", "not the token itself", 1},
+	} {
+		cmd := command(append([]string{"add-client"}, strings.Fields(c.args)...)...)
+		output, _ := cmd.CombinedOutput() // the exit status says it
+		for part := range strings.SplitSeq(c.want, "|") {
+			if cmd.ProcessState.ExitCode() != c.status || !strings.Contains(string(output), part) {
+				t.Errorf("%s: %d, %s; want %d, %s", c.args, cmd.ProcessState.ExitCode(), output, c.status, part)
+			}
+		}
+		if c.file != "" {
+			read(t, folder, c.file)
+		}
+	}
+}
