@@ -3,7 +3,6 @@ package credentials
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"iter"
 	"maps"
 	"net/http"
@@ -71,7 +70,7 @@ type Grant struct {
 
 func (g *held) grant() *Grant {
 	grant := &Grant{
-		Owner: g.row.Owner, Namespace: g.row.Namespace, Scopes: g.row.granted(), Consented: g.row.Consented, Renewable: g.row.Refresh != "",
+		Owner: g.row.Owner, Namespace: g.row.Namespace, Scopes: g.row.Scopes, Consented: g.row.Consented, Renewable: g.row.Refresh != "",
 		Used: g.thing.Expires.Add(-unusedKept - revocable), Unreadable: g.unreadable,
 	}
 	if !grant.Renewable {
@@ -157,7 +156,7 @@ func (a *Accounts) Revoke(ctx context.Context, owner string) (ended []*Grant, er
 			if o, transport := a.at(g.row.Namespace); o != nil {
 				err = o.Disconnect(ctx, &credential.Authentication{Transport: transport, Owner: owner}, owner)
 			} else {
-				err = a.disconnect(ctx, transport, g.thing.Name, "")
+				err = a.disconnect(ctx, transport, g.thing.Name, "", "disconnected")
 			}
 		}
 		if err != nil {
@@ -203,11 +202,8 @@ func (a *Accounts) Sweep(ctx context.Context) error {
 		default:
 			continue
 		}
-		if a.end(ctx, g, reason) {
-			a.revoke(ctx, transport, g.row.Revoke, g.row)
-		}
-		if ctx.Err() != nil {
-			break
+		if err := a.disconnect(ctx, transport, g.thing.Name, "", reason); err != nil {
+			return err
 		}
 	}
 	if unrevoked > 0 {
@@ -231,15 +227,11 @@ func (a *Accounts) say(ctx context.Context) (configured map[string]bool, err err
 	}
 	var thing *store.Thing
 	for ok := false; !ok; { // the earlier configuration may leave at the same time
-		thing, err = a.Things.Get(ctx, grantSourceKind, bridge+process)
-		if errors.Is(err, store.ErrNoThing) {
-			thing, err = &store.Thing{Kind: grantSourceKind, Name: bridge + process}, nil
+		if thing, err = a.thing(ctx, grantSourceKind, bridge+process); err != nil {
+			return nil, err
 		}
-		if err == nil {
-			thing.Value = []byte(strings.Join(own, " "))
-			ok, err = a.Things.Put(ctx, thing, sourcesKept)
-		}
-		if err != nil {
+		thing.Value = []byte(strings.Join(own, " "))
+		if ok, err = a.Things.Put(ctx, thing, sourcesKept); err != nil {
 			return nil, err
 		}
 	}
@@ -247,14 +239,12 @@ func (a *Accounts) say(ctx context.Context) (configured map[string]bool, err err
 	names, err := a.Things.Names(ctx, grantSourceKind, bridge, maxListed)
 	configured = make(map[string]bool)
 	for name := range names {
-		thing, err := a.Things.Get(ctx, grantSourceKind, name)
-		if err != nil && !errors.Is(err, store.ErrNoThing) {
+		thing, err := a.thing(ctx, grantSourceKind, name)
+		if err != nil {
 			return nil, err
 		}
-		if err == nil {
-			for text := range strings.FieldsSeq(string(thing.Value)) {
-				configured[text] = true
-			}
+		for text := range strings.FieldsSeq(string(thing.Value)) {
+			configured[text] = true
 		}
 	}
 	return configured, err

@@ -571,26 +571,6 @@ func TestLiteralSecretsAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestFailuresAreLoggedWithoutSecrets(t *testing.T) {
-	t.Setenv("BRIDGE_SECRET", canary)
-	_, database := newDatabase(t)
-	log := filepath.Join(t.TempDir(), "log")
-	if err := tryLoad(database, log, `{"type":"oauth2","client_id":"a","client_secret":"{env.BRIDGE_SECRET}","token_url":"https://id.example.com/token?key=`+canary+`"}`); err != nil {
-		t.Fatal(err)
-	}
-	a := authentication(t, nil)
-	a.Transport = &tokenEndpoint{answer: func(int, *http.Request) (*reply, error) {
-		return response(400, `{"error":"invalid_client","error_description":"`+canary+`"}`), nil
-	}}
-	failure(t, loaded[0].(*credentials.OAuth2), a)
-	stop(t)
-	text := readFile(t, log)
-	if !strings.Contains(text, "invalid_client") || !strings.Contains(text, `"token_url":"https://id.example.com/token"`) {
-		t.Errorf("logged %s", text)
-	}
-	assertNoCanary(t, text)
-}
-
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)

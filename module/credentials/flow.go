@@ -137,7 +137,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	}
 	o.sent.AddTokens(granted.Access.Value, granted.Refresh.Value)
 	row := &grantRow{
-		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Asked: f.Scopes,
+		Owner: a.Owner, Namespace: f.Namespace, TokenURL: endpoint, ClientID: c.ID, Revoke: cmp.Or(c.revocationURL, meta.Revocation), Scopes: union(f.Scopes, valid(granted.Scopes)),
 		Flow: flow, Consented: time.Now().Round(0),
 	}
 	if before.row != nil {
@@ -163,7 +163,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 // Disconnect revokes and deletes the grant of an owner, if there is one.
 func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authentication, owner string) error {
 	defer o.grants.changed(owner, nil)
-	return o.grants.disconnect(ctx, a.Transport, o.grants.nameOf(owner, o.grants.Namespace), o.client.get().revocationURL)
+	return o.grants.disconnect(ctx, a.Transport, o.grants.nameOf(owner, o.grants.Namespace), o.client.get().revocationURL, "disconnected")
 }
 
 // CheckIssuer checks the issuer of an answer of the authorization server (RFC 9207); sent is false if the answer names none. Its error is [ErrIssuer], unless the

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -14,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
-	"github.com/skill-bridge/caddy-skill-bridge/module/options"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
@@ -64,15 +62,15 @@ type Connection struct {
 
 // grantRow is a grant as it is stored, encrypted.
 type grantRow struct {
-	Owner     string   `json:"owner"`
-	Namespace string   `json:"namespace"`
-	TokenURL  string   `json:"token_url"`
-	ClientID  string   `json:"client_id"`
-	Secret    string   `json:"client_secret,omitzero"`  // for revoking the token when the configuration no longer has the source
-	InBody    bool     `json:"in_body,omitzero"`        // likewise
-	Revoke    string   `json:"revocation_url,omitzero"` // likewise
-	Asked     []string `json:"asked,omitzero"`
-	Answered  []string `json:"answered,omitzero"`
+	Owner     string `json:"owner"`
+	Namespace string `json:"namespace"`
+	TokenURL  string `json:"token_url"`
+	ClientID  string `json:"client_id"`
+	Secret    string `json:"client_secret,omitzero"`  // for revoking the token when the configuration no longer has the source
+	InBody    bool   `json:"in_body,omitzero"`        // likewise
+	Revoke    string `json:"revocation_url,omitzero"` // likewise
+	// Scopes are those that count as granted: that were asked for, and those of the answer, since servers rename them.
+	Scopes []string `json:"scopes,omitzero"`
 	// Flow is a tokens.Digest of the flow in which the user has consented: it can't be finished again.
 	Flow      string    `json:"flow"`
 	Consented time.Time `json:"consented"`
@@ -108,18 +106,12 @@ func (r *grantRow) take(granted tokens.Granted, c *userClient) {
 	if granted.Refresh.Value != "" {
 		r.Refresh = granted.Refresh.Value
 	}
-	if len(granted.Scopes) > 0 {
-		r.Answered = slices.DeleteFunc(granted.Scopes[:min(len(granted.Scopes), tokens.MaxScopes)], func(scope string) bool { return options.CheckScope(scope) != nil })
-	}
 	r.Secret, r.InBody = c.Secret, c.InBody
 }
 
 func (r *grantRow) token() *tokens.Access {
 	return &tokens.Access{Value: r.Access, Obtained: r.Obtained, Expires: r.Expires}
 }
-
-// granted returns the scopes that count as granted: servers rename them.
-func (r *grantRow) granted() []string { return union(r.Asked, r.Answered) }
 
 // ended reports whether the grant has ended with its access token.
 func (r *grantRow) ended(now time.Time) bool { return r.Refresh == "" && !r.token().Valid(now) }
@@ -142,27 +134,43 @@ func (c *Connection) sourcePart(namespace string) string {
 	return tokens.Digest(c.Realm, "source", namespace)[:namePart]
 }
 
+// thing returns a thing; without a version, there is none.
+func (c *Connection) thing(ctx context.Context, kind, name string) (*store.Thing, error) {
+	thing, err := c.Things.Get(ctx, kind, name)
+	if errors.Is(err, store.ErrNoThing) {
+		return &store.Thing{Kind: kind, Name: name}, nil
+	}
+	return thing, err
+}
+
+// text returns a thing and its decrypted text: empty if there is none, or it was stored with another seal_key, or a stranger has written it.
+func (c *Connection) text(ctx context.Context, kind, name string) (thing *store.Thing, text string, old bool, err error) {
+	if thing, err = c.thing(ctx, kind, name); err != nil || c.Sealer == nil {
+		return thing, "", false, err
+	}
+	if text, old, err = c.Sealer.OpenText(ctx, string(thing.Value), kind, name); errors.Is(err, runtoken.ErrInvalid) {
+		err = nil
+	}
+	return thing, text, old, err
+}
+
+// put stores a text, encrypted, in the place of a thing. ok is false if another instance has replaced that meanwhile.
+func (c *Connection) put(ctx context.Context, thing *store.Thing, text string, keep time.Duration) (ok bool, err error) {
+	sealed, err := c.Sealer.SealText(ctx, text, thing.Kind, thing.Name)
+	if err != nil {
+		return false, err
+	}
+	thing.Value = []byte(sealed)
+	return c.Things.Put(ctx, thing, keep)
+}
+
 // open reads a grant by its name.
 func (c *Connection) open(ctx context.Context, name string) (*held, error) {
-	thing, err := c.Things.Get(ctx, grantKind, name)
-	if errors.Is(err, store.ErrNoThing) {
-		return &held{thing: &store.Thing{Kind: grantKind, Name: name}}, nil
-	}
+	thing, text, old, err := c.text(ctx, grantKind, name)
 	if err != nil {
 		return nil, err
 	}
-	g := &held{thing: thing}
-	if c.Sealer == nil {
-		return g, nil
-	}
-	text, old, err := c.Sealer.OpenText(ctx, string(thing.Value), grantKind, name)
-	switch {
-	case err == nil:
-		g.row, g.old = parseRow(text), old
-	case !errors.Is(err, runtoken.ErrInvalid): // a stranger has written it, or the seal_key was replaced
-		return nil, err
-	}
-	return g, nil
+	return &held{thing: thing, row: parseRow(text), old: old}, nil
 }
 
 // parseRow returns the row of a decrypted text; nil: it is none.
@@ -242,36 +250,18 @@ func (c *Connection) revoke(ctx context.Context, transport http.RoundTripper, ad
 		token = url.Values{"token": {row.Access}, "token_type_hint": {"access_token"}}
 	}
 	request := tokens.Request{Client: &tokens.Client{ID: row.ClientID, Secret: row.Secret, InBody: row.InBody || row.Secret == "", Params: url.Values{}}, Transport: transport}
-	resp, err := request.Post(ctx, address, token)
-	why := "the revocation endpoint could not be reached" // the error may quote the answer
-	if err == nil {
+	status := 0 // it could not be reached; the error may quote the answer
+	if resp, err := request.Post(ctx, address, token); err == nil {
 		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			return
-		}
-		why = "the revocation endpoint answered with HTTP status " + http.StatusText(resp.StatusCode)
+		status = resp.StatusCode
 	}
-	c.Logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.String("error", why))
-}
-
-// end deletes a grant, unless another one was stored meanwhile, and reports it. ok is false if it was not deleted.
-func (c *Connection) end(ctx context.Context, g *held, reason string) (ok bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
-	defer cancel()
-	thing := *g.thing
-	ok, err := c.Things.Put(ctx, &thing, time.Millisecond)
-	if err != nil {
-		c.Logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
-		return false
+	if status != http.StatusOK {
+		c.Logger.Warn("a token of a user could not be revoked; the bridge has deleted it", zap.String("url", tokens.RedactURL(address)), zap.Int("status", status))
 	}
-	if ok && !g.unreadable {
-		c.Ended(g.row.Owner, g.row.Namespace, reason)
-	}
-	return ok
 }
 
 // disconnect deletes a grant, if there is one, and revokes its token, at the address or else the one of the grant.
-func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper, name, address string) error {
+func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper, name, address, reason string) error {
 	r := c.rotation("", name)
 	locking, cancel := context.WithTimeout(ctx, revocationTimeout)
 	defer cancel()
@@ -285,7 +275,7 @@ func (c *Connection) disconnect(ctx context.Context, transport http.RoundTripper
 	if g != nil && g.row != nil {
 		c.revoke(ctx, transport, cmp.Or(address, g.row.Revoke), g.row)
 		if err == nil {
-			c.Ended(g.row.Owner, g.row.Namespace, "disconnected")
+			c.Ended(g.row.Owner, g.row.Namespace, reason)
 		}
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
-	"github.com/skill-bridge/caddy-skill-bridge/translate/runtoken"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 )
 
@@ -74,12 +72,7 @@ func (s *grants) changed(owner string, g *held) {
 func (s *grants) write(ctx context.Context, thing store.Thing, row *grantRow) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
 	defer cancel()
-	sealed, err := s.Sealer.SealText(ctx, row.text(), grantKind, thing.Name)
-	if err != nil {
-		return false, err
-	}
-	thing.Value = []byte(sealed)
-	if ok, err = s.Things.Put(ctx, &thing, unusedKept+revocable); ok && err == nil {
+	if ok, err = s.put(ctx, &thing, row.text(), unusedKept+revocable); ok && err == nil {
 		s.changed(row.Owner, &held{thing: &thing, row: row})
 	}
 	return ok, err
@@ -105,25 +98,22 @@ func (s *grants) touch(ctx context.Context, g *held) {
 	}
 }
 
-// end deletes a grant, unless another one was stored meanwhile, and reports it.
+// end deletes a grant whose tokens have no use any more, unless another one was stored meanwhile, and reports it.
 func (s *grants) end(ctx context.Context, g *held, reason string) {
 	s.changed(g.row.Owner, nil)
-	s.Connection.end(ctx, g, reason)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
+	defer cancel()
+	thing := *g.thing
+	if ok, err := s.Things.Put(ctx, &thing, time.Millisecond); err != nil {
+		s.Logger.Error("a grant that has ended could not be deleted from the database", zap.Error(err))
+	} else if ok {
+		s.Ended(g.row.Owner, g.row.Namespace, reason)
+	}
 }
 
+// known returns the scopes that the provider has asked for.
 func (s *grants) known(ctx context.Context) ([]string, *store.Thing, error) {
-	name := tokens.Digest(s.Realm, s.Namespace)
-	thing, err := s.Things.Get(ctx, grantScopeKind, name)
-	if errors.Is(err, store.ErrNoThing) {
-		return nil, &store.Thing{Kind: grantScopeKind, Name: name}, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	text, _, err := s.Sealer.OpenText(ctx, string(thing.Value), grantScopeKind, name)
-	if errors.Is(err, runtoken.ErrInvalid) { // a stranger has written it, or the seal_key was replaced
-		text, err = "", nil
-	}
+	thing, text, _, err := s.text(ctx, grantScopeKind, tokens.Digest(s.Realm, s.Namespace))
 	return strings.Fields(text), thing, err
 }
 
@@ -140,12 +130,7 @@ func (s *grants) remember(ctx context.Context, scopes []string) error {
 		}
 		all = append(all, known...)
 		all = all[:min(len(all), tokens.MaxScopes)]
-		sealed, err := s.Sealer.SealText(ctx, strings.Join(all, " "), grantScopeKind, thing.Name)
-		if err != nil {
-			return err
-		}
-		thing.Value = []byte(sealed)
-		if ok, err := s.Things.Put(ctx, thing, 0); ok || err != nil {
+		if ok, err := s.put(ctx, thing, strings.Join(all, " "), 0); ok || err != nil {
 			return err
 		}
 	}

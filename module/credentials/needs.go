@@ -55,6 +55,11 @@ func union(lists ...[]string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))
 }
 
+// valid returns the scopes of a server that can be asked for, of the first ones.
+func valid(scopes []string) []string {
+	return slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool { return options.CheckScope(scope) != nil })
+}
+
 // look returns the grant of an owner, and what it lacks; the grant as it was at most so long ago, and if it lacks something, as it was a shorter time ago.
 func (o *OAuth2User) look(
 	ctx context.Context, c *userClient, owner string, auth *document.Auth, scopes []string, ages ...time.Duration,
@@ -75,7 +80,7 @@ func (o *OAuth2User) missing(c *userClient, g *held, auth *document.Auth, scopes
 	needed, granted := union(c.needs(auth), scopes), []string(nil)
 	usable := c.holds(g.row, auth) && !g.row.ended(time.Now())
 	if usable {
-		granted = g.row.granted()
+		granted = g.row.Scopes
 	}
 	if usable && !slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(granted, scope) }) {
 		return nil
@@ -110,7 +115,7 @@ func (o *OAuth2User) Missing(
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	scopes = slices.DeleteFunc(slices.Clone(scopes[:min(len(scopes), tokens.MaxScopes)]), func(scope string) bool { return options.CheckScope(scope) != nil })
+	scopes = valid(scopes)
 	c := o.client.get()
 	_, missing, _ := o.look(ctx, c, owner, auth, scopes, rowFresh, missingFresh) // nil if it is not known
 	if missing != nil && others != nil && c.TokenURL == "" && o.named.differ(c, c.endpoint(auth), func() []*document.Auth { return others(ctx) }) {

@@ -108,27 +108,36 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 
 // check checks the options before placeholders are replaced.
 func (o *OAuth2) check() *options.ConfigError {
+	return cmp.Or(
+		o.checkClient(),
+		checkParams(o.Params, reservedParams),
+		fault("client_secret", checkPresent(o.ClientSecret+o.RefreshToken)),
+		fault("refresh_token", checkShell(o.RefreshToken)),
+	)
+}
+
+// checkClient checks the options that grants of users have, too.
+func (o *OAuth2) checkClient() *options.ConfigError {
 	for _, scope := range o.Scopes {
 		if err := options.CheckScope(scope); err != nil {
 			return fault("scopes", err)
 		}
 	}
-	if fault := checkParams(o.Params, reservedParams); fault != nil {
-		return fault
-	}
-	found := cmp.Or(
+	return cmp.Or(
 		fault("auth_style", checkOneOf(o.AuthStyle, "header", "params")),
 		fault("client_id", checkPresent(o.ClientID)),
-		fault("client_secret", checkPresent(o.ClientSecret+o.RefreshToken)),
 		fault("client_id", checkShell(o.ClientID)),
 		fault("client_secret", checkShell(o.ClientSecret)),
-		fault("refresh_token", checkShell(o.RefreshToken)),
+		checkLiteral("token_url", o.TokenURL),
 	)
-	if found == nil && o.TokenURL != "" && !strings.Contains(o.TokenURL, "{") {
-		_, err := tokens.ParseURL(o.TokenURL)
-		found = fault("token_url", err)
+}
+
+// checkLiteral checks an address of an authorization server that is written without placeholders.
+func checkLiteral(option, address string) *options.ConfigError {
+	if strings.Contains(address, "{") {
+		return nil
 	}
-	return found
+	return fault(option, checkAddress(option, address))
 }
 
 // resolve replaces the placeholders of the options.
@@ -163,10 +172,8 @@ func (o *OAuth2) resolve(r *resolver) (*tokens.Client, error) {
 			c.Params.Add(name, value)
 		}
 	}
-	if c.TokenURL != "" {
-		if _, err := tokens.ParseURL(c.TokenURL); err != nil {
-			return nil, fault("token_url", err)
-		}
+	if err := checkAddress("token_url", c.TokenURL); err != nil {
+		return nil, fault("token_url", err)
 	}
 	c.Parts = slices.DeleteFunc(r.secrets, func(s string) bool { return s == c.Secret || s == c.RefreshToken })
 	if c.Secret == "" {
@@ -306,11 +313,6 @@ func (o *OAuth2) fetcher(c *tokens.Client, key tokens.Key, a *credential.Authent
 			if c.TokenURL == "" && err.Reach != nil {
 				err.Reach.FromProvider = true
 			}
-			o.logger.Debug("no access token was obtained", // the line of the call has level WARN
-				zap.String("token_url", credential.Scrub(tokens.RedactURL(key.TokenURL), o)),
-				zap.String("code", string(document.CodeOf(err))),
-				zap.Int("status", err.HTTPStatus),
-				zap.String("error", err.OperatorText()))
 		}
 		return granted, err
 	}

@@ -121,36 +121,27 @@ func (o *OAuth2User) Cleanup() error {
 	return nil
 }
 
-// check checks the options before placeholders are replaced.
-func (o *OAuth2User) check() *options.ConfigError {
-	for i, scope := range o.Scopes {
-		if i == 0 {
-			scope = strings.TrimPrefix(scope, "+")
-		}
-		if err := options.CheckScope(scope); err != nil {
-			return fault("scopes", err)
-		}
+// base returns the options that [OAuth2] has, too, but for those of authorization requests.
+func (o *OAuth2User) base() *OAuth2 {
+	base := &OAuth2{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, AuthStyle: o.AuthStyle, Scopes: slices.Clone(o.Scopes)}
+	if len(base.Scopes) > 0 {
+		base.Scopes[0] = strings.TrimPrefix(base.Scopes[0], "+")
 	}
-	if fault := checkParams(o.Params, reservedAuthorizationParams); fault != nil {
-		return fault
+	if o.Resource != "" {
+		base.Params = map[string][]string{"resource": {o.Resource}}
 	}
-	found := cmp.Or(
-		fault("auth_style", checkOneOf(o.AuthStyle, "header", "params")),
-		fault("client_id", checkPresent(o.ClientID)),
-		fault("client_id", checkShell(o.ClientID)),
-		fault("client_secret", checkShell(o.ClientSecret)),
-	)
-	for option, address := range o.addresses() {
-		if found == nil && !strings.Contains(address, "{") {
-			found = fault(option, checkAddress(option, address))
-		}
-	}
-	return found
+	return base
 }
 
-// addresses are the options that are addresses.
-func (o *OAuth2User) addresses() map[string]string {
-	return map[string]string{"authorization_url": o.AuthorizationURL, "token_url": o.TokenURL, "revocation_url": o.RevocationURL, "issuer": o.Issuer}
+// check checks the options before placeholders are replaced.
+func (o *OAuth2User) check() *options.ConfigError {
+	return cmp.Or(
+		o.base().checkClient(),
+		checkParams(o.Params, reservedAuthorizationParams),
+		checkLiteral("authorization_url", o.AuthorizationURL),
+		checkLiteral("revocation_url", o.RevocationURL),
+		checkLiteral("issuer", o.Issuer),
+	)
 }
 
 // checkAddress checks an address of an authorization server. A descriptor's would be the default of an empty one.
@@ -167,25 +158,21 @@ func checkAddress(option, address string) error {
 
 // resolve replaces the placeholders of the options.
 func (o *OAuth2User) resolve(r *resolver) (*userClient, error) {
-	base := &OAuth2{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, AuthStyle: o.AuthStyle}
-	if o.Resource != "" {
-		base.Params = map[string][]string{"resource": {o.Resource}}
-	}
-	resolved, err := base.resolve(r)
+	resolved, err := o.base().resolve(r)
 	if err != nil {
 		return nil, err
 	}
 	c := &userClient{Client: *resolved, authorization: maps.Clone(resolved.Params)}
-	c.OfUsers, c.Scopes = true, slices.Clone(o.Scopes)
-	if len(c.Scopes) > 0 {
-		c.Scopes[0], c.added = strings.CutPrefix(c.Scopes[0], "+")
-	}
-	for option, target := range map[string]*string{"authorization_url": &c.authorizationURL, "revocation_url": &c.revocationURL, "issuer": &c.issuer} {
-		if *target, err = r.text(option, o.addresses()[option]); err != nil {
+	c.OfUsers, c.added = true, len(o.Scopes) > 0 && strings.HasPrefix(o.Scopes[0], "+")
+	for _, address := range []struct {
+		option, text string
+		target       *string
+	}{{"authorization_url", o.AuthorizationURL, &c.authorizationURL}, {"revocation_url", o.RevocationURL, &c.revocationURL}, {"issuer", o.Issuer, &c.issuer}} {
+		if *address.target, err = r.text(address.option, address.text); err != nil {
 			return nil, err
 		}
-		if err := checkAddress(option, *target); err != nil {
-			return nil, fault(option, err)
+		if err := checkAddress(address.option, *address.target); err != nil {
+			return nil, fault(address.option, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Params)) {

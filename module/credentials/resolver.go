@@ -122,15 +122,12 @@ func (r *resolver) noteEnvironment(option, text string) {
 func (r *resolver) replace(option, text string) (value string, parts []string, err error) {
 	value, err = r.replacer.ReplaceFunc(text, func(name string, val any) (any, error) {
 		s := caddy.ToString(val)
-		if path, ok := strings.CutPrefix(name, "file."); ok {
+		if strings.HasPrefix(name, "file.") {
 			r.files = true
 			s = strings.TrimRight(s, "\r\n") // the line break at the end of a file
-			if mark := encodingMark(s); mark != "" {
-				return nil, fmt.Errorf("file %s begins with a byte order mark (%s), which would be sent as a part of the secret: save it as UTF-8 without one", path, mark)
-			}
 		}
 		if mark := encodingMark(s); mark != "" {
-			return nil, fmt.Errorf("the value of {%s} begins with a byte order mark (%s), which would be sent as a part of the secret: remove it", name, mark)
+			return nil, fmt.Errorf("the value of {%s} begins with a byte order mark (%s), which would be sent as a part of the secret: save it as UTF-8 without one", name, mark)
 		}
 		if strings.TrimSpace(s) != "" {
 			parts = append(parts, s)

@@ -20,11 +20,10 @@ const (
 	// failureLifetime is how long calls get the error of a refused token request without a new
 	// one, and the minimum time between a failed early refresh and the next one.
 	failureLifetime = 5 * time.Second
-	// firstRenewal is the minimum time between two replacements of rejected tokens. It doubles
-	// each time, up to lastRenewal, because a provider that rejects all tokens would otherwise
-	// cause a token request for each call. In that time, calls use the rejected token.
-	firstRenewal = 5 * time.Second
-	lastRenewal  = time.Minute
+	// renewalPause is the minimum time between two replacements of rejected tokens, because a
+	// provider that rejects all tokens would otherwise cause a token request for each call. In that
+	// time, calls use the rejected token.
+	renewalPause = 30 * time.Second
 	// maxRetryAfter bounds the Retry-After of a token endpoint.
 	maxRetryAfter = 10 * time.Minute
 	// maxEarly is the maximum time before its expiry at which a token is replaced.
@@ -100,24 +99,14 @@ type grant struct {
 	obtained time.Time // when the newest token was, which may be rejected
 	refresh  Refresh
 
-	failure   *run.Failure  // of the last fetch; calls before until get it; may be nil
-	until     time.Time     // the earliest time of the next token request; zero: now
-	renewable time.Time     // the earliest time of the next replacement of a rejected token
-	renewal   time.Duration // the current minimum time between replacements
+	failure   *run.Failure // of the last fetch; calls before until get it; may be nil
+	until     time.Time    // the earliest time of the next token request; zero: now
+	renewable time.Time    // the earliest time of the next replacement of a rejected token
 	fetching  bool
 }
 
 // replace sets the token.
 func (g *grant) replace(token *Access) { g.token, g.obtained = token, token.Obtained }
-
-// delayRenewal sets the minimum time until the next replacement of a rejected token.
-func (g *grant) delayRenewal(now time.Time) {
-	if g.token.Obtained.IsZero() || now.Sub(g.token.Obtained) > 2*g.renewal {
-		g.renewal = 0 // the provider had accepted the rejected token
-	}
-	g.renewal = min(max(firstRenewal, 2*g.renewal), lastRenewal)
-	g.renewable = now.Add(g.renewal)
-}
 
 // recentFailure returns the failure of the last fetch if calls still get it, otherwise nil.
 func (g *grant) recentFailure(now time.Time) *run.Failure {
@@ -192,7 +181,7 @@ func (s *Store) Get(ctx context.Context, key Key, f Fetch) (string, error) {
 	return s.await(ctx, key, g, f)
 }
 
-// Renew replaces a rejected token, unless it was replaced already, and returns the token to use now. It fails if the previous replacement was too recent (see firstRenewal).
+// Renew replaces a rejected token, unless it was replaced already, and returns the token to use now. It fails if the previous replacement was too recent (see renewalPause).
 func (s *Store) Renew(ctx context.Context, key Key, rejected string, f Fetch) (token string, err error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -206,8 +195,7 @@ func (s *Store) Renew(ctx context.Context, key Key, rejected string, f Fetch) (t
 			s.mu.Unlock()
 			return "", rejectedAgain(key.TokenURL, early)
 		}
-		g.delayRenewal(now)
-		g.token = nil
+		g.token, g.renewable = nil, now.Add(renewalPause)
 	}
 	return s.await(ctx, key, g, f)
 }
