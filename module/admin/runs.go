@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -38,7 +39,7 @@ type Unread struct {
 // Run is a run that is kept, without its inputs and outputs.
 type Run struct {
 	ID string `json:"id"`
-	// BridgeName is the name of the bridge that the run belongs to; empty: this process has none with its name and its option principal.
+	// BridgeName is the name of the bridge that the run belongs to, or skill_publish; empty: this process has none with its name and its option principal.
 	BridgeName  string    `json:"bridge_name,omitempty"`
 	Front       string    `json:"front"`
 	State       string    `json:"state"`
@@ -141,7 +142,7 @@ func runsOf(ctx context.Context, q *ledger.Query) Runs {
 		answer.Next, q.Before, q.Limit = next, next, q.Limit-len(page)
 		for _, e := range page {
 			r := newRun(e)
-			r.BridgeName = names[e.Owner.Realm]
+			r.BridgeName = cmp.Or(names[e.Owner.Realm], r.BridgeName)
 			if q.Operator.ID != "" {
 				r.Receivers = receiversOf(fronts.Receivers(ctx, e.Identity()))
 			}
@@ -201,8 +202,11 @@ func newRun(e *ledger.Entry) Run {
 		Created: e.Created, Changed: e.Changed, Expires: e.Expires, Accepted: e.Ref.Accepted, Named: e.Key != nil,
 		Bytes: int64(len(e.Outcome)) + e.Apart,
 	}
-	if strings.HasPrefix(e.Owner.Principal, "\t") { // skill_publish divides callers without a name in groups, whose names begin so
-		r.Principal = ""
+	if e.Front == "publish" {
+		r.BridgeName = e.Owner.Realm                    // skill_publish
+		if strings.HasPrefix(e.Owner.Principal, "\t") { // callers without a name are in groups, whose names begin so
+			r.Principal = ""
+		}
 	}
 	if e.Front == task.Front {
 		r.Task, r.Context = task.State(e.Label.State).String(), shown(e.Label.Group)

@@ -186,8 +186,8 @@ func TestTasks(t *testing.T) {
 // TestPublishedRuns: a run of a caller of skill_publish without a name is that of an anonymous one.
 func TestPublishedRuns(t *testing.T) {
 	for owner, want := range map[string]string{"\t6E": "", "": "", "ada": "ada"} {
-		if r := newRun(&ledger.Entry{Owner: ledger.Owner{Principal: owner}}); r.Principal != want {
-			t.Errorf("%q: %q", owner, r.Principal)
+		if r := newRun(&ledger.Entry{Front: "publish", Owner: ledger.Owner{Realm: "skill_publish", Principal: owner}}); r.Principal != want || r.BridgeName != "skill_publish" {
+			t.Errorf("%q: %+v", owner, r)
 		}
 	}
 }
