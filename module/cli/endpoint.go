@@ -120,6 +120,20 @@ func (e *Endpoint) List(ctx context.Context, o ListOptions) int {
 	return OK
 }
 
+// Names returns the names of skills that begin so, with their descriptions after a tab, for completion: as many as one page of a list has.
+func (e *Endpoint) Names(ctx context.Context, begun string) (names []string) {
+	var page struct {
+		Skills []listedSkill `json:"skills"`
+	}
+	_ = e.ask(ctx, 0, "list_skills", map[string]any{"detail": "summary", "limit": pageSize}, &page) // without an answer, there are none
+	for _, skill := range page.Skills {
+		if strings.HasPrefix(skill.Name, begun) {
+			names = append(names, printable(skill.Name)+"\t"+printable(skill.Description))
+		}
+	}
+	return names
+}
+
 // Describe describes a skill.
 func (e *Endpoint) Describe(ctx context.Context, skill string) int {
 	var whole struct {

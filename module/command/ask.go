@@ -76,24 +76,40 @@ func withSkills(cmd *cobra.Command, least, most int, jsonUsage string, parse fun
 		if err := c.Check(); err != nil {
 			return 0, err
 		}
-		if c.URL != "" {
-			return r.actOnBridge(cmd, screen, &c, act)
-		}
-		return r.actOnProvider(cmd, screen, args[0], act)
+		return r.act(cmd, screen, &c, args, act)
 	})
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
+		isSkill := least > 0 && (c.URL == "" && len(args) == 1 || c.URL != "" && len(args) == 0)
+		if isSkill && c.Check() == nil && !c.Asks() {
+			ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+			defer cancel()
+			cmd.SetContext(ctx)
+			_, _ = r.act(cmd, cli.NewScreen(os.Stderr, os.Stderr, false), &c, args, func(ctx context.Context, from *cli.Endpoint) int { // without an answer, there are no names
+				names = from.Names(ctx, begun)
+				return cli.OK
+			})
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 	return cmd
 }
 
-// actOnProvider executes an action about the skills of a provider.
-func (r *providerFlags) actOnProvider(cmd *cobra.Command, screen *cli.Screen, origin string, act action) (int, error) {
-	b, err := r.open(origin)
+// completionTimeout is how long a shell waits for names of skills.
+const completionTimeout = 3 * time.Second
+
+// act executes an action about the skills of a running bridge, or of the provider that the first argument names.
+func (r *providerFlags) act(cmd *cobra.Command, screen *cli.Screen, c *remote.Connection, args []string, act action) (int, error) {
+	if c.URL != "" {
+		return r.actOnBridge(cmd, screen, c, act)
+	}
+	b, err := r.open(args[0])
 	if err != nil {
 		return 0, err
 	}
 	defer b.release()
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	return act(ctx, r.endpoint(cmd, screen, origin, b)), nil
+	return act(ctx, r.endpoint(cmd, screen, args[0], b)), nil
 }
 
 // actOnBridge executes an action about the skills of a running bridge.

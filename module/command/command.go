@@ -32,7 +32,7 @@ func init() {
 			cmd.SetVersionTemplate("{{.Version}}\n")
 			cmd.SetFlagErrorFunc(wrongUsage)
 			cmd.AddCommand(
-				initCommand(), addClientCommand(), validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
+				initCommand(), addClientCommand(), schemaCommand(), validateCommand(), checkCommand(), listCommand(), describeCommand(), callCommand(), followCommand(),
 				mcpCommand(), statusCommand(), readyCommand(), runsCommand(), grantsCommand(), usageCommand(), publishCommand(), purgeCommand(), approveCommand(), hashKeyCommand(), helpCommand(),
 			)
 			for _, c := range append(cmd.Commands(), cmd) {
@@ -61,7 +61,7 @@ func helpCommand() *cobra.Command {
 
 // complete keeps shells from offering files as arguments, and as values of flags, that take none.
 func complete(cmd *cobra.Command) {
-	if cmd.Name() != "validate" && cmd.ValidArgs == nil {
+	if cmd.Name() != "validate" && cmd.ValidArgs == nil && cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

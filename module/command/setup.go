@@ -39,6 +39,7 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 	f.StringVar(&b.Site, "site", "localhost:8080", "Address of the site: a host name, for which Caddy gets a certificate, or localhost and a port")
 	f.StringVarP(&output, "output", "o", defaultConfig, "File to write")
 	f.BoolVar(&force, "force", false, "Replace the file")
+	_ = cmd.RegisterFlagCompletionFunc("callers", cobra.FixedCompletions([]string{setup.Anyone, setup.Keys}, cobra.ShellCompDirectiveNoFileComp)) // it fails only for unknown flags
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 		for _, q := range []struct {
 			flag               string
@@ -81,6 +82,23 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 		return status, err
 	})
 	return cmd
+}
+
+func schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Writes the JSON Schema of the handlers in Caddy's JSON",
+		Long: `Writes a JSON Schema (2020-12) of the handlers skill_bridge and skill_publish in Caddy's JSON, with the modules of this program: for editors, and for
+programs that make configurations. It says which members there are, and of which types; caddy validate and check say the rest.
+
+Exit status: 0 success, 1 wrong usage, 5 writing failed.`,
+		Example: "  caddy skill-bridge schema > skill-bridge.schema.json",
+		Args:    arguments(0, 0),
+		RunE: exits(func(_ *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
+			screen.JSON(setup.Schema())
+			return cli.OK, nil
+		}),
+	}
 }
 
 func addClientCommand() *cobra.Command {

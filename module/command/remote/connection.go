@@ -91,6 +91,9 @@ func (c *Connection) Check() error {
 	return nil
 }
 
+// Asks reports whether Open asks the terminal for a password.
+func (c *Connection) Asks() bool { return c.user != "" && !strings.Contains(c.user, ":") }
+
 // Open returns a function that sends requests to the endpoint. It sends nothing. Errors are usage errors.
 func (c *Connection) Open(allowHTTP bool) (stdio.Do, error) {
 	u, err := url.Parse(c.URL)
@@ -153,7 +156,7 @@ func (c *Connection) authorization() (value string, err error) {
 		value, err = FromEnvironment("--basic-env", c.basicEnv)
 	case c.user != "":
 		from, value = "--user has control characters", c.user
-		if !strings.Contains(c.user, ":") {
+		if c.Asks() {
 			value, err = askPassword(c.user, c.URL)
 			value = c.user + ":" + value
 		}
