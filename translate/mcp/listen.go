@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -29,6 +30,11 @@ type subscription struct {
 	changed  <-chan struct{} // is closed when a list changes after the acknowledgement; nil: there are no lists
 	accepted jsontext.Value  // what is honoured
 	tasks    []subscribedTask
+
+	writing   chan struct{}        // has a value while something is written to the stream, and what follows is used
+	open      int                  // tasks that the client has not heard of
+	followers []context.CancelFunc // by task; nil: the client knows that it has ended
+	leave     func()               // ends the subscription
 }
 
 // errTooManyListeners is the error for a subscription that is one too many.

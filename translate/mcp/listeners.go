@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,14 +36,8 @@ const (
 type listeners struct {
 	open share.Pool
 
-	mu      sync.Mutex
-	sources map[string]*list // by source: those that were read, of the configured ones
-}
-
-// list is the list of a source.
-type list struct {
-	next  time.Time // when it is read again
-	fresh time.Time // until when it is; zero: it is not known
+	mu   sync.Mutex
+	next map[string]time.Time // by source: when its list is read again
 }
 
 // enter counts a subscription, if there is room for it.
@@ -50,52 +46,37 @@ func (l *listeners) enter(principal string) (release func(), ok bool) {
 	return func() { subscription.Set(0) }, subscription.Set(1)
 }
 
-// refresh reads the lists of sources again that are stale, each for all listeners together. Listeners may have different sources. read
+// refresh reads the lists of sources again that may be stale, each for all listeners together. Listeners may have different sources. read
 // returns until when each list that it could read is fresh. refresh returns when to do so again.
 func (l *listeners) refresh(ctx context.Context, sources []string, read func(context.Context, []string) map[string]time.Time) (next time.Time) {
-	now := time.Now()
-	due, stale := l.due(sources, now)
-	var fresh map[string]time.Time
-	if len(due) > 0 {
-		fresh = read(ctx, due)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, source := range due {
-		of := l.sources[source]
-		if of.fresh = fresh[source]; of.fresh.After(of.next) || !stale[i] && of.fresh.After(now) {
-			of.next = of.fresh // if the list was fresh, the source was not asked
+	if l.next == nil {
+		l.next = map[string]time.Time{}
+	}
+	now := time.Now()
+	var due []string
+	for _, source := range sources {
+		if !now.Before(l.next[source]) {
+			due = append(due, source)
+			l.next[source] = now.Add(refreshing) // also if the reading lasts, or fails
+		}
+	}
+	if len(due) > 0 {
+		l.mu.Unlock()
+		fresh := read(ctx, due)
+		l.mu.Lock()
+		for _, source := range due {
+			l.next[source] = slices.MaxFunc([]time.Time{l.next[source], fresh[source]}, time.Time.Compare)
 		}
 	}
 	next = now.Add(longest)
 	for _, source := range sources {
-		if at := l.sources[source].next; at.Before(next) {
-			next = at
+		if l.next[source].Before(next) {
+			next = l.next[source]
 		}
 	}
 	return next
-}
-
-// due returns which of some sources are to be read now, and which of these are stale, as far as it is known. Others do not read them for a while.
-func (l *listeners) due(sources []string, now time.Time) (due []string, stale []bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.sources == nil {
-		l.sources = map[string]*list{}
-	}
-	for _, source := range sources {
-		of := l.sources[source]
-		if of == nil {
-			of = &list{}
-			l.sources[source] = of
-		}
-		if now.Before(of.next) {
-			continue
-		}
-		due, stale = append(due, source), append(stale, !of.fresh.IsZero() && !now.Before(of.fresh))
-		of.next = now.Add(refreshing) // also if the reading lasts, or fails
-	}
-	return due, stale
 }
 
 // room is memory for the notification of a task, from when the output of its run is read until the notification is written.
@@ -181,97 +162,105 @@ func ownTasks(named []string, open func(id string) (run.Ref, error)) []subscribe
 	return own
 }
 
-// serve sends notifications until the client leaves, the server stops or the time is over.
+// serve sends notifications until the client leaves, the server stops, the time is over or all is told.
 func (s *subscription) serve() {
 	ctx, cancel := context.WithTimeout(s.request.ctx, longest)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	ended := make(chan endedTask)
-	followers := make([]context.CancelFunc, len(s.tasks)) // nil: the client knows that the task has ended
+	s.writing, s.leave, s.open, s.followers = make(chan struct{}, 1), cancel, len(s.tasks), make([]context.CancelFunc, len(s.tasks))
+	background := func(work func()) {
+		group.Go(func() {
+			defer s.front.recovered(ctx)
+			work()
+		})
+	}
 	for i := range s.tasks {
 		var following context.Context
-		following, followers[i] = context.WithCancel(ctx)
-		group.Go(func() {
-			defer s.front.recovered(ctx)
-			s.follow(following, i, ended)
-		})
+		following, s.followers[i] = context.WithCancel(ctx)
+		background(func() { s.follow(following, i) })
 	}
 	if len(s.tasks) > 0 {
-		group.Go(func() {
-			defer s.front.recovered(ctx)
-			s.awaitCancellations(ctx, ended)
-		})
+		background(func() { s.awaitCancellations(ctx) })
 	}
-	sources, changed := s.front.Bridge.Readable(s.caller.Principal), s.changed
-	refreshed := make(chan time.Time, 1)
-	refresh := time.NewTimer(0)
-	defer refresh.Stop()
-	if len(s.lists) == 0 {
-		refresh.Stop()
+	if len(s.lists) > 0 {
+		background(func() { s.refresh(ctx) })
 	}
+	changed := s.changed
 	pause := time.NewTicker(keepAlive)
 	defer pause.Stop()
-	open := len(s.tasks)
-	for len(s.lists) > 0 || open > 0 {
+	for {
+		methods := []string(nil)
 		select {
-		case task := <-ended:
-			free := followers[task.index]
-			if free == nil || task.params == nil { // its follower reads it again
-				continue
-			}
-			followers[task.index] = nil
-			open--
-			err := s.stream.NotifyCounted("notifications/tasks", task.params)
-			free()
-			if err != nil {
-				return
-			}
-		case <-refresh.C:
-			group.Go(func() { // a source may be slow
-				defer s.front.recovered(ctx)
-				refreshed <- s.front.listeners.refresh(ctx, sources, func(ctx context.Context, due []string) map[string]time.Time {
-					return s.front.Bridge.ReadLists(ctx, front.Quiet(s.caller), due)
-				})
-			})
-		case next := <-refreshed:
-			refresh.Reset(time.Until(next))
 		case <-changed:
 			changed = s.front.Bridge.Changed(s.caller.Principal)
-			for _, method := range s.lists {
-				if s.stream.Notify(method, s.params(nil)) != nil {
-					return
-				}
-			}
+			methods = s.lists
 		case <-pause.C:
-			if s.stream.KeepAlive() != nil {
-				return
-			}
 		case <-s.front.Stopping:
 			return
 		case <-ctx.Done():
 			return
 		}
+		select {
+		case s.writing <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		err := error(nil)
+		for _, method := range methods {
+			err = cmp.Or(err, s.stream.Notify(method, s.params(nil)))
+		}
+		if methods == nil {
+			err = s.stream.KeepAlive()
+		}
+		<-s.writing
+		if err != nil {
+			return
+		}
 	}
 }
 
-// endedTask is a task of a subscription, with its index there.
-type endedTask struct {
-	index int
-	// params are those of the notification; nil: they are not kept.
-	params jsontext.Value
+// refresh reads the lists of the sources again.
+func (s *subscription) refresh(ctx context.Context) {
+	sources := s.front.Bridge.Readable(s.caller.Principal)
+	for ctx.Err() == nil {
+		next := s.front.listeners.refresh(ctx, sources, func(ctx context.Context, due []string) map[string]time.Time {
+			return s.front.Bridge.ReadLists(ctx, front.Quiet(s.caller), due)
+		})
+		select {
+		case <-time.After(time.Until(next)):
+		case <-ctx.Done():
+		}
+	}
 }
 
-func send(ctx context.Context, to chan<- endedTask, t endedTask) {
+// tell notifies the client of a task that has ended, unless it knows that, and ends its follower. It reports false if that would have to wait for the client,
+// which reads slowly.
+func (s *subscription) tell(ctx context.Context, index int, params jsontext.Value) bool {
 	select {
-	case to <- t:
+	case s.writing <- struct{}{}:
+	case <-time.After(outputKept):
+		return false
 	case <-ctx.Done():
+		return true
 	}
+	defer func() { <-s.writing }()
+	free := s.followers[index]
+	if free == nil {
+		return true
+	}
+	s.followers[index] = nil
+	s.open--
+	if s.stream.NotifyCounted("notifications/tasks", params) != nil || s.open == 0 && len(s.lists) == 0 {
+		s.leave()
+	}
+	free()
+	return true
 }
 
-// awaitCancellations sends the tasks that are canceled. The database, which knows those that were canceled at other instances, is
+// awaitCancellations tells the tasks that are canceled. The database, which knows those that were canceled at other instances, is
 // asked when there may be one, and now and then.
-func (s *subscription) awaitCancellations(ctx context.Context, ended chan<- endedTask) {
+func (s *subscription) awaitCancellations(ctx context.Context) {
 	pause := time.NewTicker(pauseBetweenCancellations)
 	defer pause.Stop()
 	told := make([]bool, len(s.tasks))
@@ -281,9 +270,8 @@ func (s *subscription) awaitCancellations(ctx context.Context, ended chan<- ende
 			if told[i] || !all && s.tasks[i].ref.Kept != "" { // follow hears of an entry
 				continue
 			}
-			if task := s.canceledTask(i); task != nil {
-				told[i] = true
-				send(ctx, ended, endedTask{i, task})
+			task := s.canceledTask(i)
+			for told[i] = task != nil; told[i] && !s.tell(ctx, i, task); {
 			}
 		}
 		select {
@@ -299,29 +287,28 @@ func (s *subscription) awaitCancellations(ctx context.Context, ended chan<- ende
 	}
 }
 
-// follow waits for the end of a task and sends it. Its params are used until the context ends. If the client reads slowly, so that other
-// notifications wait, it frees the params, waits until the listener takes a task, and reads it again: a listener does not keep the outputs of
-// all its tasks.
-func (s *subscription) follow(ctx context.Context, index int, ended chan<- endedTask) {
+// follow waits for the end of a task and tells it. If the client reads slowly, so that other notifications wait, it frees the params, waits until the client
+// has read, and reads them again: a listener does not keep the outputs of all its tasks.
+func (s *subscription) follow(ctx context.Context, index int) {
 	for ctx.Err() == nil {
 		held, free := context.WithCancel(ctx)
 		params := s.awaitTask(held, index)
-		if params == nil {
-			free()
+		told := params != nil && s.tell(ctx, index, params)
+		free()
+		switch {
+		case told:
+			return
+		case params == nil:
 			select {
 			case <-time.After(pauseBetweenFollowing):
 			case <-ctx.Done():
 			}
-			continue
+		default:
+			select {
+			case s.writing <- struct{}{}:
+				<-s.writing
+			case <-ctx.Done():
+			}
 		}
-		select {
-		case ended <- endedTask{index, params}:
-			<-ctx.Done()
-		case <-ctx.Done():
-		case <-time.After(outputKept):
-			free()
-			send(ctx, ended, endedTask{index: index})
-		}
-		free()
 	}
 }
