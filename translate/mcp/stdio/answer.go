@@ -8,10 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/wire"
@@ -69,13 +66,6 @@ func (s *server) whole(c *call, resp *http.Response) {
 	case len(bytes.TrimSpace(body)) == 0 && resp.StatusCode < 300: // Caddy answers so where it serves nothing
 		s.fail(c, jsonrpc.CodeInternalError, fmt.Sprintf("%s answered with HTTP %d and an empty body: probably nothing serves MCP there. %s "+
 			"If it is one, the request may have been executed without answering.", s.where, resp.StatusCode, endpointAdvice))
-	case c.isBatch:
-		switch {
-		case !s.settle(c, body):
-			s.fail(c, jsonrpc.CodeInternalError, s.refusal(resp))
-		case len(c.ids) > 0 && jsontext.Value(body).Kind() == '[': // else the batch as a whole was refused
-			s.fail(c, jsonrpc.CodeInternalError, "The answer of "+s.where+" to the batch has none to this request, which may have been executed: check before you send it again.")
-		}
 	default:
 		r, ok := parseReply(body, c.id)
 		if !ok || !r.isResponse {
@@ -84,21 +74,6 @@ func (s *server) whole(c *call, resp *http.Response) {
 		}
 		s.respond(c, r)
 	}
-}
-
-// settle writes an answer to a batch, or to some of its requests, which are then no longer in ids. It returns false if the text is none.
-func (s *server) settle(c *call, text []byte) bool {
-	line, ids, ok := parseBatchReply(text)
-	if !ok {
-		return false
-	}
-	answered := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		answered[keyOf(id)] = true
-	}
-	c.ids = slices.DeleteFunc(c.ids, func(id jsontext.Value) bool { return answered[keyOf(id)] })
-	s.write(c, line)
-	return true
 }
 
 // readWhole reads a body; of one that is longer than maxAnswer, one byte more than that.
@@ -123,15 +98,6 @@ func (s *server) stream(c *call, body io.Reader) {
 		if err != nil {
 			s.broken(c, err)
 			return
-		}
-		if c.isBatch {
-			if !s.settle(c, data) {
-				s.warn("left out an event of " + s.where + " that is no message of JSON-RPC")
-			}
-			if s.release(c); len(c.ids) == 0 {
-				return
-			}
-			continue
 		}
 		r, ok := parseReply(data, c.id)
 		switch {

@@ -37,7 +37,7 @@ func TestAnswers(t *testing.T) {
 		{"no id", call, 413, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"large"}}`, []string{id + `"error":{"code":-32600,"message":"large"}}`}},
 		{"an error of the server", call, 500, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"panic"}}`, []string{id + `"error":{"code":-32603,"message":"panic"}}`}},
 		{"no readable id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"id"}}`, []string{`{"jsonrpc":"2.0","error":{"code":-32600,"message":"id"}}`}},
-		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, 400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"batch"}}`, []string{`{"jsonrpc":"2.0","error":{"code":-32600,"message":"batch"}}`}},
+		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, 400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"batch"}}`, []string{`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"batch"}}`}},
 		{"no request", `{}`, 502, "text/html", ``, []string{`{"jsonrpc":"2.0","error":{"code":-32603,…HTTP 502`}},
 		{"a stream", call, 200, stream, ": hi\n\nid: 1\ndata:\n\nevent: message\ndata: " + progress + "\n\ndata: " + answer + "\n\ndata: " + progress + "\n\n", []string{progress, answer}},
 		{"events of several lines", call, 200, stream + "; charset=utf-8", "data: {\"jsonrpc\":\"2.0\",\r\ndata: \"id\":12345678901234567890,\"result\"\r\ndata::[\r\ndata:1]}\r\n\r\n", []string{`{"jsonrpc":"2.0", "id":12345678901234567890,"result" :[ 1]}`}},

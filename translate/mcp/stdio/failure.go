@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/skill-bridge/caddy-skill-bridge/translate/front"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
@@ -39,22 +37,11 @@ func (s *server) fail(c *call, code int, text string) {
 		s.warn("a response of the client was not delivered: " + text)
 		return
 	}
-	one := func(id jsontext.Value) string {
-		line := `{"jsonrpc":"2.0"`
-		if id != nil {
-			line += `,"id":` + string(id)
-		}
-		return line + fmt.Sprintf(`,"error":{"code":%d,"message":%s}}`, code, front.AppendText(nil, text))
+	line := `{"jsonrpc":"2.0"`
+	if c.id != nil {
+		line += `,"id":` + string(c.id)
 	}
-	if len(c.ids) == 0 {
-		s.write(c, []byte(one(c.id)))
-		return
-	}
-	var all []string // of a batch
-	for _, id := range c.ids {
-		all = append(all, one(id))
-	}
-	s.write(c, []byte("["+strings.Join(all, ",")+"]"))
+	s.write(c, fmt.Appendf(nil, `%s,"error":{"code":%d,"message":%s}}`, line, code, front.AppendText(nil, text)))
 }
 
 // broken answers a message after an error of the connection. The message is not sent again, since it may have been executed.

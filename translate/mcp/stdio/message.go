@@ -28,10 +28,6 @@ type message struct {
 	version  jsontext.Value // that params._meta names; nil: it names none
 	name     jsontext.Value // that the header Mcp-Name repeats, if it is a string
 	requests jsontext.Value // the id of the request that the notification cancels
-
-	isBatch bool
-	ids     []jsontext.Value // of the requests of a batch that are not answered yet
-	cancels []jsontext.Value // the ids of the requests that notifications of a batch cancel
 }
 
 // validJSON reports whether a text is one JSON value in UTF-8. Whether names in it are unique is up to the server.
@@ -39,39 +35,17 @@ func validJSON(text []byte) bool {
 	return jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true))
 }
 
-// parse reads a message of the client. It returns false if the text is not JSON.
-func parse(text []byte) (m message, ok bool) {
-	m.text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if !validJSON(m.text) {
-		return m, false
+// split returns the messages of a line of the client: one, or those of a batch, of which each is sent and answered by itself. It returns false if the
+// text is not JSON.
+func split(line []byte) (all []jsontext.Value, ok bool) {
+	line = bytes.TrimPrefix(line, []byte("\ufeff"))
+	if !validJSON(line) {
+		return []jsontext.Value{nil}, false
 	}
-	if jsontext.Value(m.text).Kind() == '[' {
-		m.readBatch()
-	} else {
-		m.read()
+	if all = jsonrpc.Items(line); len(all) == 0 {
+		all = []jsontext.Value{line}
 	}
-	return m, true
-}
-
-// readBatch reads an array of messages. It is answered if one of them is, or if it is empty.
-func (m *message) readBatch() {
-	m.isBatch = true
-	elements := jsonrpc.Items(m.text)
-	m.isNotification = len(elements) > 0
-	for _, text := range elements {
-		element := message{text: text}
-		element.read()
-		m.isNotification = m.isNotification && !element.wantsAnswer()
-		switch {
-		case element.isNotification && element.method == methodCancelled:
-			m.cancels = append(m.cancels, element.requests)
-		case element.wantsAnswer() && element.id != nil:
-			m.ids = append(m.ids, element.id)
-		}
-		if element.version != nil {
-			m.version = element.version // the server refuses it
-		}
-	}
+	return all, true
 }
 
 // read reads one message.
@@ -139,28 +113,6 @@ func parseReply(text []byte, id jsontext.Value) (m message, ok bool) {
 	}
 	jsonrpc.Flatten(m.text)
 	return m, true
-}
-
-// parseBatchReply reads an answer to a batch, which is an array, or one message, and makes it one line. It returns the ids of the responses in it, and
-// false if the text is no answer.
-func parseBatchReply(text []byte) (line []byte, ids []jsontext.Value, ok bool) {
-	text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
-	kind := jsontext.Value(text).Kind()
-	if !validJSON(text) || kind != '[' && kind != '{' {
-		return nil, nil, false
-	}
-	elements := []jsontext.Value{text}
-	if kind == '[' {
-		elements = jsonrpc.Items(text)
-	}
-	for _, e := range elements {
-		m := message{text: e}
-		if m.read(); m.isResponse && m.id != nil {
-			ids = append(ids, m.id)
-		}
-	}
-	jsonrpc.Flatten(text)
-	return text, ids, true
 }
 
 // withID returns a response with another id.

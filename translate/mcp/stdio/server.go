@@ -39,8 +39,8 @@ const (
 	maxWaiting = 32 << 20
 	// maxRefused bounds, beyond maxWaiting, the answers to messages that found no room to wait.
 	maxRefused = 4 << 20
-	// callSize and idSize are about what a message that waits, and each id in it, take beside their texts.
-	callSize, idSize = 4 << 10, 48
+	// callSize is about what a message that waits takes beside its text.
+	callSize = 4 << 10
 )
 
 // Do sends an HTTP request, as [http.Client.Do] does. It must not follow redirects.
@@ -180,21 +180,25 @@ func (s *server) take(l line) {
 	if !l.tooLong && len(bytes.Trim(l.text, " \t\r")) == 0 {
 		return
 	}
-	m, isJSON := parse(l.text)
-	if m.isNotification && m.method == methodCancelled {
-		s.cancel(m.requests)
-		return
+	all, isJSON := split(l.text)
+	for _, text := range all {
+		c := &call{message: message{text: text}}
+		c.read()
+		switch {
+		case l.tooLong:
+			c.fault = &fault{jsonrpc.CodeInvalidRequest, s.options.tooLong()}
+		case !isJSON:
+			c.fault = &fault{jsonrpc.CodeParseError, "Parse error: the line is not one JSON message in UTF-8."}
+		case c.isNotification && c.method == methodCancelled:
+			s.cancel(c.requests)
+			continue
+		}
+		s.accept(c)
 	}
-	for _, id := range m.cancels {
-		s.cancel(id)
-	}
-	c := &call{message: m}
-	switch {
-	case l.tooLong:
-		c.fault = &fault{jsonrpc.CodeInvalidRequest, s.options.tooLong()}
-	case !isJSON:
-		c.text, c.fault = nil, &fault{jsonrpc.CodeParseError, "Parse error: the line is not one JSON message in UTF-8."}
-	}
+}
+
+// accept lets a message begin, or wait for its turn.
+func (s *server) accept(c *call) {
 	c.ctx, c.end = context.WithCancel(s.ctx)
 	if c.id != nil && c.wantsAnswer() {
 		s.mu.Lock()
@@ -204,10 +208,7 @@ func (s *server) take(l line) {
 	if s.enter(c, maxWaiting) {
 		return
 	}
-	c.text, c.cancels, c.id = nil, nil, bytes.Clone(c.id) // the rest of the message is not kept
-	for i, id := range c.ids {
-		c.ids[i] = bytes.Clone(id)
-	}
+	c.text, c.id = nil, bytes.Clone(c.id) // the rest of the message is not kept
 	c.fault = &fault{jsonrpc.CodeInternalError, "Too many requests wait for their turn. This one was not executed: send it again when others have been answered."}
 	if !s.enter(c, maxWaiting+maxRefused) {
 		s.done(c)
@@ -248,13 +249,7 @@ func (s *server) enter(c *call, room int64) bool {
 }
 
 // size is about what the message takes while it waits, in bytes.
-func (c *call) size() int64 {
-	size := callSize + len(c.text)
-	for _, id := range append(c.ids, c.id) {
-		size += idSize + len(id)
-	}
-	return int64(size)
-}
+func (c *call) size() int64 { return int64(callSize + len(c.text) + len(c.id)) }
 
 // done forgets a message.
 func (s *server) done(c *call) {
