@@ -32,7 +32,7 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 var ceilings = map[string]int{
 	"translate/skillsharing":   12440,
 	"translate/a2a":            6120,
-	"translate/mcp":            3926,
+	"translate/mcp":            3825,
 	"translate/catalog":        3360,
 	"module/command":           3240,
 	"module/store":             2540,
