@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/xcaddy"
@@ -107,4 +108,17 @@ func TestCommandLineErrors(t *testing.T) {
 			t.Errorf("%q: error %v, want %s", test.args, err, test.want)
 		}
 	}
+}
+
+// While the go command compiles, which it does in silence, the build says for how long.
+func TestTellTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w strings.Builder
+		stop := tellTime(&w)
+		time.Sleep(45 * time.Second) // of the test's clock
+		stop()
+		if want := "build: still compiling after 20s\nbuild: still compiling after 40s\nbuild: ended after 45s\n"; w.String() != want {
+			t.Errorf("it writes %q, want %q", w.String(), want)
+		}
+	})
 }

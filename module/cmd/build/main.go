@@ -15,7 +15,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -49,9 +51,38 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(stderr, "build: writing %s. The first time, this downloads about 150 modules and compiles them: five minutes on two processors. Later, it takes seconds.\n", *output)
+	stop := tellTime(stderr)
+	defer stop()
 	if err := builder.Build(ctx, *output); err != nil {
 		return fmt.Errorf("building %s from %s: %w (if the module proxy refused something, run go mod download, and then this again with GOPROXY=off GOSUMDB=off)",
 			*output, *config, err)
 	}
 	return nil
+}
+
+// silence is how long a build says nothing: the go command says nothing at all while it compiles.
+const silence = 20 * time.Second
+
+// tellTime writes from time to time how long the build has taken, until the function that it returns is called, which writes that, too.
+func tellTime(w io.Writer) (stop func()) {
+	start, ticker, ended := time.Now(), time.NewTicker(silence), make(chan struct{})
+	tell := func(what string) { fmt.Fprintf(w, "build: %s after %s\n", what, time.Since(start).Round(time.Second)) }
+	var told sync.WaitGroup
+	told.Go(func() {
+		for {
+			select {
+			case <-ticker.C:
+				tell("still compiling")
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(ended)
+		told.Wait()
+		tell("ended")
+	}
 }
