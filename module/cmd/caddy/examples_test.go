@@ -643,7 +643,8 @@ func (u asUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// startQuickstart starts the quickstart with short run times and polling intervals.
+// startQuickstart starts the quickstart with short run times, which are still long enough that a busy machine answers 202 before their end, and with short
+// polling intervals.
 func startQuickstart(e *example) *bridge {
 	e.t.Helper()
 	e.provider = "127.0.0.1:" + freePort(e.t)
@@ -651,7 +652,7 @@ func startQuickstart(e *example) *bridge {
 	e.admin = "localhost:" + freePort(e.t)
 	e.replace(quickstartAdmin, e.admin)
 	e.replace("async_after 100ms", "async_after 10ms")
-	e.replace("\t\tclient demo-client", "\t\trun_time 50ms\n\t\tclient demo-client")
+	e.replace("\t\tclient demo-client", "\t\trun_time 300ms\n\t\tclient demo-client")
 	e.option("poll_interval 2ms 10ms")
 	return e.start()
 }
