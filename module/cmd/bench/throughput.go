@@ -31,12 +31,12 @@ func measureClosed(b *bench) values {
 			rate, _ := b.pairRow(&pairs, name, loads[0], loads[1])
 			if connections == 32 {
 				b.report.goal("Requests/s, ratio, "+body.name, body.goal, rate)
+				row := []string{name}
+				for _, l := range loads[2:] {
+					row = append(row, fmt.Sprintf("%s; %.1f", number(l.all().rate()), l.all().cost()*1e6))
+				}
+				others.add(row...)
 			}
-			row := []string{name}
-			for _, l := range loads[2:] {
-				row = append(row, fmt.Sprintf("%s; %.1f", number(l.all().rate()), l.all().cost()*1e6))
-			}
-			others.add(row...)
 			for _, l := range loads {
 				l.close()
 			}
