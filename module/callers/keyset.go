@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -91,27 +89,14 @@ func algorithmsOf(k *jose.JSONWebKey) []string {
 
 // read reads the metadata of the issuer and the keys that it names.
 func (i *issuer) read(ctx context.Context) ([]jose.JSONWebKey, error) {
-	u, _ := url.Parse(i.URL) // checked before
-	var faults []string
-	for _, address := range tokens.MetadataURLs(u) {
-		var metadata struct {
-			Issuer string `json:"issuer"`
-			Keys   string `json:"jwks_uri"`
-		}
-		err := tokens.ReadDocument(ctx, i.transport, address, &metadata)
-		keys, wrong := url.Parse(metadata.Keys)
-		switch {
-		case err != nil:
-			faults = append(faults, err.Error())
-		case metadata.Issuer != i.URL:
-			faults = append(faults, fmt.Sprintf("%s is the metadata of the issuer %.200q, not of %q", address, metadata.Issuer, i.URL))
-		case wrong != nil || keys.Scheme != "https" && keys.Scheme != u.Scheme:
-			faults = append(faults, address+" has no jwks_uri that is an https URL")
-		default:
-			return i.readKeys(ctx, metadata.Keys)
-		}
+	m, err := tokens.ReadMetadata(ctx, i.transport, i.URL)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Keys == "":
+		return nil, errors.New("the metadata of the issuer has no jwks_uri that is an https URL")
 	}
-	return nil, errors.New(strings.Join(faults, "; "))
+	return i.readKeys(ctx, m.Keys)
 }
 
 // readKeys reads a JWK set (RFC 7517, section 5). Keys that can't check signatures of tokens are left out.

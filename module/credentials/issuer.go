@@ -3,7 +3,6 @@ package credentials
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials/tokens"
@@ -14,37 +13,14 @@ import (
 // metadataFresh is how long the metadata of an issuer is not read again.
 const metadataFresh = 24 * time.Hour
 
-// metadata is what an authorization server says about itself (RFC 8414, section 2).
-type metadata struct {
-	Issuer     string `json:"issuer"`
-	Revocation string `json:"revocation_endpoint"`
-	Names      bool   `json:"authorization_response_iss_parameter_supported"`
-}
-
 // metadata returns the metadata of the issuer, as it was read in the last day; without an issuer, it is empty.
-func (o *OAuth2User) metadata(ctx context.Context, issuer string, a *credential.Authentication) (*metadata, error) {
+func (o *OAuth2User) metadata(ctx context.Context, issuer string, a *credential.Authentication) (*tokens.Metadata, error) {
 	if issuer == "" {
-		return new(metadata), nil
+		return new(tokens.Metadata), nil
 	}
-	isOf := func(m *metadata, age time.Duration) bool { return age < metadataFresh && m.Issuer == issuer }
-	found, _, err := o.issuer.Get(ctx, metadataFresh, isOf, func(ctx context.Context) (found *metadata, err error) {
-		u, err := url.Parse(issuer)
-		if err != nil {
-			return nil, err
-		}
-		for _, address := range tokens.MetadataURLs(u) {
-			found = new(metadata)
-			if err = tokens.ReadDocument(ctx, a.Transport, address, found); err == nil && found.Issuer != issuer {
-				err = fmt.Errorf("%s is the metadata of another issuer", address)
-			}
-			if err == nil {
-				break
-			}
-		}
-		if r, wrong := tokens.ParseURL(found.Revocation); wrong != nil || r.Scheme != "https" && u.Scheme != "http" {
-			found.Revocation = ""
-		}
-		return found, err
+	isOf := func(m *tokens.Metadata, age time.Duration) bool { return age < metadataFresh && m.Issuer == issuer }
+	found, _, err := o.issuer.Get(ctx, metadataFresh, isOf, func(ctx context.Context) (*tokens.Metadata, error) {
+		return tokens.ReadMetadata(ctx, a.Transport, issuer)
 	})
 	if err == nil && found.Issuer == issuer {
 		return found, nil

@@ -76,7 +76,7 @@ type OAuth2User struct {
 	stores *tokens.Stores
 	sent   *tokens.Sent
 	logger *zap.Logger
-	issuer *tokens.Kept[*metadata]
+	issuer *tokens.Kept[*tokens.Metadata]
 	grants *grants // nil: there is no database
 	named  *namedEndpoints
 }
@@ -108,7 +108,7 @@ func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores, o.sent, o.issuer, o.named = c, new(tokens.Stores), new(tokens.Sent), new(tokens.Kept[*metadata]), new(namedEndpoints)
+	o.client, o.stores, o.sent, o.issuer, o.named = c, new(tokens.Stores), new(tokens.Sent), new(tokens.Kept[*tokens.Metadata]), new(namedEndpoints)
 	o.stores.Of(&c.get().Client) // from the pool, before an earlier configuration releases it
 	return nil
 }

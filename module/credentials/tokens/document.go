@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,10 +18,39 @@ import (
 // maxDocumentSize bounds the metadata of an authorization server, and its keys, in bytes.
 const maxDocumentSize = 512 << 10
 
-// MetadataURLs returns where the metadata of an issuer may be: by OpenID Connect Discovery 1.0, section 4, else by RFC 8414, section 3.
-func MetadataURLs(issuer *url.URL) [2]string {
-	origin, path := issuer.Scheme+"://"+issuer.Host, strings.TrimSuffix(issuer.EscapedPath(), "/")
-	return [2]string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path}
+// Metadata is what an authorization server says about itself (RFC 8414, section 2).
+type Metadata struct {
+	Issuer     string `json:"issuer"`
+	Keys       string `json:"jwks_uri"`            // empty also if it is less safe than the address of the issuer
+	Revocation string `json:"revocation_endpoint"` // likewise
+	Names      bool   `json:"authorization_response_iss_parameter_supported"`
+}
+
+// ReadMetadata reads the metadata of an issuer: by OpenID Connect Discovery 1.0, section 4, else by RFC 8414, section 3.
+func ReadMetadata(ctx context.Context, transport http.RoundTripper, issuer string) (*Metadata, error) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil, err
+	}
+	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	var faults []string
+	for _, address := range []string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path} {
+		m := new(Metadata)
+		switch err := ReadDocument(ctx, transport, address, m); {
+		case err != nil:
+			faults = append(faults, err.Error())
+		case m.Issuer != issuer:
+			faults = append(faults, fmt.Sprintf("%s is the metadata of the issuer %.200q, not of %q", address, m.Issuer, issuer))
+		default:
+			for _, named := range []*string{&m.Keys, &m.Revocation} {
+				if to, err := ParseURL(*named); err != nil || to.Scheme != "https" && u.Scheme != "http" {
+					*named = ""
+				}
+			}
+			return m, nil
+		}
+	}
+	return nil, errors.New(strings.Join(faults, "; "))
 }
 
 // ReadDocument reads a JSON document of an authorization server. It follows no redirect.
