@@ -76,10 +76,12 @@ type OAuth2 struct {
 	Params map[string][]string `json:"params,omitempty"`
 
 	client *rereadable[*tokens.Client]
-	stores *tokens.Stores
+	store  *tokens.Store
 	sent   *tokens.Sent
 	kept   tokens.Keeping
 	logger *zap.Logger
+
+	release func() // gives the store back
 }
 
 // reservedParams are the parameters of token requests that params can't set: there are options for
@@ -101,8 +103,8 @@ func (o *OAuth2) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores, o.sent = c, new(tokens.Stores), new(tokens.Sent)
-	o.stores.Of(c.get()) // from the pool, before an earlier configuration releases it
+	o.client, o.sent = c, new(tokens.Sent)
+	o.store, o.release = tokens.HoldStore(c.get())
 	return nil
 }
 
@@ -199,8 +201,8 @@ func checkParams(params map[string][]string, reserved []string) *options.ConfigE
 
 // Cleanup releases the tokens. Requests of the replaced configuration may still use them.
 func (o *OAuth2) Cleanup() error {
-	if o.stores != nil { // nil: Provision tokens.Failed
-		o.stores.Release()
+	if o.release != nil { // nil: Provision failed
+		o.release()
 	}
 	return nil
 }
@@ -233,7 +235,7 @@ func (o *OAuth2) token(ctx context.Context, c *tokens.Client, a *credential.Auth
 		return "", err
 	}
 	key := c.KeyOf(endpoint, a)
-	token, err := o.stores.Of(c).Get(ctx, key, o.fetcher(c, key, a))
+	token, err := o.store.Get(ctx, key, o.fetcher(c, key, a))
 	o.sent.AddTokens(token)
 	return token, err
 }
@@ -265,7 +267,7 @@ func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool,
 	}
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
 	key := c.KeyOf(endpoint, a)
-	token, err := o.stores.Of(c).Renew(ctx, key, rejected, o.fetcher(c, key, a))
+	token, err := o.store.Renew(ctx, key, rejected, o.fetcher(c, key, a))
 	if err != nil {
 		return false, describe(err, a.Auth)
 	}

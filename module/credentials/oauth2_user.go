@@ -73,12 +73,14 @@ type OAuth2User struct {
 	Resource string `json:"resource,omitempty"`
 
 	client *rereadable[*userClient]
-	stores *tokens.Stores
+	store  *tokens.Store
 	sent   *tokens.Sent
 	logger *zap.Logger
 	issuer *tokens.Kept[*tokens.Metadata]
 	grants *grants // nil: there is no database
 	named  *namedEndpoints
+
+	release func() // gives the store back
 }
 
 // userClient is the resolved configuration of an [OAuth2User].
@@ -108,15 +110,15 @@ func (o *OAuth2User) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.client, o.stores, o.sent, o.issuer, o.named = c, new(tokens.Stores), new(tokens.Sent), new(tokens.Kept[*tokens.Metadata]), new(namedEndpoints)
-	o.stores.Of(&c.get().Client) // from the pool, before an earlier configuration releases it
+	o.client, o.sent, o.issuer, o.named = c, new(tokens.Sent), new(tokens.Kept[*tokens.Metadata]), new(namedEndpoints)
+	o.store, o.release = tokens.HoldStore(&c.get().Client)
 	return nil
 }
 
 // Cleanup releases the tokens in memory. Requests of the replaced configuration may still use them.
 func (o *OAuth2User) Cleanup() error {
-	if o.stores != nil { // nil: Provision tokens.Failed
-		o.stores.Release()
+	if o.release != nil { // nil: Provision failed
+		o.release()
 	}
 	return nil
 }
@@ -262,13 +264,13 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 		return "", o.missing(c, &held{}, a.Auth, nil)
 	}
 	o.sent.AddTokens(row.Access, row.Refresh)
-	key, store := tokens.Key{TokenURL: endpoint, Origin: a.Origin, Scopes: row.Flow, Owner: g.thing.Name}, o.stores.Of(&c.Client)
-	store.Adopt(key, row.token())
+	key := tokens.Key{Client: c.Key, TokenURL: endpoint, Origin: a.Origin, Scopes: row.Flow, Owner: g.thing.Name}
+	o.store.Adopt(key, row.token())
 	var token string
 	if rejected == "" {
-		token, err = store.Get(ctx, key, o.refresher(c, key, a))
+		token, err = o.store.Get(ctx, key, o.refresher(c, key, a))
 	} else {
-		token, err = store.Renew(ctx, key, rejected, o.refresher(c, key, a))
+		token, err = o.store.Renew(ctx, key, rejected, o.refresher(c, key, a))
 	}
 	if errors.Is(err, errGrantEnded) {
 		return "", o.missing(c, &held{}, a.Auth, nil)

@@ -17,7 +17,7 @@ func (c *Client) KeyOf(endpoint string, a *credential.Authentication) Key {
 	if len(scopes) == 0 && c.RefreshToken == "" { // a refresh token may be for less than all that a descriptor names
 		scopes = ScopesOf(a.Auth)
 	}
-	return Key{TokenURL: endpoint, Origin: a.Origin, Scopes: strings.Join(scopes, " ")}
+	return Key{Client: c.Key, TokenURL: endpoint, Origin: a.Origin, Scopes: strings.Join(scopes, " ")}
 }
 
 // MaxScopes bounds the scopes of a descriptor that are asked for.

@@ -37,44 +37,10 @@ const (
 // configuration.
 var tokenPool = lifetime.NewPool[*Store]()
 
-// Stores has the tokens of one module: those of its client, which is another one after a secret was replaced.
-type Stores struct {
-	mu       sync.Mutex
-	key      string // of the client
-	tokens   *Store
-	release  func()
-	released bool
-}
-
-// Of returns the store of a client.
-func (s *Stores) Of(c *Client) *Store {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tokens != nil && s.key == c.Key {
-		return s.tokens
-	}
-	if s.tokens != nil {
-		s.release()
-	}
-	s.key, s.tokens, s.release = c.Key, new(Store), func() {}
-	if s.released { // nothing would release it
-		return s.tokens
-	}
-	if held, release, err := tokenPool.Hold(c.Key, func() (*Store, error) { return s.tokens, nil }); err == nil {
-		s.tokens, s.release = held, release
-	}
-	return s.tokens
-}
-
-// Release gives the store back to the pool. Requests of a replaced configuration may still use it.
-func (s *Stores) Release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.released && s.tokens != nil {
-		s.release()
-		s.release = func() {}
-	}
-	s.released = true
+// HoldStore returns the tokens of a configuration, from the pool until release is called. Requests may still use them after that.
+func HoldStore(c *Client) (s *Store, release func()) {
+	s, release, _ = tokenPool.Hold(c.Key, func() (*Store, error) { return new(Store), nil }) // it can't fail
+	return s, release
 }
 
 // Store holds the tokens of one configuration. All modules with this configuration share it,
@@ -85,12 +51,12 @@ type Store struct {
 	fetches singleflight.Group // likewise
 }
 
-// Key identifies a grant: the token endpoint, the origin of the provider that gets the token, what the token may be used for (the scopes, or what a
+// Key identifies a grant: the client, which is another one after a secret was replaced, the token endpoint, the origin of the provider that gets the token, what the token may be used for (the scopes, or what a
 // user has consented to), and whose it is; empty: the bridge's.
-type Key struct{ TokenURL, Origin, Scopes, Owner string }
+type Key struct{ Client, TokenURL, Origin, Scopes, Owner string }
 
 func (k Key) String() string {
-	return fmt.Sprintf("%q", []string{k.TokenURL, k.Origin, k.Scopes, k.Owner})
+	return fmt.Sprintf("%q", []string{k.Client, k.TokenURL, k.Origin, k.Scopes, k.Owner})
 }
 
 // grant is the state of the tokens from one endpoint for one provider. The store's lock guards it.
