@@ -220,7 +220,43 @@ func (o *OAuth2) Supports(auth *document.Auth) bool {
 // other than a token; with ENDPOINT_UNREACHABLE if it does not answer or answers with a temporary
 // error; and with INVOCATION_TIMEOUT if ctx ends first.
 func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	token, err := rereading(ctx, o.client, func(c *tokens.Client) (string, error) { return o.token(ctx, c, a) })
+	return authenticate(ctx, o.client, a, o.token)
+}
+
+// Renew implements [credential.Renewer]. It fetches a new access token, unless the rejected one was
+// replaced already. Its errors are those of Authenticate.
+func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
+	return renew(ctx, o.client, a, o.token)
+}
+
+// token returns an access token of a client, which is not the rejected one.
+func (o *OAuth2) token(ctx context.Context, c *tokens.Client, a *credential.Authentication, rejected string) (string, error) {
+	endpoint, err := c.Endpoint(a)
+	if err != nil {
+		return "", err
+	}
+	key := c.KeyOf(endpoint, a)
+	token, err := o.store.Get(ctx, key, rejected, o.fetcher(c, key, a))
+	o.sent.AddTokens(token)
+	return token, err
+}
+
+// bearer is the prefix of a token in the header (RFC 6750, section 2.1).
+const bearer = "Bearer "
+
+// tokenOf is a function that returns an access token of a client: another one than the rejected one, if there is another; rejected is empty if none was.
+type tokenOf[C any] func(ctx context.Context, c C, a *credential.Authentication, rejected string) (string, error)
+
+// authenticate adds a token to a request. It asks again if the token is refused, and the secret in a file was replaced.
+func authenticate[C comparable](ctx context.Context, v *rereadable[C], a *credential.Authentication, ask tokenOf[C]) error {
+	c := v.get()
+	token, err := ask(ctx, c, a, "")
+	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.AuthRequired && e.By == run.Provider { // by the token endpoint
+		v.reread(ctx)
+		if newest := v.get(); newest != c {
+			token, err = ask(ctx, newest, a, "")
+		}
+	}
 	if err != nil {
 		return describe(err, a.Auth)
 	}
@@ -228,46 +264,11 @@ func (o *OAuth2) Authenticate(ctx context.Context, a *credential.Authentication)
 	return nil
 }
 
-// token returns an access token of a client.
-func (o *OAuth2) token(ctx context.Context, c *tokens.Client, a *credential.Authentication) (string, error) {
-	endpoint, err := c.Endpoint(a)
-	if err != nil {
-		return "", err
-	}
-	key := c.KeyOf(endpoint, a)
-	token, err := o.store.Get(ctx, key, o.fetcher(c, key, a))
-	o.sent.AddTokens(token)
-	return token, err
-}
-
-// rereading asks for a token, and again if it is refused and the secret in a file was replaced.
-func rereading[C comparable](ctx context.Context, v *rereadable[C], ask func(C) (string, error)) (string, error) {
-	c := v.get()
-	token, err := ask(c)
-	if e, ok := errors.AsType[*run.Failure](err); ok && e.Kind == run.AuthRequired && e.By == run.Provider { // by the token endpoint
-		v.reread(ctx)
-		if newest := v.get(); newest != c {
-			return ask(newest)
-		}
-	}
-	return token, err
-}
-
-// bearer is the prefix of a token in the header (RFC 6750, section 2.1).
-const bearer = "Bearer "
-
-// Renew implements [credential.Renewer]. It fetches a new access token, unless the rejected one was
-// replaced already. Its errors are those of Authenticate.
-func (o *OAuth2) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	o.client.reread(ctx)
-	c := o.client.get()
-	endpoint, err := c.Endpoint(a)
-	if err != nil {
-		return false, err
-	}
+// renew reports whether there is another token than that of a request, which was rejected.
+func renew[C any](ctx context.Context, v *rereadable[C], a *credential.Authentication, ask tokenOf[C]) (bool, error) {
+	v.reread(ctx)
 	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	key := c.KeyOf(endpoint, a)
-	token, err := o.store.Renew(ctx, key, rejected, o.fetcher(c, key, a))
+	token, err := ask(ctx, v.get(), a, rejected)
 	if err != nil {
 		return false, describe(err, a.Auth)
 	}

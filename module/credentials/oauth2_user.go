@@ -207,30 +207,19 @@ func (*OAuth2User) Advice() string { return tokens.CheckClient }
 // Authenticate adds the access token of the user, and refreshes it if it has expired. Without a grant, it fails with AUTH_REQUIRED and the link where the
 // user can connect an account. Its other errors are those of [OAuth2.Authenticate].
 func (o *OAuth2User) Authenticate(ctx context.Context, a *credential.Authentication) error {
-	token, err := rereading(ctx, o.client, func(c *userClient) (string, error) { return o.token(ctx, c, a, "") })
-	if err != nil {
-		return describe(err, a.Auth)
-	}
-	a.Request.Header.Set("Authorization", bearer+token)
-	return nil
+	return authenticate(ctx, o.client, a, o.token)
 }
 
 // Renew implements [credential.Renewer]. A 401 counts only for the token that was sent: the stored one may be another.
 func (o *OAuth2User) Renew(ctx context.Context, a *credential.Authentication) (bool, error) {
-	o.client.reread(ctx)
-	rejected := strings.TrimPrefix(a.Request.Header.Get("Authorization"), bearer)
-	token, err := o.token(ctx, o.client.get(), a, rejected)
-	if err != nil {
-		return false, describe(err, a.Auth)
-	}
-	return token != rejected, nil
+	return renew(ctx, o.client, a, o.token)
 }
 
 // rejectable is the age from which the rejection of a token that can't be refreshed ends its grant: the provider has accepted it before. A younger one is a matter
 // for the operator, since users would consent in circles.
 const rejectable = 5 * time.Minute
 
-// token returns the access token of the user of a request: another one than the rejected one, if there is another; rejected is empty if none was.
+// token returns the access token of the user of a request (see [tokenOf]).
 func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Authentication, rejected string) (string, error) {
 	if a.Owner == "" || o.grants == nil {
 		e := tokens.Failed(run.AuthRequired, run.Bridge, "Each user connects an account of their own at this provider, and the request belongs to none.")
@@ -266,12 +255,7 @@ func (o *OAuth2User) token(ctx context.Context, c *userClient, a *credential.Aut
 	o.sent.AddTokens(row.Access, row.Refresh)
 	key := tokens.Key{Client: c.Key, TokenURL: endpoint, Origin: a.Origin, Scopes: row.Flow, Owner: g.thing.Name}
 	o.store.Adopt(key, row.token())
-	var token string
-	if rejected == "" {
-		token, err = o.store.Get(ctx, key, o.refresher(c, key, a))
-	} else {
-		token, err = o.store.Renew(ctx, key, rejected, o.refresher(c, key, a))
-	}
+	token, err := o.store.Get(ctx, key, rejected, o.refresher(c, key, a))
 	if errors.Is(err, errGrantEnded) {
 		return "", o.missing(c, &held{}, a.Auth, nil)
 	}

@@ -131,39 +131,28 @@ type Granted struct {
 type Fetch func(ctx context.Context, newest Refresh) (Granted, *run.Failure)
 
 // Get returns a token: the known one if it is valid, otherwise one that f obtains. Shortly before
-// the known token expires, get starts a fetch without waiting for it.
-func (s *Store) Get(ctx context.Context, key Key, f Fetch) (string, error) {
+// the known token expires, Get starts a fetch without waiting for it. A token that a provider has
+// rejected is replaced, unless that was done already; it fails if the previous replacement was too
+// recent (see renewalPause). Rejected is empty if none was.
+func (s *Store) Get(ctx context.Context, key Key, rejected string, f Fetch) (string, error) {
 	now := time.Now()
 	s.mu.Lock()
 	g := s.grant(key)
-	if g.token.Valid(now) {
-		token := g.token.Value
-		if g.token.refreshDue(now) && !now.Before(g.until) {
-			s.fetch(key, g, f)
-		}
-		s.mu.Unlock()
-		return token, nil
-	}
-	return s.await(ctx, key, g, f)
-}
-
-// Renew replaces a rejected token, unless it was replaced already, and returns the token to use now. It fails if the previous replacement was too recent (see renewalPause).
-func (s *Store) Renew(ctx context.Context, key Key, rejected string, f Fetch) (token string, err error) {
-	now := time.Now()
-	s.mu.Lock()
-	g := s.grant(key)
-	if g.token != nil && g.token.Value != rejected {
-		defer s.mu.Unlock()
-		return g.token.Value, nil
-	}
-	if g.token != nil {
+	if g.token != nil && g.token.Value == rejected {
 		if early := g.renewable.Sub(now); early > 0 {
 			s.mu.Unlock()
 			return "", rejectedAgain(key.TokenURL, early)
 		}
 		g.token, g.renewable = nil, now.Add(renewalPause)
 	}
-	return s.await(ctx, key, g, f)
+	if !g.token.Valid(now) {
+		return s.await(ctx, key, g, f)
+	}
+	defer s.mu.Unlock()
+	if g.token.refreshDue(now) && !now.Before(g.until) {
+		s.fetch(key, g, f)
+	}
+	return g.token.Value, nil
 }
 
 // Adopt takes the access token of a grant from the database, unless the known one is newer.
