@@ -16,8 +16,8 @@ import (
 // contents.
 func TestLengths(t *testing.T) {
 	for _, recipe := range manuals.In(t, "caddyfile", manuals.README) {
-		if lines := strings.Count(recipe.Text, "\n"); lines > 12 {
-			t.Errorf("a recipe has %d lines, more than 12:\n%s", lines, recipe.Text)
+		if lines := strings.Count(recipe.Text, "\n"); lines > 15 {
+			t.Errorf("a recipe has %d lines, more than 15:\n%s", lines, recipe.Text)
 		}
 	}
 	for _, file := range manuals.All {
