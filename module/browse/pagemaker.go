@@ -359,6 +359,8 @@ func (m *pageMaker) reason(f *run.Failure) string {
 	case f.Kind == run.VersionIncompatible && len(f.Violations) > 0:
 		return "It needs version " + plain(strings.Trim(string(f.Violations[0].Actual), `"`), maxShownName) + " of the Skill Sharing Protocol; this bridge speaks version " +
 			strconv.Itoa(document.ConsumerMajor) + "."
+	case f.Next() == run.NextConnect:
+		return "It acts in an account of yours, which you have not connected, or not for all that it does."
 	case f.Kind == run.DeadlineExceeded: // the page's time limit; the failure's text is about the timeout of calls
 		return "It did not answer in time."
 	}

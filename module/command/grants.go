@@ -63,7 +63,7 @@ or {"error": {"message"}}.` + adminHelp,
 func showGrants(s *cli.Screen, all *admin.Grants) {
 	rows := make([][]string, len(all.Grants))
 	for i, g := range all.Grants {
-		since, ends := ago(g.Consented), ""
+		since, ends := ago(g.Consented)+" ago", ""
 		switch {
 		case g.Unreadable:
 			since, ends = "?", "can't be decrypted"
@@ -72,7 +72,7 @@ func showGrants(s *cli.Screen, all *admin.Grants) {
 		}
 		rows[i] = []string{cmp.Or(g.Owner, "?"), cmp.Or(g.Namespace, "?"), since, g.Used.UTC().Format("2006-01-02"), ends, strings.Join(g.Scopes, " ")}
 	}
-	s.WholeTable("", 5, []string{"PRINCIPAL", "SOURCE", "CONNECTED SINCE", "LAST USED", "ENDS", "SCOPES"}, rows)
+	s.WholeTable("", 5, []string{"PRINCIPAL", "SOURCE", "CONNECTED", "LAST USED", "ENDS", "SCOPES"}, rows)
 	summarizeGrants(s, all)
 }
 

@@ -35,8 +35,8 @@ func TestGrants(t *testing.T) {
 		fails      bool
 	}{
 		{"", "ada        restaurant", "GET /skill_bridge/grants?principal= null", false},
-		{"", "2026-11-29  with its token", "GET /skill_bridge/grants?principal= null", false},
-		{"", "?          ?           ?                2026-11-29  can't be decrypted", "GET /skill_bridge/grants?principal= null", false},
+		{"", " ago  2026-11-29  with its token", "GET /skill_bridge/grants?principal= null", false},
+		{"", "?          ?           ?           2026-11-29  can't be decrypted", "GET /skill_bridge/grants?principal= null", false},
 		{"", "Accounts that users have connected: 2 at restaurant", "GET /skill_bridge/grants?principal= null", false},
 		{"", "not known of db: down", "GET /skill_bridge/grants?principal= null", false},
 		{"--principal a&b --json", `"principal":"bob"`, "GET /skill_bridge/grants?principal=a%26b null", false},

@@ -151,6 +151,17 @@ func TestS322DisconnectOfTheDenied(t *testing.T) {
 	}
 }
 
+// TestRowForUsers: the page of skills tells the user, in words for users, why a skill can't be called yet.
+func TestRowForUsers(t *testing.T) {
+	b := newBed(t)
+	ada := b.browser(t, "ada")
+	for _, path := range []string{"/rpc", "/rpc?skill=acme.book"} {
+		if a := ada.get(path, "Accept", "text/html"); !strings.Contains(a.body, "which you have not connected") || strings.Contains(a.body, "Ask the user") {
+			t.Errorf("%s: %s", path, a.body)
+		}
+	}
+}
+
 // TestS323EncodedCallback: a callback whose path is written with percent signs is one, so that its code is in no log.
 func TestS323EncodedCallback(t *testing.T) {
 	b := newBed(t)
