@@ -42,7 +42,7 @@ var ceilings = map[string]int{
 	"module/credentials":       3435,
 	"translate/ledger":         2270,
 	"translate":                1960,
-	"module/bridge":            1970,
+	"module/bridge":            1990,
 	"module/fronts":            1497,
 	"translate/jsonrpc":        1563,
 	"translate/front":          1493,

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
@@ -72,6 +75,27 @@ func sweep(ctx context.Context, accounts *credentials.Accounts, logger *zap.Logg
 	}
 }
 
+// browsers returns what says who the user of a browser is; empty: there are no pages for users.
+func (h *Handler) browsers() string {
+	if h.Connect == nil {
+		return ""
+	}
+	return cmp.Or(h.Connect.Principal, h.placeholder())
+}
+
+// warnOfPrincipals warns if the users of browsers have other principals than callers, as far as texts around placeholders show it.
+func (h *Handler) warnOfPrincipals(logger *zap.Logger) {
+	by := h.browsers()
+	prefix, _, _ := strings.Cut(by, "{")
+	fits := !h.byToken() && (by == h.placeholder() || !strings.Contains(by, h.placeholder())) || options.Globals.MatchString(by) ||
+		h.keys != nil && slices.ContainsFunc(h.keys.Principals(), func(principal string) bool { return strings.HasPrefix(principal, prefix) }) ||
+		slices.ContainsFunc(h.CallersJWT, func(i callers.Issuer) bool { return strings.HasPrefix(prefix, i.Prefix) })
+	if by != "" && !fits {
+		logger.Warn("accounts that users connect are for no caller, since no caller has a principal as connect makes them: write the principal of connect as callers have it, with the same prefix",
+			zap.String("principal", by))
+	}
+}
+
 // serveConnect makes the pages on which users connect accounts, if there are any.
 func (h *Handler) serveConnect(setup *fronts.Setup, kept *fronts.KeptRuns) error {
 	if h.Connect == nil {
@@ -81,7 +105,7 @@ func (h *Handler) serveConnect(setup *fronts.Setup, kept *fronts.KeptRuns) error
 	if err != nil {
 		return err
 	}
-	o, by := setup.Observer, cmp.Or(h.Connect.Principal, h.placeholder())
+	o, by := setup.Observer, h.browsers()
 	h.connect, err = h.Connect.Handler(setup.Bridge, flows, setup.Realm, func(ctx context.Context, principal, reason string) {
 		o.RefusedCaller(ctx, cmp.Or(principal, by), "connect", reason)
 	})

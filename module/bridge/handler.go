@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -178,7 +177,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	var principal, ambiguous string
 	if toUser {
-		principal, ambiguous = callers.PrincipalBy(r, cmp.Or(h.Connect.Principal, h.placeholder()))
+		principal, ambiguous = callers.PrincipalBy(r, h.browsers())
 		h.connect.Serve(w, r, principal, ambiguous)
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/browse"
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
@@ -199,9 +200,11 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	if err := lifetime.OnRunning(ctx, running(h.announce)); err != nil {
 		return err
 	}
-	return lifetime.OnStart(ctx, running(func(app *caddyhttp.App) { // all handlers are provisioned
-		h.WarnOfRoutes(app, h, h.requires(), h.logger)
-	}))
+	shown.Warn = func(logger *zap.Logger) {
+		h.warnOfPrincipals(logger)
+		running(func(app *caddyhttp.App) { h.WarnOfRoutes(app, h, h.requires(), h.browsers(), logger) })()
+	}
+	return lifetime.OnStart(ctx, func() { shown.Warn(h.logger) }) // all handlers are provisioned
 }
 
 // begin returns the configuration of the bridge and its observer. The handler holds pooled values until its usage ends.

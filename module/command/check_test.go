@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/issuertest"
 )
@@ -456,5 +457,59 @@ func TestCheckAccounts(t *testing.T) {
 		if status != tc.status || !strings.Contains(written, uri) || !strings.Contains(written, tc.has) {
 			t.Errorf("%s: %d %+v", tc.issuer, status, findings)
 		}
+	}
+}
+
+// TestS325CheckOfConnect: check finds what keeps all users from connecting an account that their agents could use.
+func TestS325CheckOfConnect(t *testing.T) {
+	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/book", Auth: hostile.OAuth2("https://login.example.com/token")})
+	keys := filepath.Join(t.TempDir(), "callers")
+	line, err := callers.Line("staff:ada", "the-key-of-ada-which-is-long-enough")
+	if err == nil {
+		err = os.WriteFile(keys, []byte(line), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		open    = "no user can connect an account, since no authentication in front of the pages of connect sets the principal"
+		strange = "accounts that users connect are for no caller"
+		jwt     = "callers_jwt https://login.example.com {\naudience https://agents.example.com\nprefix staff:\n}"
+		login   = "}\nbasic_auth {\nada $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG"
+	)
+	for name, tc := range map[string]struct {
+		principal, callers, login string
+		want                      string
+	}{
+		"no login":                    {"", "", "", open},
+		"no login, mounts":            {"", "rpc\nmcp", "", open},
+		"own principal, no login":     {"{http.auth.user.id}", "rpc\ncallers_file " + keys, "", open},
+		"login":                       {"", "", login, ""},
+		"login, mounts":               {"", "rpc\nmcp", login, ""},
+		"a header":                    {"{http.request.header.Remote-User}", "rpc", "", ""},
+		"wrong spelling":              {"{http.auth.user}", "", login, open},
+		"wrong spelling, calls":       {"", "principal {http.auth.id}", login, open},
+		"prefix":                      {"staff:{http.auth.user.id}", "callers_file " + keys, login, ""},
+		"prefix of none":              {"guest:{http.auth.user.id}", "callers_file " + keys, login, strange},
+		"prefix, calls have none":     {"staff:{http.auth.user.id}", "", login, strange},
+		"prefix of tokens":            {"staff:{http.auth.user.id}", jwt, login, ""},
+		"prefix of tokens is missing": {"{http.auth.user.id}", jwt, login, strange},
+		"prefix from outside":         {"{env.KEY}:{http.auth.user.id}", jwt, login, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connect := "connect {\nurl https://agents.example.com/connect\n}"
+			if tc.principal != "" {
+				connect = strings.Replace(connect, "\n}", "\nprincipal "+tc.principal+"\n}", 1)
+			}
+			_, findings, _ := check(t, nil,
+				"allow_http", "allow_networks 127.0.0.0/8", "seal_key 00112233445566778899aabbccddeeff0123456789abcdeffedcba9876543210", connect, tc.callers,
+				"provider "+p.URL()+" {", "namespace acme", "credentials oauth2_user {", "client_id web", "}", "}", tc.login)
+			for _, text := range []string{open, strange} {
+				i := slices.IndexFunc(findings, func(f finding) bool { return strings.HasPrefix(f.What, text) })
+				if (i >= 0) != (text == tc.want) || i >= 0 && (findings[i].Result != "warning" || findings[i].Fix == "") {
+					t.Errorf("%s: %+v", text, findings)
+				}
+			}
+		})
 	}
 }

@@ -311,6 +311,9 @@ func TestS204FormsOfOtherSites(t *testing.T) {
 			}
 		}
 	}
+	if lines := b.Log.Lines("a caller was refused: a form of another site"); len(lines) != 3 || !strings.Contains(strings.Join(lines, ""), `"principal":"ada"`) {
+		t.Errorf("the log does not say whose form was refused: %s", lines)
+	}
 	if a := ada.send(http.MethodPost, "/connect/acme", "do=disconnect&x="+strings.Repeat("x", 40_000), "Origin", b.base); a.status != http.StatusBadRequest || !ada.connected() {
 		t.Errorf("a large form: %d", a.status)
 	}

@@ -49,7 +49,7 @@ func (m *Mounts) endpoints() (all []endpoint) {
 	if m.AgentSkills != nil {
 		all = append(all, endpoint{name: indexOfSkills, document: true})
 	}
-	if m.Connect != nil && m.Any() {
+	if m.Connect != nil {
 		all = append(all, endpoint{name: m.Connect.At(), connect: true, document: m.Connect.Principal != ""}) // browsers may authenticate otherwise
 	}
 	if m.Health != nil {
@@ -105,17 +105,17 @@ func (m *Mounts) URLs(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler) (
 }
 
 // WarnOfRoutes logs warnings about the routes that lead to a handler in Caddy's HTTP app: about paths of mounts whose requests do
-// not reach the handler, or are answered by another one in front of it, and about endpoints without the authentication that others
-// have. All routes must be provisioned.
-func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler, requirePrincipal bool, logger *zap.Logger) {
+// not reach the handler, or are answered by another one in front of it, about endpoints without the authentication that others
+// have, and about pages of connect if none sets what says who the users of browsers are. All routes must be provisioned.
+func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler, requirePrincipal bool, browsers string, logger *zap.Logger) {
 	for _, server := range app.Servers {
 		place, found := routes.Find(server, handler)
 		if !found {
 			continue
 		}
-		endpoints, mounted := m.endpoints(), true
-		if path := place.SamplePath(); len(endpoints) == 0 && path != "" {
-			endpoints, mounted = []endpoint{{name: path}}, false
+		endpoints := m.endpoints()
+		if path := place.SamplePath(); !m.Any() && path != "" {
+			endpoints = append(endpoints, endpoint{name: path})
 		}
 		var missed, guarded, open []string
 		var answered, rewritten hiding
@@ -130,9 +130,12 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 				}
 			case way.Unknown:
 			case !way.Reached:
-				if !e.alias && mounted {
+				if !e.alias && (m.Any() || e.connect) {
 					missed = append(missed, e.name)
 				}
+			case e.connect && strings.Contains(browsers, "{http.auth.") && (!way.Authenticated || !strings.Contains(browsers, "{http.auth.user.")):
+				logger.Warn("no user can connect an account, since no authentication in front of the pages of connect sets the principal: write one, such as basic_auth, which sets {http.auth.user.id}, or another principal in connect",
+					zap.Strings("paths", []string{e.name}), zap.String("principal", browsers))
 			case e.document:
 			case way.Authenticated:
 				guarded = append(guarded, e.name)

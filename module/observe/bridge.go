@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/skill-bridge/caddy-skill-bridge/module/lifetime"
 	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
@@ -38,6 +40,8 @@ type Bridge struct {
 	Redirect func(namespace string) string
 	// TryIssuers reads the keys of the issuers of callers' access tokens. nil: there are none.
 	TryIssuers func(ctx context.Context, report func(issuer string, keys int, err error))
+	// Warn logs warnings about the configuration. All handlers must be provisioned.
+	Warn func(*zap.Logger)
 
 	health health
 }

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/credentials"
 	"github.com/skill-bridge/caddy-skill-bridge/module/keeping"
@@ -40,8 +42,21 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 				all = append(all, f)
 			})
 		}
+		all = append(all, ofWarnings(b)...)
 		all = append(all, ofAccounts(ctx, b)...)
 		all = append(all, ofRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
+	}
+	return all
+}
+
+// ofWarnings returns what the bridge warns of in its log when it starts.
+func ofWarnings(b *observe.Bridge) (all []Finding) {
+	var text bytes.Buffer
+	encoder := zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "message", ConsoleSeparator: " "})
+	b.Warn(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&text), zapcore.WarnLevel)))
+	for line := range strings.Lines(text.String()) {
+		what, fix, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		all = append(all, Finding{Result: Warning, Bridge: b.Number, What: what, Fix: fix})
 	}
 	return all
 }
