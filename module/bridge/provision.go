@@ -187,9 +187,6 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 	}
 	h.shown = shown
 	h.usage.OnRelease(o.Show(shown))
-	if len(shown.Sources()) == 0 {
-		h.logger.Warn("no provider, skill, registry or site is configured, so there are no skills")
-	}
 	running := func(f func(*caddyhttp.App)) func() {
 		return func() {
 			if app, err := ctx.AppIfConfigured("http"); err == nil { // otherwise the handler is used without Caddy's server
@@ -201,6 +198,9 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 		return err
 	}
 	shown.Warn = func(logger *zap.Logger) {
+		if len(shown.Sources()) == 0 {
+			logger.Warn("there is no provider, skill, registry or site, so there are no skills: add a provider")
+		}
 		h.warnOfPrincipals(logger)
 		running(func(app *caddyhttp.App) { h.WarnOfRoutes(app, h, h.requires(), h.browsers(), logger) })()
 	}

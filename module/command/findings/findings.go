@@ -85,9 +85,6 @@ func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
 // Of returns the findings about the sources of a bridge.
 func Of(bridge int, sources []inspection.Source) []Finding {
 	l := list{bridge: bridge}
-	if len(sources) == 0 {
-		l.add(Finding{Result: Warning, What: "there is no provider, skill, registry or site, so there are no skills", Fix: "add a provider"})
-	}
 	for i := range sources {
 		l.source(&sources[i])
 		if sources[i].Unused {

@@ -27,8 +27,7 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 	for _, b := range bridges {
 		all = append(all, Of(b.Number, inspection.Of(ctx, b.Catalog()))...)
 		if b.Principals != nil && len(b.Principals()) == 0 { // only callers with a key may use it
-			what := "callers_file has no key, so that no caller has a principal"
-			all = append(all, Finding{Result: Warning, Bridge: b.Number, What: what, Fix: "add a key: caddy skill-bridge hash-key"})
+			all = append(all, Finding{Result: Warning, Bridge: b.Number, What: "callers_file has no key, so that no caller has a principal", Fix: "add a key: caddy skill-bridge hash-key"})
 		}
 		if b.TryIssuers != nil {
 			b.TryIssuers(ctx, func(issuer string, keys int, err error) {
