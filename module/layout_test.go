@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"translate/a2a":            6120,
 	"translate/mcp":            3825,
 	"translate/catalog":        3360,
-	"module/command":           3240,
+	"module/command":           3244,
 	"module/store":             2540,
 	"module/cli":               2262,
 	"module/observe":           2166,

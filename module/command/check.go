@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,10 +160,7 @@ var wayToModule = regexp.MustCompile(`(loading module '[^']*': )?provision [a-z0
 func showFindings(screen *cli.Screen, all []findings.Finding, several bool) {
 	rows := make([][]string, len(all))
 	for i, f := range all {
-		where := f.Source
-		if f.Skill != "" {
-			where = f.Skill
-		}
+		where := cmp.Or(f.Skill, f.Source)
 		if several {
 			where = strconv.Itoa(f.Bridge) + " " + where
 		}

@@ -41,8 +41,7 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 				all = append(all, f)
 			})
 		}
-		all = append(all, ofWarnings(b)...)
-		all = append(all, ofAccounts(ctx, b)...)
+		all = append(append(all, ofWarnings(b)...), ofAccounts(ctx, b)...)
 		all = append(all, ofRules(b.Number, inspection.UnknownNames(ctx, b.Catalog(), b.Access, b.Quotas, b.Principals), b.Line)...)
 	}
 	return all
@@ -51,8 +50,8 @@ func OfAll(ctx context.Context, bridges []*observe.Bridge) []Finding {
 // ofWarnings returns what the bridge warns of in its log when it starts.
 func ofWarnings(b *observe.Bridge) (all []Finding) {
 	var text bytes.Buffer
-	encoder := zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "message", ConsoleSeparator: " "})
-	b.Warn(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&text), zapcore.WarnLevel)))
+	format := zapcore.EncoderConfig{MessageKey: "message", ConsoleSeparator: " "}
+	b.Warn(zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(format), zapcore.AddSync(&text), zapcore.WarnLevel)))
 	for line := range strings.Lines(text.String()) {
 		what, fix, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		all = append(all, Finding{Result: Warning, Bridge: b.Number, What: what, Fix: fix})
