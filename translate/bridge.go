@@ -88,7 +88,7 @@ func New(config Config) (*Bridge, error) {
 		return nil, err
 	}
 	for i, s := range sections {
-		b.rereading[i] = rereading{listening: &b.listening, section: s, hold: config.Hold}
+		b.rereading[i] = rereading{listening: &b.listening, section: s, hold: config.Hold, turn: make(chan struct{}, 1)}
 	}
 	return b, nil
 }

@@ -28,18 +28,24 @@ type rereading struct {
 	section   *catalog.Section
 	hold      func() (release func())
 
-	mu      sync.Mutex
-	reading bool
-	next    time.Time       // not before
-	waiting *time.Timer     // nil: no reading waits for its time
-	asked   time.Time       // when the last run ended
-	ctx     context.Context //nolint:containedctx // of the call of this run, without its end
+	waiting atomic.Bool   // a reading will begin
+	turn    chan struct{} // has a value during a reading and the pause after it
 }
 
 // listening counts those who listen to changes of lists.
 type listening struct {
 	count atomic.Int64
 	mu    sync.RWMutex // is held while the count falls, and while a reading begins
+}
+
+// hold holds the bridge, if somebody listens: else it may have been released.
+func (l *listening) hold(hold func() (release func())) (release func(), ok bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.count.Load() == 0 {
+		return nil, false
+	}
+	return hold(), true
 }
 
 // Listen says that a client listens to changes of the lists of skills until release is called, once. In this time, the bridge must not be
@@ -84,55 +90,26 @@ func (b *Bridge) ReadLists(ctx context.Context, caller run.Caller, sources []str
 
 // ranSkill says that a run of a skill of the source has ended.
 func (r *rereading) ranSkill(ctx context.Context) {
-	if r.listening.count.Load() == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.asked, r.ctx = time.Now(), context.WithoutCancel(ctx)
-	if !r.reading && r.waiting == nil {
-		r.begin()
+	if r.listening.count.Load() > 0 && r.waiting.CompareAndSwap(false, true) {
+		go r.run(context.WithoutCancel(ctx))
 	}
 }
 
-// begin begins a reading, or waits until one may begin. With r.mu held.
-func (r *rereading) begin() {
-	if wait := time.Until(r.next); wait > 0 {
-		r.waiting = time.AfterFunc(wait, func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.waiting = nil
-			r.begin()
-		})
+// run reads the index once, when it has its turn.
+func (r *rereading) run(ctx context.Context) {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	r.waiting.Store(false)
+	release, ok := r.listening.hold(r.hold)
+	if !ok {
 		return
 	}
-	l := r.listening
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.count.Load() == 0 {
-		r.ctx = nil
-		return
-	}
-	r.reading = true
-	go r.run(r.ctx, r.asked, r.hold())
-}
-
-// run is the goroutine of a reading.
-func (r *rereading) run(ctx context.Context, asked time.Time, release func()) {
-	defer release()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	r.reread(ctx, asked)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	r.next, r.reading = now.Add(max(rereadPause, rereadShare*now.Sub(began))), false
-	if r.asked.After(asked) {
-		r.begin()
-		return
-	}
-	r.ctx = nil
+	r.reread(ctx, began)
+	release()
+	time.Sleep(max(rereadPause, rereadShare*time.Since(began)))
 }
 
 // reread reads the index. No call waits for it that would report a panic.
