@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/skill-bridge/caddy-skill-bridge/translate/jsonrpc"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
@@ -99,21 +101,14 @@ func (l *Limits) ParseRegistry(doc []byte) (*Index, error) {
 	if flaw := jsonvalue.TooMany(path, list, MaxSkills); flaw != nil {
 		return nil, invalidDocument(run.PhaseDiscovery, what, []run.Violation{*flaw})
 	}
-	var texts []jsontext.Value
-	var err error
-	if path == "" {
-		err = read(doc, &texts)
-	} else {
-		var answer struct {
-			Skills []jsontext.Value `json:"skills"`
+	texts := jsontext.Value(bytes.TrimSpace(doc))
+	jsonrpc.EachMember(texts, func(name, value jsontext.Value) bool { // of an object
+		if string(jsonrpc.Unquote(name)) == "skills" {
+			texts = value
 		}
-		err = read(doc, &answer)
-		texts = answer.Skills
-	}
-	if err != nil {
-		return nil, unreadable(run.PhaseDiscovery, what, err)
-	}
-	index := entries(list, texts, path, false)
+		return true
+	})
+	index := entries(list, jsonrpc.Items(texts), path, false)
 	if len(index.Skills) == 0 && index.LeftOutCount > 0 {
 		found := make([]run.Violation, len(index.LeftOut))
 		for i, left := range index.LeftOut {
