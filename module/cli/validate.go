@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -329,28 +330,11 @@ func kindOf(document []byte) Kind {
 }
 
 // The documents of a minimal provider with one skill.
-const (
-	exampleIndex = `{
-  "protocol": {"version": "1.0.0"},
-  "provider": {"name": "Example"},
-  "skills": [{
-    "id": "example/shout", "name": "Shout", "version": "1.0.0", "capability_type": "api", "access": "public",
-    "description": "Writes a text in capitals.",
-    "descriptor_url": "https://skills.example.com/shout.json"
-  }]
-}
-`
-	exampleDescriptor = `{
-  "protocol": {"version": "1.0.0"},
-  "provider": {"name": "Example"},
-  "id": "example/shout", "name": "Shout", "version": "1.0.0", "capability_type": "api", "access": "public",
-  "description": "Writes a text in capitals.",
-  "endpoint": {"url": "https://skills.example.com/shout", "method": "POST"},
-  "inputs": [{"name": "text", "type": "string", "description": "The text.", "required": true}],
-  "output": {"content_type": "application/json"},
-  "auth": {"type": "none"}
-}
-`
+var (
+	//go:embed example.index.json
+	exampleIndex string
+	//go:embed example.descriptor.json
+	exampleDescriptor string
 )
 
 // Examples are what replaces parts of the documents of a minimal provider, by the kind of the example.

@@ -39,6 +39,7 @@ func adminCommand(cmd *cobra.Command, run func(cmd *cobra.Command, screen *cli.S
 	flags.StringVarP(&config, "config", "c", "", "Configuration file with the address of the admin API")
 	flags.StringVarP(&adapter, "adapter", "a", "", "Adapter of the configuration file")
 	cmd.Flags().AddFlagSet(flags)
+	addJSON(cmd, "Write JSON")
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 		if adapter != "" && config == "" {
 			return 0, errors.New("--adapter needs --config")
@@ -166,7 +167,7 @@ func purgeCommand() *cobra.Command {
 		Use:   "purge --all | <namespace> [<skill-id>]",
 		Short: "Removes documents from the cache of the running bridge",
 		Long: `Removes the documents of all sources (--all), the documents of one source, or one descriptor from the cache of the running bridge. The next call reads
-them again.` + adminHelp,
+them again. With --json, writes {"purged"}, or {"error": {"message"}}.` + adminHelp,
 		Example: `  caddy skill-bridge purge --all
   caddy skill-bridge purge acme
   caddy skill-bridge purge acme acme/weather`,
@@ -188,9 +189,11 @@ them again.` + adminHelp,
 		if err := api.ask(cmd.Context(), http.MethodPost, "/skill_bridge/purge", wanted, &answer); err != nil {
 			return 0, err
 		}
-		for _, namespace := range answer.Purged {
-			fmt.Fprintf(screen.Out, "%s: %s forgotten\n", namespace, what)
-		}
+		screen.Show(answer, func() {
+			for _, namespace := range answer.Purged {
+				fmt.Fprintf(screen.Out, "%s: %s forgotten\n", namespace, what)
+			}
+		})
 		return cli.OK, nil
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "The documents of all sources")
@@ -228,7 +231,6 @@ was not approved, the exit status is 5.` + adminHelp,
 		}
 		return approve(cmd.Context(), screen, api, all.Changes, args)
 	})
-	addJSON(cmd, "Write JSON")
 	return cmd
 }
 

@@ -54,7 +54,6 @@ or {"error": {"message"}}.` + adminHelp,
 		})
 		return cli.OK, nil
 	})
-	addJSON(cmd, "Write JSON")
 	cmd.Flags().StringVar(&principal, "principal", "", "Only this principal")
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "End them")
 	return cmd

@@ -77,7 +77,6 @@ admin API returns: {"kept", "open", "runs", "next", "unread"}, of one run its el
 		}
 		return cli.OK, nil
 	})
-	addJSON(cmd, "Write JSON")
 	flags := cmd.Flags()
 	flags.String("state", "", "Only runs in this state: "+strings.Join(known["state"], ", "))
 	flags.String("front", "", "Only runs of this protocol: "+strings.Join(known["front"], ", "))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -35,7 +34,6 @@ admin API returns: {"version", "caddy_version", "providers", "skills", "unavaila
 	}, func(cmd *cobra.Command, screen *cli.Screen, api *adminClient, _ []string) (int, error) {
 		return get(cmd.Context(), screen, api, "/skill_bridge/status", func(s *cli.Screen, all *admin.Status) { (&bridgeStatus{all}).show(s) })
 	})
-	addJSON(cmd, "Write JSON")
 	return cmd
 }
 
@@ -52,7 +50,6 @@ if none of its sources can be used. With --json, writes {"status", "problems"}, 
 			fmt.Fprintln(s.Out, strings.Join(append([]string{answer.Status}, answer.Problems...), "\n"))
 		})
 	})
-	addJSON(cmd, "Write JSON")
 	return cmd
 }
 
@@ -162,28 +159,15 @@ func (all *bridgeStatus) counts() map[sourceKey]skillCounts {
 	return counts
 }
 
-// showUnread writes how many skills were not read yet, because no call needed them. They may
-// have faults that are not known.
+// showUnread says that skills which were not read yet, because no call needed them, may have faults that are not known.
 func (all *bridgeStatus) showUnread(s *cli.Screen, counts map[sourceKey]skillCounts) {
-	unread := map[int]int{}
-	for source, n := range counts {
-		unread[source.bridge] += n.skills - n.read
-	}
-	var unreadCounts []string
-	for _, bridge := range slices.Sorted(maps.Keys(unread)) {
-		switch n := unread[bridge]; {
-		case n == 0:
-		case all.several():
-			unreadCounts = append(unreadCounts, fmt.Sprintf("%d of bridge %d", n, bridge))
-		default:
-			unreadCounts = append(unreadCounts, strconv.Itoa(n))
+	for _, n := range counts {
+		if n.read < n.skills {
+			fmt.Fprintln(s.Out, "\nSkills that were not read yet may have faults. The bridge reads a skill for a call\n"+
+				"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>")
+			return
 		}
 	}
-	if len(unreadCounts) == 0 {
-		return
-	}
-	fmt.Fprintf(s.Out, "\nSkills that were not read yet, and may have faults: %s. The bridge reads a skill for a call\n"+
-		"or for the page (browse). To read one without the bridge: caddy skill-bridge describe <provider-url> <skill>\n", strings.Join(unreadCounts, ", "))
 }
 
 // showFaultsOf writes a table of sources, and of the skills that have a fault.
@@ -258,7 +242,6 @@ the sums of the rest. With --json, writes what the admin API returns: {"since", 
 		}
 		return get(cmd.Context(), screen, api, "/skill_bridge/usage?"+query.Encode(), showUsage)
 	})
-	addJSON(cmd, "Write JSON")
 	cmd.Flags().StringVar(&principal, "principal", "", "Only this principal; an empty text: anonymous callers")
 	cmd.Flags().IntVar(&limit, "limit", 50, "How many rows are shown, up to "+strconv.Itoa(usage.MaxRows))
 	return cmd

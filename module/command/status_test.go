@@ -180,8 +180,8 @@ func (b *bridges) mustShow(t *testing.T, bridge, skills, read int, faulty string
 	row := fmt.Sprintf(`(?m)^%d +acme +provider +%s +%d +%d +%s +%d +0`, bridge, health, skills, read, faulty, calls)
 	fault := fmt.Sprintf(`(?m)^  %d +acme\.broken +VALIDATION_ERROR`, bridge)
 	if !regexp.MustCompile(row).MatchString(b.text) || !strings.HasPrefix(b.text, "BRIDGE ") ||
-		!strings.Contains(b.text, fmt.Sprintf(" %d of bridge %d", skills-read, bridge)) ||
+		!strings.Contains(b.text, "Skills that were not read yet may have faults.") ||
 		regexp.MustCompile(fault).MatchString(b.text) != (faulty == "1") {
-		t.Errorf("%s does not match, or there is no or a wrong fault or number of unread skills in\n%s", row, b.text)
+		t.Errorf("%s does not match, or there is no or a wrong fault, or no word of unread skills, in\n%s", row, b.text)
 	}
 }

@@ -1,7 +1,9 @@
 package setup
 
 import (
+	"bytes"
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"text/template"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/callers"
 )
@@ -84,10 +87,14 @@ func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
 	if _, err := os.Lstat(file); err == nil && !force {
 		return "", "", fmt.Errorf("%s exists: name another file with --output, or replace it with --force", file)
 	}
-	if err := replace(file, []byte(b.Caddyfile(file, keys)), 0o644); err != nil || b.Callers != Keys {
+	text, err := b.Caddyfile(file, keys)
+	if err == nil {
+		err = replace(file, text, 0o644)
+	}
+	if err != nil || b.Callers != Keys {
 		return "", "", err
 	}
-	list, err := os.OpenFile(keys, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	list, err := os.OpenFile(keys, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) // Caddy may run as another user; the key is random, so that nobody guesses it from its hash
 	if errors.Is(err, fs.ErrExist) {
 		return keys, "", nil
 	} else if err != nil {
@@ -101,54 +108,33 @@ func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
 	return keys, key, cmp.Or(err, list.Close())
 }
 
+//go:embed Caddyfile.tmpl
+var caddyfile string
+
+var caddyfileTemplate = template.Must(template.New("Caddyfile").Parse(caddyfile))
+
+// page is what the Caddyfile says.
+type page struct {
+	*Bridge
+	File, Keys string // their names
+	PlainHTTP  bool
+	InFile     bool // the key
+	Networks   string
+}
+
 // Caddyfile returns the text of a Caddyfile. file is its name, and keys that of the file with the keys of callers.
-func (b *Bridge) Caddyfile(file, keys string) string {
-	site, bind := b.Site, ""
-	if b.Local() {
-		site, bind = "http://"+b.Site, "\tbind 127.0.0.1\n\n"
-	}
-	return "# A bridge to the skills of " + b.Provider + `. "caddy skill-bridge init" wrote this file; change it as you like.
-# Check it: caddy skill-bridge check --config ` + file + `
-# Start it: caddy run --config ` + file + "\n" + site + " {\n" + bind + `	skill_bridge {
-		# The Skills Protocol at /rpc, where browsers get a page; A2A at /a2a; MCP at /mcp.
-		rpc
-		a2a
-		mcp
-		browse
-
-` + b.provider() + "\n" + b.callers(keys) + "\t}\n}\n"
-}
-
-func (b *Bridge) provider() string {
-	text := "\t\tprovider " + b.Provider
-	switch {
-	case filepath.IsAbs(b.Key):
-		text += " {\n\t\t\t# The file has the API key. It is read again after the provider has refused the key.\n\t\t\tcredentials api_key {file." + b.Key + "}\n\t\t}"
-	case b.Key != NoKey:
-		text += " {\n\t\t\t# The environment variable has the API key. With systemd, put it in a file instead: {file./run/secrets/key}\n\t\t\tcredentials api_key {env." + b.Key + "}\n\t\t}"
-	}
-	text += "\n"
-	u, err := url.Parse(b.Provider)
+func (b *Bridge) Caddyfile(file, keys string) ([]byte, error) {
+	origin, err := url.Parse(b.Provider)
 	if err != nil {
-		return text
+		return nil, err
 	}
-	if u.Scheme == "http" {
-		text += "\n\t\t# Without TLS, others on the way can read and change all that is sent.\n\t\tallow_http\n"
+	p := page{b, file, keys, origin.Scheme == "http", filepath.IsAbs(b.Key), ""}
+	if a, err := netip.ParseAddr(origin.Hostname()); err == nil && (a.IsPrivate() || !a.IsGlobalUnicast()) {
+		p.Networks = a.String()
+	} else if origin.Hostname() == "localhost" {
+		p.Networks = "127.0.0.1 ::1"
 	}
-	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !(a.IsGlobalUnicast() && !a.IsPrivate()) {
-		text += "\t\tallow_networks " + a.String() + "\n"
-	} else if u.Hostname() == "localhost" {
-		text += "\t\tallow_networks 127.0.0.1 ::1\n"
-	}
-	return text
-}
-
-func (b *Bridge) callers(keys string) string {
-	switch b.Callers {
-	case Anyone:
-		return "\t\t# Who may call: everyone who reaches this port, which only this machine does.\n\t\tallow_anonymous\n"
-	case Keys:
-		return "\t\t# Who may call: those with a key. To add one: caddy skill-bridge hash-key alice >> " + keys + "\n\t\tcallers_file " + keys + "\n"
-	}
-	return "\t\t# Who may call: those with an access token of this issuer for this audience.\n\t\tcallers_jwt " + b.Callers + " {\n\t\t\taudience " + b.URL("/mcp") + "\n\t\t}\n"
+	var text bytes.Buffer
+	err = caddyfileTemplate.Execute(&text, &p)
+	return text.Bytes(), err
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json" // whose rules Caddy's modules follow
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -93,23 +92,23 @@ func (s schemas) of(t reflect.Type) any {
 	case reflect.PointerTo(t).Implements(unmarshaler):
 		return true
 	}
-	switch kind := t.Kind(); {
-	case kind == reflect.Pointer:
+	switch t.Kind() {
+	case reflect.Pointer:
 		return s.of(t.Elem())
-	case kind == reflect.Struct:
+	case reflect.Struct:
 		return s.define(t.String(), func() object { return s.structure(t) })
-	case kind == reflect.Slice || kind == reflect.Array:
+	case reflect.Slice:
 		return object{"type": "array", "items": s.of(t.Elem())}
-	case kind == reflect.Map:
+	case reflect.Map:
 		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
-	case kind == reflect.String:
+	case reflect.String:
 		return object{"type": "string"}
-	case kind == reflect.Bool:
-		return object{"type": "boolean"}
-	case slices.Contains([]reflect.Kind{reflect.Float32, reflect.Float64}, kind):
+	case reflect.Float64:
 		return object{"type": "number"}
-	case reflect.Int <= kind && kind <= reflect.Uint64:
-		return object{"type": "integer"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Interface:
+		return true
 	}
-	return true
+	return object{"type": "integer"}
 }
