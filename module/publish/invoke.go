@@ -233,7 +233,7 @@ func (q *request) read(s *publish.Skill) *invocation {
 		return invalid(http.StatusBadRequest, "Invalid InvocationRequest document: it can't be read", nil)
 	}
 	if in.SkillID != s.ID {
-		return invalid(http.StatusBadRequest, "The request is for another skill than its URL", []run.Violation{{Path: "/skill_id", Message: "must be the id of the skill at this URL", Expected: jsonvalue.Marshal(s.ID)}})
+		return invalid(http.StatusBadRequest, "The request is for another skill than its URL", []run.Violation{{Path: "/skill_id", Message: "must be the id of the skill at this URL", Expected: jsonvalue.Quoted(s.ID), Actual: jsonvalue.Shown(in.SkillID)}})
 	}
 	if fault := s.Inputs.Check(q.Context(), share.Line{Principal: q.source(), SkillID: s.ID}, jsonrpc.Object{Text: in.Inputs}, nil); fault != nil {
 		q.invalid(fault)
@@ -254,9 +254,9 @@ func (q *request) readBody() ([]byte, error) {
 
 // invalid answers that the inputs are invalid.
 func (q *request) invalid(fault *run.Failure) {
-	path := "/inputs"
-	if fault.Argument != nil {
-		path += fault.Argument.Pointer
+	v := run.Violation{Path: "/inputs", Message: fault.Message}
+	if a := fault.Argument; a != nil {
+		v.Path, v.Expected, v.Actual = v.Path+a.Pointer, a.Expected, a.Actual
 	}
-	q.fail(http.StatusBadRequest, document.ValidationError, "Invalid inputs: "+fault.Message, []run.Violation{{Path: path, Message: fault.Message}})
+	q.fail(http.StatusBadRequest, document.ValidationError, "Invalid inputs: "+fault.Message, []run.Violation{v})
 }

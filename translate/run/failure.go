@@ -64,6 +64,8 @@ type Argument struct {
 	Value string
 	// Candidates are values that would be right. May be nil.
 	Candidates []string
+	// Expected and Actual are those of a [Violation], for answers in the form of the providers' protocol. May be nil.
+	Expected, Actual jsontext.Value
 	// Unread are the sources that were not searched for the value, since they could not be read. May be nil.
 	Unread []string
 }

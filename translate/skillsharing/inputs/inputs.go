@@ -99,7 +99,7 @@ func (in *Inputs) Check(ctx context.Context, who share.Line, arguments jsonrpc.O
 	}
 	for i := range in.inputs {
 		if in.inputs[i].required && given[i] == notGiven {
-			return in.as(i, in.usual(given)).fault(run.Required, "", "is required")
+			return about(in.as(i, in.usual(given)).fault(run.Required, "", "is required"), jsonvalue.Quoted("required"), jsonvalue.Quoted("missing"))
 		}
 	}
 	return first
@@ -216,7 +216,7 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 		if p.types&jsonvalue.TypeNumber == 0 && value.Kind() == '0' && p.types&jsonvalue.TypeInteger != 0 {
 			given = safetext.Clip(string(value), 40)
 		}
-		return p.fault(run.WrongType, "", "must be "+jsonvalue.WithArticle(p.types.Names()...)+", not "+given+advice)
+		return about(p.fault(run.WrongType, "", "must be "+jsonvalue.WithArticle(p.types.Names()...)+", not "+given+advice), jsonvalue.Marshal(p.types.Names()), jsonvalue.Quoted(jsonvalue.TypeName(value)))
 	}
 	if p.schema == nil {
 		return nil
@@ -266,7 +266,8 @@ func (p *input) check(ctx context.Context, value jsontext.Value, c check) *run.F
 	if first == nil {
 		return nil
 	}
-	return p.fault(run.WrongSchema, jsonvalue.Pointer(first.Path), first.Sentence(decoded))
+	v := first.Violation(decoded, "")
+	return about(p.fault(run.WrongSchema, v.Path, first.Sentence(decoded)), v.Expected, v.Actual)
 }
 
 // tooMuch returns the failure of an argument whose check exceeds the remaining work of the request.
@@ -284,6 +285,12 @@ func (p *input) fault(reason run.Reason, path, problem string) *run.Failure {
 		subject += ": " + path
 	}
 	return argumentError(run.Argument{Field: run.FieldInput, Name: safetext.Clip(p.name, jsonvalue.MaxActual), Pointer: path, Reason: reason}, subject+" "+problem)
+}
+
+// about adds to the failure of an argument what was expected and what is there.
+func about(f *run.Failure, expected, actual jsontext.Value) *run.Failure {
+	f.Argument.Expected, f.Argument.Actual = expected, actual
+	return f
 }
 
 func notAnObject(problem string) *run.Failure {

@@ -129,14 +129,14 @@ func ViolationsOf(err error, document any, path string) jsonvalue.Violations {
 	}
 	list := make(jsonvalue.Violations, len(found))
 	for i, f := range found {
-		list[i] = f.violation(document, path)
+		list[i] = f.Violation(document, path)
 	}
 	return list
 }
 
-// violation describes a finding in English. The path of the finding is relative
+// Violation describes a finding in English. The path of the finding is relative
 // to document, whose own pointer is prefix.
-func (f Finding) violation(document any, prefix string) run.Violation {
+func (f Finding) Violation(document any, prefix string) run.Violation {
 	message, expected := explain(f.kind)
 	v := run.Violation{Path: safetext.Clip(prefix+jsonvalue.Pointer(f.Path), jsonvalue.MaxPath), Message: safetext.Clip(message, jsonvalue.MaxMessage), Expected: expected}
 	switch k := f.kind.(type) {
