@@ -32,9 +32,9 @@ It listens on localhost:8080, or --listen, over plain HTTP, and asks the API at 
 that the caller sends goes to the API if the operation needs it. Its admin API is off, and its database is in memory. This command is for trials and development;
 for TLS and everything else, write a Caddyfile with skill_publish.
 
-With --print it serves nothing, and prints one JSON object that has the index and the descriptors by their paths, for a site at --url.
+With --print it serves nothing, and writes the index and the descriptors as static files into a folder, for a site at --url, whose skill_publish executes them.
 
-Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, or printed, 1 wrong usage, it can't start, or no operation is a skill, 5 writing the result failed.`
+Exit status: 0 stopped by Ctrl-C (SIGINT) or SIGTERM, or written, 1 wrong usage, it can't start, or no operation is a skill, 5 writing the result failed.`
 
 // publisher has the flags of the command that publishes an API.
 type publisher struct {
@@ -42,7 +42,7 @@ type publisher struct {
 	api    publish.Document
 	to     string
 	listen string
-	print  bool
+	files  string
 	debug  bool
 }
 
@@ -54,7 +54,7 @@ func publishCommand() *cobra.Command {
 		Long:  publishHelp,
 		Example: `  caddy skill-bridge publish --openapi api.yaml --include 'list*' --include 'GET /pets/{petId}' --to http://localhost:3000
   caddy skill-bridge publish --openapi api.yaml --include '*' --exclude 'delete*' --to http://localhost:3000 --listen :8080 --url https://api.example.com
-  caddy skill-bridge publish --openapi api.yaml --include '*' --print --url https://api.example.com`,
+  caddy skill-bridge publish --openapi api.yaml --include '*' --print site --url https://api.example.com`,
 		Args: arguments(0, 0),
 		RunE: exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
 			return p.run(cmd.Context(), screen)
@@ -68,14 +68,14 @@ func publishCommand() *cobra.Command {
 	f.StringVarP(&p.listen, "listen", "l", "localhost:8080", "Address to listen on, such as :8080")
 	f.StringVar(&p.URL, "url", "", "Origin as consumers see it (default: the address that it listens on)")
 	f.StringVar(&p.Namespace, "namespace", "", "First part of the ids of skills (default: the host of the URL)")
-	f.BoolVar(&p.print, "print", false, "Print the index and the descriptors, and serve nothing")
+	f.StringVar(&p.files, "print", "", "Write the index and the descriptors as files into this folder, and serve nothing")
 	f.BoolVar(&p.AllowHTTP, "allow-http", false, "Read a document at a URL without TLS, too")
 	f.StringSliceVar(&p.AllowNetworks, "allow-networks", nil, "Non-public addresses or CIDR ranges to allow for documents at URLs, such as 127.0.0.1")
 	f.BoolVar(&p.debug, "debug", false, "Log everything to standard error")
 	return cmd
 }
 
-// run publishes the API until a signal ends the process, or prints what it would publish. An error is a usage error.
+// run publishes the API until a signal ends the process, or writes what it would publish. An error is a usage error.
 func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 	address, err := listenAddress(p.listen)
 	if err != nil {
@@ -83,12 +83,12 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 	}
 	to, err := url.Parse(p.to)
 	switch {
-	case p.api.Location == "" || len(p.api.Include) == 0 || p.to == "" && !p.print:
+	case p.api.Location == "" || len(p.api.Include) == 0 || p.to == "" && p.files == "":
 		return 0, errors.New("--openapi and --include are required, and --to without --print: which document, which of its operations, and where the API is")
-	case !p.print && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || strings.Trim(to.Path, "/") != "" || to.RawQuery != ""):
+	case p.files == "" && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || strings.Trim(to.Path, "/") != "" || to.RawQuery != ""):
 		return 0, fmt.Errorf("--to %q is not the origin of an API, such as http://localhost:3000; its paths are in the document", p.to)
 	}
-	if !p.print {
+	if p.files == "" {
 		caddy.TrapSignals() // before there is something to stop
 	}
 	if p.URL == "" {
@@ -111,9 +111,8 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 	case len(files) == 1: // the index
 		screen.Complain("no operation is a skill")
 		return cli.Invalid, nil
-	case p.print:
-		screen.JSON(files)
-		return cli.OK, nil
+	case p.files != "":
+		return cli.OK, publish.WriteFiles(p.files, files)
 	}
 	proxy := map[string]any{
 		"handler":   "reverse_proxy",

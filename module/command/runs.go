@@ -19,6 +19,7 @@ import (
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/admin"
 	"github.com/skill-bridge/caddy-skill-bridge/module/cli"
+	"github.com/skill-bridge/caddy-skill-bridge/module/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/a2a"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsprotocol"
@@ -26,7 +27,7 @@ import (
 
 func runsCommand() *cobra.Command {
 	var limit int
-	known := map[string][]string{"state": admin.RunStates(), "front": {skillsprotocol.Name, a2a.Name}} // the values of flags; these fronts keep runs
+	known := map[string][]string{"state": admin.RunStates(), "front": {skillsprotocol.Name, a2a.Name, publish.Front}} // the values of flags; these fronts keep runs
 	cmd := adminCommand(&cobra.Command{
 		Use:   "runs [<id>]",
 		Short: "Shows the runs that the running bridge keeps",

@@ -335,3 +335,12 @@ func (h *Handler) Documents(ctx context.Context) (map[string]jsontext.Value, []F
 	}
 	return files, found
 }
+
+// WriteFiles writes documents by their paths below a folder.
+func WriteFiles(folder string, documents map[string]jsontext.Value) (err error) {
+	for path, text := range documents {
+		name := filepath.Join(folder, filepath.FromSlash(path))
+		err = cmp.Or(err, os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o644)) //nolint:gosec // a web server reads them
+	}
+	return err
+}

@@ -167,7 +167,11 @@ type answer struct {
 		SkillID     string         `json:"skill_id"`
 		Output      jsontext.Value `json:"output"`
 		StatusURL   string         `json:"status_url"`
-		Error       *struct {
+		Timestamps  struct {
+			Created   time.Time `json:"created_at"`
+			Completed time.Time `json:"completed_at"`
+		} `json:"timestamps"`
+		Error *struct {
 			Code    string         `json:"code"`
 			Message string         `json:"message"`
 			Details jsontext.Value `json:"details"`

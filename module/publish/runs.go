@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -31,6 +32,8 @@ import (
 const (
 	// realm is that of all published runs of a database. A run belongs to its publisher by its namespace.
 	realm = "skill_publish"
+	// Front is the name of published runs beside those of the bridge's fronts.
+	Front = "publish"
 	// codeLost is the code of a run whose process is gone, or whose outcome was not kept.
 	codeLost = "LOST"
 	// maxOutcome is the size of the largest outcome: base64 of an answer, and the rest.
@@ -81,10 +84,18 @@ func ownerOf(caller, secret string) ledger.Owner {
 // newEntry returns the entry of the execution. Its execution id begins with a prefix.
 func (x *execution) newEntry(prefix string) *ledger.Entry {
 	secret := prefix + rand.Text()
+	noted := fmt.Appendf(nil, "%s %d", x.credential(x.skill.Operation, secret), x.began.UnixMilli())
 	return &ledger.Entry{
-		Owner: ownerOf(x.caller, secret), Front: "publish", Skill: x.skill.ID, Asked: x.skill.ID, Notes: []byte(x.credential(x.skill.Operation, secret)), Single: true,
-		Ref: run.Ref{Source: x.catalog.namespace, SkillID: x.skill.ID, ExecutionID: secret}, Created: x.began, Changed: x.began,
+		Owner: ownerOf(x.caller, secret), Front: Front, Skill: x.skill.ID, Asked: x.skill.ID, Notes: noted, Single: true,
+		Ref: run.Ref{Source: x.catalog.namespace, SkillID: x.skill.ID, ExecutionID: secret}, Changed: x.began,
 	}
+}
+
+// noted returns what an entry notes: a digest of the credential of its invocation, and when that began.
+func noted(e *ledger.Entry) (credential string, began time.Time) {
+	var ms int64
+	_, _ = fmt.Sscanf(string(e.Notes), "%s %d", &credential, &ms)
+	return credential, time.UnixMilli(ms).UTC()
 }
 
 // mayKeep reports whether one more run of the source may be kept.
@@ -195,9 +206,10 @@ func (q *request) serveRun(c *catalog, id string) {
 // owns reports whether the caller began a run, of which the request knows the secret: it has the credential that went with the invocation.
 func (q *request) owns(c *catalog, e *ledger.Entry, secret string) bool {
 	s := c.skills[e.Skill]
+	credential, _ := noted(e)
 	return s != nil && s.Operation != nil && e.Ref.Source == c.namespace && e.Owner == ownerOf(q.caller, secret) &&
 		subtle.ConstantTimeCompare([]byte(e.Ref.ExecutionID), []byte(secret)) == 1 &&
-		subtle.ConstantTimeCompare(e.Notes, []byte(q.credential(s.Operation, secret))) == 1
+		subtle.ConstantTimeCompare([]byte(credential), []byte(q.credential(s.Operation, secret))) == 1
 }
 
 // serveKept answers with a kept run, with a status if it goes on.
@@ -242,7 +254,8 @@ type timestamps struct {
 
 // state returns the response about a run.
 func (q *request) state(e *ledger.Entry, o run.Run) *response {
-	r := &response{ExecutionID: idOf(e), Status: statusOf(&o), SkillID: e.Skill, Timestamps: timestamps{Created: e.Created.UTC(), Updated: e.Changed.UTC()}}
+	_, began := noted(e)
+	r := &response{ExecutionID: idOf(e), Status: statusOf(&o), SkillID: e.Skill, Timestamps: timestamps{Created: began, Updated: e.Changed.UTC()}}
 	if base, ok := q.base(); ok {
 		r.StatusURL = base + "/runs/" + r.ExecutionID
 	}

@@ -160,6 +160,8 @@ func (o *Operation) outputOf(contentType string, body []byte) jsontext.Value {
 		return jsontext.Value("null")
 	case (contentType == "" || isJSON(contentType) || isPromised) && !jsonrpc.Deeper(value, maxDepth) && value.IsValid():
 		return value
+	case isJSON(contentType) && !jsonrpc.Deeper(value, maxDepth) && document.Repaired(value) != nil: // as bridges read the answers of providers
+		return document.Repaired(value)
 	case isText:
 		return jsonvalue.Quoted(text)
 	}

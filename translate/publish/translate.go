@@ -121,7 +121,6 @@ func (t *translation) security(o *selection, operation *Operation) (auth documen
 	}
 	isNone := func(v any) bool { return len(objectIn(v)) == 0 }
 	if len(alternatives) == 0 || slices.ContainsFunc(alternatives, isNone) {
-		operation.Demand.Type = string(document.AuthNone)
 		return document.Auth{Type: document.AuthNone}, nil
 	}
 	for _, alternative := range alternatives {
