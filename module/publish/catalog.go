@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,31 +20,18 @@ type catalog struct {
 	provider  document.Provider
 	skills    map[string]*publish.Skill // by id
 	ordered   []*publish.Skill          // by id
-	indexes   sync.Map                  // []byte by view
 }
 
-// view is what an index depends on. There are few: consumers do not choose the values.
-type view struct {
-	base    string // where the skills are served
-	kind    document.CapabilityType
-	private bool
-}
-
-// index returns the index of a view, and whether it has private skills.
-func (c *catalog) index(v view) (text []byte, private bool) {
-	private = v.private && slices.ContainsFunc(c.ordered, func(s *publish.Skill) bool { return s.Access == document.Private && (v.kind == "" || s.Type == v.kind) })
-	v.private = private
-	if known, ok := c.indexes.Load(v); ok {
-		return known.([]byte), private
-	}
+// index returns the index of the skills of a kind (empty: of all), which are served below base, and whether it has private ones.
+func (c *catalog) index(base string, kind document.CapabilityType, withPrivate bool) (text []byte, private bool) {
 	index := document.Index{Protocol: document.ProtocolVersion{Version: document.ConsumerVersion}, Provider: c.provider, Skills: []document.IndexEntry{}}
 	for _, s := range c.ordered {
-		if (s.Access != document.Private || v.private) && (v.kind == "" || s.Type == v.kind) {
-			index.Skills = append(index.Skills, s.Entry(v.base))
+		if (s.Access != document.Private || withPrivate) && (kind == "" || s.Type == kind) {
+			index.Skills = append(index.Skills, s.Entry(base))
+			private = private || s.Access == document.Private
 		}
 	}
 	text, _ = json.Marshal(&index, jsonOptions) // it was read from JSON
-	c.indexes.Store(v, text)
 	return text, private
 }
 
@@ -57,7 +43,7 @@ func (q *request) serveIndex(c *catalog) {
 		return
 	}
 	if base, ok := q.documents(); ok {
-		text, private := c.index(view{base, kind, q.caller != ""})
+		text, private := c.index(base, kind, q.caller != "")
 		q.serveDocument(text, private)
 	}
 }

@@ -126,7 +126,7 @@ func (l *documents) refresh(ctx context.Context, transport http.RoundTripper, lo
 	c, leftOut := l.catalog()
 	for i, left := range leftOut {
 		if i < maxLines {
-			logger.Warn("an operation is not published", zap.String("document", left.document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
+			logger.Warn("an operation is not published", zap.String("document", left.Document), zap.String("operation", left.Operation), zap.String("reason", left.Reason))
 		}
 	}
 	logger.Info("skills are published", zap.String("namespace", l.namespace), zap.Int("skills", len(c.ordered)), zap.Int("left_out", len(leftOut)))
@@ -214,16 +214,10 @@ func (s *source) look() string {
 	return b.String()
 }
 
-// leftOut is an operation of a document that is no skill.
-type leftOut struct {
-	document string
-	publish.LeftOut
-}
-
 // catalog returns what is published now, and what is left out. The lock is held.
-func (l *documents) catalog() (*catalog, []leftOut) {
+func (l *documents) catalog() (*catalog, []publish.LeftOut) {
 	c := &catalog{namespace: l.namespace, provider: l.provider, skills: map[string]*publish.Skill{}}
-	var out []leftOut
+	var out []publish.LeftOut
 	of, twice := map[string]string{}, map[string]bool{} // the sources of ids
 	for _, s := range l.sources {
 		if s.last == nil {
@@ -231,12 +225,13 @@ func (l *documents) catalog() (*catalog, []leftOut) {
 		}
 		c.provider.Name = cmp.Or(c.provider.Name, s.last.Title)
 		for _, left := range s.last.LeftOut {
-			out = append(out, leftOut{s.name, left})
+			left.Document = s.name
+			out = append(out, left)
 		}
 		for _, skill := range s.last.Skills {
 			if other, taken := of[skill.ID]; taken {
 				twice[skill.ID] = true
-				out = append(out, leftOut{s.name, publish.LeftOut{Operation: skill.ID, Reason: "its id is also that of a skill of " + other + ", so both are left out"}})
+				out = append(out, publish.LeftOut{Document: s.name, Operation: skill.ID, Reason: "its id is also that of a skill of " + other + ", so both are left out"})
 				continue
 			}
 			of[skill.ID], c.skills[skill.ID] = s.name, skill
@@ -291,14 +286,8 @@ func (r *reader) Read(ctx context.Context, location *url.URL) ([]byte, error) {
 	return text, err
 }
 
-// A Finding is a document that can't be read, or an operation that is included, but is no skill.
-type Finding struct {
-	Document, Operation, Reason string
-	Mistake                     bool // see publish.LeftOut
-}
-
 // Check reads the documents of all handlers of this process, and returns their databases, how many skills there are and what is wrong.
-func Check(ctx context.Context) (databases []*store.DB, skills int, found []Finding) {
+func Check(ctx context.Context) (databases []*store.DB, skills int, found []publish.LeftOut) {
 	for key := range live.Range {
 		h := key.(*Handler) //nolint:forcetypeassert // see live
 		c, wrong := h.read(ctx)
@@ -308,28 +297,25 @@ func Check(ctx context.Context) (databases []*store.DB, skills int, found []Find
 }
 
 // read reads the documents, and returns what they publish and what is wrong.
-func (h *Handler) read(ctx context.Context) (*catalog, []Finding) {
+func (h *Handler) read(ctx context.Context) (*catalog, []publish.LeftOut) {
 	l := h.newDocuments(cmp.Or(h.namespace(), "site"))
 	l.refresh(ctx, h.transport, zap.NewNop())
-	var found []Finding
+	var found []publish.LeftOut
 	for _, s := range l.sources {
 		if s.problem != "" {
-			found = append(found, Finding{Document: s.name, Reason: s.problem, Mistake: true})
+			found = append(found, publish.LeftOut{Document: s.name, Reason: s.problem, Mistake: true})
 		}
 	}
 	c, out := l.catalog()
-	for _, left := range out {
-		found = append(found, Finding{left.document, left.Operation, left.Reason, left.Mistake})
-	}
-	return c, found
+	return c, append(found, out...)
 }
 
 // Documents reads the documents of a handler that has a URL, and returns the index and the descriptors of all skills by their paths, and what is wrong.
-func (h *Handler) Documents(ctx context.Context) (map[string]jsontext.Value, []Finding) {
+func (h *Handler) Documents(ctx context.Context) (map[string]jsontext.Value, []publish.LeftOut) {
 	c, found := h.read(ctx)
 	base := h.URL + h.Path
 	files := make(map[string]jsontext.Value, len(c.ordered)+1)
-	files[document.WellKnownPath], _ = c.index(view{base: base, private: true})
+	files[document.WellKnownPath], _ = c.index(base, "", true)
 	for _, s := range c.ordered {
 		files[h.Path+"/"+s.ID+".json"] = s.Descriptor(base, c.provider.Name)
 	}

@@ -40,7 +40,7 @@ type Parameter struct {
 	// Style is simple, form or deepObject.
 	Style   string
 	Explode bool
-	// JSON sends the value as JSON (a parameter with content).
+	// JSON sends the value as JSON: of a parameter with content, and an object in a form.
 	JSON bool
 }
 

@@ -141,6 +141,7 @@ func readDescriptor(path string) (*Skill, error) {
 
 // A LeftOut is an operation that is included, but is no skill.
 type LeftOut struct {
+	Document  string // its file, folder or URL; empty: that of the API
 	Operation string // its operationId, or its method and path; of a descriptor that was written by hand, the name of its file
 	Reason    string // for the operator; quotes no contents of referred files
 	Mistake   bool   // the options or the document name what does not exist; false: such an operation can't be a skill
@@ -173,7 +174,7 @@ func (c *collection) add(operation string, skill *Skill, err error) {
 	}
 	if err != nil {
 		_, isMistake := errors.AsType[mistake](err)
-		c.leftOut = append(c.leftOut, LeftOut{operation, err.Error(), isMistake})
+		c.leftOut = append(c.leftOut, LeftOut{Operation: operation, Reason: err.Error(), Mistake: isMistake})
 		return
 	}
 	c.operations[skill.ID] = append(c.operations[skill.ID], operation)
