@@ -110,22 +110,7 @@ func (o *object) add(m jsonrpc.Member) {
 
 // isSnake reports whether a name is one in camel case written in snake case, as in the schema of Protocol Buffers.
 func isSnake(name []byte, camel string) bool {
-	n := 0
-	for i := range len(camel) {
-		c := camel[i]
-		if c >= 'A' && c <= 'Z' {
-			if n == len(name) || name[n] != '_' {
-				return false
-			}
-			n++
-			c += 'a' - 'A'
-		}
-		if n == len(name) || name[n] != c {
-			return false
-		}
-		n++
-	}
-	return n == len(name)
+	return bytes.Equal(name, bytes.ToLower(name)) && strings.EqualFold(string(bytes.ReplaceAll(name, []byte("_"), nil)), camel)
 }
 
 // faultOfAll adds a violation of the object itself.

@@ -109,7 +109,7 @@ func namesOf(name string) names {
 
 // hashWords returns a hash of the words of a text that is folded; 0: it has none.
 func hashWords(text string) (sum uint64) {
-	eachFolded(text, 1, func(word string) bool {
+	eachFolded(text, func(word string) bool {
 		sum = sum*31 + maphash.String(seed, word) | 1
 		return true
 	})

@@ -27,18 +27,18 @@ const (
 // separate have other words: each character of Chinese and Japanese; in Thai and the like, each two neighbouring letters with their marks, and
 // the last one of a run. So any part of a run is found by its own words. It ends when use returns false. The words are only valid during the call.
 func eachWord(text string, most int, use func(word string) bool) {
-	eachFolded(fold(text, most), 1, use)
+	eachFolded(fold(text, most), use)
 }
 
-// eachFolded is eachWord for a text that is folded. Of the pairs of letters it uses each one, or with step 2 only as many as have all letters.
-func eachFolded(text string, step int, use func(word string) bool) {
+// eachFolded is eachWord for a text that is folded.
+func eachFolded(text string, use func(word string) bool) {
 	start, running := -1, between
 	for i, r := range text {
 		kind := kindOf(r)
 		if kind == running && kind != wholeWord {
 			continue
 		}
-		if start >= 0 && !useRun(text[start:i], running, step, use) {
+		if start >= 0 && !useRun(text[start:i], running, use) {
 			return
 		}
 		start, running = i, kind
@@ -47,37 +47,26 @@ func eachFolded(text string, step int, use func(word string) bool) {
 		}
 	}
 	if start >= 0 {
-		useRun(text[start:], running, step, use)
+		useRun(text[start:], running, use)
 	}
 }
 
-func useRun(run string, kind kind, step int, use func(word string) bool) bool {
+func useRun(run string, kind kind, use func(word string) bool) bool {
 	if kind == unspaced {
-		return eachPair(run, step, use)
+		return eachPair(run, use)
 	}
 	return use(cutWord(run))
 }
 
-// eachPair calls use with pairs of the letters of a run, each with its marks (see eachFolded). It returns false if use does.
-func eachPair(run string, step int, use func(word string) bool) bool {
+// eachPair calls use with each two neighbouring letters of a run with their marks, and with the last one. It returns false if use does.
+func eachPair(run string, use func(word string) bool) bool {
 	from, second := 0, afterLetter(run, 0)
 	for second < len(run) {
 		end := afterLetter(run, second)
 		if !use(cutWord(run[from:end])) {
 			return false
 		}
-		if step == 1 {
-			from, second = second, end
-			continue
-		}
-		switch next := afterLetter(run, end); {
-		case end == len(run):
-			return true
-		case next == len(run): // one letter is left, which is a pair with the one before
-			from, second = second, end
-		default:
-			from, second = end, next
-		}
+		from, second = second, end
 	}
 	return use(cutWord(run[from:]))
 }
@@ -187,7 +176,7 @@ func cutWord(word string) string {
 func queryWords(query string) []string {
 	var words []string
 	seen := map[string]bool{}
-	eachFolded(fold(query, maxQueryText), 2, func(word string) bool {
+	eachFolded(fold(query, maxQueryText), func(word string) bool {
 		if !seen[word] {
 			seen[word] = true
 			words = append(words, strings.Clone(word))

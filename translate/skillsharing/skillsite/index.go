@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"strings"
+	"regexp"
 	"unicode/utf8"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
@@ -144,16 +144,10 @@ func fault(path, message, actual string) run.Violation {
 	return run.Violation{Path: path, Message: message, Actual: jsonvalue.Shown(actual)}
 }
 
+var nameForm = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
 // isName reports whether a text is the name of a skill.
-func isName(text string) bool {
-	for i := range len(text) {
-		c := text[i]
-		if c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return text != "" && len(text) <= maxName && text[0] != '-' && text[len(text)-1] != '-' && !strings.Contains(text, "--")
-}
+func isName(text string) bool { return len(text) <= maxName && nameForm.MatchString(text) }
 
 // providerAt returns the provider of what is served at a URL.
 func providerAt(u *url.URL) document.Provider {
