@@ -3,6 +3,7 @@ package search
 import (
 	"bytes"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,7 +80,7 @@ func NewIndex(skills int, texts func(i int) Texts) *Index {
 		all[i], given[i] = texts(i), i
 	}
 	slices.SortStableFunc(given, func(a, b int) int { return Natural(all[a].Name, all[b].Name) })
-	b := builder{ids: map[string]int32{}}
+	b := builder{found: map[string][]posting{}}
 	exact := make([]names, skills)
 	share := func(all int) int { return min(max(all/max(skills, 1), leastOwn), mostOwn) }
 	for i, number := range given {
@@ -135,20 +136,10 @@ func (ix *Index) postingsOf(at int) []posting {
 
 // builder collects the words of skills.
 type builder struct {
-	words []string
-	ids   map[string]int32 // indexes of words
-	last  []uint32         // by word: the last skill that has it, plus one
-	count []uint32         // by word: how many skills have it
-	found []occurrence     // by skill
+	found map[string][]posting // by word, by skill
 
 	skill         uint32
 	left, leftNew int // how many more words, and new words, of the skill are indexed
-}
-
-// occurrence is a posting with the index of its word.
-type occurrence struct {
-	word int32
-	posting
 }
 
 // add adds those words of a text of the skill that it does not have yet.
@@ -157,21 +148,17 @@ func (b *builder) add(f field, text string) {
 		return
 	}
 	eachWord(text, maxText, func(word string) bool {
-		id, known := b.ids[word]
+		list := b.found[word]
 		switch {
-		case !known && b.leftNew == 0:
+		case list == nil && b.leftNew == 0:
 			return true
-		case !known:
+		case list == nil:
 			b.leftNew--
-			id, word = int32(len(b.words)), strings.Clone(word) //nolint:gosec // there are less than 2^31 words
-			b.ids[word] = id
-			b.words, b.last, b.count = append(b.words, word), append(b.last, 0), append(b.count, 0)
-		case b.last[id] == b.skill+1:
+			word = strings.Clone(word)
+		case list[len(list)-1].skill() == b.skill:
 			return true
 		}
-		b.last[id] = b.skill + 1
-		b.count[id]++
-		b.found = append(b.found, occurrence{id, posting(b.skill)<<fieldBits | posting(f)})
+		b.found[word] = append(list, posting(b.skill)<<fieldBits|posting(f))
 		b.left--
 		return b.left > 0
 	})
@@ -179,19 +166,15 @@ func (b *builder) add(f field, text string) {
 
 // index returns the index of the words that were added.
 func (b *builder) index(skills int) *Index {
-	ix := &Index{skills: skills, words: slices.Sorted(slices.Values(b.words)), postings: make([]posting, len(b.found))}
+	ix := &Index{skills: skills, words: slices.Sorted(maps.Keys(b.found))}
+	all := make([][]posting, len(ix.words))
 	ix.ends = make([]uint32, len(ix.words))
-	next := make([]uint32, len(ix.words)) // by the indexes that the words have in b
-	end := uint32(0)
+	end := 0
 	for i, word := range ix.words {
-		id := b.ids[word]
-		next[id] = end
-		end += b.count[id]
-		ix.ends[i] = end
+		all[i] = b.found[word]
+		end += len(all[i])
+		ix.ends[i] = uint32(end) //nolint:gosec // at most maxWords
 	}
-	for _, o := range b.found {
-		ix.postings[next[o.word]] = o.posting
-		next[o.word]++
-	}
+	ix.postings = slices.Concat(all...)
 	return ix
 }
