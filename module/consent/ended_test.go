@@ -29,7 +29,7 @@ func TestR230SourceRemoved(t *testing.T) {
 		"the pages, too":            {remove: true, reason: "removed"},
 		"the seal_key, too":         {remove: true, edit: []string{"\tseal_key " + sealKey + "\n", ""}, unrevoked: true},
 		"another URL of the pages":  {remove: true, keepConnect: true, edit: []string{"127.0.0.1:{$PORT}/connect", "localhost:{$PORT}/connect"}, reason: "removed"},
-		"another client":            {keepConnect: true, edit: []string{"client_id web", "client_id other"}, reason: "changed"},
+		"another client":            {keepConnect: true, edit: []string{"client_id web", "client_id other"}, reason: "removed"},
 		"the same with another URL": {keepConnect: true, edit: []string{"127.0.0.1:{$PORT}/connect", "localhost:{$PORT}/connect"}, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {

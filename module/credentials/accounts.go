@@ -185,16 +185,12 @@ func (a *Accounts) Sweep(ctx context.Context) error {
 			return err
 		}
 		reason := "removed"
-		o, transport := a.at(g.row.Namespace)
 		switch client := func(tokenURL string) string { return clientOf(g.row.Namespace, g.row.ClientID, tokenURL) }; {
 		case g.unreadable && configured[placeOf(g.thing.Name)]:
 			continue // its key may come back
 		case g.unreadable:
 			unrevoked++
 		case !configured[client(g.row.TokenURL)] && !configured[client("")]:
-			if o != nil {
-				reason = "changed"
-			}
 		case time.Until(g.thing.Expires) < revocable:
 			reason = "unused"
 		case g.row.ended(time.Now()):
@@ -202,6 +198,7 @@ func (a *Accounts) Sweep(ctx context.Context) error {
 		default:
 			continue
 		}
+		_, transport := a.at(g.row.Namespace)
 		if err := a.disconnect(ctx, transport, g.thing.Name, "", reason); err != nil {
 			return err
 		}

@@ -78,21 +78,17 @@ func (o *OAuth2User) Begin(ctx context.Context, a *credential.Authentication, re
 		TokenEndpoint: endpoint, ClientID: c.ID, Scopes: union(scopes), Expires: time.Now().Add(flowLife),
 	}
 	challenge := sha256.Sum256([]byte(f.Verifier))
-	query := url.Values{
+	query := authorization.Query()
+	maps.DeleteFunc(query, func(name string, _ []string) bool { return slices.Contains(reservedAuthorizationParams, name) })
+	maps.Copy(query, c.authorization)
+	maps.Copy(query, url.Values{
 		"response_type": {"code"}, "client_id": {c.ID}, "redirect_uri": {redirect}, "state": {f.State},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
-	}
-	maps.Copy(query, c.authorization)
+	})
 	if len(f.Scopes) > 0 {
 		query.Set("scope", strings.Join(f.Scopes, " "))
 	}
-	kept := slices.DeleteFunc(strings.Split(authorization.RawQuery, "&"), func(parameter string) bool {
-		name, _, _ := strings.Cut(parameter, "=")
-		name, err := url.QueryUnescape(name)
-		_, own := query[name]
-		return err != nil || name == "" || own || slices.Contains(reservedAuthorizationParams, name)
-	})
-	authorization.RawQuery = strings.Join(append(kept, query.Encode()), "&")
+	authorization.RawQuery = query.Encode()
 	return authorization.String(), f, nil
 }
 

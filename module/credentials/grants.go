@@ -227,11 +227,7 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 }
 
 // grantEnded returns the failure of a grant that has ended, which the caller replaces.
-func grantEnded() *run.Failure {
-	e := tokens.Failed(run.AuthRequired, run.Bridge, "The grant has ended.")
-	e.Cause = errGrantEnded
-	return e
-}
+func grantEnded() *run.Failure { return &run.Failure{Kind: run.AuthRequired, Cause: errGrantEnded} }
 
 // request returns the token requests of a client.
 func (o *OAuth2User) request(c *userClient, endpoint string, a *credential.Authentication) tokens.Request {

@@ -1083,7 +1083,7 @@ func TestS178GrantsEnd(t *testing.T) {
 			t.Errorf("got %q, %v", got, e.forms[e.count()-1])
 		}
 		time.Sleep(time.Millisecond)
-		if got := sweep(another); got != "ann changed" || e.requests[e.count()-1].URL.Path != "/revoke" {
+		if got := sweep(another); got != "ann removed" || e.requests[e.count()-1].URL.Path != "/revoke" {
 			t.Errorf("got %q", got)
 		}
 		_, failure := tokenOf(t, o, own(t, "ann", e, "read"))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -183,19 +182,11 @@ func missingValue(name string) error {
 
 // unreadable returns why a file has no text that Caddy can use.
 func unreadable(path string) error {
-	file, err := os.Open(path)
-	if err == nil {
-		defer file.Close()
-		_, err = file.Read(make([]byte, 1)) // fails for a directory
-	}
-	failed, ok := errors.AsType[*fs.PathError](err)
-	switch {
-	case ok:
+	_, err := os.ReadFile(path) // it fails for a directory
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return failed.Err // without the path
-	case err == nil || errors.Is(err, io.EOF):
-		return errors.New("it has no text, or only blanks, or more than Caddy reads (1 MiB)")
 	}
-	return err
+	return cmp.Or(err, errors.New("it has no text, or only blanks, or more than Caddy reads (1 MiB)"))
 }
 
 // ownerKey is the context key of the owner of credentials.
@@ -219,17 +210,20 @@ func logger(ctx caddy.Context) *zap.Logger {
 // warn logs the secret options without a placeholder, whose secrets are in the configuration itself, and those whose secrets Caddy
 // has printed when it was started, or that are in quotation marks.
 func (r *resolver) warn(logger *zap.Logger) {
-	if len(r.literal) > 0 {
-		logger.Warn("a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {file./path} or {env.NAME}",
-			zap.Strings("options", r.literal))
+	if !printsEnvironment(os.Args) {
+		r.printed = nil
 	}
-	if len(r.printed) > 0 && printsEnvironment(os.Args) {
-		logger.Warn("a secret is in an environment variable, and Caddy was started with --environ, which prints all of them, under systemd to the journal: use {file./path}, or start Caddy without --environ",
-			zap.Strings("options", r.printed))
-	}
-	if len(r.quoted) > 0 {
-		logger.Warn("a secret begins and ends with a quotation mark, which is sent as a part of it; remove the marks from the file or variable, unless they belong to the secret",
-			zap.Strings("options", r.quoted))
+	for _, w := range []struct {
+		options []string
+		text    string
+	}{
+		{r.literal, "a secret is written in the configuration, where Caddy's admin API and its saved configuration show it; use {file./path} or {env.NAME}"},
+		{r.printed, "a secret is in an environment variable, and Caddy was started with --environ, which prints all of them, under systemd to the journal: use {file./path}, or start Caddy without --environ"},
+		{r.quoted, "a secret begins and ends with a quotation mark, which is sent as a part of it; remove the marks from the file or variable, unless they belong to the secret"},
+	} {
+		if len(w.options) > 0 {
+			logger.Warn(w.text, zap.Strings("options", w.options))
+		}
 	}
 }
 

@@ -227,7 +227,7 @@ func recovering(ctx context.Context, f Fetch, newest Refresh) (granted Granted, 
 	defer func() {
 		if value := recover(); value != nil {
 			granted = Granted{Refresh: newest}
-			err = Failed(run.Internal, run.Bridge, "Fetching a token Failed because of a bug in the bridge.")
+			err = Failed(run.Internal, run.Bridge, "Fetching a token failed because of a bug in the bridge.")
 			err.Cause = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
 		}
 	}()
@@ -251,7 +251,7 @@ func (g *grant) finish(granted Granted, err *run.Failure) {
 }
 
 // cacheable reports whether later calls get the same failure for some time. They do after refusals
-// Of the token endpoint, but not after temporary failures.
+// of the token endpoint, but not after temporary failures.
 func cacheable(err *run.Failure) bool {
 	return err.Kind == run.AuthRequired && err.HTTPStatus >= 400 && err.HTTPStatus < 500
 }
