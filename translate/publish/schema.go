@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
+	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/jsonvalue"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/ecma"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/schema/modern"
@@ -26,6 +27,7 @@ type schemas struct {
 	docs   *documents
 	old    bool   // a dialect before OpenAPI 3.1: what is beside a reference has no effect, but for annotations
 	omit   string // readOnly or writeOnly: properties that are so are left out
+	terse  bool   // without texts and examples
 	inline bool   // what is referred to once is put in place of the reference
 
 	left  int                // values that may still be visited
@@ -42,19 +44,24 @@ var annotations = []string{"title", "description", "nullable", "deprecated", "de
 
 // root translates a whole schema, which then names its types. kind is one of them.
 func (s *schemas) root(v any) (schema map[string]any, kind string, err error) {
-	s.left, s.uses = maxVisits, map[uintptr]int{}
-	for _, s.inline = range []bool{false, true} {
-		s.names, s.defs = map[uintptr]string{}, map[string]any{}
-		schema = objectIn(s.schema(v))
-	}
-	if schema = maps.Clone(schema); schema == nil {
-		schema = map[string]any{}
-	}
-	if len(s.defs) > 0 {
-		schema["$defs"] = s.defs
-	}
-	if translated, ok := modern.Schema(schema, ""); ok {
-		schema = translated
+	for _, s.terse = range []bool{false, true} { // those of pods in Kubernetes fit only without texts
+		s.left, s.uses = maxVisits, map[uintptr]int{}
+		for _, s.inline = range []bool{false, true} {
+			s.names, s.defs = map[uintptr]string{}, map[string]any{}
+			schema = objectIn(s.schema(v))
+		}
+		if schema = maps.Clone(schema); schema == nil {
+			schema = map[string]any{}
+		}
+		if len(s.defs) > 0 {
+			schema["$defs"] = s.defs
+		}
+		if translated, ok := modern.Schema(schema, ""); ok {
+			schema = translated
+		}
+		if jsonvalue.SizeOf(schema).Bytes <= document.Standard.OfSchemas().Size {
+			break
+		}
 	}
 	if s.defs, _ = schema["$defs"].(map[string]any); s.err == nil && s.left < 0 {
 		s.err = errTooLarge
@@ -172,7 +179,7 @@ func (s *schemas) body(old map[string]any) map[string]any {
 			schema[name] = value
 		}
 	}
-	if example, ok := old["example"]; ok && schema["examples"] == nil {
+	if example, ok := old["example"]; ok && schema["examples"] == nil && !s.terse {
 		schema["examples"] = []any{example}
 	}
 	if schema["format"] == "byte" {
@@ -226,7 +233,7 @@ func (s *schemas) keyword(name string, v any) any {
 		kept = err == nil && f < 1<<53 && f > -1<<53 || isBool && strings.HasPrefix(name, "exclusive") // many readers round others
 	case "title", "description", "format", "contentEncoding", "contentMediaType":
 		v = strings.TrimSpace(safetext.Lines(text(v)))
-		kept = v != ""
+		kept = v != "" && (!s.terse || name != "title" && name != "description")
 	case "nullable", "uniqueItems", "deprecated":
 		kept = isBool
 	case "pattern":
@@ -244,7 +251,7 @@ func (s *schemas) keyword(name string, v any) any {
 		}
 		kept = jsonvalue.TypesOf(v) != 0
 	case "enum", "examples":
-		kept = len(list) > 0
+		kept = len(list) > 0 && (!s.terse || name == "enum")
 	case "const", "default":
 		kept = true
 	}
