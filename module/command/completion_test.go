@@ -1,9 +1,11 @@
 package command_test
 
 import (
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/hostile"
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/testbed"
@@ -22,7 +24,6 @@ func TestCompletion(t *testing.T) {
 		{append(append([]string{"call"}, allowed...), p.URL(), ""), "n.acme.echo n.acme.other"},
 		{append(append([]string{"describe"}, allowed...), p.URL(), "n.acme.o"), "n.acme.other"},
 		{[]string{"describe", "--bridge", bridge, ""}, "b.acme.echo b.acme.other"},
-		{[]string{"call", "--bridge", bridge, "--user", "alice", ""}, ""}, // it would ask for a password
 		{[]string{"call", "--bridge", bridge, "b.acme.echo", ""}, ""},
 		{[]string{"call", "--bridge", "http://127.0.0.1:1/rpc", ""}, ""},
 		{[]string{"call", ""}, ""},
@@ -44,5 +45,10 @@ func TestCompletion(t *testing.T) {
 		if got := strings.Join(names, " "); err != nil || got != c.want || !strings.Contains(errs.String(), "ShellCompDirectiveNoFileComp") || strings.Contains(errs.String(), "Error:") {
 			t.Errorf("%q: %q (%v), want %q; %s", c.line, got, err, c.want, &errs)
 		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for a question that nobody answers
+	defer cancel()
+	if shown := atTerminal(t, exec.CommandContext(ctx, "caddy", "__complete", "skill-bridge", "call", "--bridge", bridge, "--user", "alice", "")); strings.Contains(shown, "Password") || !strings.Contains(shown, "ShellCompDirectiveNoFileComp") {
+		t.Errorf("at a terminal: %s", shown)
 	}
 }
