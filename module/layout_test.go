@@ -30,10 +30,10 @@ var namesWithoutNoun = []string{"util", "utils", "common", "helper", "helpers", 
 // what they had on 29 November 2026, and 2 %. The whole product may have less than their sum. Raising one is a line in the commit that says what users
 // get for it. The goal is 55,000 for the product, of it 4,800 for what keeps, follows, delivers and stores runs.
 var ceilings = map[string]int{
-	"translate/skillsharing":   12440,
+	"translate/skillsharing":   12433,
 	"translate/a2a":            6120,
 	"translate/mcp":            3825,
-	"translate/catalog":        3360,
+	"translate/catalog":        3334,
 	"module/command":           3230,
 	"module/store":             2540,
 	"module/cli":               2262,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 
 // Ceilings of the product, and of the areas that keep, follow, deliver and store runs.
 const (
-	maxProduct = 72580 // 350 more for the first five minutes: bridge ready, init, add-client, the JSON Schema, completion
+	maxProduct = 72000
 	maxKeeping = 5950
 )
 
