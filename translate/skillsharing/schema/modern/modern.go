@@ -282,6 +282,7 @@ func (m *modernizer) nullable(s map[string]any) {
 	if !allowed {
 		return
 	}
+	null := map[string]any{"type": "null"}
 	switch types := s["type"].(type) {
 	case string:
 		if types != "null" {
@@ -295,18 +296,19 @@ func (m *modernizer) nullable(s map[string]any) {
 	if values, isList := s["enum"].([]any); isList && !slices.Contains(values, nil) {
 		s["enum"] = append(slices.Clone(values), nil)
 	}
-	if hasAny(s, "type", "enum") {
-		return
-	}
-	inner := map[string]any{}
-	for _, word := range []string{"$ref", "anyOf", "oneOf", "allOf"} {
-		if of, has := s[word]; has {
-			inner[word] = of
-			delete(s, word)
+	for _, word := range []string{"anyOf", "oneOf"} {
+		if list, isList := s[word].([]any); isList && !hasAny(s, "type") {
+			s[word] = append(slices.Clone(list), null)
 		}
 	}
-	if len(inner) > 0 {
-		s["anyOf"] = []any{inner, map[string]any{"type": "null"}}
+	all, _ := s["allOf"].([]any)
+	if only, isOnly := s["$ref"]; isOnly && len(all) == 0 {
+		all = []any{map[string]any{"$ref": only}}
+	}
+	if len(all) == 1 && !hasAny(s, "type", "anyOf", "oneOf", "enum") {
+		delete(s, "$ref")
+		delete(s, "allOf")
+		s["anyOf"] = []any{all[0], null}
 	}
 }
 
