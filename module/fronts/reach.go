@@ -119,15 +119,12 @@ func (m *Mounts) WarnOfRoutes(app *caddyhttp.App, handler caddyhttp.MiddlewareHa
 		}
 		var missed, guarded, open []string
 		var answered, rewritten hiding
+		hidden := map[bool]*hiding{false: &answered, true: &rewritten}
 		for _, e := range endpoints {
 			way := place.WayOf(e.request())
 			switch {
 			case way.HiddenBy != "":
-				if way.Rewritten {
-					rewritten.add(&e, way.HiddenBy)
-				} else {
-					answered.add(&e, way.HiddenBy)
-				}
+				hidden[way.Rewritten].add(&e, way.HiddenBy)
 			case way.Unknown:
 			case !way.Reached:
 				if !e.alias && (m.Any() || e.connect) {

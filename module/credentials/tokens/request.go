@@ -197,10 +197,8 @@ func (r Request) refusalOf(code string) Refusal {
 	case code == "invalid_grant" && r.Client.RefreshToken != "":
 		return Refusal{code, "The token endpoint refused the bridge's refresh token (invalid_grant).", "configure a new refresh_token"}
 	case code == "invalid_grant" && r.Client.OfUsers: // that of a refresh token ends the grant
-		return Refusal{
-			code, "The token endpoint refused the user's code (invalid_grant): it has expired or was used before, so that a second try helps, or it was issued for another redirect URI.",
-			"compare the registered redirect URI with the one that caddy skill-bridge check prints",
-		}
+		const message = "The token endpoint refused the user's code (invalid_grant): it has expired or was used before, so that a second try helps, or it was issued for another redirect URI."
+		return Refusal{code, message, "compare the registered redirect URI with the one that caddy skill-bridge check prints"}
 	case code == "invalid_scope":
 		return Refusal{code, "The token endpoint refused the scopes that the bridge asks for (invalid_scope).", "check scopes"}
 	}
