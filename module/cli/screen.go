@@ -82,25 +82,26 @@ func (s *Screen) Interrupted() int {
 	return Interrupted
 }
 
-// Ask asks the person at the terminal. It asks nothing if results are JSON, or if the output or the input is no terminal.
-func (s *Screen) Ask(in *os.File, question string) (answer string, asked bool) {
+// Ask asks the person at the terminal. It asks nothing if results are JSON, or if the output or the input is no terminal. The end of the input (Ctrl-D) is
+// no answer, and an error.
+func (s *Screen) Ask(in *os.File, question string) (answer string, asked bool, err error) {
 	if s.AsJSON || !s.outTerminal || !term.IsTerminal(int(in.Fd())) {
-		return "", false
+		return "", false, nil
 	}
 	fmt.Fprint(s.Out, question, " ")
-	if s.Out.Flush() != nil {
-		return "", true // End says so
+	if err := s.Out.Flush(); err != nil {
+		return "", true, err // End says so
 	}
 	if s.in == nil {
 		s.in = bufio.NewReader(in) // of all questions
 	}
-	line, _ := s.in.ReadString('\n') // at its end, the answer is empty
-	return strings.TrimSpace(line), true
+	line, err := s.in.ReadString('\n')
+	return strings.TrimSpace(line), true, err
 }
 
 // Confirm asks a question as Ask does, and reports whether the answer is yes.
 func (s *Screen) Confirm(in *os.File, question string) (yes, asked bool) {
-	answer, asked := s.Ask(in, question+" [y/N]")
+	answer, asked, _ := s.Ask(in, question+" [y/N]") // without an answer, it is no
 	answer = strings.ToLower(answer)
 	return answer == "y" || answer == "yes", asked
 }

@@ -213,6 +213,7 @@ func (r *providerFlags) siteAt(address caddy.NetworkAddress, accessLog bool, pat
 	site := &caddyhttp.Server{
 		Listen:    []string{address.String()},
 		AutoHTTPS: &caddyhttp.AutoHTTPSConfig{Disabled: true},
+		Protocols: []string{"h1"}, // the others need TLS
 		Routes:    caddyhttp.RouteList{route, {HandlersRaw: []json.RawMessage{[]byte(`{"handler":"static_response","status_code":404}`)}}},
 	}
 	if accessLog {

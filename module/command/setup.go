@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ func initCommand() *cobra.Command {
 Caddyfile names the environment variable or the file that has the provider's API key, never the key. With --callers keys, it also makes the file callers beside
 it, with a key for the principal agent, which it shows once on standard error. A file that exists is only replaced with --force, and callers never.
 
-Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed, or wrong usage (then nothing is written), 130 interrupted.`,
+Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed, or wrong usage (then nothing is written), or the key is not there yet, 130 interrupted.`,
 		Example: `  caddy skill-bridge init
   caddy skill-bridge init --provider https://skills.example.com --key SKILLS_API_KEY --callers anyone
   caddy skill-bridge init --provider https://skills.example.com --key /run/secrets/key --callers keys --site agents.example.com --output /etc/caddy/Caddyfile --force`,
@@ -41,26 +42,42 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 	f.BoolVar(&force, "force", false, "Replace the file")
 	_ = cmd.RegisterFlagCompletionFunc("callers", cobra.FixedCompletions([]string{setup.Anyone, setup.Keys}, cobra.ShellCompDirectiveNoFileComp)) // it fails only for unknown flags
 	cmd.RunE = exits(func(cmd *cobra.Command, screen *cli.Screen, _ []string) (int, error) {
+		if err := setup.CanWrite(output, force); err != nil {
+			return 0, err // before questions
+		}
+		whom, standard := "anyone (on this machine), ", setup.Anyone
+		if !b.Local() {
+			whom, standard = "", setup.Keys
+		}
 		for _, q := range []struct {
 			flag               string
 			value              *string
 			question, standard string
 		}{
+			{"site", &b.Site, "", ""},
 			{"provider", &b.Provider, "Origin of the provider, such as https://skills.example.com:", ""},
 			{"key", &b.Key, "Its API key: none, the name of an environment variable, or the path of a file [none]:", setup.NoKey},
-			{"callers", &b.Callers, "Who may call: anyone (on this machine), keys, or the URL of an issuer of access tokens [anyone]:", setup.Anyone},
+			{"callers", &b.Callers, "Who may call: " + whom + "keys, or the URL of an issuer of access tokens [" + standard + "]:", standard},
 		} {
-			if *q.value != "" {
+			if *q.value != "" || q.question == "" {
+				if err := b.Check(q.flag); err != nil {
+					return 0, err
+				}
 				continue
 			}
-			answer, asked := screen.Ask(os.Stdin, q.question)
-			if !asked {
-				return 0, fmt.Errorf("--%s is required, since there is no terminal to ask for it", q.flag)
+			for {
+				answer, asked, err := screen.Ask(os.Stdin, q.question)
+				if !asked {
+					return 0, fmt.Errorf("--%s is required, since there is no terminal to ask for it", q.flag)
+				} else if err != nil { // the end of the input
+					return screen.Interrupted(), nil
+				}
+				*q.value = cmp.Or(answer, q.standard)
+				if err = b.Check(q.flag); err == nil {
+					break
+				}
+				screen.Complain("%v", err)
 			}
-			*q.value = cmp.Or(answer, q.standard)
-		}
-		if err := b.Check(); err != nil {
-			return 0, err
 		}
 		keys, key, err := b.Write(output, force)
 		if err != nil {
@@ -70,14 +87,21 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 		token := ""
 		if keys != "" {
 			token = " --bearer-env BRIDGE_KEY"
-			fmt.Fprintln(screen.Out, "Keys of callers: "+keys)
+			fmt.Fprintln(screen.Out, "Keys of callers: "+keys+" (Caddy's user must be able to read it)")
+			if key == "" {
+				fmt.Fprintln(screen.Out, "That file was there, and stays as it is")
+			}
 		}
 		if key != "" {
 			fmt.Fprintf(screen.Err, "The key of agent, which is shown only now:\n%s\n", key)
 		}
-		status, err := check(cmd.Context(), screen, output, "", false, new(providerFlags).logging())
+		if do := b.MissingKey(); do != "" {
+			screen.Advise(do + ", then caddy skill-bridge check " + setup.Named(output))
+			return cli.Invalid, nil
+		}
+		status, err := check(cmd.Context(), screen, output, "caddyfile", false, new(providerFlags).logging())
 		if status == cli.OK && err == nil {
-			screen.Advise("caddy run --config " + output + "; then, for example, caddy skill-bridge add-client cursor --url " + b.URL("/mcp") + token)
+			screen.Advise("caddy run " + setup.Named(output) + "; then, for example, caddy skill-bridge add-client cursor --url " + b.URL("/mcp") + token)
 		}
 		return status, err
 	})
@@ -88,8 +112,9 @@ func schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Writes the JSON Schema of the handlers in Caddy's JSON",
-		Long: `Writes a JSON Schema (2020-12) of the handlers skill_bridge and skill_publish in Caddy's JSON, with the modules of this program: for editors, and for
-programs that make configurations. It says which members there are, and of which types; caddy validate and check say the rest.
+		Long: `Writes a JSON Schema (2020-12) of the handlers skill_bridge and skill_publish in Caddy's JSON, with the modules of this program. Its root is one
+handler, an object with "handler": "skill_bridge" or "skill_publish", not a whole configuration: for programs that make handlers, and for a schema of
+configurations that refers to it. It says which members there are, and of which types; caddy validate and check say the rest.
 
 Exit status: 0 success, 1 wrong usage, 5 writing failed.`,
 		Example: "  caddy skill-bridge schema > skill-bridge.schema.json",
@@ -119,7 +144,7 @@ or its authorization_server gives clients theirs.
 Exit status: 0 the file has the bridge, 1 wrong usage, 5 the file is left as it is, for example since it is not JSON.`,
 		Example: `  caddy skill-bridge add-client cursor
   caddy skill-bridge add-client vscode --url https://agents.example.com/mcp --bearer-env BRIDGE_KEY
-  caddy skill-bridge add-client cursor --file ~/.cursor/mcp.json --name acme --url https://agents.example.com/mcp`,
+  caddy skill-bridge add-client cursor --file ~/.cursor/mcp.json --name acme --url http://bridge.lan:8080/mcp --allow-http`,
 		Args:      arguments(1, 1),
 		ValidArgs: ids,
 	}
@@ -127,6 +152,7 @@ Exit status: 0 the file has the bridge, 1 wrong usage, 5 the file is left as it 
 	f.StringVar(&server.URL, "url", "http://localhost:8080/mcp", "URL of the bridge's MCP endpoint")
 	f.StringVar(&server.Name, "name", "skills", "Name of the bridge in the client")
 	f.StringVar(&variable, "bearer-env", "", "Environment variable of the client that contains the bearer token for the bridge")
+	f.BoolVar(&server.AllowHTTP, "allow-http", false, "Allow a bridge elsewhere without TLS")
 	f.StringVar(&file, "file", "", "Configuration file (default: that of the client)")
 	cmd.RunE = exits(func(_ *cobra.Command, screen *cli.Screen, args []string) (int, error) {
 		i := slices.Index(ids, args[0])
@@ -134,12 +160,15 @@ Exit status: 0 the file has the bridge, 1 wrong usage, 5 the file is left as it 
 			return 0, fmt.Errorf("%q is none of %s", args[0], strings.Join(ids, ", "))
 		}
 		client, s := &setup.Clients[i], server
-		if _, err := (&remote.Connection{Flag: "--url", Example: "the URL of an MCP endpoint, such as https://agents.example.com/mcp", URL: s.URL}).Open(true); err != nil {
+		if u, err := url.Parse(s.URL); err == nil && (u.User != nil || u.RawQuery != "") {
+			return 0, errors.New("--url has a user name, a password or a query, which would be written to the file: leave it out; a token comes from --bearer-env")
+		}
+		if _, err := (&remote.Connection{Flag: "--url", Example: "the URL of an MCP endpoint, such as https://agents.example.com/mcp", URL: s.URL}).Open(s.AllowHTTP); err != nil {
 			return 0, err
 		}
 		if variable != "" {
 			if !setup.IsVariable(variable) {
-				return 0, errors.New("--bearer-env takes the name of an environment variable, not the token itself")
+				return 0, errors.New("--bearer-env takes the name of an environment variable (in capital letters, or one that is set), not the token itself")
 			}
 			s = s.WithToken(client, variable)
 		}

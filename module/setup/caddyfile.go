@@ -37,13 +37,31 @@ const (
 	Keys   = "keys"
 )
 
-// IsVariable reports whether a word is the name of an environment variable.
-func IsVariable(word string) bool { return variable.MatchString(word) }
+// IsVariable reports whether a word is the name of an environment variable, and no secret: one with small letters must be set.
+func IsVariable(word string) bool {
+	_, set := os.LookupEnv(word)
+	return variable.MatchString(word) && (set || len(word) <= 64 && word == strings.ToUpper(word))
+}
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// Loopback returns the address of this machine that a site for this machine only listens on; empty: the site is for others, too.
+func (b *Bridge) Loopback() string {
+	site, err := url.Parse("http://" + b.Site)
+	if err != nil {
+		return ""
+	}
+	host := site.Hostname()
+	if a, err := netip.ParseAddr(host); err == nil && a.IsLoopback() {
+		return host
+	} else if host == "localhost" {
+		return "127.0.0.1"
+	}
+	return ""
+}
+
 // Local reports whether the site is for this machine only.
-func (b *Bridge) Local() bool { return strings.HasPrefix(b.Site, "localhost:") }
+func (b *Bridge) Local() bool { return b.Loopback() != "" }
 
 // URL returns the URL of a path of the site.
 func (b *Bridge) URL(path string) string {
@@ -53,28 +71,64 @@ func (b *Bridge) URL(path string) string {
 	return "https://" + b.Site + path
 }
 
-// Check checks the answers. Errors name the flags.
-func (b *Bridge) Check() error {
+// Check checks the answer to a flag. Errors name the flag.
+func (b *Bridge) Check(flag string) error {
 	origin, err := url.Parse(b.Provider)
 	issuer, _ := url.Parse(b.Callers)
 	site, siteErr := url.Parse(b.URL("/"))
-	switch {
-	case err != nil || origin.Host == "" || origin.User != nil || origin.Scheme != "https" && origin.Scheme != "http" || strings.Trim(origin.Path, "/") != "" || !plain(b.Provider):
-		return fmt.Errorf("--provider %q is not an origin, such as https://skills.example.com", b.Provider)
-	case b.Key != NoKey && !IsVariable(b.Key) && !(filepath.IsAbs(b.Key) && plain(b.Key)):
-		return errors.New("--key takes none, the name of an environment variable, or the absolute path of a file with the provider's API key; not the key itself")
-	case b.Callers != Anyone && b.Callers != Keys && (issuer == nil || issuer.Scheme != "https" || issuer.Host == "" || !plain(b.Callers)):
-		return fmt.Errorf("--callers %q is none of anyone, keys, and the URL of an issuer of access tokens, such as https://login.example.com", b.Callers)
-	case siteErr != nil || site.Host != b.Site || !plain(b.Site):
-		return fmt.Errorf("--site %q is neither a host name, such as agents.example.com, nor localhost and a port", b.Site)
-	case b.Callers == Anyone && !b.Local():
-		return errors.New("--callers anyone is for a site on this machine, such as localhost:8080: everyone on the network could use the skills")
+	switch flag {
+	case "provider":
+		if err != nil || origin.Host == "" || origin.User != nil || origin.Scheme != "https" && origin.Scheme != "http" || strings.Trim(origin.Path, "/") != "" || !plain(b.Provider) {
+			return fmt.Errorf("--provider %q is not an origin, such as https://skills.example.com", b.Provider)
+		}
+	case "key":
+		if b.Key != NoKey && !IsVariable(b.Key) && !(filepath.IsAbs(b.Key) && plain(b.Key)) {
+			return errors.New("--key takes none, the name of an environment variable (in capital letters, or one that is set), or the absolute path of a file with the provider's API key; not the key itself")
+		}
+	case "callers":
+		if b.Callers != Anyone && b.Callers != Keys && (issuer == nil || issuer.Scheme != "https" || issuer.Host == "" || !plain(b.Callers)) {
+			return fmt.Errorf("--callers %q is none of anyone, keys, and the URL of an issuer of access tokens, such as https://login.example.com", b.Callers)
+		} else if b.Callers == Anyone && !b.Local() {
+			return errors.New("--callers anyone is for a site on this machine, such as localhost:8080: everyone on the network could use the skills")
+		}
+	case "site":
+		if siteErr != nil || site.Host != b.Site || !plain(b.Site) {
+			return fmt.Errorf("--site %q is neither a host name, such as agents.example.com, nor localhost and a port", b.Site)
+		}
 	}
 	return nil
 }
 
 // plain reports whether a text is one word of a Caddyfile that means itself.
 func plain(text string) bool { return !strings.ContainsAny(text, " \t\r\n{}\"`#$\\") }
+
+// Named returns the flags of commands that name a Caddyfile.
+func Named(file string) string {
+	if name := strings.ToLower(filepath.Base(file)); name == "caddyfile" || strings.HasSuffix(name, ".caddyfile") {
+		return "--config " + file
+	}
+	return "--config " + file + " --adapter caddyfile" // Caddy does not know it by its name
+}
+
+// CanWrite returns an error if there is the file, unless it may be replaced.
+func CanWrite(file string, force bool) error {
+	if _, err := os.Lstat(file); err == nil && !force {
+		return fmt.Errorf("%s exists: name another file with --output, or replace it with --force", file)
+	}
+	return nil
+}
+
+// MissingKey says what to do so that there is the provider's API key; empty: it is there.
+func (b *Bridge) MissingKey() string {
+	if filepath.IsAbs(b.Key) {
+		if _, err := os.Stat(b.Key); err != nil {
+			return "write the API key to " + b.Key
+		}
+	} else if b.Key != NoKey && os.Getenv(b.Key) == "" {
+		return "export " + b.Key + "=…"
+	}
+	return ""
+}
 
 // Write writes a Caddyfile, and the file with the keys of callers if there is none, with one key, which it returns.
 func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
@@ -84,8 +138,8 @@ func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
 	if keys = filepath.ToSlash(keys); b.Callers == Keys && !plain(keys) {
 		return "", "", fmt.Errorf("the folder of %s has a name that a Caddyfile would have to quote: use another one", keys)
 	}
-	if _, err := os.Lstat(file); err == nil && !force {
-		return "", "", fmt.Errorf("%s exists: name another file with --output, or replace it with --force", file)
+	if err := CanWrite(file, force); err != nil {
+		return "", "", err
 	}
 	text, err := b.Caddyfile(file, keys)
 	if err == nil {
@@ -94,7 +148,7 @@ func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
 	if err != nil || b.Callers != Keys {
 		return "", "", err
 	}
-	list, err := os.OpenFile(keys, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) // Caddy may run as another user; the key is random, so that nobody guesses it from its hash
+	list, err := os.OpenFile(keys, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if errors.Is(err, fs.ErrExist) {
 		return keys, "", nil
 	} else if err != nil {
@@ -105,7 +159,7 @@ func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
 	if err == nil {
 		_, err = fmt.Fprintln(list, line)
 	}
-	return keys, key, cmp.Or(err, list.Close())
+	return keys, key, cmp.Or(err, list.Chmod(0o640), list.Close()) // whatever the umask is, since Caddy may run as another user of the group
 }
 
 //go:embed Caddyfile.tmpl
@@ -116,10 +170,10 @@ var caddyfileTemplate = template.Must(template.New("Caddyfile").Parse(caddyfile)
 // page is what the Caddyfile says.
 type page struct {
 	*Bridge
-	File, Keys string // their names
-	PlainHTTP  bool
-	InFile     bool // the key
-	Networks   string
+	Named, Keys string // the flags, and the name
+	PlainHTTP   bool
+	InFile      bool // the key
+	Networks    string
 }
 
 // Caddyfile returns the text of a Caddyfile. file is its name, and keys that of the file with the keys of callers.
@@ -128,7 +182,7 @@ func (b *Bridge) Caddyfile(file, keys string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := page{b, file, keys, origin.Scheme == "http", filepath.IsAbs(b.Key), ""}
+	p := page{b, Named(file), keys, origin.Scheme == "http", filepath.IsAbs(b.Key), ""}
 	if a, err := netip.ParseAddr(origin.Hostname()); err == nil && (a.IsPrivate() || !a.IsGlobalUnicast()) {
 		p.Networks = a.String()
 	} else if origin.Hostname() == "localhost" {

@@ -47,6 +47,8 @@ type Server struct {
 	Authorization string
 	// Flag, Variable and Value are what a program takes instead of the header: a flag with the name of an environment variable, and its value.
 	Flag, Variable, Value string
+	// AllowHTTP permits a program to connect without TLS.
+	AllowHTTP bool
 }
 
 // WithToken returns the server for a client that gets a bearer token from an environment variable, or asks for it.
@@ -58,7 +60,21 @@ func (s Server) WithToken(c *Client, variable string) Server {
 
 // Config returns the configuration of a client that has this server only.
 func (c *Client) Config(s *Server) string {
-	return "{" + quote(c.servers) + ": {" + quote(s.Name) + ": " + c.entryOf(s) + "}}"
+	inputs := ""
+	if c.asks(s) {
+		inputs = `"inputs": [` + inputOf(s) + "], "
+	}
+	return "{" + inputs + quote(c.servers) + ": {" + quote(s.Name) + ": " + c.entryOf(s) + "}}"
+}
+
+// asks reports whether the client asks the user for the token.
+func (c *Client) asks(s *Server) bool {
+	return s.Variable != "" && strings.HasPrefix(c.secret, "${input:")
+}
+
+// inputOf returns the question for the token in the configuration of VS Code.
+func inputOf(s *Server) string {
+	return `{"type": "promptString", "id": ` + quote(s.Variable) + `, "description": "Token of the skill bridge", "password": true}`
 }
 
 // Next returns what the user has to do about the token; empty: nothing.
@@ -68,7 +84,7 @@ func (c *Client) Next(s *Server) string {
 		return ""
 	case c.secret == "":
 		return "write the token to the file, instead of " + s.Value + ", and start " + c.Name + " again"
-	case strings.Contains(c.secret, "input:"):
+	case c.asks(s):
 		return c.Name + " asks for the token"
 	}
 	return "start " + c.Name + " with the environment variable " + s.Variable
@@ -76,9 +92,12 @@ func (c *Client) Next(s *Server) string {
 
 func (c *Client) entryOf(s *Server) string {
 	headers, flags := "", "]"
+	if s.AllowHTTP {
+		flags = `, "--allow-http"]`
+	}
 	if s.Authorization != "" {
 		headers = `, "headers": {"Authorization": ` + quote(s.Authorization) + "}"
-		flags = ", " + quote(s.Flag) + ", " + quote(s.Variable) + `], "env": {` + quote(s.Variable) + ": " + quote(s.Value) + "}"
+		flags = ", " + quote(s.Flag) + ", " + quote(s.Variable) + flags + `, "env": {` + quote(s.Variable) + ": " + quote(s.Value) + "}"
 	}
 	return strings.NewReplacer("$URL", quote(s.URL), "$HEADERS", headers, "$PROGRAM", quote(s.Program), "$FLAGS", flags).Replace(c.entry)
 }
@@ -96,15 +115,9 @@ func (c *Client) Add(file string, s *Server) (name string, changed bool, err err
 			return "", false, err
 		}
 	}
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target // the link stays
-	}
 	text, err := os.ReadFile(file)
-	mode := fs.FileMode(0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = nil, os.MkdirAll(filepath.Dir(file), 0o755)
-	} else if info, statErr := os.Stat(file); statErr == nil {
-		mode = info.Mode().Perm()
 	}
 	if err != nil {
 		return file, false, err
@@ -119,7 +132,7 @@ func (c *Client) Add(file string, s *Server) (name string, changed bool, err err
 	if err := merged.Indent(jsontext.WithIndent("  ")); err != nil {
 		return file, false, err
 	}
-	return file, true, replace(file, append(merged, '\n'), mode)
+	return file, true, replace(file, append(merged, '\n'), 0o600) // it may get a token
 }
 
 // path returns the path of the client's own configuration.
@@ -154,7 +167,7 @@ func (c *Client) merge(text jsontext.Value, s *Server) (jsontext.Value, error) {
 			return entry, nil
 		})
 	})
-	if err != nil || !strings.HasPrefix(c.secret, "${input:") || s.Variable == "" {
+	if err != nil || !c.asks(s) {
 		return merged, err
 	}
 	return put(merged, "inputs", func(inputs jsontext.Value) (jsontext.Value, error) {
@@ -168,7 +181,7 @@ func (c *Client) merge(text jsontext.Value, s *Server) (jsontext.Value, error) {
 				return inputs, nil
 			}
 		}
-		return json.Marshal(append(all, jsontext.Value(`{"type": "promptString", "id": `+quote(s.Variable)+`, "description": "Token of the skill bridge", "password": true}`)))
+		return json.Marshal(append(all, jsontext.Value(inputOf(s))))
 	})
 }
 
@@ -211,8 +224,14 @@ func same(a, b jsontext.Value) bool {
 	return a.Compact() == nil && b.Compact() == nil && bytes.Equal(a, b)
 }
 
-// replace writes a file as a whole, or leaves it as it is.
+// replace writes a file as a whole, or leaves it as it is. A link stays one. A file that exists keeps its mode.
 func replace(file string, text []byte, mode fs.FileMode) error {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".skill-bridge-*")
 	if err != nil {
 		return err
