@@ -84,7 +84,7 @@ func (a adminAPI) Routes() []caddy.AdminRoute {
 		route(http.MethodPost, "revoke", a.revoke),
 		route(http.MethodGet, "stores", sure(a.stores)),
 		route(http.MethodGet, "healthz", sure(func(*http.Request) *probes.Answer { return probes.Healthy })),
-		route(http.MethodGet, "readyz", sure(func(*http.Request) *probes.Answer { return probes.Ready(observe.Numbered()) })),
+		route(http.MethodGet, "readyz", sure(func(*http.Request) *probes.Answer { return probes.Ready(observe.Numbered(), observe.Publishers()) })),
 		route(http.MethodGet, "usage", a.usage),
 		route(http.MethodGet, "notifications", sure(a.notifications)),
 		route(http.MethodGet, "changes", sure(a.changes)),

@@ -33,9 +33,9 @@ func (a adminAPI) status(r *http.Request) Status {
 	return Status{a.skills(r), a.providers(r), a.calls(r), runsOf(ctx, new(ledger.Query)), a.notifications(r), a.stores(r), grantsOf(ctx, "", 0), a.changes(r)}
 }
 
-// Store is a database that bridges use.
+// Store is a database.
 type Store struct {
-	Bridges []int      `json:"bridges"`
+	Bridges []int      `json:"bridges"` // none: only skill_publish uses it
 	Kind    store.Kind `json:"kind"`
 	// Place says which one it is: a file, or a host and the name of a database.
 	Place string `json:"place"`
@@ -46,26 +46,23 @@ type Store struct {
 	Advice string `json:"advice,omitzero"`
 }
 
-// stores returns the databases, in the order of the bridges.
+// stores returns the databases, in the order of the bridges and publishers.
 func (adminAPI) stores(*http.Request) []Store {
-	all, index := []Store{}, map[*store.DB]int{}
-	for _, b := range observe.Numbered() {
-		if b.Store == nil {
-			continue
+	bridges, all := observe.Numbered(), []Store{}
+	for _, db := range observe.Databases() {
+		s := storeOf(db.Status())
+		for _, b := range bridges {
+			if b.Store == db {
+				s.Bridges = append(s.Bridges, b.Number)
+			}
 		}
-		i, known := index[b.Store]
-		if !known {
-			i = len(all)
-			index[b.Store] = i
-			all = append(all, storeOf(b.Store.Status()))
-		}
-		all[i].Bridges = append(all[i].Bridges, b.Number)
+		all = append(all, s)
 	}
 	return all
 }
 
 func storeOf(s store.Status) Store {
-	shown := Store{Kind: s.Kind, Place: shownError(s.Place), State: "opening"}
+	shown := Store{Bridges: []int{}, Kind: s.Kind, Place: shownError(s.Place), State: "opening"}
 	switch {
 	case s.Trouble != nil:
 		shown.Error, shown.Advice, shown.State = shownError(s.Trouble.Error()), s.Trouble.Advice, "unusable"

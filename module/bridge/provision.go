@@ -194,7 +194,7 @@ func (h *Handler) show(ctx caddy.Context, shown *observe.Bridge, o *observe.Obse
 			}
 		}
 	}
-	if err := lifetime.OnRunning(ctx, running(h.announce)); err != nil {
+	if err := lifetime.OnRunning(ctx, running(func(app *caddyhttp.App) { h.announce(ctx, app) })); err != nil {
 		return err
 	}
 	shown.Warn = func(logger *zap.Logger) {

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -13,27 +14,42 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/fronts"
 )
 
-// announce logs that the bridge is ready, and where it is. It says so on the terminal, too, since the log may go to a file.
-func (h *Handler) announce(app *caddyhttp.App) {
-	urls, database, callers := h.URLs(app, h), "none", h.callers()
+// announce logs that the bridge is ready, or only listens since its database is not open, and where it is. It says so on the terminal, too, since the log
+// may go to a file.
+func (h *Handler) announce(ctx context.Context, app *caddyhttp.App) {
+	urls, open := h.URLs(app, h)
+	state, database, callers := "ready", "none", h.callers(open)
 	if db := h.DB(); db != nil {
-		database = db.Status().Place
+		_ = db.Ready(ctx) // the status has the error
+		if ctx.Err() != nil {
+			return
+		}
+		s := db.Status()
+		switch database = s.Place; {
+		case !s.Open:
+			state, database = "listening", database+", not open yet"
+		case s.Trouble != nil:
+			database += ", unusable at present"
+		}
 	}
 	var names []string
 	for _, source := range h.shown.Sources() {
 		names = append(names, source.Namespace)
 	}
-	h.logger.Info("bridge ready", zap.Strings("urls", urls), zap.Strings("sources", names), zap.Strings("callers", callers),
+	h.logger.Info("bridge "+state, zap.Strings("urls", urls), zap.Strings("sources", names), zap.Strings("callers", callers),
 		zap.String("store", database), zap.String("bridge", h.givenName()), zap.String("version", fronts.ModuleVersion()))
 	terminals := []*os.File{os.Stderr, os.Stdout}
 	if i := slices.IndexFunc(terminals, func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }); i >= 0 {
 		list := func(words []string) string { return strings.Join(words, ", ") }
-		fmt.Fprintf(terminals[i], "Skill Bridge is ready: %s (sources: %s; callers: %s; store: %s)\n", list(urls), list(names), list(callers), database)
+		fmt.Fprintf(terminals[i], "Skill Bridge is %s: %s (sources: %s; callers: %s; store: %s)\n", state, list(urls), list(names), list(callers), database)
 	}
 }
 
-// callers returns who may call the bridge, by option.
-func (c *Callers) callers() (who []string) {
+// callers returns who may call the bridge, by option. open says that nothing in front of it authenticates callers.
+func (c *Callers) callers(open bool) (who []string) {
+	if open && c.Principal == "" && !c.byToken() && !c.requires() {
+		return []string{"everyone"}
+	}
 	for i := range c.CallersJWT {
 		who = append(who, "callers_jwt "+c.CallersJWT[i].URL)
 	}

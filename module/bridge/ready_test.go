@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"encoding/json" // reads a line of Caddy's log
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,8 +34,9 @@ func readyLine(t *testing.T, c *testbed.Caddy, name string) string {
 func TestReady(t *testing.T) {
 	const three = "skill_bridge {\nname b\nrpc\na2a\nmcp\n"
 	for about, tc := range map[string]struct{ site, want string }{
-		"of the site":    {"http://127.0.0.1:{$PORT}, http://agents.localhost:{$PORT} {\n" + three + "}\n}", "[http://127.0.0.1:PORT/rpc http://127.0.0.1:PORT/a2a http://127.0.0.1:PORT/mcp http://agents.localhost:PORT/rpc http://agents.localhost:PORT/a2a http://agents.localhost:PORT/mcp] [] [principal {http.auth.user.id} anonymous] skill_bridge.db"},
-		"with TLS":       {"https://agents.localhost:{$PORT} {\ntls internal\nskill_bridge /tools {\nname b\nprovider https://skills.example.com\nprovider https://b.example.com {\nnamespace acme\n}\nstore memory\n}\n}", "[https://agents.localhost:PORT/tools] [skills.example.com acme] [principal {http.auth.user.id} anonymous] SQLite in memory"},
+		"of the site":    {"http://127.0.0.1:{$PORT}, http://agents.localhost:{$PORT} {\n" + three + "}\n}", "[http://127.0.0.1:PORT/rpc http://127.0.0.1:PORT/a2a http://127.0.0.1:PORT/mcp http://agents.localhost:PORT/rpc http://agents.localhost:PORT/a2a http://agents.localhost:PORT/mcp] [] [everyone] skill_bridge.db"},
+		"with TLS":       {"https://agents.localhost:{$PORT} {\ntls internal\nskill_bridge /tools {\nname b\nprovider https://skills.example.com\nprovider https://b.example.com {\nnamespace acme\n}\nstore memory\n}\n}", "[https://agents.localhost:PORT/tools] [skills.example.com acme] [everyone] SQLite in memory"},
+		"with users":     {"http://127.0.0.1:{$PORT} {\n" + testbed.Accounts("alice") + "\nskill_bridge /tools {\nname b\nstore memory\n}\n}", "[http://127.0.0.1:PORT/tools] [] [principal {http.auth.user.id} anonymous] SQLite in memory"},
 		"of no site":     {":{$PORT} {\n@a path /mcp\nrespond @a 404\nhandle_path /x/* {\n" + three + "require_principal\nprincipal {http.request.header.Remote-User}\n}\n}\n}", "[http://localhost:PORT/x/rpc http://localhost:PORT/x/a2a http://localhost:PORT/x/mcp] [] [principal {http.request.header.Remote-User}] skill_bridge.db"},
 		"without hidden": {"http://127.0.0.1:{$PORT} {\nrespond /mcp 404\n" + three + "callers_jwt https://login.example.com {\naudience a\n}\n}\n}", "[http://127.0.0.1:PORT/rpc http://127.0.0.1:PORT/a2a] [] [callers_jwt https://login.example.com] skill_bridge.db"},
 	} {
@@ -63,6 +65,18 @@ func TestNotReady(t *testing.T) {
 	}
 	readyLine(t, c, "c")
 	if lines := c.Log.Lines(`"msg":"bridge ready"`, `"bridge":"b"`); len(lines) > 0 {
+		t.Errorf("%s", lines)
+	}
+}
+
+// A bridge whose database is not open yet, which probes call unready, does not say that it is ready.
+func TestListening(t *testing.T) {
+	c := testbed.StartCaddy(t, "http://127.0.0.1:{$PORT} {\nskill_bridge {\nrpc\nhealth\nstore postgres postgres://u@127.0.0.1:1/none\n}\n}")
+	testbed.Eventually(t, 10*time.Second, func() bool { return len(c.Log.Lines(`"msg":"bridge listening"`, `not open yet"`)) == 1 }, "the bridge says that it listens")
+	if a := c.Send(http.MethodGet, "http://127.0.0.1:"+c.Port("PORT")+"/readyz", ""); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("%s", a)
+	}
+	if lines := c.Log.Lines(`"msg":"bridge ready"`); len(lines) > 0 {
 		t.Errorf("%s", lines)
 	}
 }

@@ -105,7 +105,7 @@ func (p *publisher) run(ctx context.Context, screen *cli.Screen) (int, error) {
 		if f.Operation != "" {
 			f.Reason = f.Operation + " is not published: " + f.Reason
 		}
-		screen.Complain("%s: %s", f.Document, strings.ReplaceAll(f.Reason, "the option allow_networks", "--allow-networks"))
+		screen.Complain("%s: %s", cmp.Or(f.Document, "skill_publish"), strings.ReplaceAll(f.Reason, "the option allow_networks", "--allow-networks"))
 	}
 	switch {
 	case len(files) == 1: // the index

@@ -112,7 +112,7 @@ func TestReadyOnTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := atTerminal(t, exec.CommandContext(t.Context(), "caddy", "run", "--config", config), "SQLite in memory)\r\n", "\x03")
-	if want := "Skill Bridge is ready: http://localhost:" + port + "/rpc (sources: ; callers: principal {http.auth.user.id}, anonymous; store: SQLite in memory)"; !strings.Contains(shown, want) {
+	if want := "Skill Bridge is ready: http://localhost:" + port + "/rpc (sources: ; callers: everyone; store: SQLite in memory)"; !strings.Contains(shown, want) {
 		t.Errorf("the terminal shows %s, want %s", shown, want)
 	}
 }

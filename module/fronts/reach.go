@@ -82,8 +82,10 @@ func (m *Mounts) Reached(by caddyhttp.MatchPath) bool {
 	return slices.ContainsFunc(m.endpoints(), func(e endpoint) bool { return routes.Matches(patterns, e.request()) })
 }
 
-// URLs returns the URLs of the endpoints of a handler in Caddy's HTTP app, as far as the routes that lead to it show them.
-func (m *Mounts) URLs(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler) (urls []string) {
+// URLs returns the URLs of the endpoints of a handler in Caddy's HTTP app, as far as the routes that lead to it show them, and whether no handler in front
+// authenticates callers.
+func (m *Mounts) URLs(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler) (urls []string, open bool) {
+	open = true
 	for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 		place, found := routes.Find(app.Servers[name], handler)
 		if !found {
@@ -96,12 +98,13 @@ func (m *Mounts) URLs(app *caddyhttp.App, handler caddyhttp.MiddlewareHandler) (
 		for _, origin := range place.Origins(app, app.Servers[name]) {
 			for _, path := range paths {
 				if way := place.WayOf(routes.Request{Method: http.MethodPost, Path: path}); path != "" && way.Reached && way.HiddenBy == "" {
+					open = open && !way.Authenticated && !way.Unknown
 					urls = append(urls, origin+cmp.Or(way.Path, path))
 				}
 			}
 		}
 	}
-	return urls
+	return urls, open
 }
 
 // WarnOfRoutes logs warnings about the routes that lead to a handler in Caddy's HTTP app: about paths of mounts whose requests do

@@ -67,9 +67,36 @@ func (b *Bridge) IsDown(namespace string) bool {
 // live are the bridges of this process, including those of earlier configurations
 // whose requests are still being served.
 var live struct {
-	mu      sync.Mutex
-	last    int       // the last number that was assigned
-	bridges []*Bridge // in the order in which they were loaded
+	mu         sync.Mutex
+	last       int         // the last number that was assigned
+	bridges    []*Bridge   // in the order in which they were loaded
+	publishers []Publisher // in the order in which they were loaded
+}
+
+// Publisher is a handler skill_publish.
+type Publisher interface {
+	DB() *store.DB // nil: there is none
+	// Published returns how many skills are published, and whether the documents were read.
+	Published() (skills int, read bool)
+}
+
+// Publishers returns the publishers of this process, in the order in which they were loaded.
+func Publishers() []Publisher {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	return slices.Clone(live.publishers)
+}
+
+// ShowPublisher shows a publisher in metrics and the admin API until the function that it returns is called.
+func ShowPublisher(p Publisher) (end func()) {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	live.publishers = append(live.publishers, p)
+	return func() {
+		live.mu.Lock()
+		defer live.mu.Unlock()
+		live.publishers = slices.DeleteFunc(live.publishers, func(other Publisher) bool { return other == p })
+	}
 }
 
 // Live returns the bridges of this process, in the order in which they were loaded.
@@ -79,12 +106,18 @@ func Live() []*Bridge {
 	return slices.Clone(live.bridges)
 }
 
-// Databases returns the databases of the bridges of this process.
+// Databases returns the databases of the bridges and publishers of this process.
 func Databases() (all []*store.DB) {
-	for _, b := range Live() {
-		if b.Store != nil && !slices.Contains(all, b.Store) {
-			all = append(all, b.Store)
+	add := func(db *store.DB) {
+		if db != nil && !slices.Contains(all, db) {
+			all = append(all, db)
 		}
+	}
+	for _, b := range Live() {
+		add(b.Store)
+	}
+	for _, p := range Publishers() {
+		add(p.DB())
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
+	"github.com/skill-bridge/caddy-skill-bridge/module/store"
 	"github.com/skill-bridge/caddy-skill-bridge/translate"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/safetext"
 )
@@ -26,7 +27,7 @@ const (
 func Serve(w http.ResponseWriter, r *http.Request, bridge *observe.Bridge) {
 	answer := Healthy
 	if strings.HasSuffix(r.URL.Path, Readiness) {
-		answer = Ready([]*observe.Bridge{bridge})
+		answer = Ready([]*observe.Bridge{bridge}, nil)
 		answer.Error = ""
 		for i := range answer.Problems {
 			answer.Problems[i], _, _ = strings.Cut(answer.Problems[i], ":")
@@ -43,7 +44,7 @@ type Answer struct {
 	// Status is ok: the process answers; ready: nothing is known to be wrong; degraded: the bridge takes calls, of which some fail; or unready: let other
 	// instances get the calls.
 	Status string `json:"status"`
-	// Problems are what does not work (process, configuration, database, sources), with a colon and the reason for operators.
+	// Problems are what does not work (process, configuration, database, sources, documents), with a colon and the reason for operators.
 	Problems []string `json:"problems,omitempty"`
 	// Error says why a bridge is unready, as in other errors of the admin API.
 	Error string `json:"error,omitempty"`
@@ -64,7 +65,9 @@ func (a *Answer) HTTPStatus() int {
 
 // add adds a problem.
 func (a *Answer) add(status, problem string) {
-	a.Problems = append(a.Problems, problem)
+	if !slices.Contains(a.Problems, problem) {
+		a.Problems = append(a.Problems, problem)
+	}
 	if status == unready {
 		a.Error = "not ready: " + problem
 	}
@@ -73,28 +76,43 @@ func (a *Answer) add(status, problem string) {
 	}
 }
 
-// Ready says whether bridges are ready for calls. A database that was never open keeps them from it. One that is lost does not: calls without keys go
+// ask adds the problems of a database, which bridges and publishers may share.
+func (a *Answer) ask(db *store.DB) {
+	if db == nil {
+		return
+	}
+	switch s := db.Ask(); {
+	case !s.Open:
+		a.add(unready, "database: "+s.Place+" is not open yet")
+	case s.Trouble != nil:
+		a.add(degraded, "database: "+safetext.Field(s.Trouble.Error(), observe.MaxLoggedError))
+	}
+}
+
+// Ready says whether bridges and publishers are ready for calls. A database that was never open keeps them from it. One that is lost does not: calls without keys go
 // on, and it is lost for all instances that share it.
-func Ready(bridges []*observe.Bridge) *Answer {
+func Ready(bridges []*observe.Bridge, publishers []observe.Publisher) *Answer {
 	answer := &Answer{Status: "ready"}
 	if caddy.Exiting() {
 		answer.add(unready, "process: Caddy stops")
 	}
-	if len(bridges) == 0 {
-		answer.add(unready, "configuration: it has no skill_bridge")
+	if len(bridges)+len(publishers) == 0 {
+		answer.add(unready, "configuration: it has no skill_bridge, and no skill_publish")
 	}
 	for _, b := range bridges {
-		if b.Store != nil {
-			switch s := b.Store.Ask(); {
-			case !s.Open:
-				answer.add(unready, "database: "+s.Place+" is not open yet")
-			case s.Trouble != nil:
-				answer.add(degraded, "database: "+safetext.Field(s.Trouble.Error(), observe.MaxLoggedError))
-			}
-		}
+		answer.ask(b.Store)
 		isUp := func(s translate.SourceStatus) bool { return !b.IsDown(s.Namespace) }
 		if sources := b.Sources(); len(sources) > 0 && !slices.ContainsFunc(sources, isUp) {
 			answer.add(degraded, fmt.Sprintf("sources: none of bridge %d can be used", b.Number))
+		}
+	}
+	for _, p := range publishers {
+		answer.ask(p.DB())
+		switch skills, read := p.Published(); {
+		case !read:
+			answer.add(unready, "documents: those of skill_publish are not read yet")
+		case skills == 0:
+			answer.add(degraded, "documents: no skill is published")
 		}
 	}
 	return answer

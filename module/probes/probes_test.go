@@ -110,7 +110,7 @@ func TestProbes(t *testing.T) {
 	const unopened = "database: SQLite in /dev/null/bridge.db is not open yet"
 	w.want(`Service Unavailable {"status":"unready","problems":["database"]}`, `Service Unavailable {"status":"unready","problems":["`+unopened+`"],"error":"not ready: `+unopened+`"}`)
 	reload(testbed.AdminAPI + testbed.Site("header Content-Type application/json", "respond /readyz nothing"))
-	w.want("OK nothing", `Service Unavailable {"status":"unready","problems":["configuration: it has no skill_bridge"],"error":"not ready: configuration: it has no skill_bridge"}`)
+	w.want("OK nothing", `Service Unavailable {"status":"unready","problems":["configuration: it has no skill_bridge, and no skill_publish"],"error":"not ready: configuration: it has no skill_bridge, and no skill_publish"}`)
 	reload(config)
 	w.want(ready, ready)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/skill-bridge/caddy-skill-bridge/module/store"
+	"github.com/skill-bridge/caddy-skill-bridge/module/observe"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/publish"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/run"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/document"
@@ -286,21 +286,23 @@ func (r *reader) Read(ctx context.Context, location *url.URL) ([]byte, error) {
 	return text, err
 }
 
-// Check reads the documents of all handlers of this process, and returns their databases, how many skills there are and what is wrong.
-func Check(ctx context.Context) (databases []*store.DB, skills int, found []publish.LeftOut) {
-	for key := range live.Range {
-		h := key.(*Handler) //nolint:forcetypeassert // see live
-		c, wrong := h.read(ctx)
-		databases, skills, found = append(databases, h.DB()), skills+len(c.ordered), append(found, wrong...)
+// Check reads the documents of all handlers of this process, and returns how many handlers and skills there are, and what is wrong.
+func Check(ctx context.Context) (handlers, skills int, found []publish.LeftOut) {
+	for _, p := range observe.Publishers() {
+		c, wrong := p.(*Handler).read(ctx) //nolint:forcetypeassert // there are no others
+		handlers, skills, found = handlers+1, skills+len(c.ordered), append(found, wrong...)
 	}
-	return databases, skills, found
+	return handlers, skills, found
 }
 
 // read reads the documents, and returns what they publish and what is wrong.
 func (h *Handler) read(ctx context.Context) (*catalog, []publish.LeftOut) {
-	l := h.newDocuments(cmp.Or(h.namespace(), "site"))
+	l := h.newDocuments(h.site().namespace)
 	l.refresh(ctx, h.transport, zap.NewNop())
 	var found []publish.LeftOut
+	for _, fault := range h.site().wrong {
+		found = append(found, publish.LeftOut{Reason: fault, Mistake: true})
+	}
 	for _, s := range l.sources {
 		if s.problem != "" {
 			found = append(found, publish.LeftOut{Document: s.name, Reason: s.problem, Mistake: true})

@@ -262,6 +262,16 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%+v: %v\n%s", c, err, text)
 		}
 	}
+	for address, want := range map[string][]string{
+		":9": {"names no host, so that consumers are not told any URLs: write url", "no operation is published: ", "write namespace"},
+	} {
+		text, err := command(t, "check", "--config", write(t, "Caddyfile", address+" {\n\tskill_publish {\n\t\topenapi "+write(t, "pets.yaml", pets)+" {\n\t\t\tinclude *\n\t\t}\n\t\tstore memory\n\t}\n}\n"))
+		for _, want := range want {
+			if err == nil || !strings.Contains(text, want) || strings.Contains(text, "skills are published") {
+				t.Errorf("%s: %v\n%s, want %s", address, err, text, want)
+			}
+		}
+	}
 	document := write(t, "pets.yaml", pets+"  /events:\n    get:\n      operationId: events\n      responses: {\"200\": {description: Events., content: {text/event-stream: {}}}}\n")
 	config := write(t, "Caddyfile", "http://localhost:9 {\n\tskill_publish {\n\t\topenapi "+document+" {\n\t\t\tinclude *\n\t\t}\n\t\topenapi missing.yaml {\n\t\t\tinclude *\n\t\t}\n\t\tstore memory\n\t}\n}\n")
 	text, err := command(t, "check", "--config", config)

@@ -26,9 +26,6 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/translate/skillsharing/exchange"
 )
 
-// live are the handlers of this process, for checks.
-var live sync.Map // of *Handler to true
-
 // pooledDocuments are what handlers with the same documents publish.
 var pooledDocuments = lifetime.NewPool[*documents]()
 
@@ -51,7 +48,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := cmp.Or(lifetime.WatchStop(ctx), observe.RegisterMetrics(ctx.GetMetricsRegistry())); err != nil {
 		return err
 	}
-	live.Store(h, true)
+	h.site = sync.OnceValue(func() *site { return h.locate(ctx) })
+	h.use.OnRelease(observe.ShowPublisher(h))
 	return lifetime.OnStart(ctx, func() { h.start(ctx) })
 }
 
@@ -94,25 +92,46 @@ func (h *Handler) hold(ctx caddy.Context) (err error) {
 	return h.kept.FollowWith(ctx, follower{}, settings)
 }
 
-// start finds out what the handler is called by consumers, and begins to read its documents.
-func (h *Handler) start(ctx caddy.Context) {
-	defer close(h.started)
+// site is where a handler publishes.
+type site struct {
+	hosts     []string // that its address names
+	namespace string   // the first part of the ids of operations; empty: none are published
+	wrong     []string
+}
+
+// locate finds out what the handler is called by consumers. All routes must be provisioned.
+func (h *Handler) locate(ctx caddy.Context) *site {
+	s, host := new(site), ""
 	if app, err := ctx.AppIfConfigured("http"); err == nil {
 		for _, server := range app.(*caddyhttp.App).Servers {
 			if place, found := routes.Find(server, h); found {
-				h.hosts = append(h.hosts, place.Hosts()...)
+				s.hosts = append(s.hosts, place.Hosts()...)
 			}
 		}
 	}
-	if h.URL == "" && len(h.hosts) == 0 {
-		h.logger.Error("the address of the site names no host, so that consumers are not told any URLs: write url https://<host> into the block of " + directive)
+	if u, err := url.Parse(h.URL); err == nil {
+		host = u.Hostname()
 	}
-	namespace := h.namespace()
-	if err := checkNamespace(namespace); err != nil {
-		h.logger.Error("nothing is published: write namespace <name> into the block of "+directive, zap.Error(err))
-		namespace = ""
+	switch {
+	case h.URL == "" && len(s.hosts) == 0:
+		s.wrong = append(s.wrong, "the address of the site names no host, so that consumers are not told any URLs: write url https://<host> into the block of "+directive)
+	case h.URL == "":
+		host = s.hosts[0]
 	}
-	l, release, err := pooledDocuments.Hold(h.settings(namespace), func() (*documents, error) { return h.newDocuments(namespace), nil })
+	s.namespace = cmp.Or(h.Namespace, strings.ToLower(host))
+	if err := checkNamespace(s.namespace); err != nil {
+		s.namespace, s.wrong = "", append(s.wrong, "no operation is published: "+err.Error()+"; write namespace <name> into the block of "+directive)
+	}
+	return s
+}
+
+// start begins to read the documents.
+func (h *Handler) start(ctx caddy.Context) {
+	defer close(h.started)
+	for _, fault := range h.site().wrong {
+		h.logger.Error(fault)
+	}
+	l, release, err := pooledDocuments.Hold(h.settings(h.site().namespace), func() (*documents, error) { return h.newDocuments(h.site().namespace), nil })
 	if err != nil { // it is none of newDocuments
 		return
 	}
@@ -131,22 +150,20 @@ func (h *Handler) start(ctx caddy.Context) {
 	}()
 }
 
-// namespace returns the first part of the ids of operations; empty: it is not known.
-func (h *Handler) namespace() string {
-	host := ""
-	if u, err := url.Parse(h.URL); err == nil {
-		host = u.Hostname()
-	}
-	if host == "" && len(h.hosts) > 0 {
-		host = h.hosts[0]
-	}
-	return cmp.Or(h.Namespace, strings.ToLower(host))
-}
-
 // settings returns a digest of the settings that its documents depend on.
 func (h *Handler) settings(namespace string) string {
 	text, _ := json.Marshal([]any{namespace, h.Provider, h.Skills, h.OpenAPI, h.Timeout, h.AllowNetworks}) // it was read from JSON
 	return lifetime.NewDigest(string(text)).String()
+}
+
+// Published implements [observe.Publisher].
+func (h *Handler) Published() (skills int, read bool) {
+	if l := h.documents.Load(); l != nil {
+		if c := l.current.Load(); c != nil {
+			return len(c.ordered), true
+		}
+	}
+	return 0, false
 }
 
 // published returns what is published now, as soon as documents have been read; nil: the context has ended before.

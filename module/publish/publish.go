@@ -74,7 +74,7 @@ type Handler struct {
 	transport *network.Transport
 	kept      *keeping.Ledger
 	shared    *shared
-	hosts     []string      // of the site; set before started
+	site      func() *site  // see locate
 	started   chan struct{} // closed when documents is set
 	documents atomic.Pointer[documents]
 }
@@ -156,7 +156,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 // Cleanup ends the handler's own use of what it holds. Requests and executions in progress keep theirs.
 func (h *Handler) Cleanup() error {
-	live.Delete(h)
 	if h.use != nil { // else Provision has failed
 		h.use.Leave()
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -536,5 +537,36 @@ func TestMetrics(t *testing.T) {
 		if !has("total{" + series + "} 1")() {
 			t.Error(series)
 		}
+	}
+}
+
+// Without a bridge, probes, the admin API and metrics know the publisher and its database.
+func TestWithoutBridge(t *testing.T) {
+	a, end := startAPI(t), make(chan struct{})
+	defer close(end)
+	a.On(func(http.ResponseWriter, *http.Request) { <-end })
+	site := a.site(t, "async_after 50ms")
+	p := start(t, a, testbed.AdminAPI+site)
+	if got := p.invoke("slow", `{}`); got.Status != http.StatusAccepted {
+		t.Fatalf("%v", got)
+	}
+	want := func(path string, texts ...string) {
+		t.Helper()
+		testbed.Eventually(t, 10*time.Second, func() bool {
+			got := p.get(p.Admin() + path).Body
+			return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(got, text) })
+		}, path+" has "+strings.Join(texts, " and "))
+	}
+	want("/skill_bridge/readyz", `{"status":"ready"}`)
+	want("/skill_bridge/runs", `"kept":1,"open":{"publish":{"submitting":1}}`)
+	want("/skill_bridge/status", `"stores":[{"bridges":[],"kind":"memory","place":"SQLite in memory","state":"open"}]`)
+	want("/metrics", "caddy_skill_bridge_kept_runs 1", `caddy_skill_bridge_open_runs{front="publish",state="submitting"} 1`, `caddy_skill_bridge_database_usable{database="SQLite in memory"} 1`)
+	for from, to := range map[string]string{"store memory": "store sqlite /dev/null/a.db", "include getPet addPet listPets slow": "include none"} {
+		if err := p.Reload(testbed.AdminAPI + strings.Replace(site, from, to, 1)); err != nil {
+			t.Fatal(err)
+		}
+		want("/skill_bridge/readyz", map[string]string{
+			"store memory": `{"status":"unready","problems":["database: SQLite in /dev/null/a.db is not open yet"]`, "include getPet addPet listPets slow": `{"status":"degraded","problems":["documents: no skill is published"]`,
+		}[from])
 	}
 }

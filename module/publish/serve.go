@@ -108,7 +108,7 @@ func (q *request) base() (base string, ok bool) {
 		_, local, _ = net.SplitHostPort(address.String())
 	}
 	host = strings.ToLower(host)
-	if (port == "" || port == local) && slices.Contains(h.hosts, strings.Trim(host, "[]")) {
+	if (port == "" || port == local) && slices.Contains(h.site().hosts, strings.Trim(host, "[]")) {
 		origin := "http://"
 		if q.TLS != nil {
 			origin = "https://"

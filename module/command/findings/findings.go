@@ -59,19 +59,22 @@ func (l *list) add(f Finding) {
 
 // OfPublishers returns the number of handlers skill_publish of this process, and the findings about their databases, but for those of bridges, and documents.
 func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
-	databases, skills, wrong := publish.Check(ctx)
+	handlers, skills, wrong := publish.Check(ctx)
 	var own []*observe.Bridge
-	for _, db := range databases {
-		if !slices.Contains(observe.Databases(), db) {
+	for _, db := range observe.Databases() {
+		if !slices.ContainsFunc(observe.Live(), func(b *observe.Bridge) bool { return b.Store == db }) {
 			own = append(own, &observe.Bridge{Store: db})
 		}
 	}
-	if all = OfStores(ctx, own); len(databases) > 0 {
+	if all = OfStores(ctx, own); skills > 0 {
 		all = append(all, Finding{Result: OK, Source: "skill_publish", What: fmt.Sprintf("skills are published: %d", skills)})
 	}
 	for _, w := range wrong {
 		f := Finding{Result: Failed, Source: w.Document, What: "nothing of the document is published: " + w.Reason}
-		if w.Operation != "" {
+		switch {
+		case w.Document == "":
+			f.Source, f.What = "skill_publish", w.Reason
+		case w.Operation != "":
 			f.Skill, f.What = w.Operation, "the operation is not published: "+w.Reason
 		}
 		if !w.Mistake {
@@ -79,7 +82,7 @@ func OfPublishers(ctx context.Context) (handlers int, all []Finding) {
 		}
 		all = append(all, f)
 	}
-	return len(databases), all
+	return handlers, all
 }
 
 // Of returns the findings about the sources of a bridge.
