@@ -30,7 +30,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"list", p.URL(), ""}, ""},
 		{[]string{"add-client", "cu"}, "cursor"},
 		{[]string{"init", "--callers", ""}, "anyone keys"},
-		{[]string{"runs", "--front", ""}, "skills_protocol a2a"},
+		{[]string{"runs", "--front", ""}, "skills_protocol a2a publish"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "caddy", append([]string{"__complete", "skill-bridge"}, c.line...)...)
 		var errs strings.Builder
