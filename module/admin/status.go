@@ -48,8 +48,9 @@ type Store struct {
 
 // stores returns the databases, in the order of the bridges and publishers.
 func (adminAPI) stores(*http.Request) []Store {
-	bridges, all := observe.Numbered(), []Store{}
-	for _, db := range observe.Databases() {
+	bridges, dbs := observe.Numbered(), observe.Databases()
+	all := make([]Store, 0, len(dbs))
+	for _, db := range dbs {
 		s := storeOf(db.Status())
 		for _, b := range bridges {
 			if b.Store == db {

@@ -86,7 +86,7 @@ Exit status: 0 the Caddyfile is written and all checks passed, 1 a check failed,
 		fmt.Fprintln(screen.Out, "Written: "+output)
 		token := ""
 		if keys != "" {
-			token = " --bearer-env BRIDGE_KEY"
+			token = " --bearer-env BRIDGE_KEY" //nolint:gosec // a variable's name
 			fmt.Fprintln(screen.Out, "Keys of callers: "+keys+" (Caddy's user must be able to read it)")
 			if key == "" {
 				fmt.Fprintln(screen.Out, "That file was there, and stays as it is")

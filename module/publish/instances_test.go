@@ -114,7 +114,7 @@ func TestReloadWhileReading(t *testing.T) {
 func TestDocumentOfLateServer(t *testing.T) {
 	a := startAPI(t)
 	var reads atomic.Int64
-	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if reads.Add(1) < 3 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return

@@ -82,7 +82,7 @@ func (b *Bridge) Check(flag string) error {
 			return fmt.Errorf("--provider %q is not an origin, such as https://skills.example.com", b.Provider)
 		}
 	case "key":
-		if b.Key != NoKey && !IsVariable(b.Key) && !(filepath.IsAbs(b.Key) && plain(b.Key)) {
+		if b.Key != NoKey && !IsVariable(b.Key) && (!filepath.IsAbs(b.Key) || !plain(b.Key)) {
 			return errors.New("--key takes none, the name of an environment variable (in capital letters, or one that is set), or the absolute path of a file with the provider's API key; not the key itself")
 		}
 	case "callers":
@@ -148,7 +148,7 @@ func (b *Bridge) Write(file string, force bool) (keys, key string, err error) {
 	if err != nil || b.Callers != Keys {
 		return "", "", err
 	}
-	list, err := os.OpenFile(keys, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	list, err := os.OpenFile(keys, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640) //nolint:gosec // digests of keys, which Caddy's user reads
 	if errors.Is(err, fs.ErrExist) {
 		return keys, "", nil
 	} else if err != nil {

@@ -117,7 +117,7 @@ func (c *Client) Add(file string, s *Server) (name string, changed bool, err err
 	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err = nil, os.MkdirAll(filepath.Dir(file), 0o755)
+		text, err = nil, os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // as the client makes it
 	}
 	if err != nil {
 		return file, false, err
@@ -171,7 +171,7 @@ func (c *Client) merge(text jsontext.Value, s *Server) (jsontext.Value, error) {
 		return merged, err
 	}
 	return put(merged, "inputs", func(inputs jsontext.Value) (jsontext.Value, error) {
-		var all []jsontext.Value
+		var all []jsontext.Value //nolint:prealloc // they are read from the file
 		if inputs != nil && json.Unmarshal(inputs, &all) != nil {
 			return nil, errors.New(`its "inputs" are no array`)
 		}

@@ -56,8 +56,7 @@ var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 func (s schemas) structure(t reflect.Type) object {
 	properties := object{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:

@@ -3,6 +3,7 @@ package document
 import (
 	"bytes"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -56,7 +57,7 @@ func repaired(d *jsontext.Decoder) jsontext.Value {
 		name := unquoted(names[len(names)-1])
 		before, again := last[name]
 		if d.StackDepth() == 1 && (name == "status" || name == "execution_id") &&
-			(bytes.ContainsRune([]byte(unquoted(value)), utf8.RuneError) || again && unquoted(values[before]) != unquoted(value)) {
+			(strings.ContainsRune(unquoted(value), utf8.RuneError) || again && unquoted(values[before]) != unquoted(value)) {
 			return nil
 		}
 		if last[name] = len(values) - 1; again {

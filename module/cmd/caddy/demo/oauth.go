@@ -45,7 +45,7 @@ func (s secret) accepts(token string, now time.Time) bool {
 // withKey lets those who send the API key use an operation.
 func (h *Handler) withKey(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.apiKey.matches(r.Header.Get("X-API-Key")) {
+		if !h.apiKey.matches(r.Header.Get("X-Api-Key")) {
 			unauthorized(w, "ApiKey"+realm, "A valid API key is required in the X-API-Key header")
 			return
 		}

@@ -136,7 +136,7 @@ func (h *Restaurant) signIn(w http.ResponseWriter, r *http.Request) {
 	id, fault := r.FormValue("authRequestID"), ""
 	if r.Method == http.MethodPost {
 		if h.storage.CheckUsernamePassword(r.PostFormValue("guest"), r.PostFormValue("password"), id) == nil {
-			http.Redirect(w, r, h.Origin+"/authorize/callback?id="+template.URLQueryEscaper(id), http.StatusFound) //nolint:gosec // to the demo's own origin
+			http.Redirect(w, r, h.Origin+"/authorize/callback?id="+template.URLQueryEscaper(id), http.StatusFound)
 			return
 		}
 		fault = "There is no such guest, or the password is wrong."

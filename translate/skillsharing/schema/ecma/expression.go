@@ -278,8 +278,9 @@ func (t *translator) set() string {
 		if t.rest == "" || sets[t.rest[0]] == "" {
 			return ""
 		}
-		c := t.next()
-		return sets[byte(c)]
+		c := t.rest[0]
+		t.next()
+		return sets[c]
 	}
 	t.unicode = true
 	t.Properties++
@@ -334,7 +335,7 @@ func (t *translator) character(inClass bool) rune {
 		t.hinder("an octal number")
 	case c == 'p' || c == 'P':
 		t.hinder(`\p without braces`)
-	case !strings.ContainsRune(`^$\.*+?()[]{}|/`, c) && !(c == '-' && inClass):
+	case !strings.ContainsRune(`^$\.*+?()[]{}|/`, c) && (c != '-' || !inClass):
 		t.Lenient = true
 	}
 	return c
@@ -366,7 +367,7 @@ func (t *translator) codePoint() rune {
 }
 
 func number(digits string) rune {
-	n, _ := strconv.ParseUint(digits, 16, 32) // the digits were matched
+	n, _ := strconv.ParseInt(digits, 16, 32) // the digits were matched
 	return rune(n)
 }
 
