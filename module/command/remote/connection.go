@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/skill-bridge/caddy-skill-bridge/module/setup"
 	"github.com/skill-bridge/caddy-skill-bridge/translate/mcp/stdio"
 )
 
@@ -191,12 +191,10 @@ func askPassword(user, url string) (string, error) {
 	return string(password), err
 }
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // FromEnvironment returns the value of the environment variable that a flag names, without white space around it.
 func FromEnvironment(flag, name string) (string, error) {
-	if !envName.MatchString(name) {
-		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself")
+	if !setup.IsVariable(name) {
+		return "", errors.New(flag + " takes the name of an environment variable (in capital letters, or one that is set), not the secret itself")
 	}
 	value := strings.TrimSpace(os.Getenv(name))
 	if value == "" {
