@@ -61,15 +61,15 @@ func (s Server) WithToken(c *Client, variable string) Server {
 // Config returns the configuration of a client that has this server only.
 func (c *Client) Config(s *Server) string {
 	inputs := ""
-	if c.asks(s) {
+	if s.asked() {
 		inputs = `"inputs": [` + inputOf(s) + "], "
 	}
 	return "{" + inputs + quote(c.servers) + ": {" + quote(s.Name) + ": " + c.entryOf(s) + "}}"
 }
 
-// asks reports whether the client asks the user for the token.
-func (c *Client) asks(s *Server) bool {
-	return s.Variable != "" && strings.HasPrefix(c.secret, "${input:")
+// asked reports whether the client asks the user for the token.
+func (s *Server) asked() bool {
+	return strings.Contains(s.Authorization, "${input:")
 }
 
 // inputOf returns the question for the token in the configuration of VS Code.
@@ -84,7 +84,7 @@ func (c *Client) Next(s *Server) string {
 		return ""
 	case c.secret == "":
 		return "write the token to the file, instead of " + s.Value + ", and start " + c.Name + " again"
-	case c.asks(s):
+	case s.asked():
 		return c.Name + " asks for the token"
 	}
 	return "start " + c.Name + " with the environment variable " + s.Variable
@@ -167,7 +167,7 @@ func (c *Client) merge(text jsontext.Value, s *Server) (jsontext.Value, error) {
 			return entry, nil
 		})
 	})
-	if err != nil || !c.asks(s) {
+	if err != nil || !s.asked() {
 		return merged, err
 	}
 	return put(merged, "inputs", func(inputs jsontext.Value) (jsontext.Value, error) {
