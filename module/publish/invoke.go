@@ -73,6 +73,9 @@ func (q *request) invoke(c *catalog, s *publish.Skill) {
 		x.size = ofInvocation + min(q.ContentLength, maxRequest)
 	}
 	if !x.memory.Set(x.size) {
+		body, end := q.body()
+		_, _ = io.Copy(io.Discard, body) // a client that still writes would be disconnected before it reads the answer
+		end()
 		q.failForNow(http.StatusTooManyRequests, document.RateLimited, "Too many invocations are in progress; nothing was sent to the API", time.Second)
 		return
 	}
@@ -212,7 +215,9 @@ func (q *request) read(s *publish.Skill) *invocation {
 	if keys := q.Header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > maxKey) {
 		return invalid(http.StatusBadRequest, "The header Idempotency-Key has to be one text of 1 to 256 bytes", nil)
 	}
-	body, err := q.readBody()
+	text, end := q.body()
+	body, err := io.ReadAll(text)
+	end()
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return invalid(http.StatusRequestEntityTooLarge, "The request is larger than 1 MiB", nil)
 	}
@@ -242,14 +247,15 @@ func (q *request) read(s *publish.Skill) *invocation {
 	return in
 }
 
-// readBody reads the body of the request, for no longer than the server or patience lets it take.
-func (q *request) readBody() ([]byte, error) {
+// body returns the body of the request, which can be read for no longer than the server or patience lets it take, until end is called.
+func (q *request) body() (body io.Reader, end func()) {
+	end = func() {}
 	if server, ok := q.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout <= 0 {
 		control := http.NewResponseController(q.w)
 		_ = control.SetReadDeadline(time.Now().Add(patience)) // not supported: then the server has its own ways
-		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+		end = func() { _ = control.SetReadDeadline(time.Time{}) }
 	}
-	return io.ReadAll(http.MaxBytesReader(q.w, q.Body, maxRequest))
+	return http.MaxBytesReader(q.w, q.Body, maxRequest), end
 }
 
 // invalid answers that the inputs are invalid.

@@ -199,7 +199,7 @@ func TestAnswers(t *testing.T) {
 // A text whose JSON takes more than all that is remembered is answered, and takes nothing from others.
 func TestLargeOutput(t *testing.T) {
 	a := startAPI(t)
-	p := start(t, a, a.site(t, ""))
+	p := start(t, a, a.site(t, "async_after off"))
 	small := p.invoke("get-pet", `{"petId":"1"}`)
 	a.On(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")

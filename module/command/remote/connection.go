@@ -194,7 +194,7 @@ func askPassword(user, url string) (string, error) {
 // FromEnvironment returns the value of the environment variable that a flag names, without white space around it.
 func FromEnvironment(flag, name string) (string, error) {
 	if !setup.IsVariable(name) {
-		return "", errors.New(flag + " takes the name of an environment variable (in capital letters, or one that is set), not the secret itself")
+		return "", errors.New(flag + " takes the name of an environment variable, not the secret itself: one in capital letters, or that is set")
 	}
 	value := strings.TrimSpace(os.Getenv(name))
 	if value == "" {
