@@ -115,10 +115,9 @@ test("shows what clients of MCP need", async (t) => {
 	await page.getByText("Add to your client").click();
 	const configurations = (await page.locator(".clients pre").allInnerTexts()).map((text) => JSON.parse(text));
 	const url = new URL("/mcp", PAGE).href;
-	assert.equal(configurations.length, 3);
-	assert.deepEqual(configurations[0].mcpServers.skills.args, ["skill-bridge", "mcp", "--connect", url]);
-	assert.equal(configurations[1].servers.skills.url, url);
-	assert.equal(configurations[2].mcpServers.skills.url, url);
+	const [cursor, code, claude, desktop, gemini, windsurf] = configurations.map((c) => (c.mcpServers ?? c.servers).skills);
+	assert.deepEqual([cursor.url, code.url, claude.url, gemini.httpUrl, windsurf.serverUrl, configurations.length], [url, url, url, url, url, 6]);
+	assert.deepEqual(desktop.args.slice(0, 4), ["skill-bridge", "mcp", "--connect", url]);
 	await accessible(page);
 	await shot(page, "clients-light-1440", false);
 });
