@@ -161,10 +161,11 @@ components: {parameters: {id: {name: id, in: path, required: true, description: 
 				members := []string{}
 				for _, m := range b.Members {
 					words := []string{m.Name}
-					for word, is := range map[string]bool{"required": m.Required, "file": m.File} {
-						if is {
-							words = append(words, word)
-						}
+					if m.Required {
+						words = append(words, "required")
+					}
+					if m.File {
+						words = append(words, "file")
 					}
 					if m.MediaType != "" || m.Style != "" {
 						words = append(words, m.MediaType+m.Style)
