@@ -88,14 +88,17 @@ func Publishers() []Publisher {
 }
 
 // ShowPublisher shows a publisher in metrics and the admin API until the function that it returns is called.
-func ShowPublisher(p Publisher) (end func()) {
+func ShowPublisher(p Publisher) (end func()) { return show(&live.publishers, p) }
+
+// show adds to a list of live until the function that it returns is called.
+func show[T comparable](list *[]T, one T) (end func()) {
 	live.mu.Lock()
 	defer live.mu.Unlock()
-	live.publishers = append(live.publishers, p)
+	*list = append(*list, one)
 	return func() {
 		live.mu.Lock()
 		defer live.mu.Unlock()
-		live.publishers = slices.DeleteFunc(live.publishers, func(other Publisher) bool { return other == p })
+		*list = slices.DeleteFunc(*list, func(other T) bool { return other == one })
 	}
 }
 
@@ -140,14 +143,7 @@ func Numbered() []*Bridge {
 // returns is called. The observer adds what it knows of it.
 func (o *Observer) Show(b *Bridge) (end func()) {
 	b.Secrets, b.health = o.secrets, o.health
-	live.mu.Lock()
-	defer live.mu.Unlock()
-	live.bridges = append(live.bridges, b)
-	return func() {
-		live.mu.Lock()
-		defer live.mu.Unlock()
-		live.bridges = slices.DeleteFunc(live.bridges, func(other *Bridge) bool { return other == b })
-	}
+	return show(&live.bridges, b)
 }
 
 // health is the health of each source, by namespace. The map does not change after Provision.
