@@ -42,10 +42,12 @@ func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isIndex {
 		delay = h.delays["index of "+host]
 	}
-	select {
-	case <-time.After(delay):
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	if delay > 0 { // the race detector can't stand a channel of time.After(0) in a bubble
+		select {
+		case <-time.After(delay):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
 	}
 	if !isIndex {
 		w := httptest.NewRecorder()
@@ -260,7 +262,7 @@ func TestReadDescriptorsInOrder(t *testing.T) {
 		read := 0
 		for ; read < len(l.Skills) && l.Skills[read].Descriptor != nil; read++ {
 		}
-		if all := h.requests["good.example"]; read < 10 || read > 100 || read != all {
+		if all := h.requests["good.example"]; read < 10 || read > 100 || read < all-8 { // eight are read at a time, in any order
 			t.Errorf("%d descriptors were read, and %d are the first ones", all, read)
 		}
 	})

@@ -127,7 +127,7 @@ func (l *lives) hurry(n *live) {
 
 // polling makes the polls that are due, each in a goroutine that ends with it.
 func (l *instance) polling() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(l.pollDue())
 	defer timer.Stop()
 	for {
 		select {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -125,14 +126,18 @@ func TestRefused(t *testing.T) {
 		t.Error("accepted")
 	}
 	r.GiveBack()
-	if allocations := testing.AllocsPerRun(100, func() {
-		r := strictjson.Borrow([]byte(`{"a":[1,{"b":2}]}`), depth, false)
-		if r.Value() == nil || !r.End() {
-			t.Error("refused")
-		}
-		r.GiveBack()
-	}); allocations > 1 { // the race detector drops pooled memory
-		t.Errorf("%v allocations", allocations)
+	fewest := math.Inf(1)
+	for range 20 { // the race detector drops a random part of pooled memory
+		fewest = min(fewest, testing.AllocsPerRun(100, func() {
+			r := strictjson.Borrow([]byte(`{"a":[1,{"b":2}]}`), depth, false)
+			if r.Value() == nil || !r.End() {
+				t.Error("refused")
+			}
+			r.GiveBack()
+		}))
+	}
+	if fewest > 1 {
+		t.Errorf("%v allocations", fewest)
 	}
 }
 
