@@ -47,32 +47,29 @@ var publishedShapes = []shape{
 	{"an output of 1 MB", provider.Large, call(provider.Large, 0), fewConnections, goals{"", "", "≤ 4,000"}},
 }
 
-// sitesOf returns sites of reverse_proxy and of the bridge, whose names end alike.
-func sitesOf(u *servers.Upstream, suffix, versions string) []servers.Site {
-	return []servers.Site{u.ProxySite("proxy"+suffix, "/run/*", versions), u.BridgeSite("bridge" + suffix)}
+// sitesOf returns sites of reverse_proxy and of the bridge.
+func sitesOf(u *servers.Upstream, versions string) []servers.Site {
+	return []servers.Site{u.ProxySite("proxy", "/run/*", versions), u.BridgeSite("bridge")}
 }
 
 // pair returns the loads of a shape for the sites of sitesOf.
-func (b *bench) pair(s *shape, c *servers.Caddy, suffix string) (proxy, bridge *load) {
+func (b *bench) pair(s *shape, c *servers.Caddy) (proxy, bridge *load) {
 	open := func(name, path string) *load {
-		t := &target{s.name, c.Addresses[name+suffix], path, s.skill, []int{c.Pid()}}
+		t := &target{s.name, c.Addresses[name], path, s.skill, []int{c.Pid()}}
 		return b.loadOf(t, wire.Request(http.MethodPost, t.address, path, s.body), t.check, s.connections)
 	}
 	return open("proxy", "/run/"+s.skill), open("bridge", servers.BridgePath)
 }
 
-// pairTable is a table with the figures of reverse_proxy and of the bridge.
+// pairTable is a table with the figures of the bridge, and their ratios to those of reverse_proxy.
 func pairTable() table {
-	return table{header: []string{
-		"", "reverse_proxy, requests/s", "bridge, requests/s", "ratio", "reverse_proxy, µs/request", "bridge, µs/request", "ratio of processor times",
-	}}
+	return table{header: []string{"bridge", "requests/s", "ratio", "processor time, µs/request", "ratio"}}
 }
 
 // pairRow adds a row, and returns the ratios.
 func (b *bench) pairRow(t *table, name string, proxy, bridge *load) (rate, cost string) {
 	rate, cost = b.ratio(bridge, proxy, slice.rate).Format("%.2f"), b.ratio(bridge, proxy, slice.cost).Format("%.2f")
-	t.add(name, number(proxy.all().rate()), number(bridge.all().rate()), rate,
-		fmt.Sprintf("%.1f", proxy.all().cost()*1e6), fmt.Sprintf("%.1f", bridge.all().cost()*1e6), cost)
+	t.add(name, number(bridge.all().rate()), rate, fmt.Sprintf("%.1f", bridge.all().cost()*1e6), cost)
 	return rate, cost
 }
 
@@ -80,12 +77,12 @@ func (b *bench) pairRow(t *table, name string, proxy, bridge *load) (rate, cost 
 func measurePublished(b *bench) values {
 	u := b.StartUpstream()
 	u.Keyed = true
-	c := b.StartCaddy(sitesOf(u, "", "1.1")...)
+	c := b.StartCaddy(sitesOf(u, "1.1")...)
 	t := pairTable()
 	for i := range publishedShapes {
 		s := &publishedShapes[i]
 		b.say("published: %s", s.name)
-		proxy, bridge := b.pair(s, c, "")
+		proxy, bridge := b.pair(s, c)
 		b.compare([]*load{proxy, bridge}, b.slice())
 		rate, cost := b.pairRow(&t, s.name, proxy, bridge)
 		for _, g := range [][3]string{
@@ -100,13 +97,12 @@ func measurePublished(b *bench) values {
 		proxy.close()
 		bridge.close()
 	}
-	return values{
-		"table": t.String(), "credential": credentialCost(b, u), "connections": typical.connections, "few": fewConnections, "waiting": asyncConnections,
-	}
+	credentialCost(b, u)
+	return values{"table": t.String(), "connections": typical.connections, "few": fewConnections, "waiting": asyncConnections}
 }
 
 // credentialCost measures what a credential adds to the processor time of a call and of a poll.
-func credentialCost(b *bench, u *servers.Upstream) string {
+func credentialCost(b *bench, u *servers.Upstream) {
 	b.say("published: a credential")
 	c := b.StartCaddy(u.BridgeSite("bridge", busyPolls))
 	loads := make([]*load, 0, 2*(1+len(provider.PollCounts)))
@@ -129,35 +125,27 @@ func credentialCost(b *bench, u *servers.Upstream) string {
 	poll := micros(func(rounds []int, of []*load) float64 { return pollCost(of[1:], rounds) })
 	b.report.goal("Processor time of a call's credential, µs", "≤ 3", call)
 	b.report.goal("Processor time of a poll's credential, µs", "≤ 2", poll)
-	t := table{header: []string{"what a credential adds", "processor time, µs"}}
-	t.add("to a call that completes at once", call)
-	t.add("to a poll", poll)
-	return t.String()
 }
 
-// measureSecure compares providers with HTTPS and HTTP/2 with those of plain HTTP.
+// measureSecure measures calls of providers with HTTPS and HTTP/2.
 func measureSecure(b *bench) values {
-	plain, secure := b.StartUpstream(), b.StartSecureUpstream()
-	plain.Keyed, secure.Keyed = true, true
-	busy := secure.BridgeSite("busy", busyPolls)
-	c := b.StartCaddy(append(append(sitesOf(plain, "", "1.1"), sitesOf(secure, " tls", "2")...), busy)...)
+	u := b.StartSecureUpstream()
+	u.Keyed = true
+	c := b.StartCaddy(append(sitesOf(u, "2"), u.BridgeSite("busy", busyPolls))...)
 	t := pairTable()
 	shapes := []shape{typical, points4, plain64}
 	for i := range shapes {
 		s := &shapes[i]
 		b.say("https: %s", s.name)
-		p1, b1 := b.pair(s, c, "")
-		p2, b2 := b.pair(s, c, " tls")
-		b.compare([]*load{p1, b1, p2, b2}, b.slice())
-		b.pairRow(&t, s.name+"; HTTP/1.1", p1, b1)
-		b.pairRow(&t, s.name+"; HTTPS, HTTP/2", p2, b2)
-		for _, l := range []*load{p1, b1, p2, b2} {
-			l.close()
-		}
+		proxy, bridge := b.pair(s, c)
+		b.compare([]*load{proxy, bridge}, b.slice())
+		b.pairRow(&t, s.name, proxy, bridge)
+		proxy.close()
+		bridge.close()
 	}
 	b.say("https: polls")
 	at := []int{c.Pid()}
-	loads := b.loads(append([]*target{{"reverse_proxy", c.Addresses["proxy tls"], servers.ProxyPath, provider.Now, at}}, polled(c.Addresses["busy"], at)...),
+	loads := b.loads(append([]*target{{"reverse_proxy", c.Addresses["proxy"], servers.ProxyPath, provider.Now, at}}, polled(c.Addresses["busy"], at)...),
 		bodies[0].size, asyncConnections)
 	b.compare(loads, b.slice())
 	return values{"table": t.String(), "poll": b.pollRatio(loads[2:], loads[0]), "connections": asyncConnections}

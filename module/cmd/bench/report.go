@@ -84,17 +84,11 @@ func (b *bench) write(w io.Writer, args []string) error {
 		kernel = strings.TrimSpace(string(text))
 	}
 	if text, err := exec.Command("nginx", "-v").CombinedOutput(); err == nil {
-		nginx = strings.TrimSpace(strings.TrimPrefix(string(text), "nginx version:"))
+		nginx = strings.TrimSpace(strings.TrimPrefix(string(text), "nginx version: nginx/"))
 	}
-	facts := table{header: []string{"Machine", ""}}
-	facts.add("date", time.Now().UTC().Format("2 January 2006, 15:04 UTC"))
-	facts.add("processor", fmt.Sprintf("%s, %d cores, shared by loader, Caddy and provider", model, runtime.NumCPU()))
-	facts.add("system", runtime.GOOS+" "+kernel+", loopback interface")
-	facts.add("Caddy, Go", caddy+", "+golang)
-	facts.add("nginx", nginx)
-	limit := environment("GOMEMLIMIT", "not set (Caddy takes it from its container or system)")
-	facts.add("GOGC, GOMEMLIMIT", environment("GOGC", "100 (default)")+", "+limit)
-	b.report.Machine = strings.ReplaceAll(facts.String(), "--:", "---")
+	b.report.Machine = fmt.Sprintf("Measured on %s, with %s, %d cores, shared by loader, Caddy and provider; %s %s, loopback interface;\n"+
+		"Caddy %s, %s, nginx %s; GOGC %s, GOMEMLIMIT %s", time.Now().UTC().Format("2 January 2006, 15:04 UTC"), model, runtime.NumCPU(), runtime.GOOS, kernel,
+		caddy, golang, nginx, environment("GOGC", "100 (default)"), environment("GOMEMLIMIT", "not set (Caddy takes it from its container or system)"))
 	b.report.Command = strings.TrimSpace("go run -C module/cmd/bench . " + strings.Join(args, " "))
 	b.report.Short = b.short
 	text, err := template.New("report").Parse(reportText)
