@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -157,16 +158,16 @@ func TestNotify(t *testing.T) {
 	c.Log.MustNotShow(siteSecret[6:])
 }
 
-// TestReceiverInManual runs the receiver in the manual: it takes a call-back that the bridge has signed, and no other. The call-back has the members
+// TestReceiverInManual runs the receiver to which the manual refers: it takes a call-back that the bridge has signed, and no other. The call-back has the members
 // that the manual shows.
 func TestReceiverInManual(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3")
 	}
-	programs, examples := manuals.In(t, "python", manuals.Methods), manuals.In(t, "json", manuals.Methods)
-	if len(programs) != 1 || len(examples) != 1 {
-		t.Fatalf("%d programs, %d examples", len(programs), len(examples))
+	examples := manuals.In(t, "json", manuals.Methods)
+	if len(examples) != 1 {
+		t.Fatalf("%d examples", len(examples))
 	}
 	p := hostile.NewProvider(t, hostile.Skill{ID: "acme/now"})
 	c := testbed.StartCaddy(t, notifying(t, p, notifyLocal))
@@ -178,7 +179,7 @@ func TestReceiverInManual(t *testing.T) {
 	if err := listener.Close(); err != nil { // for the receiver
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), python, "-c", programs[0].Text)
+	command := exec.CommandContext(t.Context(), python, filepath.Join(manuals.Repository(t), "translate/skillsprotocol/examples/receiver.py"))
 	command.Env = append(os.Environ(), "WEBHOOK_SECRET="+ownSecret, "PORT="+port)
 	output, input := io.Pipe()
 	command.Stdout, command.Stderr = input, os.Stderr

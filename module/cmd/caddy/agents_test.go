@@ -24,7 +24,7 @@ import (
 	"github.com/skill-bridge/caddy-skill-bridge/module/testkit/manuals"
 )
 
-// agentBridge is the endpoint in the manuals' programs.
+// agentBridge is the endpoint in the programs.
 const agentBridge = "http://localhost:8080/rpc"
 
 // typed matches the types in the TypeScript, which Node.js before 22.18 does not support.
@@ -33,16 +33,16 @@ var typed = regexp.MustCompile(`\)?: (Promise<any>|string|number|object\[\]|obje
 // runAgents runs the programs that are agents, each in a subtest, which gets what the program prints and whether it succeeds.
 func runAgents(t *testing.T, endpoint, model string, variables []string, check func(t *testing.T, output string, err error)) {
 	t.Helper()
-	for language, p := range map[string]struct{ interpreter, name, manual string }{
-		"python": {"python3", "agent.py", manuals.README},
-		"ts":     {"node", "agent.mjs", manuals.Methods},
+	for language, p := range map[string]struct{ interpreter, name, text string }{
+		"python": {"python3", "agent.py", manuals.In(t, "python", manuals.README)[0].Text},
+		"ts":     {"node", "agent.mjs", manuals.Read(t, "translate/skillsprotocol/examples/agent.ts")},
 	} {
 		t.Run(language, func(t *testing.T) {
 			interpreter, err := exec.LookPath(p.interpreter)
 			if err != nil {
 				t.Skipf("there is no %s", p.interpreter)
 			}
-			text := strings.Replace(manuals.In(t, language, p.manual)[0].Text, agentBridge, endpoint, 1)
+			text := strings.Replace(p.text, agentBridge, endpoint, 1)
 			if language == "ts" {
 				text = typed.ReplaceAllStringFunc(text, func(match string) string { return strings.Repeat(")", strings.Count(match, ")")) })
 			}
