@@ -237,14 +237,17 @@ func typeFault(header jose.Header, c claims) string {
 	kind, typed := header.ExtraHeaders[jose.HeaderType]
 	text, _ := kind.(string)
 	isID := func(name string) bool { return c[name] != nil }
+	says := func(use, typ string) bool { // Cognito, and Keycloak
+		return strings.EqualFold(c.text("token_use"), use) || strings.EqualFold(c.text("typ"), typ)
+	}
 	switch text = strings.ToLower(text); {
 	case critical || plain: // RFC 7515, section 4.1.11, and RFC 7797, section 7
 		return "the token has a header field crit or b64"
 	case text == "at+jwt", text == "application/at+jwt": // RFC 9068, section 4
 	case typed && text != "jwt":
 		return "the type of the token is neither at+jwt nor JWT"
-	case slices.ContainsFunc([]string{"nonce", "at_hash", "c_hash", "auth_time"}, isID), strings.EqualFold(c.text("token_use"), "id"), strings.EqualFold(c.text("typ"), "ID"):
-		return "the token is an ID token, or looks like one: its type is not at+jwt, and it has the claim nonce, at_hash, c_hash or auth_time, or says that it is one"
+	case slices.ContainsFunc([]string{"nonce", "at_hash", "c_hash"}, isID), isID("auth_time") && !says("access", "Bearer"), says("id", "ID"):
+		return "the token is an ID token, or looks like one: its type is not at+jwt, and it says that it is one, or has nonce, at_hash, c_hash, or auth_time without token_use: access or typ: Bearer"
 	case c["client_id"] == nil && c["scope"] == nil && c["scp"] == nil && c["jti"] == nil:
 		return "the token may be an ID token: its type is not at+jwt, and it has none of the claims client_id, scope, scp and jti"
 	}

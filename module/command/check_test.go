@@ -454,7 +454,7 @@ func TestCheckAccounts(t *testing.T) {
 		has    string
 	}{{server, 0, uri}, {server + "/nowhere", 1, "metadata of the authorization server can't be read"}} {
 		status, findings, written := check(t, nil, bridge(tc.issuer)...)
-		if status != tc.status || !strings.Contains(written, uri) || !strings.Contains(written, tc.has) {
+		if status != tc.status || !strings.Contains(written, uri) || !strings.Contains(written, "1 of 1 skills can be called") || !strings.Contains(written, tc.has) {
 			t.Errorf("%s: %d %+v", tc.issuer, status, findings)
 		}
 	}

@@ -567,6 +567,9 @@ func TestS215ReloadDuringAFlow(t *testing.T) {
 		if a := ada.get(callback); (a.status == http.StatusSeeOther) != tc.ok || !tc.ok && s.tokens.Load() != before {
 			t.Errorf("%s %v: %d %s", tc.key, tc.edit, a.status, a.body)
 		}
+		if got := b.Log.Has("can't be opened: an instance with another seal_key"); got != (tc.key == anotherKey) {
+			t.Errorf("%s %v: the operator is told of another seal_key: %t", tc.key, tc.edit, got)
+		}
 		if ada.connected() != tc.ok {
 			t.Errorf("%s %v: connected: %t", tc.key, tc.edit, !tc.ok)
 		}

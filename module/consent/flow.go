@@ -88,6 +88,9 @@ func (v *visit) flow(state string) (flow *credentials.Flow, problem string) {
 	flow = new(credentials.Flow)
 	switch {
 	case err != nil || json.Unmarshal([]byte(text), flow) != nil || flow.Namespace != v.namespace:
+		if v.principal != "" && len(v.sources(v.r.Context(), v.principal, v.namespace)) > 0 { // strangers can send any cookie
+			v.Failed(v.r.Context(), v.namespace, "the cookie of what the browser has begun can't be opened: an instance with another seal_key has made it, or it was changed")
+		}
 		return nil, "What this browser has begun can’t be finished here." + advice
 	case !time.Now().Before(flow.Expires):
 		return nil, "It took more than ten minutes." + advice

@@ -124,7 +124,7 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 	case before.row != nil && before.row.Flow == flow:
 		return ErrFinished
 	}
-	o.sent.AddTokens(code, f.Verifier)
+	o.sent.AddTokens(f.Verifier) // not the code: a user can send as many and as large ones as they like, and each is of no use any more
 	granted, failure := o.request(c, endpoint, a).Do(ctx, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier},
 	})
@@ -158,8 +158,9 @@ func (o *OAuth2User) Finish(ctx context.Context, a *credential.Authentication, f
 
 // Disconnect revokes and deletes the grant of an owner, if there is one.
 func (o *OAuth2User) Disconnect(ctx context.Context, a *credential.Authentication, owner string) error {
-	defer o.grants.changed(owner, nil)
-	return o.grants.disconnect(ctx, a.Transport, o.grants.nameOf(owner, o.grants.Namespace), o.client.get().revocationURL, "disconnected")
+	name := o.grants.nameOf(owner, o.grants.Namespace)
+	defer o.grants.changed(name, nil)
+	return o.grants.disconnect(ctx, a.Transport, name, o.client.get().revocationURL, "disconnected")
 }
 
 // CheckIssuer checks the issuer of an answer of the authorization server (RFC 9207); sent is false if the answer names none. Its error is [ErrIssuer], unless the

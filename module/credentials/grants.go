@@ -187,10 +187,9 @@ func parseRow(text string) *grantRow {
 func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Authentication) tokens.Fetch {
 	request := o.request(c, key.TokenURL, a)
 	return func(ctx context.Context, newest tokens.Refresh) (tokens.Granted, *run.Failure) {
-		r := o.grants.rotation(key.TokenURL, key.Owner)
+		r, row := o.grants.rotation(key.TokenURL, key.Owner), (*grantRow)(nil)
 		granted, failure := r.Do(ctx, newest, func(ctx context.Context, text string) (tokens.Granted, *run.Failure) {
-			row := parseRow(text)
-			if row == nil || row.Refresh == "" {
+			if row = parseRow(text); row == nil || row.Refresh == "" {
 				return tokens.Granted{}, grantEnded()
 			}
 			if token := row.token(); token.Obtained.After(newest.Obtained) && token.Valid(time.Now()) {
@@ -214,10 +213,13 @@ func (o *OAuth2User) refresher(c *userClient, key tokens.Key, a *credential.Auth
 			granted.Access, granted.Refresh.Value = *row.token(), row.text()
 			return granted, nil
 		})
-		o.grants.changed(a.Owner, nil)
+		o.grants.changed(key.Owner, nil)
 		switch {
 		case failure != nil:
-		case granted.Refresh.Value == "": // another instance has replaced the grant
+		case granted.Refresh.Value == "": // the grant was replaced meanwhile, or has ended, and then nobody has the new tokens
+			if g, err := o.grants.open(ctx, key.Owner); err == nil && g.thing.Version == 0 {
+				o.grants.revoke(ctx, a.Transport, row.Revoke, row)
+			}
 			failure = r.InUse(errGrantEnded)
 		case granted.Refresh.Unsaved:
 			failure = r.Unavailable(errors.New("the new refresh token could not be stored"))

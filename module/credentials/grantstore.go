@@ -26,20 +26,21 @@ type grants struct {
 	*Connection
 
 	mu      sync.Mutex
-	rows    tokens.Recent[*held] // by owner, for a moment
+	rows    tokens.Recent[*held] // by name, for a moment
 	changes int                  // of grants by this process
 }
 
 // read returns the grant of an owner as it was at most so long ago. It has no row if there is no grant.
 func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*held, *run.Failure) {
+	name := s.nameOf(owner, s.Namespace)
 	s.mu.Lock()
-	known, ok := s.rows.Get(owner)
+	known, ok := s.rows.Get(name)
 	changes := s.changes
 	s.mu.Unlock()
 	if ok && time.Since(known.read) < age {
 		return known, known.failure
 	}
-	g, err := s.open(ctx, s.nameOf(owner, s.Namespace))
+	g, err := s.open(ctx, name)
 	switch {
 	case err != nil:
 		g = &held{failure: s.rotation("", "").Unavailable(err)}
@@ -52,19 +53,19 @@ func (s *grants) read(ctx context.Context, owner string, age time.Duration) (*he
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if changes == s.changes && ctx.Err() == nil { // a canceled reading says nothing about the next
-		s.rows.Put(owner, g, maxRows)
+		s.rows.Put(name, g, maxRows)
 	}
 	return g, g.failure
 }
 
-// changed notes that a grant has another row now; nil: it is to be read.
-func (s *grants) changed(owner string, g *held) {
+// changed notes that a grant has another row now; nil: it is to be read. The owner in a row can't be the key: it is text, and principals need not be.
+func (s *grants) changed(name string, g *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes++
-	if s.rows.Delete(owner); g != nil {
+	if s.rows.Delete(name); g != nil {
 		g.read = time.Now()
-		s.rows.Put(owner, g, maxRows)
+		s.rows.Put(name, g, maxRows)
 	}
 }
 
@@ -73,7 +74,7 @@ func (s *grants) write(ctx context.Context, thing store.Thing, row *grantRow) (o
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
 	defer cancel()
 	if ok, err = s.put(ctx, &thing, row.text(), unusedKept+revocable); ok && err == nil {
-		s.changed(row.Owner, &held{thing: &thing, row: row})
+		s.changed(thing.Name, &held{thing: &thing, row: row})
 	}
 	return ok, err
 }
@@ -100,7 +101,7 @@ func (s *grants) touch(ctx context.Context, g *held) {
 
 // end deletes a grant whose tokens have no use any more, unless another one was stored meanwhile, and reports it.
 func (s *grants) end(ctx context.Context, g *held, reason string) {
-	s.changed(g.row.Owner, nil)
+	s.changed(g.thing.Name, nil)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokens.SaveTimeout)
 	defer cancel()
 	thing := *g.thing

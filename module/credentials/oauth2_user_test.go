@@ -1122,6 +1122,48 @@ func TestS179ServerDoesNotRevoke(t *testing.T) {
 	})
 }
 
+// TestS337DisconnectDuringARefresh: tokens that a slow server issues after their user has disconnected the account are revoked, too.
+func TestS337DisconnectDuringARefresh(t *testing.T) {
+	memory, _ := newDatabase(t)
+	o, ended := ofUsers(t, memory, func(o *credentials.OAuth2User) {
+		o.TokenURL, o.RevocationURL = tokenURL, "https://id.example.com/revoke"
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e, gate := newRotatingUsers(time.Hour), make(chan struct{})
+		var revoked []string
+		server := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/revoke" {
+				_ = r.ParseForm()
+				revoked = append(revoked, r.PostForm.Get("token"))
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			}
+			answer, err := e.RoundTrip(r)
+			if e.refreshes() > 0 {
+				<-gate
+			}
+			return answer, err
+		})
+		connect(t, o, own(t, "ann", server))
+		time.Sleep(2 * time.Hour)
+		called := make(chan *run.Failure)
+		go func() {
+			_, failure := tokenOf(t, o, own(t, "ann", server))
+			called <- failure
+		}()
+		synctest.Wait()
+		if err := o.Disconnect(t.Context(), own(t, "ann", server), "ann"); err != nil || ended.take() != "ann disconnected" {
+			t.Fatal(err)
+		}
+		close(gate)
+		if failure := <-called; failure == nil || failure.Next() != run.NextConnect {
+			t.Errorf("got %+v", failure)
+		}
+		if want := []string{"refresh-of-user-1", "refresh-of-user-2"}; !slices.Equal(revoked, want) {
+			t.Errorf("%q were revoked, want %q", revoked, want)
+		}
+	})
+}
+
 // TestS180SealKeyReplaced: grants are opened with the earlier key, and sealed again with the newest when they are used.
 func TestS180SealKeyReplaced(t *testing.T) {
 	memory, _ := newDatabase(t)

@@ -137,7 +137,8 @@ func inspectSkill(ctx context.Context, c *catalog.Catalog, l *catalog.Listed) Sk
 	if found.Skill.NeedsCredential() {
 		skill.CredentialsOf = found.Invoker.Namespace
 		o, obtained := found.Invoker.Credentials.(credential.Obtainer)
-		skill.Untried = !obtained || !o.Obtains()
+		_, personal := found.Invoker.Credentials.(credential.Personal)
+		skill.Untried = !personal && (!obtained || !o.Obtains())
 	}
 	skill.Failure, skill.Notice = found.Invoker.Client.Rehearse(ctx, found.Skill)
 	return skill

@@ -207,7 +207,7 @@ func (r Rotation) save(ctx context.Context, thing *store.Thing, token Refresh) R
 	case stored:
 		token.Unsaved = false
 	default:
-		r.Logger.Error("another instance has stored a refresh token meanwhile, which is used from now on")
+		r.Logger.Error("a new refresh token was not stored, since another instance has replaced or deleted the earlier one meanwhile")
 		return Refresh{}
 	}
 	return token
